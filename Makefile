@@ -1,0 +1,24 @@
+# Thin doors to scripts/; `make` alone says what there is.
+.PHONY: help setup demo test bench format
+
+help:
+	@echo "make demo      run real jobs through Herald on this machine: RabbitMQ, Redis and a simulated APNs, all private"
+	@echo "make test      format, schemas, build and all tests"
+	@echo "make bench     measure a release build"
+	@echo "make format    format all Swift files"
+	@echo "make setup     install what is missing (apt-get); the others do it by themselves"
+
+setup:
+	@scripts/setup
+
+demo:
+	@scripts/demo
+
+test:
+	@scripts/test
+
+bench:
+	@scripts/bench
+
+format:
+	@scripts/format

@@ -1,0 +1,90 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every target of Herald: Swift 6 mode, warnings are errors, unsafe code is spelled out, imports and existentials are explicit.
+let strict: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .strictMemorySafety(),
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+/// A target with the house's settings.
+func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func executable(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .executableTarget(
+    name: name,
+    dependencies: dependencies + [.product(name: "ArgumentParser", package: "swift-argument-parser")],
+    swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+let package = Package(
+  name: "herald",
+  platforms: [.macOS(.v26)],
+  products: [
+    .executable(name: "herald", targets: ["herald"]),
+    .executable(name: "apns-simulator", targets: ["apns-simulator"]),
+    .executable(name: "herald-bench", targets: ["herald-bench"]),
+    .library(name: "PushCore", targets: ["PushCore"]),
+    .library(name: "APNsSimulator", targets: ["APNsSimulator"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
+  ],
+  targets: [
+    // System libraries: a module map and a shim each, imported by PushIO alone.
+    .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
+    .systemLibrary(name: "CRabbitMQ", pkgConfig: "librabbitmq", providers: [.apt(["librabbitmq-dev"])]),
+    .systemLibrary(name: "CLinux"),
+
+    // PushCore decides, PushIO touches, PushWorker assembles, PushFront shows.
+    module("PushCore"),
+    module("PushIO", ["PushCore", "CNGHTTP2", "COpenSSL", "CHiredis", "CRabbitMQ", "CLinux"]),
+    module(
+      "PushWorker",
+      ["PushCore", "PushIO", "Yams", .product(name: "Logging", package: "swift-log")]),
+    module(
+      "PushFront",
+      [
+        "PushCore", "PushIO", "PushWorker",
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+      ]),
+    module("APNsSimulator", ["PushCore", "PushIO"]),
+
+    executable(
+      "herald", ["PushCore", "PushIO", "PushWorker", "PushFront", .product(name: "Logging", package: "swift-log")]),
+    executable("apns-simulator", ["APNsSimulator", "PushCore", "PushIO"]),
+    executable(
+      "herald-bench", ["PushCore", "PushIO", "PushWorker", .product(name: "Logging", package: "swift-log")]),
+
+    // Private servers, processes and certificates for the tests.
+    .target(name: "TestSupport", dependencies: ["PushCore", "PushIO"], path: "Tests/Support", swiftSettings: strict),
+    tests("PushCoreTests", ["PushCore", "TestSupport"]),
+    tests("SimulationTests", ["PushCore", "PushWorker", "TestSupport"]),
+    tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
+    tests(
+      "WorkerTests",
+      [
+        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "TestSupport",
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    tests("IntegrationTests", ["PushCore", "PushIO", "PushWorker", "APNsSimulator", "TestSupport"]),
+  ])

@@ -1,0 +1,125 @@
+/// What the control port answers.
+///
+/// | request | what it does |
+/// | --- | --- |
+/// | `GET /` | a page with the last notifications |
+/// | `GET /counters` · `/connections` · `/ledger` · `/notifications` | JSON |
+/// | `GET /faults` · `POST /faults` (a line each) · `DELETE /faults[/id]` | faults: list, set, clear |
+/// | `POST /actions` | once and now: `goaway=…` · `drop` · `streams=…` · `shutdown` · `revoke=KEY` |
+/// | `POST /devices` | a line each: `TOKEN unregistered [ms]` · `TOKEN foreign` · `TOKEN topic=T` · `TOKEN ok` |
+/// | `POST /clock` | seconds that the simulated Apple is ahead |
+/// | `DELETE /ledger` | forgets requests and counts |
+enum ControlAPI {
+  static func answer(_ request: ControlRequest, _ state: inout SimulatorState) -> ControlResponse {
+    let path = request.path.split(separator: "?", maxSplits: 1).first.map(String.init) ?? "/"
+    do throws(FaultSyntaxError) {
+      switch (request.method, path) {
+      case ("GET", "/"): return ControlResponse(html: NotificationPage.html(state))
+      case ("GET", "/counters"): return counters(state)
+      case ("GET", "/connections"): return connections(state)
+      case ("GET", "/ledger"): return ControlResponse(json: JSONText(raw: state.ledger.json()))
+      case ("GET", "/notifications"): return notifications(state)
+      case ("GET", "/faults"): return faults(state)
+      case ("POST", "/faults"): return try setFaults(request.body, &state)
+      case ("DELETE", "/faults"):
+        state.plan.removeAll()
+        return faults(state)
+      case ("POST", "/actions"):
+        for line in lines(request.body) { state.pendingActions.append(try SimulatorAction(line)) }
+        return faults(state)
+      case ("POST", "/devices"):
+        for line in lines(request.body) { try setDevice(line, &state) }
+        return counters(state)
+      case ("POST", "/clock"):
+        guard let seconds = Int64(request.body.trimmed), abs(seconds) < 1_000_000_000 else {
+          throw FaultSyntaxError(word: request.body, rule: "a number of seconds")
+        }
+        state.clockOffsetSeconds = seconds
+        return counters(state)
+      case ("DELETE", "/ledger"):
+        state.clearLedger()
+        return counters(state)
+      case ("DELETE", let path) where path.hasPrefix("/faults/"):
+        guard let id = Int(path.dropFirst(8)), state.plan.remove(id) else {
+          return .error(404, "no such fault; GET /faults lists them")
+        }
+        return faults(state)
+      default:
+        return .error(404, "no such thing here; see apns-simulator --help")
+      }
+    } catch {
+      return .error(400, error.description)
+    }
+  }
+
+  private static func lines(_ body: String) -> [String] {
+    body.split(whereSeparator: \.isNewline).map { String($0).trimmed }.filter { !$0.isEmpty }
+  }
+
+  private static func counters(_ state: SimulatorState) -> ControlResponse {
+    var json = JSONText()
+    state.ledger.writeCounters(to: &json)
+    return ControlResponse(json: json)
+  }
+
+  private static func connections(_ state: SimulatorState) -> ControlResponse {
+    var json = JSONText()
+    json.beginArray()
+    for connection in state.ledger.connections { connection.write(to: &json) }
+    json.endArray()
+    return ControlResponse(json: json)
+  }
+
+  private static func notifications(_ state: SimulatorState) -> ControlResponse {
+    var json = JSONText()
+    json.beginArray()
+    for notification in state.ledger.lastNotifications { notification.write(to: &json) }
+    json.endArray()
+    return ControlResponse(json: json)
+  }
+
+  private static func faults(_ state: SimulatorState) -> ControlResponse {
+    var json = JSONText()
+    json.beginArray()
+    for fault in state.plan.active {
+      json.beginObject()
+      json.field("id", fault.id)
+      json.field("fault", fault.rule.text)
+      json.field("count", fault.count)
+      json.endObject()
+    }
+    json.endArray()
+    return ControlResponse(json: json)
+  }
+
+  /// All lines are read before one is set.
+  private static func setFaults(
+    _ body: String, _ state: inout SimulatorState
+  ) throws(FaultSyntaxError) -> ControlResponse {
+    var rules: [FaultRule] = []
+    for line in lines(body) { rules.append(try FaultRule(line)) }
+    for rule in rules { state.plan.add(rule) }
+    return faults(state)
+  }
+
+  private static func setDevice(_ line: String, _ state: inout SimulatorState) throws(FaultSyntaxError) {
+    let words = line.split(separator: " ").map(String.init)
+    guard words.count >= 2, HeaderRules.isDeviceToken(words[0]) else {
+      throw FaultSyntaxError(word: line, rule: "a device token and what becomes of it")
+    }
+    let token = words[0].lowercased()
+    switch words[1] {
+    case "unregistered":
+      let time = words.count > 2 ? Int64(words[2]) : 0
+      guard let time else { throw FaultSyntaxError(word: words[2], rule: "Unix milliseconds") }
+      state.service.devices.unregistered[token] = time
+    case "foreign": state.service.devices.foreign.insert(token)
+    case "ok":
+      state.service.devices.unregistered[token] = nil
+      state.service.devices.foreign.remove(token)
+      state.service.devices.topics[token] = nil
+    case let word where word.hasPrefix("topic="): state.service.devices.topics[token] = String(word.dropFirst(6))
+    default: throw FaultSyntaxError(word: words[1], rule: "unregistered, foreign, topic=T or ok")
+    }
+  }
+}

@@ -1,0 +1,47 @@
+import PushIO
+
+/// The control port: a little HTTP/1.1 on loopback, by which people and tests set faults and read the ledger.
+final class ControlServer: ListenerDelegate {
+  private let loop: EventLoop
+  private let shared: SharedState
+  private var listener: Listener?
+  private var connections: [ObjectIdentifier: ControlConnection] = [:]
+  private(set) var port: UInt16 = 0
+
+  private static let connectionsMaximum = 64
+
+  init(loop: EventLoop, port: UInt16, shared: SharedState) throws(SimulatorError) {
+    self.loop = loop
+    self.shared = shared
+    do throws(LoopError) {
+      let listener = try Listener.listen(loop: loop, host: "127.0.0.1", port: port, delegate: self)
+      self.listener = listener
+      self.port = listener.port
+    } catch {
+      throw SimulatorError("cannot listen on 127.0.0.1:\(port) for the control port: \(error)")
+    }
+  }
+
+  func close() {
+    listener?.close()
+    for connection in connections.values { connection.abort() }
+    connections.removeAll()
+  }
+
+  func listener(_ listener: Listener, didAccept fileDescriptor: Int32) {
+    let connection = ControlConnection(server: self, loop: loop, fileDescriptor: fileDescriptor)
+    if connections.count >= ControlServer.connectionsMaximum {
+      connection.abort()
+    } else {
+      connections[ObjectIdentifier(connection)] = connection
+    }
+  }
+
+  func answer(_ request: ControlRequest) -> ControlResponse {
+    shared.withState { state in ControlAPI.answer(request, &state) }
+  }
+
+  func forget(_ connection: ControlConnection) {
+    connections[ObjectIdentifier(connection)] = nil
+  }
+}

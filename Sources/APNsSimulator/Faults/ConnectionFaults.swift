@@ -1,0 +1,22 @@
+/// What is wrong with whole connections while it is set.
+package struct ConnectionFaults: Hashable, Sendable {
+  /// The client's send window is not opened again: it stalls after 65,535 bytes.
+  package var withholdsWindowUpdates = false
+  /// PINGs stay unanswered.
+  package var ignoresPings = false
+  /// The TLS handshake begins this long after the connection was accepted.
+  package var handshakeDelayMilliseconds: Int64 = 0
+  /// Nobody listens at the port: connecting fails at once.
+  package var refusesConnections = false
+
+  package init() {}
+
+  package var isEmpty: Bool { self == ConnectionFaults() }
+
+  mutating func add(_ other: ConnectionFaults) {
+    withholdsWindowUpdates = withholdsWindowUpdates || other.withholdsWindowUpdates
+    ignoresPings = ignoresPings || other.ignoresPings
+    handshakeDelayMilliseconds = max(handshakeDelayMilliseconds, other.handshakeDelayMilliseconds)
+    refusesConnections = refusesConnections || other.refusesConnections
+  }
+}

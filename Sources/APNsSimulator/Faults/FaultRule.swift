@@ -1,0 +1,165 @@
+/// One fault: which requests it meets, and what it does to them. Written and read as a line of `name=value` words:
+/// `share=0.1,status=503,reason=ServiceUnavailable`. The words are listed in `FaultRule.manual`.
+package struct FaultRule: Hashable, Sendable {
+  /// The line it was read from.
+  package let text: String
+  /// Hexadecimal digits that the device token begins with; nil: any token.
+  package var tokenPrefix: String?
+  /// The whole topic.
+  package var topic: String?
+  package var pushType: String?
+  /// The part of the matching requests that is met, 0–1.
+  package var share = 1.0
+  /// A connection's first requests that are spared.
+  package var after = 0
+  /// Requests that are met before the fault is used up.
+  package var times: Int?
+  /// Only the first tries of a notification (by `apns-id`, or by token where there is none).
+  package var attempts: Int?
+
+  package var effect = FaultEffect()
+  package var connection = ConnectionFaults()
+
+  package static let manual = """
+    Which requests (all of them where nothing is said):
+      prefix=HEX       the device token begins so        topic=T, type=T   apns-topic, apns-push-type
+      share=0.1        this part of them, at random      after=N           not a connection's first N
+      times=N          at most N in all                  attempts=N        only the first N tries of a notification
+    What happens:
+      latency=50 | latency=20-200 | latency=exp:50       milliseconds before the answer: fixed, uniform, exponential
+      status=503, reason=TEXT, timestamp=MS              this answer
+      body=missing | body=split:N | body=raw:TEXT        its body: none, in DATA frames of N bytes, other text
+      reset=CODE                                         RST_STREAM with this code, not processed
+      drop                                               the connection breaks, the request not processed
+      silence                                            no answer, the request not processed
+      processed                                          with reset, drop, silence: accepted first
+      goaway=this|previous|all|ID, code=N, reason=TEXT   GOAWAY with this last id, error code and debug reason
+      streams=1000/1/1000, every=MS                      SETTINGS with these stream limits in turn
+    Whole connections, as long as the fault is set:
+      withhold-window, no-ping-ack, handshake=MS, refuse
+    """
+
+  /// Reads a line.
+  package init(_ text: String) throws(FaultSyntaxError) {
+    self.text = text
+    var status: Int?
+    var reason: String?
+    var timestamp: Int64?
+    var code: UInt32?
+    for word in text.split(separator: ",", omittingEmptySubsequences: true) {
+      let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      let name = String(parts[0]).trimmed
+      let value = parts.count == 2 ? String(parts[1]).trimmed : nil
+      switch (name, value) {
+      case ("prefix", let value?):
+        guard !value.isEmpty, value.utf8.allSatisfy({ hexValue($0) != nil }) else {
+          throw FaultSyntaxError(word: String(word), rule: "hexadecimal digits")
+        }
+        tokenPrefix = value.lowercased()
+      case ("topic", let value?): topic = value
+      case ("type", let value?): pushType = value
+      case ("share", let value?):
+        guard let share = Double(value), (0...1).contains(share) else {
+          throw FaultSyntaxError(word: String(word), rule: "a number from 0 to 1")
+        }
+        self.share = share
+      case ("after", let value?): after = try FaultRule.count(value, word)
+      case ("times", let value?): times = try FaultRule.count(value, word)
+      case ("attempts", let value?): attempts = try FaultRule.count(value, word)
+      case ("latency", let value?): effect.latency = try FaultRule.latency(value, word)
+      case ("status", let value?):
+        guard let number = Int(value), (200...599).contains(number) else {
+          throw FaultSyntaxError(word: String(word), rule: "a status from 200 to 599")
+        }
+        status = number
+      case ("reason", let value?): reason = value
+      case ("timestamp", let value?): timestamp = Int64(try FaultRule.count(value, word))
+      case ("body", let value?): effect.body = try FaultRule.body(value, word)
+      case ("reset", let value?): effect.ending = .reset(try FaultRule.code(value, word))
+      case ("drop", nil): effect.ending = .drop
+      case ("silence", nil): effect.ending = .silence
+      case ("processed", nil): effect.isProcessed = true
+      case ("goaway", let value?): effect.goAway = FaultEffect.GoAway(last: try FaultRule.lastStream(value, word))
+      case ("code", let value?): code = try FaultRule.code(value, word)
+      case ("streams", let value?):
+        var values: [Int] = []
+        for part in value.split(separator: "/") { values.append(try FaultRule.count(String(part), word)) }
+        guard !values.isEmpty else { throw FaultSyntaxError(word: String(word), rule: "limits such as 1000/1/1000") }
+        effect.streamLimits = FaultEffect.StreamLimits(values: values)
+      case ("every", let value?):
+        guard effect.streamLimits != nil else {
+          throw FaultSyntaxError(word: String(word), rule: "streams before every")
+        }
+        effect.streamLimits?.intervalMilliseconds = Int64(try FaultRule.count(value, word))
+      case ("withhold-window", nil): connection.withholdsWindowUpdates = true
+      case ("no-ping-ack", nil): connection.ignoresPings = true
+      case ("handshake", let value?): connection.handshakeDelayMilliseconds = Int64(try FaultRule.count(value, word))
+      case ("refuse", nil): connection.refusesConnections = true
+      default:
+        throw FaultSyntaxError(word: String(word), rule: "one of the words of the manual")
+      }
+    }
+    if effect.goAway != nil {
+      effect.goAway?.reason = reason
+      effect.goAway?.code = code ?? 0
+    }
+    if let status {
+      effect.answer = FaultEffect.Answer(status: status, reason: reason, timestamp: timestamp)
+    } else if timestamp != nil || (reason != nil && effect.goAway == nil) {
+      throw FaultSyntaxError(word: text, rule: "a status, or goaway, for the reason")
+    }
+    if effect.isEmpty && connection.isEmpty { throw FaultSyntaxError(word: text, rule: "something to happen") }
+  }
+
+  // MARK: - Values
+
+  /// Large enough for every use, small enough for every sum.
+  private static let countMaximum = 1_000_000_000_000_000
+
+  private static func count(_ text: String, _ word: Substring) throws(FaultSyntaxError) -> Int {
+    guard let number = Int(text), (0...countMaximum).contains(number) else {
+      throw FaultSyntaxError(word: String(word), rule: "a whole number")
+    }
+    return number
+  }
+
+  private static func code(_ text: String, _ word: Substring) throws(FaultSyntaxError) -> UInt32 {
+    guard let number = UInt32(text) else { throw FaultSyntaxError(word: String(word), rule: "an HTTP/2 error code") }
+    return number
+  }
+
+  private static func latency(_ text: String, _ word: Substring) throws(FaultSyntaxError) -> FaultEffect.Latency {
+    if text.hasPrefix("exp:") {
+      return .exponential(meanMilliseconds: Int64(try count(String(text.dropFirst(4)), word)))
+    }
+    let ends = text.split(separator: "-")
+    if ends.count == 2 {
+      let low = Int64(try count(String(ends[0]), word))
+      let high = Int64(try count(String(ends[1]), word))
+      guard low <= high else { throw FaultSyntaxError(word: String(word), rule: "the smaller number first") }
+      return .uniform(low, high)
+    }
+    return .fixed(milliseconds: Int64(try count(text, word)))
+  }
+
+  private static func body(_ text: String, _ word: Substring) throws(FaultSyntaxError) -> FaultEffect.BodyForm {
+    if text == "missing" { return .missing }
+    if text == "whole" { return .whole }
+    if text.hasPrefix("split:") { return .split(max(1, try count(String(text.dropFirst(6)), word))) }
+    if text.hasPrefix("raw:") { return .raw(String(text.dropFirst(4))) }
+    throw FaultSyntaxError(word: String(word), rule: "missing, split:N or raw:TEXT")
+  }
+
+  private static func lastStream(_ text: String, _ word: Substring) throws(FaultSyntaxError) -> FaultEffect.LastStream {
+    switch text {
+    case "this": return .this
+    case "previous": return .previous
+    case "all": return .all
+    default:
+      guard let number = Int32(text), number >= 0 else {
+        throw FaultSyntaxError(word: String(word), rule: "this, previous, all or a stream id")
+      }
+      return .number(number)
+    }
+  }
+}

@@ -1,0 +1,62 @@
+/// What APNs demands of each push type: one row of Apple's table. Written from the documents, not from Herald's own
+/// table: the double must not share its client's mistakes.
+package struct PushTypeRule: Sendable {
+  package enum CredentialKind: Sendable {
+    case any, tokenOnly, certificateOnly
+  }
+
+  package let name: String
+  /// What the topic ends with; empty: the topic is the app itself.
+  package let topicSuffix: String
+  /// The values of `apns-priority`; a missing header counts as 10.
+  package let priorities: [Int]
+  package let credential: CredentialKind
+  package let payloadBytesMaximum: Int
+  /// `apns-expiration` must be 0 where the header stands.
+  package let demandsImmediateExpiration: Bool
+
+  private init(
+    _ name: String, _ topicSuffix: String, _ priorities: [Int], _ credential: CredentialKind = .any,
+    payloadBytesMaximum: Int = PushTypeRule.payloadBytesMaximum, demandsImmediateExpiration: Bool = false
+  ) {
+    self.name = name
+    self.topicSuffix = topicSuffix
+    self.priorities = priorities
+    self.credential = credential
+    self.payloadBytesMaximum = payloadBytesMaximum
+    self.demandsImmediateExpiration = demandsImmediateExpiration
+  }
+
+  package static let payloadBytesMaximum = 4096
+  package static let largePayloadBytesMaximum = 5120
+  package static let priorities = [10, 5, 1]
+
+  package static let all: [PushTypeRule] = [
+    PushTypeRule("alert", "", priorities),
+    PushTypeRule("background", "", [5]),
+    PushTypeRule("voip", ".voip", priorities, payloadBytesMaximum: largePayloadBytesMaximum),
+    PushTypeRule("complication", ".complication", priorities),
+    PushTypeRule("fileprovider", ".pushkit.fileprovider", priorities, .tokenOnly),
+    PushTypeRule("location", ".location-query", [10, 5], .tokenOnly),
+    PushTypeRule("mdm", "", priorities, .certificateOnly),
+    PushTypeRule("liveactivity", ".push-type.liveactivity", [10, 5], .tokenOnly),
+    PushTypeRule("pushtotalk", ".voip-ptt", [10], demandsImmediateExpiration: true),
+    PushTypeRule("widgets", ".push-type.widgets", priorities),
+    PushTypeRule("controls", ".push-type.controls", priorities),
+  ]
+
+  package static let byName: [String: PushTypeRule] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
+
+  /// Every suffix that turns an app's bundle id into another topic.
+  static let suffixes = all.map(\.topicSuffix).filter { !$0.isEmpty }
+
+  /// Whether this topic belongs to this push type.
+  func takes(topic: String) -> Bool {
+    if topicSuffix.isEmpty { return !PushTypeRule.suffixes.contains { topic.hasSuffix($0) } }
+    return topic.hasSuffix(topicSuffix) && topic.utf8.count > topicSuffix.utf8.count
+  }
+
+  func takes(priority: Int?) -> Bool {
+    priorities.contains(priority ?? 10)
+  }
+}

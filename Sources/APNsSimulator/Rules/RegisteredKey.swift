@@ -1,0 +1,29 @@
+package import PushCore
+
+/// A signing key that the simulated Apple knows.
+package struct RegisteredKey: Sendable {
+  package var team: String
+  package var key: String
+  /// The one environment that the key is for; nil: both (older team-scoped keys).
+  package var environment: APNsEnvironment?
+  /// The app topics of a topic-specific key; nil: every topic of the team.
+  package var topics: Set<String>?
+  /// The related key of a topic-specific key: tokens of both may share a connection.
+  package var relatedKey: String?
+  /// A revoked key's tokens are refused, and its connections closed.
+  package var isRevoked = false
+  /// Whether the token's signature is this key's.
+  package var verify: @Sendable (_ token: [UInt8]) -> Bool
+
+  package init(
+    team: String, key: String, environment: APNsEnvironment? = nil, topics: Set<String>? = nil,
+    relatedKey: String? = nil, verify: @escaping @Sendable ([UInt8]) -> Bool
+  ) {
+    self.team = team
+    self.key = key
+    self.environment = environment
+    self.topics = topics
+    self.relatedKey = relatedKey
+    self.verify = verify
+  }
+}

@@ -1,0 +1,86 @@
+package import PushCore
+
+/// The simulated Apple as a value: everything that decides an answer, and nothing that reads or writes a socket.
+///
+/// `answer` is the whole of it: a request, what its connection has shown so far, and the time go in; status, reason and
+/// headers come out.
+package struct SimulatedService: Sendable {
+  package let environment: APNsEnvironment
+  package var tokens: ProviderTokenDesk
+  package var devices = DeviceRegistry()
+  package var channels: ChannelStore
+  /// Off: any payload within the size limit passes.
+  package var checksPayloads = true
+  /// Off: requests without any credential pass.
+  package var checksCredentials = true
+  private var random: SeededBits
+
+  package init(environment: APNsEnvironment, seed: UInt64) {
+    self.environment = environment
+    tokens = ProviderTokenDesk(environment: environment)
+    random = SeededBits(seed: seed)
+    channels = ChannelStore()
+  }
+
+  /// Which of the two ports a request came to.
+  package enum Door: Sendable {
+    /// Notifications to devices and broadcasts.
+    case send
+    /// Channel management.
+    case manage
+  }
+
+  package mutating func answer(
+    _ request: SimulatedRequest, at door: Door, identity: inout ConnectionIdentity, now: Now
+  ) -> SimulatedAnswer {
+    let segments = request.pathSegments
+    var answer: SimulatedAnswer
+    switch door {
+    case .send:
+      if segments.first == "3" {
+        answer = deviceAnswer(request, segments, identity: &identity, now: now)
+        identify(&answer, by: "apns-id", request)
+        if environment == .sandbox { answer.fields.append(.init(name: "apns-unique-id", value: newUUID())) }
+      } else if segments.first == "4" {
+        answer = broadcastAnswer(request, segments, identity: &identity, now: now)
+        identify(&answer, by: "apns-request-id", request)
+        if environment == .sandbox { answer.fields.append(.init(name: "apns-unique-id", value: newUUID())) }
+      } else {
+        answer = SimulatedAnswer(status: 404, reason: "BadPath")
+        identify(&answer, by: "apns-id", request)
+      }
+    case .manage:
+      answer = channelAnswer(request, segments, identity: &identity, now: now)
+      identify(&answer, by: "apns-request-id", request)
+    }
+    return answer
+  }
+
+  /// The credential: a certificate that allows the topic, or a provider token, which APNs ignores beside a certificate.
+  mutating func credentialRefusal(
+    _ request: SimulatedRequest, topic: String?, app: String?, identity: inout ConnectionIdentity,
+    isBroadcast: Bool, now: Now
+  ) -> SimulatedAnswer? {
+    if let certificate = identity.certificate {
+      guard let topic else { return nil }
+      return certificate.allows(topic) ? nil : .badRequest("TopicDisallowed")
+    }
+    if !checksCredentials { return nil }
+    return tokens.refusal(
+      authorization: request["authorization"], app: app, identity: &identity, isBroadcast: isBroadcast, now: now)
+  }
+
+  mutating func newUUID() -> String {
+    // Version 4, variant 1.
+    let high = random.next() & ~0xF000 | 0x4000
+    let low = random.next() & ~(3 << 62) | (2 << 62)
+    return Ledger.text(of: (high, low))
+  }
+
+  mutating func randomBits() -> UInt64 { random.next() }
+
+  private mutating func identify(_ answer: inout SimulatedAnswer, by name: String, _ request: SimulatedRequest) {
+    let given = request[name].flatMap { HeaderRules.isUUID($0) ? $0 : nil }
+    answer.fields.insert(.init(name: name, value: given ?? newUUID()), at: 0)
+  }
+}

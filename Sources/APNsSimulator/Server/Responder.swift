@@ -1,0 +1,58 @@
+import PushCore
+import PushIO
+
+/// Writes answers. Its header lists are reused: an ordinary acceptance allocates nothing.
+final class Responder {
+  private var headers = HTTP2HeaderList()
+  /// `:status 200`, and then whatever the request adds.
+  private var acceptance = HTTP2HeaderList()
+
+  init() {
+    acceptance.append(.status, "200")
+  }
+
+  /// Sends a whole answer; false: the stream is gone.
+  @discardableResult
+  func answer(
+    _ stream: HTTP2StreamID, _ answer: SimulatedAnswer, _ bodyForm: FaultEffect.BodyForm?,
+    on http: HTTP2ServerConnection
+  ) -> Bool {
+    var options = HTTP2ResponseOptions()
+    var body = answer.bytes
+    switch bodyForm {
+    case nil, .whole: break
+    case .missing: body = []
+    case .split(let count): options.dataFrameBytes = count
+    case .raw(let text): body = Array(text.utf8)
+    }
+    headers.removeAll()
+    headers.append(.status, decimal: answer.status)
+    if !body.isEmpty { headers.append(.contentType, "application/json") }
+    for field in answer.fields { headers.append(name: field.name.utf8.span, value: field.value.utf8.span) }
+    return http.respond(stream, headers, body: body, options: options)
+  }
+
+  /// Accepts a notification that needs no second look; false: it needs one.
+  func acceptFast(
+    _ stream: HTTP2StreamID, on http: HTTP2ServerConnection, _ state: inout SimulatorState, countsIdentifiers: Bool
+  ) -> Bool {
+    let isPlain = http.withHeader(.path, of: stream) { path in Responder.isPlain(path, state.plan.prefixes) }
+    guard isPlain, http.bodyCount(of: stream) > 0 else { return false }
+    acceptance.truncate(to: 1)
+    http.withHeader(.apnsID, of: stream) { id in
+      if id.count == 36 { acceptance.append(.apnsID, id, isIndexed: false) }
+      state.ledger.recordAccepted(apnsID: id, countsIdentifiers: countsIdentifiers)
+    }
+    _ = http.respond(stream, acceptance)
+    return true
+  }
+
+  /// Whether this is the path of a device whose token asks for nothing special.
+  private static func isPlain(_ path: Span<UInt8>, _ prefixes: borrowing TokenPrefixTable) -> Bool {
+    let start = 10
+    guard path.count >= start + 8, path.count <= start + 256, path.extracting(first: start).equals("/3/device/") else {
+      return false
+    }
+    return prefixes.rule(for: path.extracting(droppingFirst: start)) == nil
+  }
+}

@@ -1,0 +1,147 @@
+import Dispatch
+import PushIO
+import Synchronization
+
+/// An APNs to test against, on a thread of its own: strict, or fast, and faulty on demand.
+///
+/// `start`, send to its port, look at `ledger`, `stop`. Everything here may be called from any thread.
+package final class Simulator: Sendable {
+  private struct Running {
+    var thread: LoopThread
+    var mailbox: Mailbox
+    var flag: StopFlag
+  }
+
+  private let options: SimulatorOptions
+  private let shared: SharedState
+  private let running = Mutex<Running?>(nil)
+
+  package init(_ options: SimulatorOptions = SimulatorOptions()) throws(SimulatorError) {
+    self.options = options
+    shared = SharedState(try SimulatorState(options))
+  }
+
+  deinit {
+    stop()
+  }
+
+  /// Listens. Returns once every port is open.
+  package func start() throws(SimulatorError) -> SimulatorPorts {
+    let security = try SimulatorSecurity(options)
+    return try running.withLock { [options, shared] running throws(SimulatorError) in
+      precondition(running == nil, "a simulator is started once at a time")
+      let start = SimulatorStart()
+      let flag = StopFlag()
+      let thread = LoopThread(name: "apns-simulator") {
+        do throws(SimulatorError) {
+          let engine = try SimulatorEngine(options: options, security: security, shared: shared)
+          start.succeed(engine.ports, mailbox: engine.loop.mailbox)
+          engine.run(until: flag)
+        } catch {
+          start.fail(error)
+        }
+      }
+      switch start.wait() {
+      case .success(let (ports, mailbox)):
+        running = Running(thread: thread, mailbox: mailbox, flag: flag)
+        return ports
+      case .failure(let error):
+        thread.join()
+        throw error
+      }
+    }
+  }
+
+  /// Breaks every connection, closes the ports and ends the thread. The ledger stays. Does nothing where none runs.
+  package func stop() {
+    running.withLock { running in
+      guard let ended = running.take() else { return }
+      ended.flag.raise()
+      ended.mailbox.wake()
+      ended.thread.join()
+    }
+  }
+
+  // MARK: - Faults
+
+  /// Sets a fault from now on; the number is for `remove`.
+  @discardableResult
+  package func add(_ rule: FaultRule) -> Int {
+    let id = shared.withState { $0.plan.add(rule) }
+    wake()
+    return id
+  }
+
+  /// Sets the fault that this line describes (`FaultRule.manual`).
+  @discardableResult
+  package func add(fault text: String) throws(FaultSyntaxError) -> Int {
+    add(try FaultRule(text))
+  }
+
+  package func remove(fault id: Int) {
+    _ = shared.withState { $0.plan.remove(id) }
+    wake()
+  }
+
+  package func removeAllFaults() {
+    shared.withState { $0.plan.removeAll() }
+    wake()
+  }
+
+  /// Does this once, to every connection that is open now.
+  package func act(_ action: SimulatorAction) {
+    shared.withState { $0.pendingActions.append(action) }
+    wake()
+  }
+
+  // MARK: - What the simulated Apple knows
+
+  package func register(_ key: RegisteredKey) {
+    shared.withState { $0.service.tokens.register(key) }
+  }
+
+  /// Refuses the key's tokens from now on and closes its connections.
+  package func revoke(key: String) {
+    shared.withState { $0.service.tokens.revoke(key: key) }
+    act(.revoke(key: key))
+  }
+
+  /// Changes devices, channels, keys and limits.
+  package func configure(_ change: (inout SimulatedService) -> Void) {
+    shared.withState { change(&$0.service) }
+  }
+
+  /// Sets the simulated Apple's clock this far ahead of (or behind) ours.
+  package func setClock(offsetSeconds: Int64) {
+    shared.withState { $0.clockOffsetSeconds = offsetSeconds }
+  }
+
+  // MARK: - The ledger
+
+  /// A snapshot.
+  package var ledger: Ledger { shared.withState { $0.ledger } }
+
+  /// Looks at the ledger without a copy of it. The simulator waits meanwhile.
+  package func readLedger<Result: Sendable>(_ body: (borrowing Ledger) -> Result) -> Result {
+    shared.withState { body($0.ledger) }
+  }
+
+  package func clearLedger() {
+    shared.withState { $0.clearLedger() }
+  }
+
+  /// Looks at the ledger every few milliseconds until the condition holds; false: it did not in time.
+  package func wait(timeoutMilliseconds: Int, until condition: (borrowing Ledger) -> Bool) -> Bool {
+    let pause = DispatchSemaphore(value: 0)
+    let deadline = DispatchTime.now() + .milliseconds(timeoutMilliseconds)
+    while true {
+      if shared.withState({ condition($0.ledger) }) { return true }
+      if DispatchTime.now() >= deadline { return false }
+      _ = pause.wait(timeout: .now() + .milliseconds(5))
+    }
+  }
+
+  private func wake() {
+    running.withLock { $0?.mailbox.wake() }
+  }
+}

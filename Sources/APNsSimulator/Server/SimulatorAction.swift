@@ -1,0 +1,31 @@
+/// Something that happens once, now, to every open connection.
+package enum SimulatorAction: Hashable, Sendable {
+  case goAway(FaultEffect.GoAway)
+  case dropConnections
+  case changeStreamLimits(FaultEffect.StreamLimits)
+  /// GOAWAY with the reason Shutdown, and 503 Shutdown for what still comes, until the faults are cleared.
+  case shutdown
+  /// Closes the connections that used this key.
+  case revoke(key: String)
+
+  /// Reads `shutdown`, `drop`, `goaway=…`, `streams=…`, `revoke=KEY`; the words are those of faults.
+  package init(_ text: String) throws(FaultSyntaxError) {
+    let text = text.trimmed
+    if text == "shutdown" {
+      self = .shutdown
+    } else if text.hasPrefix("revoke=") {
+      self = .revoke(key: String(text.dropFirst(7)))
+    } else {
+      let effect = try FaultRule(text).effect
+      if let goAway = effect.goAway {
+        self = .goAway(goAway)
+      } else if let limits = effect.streamLimits {
+        self = .changeStreamLimits(limits)
+      } else if effect.ending == .drop {
+        self = .dropConnections
+      } else {
+        throw FaultSyntaxError(word: text, rule: "shutdown, drop, goaway=…, streams=… or revoke=KEY")
+      }
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import PushCore
+import PushIO
+
+/// The simulator's thread: its loop, ports and connections. A turn takes the state's lock once and lets every
+/// connection that has something handle it.
+final class SimulatorEngine: ListenerDelegate {
+  let loop: EventLoop
+  private let options: SimulatorOptions
+  private let security: SimulatorSecurity
+  private let shared: SharedState
+  private(set) var ports = SimulatorPorts(port: 0)
+  private var sendListener: Listener?
+  private var manageListener: Listener?
+  private var control: ControlServer?
+  private var connections: [SimulatedConnection] = []
+  /// Sockets whose handshake is held back, by descriptor.
+  private var heldBack: [Int32: SimulatedService.Door] = [:]
+  private let responder: Responder
+  /// What connections are told as of the last turn.
+  private var connectionFaults = ConnectionFaults()
+
+  private static let waitMillisecondsMaximum = 1000
+  /// Longer than a transport takes to close.
+  private static let lingerMilliseconds: Int64 = 3000
+
+  init(options: SimulatorOptions, security: SimulatorSecurity, shared: SharedState) throws(SimulatorError) {
+    do throws(LoopError) {
+      loop = try EventLoop()
+    } catch {
+      throw SimulatorError("the event loop: \(error)")
+    }
+    self.options = options
+    self.security = security
+    self.shared = shared
+    responder = Responder()
+    sendListener = try listen(options.port, "notifications")
+    ports.port = sendListener?.port ?? 0
+    if let port = options.managePort {
+      manageListener = try listen(port, "channel management")
+      ports.managePort = manageListener?.port
+    }
+    if let port = options.controlPort {
+      let control = try ControlServer(loop: loop, port: port, shared: shared)
+      self.control = control
+      ports.controlPort = control.port
+    }
+    ports.authorityFile = security.authorityFile
+  }
+
+  func run(until flag: StopFlag) {
+    // Faults that are set from the start hold for the first connection too.
+    turn()
+    while !flag.isRaised {
+      loop.poll(maximumWaitMilliseconds: SimulatorEngine.waitMillisecondsMaximum)
+      turn()
+      loop.flush()
+    }
+    end()
+  }
+
+  private func turn() {
+    shared.withState { state in
+      applyFaults(state.plan.connection)
+      let actions = state.pendingActions
+      state.pendingActions = []
+      for action in actions { act(action, &state) }
+      let now = loop.now
+      var hasClosed = false
+      for connection in connections {
+        connection.turn(&state, responder, now: now)
+        hasClosed = hasClosed || connection.isClosed
+      }
+      if hasClosed { forgetClosed() }
+    }
+  }
+
+  /// The session of a closed connection is over, but its last bytes may still have to be written: it is held for a bit.
+  private func forgetClosed() {
+    for connection in connections where connection.isClosed {
+      loop.schedule(afterMilliseconds: SimulatorEngine.lingerMilliseconds) { withExtendedLifetime(connection) {} }
+    }
+    connections.removeAll { $0.isClosed }
+  }
+
+  private func end() {
+    sendListener?.close()
+    manageListener?.close()
+    control?.close()
+    for (descriptor, door) in heldBack { adopt(descriptor, door) }
+    for connection in connections { connection.abort() }
+    // Lets the ledger learn how each connection ended.
+    loop.poll(maximumWaitMilliseconds: 0)
+    turn()
+    loop.flush()
+  }
+
+  // MARK: - Connections
+
+  private func listen(_ port: UInt16, _ purpose: String) throws(SimulatorError) -> Listener {
+    do throws(LoopError) {
+      return try Listener.listen(loop: loop, host: options.host, port: port, delegate: self)
+    } catch {
+      throw SimulatorError("cannot listen on \(options.host):\(port) for \(purpose): \(error)")
+    }
+  }
+
+  func listener(_ listener: Listener, didAccept fileDescriptor: Int32) {
+    let door: SimulatedService.Door = listener === manageListener ? .manage : .send
+    let delay = connectionFaults.handshakeDelayMilliseconds
+    guard delay > 0 else {
+      adopt(fileDescriptor, door)
+      return
+    }
+    heldBack[fileDescriptor] = door
+    loop.schedule(afterMilliseconds: delay) { [weak self] in
+      guard let self, let door = self.heldBack.removeValue(forKey: fileDescriptor) else { return }
+      self.adopt(fileDescriptor, door)
+    }
+  }
+
+  private func adopt(_ fileDescriptor: Int32, _ door: SimulatedService.Door) {
+    var settings = HTTP2ServerSettings()
+    settings.maximumStreams = options.startsWithOneStream && !options.isFast ? 1 : options.maximumStreams
+    settings.acknowledgesPings = !connectionFaults.ignoresPings
+    let http = HTTP2ServerConnection.adopt(
+      loop: loop, fileDescriptor: fileDescriptor, tls: security.context, settings: settings)
+    let connection = SimulatedConnection(http: http, door: door, loop: loop, options: options)
+    connection.apply(connectionFaults)
+    connections.append(connection)
+  }
+
+  // MARK: - Faults of whole connections
+
+  private func applyFaults(_ faults: ConnectionFaults) {
+    guard faults != connectionFaults else { return }
+    if faults.refusesConnections != connectionFaults.refusesConnections { setListening(!faults.refusesConnections) }
+    connectionFaults = faults
+    for connection in connections { connection.apply(faults) }
+  }
+
+  private func setListening(_ isListening: Bool) {
+    if isListening {
+      // The port was ours a moment ago; where another process took it meanwhile, nobody can connect, as before.
+      sendListener = try? listen(ports.port, "notifications")
+      if let port = ports.managePort { manageListener = try? listen(port, "channel management") }
+    } else {
+      sendListener?.close()
+      manageListener?.close()
+      sendListener = nil
+      manageListener = nil
+    }
+  }
+
+  private func act(_ action: SimulatorAction, _ state: inout SimulatorState) {
+    switch action {
+    case .goAway(let goAway):
+      for connection in connections { connection.goAway(goAway, at: nil) }
+    case .dropConnections:
+      for connection in connections { connection.abort() }
+    case .changeStreamLimits(let limits):
+      for connection in connections { connection.changeStreamLimits(limits) }
+    case .shutdown:
+      for connection in connections {
+        connection.goAway(FaultEffect.GoAway(last: .this, code: 0, reason: "Shutdown"), at: nil)
+      }
+      if let rule = try? FaultRule("status=503,reason=Shutdown") { state.plan.add(rule) }
+    case .revoke(let key):
+      for connection in connections where connection.identity.key == key { connection.close() }
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import Dispatch
+import PushIO
+import Synchronization
+
+/// How the engine's thread tells whether it started.
+final class SimulatorStart: Sendable {
+  typealias Outcome = Result<(SimulatorPorts, Mailbox), SimulatorError>
+
+  private let outcome = Mutex<Outcome?>(nil)
+  private let told = DispatchSemaphore(value: 0)
+
+  func succeed(_ ports: SimulatorPorts, mailbox: Mailbox) { tell(.success((ports, mailbox))) }
+  func fail(_ error: SimulatorError) { tell(.failure(error)) }
+
+  private func tell(_ result: Outcome) {
+    outcome.withLock { $0 = result }
+    told.signal()
+  }
+
+  func wait() -> Outcome {
+    told.wait()
+    return outcome.withLock { $0 } ?? .failure(SimulatorError("the simulator's thread ended early"))
+  }
+}

@@ -1,0 +1,40 @@
+import PushCore
+
+/// What the simulator knows and decides with, between turns: one value behind one lock, taken once a turn.
+struct SimulatorState: Sendable {
+  var service: SimulatedService
+  var plan: FaultPlan
+  var ledger = Ledger()
+  var clockOffsetSeconds: Int64
+  /// For the engine's next turn.
+  var pendingActions: [SimulatorAction] = []
+
+  init(_ options: SimulatorOptions) throws(SimulatorError) {
+    service = SimulatedService(environment: options.environment, seed: options.seed)
+    service.checksPayloads = options.checksPayloads
+    service.checksCredentials = options.checksCredentials
+    service.tokens.acceptsAnyKey = options.acceptsAnyKey
+    service.tokens.limits.updateIntervalSeconds = options.tokenUpdateIntervalSeconds
+    service.devices.requestsPerSecondMaximum = options.deviceRequestsPerSecond
+    for key in options.keys { service.tokens.register(key) }
+    do {
+      plan = FaultPlan(
+        prefixes: options.usesTokenPrefixes ? try TokenPrefixTable() : TokenPrefixTable(empty: ()), seed: options.seed)
+    } catch {
+      throw SimulatorError("the table of token prefixes: \(error)")
+    }
+    for fault in options.faults { plan.add(fault) }
+    ledger.bounds = options.ledgerBounds
+    clockOffsetSeconds = options.clockOffsetSeconds
+  }
+
+  /// Forgets requests and counts; connections that are open keep their numbers.
+  mutating func clearLedger() {
+    ledger.clearRequests()
+  }
+
+  /// The simulated Apple's time.
+  func time(_ now: Now) -> Now {
+    Now(monotonic: now.monotonic, unixMilliseconds: now.unixMilliseconds &+ clockOffsetSeconds &* 1000)
+  }
+}

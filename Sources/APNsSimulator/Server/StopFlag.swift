@@ -1,0 +1,10 @@
+import Synchronization
+
+/// Tells the engine's thread to end.
+final class StopFlag: Sendable {
+  private let value = Atomic(false)
+
+  var isRaised: Bool { value.load(ordering: .relaxed) }
+
+  func raise() { value.store(true, ordering: .relaxed) }
+}

@@ -1,0 +1,120 @@
+/// Which deliveries of one channel are settled, and up to where they can be acknowledged with one frame.
+///
+/// Jobs end out of order; the broker is told of the highest tag below which all are settled. A tag that was rejected is
+/// settled too, but never named in an acknowledgement: the broker does not know it any more and would close the channel.
+package struct AckWatermark: Sendable {
+  private enum Mark: UInt8 {
+    /// Delivered; its job is still on its way.
+    case open
+    /// Its job ended; to be acknowledged.
+    case done
+    /// Given back to the broker on its own.
+    case rejected
+  }
+
+  private var marks: [Mark]
+  /// The oldest tag that is not settled; everything before it is.
+  private var base: UInt64 = 1
+  /// One past the newest tag delivered.
+  private var end: UInt64 = 1
+  /// The highest `done` tag below `base` that was not acknowledged yet.
+  private var acknowledgeable: UInt64?
+  /// Deliveries that the next acknowledgement settles.
+  package private(set) var pendingCount = 0
+  /// When the oldest of them became pending.
+  package private(set) var pendingSince: Instant?
+
+  /// `capacity`: unsettled deliveries to expect, the channel's prefetch.
+  package init(capacity: Int) {
+    var size = 64
+    while size < capacity { size *= 2 }
+    marks = Array(repeating: .open, count: size)
+  }
+
+  /// Deliveries whose jobs have not ended.
+  package var openCount: Int {
+    var count = 0
+    var tag = base
+    while tag < end {
+      if marks[slot(tag)] == .open { count += 1 }
+      tag += 1
+    }
+    return count
+  }
+
+  /// A new channel: old tags are worth nothing, and new ones start at 1.
+  package mutating func reset() {
+    base = 1
+    end = 1
+    acknowledgeable = nil
+    pendingCount = 0
+    pendingSince = nil
+  }
+
+  /// A delivery came. false: the tag was seen before or jumps by more than any prefetch, so the peer is at fault.
+  package mutating func delivered(_ tag: UInt64) -> Bool {
+    guard tag >= end, tag - end < 1 << 16 else { return false }
+    while Int(tag - base) >= marks.count { grow() }
+    while end < tag {
+      // Tags of one channel have no gaps; one that never came has nothing to acknowledge.
+      marks[slot(end)] = .rejected
+      end += 1
+    }
+    marks[slot(tag)] = .open
+    end += 1
+    return true
+  }
+
+  /// The delivery's job ended and everything that replaces it is confirmed.
+  package mutating func done(_ tag: UInt64, now: Instant) {
+    settle(tag, .done, now: now)
+  }
+
+  /// The delivery was given back with a frame of its own.
+  package mutating func rejected(_ tag: UInt64, now: Instant) {
+    settle(tag, .rejected, now: now)
+  }
+
+  /// The tag to acknowledge with `multiple`, where one is due: `batch` deliveries wait, or the oldest has waited for
+  /// `delayMilliseconds`.
+  package mutating func takeDue(now: Instant, batch: Int, delayMilliseconds: Int64) -> UInt64? {
+    guard let tag = acknowledgeable, let since = pendingSince else { return nil }
+    guard pendingCount >= batch || now.milliseconds(since: since) >= delayMilliseconds else { return nil }
+    acknowledgeable = nil
+    pendingCount = 0
+    pendingSince = nil
+    return tag
+  }
+
+  private mutating func settle(_ tag: UInt64, _ mark: Mark, now: Instant) {
+    precondition(tag >= base && tag < end && marks[slot(tag)] == .open, "a delivery is settled once")
+    marks[slot(tag)] = mark
+    while base < end {
+      switch marks[slot(base)] {
+      case .open:
+        return
+      case .done:
+        acknowledgeable = base
+        pendingCount += 1
+        if pendingSince == nil { pendingSince = now }
+      case .rejected:
+        break
+      }
+      base += 1
+    }
+  }
+
+  private func slot(_ tag: UInt64) -> Int {
+    Int(truncatingIfNeeded: tag) & (marks.count - 1)
+  }
+
+  private mutating func grow() {
+    var larger = [Mark](repeating: .open, count: marks.count * 2)
+    var tag = base
+    while tag < end {
+      larger[Int(truncatingIfNeeded: tag) & (larger.count - 1)] = marks[slot(tag)]
+      tag += 1
+    }
+    marks = larger
+  }
+}

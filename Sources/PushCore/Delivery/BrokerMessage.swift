@@ -1,0 +1,53 @@
+/// What a message says of itself besides its body. Ranges point into `bytes`.
+///
+/// Like `PushJob`, a value is filled again and again.
+package struct MessageMetadata: Sendable {
+  package var bytes: [UInt8] = []
+  package var messageID = ByteRange.empty
+  package var correlationID = ByteRange.empty
+  package var traceparent = ByteRange.empty
+  package var tracestate = ByteRange.empty
+  /// The AMQP timestamp, Unix milliseconds: when the producer enqueued. nil where it set none.
+  package var enqueuedAt: Int64?
+  /// `x-delivery-count`: how often the queue gave this message before (0 at the first).
+  package var deliveryCount: UInt32 = 0
+  /// `x-herald-attempts`: requests that earlier copies wrote to APNs.
+  package var attempts: UInt32 = 0
+  /// `x-herald-first-seen`: when the first copy was received, Unix milliseconds.
+  package var firstSeen: Int64?
+  /// `x-herald-ambiguous`: an earlier attempt may have reached APNs.
+  package var isAmbiguous = false
+  /// `x-herald-apns-id` of a retried target of a batch.
+  package var apnsID: UUIDValue?
+
+  package init() {}
+
+  /// Forgets everything but the buffer's capacity.
+  package mutating func reset() {
+    bytes.removeAll(keepingCapacity: true)
+    messageID = .empty
+    correlationID = .empty
+    traceparent = .empty
+    tracestate = .empty
+    enqueuedAt = nil
+    deliveryCount = 0
+    attempts = 0
+    firstSeen = nil
+    isAmbiguous = false
+    apnsID = nil
+  }
+}
+
+/// Where a delivery came from, and what acknowledges it. A tag is worth nothing outside its epoch.
+package struct DeliveryTag: Hashable, Sendable {
+  /// Counts the consumer connections: a tag of an older epoch is never acknowledged.
+  package var epoch: UInt32
+  package var jobClass: JobClass
+  package var value: UInt64
+
+  package init(epoch: UInt32, jobClass: JobClass, value: UInt64) {
+    self.epoch = epoch
+    self.jobClass = jobClass
+    self.value = value
+  }
+}

@@ -1,0 +1,255 @@
+/// One (job, target) on its way: what happened to it, and what comes next. The lane does what the actions say.
+package struct DeliveryState: Sendable {
+  package enum Phase: Sendable {
+    /// Shared state was asked whether it may be sent. May become `waiting` or `reporting`.
+    case admitting
+    /// May be sent; waits for room in its pool. May become `sent` or `reporting`.
+    case waiting
+    /// On a connection. May become `waiting` (sent again at once) or `reporting`.
+    case sent
+    /// Its end is decided; what tells of it waits to be published and confirmed. May become `settled`.
+    case reporting
+    /// The broker has confirmed everything that tells of it. Final.
+    case settled
+  }
+
+  /// How it ended, here: for good, or in a copy that comes back later.
+  package enum Ending: Sendable {
+    /// `deadLetter`: also publish the original bytes there, for this reason.
+    case outcome(RememberedOutcome, isSuppressed: Bool, deadLetter: StaticString?)
+    case retry(delaySeconds: Int, reason: APNsReason?)
+  }
+
+  package private(set) var phase = Phase.admitting
+  package private(set) var ending: Ending?
+  /// Requests written to APNs, by earlier copies of the job too.
+  package private(set) var attempts: UInt32
+  package private(set) var isAmbiguous: Bool
+  /// When the last request was written, Unix milliseconds.
+  package private(set) var sentAt: Int64?
+  private var resends: UInt8 = 0
+  /// Publishes of its ending that are not confirmed.
+  private var unconfirmed: UInt8 = 0
+  private var mustRepeat = false
+
+  /// - Parameters: what earlier copies of the job carried over.
+  package init(attempts: UInt32 = 0, isAmbiguous: Bool = false) {
+    self.attempts = attempts
+    self.isAmbiguous = isAmbiguous
+  }
+
+  /// At once sent again so often; the verdict depends on it.
+  package var resendCount: UInt8 { resends }
+
+  // MARK: events
+
+  /// The job is wrong: nothing is asked, nothing is sent.
+  package mutating func refused(now: Now) -> DeliveryAction {
+    expect(.admitting)
+    return end(.invalid, deadLetter: "invalid", now: now, isRemembered: false)
+  }
+
+  /// The job was parsed. nil: ask shared state; else its time is over.
+  package mutating func started(_ times: JobTimes, policy: borrowing RetryPolicy, now: Now) -> DeliveryAction? {
+    expect(.admitting)
+    guard policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) else { return nil }
+    return end(.expired, now: now, isRemembered: false)
+  }
+
+  /// Shared state answered.
+  package mutating func admitted(
+    _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool, now: Now
+  ) -> DeliveryAction {
+    expect(.admitting)
+    switch admission {
+    case .proceed:
+      phase = .waiting
+      return .send
+    case .duplicate(let remembered):
+      return report(.outcome(remembered, isSuppressed: false, deadLetter: nil))
+    case .dead(let unregisteredAt):
+      let outcome = RememberedOutcome(
+        outcome: .unregistered, unregisteredAt: unregisteredAt, attempts: attempts, isAmbiguous: isAmbiguous,
+        sentAt: sentAt, completedAt: now.unixMilliseconds)
+      return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
+    case .limited(let retryAfterMilliseconds):
+      if dropsOverLimit { return end(.throttled, now: now, isRemembered: false) }
+      return retry(
+        policy.postpone(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil, now: now)
+    }
+  }
+
+  /// The pool took the request.
+  package mutating func sent(now: Now) {
+    expect(.waiting)
+    phase = .sent
+    attempts += 1
+    sentAt = now.unixMilliseconds
+  }
+
+  /// There was no room in the pool for too long, or it is paused: it comes back later, uncounted.
+  /// - Parameter retryAfterMilliseconds: how long a pause lasts; nil where there was only no room.
+  package mutating func gaveUpWaiting(
+    _ times: JobTimes, policy: borrowing RetryPolicy, retryAfterMilliseconds: Int64?, random: UInt64, now: Now
+  ) -> DeliveryAction {
+    expect(.waiting)
+    let decision =
+      if let retryAfterMilliseconds {
+        policy.postpone(milliseconds: retryAfterMilliseconds, times, now: now)
+      } else {
+        policy.decide(
+          attempts: 0, firstSeen: times.firstSeen, expiration: times.expiration, now: now, random: random)
+      }
+    return retry(decision, status: nil, reason: nil, now: now)
+  }
+
+  /// What became of the request.
+  package mutating func answered(
+    _ answer: borrowing PushAnswer, _ verdict: Verdict, _ times: JobTimes, policy: borrowing RetryPolicy,
+    random: UInt64, now: Now
+  ) -> DeliveryAction {
+    expect(.sent)
+    if verdict.notes.contains(.ambiguous) { isAmbiguous = true }
+    let status = answer.status == 0 ? nil : answer.status
+    switch verdict.fate {
+    case .accept:
+      return end(.accepted, answer, now: now)
+    case .reject:
+      return end(.rejected, answer, now: now)
+    case .dead, .unregisteredBefore:
+      return end(.unregistered, answer, now: now)
+    case .resend:
+      // It did not reach APNs, so it does not count.
+      attempts -= 1
+      resends += 1
+      phase = .waiting
+      return .send
+    case .renew:
+      resends += 1
+      phase = .waiting
+      return .send
+    case .retry:
+      switch answer.kind {
+      case .notProcessed: attempts -= 1
+      case .response, .lost, .timedOut: break
+      }
+      let decision = policy.decide(
+        attempts: attempts, firstSeen: times.firstSeen, expiration: times.expiration, now: now, random: random)
+      return retry(decision, status: status, reason: answer.reason, now: now)
+    }
+  }
+
+  /// One publish more waits for its confirm.
+  package mutating func published() {
+    expect(.reporting)
+    unconfirmed += 1
+  }
+
+  /// The broker confirmed or refused one publish (a lost connection refuses). Where one of several was refused the whole
+  /// ending is told again, once none is unconfirmed: twice is better than never.
+  package mutating func publishSettled(isConfirmed: Bool) -> Settlement {
+    expect(.reporting)
+    precondition(unconfirmed > 0, "a publish is settled once")
+    unconfirmed -= 1
+    if !isConfirmed { mustRepeat = true }
+    guard unconfirmed == 0 else { return .open }
+    if mustRepeat {
+      mustRepeat = false
+      return .publishAgain
+    }
+    phase = .settled
+    return .settled
+  }
+
+  // MARK: ends
+
+  private mutating func retry(
+    _ decision: RetryPolicy.Decision, status: UInt16?, reason: APNsReason?, now: Now
+  ) -> DeliveryAction {
+    switch decision {
+    case .again(let delaySeconds):
+      return report(.retry(delaySeconds: delaySeconds, reason: reason))
+    case .exhausted:
+      // Not remembered: a replayed dead letter has the same id and shall be sent.
+      return end(.failed, status: status, reason: reason, deadLetter: "failed", now: now, isRemembered: false)
+    case .expired:
+      return end(.expired, status: status, reason: reason, now: now, isRemembered: false)
+    }
+  }
+
+  private mutating func end(_ outcome: Outcome, _ answer: borrowing PushAnswer, now: Now) -> DeliveryAction {
+    end(
+      outcome, status: answer.status, reason: answer.reason, unregisteredAt: answer.unregisteredAt, now: now,
+      isRemembered: true)
+  }
+
+  private mutating func end(
+    _ outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, unregisteredAt: Int64? = nil,
+    deadLetter: StaticString? = nil, now: Now, isRemembered: Bool
+  ) -> DeliveryAction {
+    let remembered = RememberedOutcome(
+      outcome: outcome, status: status, reason: reason, unregisteredAt: unregisteredAt, attempts: attempts,
+      isAmbiguous: isAmbiguous, sentAt: sentAt, completedAt: now.unixMilliseconds)
+    let action = report(.outcome(remembered, isSuppressed: false, deadLetter: deadLetter))
+    return isRemembered ? .remember(remembered) : action
+  }
+
+  private mutating func report(_ ending: Ending) -> DeliveryAction {
+    phase = .reporting
+    self.ending = ending
+    return .report
+  }
+
+  /// An event in a phase that cannot have it is the lane's mistake.
+  private func expect(_ expected: Phase) {
+    precondition(phase == expected, "an event came in the wrong phase")
+  }
+}
+
+/// What the lane does for a (job, target).
+package enum DeliveryAction: Hashable, Sendable {
+  /// Wait for room in the pool, and send.
+  case send
+  /// Publish its ending.
+  case report
+  /// Remember the final answer, and publish its ending.
+  case remember(RememberedOutcome)
+}
+
+/// What follows a publish that was settled.
+package enum Settlement: Hashable, Sendable {
+  /// Others of the same ending are unconfirmed.
+  case open
+  /// One was refused: publish the ending again.
+  case publishAgain
+  /// All are confirmed.
+  case settled
+}
+
+/// The times of a job that decide how long it may be tried.
+package struct JobTimes: Sendable {
+  /// When its first copy was received, Unix milliseconds.
+  package var firstSeen: Int64
+  /// Unix seconds; nil or 0 where the producer set no end.
+  package var expiration: Int64?
+
+  package init(firstSeen: Int64, expiration: Int64?) {
+    self.firstSeen = firstSeen
+    self.expiration = expiration
+  }
+}
+
+extension RetryPolicy {
+  /// The shortest delay after which there is room again; never past the job's end.
+  package func postpone(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
+    var delaySeconds = delaysSeconds[delaysSeconds.count - 1]
+    for candidate in delaysSeconds where Int64(candidate) * 1000 >= milliseconds {
+      delaySeconds = candidate
+      break
+    }
+    var then = now
+    then.unixMilliseconds += Int64(delaySeconds) * 1000
+    return isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: then)
+      ? .expired : .again(delaySeconds: delaySeconds)
+  }
+}

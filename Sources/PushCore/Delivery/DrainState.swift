@@ -1,0 +1,69 @@
+/// A lane's way from running to done: take no more, finish what is in flight, give the rest back at the deadline.
+package struct DrainState: Sendable {
+  private enum Phase {
+    /// Takes jobs. May become `draining`.
+    case running
+    /// Takes no more; jobs in flight finish. May become `handingBack` or `drained`.
+    case draining(deadline: Instant)
+    /// Past the deadline: what is left went back to its queue. Becomes `drained` once acknowledgements are written.
+    case handingBack
+    /// Nothing is in flight and nothing is left to say. Final.
+    case drained
+  }
+
+  package enum Action: Equatable, Sendable {
+    case none
+    /// Cancel the consumers.
+    case stopConsuming
+    /// Past the deadline: give every unfinished delivery back to its queue.
+    case handBack
+    /// Flush acknowledgements and close.
+    case finish
+  }
+
+  private var phase = Phase.running
+
+  package init() {}
+
+  package var isRunning: Bool {
+    if case .running = phase { return true }
+    return false
+  }
+
+  package var isDrained: Bool {
+    if case .drained = phase { return true }
+    return false
+  }
+
+  /// A stop was asked for. Later calls change nothing: the first deadline holds.
+  package mutating func begin(now: Instant, timeoutMilliseconds: Int64) -> Action {
+    switch phase {
+    case .running:
+      phase = .draining(deadline: now.adding(milliseconds: timeoutMilliseconds))
+      return .stopConsuming
+    case .draining, .handingBack, .drained:
+      return .none
+    }
+  }
+
+  /// Once a turn: what is due, given the deliveries in flight.
+  package mutating func turn(now: Instant, inFlight: Int) -> Action {
+    switch phase {
+    case .running, .drained:
+      return .none
+    case .draining(let deadline):
+      if inFlight == 0 {
+        phase = .drained
+        return .finish
+      }
+      if now >= deadline {
+        phase = .handingBack
+        return .handBack
+      }
+      return .none
+    case .handingBack:
+      phase = .drained
+      return .finish
+    }
+  }
+}

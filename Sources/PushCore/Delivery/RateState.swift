@@ -1,0 +1,49 @@
+/// What is kept of one device's rate: when its next request would be on time, and which requests were charged last.
+///
+/// The charges make a redelivery fair. A job whose worker died is delivered again while its first charge still counts;
+/// found among the last charges it proceeds and costs nothing, instead of standing behind itself. They need no life of
+/// their own: the state may be forgotten at the theoretical arrival time, when the device has its whole burst again and
+/// a second charge costs it nothing that it misses.
+package struct RateState: Sendable {
+  /// Charges remembered: a device with more in flight may be charged twice for a redelivery, never too little.
+  package static let chargesKept = 8
+
+  package enum Answer: Hashable, Sendable {
+    case proceed
+    case limited(retryAfterMilliseconds: Int64)
+  }
+
+  /// Theoretical arrival time, Unix microseconds.
+  package private(set) var arrivalMicroseconds: Int64
+  /// 0 = none.
+  private var charges = InlineArray<8, UInt64>(repeating: 0)
+  private var nextCharge = 0
+
+  /// A device with its whole burst.
+  package init() {
+    arrivalMicroseconds = .min
+  }
+
+  /// Charges the request named by `charge`, unless it was charged lately or the device is over its rate.
+  package mutating func charge(_ charge: UInt64, limit: RateLimit, nowMicroseconds: Int64) -> Answer {
+    if arrivalMicroseconds <= nowMicroseconds {
+      self = RateState()
+      arrivalMicroseconds = nowMicroseconds
+    }
+    for index in 0..<RateState.chargesKept where charges[index] == charge { return .proceed }
+    let wait = arrivalMicroseconds - nowMicroseconds - limit.toleranceMicroseconds
+    if wait > 0 { return .limited(retryAfterMilliseconds: (wait + 999) / 1000) }
+    arrivalMicroseconds += limit.intervalMicroseconds
+    charges[nextCharge] = charge
+    nextCharge = (nextCharge + 1) % RateState.chargesKept
+    return .proceed
+  }
+
+  /// The charge's name: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
+  package static func chargeName(_ apnsID: UUIDValue) -> UInt64 {
+    // Producers' own UUIDs may hold the same low half a million times (version 1: the machine), so both halves count.
+    let mixed = (apnsID.high ^ 0x9E37_79B9_7F4A_7C15) &* 0xFF51_AFD7_ED55_8CCD
+    let name = (mixed ^ mixed >> 32) &+ apnsID.low
+    return name == 0 ? 1 : name
+  }
+}

@@ -1,0 +1,67 @@
+/// Why a job is invalid: the field at fault, and the rule that it breaks with what was seen instead. Becomes `detail`
+/// of the outcome `invalid`.
+package struct JobError: Error, Hashable, Sendable {
+  /// A path as in `payload.aps.alert.title` or `to.tokens[3]`; `body` for the message as a whole.
+  package var field: String
+  /// The rule in words, with the value seen: "must be a string, not 7". Printable ASCII, bounded.
+  package var rule: String
+  /// Where the JSON breaks; nil where the JSON is sound and a rule is not kept.
+  package var byteOffset: Int?
+
+  package init(field: String, rule: String, byteOffset: Int? = nil) {
+    self.field = field
+    self.rule = rule
+    self.byteOffset = byteOffset
+  }
+
+  /// Broken JSON.
+  package init(_ error: JSONError, in bytes: Span<UInt8>) {
+    var rule = "is not JSON: \(error.text), at byte \(error.offset)"
+    if error.offset < bytes.count, error.kind != .unexpectedEnd {
+      rule += ", not \(JobError.printable(bytes, from: error.offset, countMaximum: 1))"
+    }
+    self.init(field: "body", rule: rule, byteOffset: error.offset)
+  }
+
+  /// Field and rule, as the outcome says it.
+  package var detail: String { "\(field): \(rule)" }
+
+  /// A JSON value in a few words: scalars as written, cut short; objects and arrays by their kind.
+  static func describe(_ bytes: Span<UInt8>, valueAt start: Int) -> String {
+    guard start < bytes.count else { return "nothing" }
+    switch bytes[start] {
+    case ASCII.openBrace: return "an object"
+    case ASCII.openBracket: return "an array"
+    default:
+      var scanner = JSONScanner(position: start)
+      let end = (try? scanner.skipValue(bytes)) == nil ? bytes.count : scanner.position
+      return describe(bytes, ByteRange(start: start, count: end - start))
+    }
+  }
+
+  /// Bytes as printable text, cut short.
+  static func describe(_ bytes: Span<UInt8>, _ range: ByteRange) -> String {
+    let shown = printable(bytes, from: range.range.lowerBound, countMaximum: min(excerptMaximum, Int(range.count)))
+    return range.count > excerptMaximum ? "\(shown)… (\(range.count) bytes)" : shown
+  }
+
+  /// A key as written, which may be the empty one.
+  static func describe(_ bytes: Span<UInt8>, key: JSONString) -> String {
+    key.range.isEmpty ? "\"\"" : describe(bytes, key.range)
+  }
+
+  private static let excerptMaximum = 48
+
+  private static func printable(_ bytes: Span<UInt8>, from start: Int, countMaximum: Int) -> String {
+    var text = ""
+    for index in start..<min(start + countMaximum, bytes.count) {
+      let byte = bytes[index]
+      if byte >= 0x20 && byte < 0x7F {
+        text.unicodeScalars.append(Unicode.Scalar(byte))
+      } else {
+        text += byte < 16 ? "\\x0" + String(byte, radix: 16) : "\\x" + String(byte, radix: 16)
+      }
+    }
+    return text
+  }
+}

@@ -1,0 +1,63 @@
+/// The keys of a job, version 1.
+enum JobKey: UInt8, CaseIterable, Sendable {
+  case version, id, app, pushType, environment, to, topic, credential, priority, expiration, collapseID
+  case tokenRegisteredAt, meta, payload
+
+  /// The key's place in a set.
+  var bit: UInt16 { 1 << UInt16(rawValue) }
+
+  /// As written.
+  var name: String {
+    switch self {
+    case .version: "version"
+    case .id: "id"
+    case .app: "app"
+    case .pushType: "push_type"
+    case .environment: "environment"
+    case .to: "to"
+    case .topic: "topic"
+    case .credential: "credential"
+    case .priority: "priority"
+    case .expiration: "expiration"
+    case .collapseID: "collapse_id"
+    case .tokenRegisteredAt: "token_registered_at"
+    case .meta: "meta"
+    case .payload: "payload"
+    }
+  }
+}
+
+/// What one pass over a job's bytes found: where each field lies, nothing changed yet. `JobParser` makes a job of it.
+struct JobFields {
+  /// Which keys were there, right or wrong: a bit for each.
+  var seen: UInt16 = 0
+  var id: JSONString?
+  var app: JSONString?
+  var pushType: JSONString?
+  var environment: JSONString?
+  var topic: JSONString?
+  var credential: JSONString?
+  var collapseID: JSONString?
+  var to = ByteRange.empty
+  var targetKind: PushJob.TargetKind?
+  var priority: Int64?
+  var expiration: Int64?
+  var tokenRegisteredAt: Int64?
+  var meta = ByteRange.empty
+  var payload = ByteRange.empty
+  var facts = PayloadFacts()
+  /// The first rule that was not kept. The pass goes on, so that the outcome can name the job whatever stood first.
+  var fault: JobError?
+
+  /// Keeps a fault unless an earlier one is there.
+  mutating func fail(_ field: String, _ rule: String) {
+    if fault == nil { fault = JobError(field: field, rule: rule) }
+  }
+
+  /// Keeps a fault that shows the value at `offset`.
+  mutating func fail(_ field: String, _ rule: String, _ bytes: Span<UInt8>, valueAt offset: Int) {
+    if fault == nil {
+      fault = JobError(field: field, rule: "\(rule), not \(JobError.describe(bytes, valueAt: offset))")
+    }
+  }
+}

@@ -1,0 +1,333 @@
+/// Makes a `PushJob` of a message's bytes, by the contract "Job, version 1": every field, type, range and payload
+/// rule that can be told from the job alone. Allocates nothing for a valid job once its buffers have grown.
+///
+/// Decisions where the contract is silent:
+/// - A token named twice in `tokens` gets one push.
+/// - An optional field is left out, never null; inside the payload null counts as absent.
+/// - `id` wins over the message id where both are there.
+/// - An empty `collapse_id` is none.
+package struct JobParser: ~Copyable {
+  private let scanner = JobScanner()
+  private let pushTypes = KeyTable(PushType.named.map(\.name))
+  private var tokens = TokenSet()
+
+  package init() {}
+
+  /// Parses `job.bytes[0..<job.bodyCount]` into the job's fields.
+  ///
+  /// After an error the job holds what could be read: `id`, `app`, `to`, `meta` and others, for the outcome.
+  /// - Parameter fallbackID: the AMQP message id, which stands in for `id`; empty where there is none.
+  package mutating func parse(into job: inout PushJob, fallbackID: Span<UInt8>) throws(JobError) {
+    job.clearFields()
+    var fields = JobFields()
+    var broken: JobError?
+    // Taken out of the job while the job's bytes are read, and put back: a span of the bytes borrows the whole job.
+    var targets: [ByteRange] = []
+    swap(&targets, &job.targets)
+    do throws(JSONError) {
+      try scanner.scan(job.bytes.span.extracting(0..<job.bodyCount), &fields, &targets)
+    } catch {
+      broken = JobError(error, in: job.bytes.span.extracting(0..<job.bodyCount))
+    }
+    swap(&targets, &job.targets)
+    // What names the job comes first, whatever is wrong with the rest.
+    job.to = fields.to
+    job.meta = fields.meta
+    job.payload = fields.payload
+    job.targetKind = fields.targetKind ?? .token
+    job.app = text(fields.app, &job)
+    job.pushTypeName = text(fields.pushType, &job)
+    let idFault = setID(&job, fields.id, fallbackID)
+    let environmentFault = setEnvironment(&job, fields.environment)
+    let typeFault = setPushType(&job, hasTopic: fields.topic != nil)
+    if let fault = broken ?? fields.fault ?? idFault ?? environmentFault {
+      job.targets.removeAll(keepingCapacity: true)
+      throw fault
+    }
+    do throws(JobError) {
+      try require(fields)
+      try checkApp(job)
+      if let typeFault { throw typeFault }
+      try setTopic(&job, fields.topic)
+      job.credential = try credential(fields.credential, &job)
+      job.collapseID = try collapseID(fields.collapseID, &job)
+      let rules = PushTypeRules.table[Int(job.pushType.rawValue)]
+      job.priority = try priority(fields.priority, rules, &job)
+      job.expiration = try expiration(fields.expiration, rules, job)
+      job.tokenRegisteredAt = try tokenRegisteredAt(fields.tokenRegisteredAt)
+      if job.targetKind == .channel { try checkChannel(&job) } else { try checkTokens(&job) }
+      try checkPayload(job, fields.facts, rules)
+    } catch {
+      job.targets.removeAll(keepingCapacity: true)
+      throw error
+    }
+  }
+
+  /// The range of a string's text: where it stands, or behind the body where it had escapes.
+  private func text(_ string: JSONString?, _ job: inout PushJob) -> ByteRange {
+    guard let string else { return .empty }
+    guard string.hasEscapes else { return string.range }
+    return JSONEscape.appendUnescaped(string.range, in: &job.bytes)
+  }
+
+  // MARK: Fields
+
+  private static let required = JobKey.app.bit | JobKey.pushType.bit | JobKey.to.bit | JobKey.payload.bit
+
+  private func require(_ fields: JobFields) throws(JobError) {
+    guard fields.seen & JobParser.required != JobParser.required else { return }
+    for key in JobKey.allCases where JobParser.required & ~fields.seen & key.bit != 0 {
+      throw JobError(field: key.name, rule: "is missing")
+    }
+  }
+
+  private func setID(_ job: inout PushJob, _ id: JSONString?, _ fallbackID: Span<UInt8>) -> JobError? {
+    if let id {
+      let range = text(id, &job)
+      if range.count >= 1 && range.count <= Limits.idBytesMaximum {
+        job.id = range
+        return nil
+      }
+    }
+    let canFallBack =
+      fallbackID.count >= 1 && fallbackID.count <= Limits.idBytesMaximum && UTF8Check.isValid(fallbackID)
+    if canFallBack {
+      let start = job.bytes.count
+      for index in 0..<fallbackID.count { job.bytes.append(fallbackID[index]) }
+      job.id = ByteRange(start: start, count: fallbackID.count)
+    }
+    if let id {
+      return JobError(field: "id", rule: "must be 1 to \(Limits.idBytesMaximum) bytes, not \(id.range.count)")
+    }
+    if canFallBack { return nil }
+    if fallbackID.isEmpty {
+      return JobError(field: "id", rule: "is missing, and the message has no message_id in its place")
+    }
+    return JobError(
+      field: "id",
+      rule: "is missing, and the message_id in its place is not UTF-8 of 1 to \(Limits.idBytesMaximum) bytes")
+  }
+
+  private func setEnvironment(_ job: inout PushJob, _ environment: JSONString?) -> JobError? {
+    guard let environment else { return nil }
+    let range = environment.range.range
+    for known in APNsEnvironment.allCases where job.bytes.span.extracting(range).equals(known.name) {
+      job.environment = known
+      return nil
+    }
+    let shown = JobError.describe(job.bytes.span, environment.range)
+    return JobError(field: "environment", rule: "must be production or sandbox, not \(shown)")
+  }
+
+  private func setPushType(_ job: inout PushJob, hasTopic: Bool) -> JobError? {
+    let index = pushTypes.index(job.bytes.span, job.pushTypeName)
+    job.pushType = index.flatMap { PushType(rawValue: UInt8(truncatingIfNeeded: $0)) } ?? .other
+    if job.pushType != .other { return nil }
+    let bytes = job.bytes.span
+    let word = bytes.extracting(job.pushTypeName.range)
+    let shown = JobError.describe(bytes, job.pushTypeName)
+    guard HeaderText.isName(word), word.count <= Limits.pushTypeBytesMaximum else {
+      return JobError(
+        field: "push_type",
+        rule: "must be letters, digits, dots and hyphens, 1 to \(Limits.pushTypeBytesMaximum), not \(shown)")
+    }
+    if hasTopic { return nil }
+    let known = PushType.named.map(\.name).joined(separator: ", ")
+    return JobError(field: "push_type", rule: "must be one of \(known), or come with a topic; \(shown) has none")
+  }
+
+  private func checkApp(_ job: borrowing PushJob) throws(JobError) {
+    let app = job.bytes.span.extracting(job.app.range)
+    guard HeaderText.isName(app), app.count <= Limits.appBytesMaximum else {
+      let shown = JobError.describe(job.bytes.span, job.app)
+      throw JobError(
+        field: "app",
+        rule: "must be a bundle id: letters, digits, dots and hyphens, 1 to \(Limits.appBytesMaximum), not \"\(shown)\""
+      )
+    }
+  }
+
+  private func setTopic(_ job: inout PushJob, _ topic: JSONString?) throws(JobError) {
+    if topic != nil {
+      job.topic = text(topic, &job)
+      let word = job.bytes.span.extracting(job.topic.range)
+      guard HeaderText.isVisible(word), word.count <= Limits.topicBytesMaximum else {
+        let shown = JobError.describe(job.bytes.span, job.topic)
+        throw JobError(
+          field: "topic", rule: "must be visible ASCII, 1 to \(Limits.topicBytesMaximum), not \"\(shown)\"")
+      }
+      return
+    }
+    let suffix = PushTypeRules.table[Int(job.pushType.rawValue)].topicSuffix
+    if suffix.isEmpty {
+      job.topic = job.app
+      return
+    }
+    let start = job.bytes.count
+    job.bytes.appendOwn(job.app.range)
+    job.bytes.append(contentsOf: suffix.utf8)
+    job.topic = ByteRange(start: start, count: job.bytes.count - start)
+  }
+
+  private func credential(_ name: JSONString?, _ job: inout PushJob) throws(JobError) -> ByteRange {
+    guard name != nil else { return .empty }
+    let range = text(name, &job)
+    guard range.count >= 1 && range.count <= Limits.credentialNameBytesMaximum else {
+      throw JobError(
+        field: "credential", rule: "must be 1 to \(Limits.credentialNameBytesMaximum) bytes, not \(range.count)")
+    }
+    return range
+  }
+
+  private func collapseID(_ string: JSONString?, _ job: inout PushJob) throws(JobError) -> ByteRange {
+    guard string != nil else { return .empty }
+    let range = text(string, &job)
+    guard range.count <= Limits.collapseIDBytesMaximum else {
+      throw JobError(
+        field: "collapse_id", rule: "must be at most \(Limits.collapseIDBytesMaximum) bytes, not \(range.count)")
+    }
+    guard HeaderText.isValue(job.bytes.span.extracting(range.range)) else {
+      throw JobError(
+        field: "collapse_id", rule: "must hold no control characters and no space at its ends: it is a header")
+    }
+    return range
+  }
+
+  private func priority(_ priority: Int64?, _ rules: PushTypeRules, _ job: inout PushJob) throws(JobError) -> UInt8? {
+    guard let priority else { return rules.priorityDefault }
+    for allowed in rules.priorities where Int64(allowed) == priority { return allowed }
+    let words = rules.priorities.map(String.init).joined(separator: ", ")
+    throw JobError(
+      field: "priority",
+      rule: "must be \(rules.priorities.count > 1 ? "one of " : "")\(words) for \(name(of: job)), not \(priority)")
+  }
+
+  private func expiration(
+    _ expiration: Int64?, _ rules: PushTypeRules, _ job: borrowing PushJob
+  ) throws(JobError) -> Int64? {
+    guard let expiration else { return rules.expirationOnly }
+    if let only = rules.expirationOnly, expiration != only {
+      throw JobError(field: "expiration", rule: "must be \(only) for \(name(of: job)), not \(expiration)")
+    }
+    guard expiration >= 0 else {
+      throw JobError(field: "expiration", rule: "must be Unix seconds, 0 or more, not \(expiration)")
+    }
+    return expiration
+  }
+
+  private func tokenRegisteredAt(_ time: Int64?) throws(JobError) -> Int64? {
+    guard let time, time < 0 else { return time }
+    throw JobError(field: "token_registered_at", rule: "must be Unix milliseconds, 0 or more, not \(time)")
+  }
+
+  // MARK: Targets
+
+  private mutating func checkTokens(_ job: inout PushJob) throws(JobError) {
+    for index in job.targets.indices {
+      var range = job.targets[index]
+      var digits = Hex.classify(job.bytes.span.extracting(range.range))
+      if digits == .invalid, hasBackslash(job, range) {
+        range = JSONEscape.appendUnescaped(range, in: &job.bytes)
+        digits = Hex.classify(job.bytes.span.extracting(range.range))
+      }
+      let isCountRight =
+        range.count >= Limits.tokenDigitsMinimum && range.count <= Limits.tokenDigitsMaximum && range.count & 1 == 0
+      guard digits != .invalid && isCountRight else {
+        let field = job.targetKind == .token ? "to.token" : "to.tokens[\(index)]"
+        let shown = JobError.describe(job.bytes.span, range)
+        throw JobError(
+          field: field,
+          rule: """
+            must be \(Limits.tokenDigitsMinimum) to \(Limits.tokenDigitsMaximum) hexadecimal digits, an even number, \
+            not "\(shown)"
+            """)
+      }
+      if digits == .mixedCase {
+        let start = job.bytes.count
+        for place in range.range {
+          let byte = job.bytes[place]
+          // Sets the bit that makes a letter lower-case; digits have it.
+          job.bytes.append(byte | 0x20)
+        }
+        range = ByteRange(start: start, count: Int(range.count))
+      }
+      job.targets[index] = range
+    }
+    guard job.targets.count > 1 else { return }
+    var targets: [ByteRange] = []
+    swap(&targets, &job.targets)
+    tokens.removeRepeated(&targets, in: job.bytes.span)
+    swap(&targets, &job.targets)
+  }
+
+  private func hasBackslash(_ job: borrowing PushJob, _ range: ByteRange) -> Bool {
+    for place in range.range where job.bytes[place] == ASCII.backslash { return true }
+    return false
+  }
+
+  private func checkChannel(_ job: inout PushJob) throws(JobError) {
+    // Base64 may hold a slash, and many encoders write it with a backslash.
+    if hasBackslash(job, job.targets[0]) {
+      job.targets[0] = JSONEscape.appendUnescaped(job.targets[0], in: &job.bytes)
+    }
+    let range = job.targets[0]
+    guard HeaderText.isBase64(job.bytes.span.extracting(range.range)), range.count <= Limits.channelBytesMaximum else {
+      let shown = JobError.describe(job.bytes.span, range)
+      throw JobError(
+        field: "to.channel", rule: "must be a channel id: base64, 1 to \(Limits.channelBytesMaximum), not \"\(shown)\"")
+    }
+    guard job.pushType == .liveactivity else {
+      throw JobError(field: "to.channel", rule: "takes the push type liveactivity, not \(name(of: job))")
+    }
+  }
+
+  // MARK: Payload
+
+  private func checkPayload(
+    _ job: borrowing PushJob, _ facts: PayloadFacts, _ rules: PushTypeRules
+  ) throws(JobError) {
+    let isBroadcast = job.targetKind == .channel
+    let maximum = isBroadcast ? PushTypeRules.broadcastPayloadBytesMaximum : rules.payloadBytesMaximum
+    guard job.payload.count <= maximum else {
+      throw JobError(
+        field: "payload", rule: "must be at most \(maximum) bytes for \(name(of: job)), not \(job.payload.count)")
+    }
+    let isWallet = HeaderText.hasPrefix(job.bytes.span.extracting(job.topic.range), "pass.")
+    guard
+      let violation = PayloadRules.violation(facts, rules.payload, isWallet: isWallet, isBroadcast: isBroadcast)
+    else { return }
+    var rule = violation.rule
+    if let offset = violation.offset {
+      rule += ", not \(JobError.describe(job.bytes.span.extracting(0..<job.bodyCount), valueAt: offset))"
+    }
+    throw JobError(field: violation.path, rule: rule)
+  }
+
+  private func name(of job: borrowing PushJob) -> String {
+    JobError.describe(job.bytes.span, job.pushTypeName)
+  }
+}
+
+extension PushJob {
+  /// Forgets all fields and everything behind the body; the buffers keep their capacity.
+  fileprivate mutating func clearFields() {
+    precondition(bodyCount >= 0 && bodyCount <= bytes.count, "a job's body lies in its bytes")
+    bytes.removeLast(bytes.count - bodyCount)
+    targets.removeAll(keepingCapacity: true)
+    id = .empty
+    app = .empty
+    pushType = .alert
+    pushTypeName = .empty
+    environment = .production
+    targetKind = .token
+    to = .empty
+    topic = .empty
+    credential = .empty
+    priority = nil
+    expiration = nil
+    collapseID = .empty
+    tokenRegisteredAt = nil
+    meta = .empty
+    payload = .empty
+  }
+}

@@ -1,0 +1,203 @@
+/// Passes over a payload once: checks its JSON, and the shape of every key that Apple gives a meaning.
+struct PayloadScanner: Sendable {
+  private let tables: [KeyTable]
+  /// The raw value of each level's first key.
+  private let firstKeys: [UInt8]
+
+  init() {
+    tables = PayloadKey.Level.allCases.map { level in KeyTable(level.keys.map { $0.row.name }) }
+    firstKeys = PayloadKey.Level.allCases.map { level in level.keys[0].rawValue }
+  }
+
+  /// Passes the payload's object, whose brace is at the scanner's position.
+  func scan(_ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ facts: inout PayloadFacts) throws(JSONError) {
+    _ = try object(bytes, &scanner, .root, parent: nil, &facts)
+  }
+
+  /// Passes an object of a known level. Returns whether it is empty.
+  private func object(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ level: PayloadKey.Level, parent: PayloadKey?,
+    _ facts: inout PayloadFacts
+  ) throws(JSONError) -> Bool {
+    guard try scanner.beginObject(bytes) else { return true }
+    repeat {
+      let name = try scanner.key(bytes)
+      let first = scanner.peek(bytes)
+      if level == .root { facts.rootKeyCount &+= 1 }
+      guard let key = key(bytes, name, level) else {
+        // Most strangers are strings.
+        if first == ASCII.quote { _ = try scanner.string(bytes) } else { try scanner.skipValue(bytes) }
+        continue
+      }
+      // A null is how some encoders leave a key out.
+      if first == UInt8(ascii: "n") {
+        try scanner.literal(bytes)
+        continue
+      }
+      facts.keys.insert(key)
+      let start = scanner.position
+      guard try value(bytes, &scanner, key, first, &facts) else {
+        facts.record(PayloadFacts.Fault(key: key, parent: parent, offset: start))
+        if scanner.position == start { try scanner.skipValue(bytes) }
+        continue
+      }
+    } while try scanner.nextMember(bytes)
+    return false
+  }
+
+  @inline(__always)
+  private func key(_ bytes: Span<UInt8>, _ name: JSONString, _ level: PayloadKey.Level) -> PayloadKey? {
+    let place = Int(level.rawValue)
+    guard let index = tables[place].index(bytes, name) else { return nil }
+    return PayloadKey(rawValue: firstKeys[place] &+ UInt8(truncatingIfNeeded: index))
+  }
+
+  /// Passes the value of a known key where its shape is right. Returns false where it is not: the value may then be
+  /// passed or not.
+  private func value(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ key: PayloadKey, _ first: UInt8, _ facts: inout PayloadFacts
+  ) throws(JSONError) -> Bool {
+    switch key.shape {
+    case .anything:
+      if first == ASCII.quote {
+        if try !scanner.string(bytes).range.isEmpty { facts.filledStrings.insert(key) }
+        return true
+      }
+      try scanner.skipValue(bytes)
+      return true
+    case .string:
+      guard first == ASCII.quote else { return false }
+      _ = try scanner.string(bytes)
+      return true
+    case .strings:
+      guard first == ASCII.openBracket else { return false }
+      guard scanner.beginArray(bytes) else { return true }
+      var isRight = true
+      repeat {
+        if scanner.peek(bytes) == ASCII.quote {
+          _ = try scanner.string(bytes)
+        } else {
+          isRight = false
+          try scanner.skipValue(bytes)
+        }
+      } while try scanner.nextElement(bytes)
+      return isRight
+    case .object:
+      guard first == ASCII.openBrace else { return false }
+      try scanner.skipValue(bytes)
+      return true
+    case .aps:
+      guard first == ASCII.openBrace else { return false }
+      _ = try object(bytes, &scanner, .aps, parent: key, &facts)
+      return true
+    case .alert:
+      if first == ASCII.quote {
+        facts.alert = .string
+        _ = try scanner.string(bytes)
+        return true
+      }
+      guard first == ASCII.openBrace else { return false }
+      facts.alert = try object(bytes, &scanner, .alert, parent: key, &facts) ? .emptyObject : .object
+      return true
+    case .text, .sound:
+      if first == ASCII.quote {
+        _ = try scanner.string(bytes)
+        return true
+      }
+      guard first == ASCII.openBrace else { return false }
+      let isText = key.shape == .text
+      if isText { facts.textObjects.insert(key) }
+      _ = try object(bytes, &scanner, isText ? .text : .sound, parent: key, &facts)
+      return true
+    case .count, .seconds, .one:
+      guard let integer = try number(bytes, &scanner, first)?.integer else { return false }
+      switch key.shape {
+      case .one: return integer == 1
+      case .seconds:
+        facts.timestamp = integer
+        // Eleven digits of seconds reach the year 5138; more are milliseconds.
+        return integer >= 0 && integer <= 100_000_000_000
+      default: return integer >= 0
+      }
+    case .number:
+      guard let number = try number(bytes, &scanner, first) else { return false }
+      if key == .relevanceScore && !isUnit(bytes, number) { facts.relevanceScoreOutside = Int(number.range.start) }
+      return true
+    case .unit:
+      guard let number = try number(bytes, &scanner, first) else { return false }
+      return isUnit(bytes, number)
+    case .flag:
+      return try flag(bytes, &scanner, key, first, &facts)
+    case .interruptionLevel:
+      guard first == ASCII.quote else { return false }
+      let word = bytes.extracting(try scanner.string(bytes).range.range)
+      return word.equals("active") || word.equals("time-sensitive") || word.equals("passive") || word.equals("critical")
+    case .event:
+      guard first == ASCII.quote else { return false }
+      let word = bytes.extracting(try scanner.string(bytes).range.range)
+      facts.event =
+        word.equals("update") ? .update : word.equals("start") ? .start : word.equals("end") ? .end : nil
+      return facts.event != nil
+    }
+  }
+
+  private func number(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ first: UInt8
+  ) throws(JSONError) -> JSONNumber? {
+    guard first == ASCII.minus || first &- ASCII.zero < 10 else { return nil }
+    return try scanner.number(bytes)
+  }
+
+  private func flag(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ key: PayloadKey, _ first: UInt8, _ facts: inout PayloadFacts
+  ) throws(JSONError) -> Bool {
+    var isOne = false
+    if first == UInt8(ascii: "t") || first == UInt8(ascii: "f") {
+      try scanner.literal(bytes)
+    } else {
+      guard let integer = try number(bytes, &scanner, first)?.integer, integer == 0 || integer == 1 else {
+        return false
+      }
+      isOne = integer == 1
+    }
+    if key == .contentAvailable { facts.isContentAvailableOne = isOne }
+    if key == .contentChanged { facts.isContentChangedTrue = isOne || first == UInt8(ascii: "t") }
+    return true
+  }
+
+  /// Whether a number lies from 0 to 1, told from its digits: a number without an exponent is 0 before its point, or
+  /// 1 with nothing but zeros behind it.
+  private func isUnit(_ bytes: Span<UInt8>, _ number: JSONNumber) -> Bool {
+    let text = bytes.extracting(number.range.range)
+    var isZero = true
+    for index in 0..<text.count {
+      let byte = text[index]
+      if byte | 0x20 == UInt8(ascii: "e") { return isUnit(withExponent: text) }
+      if byte &- ASCII.zero < 10 && byte != ASCII.zero { isZero = false }
+    }
+    if isZero { return true }
+    if text[0] == ASCII.zero { return true }
+    guard text[0] == UInt8(ascii: "1") else { return false }
+    for index in 1..<text.count where index == 1 ? text[index] != ASCII.dot : text[index] != ASCII.zero { return false }
+    return true
+  }
+
+  /// Nobody writes a score as 5e-1, but it may be written.
+  private func isUnit(withExponent text: Span<UInt8>) -> Bool {
+    var digits: [UInt8] = []
+    for index in 0..<text.count { digits.append(text[index]) }
+    guard let value = Double(String(decoding: digits, as: UTF8.self)) else { return false }
+    return value >= 0 && value <= 1
+  }
+}
+
+extension PayloadFacts {
+  /// Keeps the first fault of each kind.
+  fileprivate mutating func record(_ found: Fault) {
+    if found.key.isOfLiveActivities || found.parent.map(\.isOfLiveActivities) == true {
+      if liveActivityFault == nil { liveActivityFault = found }
+    } else if fault == nil {
+      fault = found
+    }
+  }
+}

@@ -1,0 +1,103 @@
+/// What an answer of APNs means: for the job, for the connection it came over, and for the credential behind it.
+///
+/// The table is APNS.md's "Answers"; `init(status:reason:…)` is its only copy. A verdict is a pure value: the lane
+/// acts on `fate`, the pools on the rest (`PushService.apply`).
+package struct Verdict: Hashable, Sendable {
+  /// What becomes of the job.
+  package enum Fate: Hashable, Sendable {
+    /// Accepted: outcome `accepted`.
+    case accept
+    /// Refused for good: outcome `rejected`.
+    case reject
+    /// The device token is gone: outcome `unregistered`; mark the token.
+    case dead
+    /// APNs said 410, but the token was registered after the time that it names: outcome `unregistered`; no mark.
+    case unregisteredBefore
+    /// Surely not processed: send again now, on another connection. Uncounted.
+    case resend
+    /// The provider token was too old: renew it, then send again, once.
+    case renew
+    /// Later, with back-off and jitter: `RetryPolicy` says when.
+    case retry
+  }
+
+  /// What becomes of the connection.
+  package enum ConnectionAdvice: Hashable, Sendable {
+    case keep
+    /// Give it fewer streams for a while: APNs is short of breath.
+    case fewerStreams
+    /// Open no more streams on it, let the others finish, replace it.
+    case close
+  }
+
+  /// What becomes of the provider token.
+  package enum TokenAdvice: Hashable, Sendable {
+    case keep
+    /// Too old: make a new one now.
+    case renew
+    /// Renewed too often: keep the older one, and make none for 20 minutes.
+    case keepOlder
+  }
+
+  /// What stops, with an alarm, until somebody changes it or a probe succeeds. Jobs under it go to the retry queues.
+  package enum Pause: Hashable, Sendable {
+    case none
+    /// Everything that this credential sends.
+    case credential
+    /// The credential in this environment.
+    case credentialInEnvironment
+    /// The credential for this app.
+    case credentialForApp
+    /// The topic, where such answers repeat.
+    case topicWhenRepeated
+    /// The credential for this topic, where such answers repeat.
+    case credentialWhenRepeated
+    /// (credential, environment), where the share of such answers jumps: usually the wrong environment.
+    case environmentWhenFrequent
+    /// The app's broadcasts.
+    case broadcastsOfApp
+    /// Making channels: the app has as many as it may have.
+    case channelCreation
+  }
+
+  /// What else to remember. None of it changes the job's fate.
+  package struct Notes: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt8
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The device token was refused: send to it over the connection for suspects.
+    package static let suspectToken = Notes(rawValue: 1)
+    /// Our validation or our code let this through: count it.
+    package static let ourFault = Notes(rawValue: 2)
+    /// Tighten the device's rate.
+    package static let tightenDevice = Notes(rawValue: 4)
+    /// The broadcast channel is gone.
+    package static let deadChannel = Notes(rawValue: 8)
+    /// APNs may have accepted the request: later attempts carry the same `apns-id`, the outcome says `ambiguous`.
+    package static let ambiguous = Notes(rawValue: 16)
+    /// The reason is not in the table.
+    package static let unknownReason = Notes(rawValue: 32)
+  }
+
+  package var fate: Fate
+  package var connection: ConnectionAdvice
+  package var token: TokenAdvice
+  package var pause: Pause
+  package var notes: Notes
+
+  package init(
+    _ fate: Fate, connection: ConnectionAdvice = .keep, token: TokenAdvice = .keep, pause: Pause = .none,
+    notes: Notes = []
+  ) {
+    self.fate = fate
+    self.connection = connection
+    self.token = token
+    self.pause = pause
+    self.notes = notes
+  }
+
+  /// Whether anything beside the job itself is concerned: where not, `PushService.apply` need not be called.
+  package var concernsService: Bool {
+    connection != .keep || token != .keep || pause != .none
+  }
+}

@@ -1,0 +1,113 @@
+/// The verdict table: which answer means what. One row of APNS.md, "Answers", is one case here.
+extension Verdict {
+  /// How often a job is sent again at once before it goes to a retry queue like any other.
+  package static let resendsMaximum: UInt8 = 3
+
+  /// The verdict on an answer with a status.
+  /// - Parameters:
+  ///   - status: the HTTP status.
+  ///   - reason: `reason` of the body; nil where APNs gave none.
+  ///   - unregisteredAt: `timestamp` of a 410, Unix milliseconds.
+  ///   - tokenRegisteredAt: what the job says of its token, Unix milliseconds.
+  ///   - resends: how often this job was already resent at once; a renewed token is tried once, a resend
+  ///     `resendsMaximum` times, then the job waits in a retry queue.
+  package init(
+    status: UInt16, reason: APNsReason?, unregisteredAt: Int64? = nil, tokenRegisteredAt: Int64? = nil,
+    resends: UInt8 = 0
+  ) {
+    if status >= 200 && status < 300 {
+      self.init(.accept)
+      return
+    }
+    guard let reason else {
+      self.init(status: status, unregisteredAt: unregisteredAt, tokenRegisteredAt: tokenRegisteredAt)
+      return
+    }
+    let resend = resends < Verdict.resendsMaximum ? Fate.resend : .retry
+    switch reason {
+    case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .invalidPushType, .payloadEmpty,
+      .duplicateHeaders, .missingDeviceToken, .payloadTooLarge, .missingPushType, .missingChannelId,
+      .badRequestParams, .badRequestPayload, .missingChannelQueueSize, .badPath, .methodNotAllowed:
+      self.init(.reject, notes: .ourFault)
+    case .badChannelId:
+      self.init(.reject)
+    case .badDeviceToken:
+      self.init(.reject, pause: .environmentWhenFrequent, notes: .suspectToken)
+    case .deviceTokenNotForTopic:
+      self.init(.reject, notes: .suspectToken)
+    case .badTopic, .missingTopic, .topicDisallowed:
+      self.init(.reject, pause: .topicWhenRepeated)
+    case .idleTimeout, .shutdown:
+      self.init(resend, connection: .close)
+    case .expiredProviderToken:
+      self.init(resends == 0 ? .renew : .retry, connection: .close, token: .renew)
+    case .invalidProviderToken, .missingProviderToken:
+      self.init(.retry, pause: .credential)
+    case .unrelatedKeyIdInToken:
+      self.init(resend, connection: .close)
+    case .badEnvironmentKeyIdInToken, .badEnvironmentKeyInToken:
+      self.init(.retry, pause: .credentialInEnvironment)
+    case .badCertificate, .badCertificateEnvironment:
+      self.init(.retry, connection: .close, pause: .credential)
+    case .forbidden:
+      self.init(.reject, pause: .credentialWhenRepeated)
+    case .unregistered, .expiredToken:
+      self.init(unregisteredAt: unregisteredAt, tokenRegisteredAt: tokenRegisteredAt)
+    case .tooManyRequests:
+      self.init(.retry, notes: .tightenDevice)
+    case .tooManyProviderTokenUpdates:
+      self.init(.retry, connection: .close, token: .keepOlder)
+    case .internalServerError:
+      self.init(.retry)
+    case .serviceUnavailable:
+      self.init(.retry, connection: .fewerStreams)
+    case .featureNotEnabled:
+      self.init(.retry, pause: .broadcastsOfApp)
+    case .channelNotRegistered:
+      self.init(.reject, notes: .deadChannel)
+    case .cannotCreateChannelConfig:
+      self.init(.reject, pause: .channelCreation)
+    case .topicMismatch:
+      self.init(.retry, pause: .credentialForApp)
+    case .other:
+      self.init(status >= 500 ? .retry : .reject, notes: .unknownReason)
+    }
+  }
+
+  /// The verdict on what became of a request: an answer, or none.
+  package init(_ answer: borrowing PushAnswer, tokenRegisteredAt: Int64?, resends: UInt8) {
+    switch answer.kind {
+    case .response:
+      self.init(
+        status: answer.status, reason: answer.reason, unregisteredAt: answer.unregisteredAt,
+        tokenRegisteredAt: tokenRegisteredAt, resends: resends)
+    case .notProcessed:
+      self.init(resends < Verdict.resendsMaximum ? .resend : .retry)
+    case .lost, .timedOut:
+      self.init(.retry, notes: .ambiguous)
+    }
+  }
+
+  /// An error without a reason: the status alone decides.
+  private init(status: UInt16, unregisteredAt: Int64?, tokenRegisteredAt: Int64?) {
+    switch status {
+    case 410: self.init(unregisteredAt: unregisteredAt, tokenRegisteredAt: tokenRegisteredAt)
+    case 404, 405, 413: self.init(.reject, notes: .ourFault)
+    case 429: self.init(.retry, notes: .tightenDevice)
+    case 503: self.init(.retry, connection: .fewerStreams)
+    case 500...: self.init(.retry)
+    case 400..<500: self.init(.reject, notes: .unknownReason)
+    // 1xx and 3xx are nothing that APNs says: a proxy between us answered, and may stop doing so.
+    default: self.init(.retry, notes: .unknownReason)
+    }
+  }
+
+  /// A 410. The mark would be wrong for a device that registered after APNs saw it go.
+  private init(unregisteredAt: Int64?, tokenRegisteredAt: Int64?) {
+    guard let unregisteredAt, let tokenRegisteredAt, tokenRegisteredAt > unregisteredAt else {
+      self.init(.dead)
+      return
+    }
+    self.init(.unregisteredBefore)
+  }
+}

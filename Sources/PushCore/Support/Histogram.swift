@@ -1,0 +1,71 @@
+/// How often a duration fell into which of a fixed row of buckets: 200 bytes, no allocation, mergeable.
+///
+/// One row for everything that is measured, from a request on a fast network (100 µs) to the age of a job (an hour):
+/// two or three buckets a decade, the precision that a dashboard's quantiles need.
+package struct Histogram: Sendable {
+  /// Upper bounds of the buckets, microseconds, ascending. What is longer than the last one counts in `count` alone.
+  package static let boundsMicroseconds: [Int64] = [
+    100, 250, 500,
+    1_000, 2_500, 5_000,
+    10_000, 25_000, 50_000,
+    100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000,
+    10_000_000, 30_000_000, 60_000_000,
+    300_000_000, 3_600_000_000,
+  ]
+  package static let bucketCount = 20
+
+  /// One for each bound, and one for what is above all of them.
+  private var counts: InlineArray<21, UInt64>
+  package private(set) var sumNanoseconds: UInt64
+
+  package init() {
+    counts = InlineArray(repeating: 0)
+    sumNanoseconds = 0
+  }
+
+  /// Counts one duration; a negative one (a clock that was set back) counts as zero.
+  package mutating func record(nanoseconds: Int64) {
+    let duration = max(0, nanoseconds)
+    var bucket = 0
+    while bucket < Histogram.bucketCount, duration > Histogram.bound(bucket) { bucket += 1 }
+    counts[bucket] &+= 1
+    sumNanoseconds &+= UInt64(duration)
+  }
+
+  package var count: UInt64 {
+    cumulativeCount(at: Histogram.bucketCount)
+  }
+
+  package var sumSeconds: Double { Double(sumNanoseconds) / 1e9 }
+
+  /// How many durations were at most `boundsMicroseconds[bucket]`; with `bucketCount`, all of them.
+  package func cumulativeCount(at bucket: Int) -> UInt64 {
+    var total: UInt64 = 0
+    for index in 0...bucket { total &+= counts[index] }
+    return total
+  }
+
+  /// Adds what another one counted: lanes are summed this way.
+  package mutating func merge(_ other: Histogram) {
+    for index in 0...Histogram.bucketCount { counts[index] &+= other.counts[index] }
+    sumNanoseconds &+= other.sumNanoseconds
+  }
+
+  /// Nanoseconds. A switch keeps the row in the code, away from the array's reference count and bounds check.
+  @inline(__always)
+  private static func bound(_ bucket: Int) -> Int64 {
+    switch bucket {
+    case 0: 100_000
+    case 1: 250_000
+    case 2: 500_000
+    case 3: 1_000_000
+    case 4: 2_500_000
+    case 5: 5_000_000
+    case 6: 10_000_000
+    case 7: 25_000_000
+    case 8: 50_000_000
+    default: boundsMicroseconds[bucket] * 1000
+    }
+  }
+}

@@ -1,0 +1,38 @@
+/// A point on the monotonic clock. It never goes back and says nothing of the time of day.
+package struct Instant: Comparable, Hashable, Sendable {
+  package var nanoseconds: Int64
+
+  package init(nanoseconds: Int64) {
+    self.nanoseconds = nanoseconds
+  }
+
+  /// A deadline that never comes.
+  package static let distantFuture = Instant(nanoseconds: .max)
+
+  package func adding(milliseconds: Int64) -> Instant {
+    Instant(nanoseconds: nanoseconds + milliseconds * 1_000_000)
+  }
+
+  package func milliseconds(since earlier: Instant) -> Int64 {
+    (nanoseconds - earlier.nanoseconds) / 1_000_000
+  }
+
+  package static func < (left: Instant, right: Instant) -> Bool {
+    left.nanoseconds < right.nanoseconds
+  }
+}
+
+/// The time of one loop turn: read once, handed to every decision.
+package struct Now: Sendable {
+  /// For deadlines, ages and back-off.
+  package var monotonic: Instant
+  /// For what others read: Unix time in milliseconds.
+  package var unixMilliseconds: Int64
+
+  package init(monotonic: Instant, unixMilliseconds: Int64) {
+    self.monotonic = monotonic
+    self.unixMilliseconds = unixMilliseconds
+  }
+
+  package var unixSeconds: Int64 { unixMilliseconds / 1000 }
+}

@@ -1,0 +1,29 @@
+/// Which known word somebody may have meant. For messages to people.
+package enum EditDistance {
+  /// The word that is nearest to `text`, where at most a third of it (and never less than two letters) would have to
+  /// change; nil where none is near.
+  package static func nearest(to text: String, among words: [String]) -> String? {
+    var best: (word: String, distance: Int)?
+    for word in words {
+      let distance = distance(Array(text.utf8), Array(word.utf8))
+      if best.map({ distance < $0.distance }) ?? true { best = (word, distance) }
+    }
+    guard let best, best.distance <= max(2, best.word.utf8.count / 3) else { return nil }
+    return best.word
+  }
+
+  /// Letters to insert, remove or replace to make one text the other (Levenshtein).
+  private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
+    var row = Array(0...right.count)
+    for (line, letter) in left.prefix(64).enumerated() {
+      var diagonal = row[0]
+      row[0] = line + 1
+      for column in 0..<right.count {
+        let cost = min(row[column] + 1, row[column + 1] + 1, diagonal + (letter == right[column] ? 0 : 1))
+        diagonal = row[column + 1]
+        row[column + 1] = cost
+      }
+    }
+    return row[right.count]
+  }
+}

@@ -1,0 +1,43 @@
+/// Which bytes may stand in the names and headers that a job's fields become.
+enum HeaderText {
+  /// Letters, digits, dots, hyphens and underscores, at least one: a bundle id, a push type.
+  static func isName(_ bytes: Span<UInt8>) -> Bool {
+    for index in 0..<bytes.count {
+      let byte = bytes[index]
+      let isRight =
+        (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte &- ASCII.zero < 10 || byte == ASCII.dot || byte == ASCII.minus
+        || byte == UInt8(ascii: "_")
+      guard isRight else { return false }
+    }
+    return !bytes.isEmpty
+  }
+
+  /// Visible ASCII, at least one byte.
+  static func isVisible(_ bytes: Span<UInt8>) -> Bool {
+    for index in 0..<bytes.count where bytes[index] <= ASCII.space || bytes[index] >= 0x7F { return false }
+    return !bytes.isEmpty
+  }
+
+  /// A header's value (RFC 9113, 8.2.1): no control characters, no space at either end.
+  static func isValue(_ bytes: Span<UInt8>) -> Bool {
+    for index in 0..<bytes.count where bytes[index] < ASCII.space || bytes[index] == 0x7F { return false }
+    return bytes.isEmpty || bytes[0] != ASCII.space && bytes[bytes.count - 1] != ASCII.space
+  }
+
+  /// Base64 of either alphabet, at least one byte.
+  static func isBase64(_ bytes: Span<UInt8>) -> Bool {
+    for index in 0..<bytes.count {
+      let byte = bytes[index]
+      let isRight =
+        (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte &- ASCII.zero < 10 || byte == ASCII.plus || byte == ASCII.minus
+        || byte == UInt8(ascii: "/") || byte == UInt8(ascii: "_") || byte == UInt8(ascii: "=")
+      guard isRight else { return false }
+    }
+    return !bytes.isEmpty
+  }
+
+  static func hasPrefix(_ bytes: Span<UInt8>, _ prefix: String) -> Bool {
+    let count = prefix.utf8.count
+    return bytes.count >= count && bytes.extracting(0..<count).equals(prefix)
+  }
+}

@@ -1,0 +1,126 @@
+/// Where a broker is and who we are there: `amqp://user:password@host:port/vhost?heartbeat=10`, `amqps://` for TLS.
+///
+/// Source: RabbitMQ URI specification. A missing path is the virtual host `/`; an empty path (`…:5672/`) too, because
+/// that is what people mean by it. User, password and virtual host are percent-decoded. `description` has no password.
+package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
+  package var host: String
+  package var port: UInt16
+  package var user: String
+  package var password: String
+  package var virtualHost: String
+  package var usesTLS: Bool
+  /// Seconds between heartbeats that we ask for; 0 = none. nil where the URL says nothing.
+  package var heartbeatSeconds: UInt16?
+
+  package var description: String {
+    "\(usesTLS ? "amqps" : "amqp")://\(user)@\(hostAndPort)\(virtualHost == "/" ? "/" : "/" + virtualHost)"
+  }
+
+  var hostAndPort: String {
+    host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+  }
+
+  package init(_ url: String) throws(AMQPError) {
+    var rest = Substring(url)
+    if AMQPAddress.dropPrefix("amqp://", from: &rest) {
+      usesTLS = false
+    } else if AMQPAddress.dropPrefix("amqps://", from: &rest) {
+      usesTLS = true
+    } else {
+      throw .badURL("it starts with neither amqp:// nor amqps://")
+    }
+    let query = AMQPAddress.cut(&rest, at: "?")
+    let path = AMQPAddress.cut(&rest, at: "/")
+    user = "guest"
+    password = "guest"
+    if let at = rest.lastIndex(of: "@") {
+      let login = rest[..<at]
+      rest = rest[rest.index(after: at)...]
+      let colon = login.firstIndex(of: ":")
+      user = try AMQPAddress.decoded(login[..<(colon ?? login.endIndex)], "user")
+      password =
+        try colon.map { index throws(AMQPError) in
+          try AMQPAddress.decoded(login[login.index(after: index)...], "password")
+        } ?? ""
+    }
+    port = usesTLS ? 5671 : 5672
+    var portText: Substring?
+    if rest.first == "[" {
+      guard let end = rest.firstIndex(of: "]") else { throw .badURL("the address in brackets does not end") }
+      host = String(rest[rest.index(after: rest.startIndex)..<end])
+      let behind = rest[rest.index(after: end)...]
+      if behind.first == ":" {
+        portText = behind.dropFirst()
+      } else if !behind.isEmpty {
+        throw .badURL("something follows the address in brackets")
+      }
+    } else {
+      portText = AMQPAddress.cut(&rest, at: ":")
+      host = try AMQPAddress.decoded(rest, "host")
+    }
+    if host.isEmpty { host = "localhost" }
+    if let portText {
+      guard let number = UInt16(portText), number > 0 else { throw .badURL("the port is not a number from 1 to 65535") }
+      port = number
+    }
+    virtualHost =
+      try path.map { text throws(AMQPError) in
+        try AMQPAddress.decoded(text, "virtual host")
+      } ?? "/"
+    if virtualHost.isEmpty { virtualHost = "/" }
+    for (text, name) in [(user, "user"), (virtualHost, "virtual host")] where text.utf8.count > 255 {
+      throw .badURL("the \(name) is over 255 bytes")
+    }
+    for option in (query ?? "").split(separator: "&") {
+      var name = option
+      let value = AMQPAddress.cut(&name, at: "=") ?? ""
+      switch name {
+      case "heartbeat":
+        guard let seconds = UInt16(value) else { throw .badURL("heartbeat is not a number of seconds from 0 to 65535") }
+        heartbeatSeconds = seconds
+      default:
+        throw .badURL("unknown option '\(name)'; known: heartbeat")
+      }
+    }
+  }
+
+  /// Cuts `text` before the first `mark` and returns what follows it; nil where there is none.
+  private static func cut(_ text: inout Substring, at mark: Character) -> Substring? {
+    guard let index = text.firstIndex(of: mark) else { return nil }
+    let rest = text[text.index(after: index)...]
+    text = text[..<index]
+    return rest
+  }
+
+  private static func dropPrefix(_ prefix: String, from text: inout Substring) -> Bool {
+    guard text.hasPrefix(prefix) else { return false }
+    text = text.dropFirst(prefix.count)
+    return true
+  }
+
+  private static func decoded(_ text: Substring, _ what: String) throws(AMQPError) -> String {
+    var bytes: [UInt8] = []
+    var iterator = text.utf8.makeIterator()
+    while let byte = iterator.next() {
+      guard byte == UInt8(ascii: "%") else {
+        bytes.append(byte)
+        continue
+      }
+      guard let high = iterator.next().flatMap(hexadecimal), let low = iterator.next().flatMap(hexadecimal) else {
+        throw .badURL("a % in the \(what) is not followed by two hexadecimal digits")
+      }
+      bytes.append(high << 4 | low)
+    }
+    guard let decoded = String(validating: bytes, as: UTF8.self) else { throw .badURL("the \(what) is not UTF-8") }
+    return decoded
+  }
+
+  private static func hexadecimal(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}

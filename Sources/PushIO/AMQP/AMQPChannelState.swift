@@ -1,0 +1,77 @@
+/// One channel of a connection: its life, the answers that are due, and the content that is on its way in.
+struct AMQPChannelState {
+  enum Phase: Equatable {
+    /// Not open; frames on it are the peer's fault. → opening
+    case closed
+    /// channel.open was sent. → open, closed
+    case opening
+    /// In use. → closing, closed
+    case open
+    /// channel.close was sent: what still comes is dropped until its answer. → closed
+    case closing
+  }
+
+  /// A message between its method and the last byte of its body.
+  enum Content: Equatable {
+    case none
+    /// The method came; the content header is next.
+    case awaitingHeader(Kind)
+    /// The header came; this many bytes of body are still to come.
+    case awaitingBody(Kind, size: Int, remaining: Int)
+
+    enum Kind: Equatable {
+      case delivery(tag: UInt64, isRedelivered: Bool)
+      case returned(code: UInt16)
+    }
+  }
+
+  /// An operation that was sent and not answered.
+  struct Pending: Equatable {
+    var number: UInt32
+    var reply: Reply
+  }
+
+  /// The kinds of answers.
+  enum Reply: Equatable {
+    case channelOpen, channelClose, exchangeDeclare, exchangeDelete, queueDeclare, queueBind, queuePurge, queueDelete,
+      qos, consume, cancel, confirmSelect
+  }
+
+  var phase = Phase.closed
+  var pending: [Pending] = []
+  var content = Content.none
+  var isConfirming = false
+  /// Publishes on this channel since confirm.select: the number of the last.
+  var publishedCount: UInt64 = 0
+  /// Why the broker closed it.
+  var error: AMQPError?
+
+  /// A fresh channel under the same number.
+  mutating func reset(to phase: Phase) {
+    self.phase = phase
+    pending.removeAll()
+    content = .none
+    isConfirming = false
+    publishedCount = 0
+  }
+}
+
+extension AMQPOperation {
+  /// The kind of answer that it waits for.
+  var reply: AMQPChannelState.Reply {
+    switch self {
+    case .openChannel: .channelOpen
+    case .closeChannel: .channelClose
+    case .declareExchange, .inspectExchange: .exchangeDeclare
+    case .declareQueue, .inspectQueue: .queueDeclare
+    case .bind: .queueBind
+    case .purge: .queuePurge
+    case .deleteQueue: .queueDelete
+    case .deleteExchange: .exchangeDelete
+    case .prefetch: .qos
+    case .consume: .consume
+    case .cancel: .cancel
+    case .selectConfirms: .confirmSelect
+    }
+  }
+}

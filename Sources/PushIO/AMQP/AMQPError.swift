@@ -1,0 +1,103 @@
+/// What goes wrong between this program and a broker: what was tried, on what, and what to do. Never holds a password.
+package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
+  /// The address is not an AMQP URL; the rule it breaks.
+  case badURL(String)
+  /// TCP or TLS could not be established.
+  case cannotConnect(to: String, reason: String)
+  /// The connection was open and ended; nil where the peer closed it without a word.
+  case connectionLost(to: String, reason: String?)
+  /// The broker accepted the connection and did not finish the handshake in time.
+  case handshakeTimedOut(to: String, waitingFor: String)
+  /// The broker sent nothing for two heartbeat intervals.
+  case heartbeatMissed(to: String, silentMilliseconds: Int64)
+  /// Wrong user or password, or no right to the virtual host.
+  case accessRefused(user: String, virtualHost: String, text: String)
+  /// The broker offers no mechanism that we speak.
+  case noCommonMechanism(offered: String)
+  /// The peer answered with its own protocol header: it speaks another protocol or version.
+  case notAMQP
+  /// A frame is larger than the agreed maximum (or than anything before it was agreed).
+  case frameTooLarge(bytes: Int, maximum: Int)
+  /// A frame does not end with 0xCE: the stream is out of step.
+  case badFrameEnd
+  case unknownFrameKind(UInt8)
+  /// A frame on a channel that is not open.
+  case unexpectedChannel(UInt16)
+  /// A method that has no place in this state, or that a broker never sends.
+  case unexpectedMethod(id: UInt32, channel: UInt16)
+  /// A header or body frame out of turn, or a body longer than announced.
+  case unexpectedContent(channel: UInt16)
+  /// A method's arguments could not be read.
+  case malformedMethod(id: UInt32)
+  /// A confirm of a message that was never published.
+  case confirmOfNothing(sequence: UInt64, published: UInt64)
+  /// The broker closed the connection, with its reason.
+  case closedByBroker(code: UInt16, text: String)
+  /// The broker closed a channel, with its reason.
+  case channelClosed(channel: UInt16, code: UInt16, text: String)
+  /// A queue or exchange exists with other arguments than ours.
+  case mismatch(AMQPMismatch)
+  /// A consumer ended because its queue is gone or moved.
+  case consumerCancelled(channel: UInt16)
+  /// An operation was not answered in time.
+  case timedOut(operation: String, milliseconds: Int64)
+
+  /// `reply-code`s that are told apart.
+  static let accessRefusedCode: UInt16 = 403
+  static let notFoundCode: UInt16 = 404
+  static let preconditionFailedCode: UInt16 = 406
+
+  /// Whether something that should exist does not.
+  package var isNotFound: Bool {
+    if case .channelClosed(_, AMQPError.notFoundCode, _) = self { return true }
+    return false
+  }
+
+  package var description: String {
+    switch self {
+    case .badURL(let rule):
+      "not an AMQP URL: \(rule); expected amqp://user:password@host:port/vhost"
+    case .cannotConnect(let peer, let reason):
+      "cannot connect to RabbitMQ at \(peer): \(reason)"
+    case .connectionLost(let peer, let reason):
+      "connection to RabbitMQ at \(peer) lost: \(reason ?? "closed by the peer")"
+    case .handshakeTimedOut(let peer, let what):
+      "RabbitMQ at \(peer) accepted the connection but sent no \(what) in time"
+    case .heartbeatMissed(let peer, let silent):
+      "RabbitMQ at \(peer) sent nothing for \(silent) ms (two heartbeat intervals): connection given up"
+    case .accessRefused(let user, let virtualHost, let text):
+      "RabbitMQ refused user '\(user)' on virtual host '\(virtualHost)': \(text); "
+        + "check the password and the permissions"
+    case .noCommonMechanism(let offered):
+      "RabbitMQ offers the login mechanisms '\(offered)' and not PLAIN: enable auth_mechanisms PLAIN"
+    case .notAMQP:
+      "the peer does not speak AMQP 0-9-1: check host and port"
+    case .frameTooLarge(let bytes, let maximum):
+      "RabbitMQ sent a frame of \(bytes) bytes, over the agreed \(maximum)"
+    case .badFrameEnd:
+      "RabbitMQ sent a frame without its end mark"
+    case .unknownFrameKind(let kind):
+      "RabbitMQ sent a frame of unknown kind \(kind)"
+    case .unexpectedChannel(let channel):
+      "RabbitMQ sent a frame on channel \(channel), which is not open"
+    case .unexpectedMethod(let id, let channel):
+      "RabbitMQ sent method \(id >> 16).\(id & 0xFFFF) on channel \(channel), where it has no place"
+    case .unexpectedContent(let channel):
+      "RabbitMQ sent content out of turn on channel \(channel)"
+    case .malformedMethod(let id):
+      "RabbitMQ sent method \(id >> 16).\(id & 0xFFFF) with unreadable arguments"
+    case .confirmOfNothing(let sequence, let published):
+      "RabbitMQ confirmed message \(sequence) of \(published) published"
+    case .closedByBroker(let code, let text):
+      "RabbitMQ closed the connection: \(code) \(text)"
+    case .channelClosed(let channel, let code, let text):
+      "RabbitMQ closed channel \(channel): \(code) \(text)"
+    case .mismatch(let mismatch):
+      mismatch.description
+    case .consumerCancelled(let channel):
+      "RabbitMQ ended the consumer on channel \(channel): its queue was deleted or moved"
+    case .timedOut(let operation, let milliseconds):
+      "RabbitMQ did not answer \(operation) within \(milliseconds) ms"
+    }
+  }
+}

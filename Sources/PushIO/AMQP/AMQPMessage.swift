@@ -1,0 +1,48 @@
+package import PushCore
+
+/// A message copied out, for command-line use.
+package struct AMQPMessage: Sendable {
+  package var body: [UInt8]
+  /// The body was over the limit and is not here.
+  package var isOversized: Bool
+  package var metadata: MessageMetadata
+  /// Headers of text, numbers and flags.
+  package var headers: [AMQPArgument]
+  var tag: UInt64
+
+  /// The text of a header; nil where it has none of that name, or it is no text.
+  package func header(_ name: String) -> String? {
+    for header in headers where header.name == name {
+      if case .text(let text) = header.value { return text }
+    }
+    return nil
+  }
+
+  package var messageID: String {
+    String(decoding: metadata.bytes[metadata.messageID.range], as: UTF8.self)
+  }
+}
+
+/// What becomes of a message that was looked at.
+package enum AMQPDisposition: Sendable {
+  case acknowledge
+  /// Back to its queue at once.
+  case requeue
+  /// Nothing: it goes back when the consumer ends.
+  case keep
+}
+
+/// Where in a stream a consumer starts.
+package enum AMQPStreamOffset: Equatable, Sendable {
+  case first, last, next
+  case at(unixSeconds: UInt64)
+
+  var argument: AMQPArgument {
+    switch self {
+    case .first: AMQPArgument("x-stream-offset", .text("first"))
+    case .last: AMQPArgument("x-stream-offset", .text("last"))
+    case .next: AMQPArgument("x-stream-offset", .text("next"))
+    case .at(let seconds): AMQPArgument("x-stream-offset", .timestamp(unixSeconds: seconds))
+    }
+  }
+}

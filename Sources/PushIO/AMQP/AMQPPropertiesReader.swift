@@ -1,0 +1,153 @@
+import PushCore
+
+/// Reads a message's properties (the payload of a content header behind its body size) into `MessageMetadata`.
+///
+/// What cannot be read is left out: a strange message is still a message, and its body decides what becomes of it.
+enum AMQPPropertiesReader {
+  /// Offset of the property flags in a content header: class, weight, body size.
+  static let flagsOffset = 12
+  /// A longer `tracestate` is dropped, as the W3C recommendation allows.
+  static let headerTextMaximum = 4096
+
+  /// `header`: the whole payload of a content header frame.
+  static func read(_ header: Span<UInt8>, into metadata: inout MessageMetadata) {
+    var position = Position(header)
+    while let property = position.next(header) {
+      switch property {
+      case .headers(var table):
+        while let field = table.next(header) { readHeader(field.name, field.value, header, into: &metadata) }
+      case .correlationID(let range):
+        metadata.correlationID = copy(range, header, into: &metadata)
+      case .messageID(let range):
+        metadata.messageID = copy(range, header, into: &metadata)
+      case .timestamp(let seconds):
+        // Far beyond any calendar is as good as none.
+        if seconds < 1 << 40 { metadata.enqueuedAt = Int64(seconds) * 1000 }
+      case .other:
+        break
+      }
+    }
+  }
+
+  /// The headers of text, numbers and flags.
+  static func headers(_ header: Span<UInt8>) -> [AMQPArgument] {
+    var result: [AMQPArgument] = []
+    var position = Position(header)
+    while let property = position.next(header) {
+      guard case .headers(var table) = property else { continue }
+      while let field = table.next(header) {
+        let name = text(field.name, header)
+        switch field.value {
+        case .number(let number): result.append(AMQPArgument(name, .number(number)))
+        case .flag(let flag): result.append(AMQPArgument(name, .flag(flag)))
+        case .bytes(let range): result.append(AMQPArgument(name, .text(text(range, header))))
+        case .other: break
+        }
+      }
+    }
+    return result
+  }
+
+  private static func text(_ range: ByteRange, _ header: Span<UInt8>) -> String {
+    String(decoding: range.range.map { header[$0] }, as: UTF8.self)
+  }
+
+  private enum Property {
+    case headers(AMQPTableReader)
+    case correlationID(ByteRange)
+    case messageID(ByteRange)
+    case timestamp(UInt64)
+    case other
+  }
+
+  /// Walks the properties that the flags announce, in the protocol's order: bit 15 first.
+  private struct Position {
+    private var flags: UInt64 = 0
+    private var bit = 15
+    private var offset = AMQPPropertiesReader.flagsOffset
+
+    init(_ header: Span<UInt8>) {
+      guard let first = AMQPTableReader.unsigned(header, at: offset, size: 2) else { return }
+      offset += 2
+      // Bit 0 says that another word of flags follows; no property of `basic` is in it.
+      var word = first
+      while word & 1 != 0 {
+        guard let next = AMQPTableReader.unsigned(header, at: offset, size: 2) else { return }
+        word = next
+        offset += 2
+      }
+      flags = first
+    }
+
+    /// The next property; nil behind the last, and where the rest cannot be read.
+    mutating func next(_ header: Span<UInt8>) -> Property? {
+      while bit >= 2, flags & (1 << UInt64(bit)) == 0 { bit -= 1 }
+      guard bit >= 2 else { return nil }
+      defer { bit -= 1 }
+      switch bit {
+      case 13:
+        guard let table = AMQPTableReader(header, at: offset) else { return stop() }
+        offset = table.endOffset
+        return .headers(table)
+      case 12, 11:
+        offset += 1
+        return .other
+      case 6:
+        guard let seconds = AMQPTableReader.unsigned(header, at: offset, size: 8) else { return stop() }
+        offset += 8
+        return .timestamp(seconds)
+      default:
+        guard offset < header.count else { return stop() }
+        let range = ByteRange(start: offset + 1, count: Int(header[offset]))
+        guard range.range.upperBound <= header.count else { return stop() }
+        offset = range.range.upperBound
+        return bit == 10 ? .correlationID(range) : bit == 7 ? .messageID(range) : .other
+      }
+    }
+
+    private mutating func stop() -> Property? {
+      flags = 0
+      return nil
+    }
+  }
+
+  private static func readHeader(
+    _ name: ByteRange, _ value: AMQPTableReader.Value, _ header: Span<UInt8>, into metadata: inout MessageMetadata
+  ) {
+    let name = header.extracting(name.range)
+    switch value {
+    case .number(let number):
+      if name.equals("x-delivery-count") {
+        metadata.deliveryCount = UInt32(clamping: number)
+      } else if name.equals("x-herald-attempts") {
+        metadata.attempts = UInt32(clamping: number)
+      } else if name.equals("x-herald-first-seen") {
+        metadata.firstSeen = number
+      } else if name.equals("x-herald-ambiguous") {
+        metadata.isAmbiguous = number != 0
+      }
+    case .flag(let flag):
+      if name.equals("x-herald-ambiguous") { metadata.isAmbiguous = flag }
+    case .bytes(let range):
+      guard range.range.count <= headerTextMaximum else { return }
+      if name.equals("traceparent") {
+        metadata.traceparent = copy(range, header, into: &metadata)
+      } else if name.equals("tracestate") {
+        metadata.tracestate = copy(range, header, into: &metadata)
+      } else if name.equals("x-herald-apns-id") {
+        metadata.apnsID = UUIDValue(header.extracting(range.range))
+      }
+    case .other:
+      break
+    }
+  }
+
+  private static func copy(
+    _ range: ByteRange, _ header: Span<UInt8>, into metadata: inout MessageMetadata
+  ) -> ByteRange {
+    let start = metadata.bytes.count
+    metadata.bytes.reserveCapacity(start + range.range.count)
+    for index in range.range { metadata.bytes.append(header[index]) }
+    return ByteRange(start: start, count: range.range.count)
+  }
+}

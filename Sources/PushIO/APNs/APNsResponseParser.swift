@@ -1,0 +1,50 @@
+package import PushCore
+
+/// What the body of an error answer says: `{"reason": "…", "timestamp": …}`.
+///
+/// It is read as far as it can be: an answer without a body, with one that is cut, or with one that is not JSON (a proxy's
+/// page) has whatever was understood before, usually nothing; the status decides then.
+package struct APNsResponseBody: Sendable {
+  package private(set) var reason: APNsReason?
+  /// Unix milliseconds; only on 410.
+  package private(set) var timestamp: Int64?
+
+  package init(_ body: Span<UInt8>) {
+    guard !body.isEmpty else { return }
+    // What was read before the fault counts.
+    try? read(body)
+  }
+
+  private mutating func read(_ body: Span<UInt8>) throws(JSONError) {
+    var scanner = JSONScanner()
+    var hasMember = try scanner.beginObject(body)
+    while hasMember {
+      let key = try scanner.key(body)
+      let name = body.extracting(key.range.range)
+      let first = scanner.peek(body)
+      if first == UInt8(ascii: "\""), name.equals("reason") {
+        let text = try scanner.string(body)
+        reason = APNsReason(body.extracting(text.range.range))
+      } else if first >= UInt8(ascii: "0"), first <= UInt8(ascii: "9"), name.equals("timestamp") {
+        timestamp = try scanner.number(body).integer
+      } else {
+        try scanner.skipValue(body)
+      }
+      hasMember = try scanner.nextMember(body)
+    }
+  }
+}
+
+extension PushAnswer {
+  /// The answer that the response told last by `connection` is.
+  package init(response ticket: Ticket, status: Int, from connection: HTTP2ClientConnection) {
+    self.init(ticket: ticket, kind: .response)
+    self.status = UInt16(clamping: status)
+    if status != 200 {
+      let body = connection.withResponseBody { APNsResponseBody($0) }
+      reason = body.reason
+      if status == 410 { unregisteredAt = body.timestamp }
+    }
+    uniqueID = connection.withResponseHeader(.apnsUniqueID) { UUIDValue($0) }
+  }
+}

@@ -1,0 +1,193 @@
+package import PushCore
+
+/// A client's HTTP/2 connection: a session on a transport. Its user submits requests and pulls events, once a turn.
+package final class HTTP2ClientConnection: TransportDelegate {
+  private let session: HTTP2ClientSession
+  private let loop: EventLoop
+  /// Set as soon as it is made; a transport needs its delegate first.
+  private var transport: Transport?
+  private var ear: TransportEar?
+  private var isTransportClosed = false
+  private let expectsALPN: Bool
+
+  /// When bytes came last.
+  package private(set) var lastReceived: Instant
+  /// When the oldest PING was sent that has no answer yet.
+  package private(set) var unansweredPingSince: Instant?
+
+  /// Starts to connect; `.opened` or `.closed` follows.
+  package static func connect(
+    loop: EventLoop, to endpoint: Endpoint, tls: TLSContext?, options: ConnectOptions = ConnectOptions(),
+    settings: HTTP2ClientSettings = HTTP2ClientSettings()
+  ) -> HTTP2ClientConnection {
+    let connection = HTTP2ClientConnection(loop: loop, expectsALPN: tls != nil, settings: settings)
+    let ear = TransportEar(of: connection)
+    connection.ear = ear
+    connection.transport = Transport.connect(
+      loop: loop, to: endpoint, tls: tls, options: options, delegate: ear)
+    return connection
+  }
+
+  /// Takes over a connected socket.
+  package static func adopt(
+    loop: EventLoop, fileDescriptor: Int32, tls: TLSContext?, options: ConnectOptions = ConnectOptions(),
+    settings: HTTP2ClientSettings = HTTP2ClientSettings()
+  ) -> HTTP2ClientConnection {
+    let connection = HTTP2ClientConnection(loop: loop, expectsALPN: tls != nil, settings: settings)
+    let ear = TransportEar(of: connection)
+    connection.ear = ear
+    connection.transport = Transport.adopt(
+      loop: loop, fileDescriptor: fileDescriptor, tls: tls, options: options, delegate: ear)
+    return connection
+  }
+
+  private init(loop: EventLoop, expectsALPN: Bool, settings: HTTP2ClientSettings) {
+    self.loop = loop
+    self.expectsALPN = expectsALPN
+    session = HTTP2ClientSession(settings: settings)
+    lastReceived = loop.now.monotonic
+  }
+
+  deinit {
+    transport?.abort()
+  }
+
+  // MARK: - State
+
+  package var isOpen: Bool { session.isOpen }
+  /// It takes no more requests: one side said GOAWAY, or it is over.
+  package var isGoingAway: Bool { session.isGoingAway }
+  /// It is over; its last events may still be to be told.
+  package var isClosed: Bool { session.isEnded }
+  /// Requests that the protocol counts: submitted, and their streams not closed yet.
+  package var streamsInFlight: Int { session.streamsInFlight }
+  /// How many the server allows at once, at most our own maximum: 1 before its first SETTINGS.
+  package var streamLimit: Int { session.streamLimit }
+  /// How many requests can be submitted now.
+  package var availableStreams: Int { session.availableStreams }
+  /// Bytes of bodies that the server takes now, on all streams together.
+  package var sendWindow: Int { session.sendWindow }
+  /// Bytes that wait for the socket.
+  package var queuedBytes: Int { transport?.pendingBytes ?? 0 }
+  /// Half of all stream ids are used: time for a new connection.
+  package var shouldRotate: Bool { session.shouldRotate }
+  package var peerDescription: String { transport?.peerDescription ?? "" }
+  package var isResponseBodyCut: Bool { session.isResponseBodyCut }
+
+  // MARK: - Requests
+
+  /// Sends a request. `body` is held until it is written, not copied; an empty range ends the stream with its headers.
+  /// false: no stream is free, it is not open or going away, or too much waits for the socket.
+  package func submit(
+    _ headers: borrowing HTTP2HeaderList, body: [UInt8], bodyRange: Range<Int>, ticket: Ticket
+  ) -> Bool {
+    guard let transport else { return false }
+    let isSent = session.submit(
+      headers, body: body, bodyRange: bodyRange, ticket: ticket, into: &transport.outbound)
+    written()
+    return isSent
+  }
+
+  /// Gives a request up; it is told as lost, with code CANCEL. false: it is unknown or has its answer.
+  package func cancel(_ ticket: Ticket) -> Bool {
+    guard let transport else { return false }
+    let isCancelled = session.cancel(ticket, into: &transport.outbound)
+    written()
+    return isCancelled
+  }
+
+  /// Asks the server for a sign of life.
+  package func ping() {
+    guard let transport, session.isOpen else { return }
+    if unansweredPingSince == nil { unansweredPingSince = loop.now.monotonic }
+    session.ping(into: &transport.outbound)
+    written()
+  }
+
+  /// Says GOAWAY, finishes what is in flight, then closes.
+  package func shutdown() {
+    guard let transport, !session.isEnded else { return }
+    if session.isOpen {
+      session.shutdown(into: &transport.outbound)
+      written()
+    } else {
+      session.end(nil, unwrittenBytes: 0)
+      transport.close()
+    }
+  }
+
+  /// Closes at once: requests in flight are told as lost.
+  package func abort() {
+    session.end(.aborted, unwrittenBytes: transport?.outbound.count ?? 0)
+    transport?.abort()
+  }
+
+  // MARK: - Events
+
+  /// The next of what happened; nil once everything of this turn is told.
+  package func nextEvent() -> HTTP2ClientEvent? {
+    guard let event = session.nextEvent() else {
+      resumeWriting()
+      return nil
+    }
+    if case .pingAcknowledged = event { unansweredPingSince = nil }
+    return event
+  }
+
+  /// The body of the response told last, until the next event.
+  package func withResponseBody<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+    session.withResponseBody(body)
+  }
+
+  /// A header of the response told last, until the next event; empty where it is absent or not among those kept.
+  package func withResponseHeader<Result>(_ name: HTTP2HeaderName, _ body: (Span<UInt8>) -> Result) -> Result {
+    session.withResponseHeader(name, body)
+  }
+
+  /// The debug data of the newest GOAWAY; empty where there was none.
+  package func withGoAwayReason<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+    session.withGoAwayReason(body)
+  }
+
+  // MARK: - From the transport
+
+  package func transportDidOpen(_ transport: Transport) {
+    lastReceived = loop.now.monotonic
+    if expectsALPN, transport.negotiatedProtocol != "h2" {
+      session.end(.notNegotiated(protocol: transport.negotiatedProtocol), unwrittenBytes: 0)
+      transport.abort()
+      return
+    }
+    session.open(into: &transport.outbound)
+    written()
+  }
+
+  package func transportDidReceive(_ transport: Transport) {
+    lastReceived = loop.now.monotonic
+    unsafe transport.inbound.withUnsafeBytes { unsafe session.receive($0, into: &transport.outbound) }
+    // nghttp2 took all it was given; what a session left that is over is nobody's.
+    transport.inbound.removeAll()
+    written()
+  }
+
+  package func transportDidClose(_ transport: Transport, error: TransportError?) {
+    isTransportClosed = true
+    let reason: HTTP2Error? =
+      if let error { .transport(error) } else if session.streamsInFlight > 0 { .closedByPeer } else { nil }
+    session.end(reason, unwrittenBytes: transport.outbound.count)
+  }
+
+  private func resumeWriting() {
+    guard let transport, session.isOpen else { return }
+    let before = transport.outbound.count
+    session.resume(into: &transport.outbound)
+    if transport.outbound.count != before { written() }
+  }
+
+  /// After the session may have written: sends, and closes once the session is over.
+  private func written() {
+    guard let transport, !isTransportClosed else { return }
+    if !transport.outbound.isEmpty { transport.setNeedsFlush() }
+    if session.isEnded { transport.close() }
+  }
+}

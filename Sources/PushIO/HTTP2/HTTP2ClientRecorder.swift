@@ -1,0 +1,286 @@
+import CNGHTTP2
+import PushCore
+
+/// What nghttp2's callbacks record for a client session: its streams, and what is to be told of them.
+///
+/// It lives at one address for as long as its session, because C calls it by that address.
+@safe
+struct HTTP2ClientRecorder: ~Copyable {
+  /// Informational responses that one request may get; more reset its stream.
+  private static let informationalMaximum: UInt8 = 16
+  /// A kept header's value is at most this long, bytes; a longer one is left out.
+  private static let keptValueMaximum = 256
+  /// GOAWAY's debug data is cut here, bytes.
+  private static let reasonMaximum = 1024
+
+  /// The streams: fixed memory, used lazily from its start so that a quiet connection touches little.
+  private let streams: UnsafeMutablePointer<HTTP2ClientStream>
+  private let capacity: Int
+  private let responseBodyLimit: Int
+  private var initializedCount = 0
+  private var firstFree: Int32 = -1
+  /// Streams that are neither free nor waiting to be told.
+  private(set) var usedCount = 0
+  /// Streams as the protocol counts them: from HEADERS to closed.
+  private(set) var openCount = 0
+
+  /// Streams whose outcome is to be told, oldest first.
+  private var finished: HTTP2Queue<Int32>
+  /// Streams whose answer came before their request was sent: what is left of that is not wanted any more.
+  var unwantedRequests: [Int32] = []
+
+  /// Whose headers are being read; −1: nobody's, or trailers.
+  private var headersOf: Int32 = -1
+  /// The last stream looked up, and its place.
+  private var cachedStreamID: Int32 = 0
+  private var cachedIndex: Int32 = -1
+
+  /// The stream whose HEADERS were written last.
+  var sentHeadersStreamID: Int32 = 0
+  /// The stream that is being submitted: what happens to it now is the submit's result, not an event.
+  var submittingIndex: Int32 = -1
+
+  /// The newest SETTINGS of the server; 1 before the first.
+  var peerMaximumStreams: UInt32 = 1
+  var hasSettings = false
+  var settingsUntold = false
+
+  var goAwayReceived = false
+  var goAwayUntold = false
+  var goAwayLastStreamID: Int32 = 0
+  var goAwayCode = HTTP2ErrorCode.noError
+  var goAwayReason: [UInt8] = []
+
+  var pingsAcknowledged = 0
+  /// The error that we ourselves told the server in a GOAWAY.
+  var violation: (code: HTTP2ErrorCode, detail: String)?
+  /// Why the frame received last was refused; what a violation's detail says.
+  private var invalidFrameError: Int32 = 0
+
+  init(capacity: Int, responseBodyLimit: Int) {
+    unsafe streams = .allocate(capacity: capacity)
+    self.capacity = capacity
+    self.responseBodyLimit = responseBodyLimit
+    finished = HTTP2Queue(capacity: 64, empty: -1)
+  }
+
+  deinit {
+    unsafe streams.deinitialize(count: initializedCount)
+    unsafe streams.deallocate()
+  }
+
+  // MARK: - Streams
+
+  var freeCount: Int { capacity - usedCount }
+
+  subscript(_ index: Int32) -> HTTP2ClientStream {
+    @inline(__always)
+    unsafeAddress {
+      unsafe UnsafePointer(streams + Int(index))
+    }
+    @inline(__always)
+    nonmutating unsafeMutableAddress {
+      unsafe streams + Int(index)
+    }
+  }
+
+  mutating func take() -> Int32? {
+    if firstFree >= 0 {
+      let index = firstFree
+      firstFree = self[index].next
+      usedCount += 1
+      return index
+    }
+    guard initializedCount < capacity else { return nil }
+    let index = initializedCount
+    unsafe (streams + index).initialize(to: HTTP2ClientStream())
+    initializedCount += 1
+    usedCount += 1
+    return Int32(truncatingIfNeeded: index)
+  }
+
+  /// Gives a stream back once it is closed as well as told.
+  mutating func releaseIfDone(_ index: Int32) {
+    guard self[index].isClosed, self[index].isTold else { return }
+    self[index].outcome = .free
+    self[index].releaseBody()
+    self[index].next = firstFree
+    firstFree = index
+    usedCount -= 1
+  }
+
+  mutating func opened(_ index: Int32, streamID: Int32) {
+    self[index].streamID = streamID
+    cachedStreamID = streamID
+    cachedIndex = index
+    openCount += 1
+  }
+
+  /// Takes back a stream that never came to be.
+  mutating func discard(_ index: Int32) {
+    if self[index].streamID > 0, !self[index].isClosed { openCount -= 1 }
+    self[index].isClosed = true
+    self[index].isTold = true
+    cachedStreamID = 0
+    releaseIfDone(index)
+  }
+
+  mutating func popFinished() -> Int32? {
+    finished.popFirst()
+  }
+
+  /// The stream of a request that is not answered yet, in no order of speed: only late requests are asked for.
+  func pendingIndex(of ticket: Ticket) -> Int32? {
+    for index in 0..<Int32(truncatingIfNeeded: initializedCount)
+    where self[index].outcome == .pending && self[index].ticket == ticket {
+      return index
+    }
+    return nil
+  }
+
+  /// The connection is over: tells every request that waits. What begins at or behind `writtenBytes` never left.
+  mutating func finishAll(code: HTTP2ErrorCode, writtenBytes: UInt64) {
+    for index in 0..<Int32(truncatingIfNeeded: initializedCount) where !self[index].isClosed {
+      if self[index].outcome == .pending {
+        let isUnwritten = self[index].headersOffset >= writtenBytes
+        finish(index, isUnwritten ? .notProcessed : .lost, code)
+      }
+      closed(index)
+    }
+    cachedStreamID = 0
+  }
+
+  private mutating func finish(_ index: Int32, _ outcome: HTTP2ClientStream.Outcome, _ code: HTTP2ErrorCode) {
+    self[index].outcome = outcome
+    self[index].code = code
+    if index != submittingIndex { finished.append(index) }
+  }
+
+  private mutating func closed(_ index: Int32) {
+    self[index].isClosed = true
+    self[index].releaseBody()
+    openCount -= 1
+    if index != submittingIndex { releaseIfDone(index) }
+  }
+
+  @inline(__always)
+  private mutating func index(of streamID: Int32, in session: OpaquePointer?) -> Int32 {
+    if streamID == cachedStreamID { return cachedIndex }
+    guard let data = unsafe nghttp2_session_get_stream_user_data(session, streamID) else { return -1 }
+    cachedStreamID = streamID
+    cachedIndex = Int32(truncatingIfNeeded: Int(bitPattern: data)) - 1
+    return cachedIndex
+  }
+
+  // MARK: - From the callbacks
+
+  /// Zero, or an error that resets the stream.
+  mutating func beginHeaders(of streamID: Int32, in session: OpaquePointer?) -> Int32 {
+    headersOf = -1
+    let index = unsafe index(of: streamID, in: session)
+    if index < 0 || self[index].hasFinalHeaders || self[index].outcome != .pending { return 0 }
+    if self[index].status != 0 {
+      // An informational response came before this one.
+      if self[index].informationalCount >= HTTP2ClientRecorder.informationalMaximum {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+      }
+      self[index].informationalCount += 1
+      self[index].forgetResponse()
+    }
+    headersOf = index
+    return 0
+  }
+
+  mutating func header(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+    let index = headersOf
+    if index < 0 { return }
+    guard let known = unsafe HTTP2HeaderName.matching(name) else { return }
+    if known == .status {
+      // nghttp2 lets only three digits pass.
+      var status: UInt16 = 0
+      for index in 0..<min(3, value.count) { status = unsafe status &* 10 &+ UInt16(value[index] &- 48) }
+      self[index].status = status
+    } else if value.count <= HTTP2ClientRecorder.keptValueMaximum {
+      unsafe self[index].keep(known, value)
+    }
+  }
+
+  mutating func headersReceived(of streamID: Int32, endsStream: Bool, in session: OpaquePointer?) {
+    let index = headersOf
+    headersOf = -1
+    if index >= 0, self[index].status >= 200 || self[index].status < 100 { self[index].hasFinalHeaders = true }
+    if endsStream { unsafe responseEnded(streamID, in: session) }
+  }
+
+  mutating func dataChunk(_ chunk: UnsafeBufferPointer<UInt8>, of streamID: Int32, in session: OpaquePointer?) {
+    let index = unsafe index(of: streamID, in: session)
+    if index < 0 || self[index].outcome != .pending { return }
+    unsafe self[index].appendBody(chunk, limit: responseBodyLimit)
+  }
+
+  mutating func responseEnded(_ streamID: Int32, in session: OpaquePointer?) {
+    let index = unsafe index(of: streamID, in: session)
+    if index < 0 || self[index].outcome != .pending { return }
+    if self[index].bodyOffset < self[index].bodyEnd {
+      unwantedRequests.append(streamID)
+    }
+    finish(index, .response, .noError)
+  }
+
+  mutating func streamClosed(_ streamID: Int32, _ code: UInt32, in session: OpaquePointer?) {
+    let index = unsafe index(of: streamID, in: session)
+    cachedStreamID = 0
+    if index < 0 || self[index].isClosed { return }
+    if self[index].outcome == .pending {
+      // A stream that was being answered was processed, whatever its end is called.
+      let code = HTTP2ErrorCode(rawValue: code)
+      let isRefused = code == .refusedStream && self[index].status == 0
+      finish(index, isRefused ? .notProcessed : .lost, code)
+    }
+    closed(index)
+  }
+
+  mutating func settingsReceived(in session: OpaquePointer?) {
+    let limit = unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+    if !hasSettings || limit != peerMaximumStreams { settingsUntold = true }
+    hasSettings = true
+    peerMaximumStreams = limit
+  }
+
+  mutating func goAway(lastStreamID: Int32, code: UInt32, debug: UnsafeBufferPointer<UInt8>) {
+    goAwayReceived = true
+    goAwayUntold = true
+    goAwayLastStreamID = lastStreamID
+    goAwayCode = HTTP2ErrorCode(rawValue: code)
+    goAwayReason.removeAll(keepingCapacity: true)
+    unsafe goAwayReason.append(contentsOf: debug.prefix(HTTP2ClientRecorder.reasonMaximum))
+  }
+
+  mutating func frameInvalid(_ error: Int32) {
+    invalidFrameError = error
+  }
+
+  mutating func goAwaySent(code: UInt32, debug: UnsafeBufferPointer<UInt8>) {
+    if code == HTTP2ErrorCode.noError.rawValue || violation != nil { return }
+    var detail = unsafe String(decoding: debug, as: UTF8.self)
+    if detail.isEmpty, invalidFrameError != 0 { detail = HTTP2SessionHandle.describe(invalidFrameError) }
+    violation = (HTTP2ErrorCode(rawValue: code), detail)
+  }
+
+  /// Writes the next part of a request's body: at most what is asked for, less at the window's end.
+  mutating func readBody(
+    of index: Int32, into buffer: UnsafeMutablePointer<UInt8>?, capacity: Int, isLast: inout Bool
+  ) -> Int {
+    let offset = self[index].bodyOffset
+    let count = min(capacity, self[index].bodyEnd - offset)
+    if count > 0, let buffer = unsafe buffer {
+      unsafe self[index].body.withUnsafeBufferPointer { body in
+        if let start = body.baseAddress { unsafe buffer.update(from: start + offset, count: count) }
+      }
+      self[index].bodyOffset = offset + count
+    }
+    isLast = self[index].bodyOffset >= self[index].bodyEnd
+    if isLast { self[index].releaseBody() }
+    return count
+  }
+}

@@ -1,0 +1,104 @@
+import PushCore
+
+/// One request in flight and its answer so far. Streams are used again and again, so their buffers keep their memory.
+struct HTTP2ClientStream {
+  /// What is (to be) told of the ticket.
+  enum Outcome: UInt8 {
+    /// Nobody's. → pending
+    case free
+    /// Submitted. → response, notProcessed, lost; free where the submit failed
+    case pending
+    case response
+    case notProcessed
+    case lost
+  }
+
+  /// Where a response header stands among those whose values are kept; nil: it is not kept.
+  static func keptPlace(of name: HTTP2HeaderName) -> Int? {
+    switch name {
+    case .apnsID: 0
+    case .apnsUniqueID: 1
+    case .apnsRequestID: 2
+    case .apnsChannelID: 3
+    case .contentType: 4
+    case .retryAfter: 5
+    case .method, .scheme, .authority, .path, .status, .authorization, .contentLength, .userAgent, .apnsTopic,
+      .apnsPushType, .apnsPriority, .apnsExpiration, .apnsCollapseID:
+      nil
+    }
+  }
+
+  var ticket = Ticket(index: 0, generation: 0)
+  /// 0 until nghttp2 took the request.
+  var streamID: Int32 = 0
+  /// The next one in the list of free streams.
+  var next: Int32 = -1
+  var outcome = Outcome.free
+  var code = HTTP2ErrorCode.noError
+  var status: UInt16 = 0
+  /// nghttp2 has forgotten the stream.
+  var isClosed = true
+  /// Its outcome was told and its answer read.
+  var isTold = true
+  /// The headers of the final response came; others are trailers.
+  var hasFinalHeaders = false
+  var isBodyCut = false
+  /// 1xx responses before the final one.
+  var informationalCount: UInt8 = 0
+  /// Where in all bytes sent its HEADERS begin.
+  var headersOffset: UInt64 = 0
+
+  /// What is to be sent: the part of `body` from `bodyOffset` to `bodyEnd`.
+  var body: [UInt8] = []
+  var bodyOffset = 0
+  var bodyEnd = 0
+
+  /// Values of kept headers, then the response's body.
+  var received: [UInt8] = []
+  /// Where the body begins in `received`.
+  var responseBodyStart = 0
+  var keptValues = InlineArray<6, ByteRange>(repeating: .empty)
+
+  mutating func begin(ticket: Ticket, body: [UInt8], range: Range<Int>, headersOffset: UInt64) {
+    self.ticket = ticket
+    streamID = 0
+    self.body = body
+    bodyOffset = range.lowerBound
+    bodyEnd = range.upperBound
+    self.headersOffset = headersOffset
+    outcome = .pending
+    isClosed = false
+    isTold = false
+    isBodyCut = false
+    informationalCount = 0
+    code = .noError
+    forgetResponse()
+  }
+
+  mutating func forgetResponse() {
+    status = 0
+    hasFinalHeaders = false
+    received.removeAll(keepingCapacity: true)
+    responseBodyStart = 0
+    keptValues = InlineArray(repeating: .empty)
+  }
+
+  /// Lets the request's body go; what it was stays with its owner.
+  mutating func releaseBody() {
+    body = []
+    bodyOffset = bodyEnd
+  }
+
+  mutating func keep(_ name: HTTP2HeaderName, _ value: UnsafeBufferPointer<UInt8>) {
+    guard let place = HTTP2ClientStream.keptPlace(of: name), keptValues[place].isEmpty else { return }
+    keptValues[place] = ByteRange(start: received.count, count: value.count)
+    unsafe received.append(contentsOf: value)
+    responseBodyStart = received.count
+  }
+
+  mutating func appendBody(_ chunk: UnsafeBufferPointer<UInt8>, limit: Int) {
+    let room = limit - (received.count - responseBodyStart)
+    if chunk.count > room { isBodyCut = true }
+    if room > 0 { unsafe received.append(contentsOf: chunk.prefix(room)) }
+  }
+}

@@ -1,0 +1,38 @@
+/// Why a stream or a connection ended, as RST_STREAM and GOAWAY say it (RFC 9113, section 7).
+package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
+  package var rawValue: UInt32
+
+  package init(rawValue: UInt32) {
+    self.rawValue = rawValue
+  }
+
+  package static let noError = HTTP2ErrorCode(rawValue: 0x0)
+  package static let protocolError = HTTP2ErrorCode(rawValue: 0x1)
+  package static let internalError = HTTP2ErrorCode(rawValue: 0x2)
+  package static let flowControlError = HTTP2ErrorCode(rawValue: 0x3)
+  package static let settingsTimeout = HTTP2ErrorCode(rawValue: 0x4)
+  package static let streamClosed = HTTP2ErrorCode(rawValue: 0x5)
+  package static let frameSizeError = HTTP2ErrorCode(rawValue: 0x6)
+  package static let refusedStream = HTTP2ErrorCode(rawValue: 0x7)
+  package static let cancel = HTTP2ErrorCode(rawValue: 0x8)
+  package static let compressionError = HTTP2ErrorCode(rawValue: 0x9)
+  /// Also what a request gets whose connection broke without a code of its own.
+  package static let connectError = HTTP2ErrorCode(rawValue: 0xa)
+  package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 0xb)
+  package static let inadequateSecurity = HTTP2ErrorCode(rawValue: 0xc)
+  package static let http11Required = HTTP2ErrorCode(rawValue: 0xd)
+
+  private static let names: [String] = [
+    "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
+  ]
+}
+
+extension HTTP2ErrorCode: CustomStringConvertible {
+  /// The name of RFC 9113; a code that it does not know as a number.
+  package var description: String {
+    rawValue < UInt32(HTTP2ErrorCode.names.count)
+      ? HTTP2ErrorCode.names[Int(rawValue)] : "0x" + String(rawValue, radix: 16)
+  }
+}

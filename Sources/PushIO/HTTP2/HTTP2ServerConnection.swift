@@ -1,0 +1,197 @@
+/// A server's HTTP/2 connection: a session on a transport. Its user pulls requests, answers them when it likes, and
+/// asks for faults by their verbs.
+package final class HTTP2ServerConnection: TransportDelegate {
+  private let session: HTTP2ServerSession
+  /// Set as soon as it is made; a transport needs its delegate first.
+  private var transport: Transport?
+  private var ear: TransportEar?
+  private var isTransportClosed = false
+  private let expectsALPN: Bool
+
+  /// Takes over an accepted socket; `.opened` or `.closed` follows.
+  package static func adopt(
+    loop: EventLoop, fileDescriptor: Int32, tls: TLSContext?, options: ConnectOptions = ConnectOptions(),
+    settings: HTTP2ServerSettings = HTTP2ServerSettings()
+  ) -> HTTP2ServerConnection {
+    let connection = HTTP2ServerConnection(expectsALPN: tls != nil, settings: settings)
+    let ear = TransportEar(of: connection)
+    connection.ear = ear
+    connection.transport = Transport.adopt(
+      loop: loop, fileDescriptor: fileDescriptor, tls: tls, options: options, delegate: ear)
+    return connection
+  }
+
+  private init(expectsALPN: Bool, settings: HTTP2ServerSettings) {
+    self.expectsALPN = expectsALPN
+    session = HTTP2ServerSession(settings: settings)
+  }
+
+  deinit {
+    transport?.abort()
+  }
+
+  // MARK: - State
+
+  package var isOpen: Bool { session.isOpen }
+  package var isClosed: Bool { session.isEnded }
+  package var streamsInFlight: Int { session.streamsInFlight }
+  package var lastStreamID: HTTP2StreamID { session.lastStreamID }
+  package var counters: HTTP2ServerCounters { session.counters }
+  /// Bytes that wait for the socket.
+  package var queuedBytes: Int { transport?.pendingBytes ?? 0 }
+  package var peerDescription: String { transport?.peerDescription ?? "" }
+  /// The client's certificate, where it showed one.
+  package var peerCertificate: CertificateFacts? { transport?.peerCertificate }
+
+  /// Answers PINGs.
+  package var acknowledgesPings: Bool {
+    get { session.acknowledgesPings }
+    set { session.acknowledgesPings = newValue }
+  }
+
+  /// Opens no window while set.
+  package var withholdsWindowUpdates: Bool {
+    get { session.withholdsWindowUpdates }
+    set {
+      session.withholdsWindowUpdates = newValue
+      if let transport { session.resume(into: &transport.outbound) }
+      written()
+    }
+  }
+
+  // MARK: - Requests
+
+  /// The next of what happened; nil once everything of this turn is told.
+  package func nextEvent() -> HTTP2ServerEvent? {
+    if let event = session.nextEvent() { return event }
+    if let transport, session.isOpen {
+      let before = transport.outbound.count
+      session.resume(into: &transport.outbound)
+      if transport.outbound.count != before { written() }
+    }
+    return nil
+  }
+
+  /// The value of a known header (of its first occurrence), without a copy; empty where it is absent or the stream is
+  /// gone.
+  package func withHeader<Result>(
+    _ name: HTTP2HeaderName, of stream: HTTP2StreamID, _ body: (Span<UInt8>) -> Result
+  ) -> Result {
+    session.withHeader(name, of: stream, body)
+  }
+
+  package func hasHeader(_ name: HTTP2HeaderName, of stream: HTTP2StreamID) -> Bool {
+    session.hasHeader(name, of: stream)
+  }
+
+  /// Some known header came more than once.
+  package func hasDuplicate(of stream: HTTP2StreamID) -> Bool { session.hasDuplicate(of: stream) }
+
+  package func headerCount(of stream: HTTP2StreamID) -> Int { session.headerCount(of: stream) }
+
+  /// A header as it came, by its position; duplicates are visible.
+  package func withField<Result>(
+    at position: Int, of stream: HTTP2StreamID, _ body: (_ name: Span<UInt8>, _ value: Span<UInt8>) -> Result
+  ) -> Result {
+    session.withField(at: position, of: stream, body)
+  }
+
+  /// The request's body, or as much of it as the settings keep.
+  package func withBody<Result>(of stream: HTTP2StreamID, _ body: (Span<UInt8>) -> Result) -> Result {
+    session.withBody(of: stream, body)
+  }
+
+  /// Bytes of the body that came, kept or not.
+  package func bodyCount(of stream: HTTP2StreamID) -> Int { session.bodyCount(of: stream) }
+
+  /// Answers a request. `headers` begin with `:status`. false: the stream is gone or was answered.
+  @discardableResult
+  package func respond(
+    _ stream: HTTP2StreamID, _ headers: borrowing HTTP2HeaderList, body: [UInt8] = [],
+    options: HTTP2ResponseOptions = HTTP2ResponseOptions()
+  ) -> Bool {
+    guard let transport else { return false }
+    let isSent = session.respond(stream, headers, body: body, options: options, into: &transport.outbound)
+    written()
+    return isSent
+  }
+
+  // MARK: - Faults
+
+  /// Ends a stream with RST_STREAM, answered or not.
+  package func reset(_ stream: HTTP2StreamID, _ code: HTTP2ErrorCode) {
+    guard let transport else { return }
+    session.reset(stream, code, into: &transport.outbound)
+    written()
+  }
+
+  /// Says GOAWAY: nothing above `lastStreamID` was processed (nil: all that came was). Open streams up to it may
+  /// still be answered; then the connection is over.
+  package func goAway(lastStreamID: HTTP2StreamID? = nil, code: HTTP2ErrorCode, debug: [UInt8] = []) {
+    guard let transport else { return }
+    session.goAway(lastStreamID: lastStreamID, code: code, debug: debug, into: &transport.outbound)
+    written()
+  }
+
+  /// Allows this many streams from now on.
+  package func changeMaximumStreams(_ count: Int) {
+    guard let transport else { return }
+    session.changeMaximumStreams(count, into: &transport.outbound)
+    written()
+  }
+
+  package func ping() {
+    guard let transport else { return }
+    session.ping(into: &transport.outbound)
+    written()
+  }
+
+  /// Sends bytes as they are: frames that no session would send.
+  package func sendRaw(_ bytes: Span<UInt8>) {
+    guard let transport, !isTransportClosed else { return }
+    transport.outbound.append(bytes)
+    transport.setNeedsFlush()
+  }
+
+  /// Writes what waits, then closes without a word of HTTP/2.
+  package func close() {
+    session.end(nil)
+    transport?.close()
+  }
+
+  /// Closes at once.
+  package func abort() {
+    session.end(.aborted)
+    transport?.abort()
+  }
+
+  // MARK: - From the transport
+
+  package func transportDidOpen(_ transport: Transport) {
+    if expectsALPN, transport.negotiatedProtocol != "h2" {
+      session.end(.notNegotiated(protocol: transport.negotiatedProtocol))
+      transport.abort()
+      return
+    }
+    session.open(into: &transport.outbound)
+    written()
+  }
+
+  package func transportDidReceive(_ transport: Transport) {
+    unsafe transport.inbound.withUnsafeBytes { unsafe session.receive($0, into: &transport.outbound) }
+    transport.inbound.removeAll()
+    written()
+  }
+
+  package func transportDidClose(_ transport: Transport, error: TransportError?) {
+    isTransportClosed = true
+    session.end(error.map { .transport($0) })
+  }
+
+  /// After the session may have written: sends, and closes once the session is over.
+  private func written() {
+    guard let transport, !isTransportClosed else { return }
+    if !transport.outbound.isEmpty { transport.setNeedsFlush() }
+    if session.isEnded { transport.close() }
+  }
+}

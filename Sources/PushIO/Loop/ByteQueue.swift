@@ -1,0 +1,143 @@
+import Glibc
+import PushCore
+
+/// Bytes that wait to be parsed or written: one contiguous region, appended at its end and consumed at its start.
+///
+/// It grows by doubling and moves the rest to the front before it grows; it gives a large region back when it was emptied
+/// often without having to grow, so that a steady large load does not allocate and a burst is paid back.
+/// Bounds are the owner's: look at `count` before you append for a slow peer.
+@safe
+package struct ByteQueue: ~Copyable {
+  private var base: UnsafeMutablePointer<UInt8>
+  private var capacity: Int
+  private var start = 0
+  private var end = 0
+  /// How often it was emptied since it last grew, while its region is large.
+  private var emptyings = 0
+
+  private static let initialCapacity = 4096
+  /// What a queue keeps for good.
+  private static let retainedCapacity = 1024 * 1024
+  /// A larger region goes back after this many emptyings.
+  private static let emptyingsUntilShrink = 64
+
+  package init() {
+    unsafe base = .allocate(capacity: ByteQueue.initialCapacity)
+    capacity = ByteQueue.initialCapacity
+  }
+
+  deinit {
+    unsafe base.deallocate()
+  }
+
+  package var count: Int { end - start }
+  package var isEmpty: Bool { start == end }
+
+  /// Makes room for `count` more bytes behind the last one.
+  package mutating func reserve(_ count: Int) {
+    if capacity - end >= count { return }
+    let used = end - start
+    if start > 0, capacity - used >= count, start >= used {
+      unsafe base.update(from: base + start, count: used)
+    } else {
+      var newCapacity = capacity
+      while newCapacity - used < count { newCapacity *= 2 }
+      let newBase = UnsafeMutablePointer<UInt8>.allocate(capacity: newCapacity)
+      unsafe newBase.update(from: base + start, count: used)
+      unsafe base.deallocate()
+      unsafe base = newBase
+      capacity = newCapacity
+      emptyings = 0
+    }
+    start = 0
+    end = used
+  }
+
+  package mutating func append(_ byte: UInt8) {
+    reserve(1)
+    unsafe base[end] = byte
+    end += 1
+  }
+
+  package mutating func append(_ bytes: Span<UInt8>) {
+    unsafe bytes.withUnsafeBufferPointer { unsafe append($0) }
+  }
+
+  package mutating func append(_ bytes: StaticString) {
+    unsafe append(UnsafeBufferPointer(start: bytes.utf8Start, count: bytes.utf8CodeUnitCount))
+  }
+
+  package mutating func append(_ text: String) {
+    for byte in text.utf8 { append(byte) }
+  }
+
+  mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) {
+    guard let source = bytes.baseAddress, bytes.count > 0 else { return }
+    reserve(bytes.count)
+    unsafe (base + end).update(from: source, count: bytes.count)
+    end += bytes.count
+  }
+
+  package mutating func appendBigEndian<Value: FixedWidthInteger>(_ value: Value) {
+    let size = MemoryLayout<Value>.size
+    reserve(size)
+    unsafe UnsafeMutableRawPointer(base + end).storeBytes(of: value.bigEndian, as: Value.self)
+    end += size
+  }
+
+  /// Overwrites four bytes, `offset` behind the start: for lengths that are known last.
+  package mutating func replaceBigEndian(_ value: UInt32, at offset: Int) {
+    precondition(offset >= 0 && offset + 4 <= count)
+    unsafe UnsafeMutableRawPointer(base + start + offset).storeBytes(of: value.bigEndian, as: UInt32.self)
+  }
+
+  /// Forgets the first `count` bytes.
+  package mutating func consume(_ count: Int) {
+    precondition(count >= 0 && count <= end - start)
+    start += count
+    if start == end {
+      start = 0
+      end = 0
+      if capacity > ByteQueue.retainedCapacity { shrinkIfOversized() }
+    }
+  }
+
+  private mutating func shrinkIfOversized() {
+    emptyings += 1
+    guard emptyings >= ByteQueue.emptyingsUntilShrink else { return }
+    unsafe base.deallocate()
+    unsafe base = .allocate(capacity: ByteQueue.initialCapacity)
+    capacity = ByteQueue.initialCapacity
+    emptyings = 0
+  }
+
+  package mutating func removeAll() {
+    consume(count)
+  }
+
+  /// The waiting bytes. The span must not outlive the call.
+  package func withBytes<Result, Failure: Error>(
+    _ body: (Span<UInt8>) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try body(unsafe UnsafeBufferPointer(start: base + start, count: end - start).span)
+  }
+
+  /// The waiting bytes, for C. The pointer must not outlive the call.
+  func withUnsafeBytes<Result, Failure: Error>(
+    _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try unsafe body(UnsafeBufferPointer(start: base + start, count: end - start))
+  }
+
+  /// Lets `body` write up to `capacity` bytes behind the last one and say how many it wrote.
+  mutating func appendUnsafe(
+    capacity wanted: Int,
+    _ body: (UnsafeMutableBufferPointer<UInt8>) -> Int
+  ) -> Int {
+    reserve(wanted)
+    let written = unsafe body(UnsafeMutableBufferPointer(start: base + end, count: capacity - end))
+    precondition(written >= 0 && written <= capacity - end)
+    end += written
+    return written
+  }
+}

@@ -1,0 +1,193 @@
+import CLinux
+import Glibc
+package import PushCore
+
+/// One thread's loop over epoll: readiness, timers, a mailbox, and one write per transport and turn.
+///
+/// `while running { loop.poll(maximumWaitMilliseconds: …); lane.turn(); loop.flush() }`. Not Sendable: only `mailbox`
+/// is for other threads. When the loop goes, its transports and listeners are closed without a word to their delegates.
+@safe
+package final class EventLoop {
+  /// The time of this turn: read once, after the wait.
+  package private(set) var now: Now
+  /// Work from other threads.
+  package let mailbox: Mailbox
+  /// Names to addresses, on a thread of its own.
+  package let resolver: Resolver
+  /// Turns so far.
+  package private(set) var turnCount: UInt64 = 0
+  /// How long the last turn worked: from the end of its wait to the next `poll`.
+  package private(set) var lastTurnNanoseconds: Int64 = 0
+
+  private var watches: Watches
+  private var timers = TimerQueue()
+  private var letters: [@Sendable (EventLoop) -> Void] = []
+  /// Transports with bytes to write at the next flush, and the array that takes its place meanwhile.
+  private var unflushed: [Transport] = []
+  private var flushing: [Transport] = []
+  /// Transports with something to tell at the next poll.
+  private var deferred: [Transport] = []
+  private var running: [Transport] = []
+  /// Transports that stopped reading because their inbound queue is full.
+  private var paused: [Transport] = []
+  /// Transports on their way to a socket, which nothing else in the loop holds.
+  private var connecting: [ObjectIdentifier: Transport] = [:]
+  /// Where every transport receives: what came is copied to a queue of the right size.
+  let receiveBuffer: UnsafeMutableRawBufferPointer
+  private let wakeHandler: WakeHandler
+
+  /// A turn takes at most this much from one transport.
+  static let receiveBufferBytes = 256 * 1024
+
+  package convenience init() throws(LoopError) {
+    try self.init(mailboxCapacity: 4096, lookup: Resolver.systemLookup)
+  }
+
+  /// `lookup` replaces `getaddrinfo`, for tests.
+  package init(mailboxCapacity: Int, lookup: @escaping Resolver.Lookup) throws(LoopError) {
+    let mailbox = try Mailbox(capacity: mailboxCapacity)
+    self.mailbox = mailbox
+    resolver = Resolver(mailbox: mailbox, lookup: lookup)
+    watches = try Watches()
+    wakeHandler = WakeHandler()
+    unsafe receiveBuffer = .allocate(byteCount: EventLoop.receiveBufferBytes, alignment: 64)
+    now = EventLoop.readClocks()
+    _ = try watches.add(mailbox.wakeDescriptor, interest: .readable, handler: wakeHandler)
+  }
+
+  deinit {
+    mailbox.close()
+    resolver.end()
+    for transport in connecting.values { transport.loopEnded() }
+    for handler in watches.removeAll() { handler.loopEnded() }
+    timers.removeAll()
+    unsafe receiveBuffer.deallocate()
+  }
+
+  /// Waits up to `maximumWaitMilliseconds` for something to do (not at all while work is pending), then tells
+  /// transports and listeners, runs the mailbox and the timers that are due.
+  package func poll(maximumWaitMilliseconds: Int) {
+    let entered = clockNanoseconds(CLOCK_MONOTONIC)
+    if turnCount > 0 { lastTurnNanoseconds = entered &- now.monotonic.nanoseconds }
+    let eventCount = watches.wait(milliseconds: waitMilliseconds(maximumWaitMilliseconds, from: entered))
+    now = EventLoop.readClocks()
+    turnCount &+= 1
+
+    // What was deferred up to here runs now; what this turn defers runs in the next, so that a turn lies between the
+    // last bytes of a transport and the news of its end.
+    swap(&running, &deferred)
+    for index in 0..<eventCount {
+      guard let (handler, readiness) = watches.event(index) else { continue }
+      handler.becameReady(readiness)
+    }
+    for index in running.indices { running[index].runDeferred() }
+    running.removeAll(keepingCapacity: true)
+    if wakeHandler.wasWoken {
+      wakeHandler.wasWoken = false
+      mailbox.take(into: &letters)
+      for letter in letters { letter(self) }
+      letters.removeAll(keepingCapacity: true)
+      resolver.deliver()
+    }
+    let sequence = timers.upcomingSequence
+    while let action = timers.takeDue(at: now.monotonic, before: sequence) { action() }
+  }
+
+  /// Writes what transports have: one send each. Also lets paused transports read again where room was made.
+  package func flush() {
+    swap(&flushing, &unflushed)
+    for index in flushing.indices { flushing[index].flushOutbound() }
+    flushing.removeAll(keepingCapacity: true)
+    if !paused.isEmpty { paused.removeAll { $0.resumeReadingIfRoom() } }
+  }
+
+  /// Runs `action` inside a later `poll`, once. Coarse: milliseconds, and never early.
+  @discardableResult
+  package func schedule(afterMilliseconds delay: Int64, _ action: @escaping () -> Void) -> TimerToken {
+    timers.schedule(at: now.monotonic.adding(milliseconds: max(0, delay)), action)
+  }
+
+  /// Forgets an action that did not run yet, and what it captured.
+  package func cancel(_ token: TimerToken) {
+    timers.cancel(token)
+  }
+
+  /// Actions that wait for their time.
+  package var scheduledCount: Int { timers.count }
+
+  // MARK: - For transports, listeners and others who own a descriptor
+
+  /// Watches a descriptor. The loop holds the handler until `unregister`.
+  package func register(
+    _ fileDescriptor: Int32, interest: Readiness, handler: any ReadinessHandler
+  ) throws(LoopError) -> Registration {
+    try watches.add(fileDescriptor, interest: interest, handler: handler)
+  }
+
+  package func change(_ registration: Registration, interest: Readiness) {
+    watches.change(registration, interest: interest)
+  }
+
+  /// Ends the watch. Call it before the descriptor is closed.
+  package func unregister(_ registration: Registration) {
+    watches.remove(registration)
+  }
+
+  func suspend(_ registration: Registration) {
+    watches.suspend(registration)
+  }
+
+  func resume(_ registration: Registration, interest: Readiness) -> Bool {
+    watches.resume(registration, interest: interest)
+  }
+
+  func flushLater(_ transport: Transport) {
+    unflushed.append(transport)
+  }
+
+  func runLater(_ transport: Transport) {
+    deferred.append(transport)
+  }
+
+  func hold(_ transport: Transport) {
+    connecting[ObjectIdentifier(transport)] = transport
+  }
+
+  func release(_ transport: Transport) {
+    connecting[ObjectIdentifier(transport)] = nil
+  }
+
+  func pause(_ transport: Transport) {
+    paused.append(transport)
+  }
+
+  // MARK: - Time
+
+  private func waitMilliseconds(_ maximum: Int, from entered: Int64) -> Int32 {
+    if !deferred.isEmpty || !unflushed.isEmpty { return 0 }
+    var wait = Int64(max(0, maximum))
+    if let earliest = timers.earliest {
+      let left = max(0, earliest.nanoseconds &- entered)
+      // Rounded up: a wait that ends just before its timer would turn once for nothing.
+      wait = min(wait, left / 1_000_000 &+ (left % 1_000_000 == 0 ? 0 : 1))
+    }
+    return Int32(clamping: wait)
+  }
+
+  private static func readClocks() -> Now {
+    Now(
+      monotonic: Instant(nanoseconds: clockNanoseconds(CLOCK_MONOTONIC)),
+      unixMilliseconds: clockNanoseconds(CLOCK_REALTIME) / 1_000_000)
+  }
+}
+
+/// Hears that the mailbox was filled.
+private final class WakeHandler: ReadinessHandler {
+  var wasWoken = false
+
+  func becameReady(_ readiness: Readiness) {
+    wasWoken = true
+  }
+
+  func loopEnded() {}
+}

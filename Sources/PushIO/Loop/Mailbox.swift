@@ -1,0 +1,71 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Work for a loop from any thread: bounded, and a post wakes the loop.
+package final class Mailbox: Sendable {
+  private struct Box {
+    var letters: [@Sendable (EventLoop) -> Void] = []
+    var isClosed = false
+  }
+
+  private let box = Mutex(Box())
+  private let capacity: Int
+  /// An eventfd: readable while something waits.
+  let wakeDescriptor: Int32
+
+  init(capacity: Int) throws(LoopError) {
+    let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+    guard descriptor >= 0 else { throw LoopError(call: "eventfd", code: errno) }
+    wakeDescriptor = descriptor
+    self.capacity = capacity
+  }
+
+  deinit {
+    closeDescriptor(wakeDescriptor)
+  }
+
+  /// Hands work to the loop's thread, which runs it inside `poll`, in the order of the posts.
+  /// Returns false where the mailbox is full or its loop has ended: the work was not taken.
+  @discardableResult
+  package func post(_ work: @escaping @Sendable () -> Void) -> Bool {
+    postToLoop { _ in work() }
+  }
+
+  /// Like `post`, for work that needs the loop itself.
+  @discardableResult
+  package func postToLoop(_ work: @escaping @Sendable (EventLoop) -> Void) -> Bool {
+    let (taken, wasEmpty) = box.withLock { box in
+      if box.isClosed || box.letters.count >= capacity { return (false, false) }
+      box.letters.append(work)
+      return (true, box.letters.count == 1)
+    }
+    if wasEmpty { wake() }
+    return taken
+  }
+
+  /// Ends the loop's wait, without work.
+  package func wake() {
+    var one: UInt64 = 1
+    // Fails only where the counter is full, and then the loop is awake.
+    _ = unsafe write(wakeDescriptor, &one, MemoryLayout<UInt64>.size)
+  }
+
+  /// Swaps what waits for an empty array whose capacity is kept. Called by the loop.
+  func take(into letters: inout [@Sendable (EventLoop) -> Void]) {
+    var count: UInt64 = 0
+    _ = unsafe read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
+    box.withLock { box in swap(&box.letters, &letters) }
+  }
+
+  /// Takes nothing any more and drops what waits.
+  func close() {
+    let dropped = box.withLock { box in
+      box.isClosed = true
+      let letters = box.letters
+      box.letters = []
+      return letters
+    }
+    _ = dropped.count
+  }
+}

@@ -1,0 +1,52 @@
+import Glibc
+
+/// What a process has used so far, by the kernel's account: for measurements.
+package struct ProcessUsage: Sendable {
+  /// User and system time, microseconds.
+  package var cpuMicroseconds: Int64
+  /// The most memory that was ever resident, bytes.
+  package var residentPeakBytes: Int64
+
+  /// This process, all threads.
+  package static var current: ProcessUsage { read(RUSAGE_SELF) }
+  /// Child processes that have ended and were waited for.
+  package static var endedChildren: ProcessUsage { read(RUSAGE_CHILDREN) }
+
+  /// Memory that is resident now, bytes; nil where the kernel does not say.
+  package static var residentBytes: Int64? { residentBytes(of: "self") }
+
+  /// Memory of another process.
+  package static func residentBytes(of process: String) -> Int64? {
+    guard let file = unsafe fopen("/proc/\(process)/statm", "r") else { return nil }
+    defer { unsafe fclose(file) }
+    var line = [CChar](repeating: 0, count: 128)
+    guard unsafe fgets(&line, 128, file) != nil else { return nil }
+    let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let words = text.split(separator: " ")
+    guard words.count > 1, let pages = Int64(words[1]) else { return nil }
+    return pages * Int64(sysconf(Int32(_SC_PAGESIZE)))
+  }
+
+  /// CPU of a running process, microseconds; nil where there is none.
+  package static func cpuMicroseconds(of process: Int32) -> Int64? {
+    guard let file = unsafe fopen("/proc/\(process)/stat", "r") else { return nil }
+    defer { unsafe fclose(file) }
+    var line = [CChar](repeating: 0, count: 1024)
+    guard unsafe fgets(&line, 1024, file) != nil else { return nil }
+    let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    // The name, in parentheses, may hold spaces; behind it the 12th and 13th fields are user and system time.
+    guard let end = text.lastIndex(of: ")") else { return nil }
+    let words = text[end...].split(separator: " ")
+    guard words.count > 13, let user = Int64(words[12]), let system = Int64(words[13]) else { return nil }
+    return (user + system) * 1_000_000 / Int64(sysconf(Int32(_SC_CLK_TCK)))
+  }
+
+  private static func read(_ who: __rusage_who) -> ProcessUsage {
+    var usage = rusage()
+    unsafe getrusage(__rusage_who_t(who.rawValue), &usage)
+    func microseconds(_ time: timeval) -> Int64 { Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_usec) }
+    return ProcessUsage(
+      cpuMicroseconds: microseconds(usage.ru_utime) + microseconds(usage.ru_stime),
+      residentPeakBytes: Int64(usage.ru_maxrss) * 1024)
+  }
+}

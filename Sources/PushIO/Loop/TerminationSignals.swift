@@ -1,0 +1,10 @@
+import Glibc
+
+/// What SIGTERM and SIGINT do to this process.
+package enum TerminationSignals {
+  /// Both end the process at once, whatever was installed before.
+  package static func restoreDefaults() {
+    _ = signal(SIGTERM, SIG_DFL)
+    _ = signal(SIGINT, SIG_DFL)
+  }
+}

@@ -1,0 +1,156 @@
+/// Where a Redis server is and how to greet it.
+///
+/// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `unix://[user[:password]@]/path[?db=N]`. User,
+/// password and path are percent-decoded; `redis://:password@host` is a password without a user.
+package struct RedisConfiguration: Hashable, Sendable {
+  package enum Address: Hashable, Sendable {
+    case network(host: String, port: UInt16)
+    case unix(path: String)
+  }
+
+  package var address: Address
+  package var usesTLS = false
+  package var user: String?
+  package var password: String?
+  package var database = 0
+  /// `CLIENT SETNAME`: what `CLIENT LIST` shows. No spaces.
+  package var clientName = "herald"
+  package var connectTimeoutMilliseconds: Int64 = 2000
+  /// Commands wait and not one answer came for this long: the connection is given up.
+  package var silenceTimeoutMilliseconds: Int64 = 5000
+  package var reconnectDelayMinimumMilliseconds: Int64 = 50
+  package var reconnectDelayMaximumMilliseconds: Int64 = 1000
+
+  package init(address: Address) {
+    self.address = address
+  }
+
+  package init(url: String) throws(RedisError) {
+    guard let schemeEnd = RedisConfiguration.firstIndex(of: "://", in: url) else {
+      throw .invalidURL(rule: "has no scheme; write redis://host:port/database, rediss:// for TLS or unix:///path")
+    }
+    let scheme = url[..<schemeEnd].lowercased()
+    var rest = url[url.index(schemeEnd, offsetBy: 3)...]
+    var query: Substring?
+    if let mark = rest.firstIndex(of: "?") {
+      query = rest[rest.index(after: mark)...]
+      rest = rest[..<mark]
+    }
+    var credentials: Substring?
+    // The last @ before the path's end: a path of a socket may hold one as well, but not in front of the first slash.
+    let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
+    if let mark = rest[..<authorityEnd].lastIndex(of: "@") {
+      credentials = rest[..<mark]
+      rest = rest[rest.index(after: mark)...]
+    }
+    switch scheme {
+    case "redis", "rediss":
+      let slash = rest.firstIndex(of: "/") ?? rest.endIndex
+      let (host, port) = try RedisConfiguration.hostAndPort(rest[..<slash])
+      self.init(address: .network(host: host, port: port))
+      usesTLS = scheme == "rediss"
+      let path = slash < rest.endIndex ? rest[rest.index(after: slash)...] : ""
+      if !path.isEmpty { database = try RedisConfiguration.database(path) }
+    case "unix":
+      let path = try RedisConfiguration.decoded(rest, field: "path")
+      guard path.hasPrefix("/"), path.utf8.count <= 107 else {
+        throw .invalidURL(rule: "a unix:// path starts with / and has at most 107 bytes")
+      }
+      self.init(address: .unix(path: path))
+    default:
+      throw .invalidURL(rule: "has another scheme than redis, rediss or unix")
+    }
+    if let credentials {
+      let parts = credentials.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+      let user = try RedisConfiguration.decoded(parts[0], field: "user")
+      if parts.count == 2 {
+        password = try RedisConfiguration.decoded(parts[1], field: "password")
+        self.user = user.isEmpty ? nil : user
+      } else if !user.isEmpty {
+        throw .invalidURL(
+          rule: "has a user without a password; write redis://:password@host or redis://user:password@host")
+      }
+    }
+    if let query { try read(query: query) }
+  }
+
+  /// Where it is, for people: never with a password.
+  package var serverDescription: String {
+    switch address {
+    case .network(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    case .unix(let path): path
+    }
+  }
+
+  private mutating func read(query: Substring) throws(RedisError) {
+    for item in query.split(separator: "&") {
+      let parts = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard parts.count == 2, parts[0] == "db" || parts[0] == "database" else {
+        throw .invalidURL(rule: "has another query parameter than db")
+      }
+      database = try RedisConfiguration.database(parts[1])
+    }
+  }
+
+  private static func firstIndex(of separator: String, in text: String) -> String.Index? {
+    var index = text.startIndex
+    while index < text.endIndex {
+      if text[index...].hasPrefix(separator) { return index }
+      index = text.index(after: index)
+    }
+    return nil
+  }
+
+  private static func database(_ text: Substring) throws(RedisError) -> Int {
+    guard let number = UInt16(text) else { throw .invalidURL(rule: "the database is a number from 0 to 65535") }
+    return Int(number)
+  }
+
+  private static func hostAndPort(_ text: Substring) throws(RedisError) -> (host: String, port: UInt16) {
+    var host = text
+    var portText: Substring?
+    if text.first == "[" {
+      guard let end = text.firstIndex(of: "]") else { throw .invalidURL(rule: "an IPv6 address ends with ]") }
+      host = text[text.index(after: text.startIndex)..<end]
+      let rest = text[text.index(after: end)...]
+      if rest.first == ":" { portText = rest.dropFirst() } else if !rest.isEmpty { portText = "" }
+    } else if let colon = text.firstIndex(of: ":") {
+      host = text[..<colon]
+      portText = text[text.index(after: colon)...]
+    }
+    guard !host.isEmpty else { throw .invalidURL(rule: "has no host") }
+    guard let portText else { return (String(host), 6379) }
+    guard let port = UInt16(portText), port > 0 else {
+      throw .invalidURL(rule: "the port is a number from 1 to 65535 (percent-encode : / @ ? in user and password)")
+    }
+    return (String(host), port)
+  }
+
+  private static func decoded(_ text: Substring, field: String) throws(RedisError) -> String {
+    var bytes: [UInt8] = []
+    var iterator = text.utf8.makeIterator()
+    while let byte = iterator.next() {
+      guard byte == UInt8(ascii: "%") else {
+        bytes.append(byte)
+        continue
+      }
+      guard let high = iterator.next().flatMap(hexDigit), let low = iterator.next().flatMap(hexDigit) else {
+        throw .invalidURL(rule: "a % in the \(field) is followed by two hex digits")
+      }
+      bytes.append(high << 4 | low)
+    }
+    guard let decoded = String(validating: bytes, as: UTF8.self), !bytes.contains(0) else {
+      throw .invalidURL(rule: "the \(field) is no UTF-8 text")
+    }
+    return decoded
+  }
+
+  private static func hexDigit(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+    default: nil
+    }
+  }
+}

@@ -1,0 +1,381 @@
+import PushCore
+
+/// One pipelined connection to a Redis server, which connects, greets and reconnects by itself.
+///
+/// Commands are answered strictly in their order; each one carries its owner's tag and is told of exactly once: by its
+/// reply, or as lost. PULLED: `nextEvent` drains what came, nothing calls the owner. For other commands than the owner's
+/// hot ones there is `request`, which makes its own tags.
+///
+/// Not Sendable: it belongs to the thread of its loop. Bounds: what waits is bounded by its owner (`waitingCount`), a reply
+/// by the reader's limits, what is received by the transport's.
+package final class RedisConnection {
+  private enum Phase {
+    /// Not asked to connect yet, or between two tries. → connecting
+    case idle
+    /// The transport opens. → greeting, idle
+    case connecting
+    /// The greeting's replies are awaited; this many came. → ready, idle
+    case greeting(answered: Int)
+    /// Commands flow. → draining
+    case ready
+    /// Lost: replies that came before are told, then the lost commands, then why. → idle
+    case draining(RedisError)
+    /// `close()` was called.
+    case closed
+  }
+
+  /// Tags made by `request` have this bit; owners' own tags have not.
+  package static let requestBit: UInt64 = 1 << 63
+
+  package let configuration: RedisConfiguration
+  /// Replies so far.
+  package private(set) var replyCount: UInt64 = 0
+  /// Connections that became ready.
+  package private(set) var readyCount: UInt64 = 0
+
+  private let loop: EventLoop
+  private let tls: TLSContext?
+  private let scripts: [String]
+  private let greeting: RedisGreeting
+  private let limits: RedisReader.Limits
+  private var reader: RedisReader
+  private var phase = Phase.idle
+  private var transport: Transport?
+  private var tags = RedisTagQueue()
+  private var digests: [[UInt8]]
+  private var isReadyUntold = false
+  private var untoldDisconnect: RedisError?
+  private var retryTimer: TimerToken?
+  private var watchTimer: TimerToken?
+  private var backoff: Backoff
+  private var random: SeededRandom
+  private var nextRequest: UInt64 = 0
+  private var requestCommand = RedisCommand()
+  private var ear: TransportEar?
+
+  /// `scripts` are loaded by every greeting. `tls` is needed for `rediss://`. `seed` spreads replicas' reconnects.
+  package init(
+    loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, scripts: [String] = [], seed: UInt64,
+    limits: RedisReader.Limits = RedisReader.Limits()
+  ) {
+    precondition(!configuration.usesTLS || tls != nil, "rediss:// needs a TLS context")
+    self.loop = loop
+    self.configuration = configuration
+    self.tls = configuration.usesTLS ? tls : nil
+    self.scripts = scripts
+    self.limits = limits
+    greeting = RedisGreeting(configuration: configuration, scripts: scripts)
+    reader = RedisReader(limits: limits)
+    digests = Array(repeating: [], count: scripts.count)
+    backoff = Backoff(
+      initialMilliseconds: configuration.reconnectDelayMinimumMilliseconds,
+      maximumMilliseconds: configuration.reconnectDelayMaximumMilliseconds)
+    random = SeededRandom(seed: seed)
+  }
+
+  deinit {
+    // Timers name this object unowned, so they end with it.
+    cancelTimers()
+    transport?.delegate = nil
+    transport?.abort()
+  }
+
+  package var isReady: Bool {
+    if case .ready = phase { true } else { false }
+  }
+
+  /// Commands sent and not told of yet.
+  package var waitingCount: Int { tags.count }
+
+  /// SHA-1 of a script, 40 hex digits, as the server gave it; empty before the first `ready`.
+  package func scriptDigest(_ index: Int) -> [UInt8] { digests[index] }
+
+  /// Starts to connect; the outcome is an event.
+  package func connect() {
+    guard case .idle = phase, retryTimer == nil else { return }
+    phase = .connecting
+    // Started anew with each connection: bytes of two never meet.
+    reader = RedisReader(limits: limits)
+    var options = ConnectOptions()
+    options.connectTimeoutMilliseconds = configuration.connectTimeoutMilliseconds
+    let endpoint =
+      switch configuration.address {
+      case .network(let host, let port): Endpoint(host: host, port: port)
+      case .unix(let path): Endpoint(unixPath: path)
+      }
+    let ear = self.ear ?? TransportEar(of: self)
+    self.ear = ear
+    transport = Transport.connect(loop: loop, to: endpoint, tls: tls, options: options, delegate: ear)
+  }
+
+  /// Ends for good: flushes what was sent, tells nothing more.
+  package func close() {
+    cancelTimers()
+    phase = .closed
+    transport?.delegate = nil
+    transport?.close()
+    transport = nil
+    while tags.popFirst() != nil {}
+    isReadyUntold = false
+    untoldDisconnect = nil
+  }
+
+  /// Gives this connection up and makes another one: the address is looked up again. Waiting commands are lost.
+  package func reconnect() {
+    switch phase {
+    case .ready, .greeting, .connecting:
+      lose(.unreachable(server: configuration.serverDescription, cause: "given up"))
+    case .idle, .draining, .closed:
+      break
+    }
+  }
+
+  /// Queues a command; it goes out with the loop's next flush. false: not ready, nothing was queued.
+  package func send(_ command: borrowing RedisCommand, tag: UInt64) -> Bool {
+    guard case .ready = phase, let transport else { return false }
+    transport.outbound.append(command.bytes.span)
+    transport.setNeedsFlush()
+    tags.append(tag)
+    return true
+  }
+
+  /// Any command, for what is not hot. Returns the tag of its `reply` or `lost` event; nil where not ready.
+  package func request(_ arguments: [String]) -> UInt64? {
+    requestCommand.begin(argumentCount: arguments.count)
+    for argument in arguments { requestCommand.append(argument) }
+    let tag = RedisConnection.requestBit | nextRequest
+    guard send(requestCommand, tag: tag) else { return nil }
+    nextRequest = (nextRequest + 1) & (RedisConnection.requestBit - 1)
+    return tag
+  }
+
+  /// Sends SCRIPT LOAD again, after NOSCRIPT. One command, whose tag is returned.
+  package func reloadScript(_ index: Int) -> UInt64? {
+    request(["SCRIPT", "LOAD", scripts[index]])
+  }
+
+  // MARK: - Events
+
+  /// The next event of this turn; nil once everything is told. A reply's values are readable until the next call.
+  package func nextEvent() -> RedisEvent? {
+    if let error = untoldDisconnect {
+      untoldDisconnect = nil
+      return .disconnected(error)
+    }
+    if isReadyUntold {
+      isReadyUntold = false
+      return .ready
+    }
+    switch phase {
+    case .idle, .connecting, .greeting, .closed:
+      return nil
+    case .ready:
+      guard takeReply() else {
+        if case .draining = phase { return nextEvent() }
+        return nil
+      }
+      if let tag = tags.popFirst() { return .reply(tag: tag, head: reader.value(at: 0)) }
+      lose(.badReply(server: configuration.serverDescription, detail: "a reply that nothing asked for"))
+      return nextEvent()
+    case .draining(let error):
+      if tags.count > 0, takeReply(), let tag = tags.popFirst() {
+        return .reply(tag: tag, head: reader.value(at: 0))
+      }
+      if let tag = tags.popFirst() { return .lost(tag: tag) }
+      transport = nil
+      phase = .idle
+      return .disconnected(error)
+    }
+  }
+
+  /// How many values the reply told last has; the first one is its head.
+  package var valueCount: Int { reader.valueCount }
+
+  package func value(at index: Int) -> RedisValue { reader.value(at: index) }
+
+  /// The text of a bulk, status or error of the reply told last.
+  package func withText<Result, Failure: Error>(
+    of value: RedisValue, _ body: (Span<UInt8>) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    try reader.withText(of: value, body)
+  }
+
+  /// The reply told last, copied.
+  package func copyReply() -> RedisReply {
+    var index = 0
+    return copyValue(&index)
+  }
+
+  private func copyValue(_ index: inout Int) -> RedisReply {
+    let value = reader.value(at: index)
+    index += 1
+    switch value.kind {
+    case .integer: return .integer(value.integer)
+    case .null: return .null
+    case .bulk: return .bulk(copyText(value))
+    case .status: return .status(String(decoding: copyText(value), as: UTF8.self))
+    case .error: return .error(reader.withText(of: value) { RedisServerError($0) })
+    case .array:
+      var values: [RedisReply] = []
+      for _ in 0..<value.integer { values.append(copyValue(&index)) }
+      return .array(values)
+    }
+  }
+
+  private func copyText(_ value: RedisValue) -> [UInt8] {
+    reader.withText(of: value) { text in
+      var bytes: [UInt8] = []
+      bytes.reserveCapacity(text.count)
+      for index in text.indices { bytes.append(text[index]) }
+      return bytes
+    }
+  }
+
+  /// Takes one reply out of what was received. A broken one ends the connection.
+  private func takeReply() -> Bool {
+    guard let transport else { return false }
+    do {
+      guard try reader.nextReply(from: &transport.inbound) else { return false }
+      replyCount &+= 1
+      return true
+    } catch {
+      switch phase {
+      case .ready, .greeting:
+        lose(.badReply(server: configuration.serverDescription, detail: error.detail))
+      case .draining, .idle, .connecting, .closed:
+        break
+      }
+      return false
+    }
+  }
+
+  // MARK: - Greeting
+
+  private func greet(_ transport: Transport) {
+    phase = .greeting(answered: 0)
+    greeting.write(to: transport)
+    transport.setNeedsFlush()
+    watch(afterMilliseconds: configuration.connectTimeoutMilliseconds)
+  }
+
+  private func readGreeting() {
+    while case .greeting(let answered) = phase, takeReply() {
+      let step = greeting.steps[answered]
+      let head = reader.value(at: 0)
+      switch (head.kind, step) {
+      case (.error, _) where !step.isOptional:
+        let error = reader.withText(of: head) { RedisServerError($0) }
+        lose(.refused(server: configuration.serverDescription, step: step.name, error))
+        return
+      case (.bulk, .loadScript(let index)) where head.text.count == 40:
+        digests[index] = copyText(head)
+      case (_, .loadScript):
+        lose(.badReply(server: configuration.serverDescription, detail: "SCRIPT LOAD gave no digest"))
+        return
+      case (_, .authenticate), (_, .select), (_, .setName):
+        break
+      }
+      if answered + 1 < greeting.steps.count {
+        phase = .greeting(answered: answered + 1)
+      } else {
+        phase = .ready
+        isReadyUntold = true
+        readyCount &+= 1
+        backoff.succeeded()
+        watch(afterMilliseconds: configuration.silenceTimeoutMilliseconds)
+      }
+    }
+  }
+
+  // MARK: - Losing
+
+  /// Ends the transport from our side and starts over after a while.
+  private func lose(_ error: RedisError) {
+    transport?.delegate = nil
+    transport?.abort()
+    ended(error)
+  }
+
+  /// The transport is gone: tells it, and schedules the next try.
+  private func ended(_ error: RedisError) {
+    cancelTimers()
+    switch phase {
+    case .ready:
+      phase = .draining(error)
+    case .connecting, .greeting:
+      transport = nil
+      untoldDisconnect = error
+      phase = .idle
+    case .idle, .draining, .closed:
+      return
+    }
+    scheduleRetry()
+  }
+
+  private func scheduleRetry() {
+    let delay = backoff.failed(random: random.next())
+    retryTimer = loop.schedule(afterMilliseconds: delay) { [unowned self] in retry() }
+  }
+
+  private func retry() {
+    retryTimer = nil
+    if case .draining = phase {
+      // The owner has not been told everything yet; it pulls every turn.
+      retryTimer = loop.schedule(afterMilliseconds: 10) { [unowned self] in retry() }
+    } else {
+      connect()
+    }
+  }
+
+  /// Looks again after a while whether anything was answered: a peer that is gone without a word is given up.
+  private func watch(afterMilliseconds delay: Int64) {
+    if let watchTimer { loop.cancel(watchTimer) }
+    let seen = replyCount
+    let waited = tags.count > 0
+    watchTimer = loop.schedule(afterMilliseconds: delay) { [unowned self] in
+      watchTimer = nil
+      lookForSilence(seen: seen, waited: waited, milliseconds: delay)
+    }
+  }
+
+  private func lookForSilence(seen: UInt64, waited: Bool, milliseconds: Int64) {
+    switch phase {
+    case .greeting:
+      lose(.silent(server: configuration.serverDescription, milliseconds: milliseconds))
+    case .ready where waited && tags.count > 0 && replyCount == seen && transport?.inbound.isEmpty != false:
+      lose(.silent(server: configuration.serverDescription, milliseconds: milliseconds))
+    case .ready:
+      watch(afterMilliseconds: configuration.silenceTimeoutMilliseconds)
+    case .idle, .connecting, .draining, .closed:
+      break
+    }
+  }
+
+  private func cancelTimers() {
+    if let retryTimer { loop.cancel(retryTimer) }
+    if let watchTimer { loop.cancel(watchTimer) }
+    retryTimer = nil
+    watchTimer = nil
+  }
+}
+
+extension RedisConnection: TransportDelegate {
+  package func transportDidOpen(_ transport: Transport) {
+    guard transport === self.transport, case .connecting = phase else { return }
+    greet(transport)
+  }
+
+  package func transportDidReceive(_ transport: Transport) {
+    guard transport === self.transport else { return }
+    readGreeting()
+  }
+
+  package func transportDidClose(_ transport: Transport, error: TransportError?) {
+    guard transport === self.transport else { return }
+    // An answer to AUTH may have come with the end: it says more than the end does.
+    readGreeting()
+    guard transport === self.transport else { return }
+    let cause = error?.description ?? "closed by the server"
+    ended(.unreachable(server: configuration.serverDescription, cause: cause))
+  }
+}

@@ -1,0 +1,102 @@
+import PushCore
+
+/// An error reply of a Redis server, told apart by its first word, with what to do about it.
+package struct RedisServerError: Error, Hashable, Sendable, CustomStringConvertible {
+  package enum Kind: Hashable, Sendable {
+    /// NOSCRIPT: the script cache was flushed, or the server restarted.
+    case noScript
+    /// LOADING: the server reads its data set; it will be ready soon.
+    case loading
+    /// READONLY: a replica.
+    case readOnly
+    /// OOM: over `maxmemory`, and the policy evicts nothing.
+    case outOfMemory
+    /// NOAUTH: a password is required.
+    case authenticationRequired
+    /// WRONGPASS: unknown user or wrong password.
+    case wrongPassword
+    /// NOPERM: the ACL user may not run this command or touch this key.
+    case notPermitted
+    /// BUSY: a script of somebody blocks the server.
+    case busy
+    /// MISCONF, NOREPLICAS: the server takes no writes until its persistence or its replicas are back.
+    case notWritable
+    /// MASTERDOWN: a replica without its primary.
+    case primaryDown
+    /// MOVED, ASK, CROSSSLOT, CLUSTERDOWN, TRYAGAIN: a cluster node.
+    case cluster
+    case other
+  }
+
+  package var kind: Kind
+  /// The server's own words: printable, at most 200 bytes.
+  package var message: String
+
+  package init(kind: Kind, message: String) {
+    self.kind = kind
+    self.message = message
+  }
+
+  package init(_ bytes: Span<UInt8>) {
+    kind = RedisServerError.kind(bytes)
+    var printable: [UInt8] = []
+    for index in 0..<min(bytes.count, 200) {
+      printable.append(bytes[index] >= 0x20 && bytes[index] < 0x7F ? bytes[index] : UInt8(ascii: "?"))
+    }
+    message = String(decoding: printable, as: UTF8.self)
+  }
+
+  /// The server answers, but stores nothing.
+  package var isWriteRefusal: Bool {
+    switch kind {
+    case .readOnly, .outOfMemory, .notWritable: true
+    case .noScript, .loading, .authenticationRequired, .wrongPassword, .notPermitted, .busy, .primaryDown, .cluster,
+      .other:
+      false
+    }
+  }
+
+  package var description: String {
+    advice.isEmpty ? message : "\(message) (\(advice))"
+  }
+
+  private var advice: String {
+    switch kind {
+    case .noScript: "the script will be loaded again"
+    case .loading: "wait until its data set is loaded"
+    case .readOnly: "this is a replica; configure the primary's address"
+    case .outOfMemory: "raise maxmemory, or choose an eviction policy such as volatile-ttl"
+    case .authenticationRequired: "put user and password into redis.url"
+    case .wrongPassword: "check user and password of redis.url"
+    case .notPermitted:
+      "allow the ACL user evalsha, eval, script|load, mget, get, set, del, expire and time on the configured prefix"
+    case .busy: "a script of another client blocks the server"
+    case .notWritable: "look at the server's persistence and replicas"
+    case .primaryDown: "this is a replica without its primary"
+    case .cluster: "Redis Cluster redirects are not followed; use a proxy or a single primary"
+    case .other: ""
+    }
+  }
+
+  private static func kind(_ bytes: Span<UInt8>) -> Kind {
+    var count = 0
+    while count < bytes.count, bytes[count] != UInt8(ascii: " "), count < 32 { count += 1 }
+    let word = bytes.extracting(0..<count)
+    if word.equals("NOSCRIPT") { return .noScript }
+    if word.equals("LOADING") { return .loading }
+    if word.equals("READONLY") { return .readOnly }
+    if word.equals("OOM") { return .outOfMemory }
+    if word.equals("NOAUTH") { return .authenticationRequired }
+    if word.equals("WRONGPASS") { return .wrongPassword }
+    if word.equals("NOPERM") { return .notPermitted }
+    if word.equals("BUSY") { return .busy }
+    if word.equals("MISCONF") || word.equals("NOREPLICAS") { return .notWritable }
+    if word.equals("MASTERDOWN") { return .primaryDown }
+    if word.equals("MOVED") || word.equals("ASK") || word.equals("CROSSSLOT") || word.equals("CLUSTERDOWN")
+      || word.equals("TRYAGAIN")
+    {
+      return .cluster
+    }
+    return .other
+  }
+}

@@ -1,0 +1,91 @@
+import COpenSSL
+import Glibc
+
+/// What a certificate says, as far as anybody here asks.
+package struct CertificateFacts: Sendable, Equatable {
+  /// RFC 2253 text, e.g. `CN=Apple Push Services: com.example.app,UID=com.example.app`.
+  package let subject: String
+  package let issuer: String
+  package let commonName: String?
+  /// The subject's UID: the app's bundle id in a certificate of APNs.
+  package let userID: String?
+  /// Unix seconds.
+  package let notBeforeUnixSeconds: Int64
+  package let notAfterUnixSeconds: Int64
+  package let dnsNames: [String]
+  /// Texts in Apple's extensions 1.2.840.113635.100.6.3.4 and .6 (topics and their kinds), in the order they stand
+  /// there.
+  package let appleTopics: [String]
+
+  /// Reads a certificate, which stays the caller's.
+  init(of certificate: OpaquePointer) {
+    let subjectName = unsafe X509_get_subject_name(certificate)
+    subject = unsafe CertificateFacts.text(of: subjectName)
+    issuer = unsafe CertificateFacts.text(of: X509_get_issuer_name(certificate))
+    commonName = unsafe CertificateFacts.entry(NID_commonName, of: subjectName)
+    userID = unsafe CertificateFacts.entry(NID_userId, of: subjectName)
+    notBeforeUnixSeconds = unsafe CertificateFacts.unixSeconds(X509_get0_notBefore(certificate))
+    notAfterUnixSeconds = unsafe CertificateFacts.unixSeconds(X509_get0_notAfter(certificate))
+    dnsNames = unsafe CertificateFacts.dnsNames(of: certificate)
+    appleTopics = ["1.2.840.113635.100.6.3.4", "1.2.840.113635.100.6.3.6"].flatMap { identifier in
+      unsafe DERTexts(CertificateFacts.extensionBytes(identifier, of: certificate)).texts
+    }
+  }
+
+  /// The end of its life as people write it, in UTC.
+  package var notAfterText: String {
+    var seconds = time_t(notAfterUnixSeconds)
+    var parts = unsafe tm()
+    unsafe gmtime_r(&seconds, &parts)
+    func padded(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    return unsafe "\(parts.tm_year + 1900)-\(padded(parts.tm_mon + 1))-\(padded(parts.tm_mday)) "
+      + "\(padded(parts.tm_hour)):\(padded(parts.tm_min)) UTC"
+  }
+
+  private static func text(of name: OpaquePointer?) -> String {
+    let bio = unsafe BIO_new(BIO_s_mem())
+    defer { unsafe BIO_free(bio) }
+    guard let name = unsafe name, unsafe herald_x509_name_print(bio, name) >= 0 else { return "" }
+    return unsafe unsafeText(of: bio)
+  }
+
+  private static func entry(_ identifier: Int32, of name: OpaquePointer?) -> String? {
+    guard let name = unsafe name else { return nil }
+    let index = unsafe X509_NAME_get_index_by_NID(name, identifier, -1)
+    guard index >= 0 else { return nil }
+    return unsafe text(ofString: X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, index)))
+  }
+
+  private static func text(ofString string: UnsafePointer<ASN1_STRING>?) -> String {
+    unsafe String(decoding: bytes(ofString: string), as: UTF8.self)
+  }
+
+  private static func bytes(ofString string: UnsafePointer<ASN1_STRING>?) -> [UInt8] {
+    guard let string = unsafe string, let start = unsafe ASN1_STRING_get0_data(string) else { return [] }
+    return unsafe Array(UnsafeBufferPointer(start: start, count: Int(max(0, ASN1_STRING_length(string)))))
+  }
+
+  private static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {
+    var parts = unsafe tm()
+    guard unsafe ASN1_TIME_to_tm(time, &parts) == 1 else { return 0 }
+    return unsafe Int64(timegm(&parts))
+  }
+
+  private static func dnsNames(of certificate: OpaquePointer) -> [String] {
+    guard let found = unsafe X509_get_ext_d2i(certificate, NID_subject_alt_name, nil, nil) else { return [] }
+    let names = OpaquePointer(found)
+    defer { unsafe GENERAL_NAMES_free(names) }
+    return unsafe (0..<herald_general_names_count(names)).compactMap { index in
+      guard let name = unsafe herald_general_names_dns(names, index) else { return nil }
+      return unsafe text(ofString: name)
+    }
+  }
+
+  private static func extensionBytes(_ identifier: String, of certificate: OpaquePointer) -> [UInt8] {
+    let object = unsafe OBJ_txt2obj(identifier, 1)
+    defer { unsafe ASN1_OBJECT_free(object) }
+    let index = unsafe X509_get_ext_by_OBJ(certificate, object, -1)
+    guard index >= 0, let found = unsafe X509_get_ext(certificate, index) else { return [] }
+    return unsafe bytes(ofString: X509_EXTENSION_get_data(found))
+  }
+}

@@ -1,0 +1,35 @@
+/// What OpenSSL has to say about a failure. Its texts name reasons, never keys or passphrases.
+import COpenSSL
+import Glibc
+
+/// The reasons that OpenSSL queued for this thread, oldest first; the queue is empty afterwards.
+func takeOpenSSLReasons() -> (text: String, codes: [Int32]) {
+  var texts: [String] = []
+  var codes: [Int32] = []
+  while true {
+    let error = ERR_get_error()
+    if error == 0 { break }
+    codes.append(ERR_GET_REASON(error))
+    if let reason = unsafe ERR_reason_error_string(error) {
+      let text = unsafe String(cString: reason)
+      if texts.last != text { texts.append(text) }
+    }
+  }
+  return (texts.isEmpty ? "no reason given" : texts.joined(separator: ", "), codes)
+}
+
+/// A file that can be read, or why it cannot.
+func requireReadable(_ file: String, _ what: String) throws(TLSError) {
+  guard unsafe access(file, R_OK) == 0 else {
+    throw TLSError(kind: .file, text: "\(what) \(file) cannot be read: \(systemErrorText(errno))")
+  }
+}
+
+/// What was written to a memory BIO.
+func unsafeText(of bio: OpaquePointer?) -> String {
+  var bytes: UnsafeMutablePointer<CChar>?
+  let count = unsafe herald_bio_memory(bio, &bytes)
+  guard let bytes = unsafe bytes, count > 0 else { return "" }
+  return unsafe String(
+    decoding: UnsafeRawBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
+}

@@ -1,0 +1,127 @@
+import COpenSSL
+
+/// One credential and role of TLS: trust, own certificate, ALPN, sessions. Immutable after its making, and shared by
+/// every connection (and thread) that uses it: OpenSSL's context is made for that.
+@safe
+package final class TLSContext: @unchecked Sendable {
+  package enum Role: Sendable {
+    case client
+    case server
+  }
+
+  package let role: Role
+  /// Whether a client checks its server's certificate.
+  let verifies: Bool
+  let sessions = TLSSessionCache()
+  let handle: OpaquePointer
+  /// ALPN's wire form: each name behind its length.
+  private let alpnWire: UnsafeMutableBufferPointer<UInt8>
+
+  private init(role: Role, alpn: [String], verifies: Bool) throws(TLSError) {
+    guard let handle = unsafe SSL_CTX_new(role == .client ? TLS_client_method() : TLS_server_method()) else {
+      throw TLSError(kind: .system, text: "OpenSSL made no context: \(takeOpenSSLReasons().text)")
+    }
+    var wire: [UInt8] = []
+    for name in alpn {
+      precondition((1...255).contains(name.utf8.count), "an ALPN name has 1 to 255 bytes")
+      wire.append(UInt8(name.utf8.count))
+      wire += Array(name.utf8)
+    }
+    unsafe alpnWire = .allocate(capacity: wire.count)
+    _ = unsafe alpnWire.initialize(from: wire)
+    unsafe self.handle = unsafe handle
+    self.role = role
+    self.verifies = verifies
+    // Idle buffers are kept (no SSL_MODE_RELEASE_BUFFERS): a sender has few connections and all of them busy.
+    unsafe herald_ssl_ctx_set_min_tls12(handle)
+    unsafe herald_ssl_ctx_forbid_renegotiation(handle)
+    unsafe herald_ssl_ctx_accept_moving_buffers(handle)
+    // Never ask a terminal for a passphrase.
+    unsafe SSL_CTX_set_default_passwd_cb(handle, { _, _, _, _ in 0 })
+  }
+
+  deinit {
+    unsafe SSL_CTX_free(handle)
+    unsafe alpnWire.deallocate()
+  }
+
+  /// A client's context. Trusts the system's authorities and those of `caFile`; verifies the chain and the host's name
+  /// unless `verify` is false. Where a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
+  package static func client(
+    alpn: [String], caFile: String? = nil, certificate: TLSIdentity? = nil, verify: Bool = true
+  ) throws(TLSError) -> TLSContext {
+    let context = try TLSContext(role: .client, alpn: alpn, verifies: verify)
+    unsafe SSL_CTX_set_default_verify_paths(context.handle)
+    if let caFile { try context.trust(caFile) }
+    if let certificate { try unsafe TLSIdentityLoader(context: context.handle).load(certificate) }
+    unsafe SSL_CTX_set_verify(context.handle, verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, TLSCallbacks.verified)
+    if !alpn.isEmpty {
+      unsafe SSL_CTX_set_alpn_protos(context.handle, context.alpnWire.baseAddress, UInt32(context.alpnWire.count))
+    }
+    unsafe herald_ssl_ctx_keep_client_sessions_outside(context.handle)
+    unsafe SSL_CTX_sess_set_new_cb(context.handle, TLSCallbacks.sessionCame)
+    ERR_clear_error()
+    return context
+  }
+
+  /// A server's context. With `clientCAFile` a client's certificate must be of one of these authorities; whether it may
+  /// show none at all is `requiresClientCertificate`. A client that offers none of `alpn` is refused.
+  package static func server(
+    identity: TLSIdentity, alpn: [String], clientCAFile: String? = nil, requiresClientCertificate: Bool = true
+  ) throws(TLSError) -> TLSContext {
+    let context = try TLSContext(role: .server, alpn: alpn, verifies: clientCAFile != nil)
+    try unsafe TLSIdentityLoader(context: context.handle).load(identity)
+    if let clientCAFile {
+      try context.trust(clientCAFile)
+      unsafe SSL_CTX_set_client_CA_list(context.handle, SSL_load_client_CA_file(clientCAFile))
+      let required = requiresClientCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
+      unsafe SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | required, TLSCallbacks.verified)
+    }
+    // Sessions of clients with certificates are resumed within this context alone.
+    let name: StaticString = "herald"
+    unsafe SSL_CTX_set_session_id_context(context.handle, name.utf8Start, UInt32(name.utf8CodeUnitCount))
+    if !alpn.isEmpty {
+      let argument = unsafe Unmanaged.passUnretained(context).toOpaque()
+      unsafe SSL_CTX_set_alpn_select_cb(context.handle, TLSCallbacks.protocolsOffered, argument)
+    }
+    ERR_clear_error()
+    return context
+  }
+
+  /// A server's context from PEM files.
+  package static func server(
+    certificateFile: String, keyFile: String, alpn: [String], clientCAFile: String? = nil,
+    requiresClientCertificate: Bool = true
+  ) throws(TLSError) -> TLSContext {
+    try server(
+      identity: .pem(certificateFile: certificateFile, keyFile: keyFile), alpn: alpn, clientCAFile: clientCAFile,
+      requiresClientCertificate: requiresClientCertificate)
+  }
+
+  /// The own certificate; nil where there is none.
+  package var certificateFacts: CertificateFacts? {
+    guard let certificate = unsafe SSL_CTX_get0_certificate(handle) else { return nil }
+    return unsafe CertificateFacts(of: certificate)
+  }
+
+  /// The server's choice among the protocols that a client offers, in the server's order. Called by OpenSSL.
+  func choose(
+    among offered: UnsafePointer<UInt8>?, count: UInt32, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ chosenCount: UnsafeMutablePointer<UInt8>?
+  ) -> Int32 {
+    var choice: UnsafeMutablePointer<UInt8>?
+    let code = unsafe SSL_select_next_proto(
+      &choice, chosenCount, alpnWire.baseAddress, UInt32(alpnWire.count), offered, count)
+    guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    unsafe chosen?.pointee = unsafe UnsafePointer(choice)
+    return SSL_TLSEXT_ERR_OK
+  }
+
+  private func trust(_ caFile: String) throws(TLSError) {
+    try requireReadable(caFile, "the file of trusted certificates")
+    guard unsafe SSL_CTX_load_verify_locations(handle, caFile, nil) == 1 else {
+      throw TLSError(
+        kind: .file, text: "\(caFile) holds no PEM certificates to trust: \(takeOpenSSLReasons().text)")
+    }
+  }
+}

@@ -1,0 +1,239 @@
+import COpenSSL
+
+/// One connection's TLS, without I/O: ciphertext comes from one queue and goes to another, so that one receive and one
+/// send move as many records as there are.
+@safe
+final class TLSStream {
+  enum HandshakeProgress {
+    /// The peer must speak first.
+    case blocked
+    case done
+    case failed(TLSError)
+  }
+
+  enum ReadProgress {
+    /// All ciphertext is decrypted.
+    case blocked
+    /// The limit was reached and there is more.
+    case full
+    /// The peer said goodbye.
+    case ended
+    case failed(TLSError)
+  }
+
+  var ciphertextIn = ByteQueue()
+  var ciphertextOut = ByteQueue()
+
+  private let context: TLSContext
+  private let ssl: OpaquePointer
+  private let serverName: String
+  /// Where sessions are kept: the same name on another peer is another host.
+  private let sessionKey: String
+  private var hasFailed = false
+  private var session: OpaquePointer?
+  private var faultCode: Int32 = 0
+  private var faultyCertificate: OpaquePointer?
+
+  /// Plaintext that OpenSSL is handed at once.
+  private static let writeBytes = 128 * 1024
+  private static let recordBytes = 16 * 1024
+
+  /// `serverName`: what a client expects its server's certificate to carry. `peer` is for error texts and sessions.
+  init(context: TLSContext, serverName: String, peer: String) throws(TLSError) {
+    ERR_clear_error()
+    guard let bio = unsafe BIO_new(TLSCallbacks.queueBIO) else {
+      throw TLSError(kind: .system, text: "OpenSSL made no BIO: \(takeOpenSSLReasons().text)")
+    }
+    guard let ssl = unsafe SSL_new(context.handle) else {
+      unsafe BIO_free(bio)
+      throw TLSError(kind: .system, text: "OpenSSL made no connection: \(takeOpenSSLReasons().text)")
+    }
+    self.context = context
+    unsafe self.ssl = unsafe ssl
+    self.serverName = serverName
+    sessionKey = serverName.isEmpty ? peer : serverName
+    let me = unsafe Unmanaged.passUnretained(self).toOpaque()
+    unsafe BIO_set_data(bio, me)
+    unsafe BIO_set_init(bio, 1)
+    // One reference for both directions, which is the connection's from here on.
+    unsafe SSL_set_bio(ssl, bio, bio)
+    unsafe SSL_set_ex_data(ssl, 0, me)
+    switch context.role {
+    case .client:
+      unsafe SSL_set_connect_state(ssl)
+      try expectServerName()
+      unsafe context.sessions.offer(to: ssl, host: sessionKey)
+    case .server:
+      unsafe SSL_set_accept_state(ssl)
+    }
+  }
+
+  deinit {
+    // Without this OpenSSL calls the session of a connection that was cut off unusable.
+    if !hasFailed { unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
+    unsafe SSL_free(ssl)
+    unsafe X509_free(faultyCertificate)
+    unsafe SSL_SESSION_free(session)
+  }
+
+  /// What ALPN agreed on.
+  var negotiatedProtocol: String? {
+    var name: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    unsafe SSL_get0_alpn_selected(ssl, &name, &count)
+    guard let name = unsafe name, count > 0 else { return nil }
+    return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+  }
+
+  var resumedSession: Bool { unsafe SSL_session_reused(ssl) == 1 }
+
+  var peerCertificate: CertificateFacts? {
+    guard let certificate = unsafe SSL_get1_peer_certificate(ssl) else { return nil }
+    defer { unsafe X509_free(certificate) }
+    return unsafe CertificateFacts(of: certificate)
+  }
+
+  /// Goes on with the handshake as far as `ciphertextIn` lets it.
+  func handshake() -> HandshakeProgress {
+    ERR_clear_error()
+    let result = unsafe SSL_do_handshake(ssl)
+    if result == 1 {
+      keepSession()
+      return .done
+    }
+    let code = unsafe SSL_get_error(ssl, result)
+    return code == SSL_ERROR_WANT_READ ? .blocked : .failed(failure("the TLS handshake", code))
+  }
+
+  /// Decrypts what came, until `plaintext` holds `limit` bytes.
+  func read(into plaintext: inout ByteQueue, limit: Int) -> ReadProgress {
+    ERR_clear_error()
+    defer { keepSession() }
+    while true {
+      let room = limit - plaintext.count
+      if room <= 0 {
+        return unsafe SSL_pending(ssl) > 0 || !ciphertextIn.isEmpty ? .full : .blocked
+      }
+      var result: Int32 = 0
+      _ = unsafe plaintext.appendUnsafe(capacity: min(room, TLSStream.recordBytes)) { space in
+        result = unsafe SSL_read(ssl, space.baseAddress, Int32(clamping: min(room, space.count)))
+        return Int(max(0, result))
+      }
+      if result > 0 { continue }
+      let code = unsafe SSL_get_error(ssl, result)
+      switch code {
+      case SSL_ERROR_WANT_READ: return .blocked
+      case SSL_ERROR_ZERO_RETURN: return .ended
+      default: return .failed(failure("decrypting", code))
+      }
+    }
+  }
+
+  /// Encrypts plaintext until `ciphertextOut` holds `ciphertextTarget` bytes (and a few records more).
+  func write(from plaintext: inout ByteQueue, ciphertextTarget: Int) -> TLSError? {
+    if plaintext.isEmpty { return nil }
+    ERR_clear_error()
+    while !plaintext.isEmpty, ciphertextOut.count < ciphertextTarget {
+      let result = unsafe plaintext.withUnsafeBytes { bytes in
+        unsafe SSL_write(ssl, bytes.baseAddress, Int32(min(bytes.count, TLSStream.writeBytes)))
+      }
+      if result <= 0 { return unsafe failure("encrypting", SSL_get_error(ssl, result)) }
+      plaintext.consume(Int(result))
+    }
+    return nil
+  }
+
+  /// Writes close_notify.
+  func sayGoodbye() {
+    if hasFailed { return }
+    unsafe SSL_shutdown(ssl)
+    ERR_clear_error()
+  }
+
+  // MARK: - Recorded by callbacks
+
+  func recordSession(_ handle: OpaquePointer) {
+    unsafe SSL_SESSION_free(session)
+    unsafe session = unsafe handle
+  }
+
+  func recordFault(_ code: Int32, _ certificate: OpaquePointer?) {
+    if faultCode != 0 { return }
+    faultCode = code
+    guard let certificate = unsafe certificate else { return }
+    unsafe X509_up_ref(certificate)
+    unsafe faultyCertificate = unsafe certificate
+  }
+
+  private func keepSession() {
+    guard let newest = unsafe session else { return }
+    unsafe session = nil
+    unsafe context.sessions.store(newest, host: sessionKey)
+  }
+
+  // MARK: - Names and faults
+
+  private func expectServerName() throws(TLSError) {
+    let address = SocketAddress(numericHost: serverName, port: 0)
+    var isSet: Int32 = 1
+    if address == nil, !serverName.isEmpty {
+      isSet = unsafe Int32(herald_ssl_set_host_name(ssl, serverName))
+    }
+    if context.verifies, isSet == 1 {
+      if serverName.isEmpty {
+        throw TLSError(
+          kind: .certificate, text: "a server without a host name cannot be verified; set the name its certificate has")
+      }
+      isSet =
+        unsafe address == nil
+        ? SSL_set1_host(ssl, serverName) : X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), serverName)
+    }
+    if isSet != 1 {
+      throw TLSError(kind: .system, text: "\(serverName) cannot be a TLS server's name: \(takeOpenSSLReasons().text)")
+    }
+  }
+
+  private func failure(_ doing: String, _ code: Int32) -> TLSError {
+    hasFailed = true
+    let reasons = takeOpenSSLReasons()
+    let whom = serverName.isEmpty ? "the peer" : serverName
+    if faultCode != 0 { return certificateFailure(whom) }
+    // Alerts of the peer have reasons from 1000 on.
+    if reasons.codes.contains(where: { (1000..<1256).contains($0) }) {
+      return TLSError(
+        kind: .refused, text: "\(doing) with \(whom) was refused by the other side: \(reasons.text)")
+    }
+    if reasons.codes.contains(SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+      return TLSError(kind: .certificate, text: "\(doing) with \(whom) failed: it showed no client certificate")
+    }
+    let isForeign =
+      reasons.codes.contains(SSL_R_WRONG_VERSION_NUMBER) || reasons.codes.contains(SSL_R_HTTP_REQUEST)
+    let advice = isForeign ? "; does the other side speak TLS on this port?" : ""
+    return TLSError(kind: .protocolFailure, text: "\(doing) with \(whom) failed: \(reasons.text)\(advice)")
+  }
+
+  private func certificateFailure(_ whom: String) -> TLSError {
+    let reason = unsafe String(cString: X509_verify_cert_error_string(Int(faultCode)))
+    var about = ""
+    var names = ""
+    if let certificate = unsafe faultyCertificate {
+      let facts = unsafe CertificateFacts(of: certificate)
+      about = " (subject \(facts.subject), issuer \(facts.issuer), valid until \(facts.notAfterText))"
+      names = facts.dnsNames.isEmpty ? "none" : facts.dnsNames.joined(separator: ", ")
+    }
+    let advice =
+      switch faultCode {
+      case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
+        "; it is valid for these DNS names: \(names)"
+      case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID:
+        "; it must be renewed, or a clock is wrong"
+      case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+        X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+        "; if its issuer is to be trusted, name the issuer's certificate in ca_file"
+      default:
+        ""
+      }
+    return TLSError(
+      kind: .certificate, text: "the certificate of \(whom) was not accepted: \(reason)\(about)\(advice)")
+  }
+}

@@ -1,0 +1,79 @@
+import CLinux
+import Glibc
+
+/// One non-blocking `connect` to one address.
+final class ConnectAttempt: ReadinessHandler {
+  let address: SocketAddress
+  private unowned let loop: EventLoop
+  private var fileDescriptor: Int32 = -1
+  private var registration: Registration?
+  private var timeout: TimerToken?
+  /// Told once, from inside `poll`; nil: connected.
+  private let ended: (ConnectAttempt, _ failure: String?) -> Void
+
+  init(loop: EventLoop, address: SocketAddress, ended: @escaping (ConnectAttempt, String?) -> Void) {
+    self.loop = loop
+    self.address = address
+    self.ended = ended
+  }
+
+  deinit {
+    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+  }
+
+  /// Returns what failed at once, if anything did.
+  func start(timeoutMilliseconds: Int64) -> String? {
+    fileDescriptor = makeSocket(for: address)
+    guard fileDescriptor >= 0 else { return systemErrorText(errno) }
+    let code = unsafe address.withAddress { unsafe connect(fileDescriptor, $0, $1) }
+    // A socket that connected at once is writable at once: the one path below serves both.
+    if code != 0, errno != EINPROGRESS { return systemErrorText(errno) }
+    do {
+      registration = try loop.register(fileDescriptor, interest: .writable, handler: self)
+    } catch {
+      return error.description
+    }
+    timeout = loop.schedule(afterMilliseconds: timeoutMilliseconds) { [weak self] in
+      self?.end(failure: "no answer within \(timeoutMilliseconds) ms")
+    }
+    return nil
+  }
+
+  func becameReady(_ readiness: Readiness) {
+    let code = takeSocketError(fileDescriptor)
+    end(failure: code == 0 ? nil : systemErrorText(code))
+  }
+
+  func loopEnded() {
+    registration = nil
+    timeout = nil
+    cancel()
+  }
+
+  /// Gives the connected socket away.
+  func takeDescriptor() -> Int32 {
+    let taken = fileDescriptor
+    fileDescriptor = -1
+    return taken
+  }
+
+  func cancel() {
+    stopWatching()
+    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    fileDescriptor = -1
+  }
+
+  private func end(failure: String?) {
+    stopWatching()
+    ended(self, failure)
+    // Nobody took the socket, or it never connected.
+    cancel()
+  }
+
+  private func stopWatching() {
+    if let registration { loop.unregister(registration) }
+    registration = nil
+    if let timeout { loop.cancel(timeout) }
+    timeout = nil
+  }
+}

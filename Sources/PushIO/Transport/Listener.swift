@@ -1,0 +1,110 @@
+import CLinux
+import Glibc
+
+/// Hears of accepted connections.
+package protocol ListenerDelegate: AnyObject {
+  /// A connection: a non-blocking socket that now belongs to the delegate (`Transport.adopt` takes it).
+  func listener(_ listener: Listener, didAccept fileDescriptor: Int32)
+}
+
+/// Accepts connections on a TCP port or a unix path.
+package final class Listener: ReadinessHandler {
+  package private(set) weak var delegate: (any ListenerDelegate)?
+  /// The port in use, also where 0 was asked for; 0 for a unix path.
+  package let port: UInt16
+
+  private weak var loop: EventLoop?
+  private var fileDescriptor: Int32
+  private var registration: Registration?
+  private var unixPath: String?
+
+  /// Connections accepted in one turn, at most; the others wait in the kernel's queue.
+  private static let acceptsPerTurn = 64
+  /// How long to wait where descriptors or memory ran out.
+  private static let exhaustedPauseMilliseconds: Int64 = 100
+
+  /// Listens on a numeric address. Port 0: the system chooses.
+  package static func listen(
+    loop: EventLoop, host: String, port: UInt16, backlog: Int32 = 1024, delegate: any ListenerDelegate
+  ) throws(LoopError) -> Listener {
+    guard let address = SocketAddress(numericHost: host, port: port) else {
+      throw LoopError(call: "listening on \(host) (an address in numbers is needed)", code: EINVAL)
+    }
+    return try Listener(loop: loop, address: address, backlog: backlog, unixPath: nil, delegate: delegate)
+  }
+
+  /// Listens on a unix path, which must not exist. It is removed with the listener.
+  package static func listen(
+    loop: EventLoop, unixPath: String, backlog: Int32 = 1024, delegate: any ListenerDelegate
+  ) throws(LoopError) -> Listener {
+    guard let address = SocketAddress(unixPath: unixPath) else {
+      throw LoopError(call: "listening on \(unixPath)", code: ENAMETOOLONG)
+    }
+    return try Listener(loop: loop, address: address, backlog: backlog, unixPath: unixPath, delegate: delegate)
+  }
+
+  private init(
+    loop: EventLoop, address: SocketAddress, backlog: Int32, unixPath: String?, delegate: any ListenerDelegate
+  ) throws(LoopError) {
+    let descriptor = makeSocket(for: address)
+    guard descriptor >= 0 else { throw LoopError(call: "socket", code: errno) }
+    if !address.isUnix { setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
+    let code = unsafe address.withAddress { unsafe bind(descriptor, $0, $1) }
+    guard code == 0, Glibc.listen(descriptor, backlog) == 0 else {
+      let code = errno
+      closeDescriptor(descriptor)
+      throw LoopError(call: "listening on \(unixPath ?? address.description)", code: code)
+    }
+    fileDescriptor = descriptor
+    port = SocketAddress(of: descriptor, isLocal: true)?.port ?? 0
+    self.loop = loop
+    self.unixPath = unixPath
+    self.delegate = delegate
+    registration = try loop.register(descriptor, interest: .readable, handler: self)
+  }
+
+  deinit {
+    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+  }
+
+  /// Accepts nothing more. Accepted connections stay.
+  package func close() {
+    if let registration { loop?.unregister(registration) }
+    loopEnded()
+  }
+
+  package func loopEnded() {
+    registration = nil
+    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    fileDescriptor = -1
+    if let unixPath { _ = unsafe unlink(unixPath) }
+    unixPath = nil
+  }
+
+  package func becameReady(_ readiness: Readiness) {
+    for _ in 0..<Listener.acceptsPerTurn {
+      guard fileDescriptor >= 0 else { return }
+      let accepted = accept4(fileDescriptor, nil, nil, closeOnExec | nonBlocking)
+      guard accepted >= 0 else {
+        // A connection that broke before it was accepted is no trouble of ours; exhaustion would spin the loop.
+        if errno == ECONNABORTED || errno == EINTR { continue }
+        if errno != EAGAIN { pauseAccepting() }
+        return
+      }
+      if let delegate {
+        delegate.listener(self, didAccept: accepted)
+      } else {
+        closeDescriptor(accepted)
+      }
+    }
+  }
+
+  private func pauseAccepting() {
+    guard let loop, let registration else { return }
+    loop.change(registration, interest: [])
+    loop.schedule(afterMilliseconds: Listener.exhaustedPauseMilliseconds) { [weak self] in
+      guard let self, let registration = self.registration else { return }
+      self.loop?.change(registration, interest: .readable)
+    }
+  }
+}

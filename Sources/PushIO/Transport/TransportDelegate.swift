@@ -1,0 +1,12 @@
+/// Who uses a transport. Everything here is called from `EventLoop.poll`, never from inside a call of the user's.
+package protocol TransportDelegate: AnyObject {
+  /// TCP, and TLS where asked for, is established.
+  func transportDidOpen(_ transport: Transport)
+
+  /// There are new bytes in `transport.inbound`; consume what can be consumed.
+  func transportDidReceive(_ transport: Transport)
+
+  /// The end, exactly once; nil: in order. `inbound` keeps what was not consumed. At least one turn lies between this
+  /// and the last `transportDidReceive`.
+  func transportDidClose(_ transport: Transport, error: TransportError?)
+}

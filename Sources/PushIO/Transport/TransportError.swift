@@ -1,0 +1,35 @@
+/// Why a transport did not open, or ended other than in order: what was tried, on which peer, what the system said.
+package struct TransportError: Error, Sendable, CustomStringConvertible {
+  package enum Kind: Hashable, Sendable {
+    /// The name has no addresses, or the resolver is overloaded.
+    case resolve
+    /// No address took the connection.
+    case connect
+    /// Opening, or the orderly end, took too long.
+    case timeout
+    /// The handshake or the encryption failed; `tls` says how.
+    case tls
+    /// The connection broke: reset, unreachable, no answer to keep-alive.
+    case broken
+    /// The peer ended the connection without TLS's goodbye: the last bytes may be missing.
+    case truncated
+    /// `abort()` was called here.
+    case aborted
+  }
+
+  package let kind: Kind
+  /// The endpoint, and the address once there is one.
+  package let peer: String
+  package let text: String
+  /// Set where `kind` is `tls`.
+  package let tls: TLSError?
+
+  package init(kind: Kind, peer: String, text: String, tls: TLSError? = nil) {
+    self.kind = kind
+    self.peer = peer
+    self.text = text
+    self.tls = tls
+  }
+
+  package var description: String { "\(peer): \(text)" }
+}

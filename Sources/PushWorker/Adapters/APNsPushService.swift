@@ -1,0 +1,288 @@
+package import PushCore
+package import PushIO
+
+/// APNs as a lane uses it: pools of HTTP/2 connections, provider tokens, pauses. One thread, one event loop.
+///
+/// `maintain` drains every connection into a queue of answers, so that what time asks for is judged after what came in;
+/// `nextAnswer` tells the queue. `apply` is about the answer told last.
+package final class APNsPushService: PushService {
+  /// How often a credential's token is looked at while nothing is known to have changed.
+  private static let tokenLookMilliseconds: Int64 = 1_000
+  /// What the lane is told of a paused job that would have been the probe, had a connection had room.
+  private static let probeWaitMilliseconds: Int64 = 1_000
+
+  private var credentials: Credentials
+  /// By `PoolIndex`; made when first used.
+  private var pools: [APNsPool?]
+  /// Pools of credentials that a reload took away, until their connections have ended.
+  private var retired: [APNsPool] = []
+  /// By (credential, environment).
+  private var pauses: [PauseTable]
+  /// By credential: somebody sent with it.
+  private var isWanted: [Bool]
+  /// By credential; nil: none is known, or it uses none.
+  private var tokens: [ProviderTokens.Current?]
+  private var tokensVersion: UInt64 = 0
+  private var tokensLookedAt: Instant?
+  private var context: APNsContext
+  private var lastTold: APNsContext.Answered?
+  private var isClosing = false
+
+  /// `seed`: for jitter, different in each lane.
+  package init(
+    loop: EventLoop, credentials: Credentials, configuration: APNsPushServiceConfiguration, seed: UInt64
+  ) {
+    self.credentials = credentials
+    context = APNsContext(loop: loop, configuration: configuration, seed: seed)
+    let count = credentials.all.count
+    pools = Array(repeating: nil, count: count * Credentials.environments * Credentials.poolKinds)
+    pauses = Array(repeating: PauseTable(), count: count * Credentials.environments)
+    tokens = Array(repeating: nil, count: count)
+    isWanted = Array(repeating: false, count: count)
+  }
+
+  /// Takes reloaded credentials into use: those that stay keep their connections, those whose files or settings changed
+  /// get new ones.
+  package func replaceCredentials(_ newer: Credentials) {
+    for index in pools.indices {
+      guard let pool = pools[index] else { continue }
+      let place = Credentials.place(of: PoolIndex(UInt16(index)))
+      let isSame = newer.all[place]?.configuration == credentials.all[place]?.configuration
+      if isSame, newer.all[place]?.usesToken == true { continue }
+      // A certificate's file may have changed under the same name: only new connections show the new one.
+      pool.close()
+      retired.append(pool)
+      pools[index] = nil
+    }
+    credentials = newer
+    let count = newer.all.count
+    while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
+    pauses = Array(repeating: PauseTable(), count: count * Credentials.environments)
+    tokens = Array(repeating: nil, count: count)
+    while isWanted.count < count { isWanted.append(false) }
+    tokensLookedAt = nil
+  }
+
+  // MARK: - PushService
+
+  package func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
+    try credentials.route(for: job)
+  }
+
+  package func maintain(now: Now) {
+    lookAtTokens(now)
+    for index in pools.indices { pools[index]?.maintain(now: now, context: &context) }
+    guard !retired.isEmpty else { return }
+    for pool in retired { pool.maintain(now: now, context: &context) }
+    retired.removeAll { $0.isEmpty }
+  }
+
+  package func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+  ) -> SendDecision {
+    let place = Credentials.place(of: pool)
+    guard !isClosing, let credential = credentials.all[place] else { return .noRoom }
+    if credential.usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
+    let scope = Int(pool.value) / Credentials.poolKinds
+    let bytes = job.bytes.span
+    let topic = job.topic.isEmpty ? job.app : job.topic
+    let topicHash = ByteHash.hash(bytes.extracting(topic.range))
+    let targetHash = ByteHash.hash(token: bytes.extracting(job.targets[target].range))
+    if !pauses[scope].isQuiet, case .stop(let wait) = pauses[scope].decide(topicHash: topicHash, now: now.monotonic) {
+      return .paused(retryAfterMilliseconds: wait)
+    }
+    var index = Int(pool.value)
+    if job.targetKind != .channel, context.suspects.contains(targetHash) {
+      index += Int(APNsPoolKind.suspects.rawValue)
+    }
+    let isSent = self.pool(index, credential).send(
+      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: topicHash,
+      targetHash: targetHash, now: now, context: &context)
+    if isSent { return .sent }
+    if pauses[scope].isQuiet { return .noRoom }
+    pauses[scope].probeNotSent(topicHash: topicHash, now: now.monotonic)
+    return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
+  }
+
+  package func nextAnswer(now: Now) -> PushAnswer? {
+    guard let told = context.answers.popFirst() else {
+      lastTold = nil
+      return nil
+    }
+    lastTold = told
+    if told.answer.kind == .response {
+      let scope = told.pool / Credentials.poolKinds
+      pauses[scope].answered(now: now.monotonic)
+      if told.answer.status == 200, !pauses[scope].isQuiet, pauses[scope].accepted(topicHash: told.topicHash) {
+        say(told.pool, .information, "accepted again: the pause is over")
+      }
+    }
+    return told.answer
+  }
+
+  package func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
+    guard let told = lastTold else { preconditionFailure("a verdict is about an answer that was told") }
+    switch verdict.connection {
+    case .keep: break
+    case .fewerStreams:
+      pools[told.pool]?.advisedFewerStreams(place: told.place, serial: told.connectionSerial, now: now)
+    case .close:
+      pools[told.pool]?.advisedToClose(place: told.place, serial: told.connectionSerial)
+    }
+    applyToToken(verdict.token, told, now)
+    applyToPauses(verdict.pause, told, now)
+  }
+
+  package func close() {
+    isClosing = true
+    for pool in pools { pool?.close() }
+  }
+
+  // MARK: - Beside the port
+
+  /// Every connection has ended, after `close`.
+  package var isClosed: Bool { pools.allSatisfy { $0?.isEmpty ?? true } && retired.isEmpty }
+
+  /// Requests without an answer.
+  package var inFlight: Int { context.requests.count }
+
+  package var counters: APNsCounters { context.counters }
+
+  /// What changed and should be logged; nil once everything is told.
+  package func takeNotice() -> APNsNotice? { context.takeNotice() }
+
+  /// One for each pool that was used.
+  package func poolSnapshots(now: Now) -> [APNsPoolSnapshot] {
+    pools.compactMap { pool in
+      pool.map { $0.snapshot(pauses: pauses[$0.index / Credentials.poolKinds], now: now) }
+    }
+  }
+
+  // MARK: - Tokens
+
+  private func lookAtTokens(_ now: Now) {
+    let version = credentials.tokens.version
+    if version == tokensVersion, let looked = tokensLookedAt,
+      now.monotonic.milliseconds(since: looked) < APNsPushService.tokenLookMilliseconds
+    {
+      return
+    }
+    tokensLookedAt = now.monotonic
+    for place in tokens.indices {
+      guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
+        continue
+      }
+      guard isWanted[place] else { continue }
+      tokens[place] = credentials.tokens.current(handle, now: now, random: context.random.next())
+      if let failure = credentials.tokens.takeFailure(handle) {
+        context.say(
+          APNsNotice(severity: .error, credential: credential.name, environment: .production, text: failure))
+      }
+    }
+    tokensVersion = credentials.tokens.version
+  }
+
+  /// The first request of a credential makes its token. false: there is none yet, the shared store is being asked.
+  private func askForToken(_ place: Int, _ now: Now) -> Bool {
+    guard !isWanted[place] else { return false }
+    isWanted[place] = true
+    tokensLookedAt = nil
+    lookAtTokens(now)
+    return tokens[place] != nil
+  }
+
+  private func applyToToken(_ advice: Verdict.TokenAdvice, _ told: APNsContext.Answered, _ now: Now) {
+    let place = Credentials.place(of: PoolIndex(UInt16(told.pool)))
+    guard advice != .keep, let credential = credentials.all[place], case .token(let handle) = credential.authorization
+    else { return }
+    let effect =
+      switch advice {
+      case .keep: ProviderTokens.Effect.none
+      case .renew:
+        credentials.tokens.expired(handle, serial: told.tokenSerial, now: now, random: context.random.next())
+      case .keepOlder:
+        credentials.tokens.tooManyUpdates(handle, serial: told.tokenSerial, now: now)
+      }
+    if advice == .keepOlder {
+      say(
+        told.pool, .warning,
+        """
+        APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
+        restarted lately; its jobs wait in the retry queues, and no token is made for 20 minutes
+        """)
+    }
+    switch effect {
+    case .none: break
+    case .changed:
+      tokensLookedAt = nil
+      lookAtTokens(now)
+    case .suspectClock(let ageSeconds):
+      context.counters.clockSuspicions += 1
+      if pauses[told.pool / Credentials.poolKinds].refused(.everything, topicHash: 0, now: now.monotonic) {
+        context.counters.pauses += 1
+        say(
+          told.pool, .error,
+          "APNs calls a provider token expired that is \(ageSeconds) s old by this machine's clock: check the clock (NTP)"
+        )
+      }
+    }
+  }
+
+  // MARK: - Pauses
+
+  private func applyToPauses(_ pause: Verdict.Pause, _ told: APNsContext.Answered, _ now: Now) {
+    let scope = told.pool / Credentials.poolKinds
+    let reason = told.answer.reason?.name ?? "\(told.answer.status)"
+    switch pause {
+    case .none, .channelCreation:
+      break
+    case .credential:
+      let first = scope / Credentials.environments * Credentials.environments
+      for other in first..<first + Credentials.environments where other != scope {
+        _ = pauses[other].refused(.everything, topicHash: told.topicHash, now: now.monotonic)
+      }
+      self.pause(
+        .everything, told, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
+    case .credentialInEnvironment:
+      self.pause(
+        .everything, told, now, "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues"
+      )
+    case .credentialForApp:
+      self.pause(.topic, told, now, "an app is paused: the credential may not send to it (\(reason))")
+    case .topicWhenRepeated, .credentialWhenRepeated:
+      self.pause(.topicWhenRepeated, told, now, "a topic is paused: it was refused again and again (\(reason))")
+    case .environmentWhenFrequent:
+      self.pause(
+        .everythingWhenFrequent, told, now,
+        "paused: most device tokens are refused (\(reason)); are they of the other environment?")
+    case .broadcastsOfApp:
+      self.pause(.topic, told, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
+    }
+  }
+
+  private func pause(
+    _ scope: PauseTable.Scope, _ told: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
+  ) {
+    let index = told.pool / Credentials.poolKinds
+    guard pauses[index].refused(scope, topicHash: told.topicHash, now: now.monotonic) else { return }
+    context.counters.pauses += 1
+    say(told.pool, .error, text())
+  }
+
+  // MARK: - Pools
+
+  private func pool(_ index: Int, _ credential: Credential) -> APNsPool {
+    if let pool = pools[index] { return pool }
+    let environment = APNsEnvironment.allCases[index / Credentials.poolKinds % Credentials.environments]
+    let kind = APNsPoolKind.allCases[index % Credentials.poolKinds]
+    let pool = APNsPool(
+      index: index, credential: credential, environment: environment, kind: kind, context: &context)
+    pools[index] = pool
+    return pool
+  }
+
+  private func say(_ pool: Int, _ severity: APNsNotice.Severity, _ text: String) {
+    guard let pool = pools[pool] else { return }
+    context.say(pool.notice(severity, text))
+  }
+}

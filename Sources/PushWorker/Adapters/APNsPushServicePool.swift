@@ -1,0 +1,357 @@
+import PushCore
+import PushIO
+
+/// One pool of a lane: the connections of one (credential, environment, kind), and what `PoolState` and
+/// `ConnectionState` decided for them, done.
+final class APNsPool {
+  /// One connection at its place.
+  private struct Link {
+    let connection: HTTP2ClientConnection
+    var state: ConnectionState
+    let serial: UInt32
+    var hasSent = false
+    /// A GOAWAY or an advice took it out of the pool's choice.
+    var hasLeft = false
+  }
+
+  let index: Int
+  let credential: String
+  let environment: APNsEnvironment
+  let kind: APNsPoolKind
+  private let host: APNsHost
+  private let tls: TLSContext?
+  private(set) var state: PoolState
+  private var links: [Link?]
+  /// The list of requests of each place.
+  private let lists: [UInt16]
+  private var writer: APNsRequestWriter
+  private(set) var lastError: String?
+  private var isSaidBroken = false
+
+  init(
+    index: Int, credential: Credential, environment: APNsEnvironment, kind: APNsPoolKind, context: inout APNsContext
+  ) {
+    self.index = index
+    self.credential = credential.name
+    self.environment = environment
+    self.kind = kind
+    let configuration = context.configuration
+    host = configuration.host(environment, kind)
+    tls = host.isPlaintext ? nil : credential.tls
+    var limits = configuration.poolLimits
+    limits.connectionsMaximum = kind == .suspects ? 1 : configuration.connectionsMaximum
+    state = PoolState(limits: limits)
+    links = Array(repeating: nil, count: state.placeCount)
+    lists = links.map { _ in context.requests.makeList() }
+    writer = APNsRequestWriter(authority: host.authority)
+  }
+
+  /// Sends a request; false: no connection has room now.
+  func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, token: ProviderTokens.Current?,
+    topicHash: UInt64, targetHash: UInt64, now: Now, context: inout APNsContext
+  ) -> Bool {
+    let byteCount = Int(job.payload.count)
+    guard let place = state.take(byteCount: byteCount, now: now.monotonic) else { return false }
+    guard isSubmitted(job, target, apnsID, ticket, token, at: place) else {
+      // It knows better than what it told: nothing more for it in this turn.
+      state.giveBack(place: place, byteCount: byteCount)
+      if let connection = links[place]?.connection {
+        state.update(place: place, inFlight: connection.streamsInFlight, streamLimit: 0, window: 0)
+      }
+      return false
+    }
+    context.requests.insert(
+      RequestTable.Request(
+        ticket: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
+        topicHash: topicHash, targetHash: targetHash))
+    context.counters.requests += 1
+    if links[place]?.state.sent() == true { leave(place) }
+    return true
+  }
+
+  private func isSubmitted(
+    _ job: borrowing PushJob, _ target: Int, _ apnsID: UUIDValue, _ ticket: Ticket, _ token: ProviderTokens.Current?,
+    at place: Int
+  ) -> Bool {
+    guard let connection = links[place]?.connection else { preconditionFailure("the pool chose an empty place") }
+    let isFirst = links[place]?.hasSent == false
+    let authorization = token?.authorization ?? []
+    switch kind {
+    case .device, .suspects:
+      writer.writeDevice(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
+    case .broadcast:
+      writer.writeBroadcast(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
+    }
+    guard connection.submit(writer.headers, body: job.bytes, bodyRange: job.payload.range, ticket: ticket) else {
+      return false
+    }
+    if isFirst { links[place]?.hasSent = true }
+    return true
+  }
+
+  // MARK: - Once a turn
+
+  /// Takes what happened on every connection, then does what is due.
+  func maintain(now: Now, context: inout APNsContext) {
+    for place in links.indices where links[place] != nil {
+      takeEvents(place, now, &context)
+      watch(place, now, &context)
+      update(place)
+    }
+    while true {
+      switch state.turn(now: now.monotonic) {
+      case .none: return
+      case .open(let place): open(place, now, &context)
+      case .drain(let place): links[place]?.state.drain(.unneeded)
+      }
+    }
+  }
+
+  private func takeEvents(_ place: Int, _ now: Now, _ context: inout APNsContext) {
+    guard let connection = links[place]?.connection else { return }
+    links[place]?.state.received(now: connection.lastReceived)
+    while let event = connection.nextEvent() {
+      switch event {
+      case .response(let ticket, let status):
+        answered(PushAnswer(response: ticket, status: status, from: connection), place, now, &context)
+      case .notProcessed(let ticket):
+        told(PushAnswer(ticket: ticket, kind: .notProcessed), place, &context)
+      case .lost(let ticket, _):
+        told(PushAnswer(ticket: ticket, kind: .lost), place, &context)
+      case .opened:
+        opened(place, now, &context)
+      case .settingsChanged:
+        break
+      case .goAway(_, let code):
+        wentAway(place, code, &context)
+      case .pingAcknowledged:
+        links[place]?.state.pongReceived()
+      case .closed(let error):
+        ended(place, error, now, &context)
+        return
+      }
+    }
+  }
+
+  /// What time asks for: pings, deadlines, the end of what drained.
+  private func watch(_ place: Int, _ now: Now, _ context: inout APNsContext) {
+    while let connection = links[place]?.connection {
+      let inFlight = context.requests.count(of: lists[place])
+      let oldest = context.requests.oldestSentAt(of: lists[place])
+      let action = links[place]?.state.turn(now: now.monotonic, inFlight: inFlight, oldestSentAt: oldest) ?? .none
+      switch action {
+      case .none:
+        return
+      case .ping:
+        context.counters.pings += 1
+        connection.ping()
+      case .timeOut(let sentUntil):
+        timeOut(place, connection, sentUntil: sentUntil, &context)
+      case .close:
+        connection.shutdown()
+      case .abort(let reason):
+        let why = reason == .silent ? "no answer to a ping" : "it did not open in time"
+        context.say(notice(.warning, "connection to \(host.endpoint) is replaced: \(why)"))
+        leave(place)
+        connection.abort()
+        takeEvents(place, now, &context)
+      }
+    }
+  }
+
+  private func timeOut(
+    _ place: Int, _ connection: HTTP2ClientConnection, sentUntil: Instant, _ context: inout APNsContext
+  ) {
+    while let request = context.requests.oldest(of: lists[place]), request.sentAt <= sentUntil {
+      told(PushAnswer(ticket: request.ticket, kind: .timedOut), place, &context)
+      // What it says of the stream's end comes too late: the request is not in the table any more.
+      _ = connection.cancel(request.ticket)
+      if links[place]?.state.timedOut(sentAt: request.sentAt) == true {
+        leave(place)
+        context.say(notice(.warning, "connection to \(host.endpoint) is replaced: it answers no requests"))
+      }
+    }
+  }
+
+  private func update(_ place: Int) {
+    guard let connection = links[place]?.connection else { return }
+    if connection.shouldRotate {
+      links[place]?.state.drain(.rotated)
+      leave(place)
+    }
+    state.update(
+      place: place, inFlight: connection.streamsInFlight,
+      streamLimit: connection.isGoingAway ? 0 : connection.streamLimit, window: connection.sendWindow)
+  }
+
+  // MARK: - Events
+
+  private func answered(_ answer: PushAnswer, _ place: Int, _ now: Now, _ context: inout APNsContext) {
+    links[place]?.state.answered(now: now.monotonic)
+    guard let request = context.requests.remove(answer.ticket) else { return }
+    context.counters.requestDuration.record(
+      nanoseconds: now.monotonic.nanoseconds &- request.sentAt.nanoseconds)
+    if answer.status == 200 {
+      context.counters.accepted += 1
+      if kind == .suspects { context.suspects.remove(request.targetHash) }
+    } else {
+      context.counters.refused(answer.status, answer.reason)
+      if kind != .broadcast, APNsPool.isSuspicious(answer) { context.suspects.insert(request.targetHash) }
+    }
+    if state.proved() { recovered(&context) }
+    lastError = nil
+    enqueue(answer, request, place, &context)
+  }
+
+  /// Whether the answer is about the device token itself.
+  private static func isSuspicious(_ answer: PushAnswer) -> Bool {
+    if answer.status == 410 { return true }
+    return answer.reason == .badDeviceToken || answer.reason == .deviceTokenNotForTopic
+  }
+
+  /// A request ended without an answer.
+  private func told(_ answer: PushAnswer, _ place: Int, _ context: inout APNsContext) {
+    guard let request = context.requests.remove(answer.ticket) else { return }
+    switch answer.kind {
+    case .response: preconditionFailure("a response is an answer")
+    case .notProcessed: context.counters.notProcessed += 1
+    case .lost: context.counters.lost += 1
+    case .timedOut: context.counters.timedOut += 1
+    }
+    enqueue(answer, request, place, &context)
+  }
+
+  private func enqueue(
+    _ answer: PushAnswer, _ request: RequestTable.Request, _ place: Int, _ context: inout APNsContext
+  ) {
+    context.answers.append(
+      APNsContext.Answered(
+        answer: answer, pool: index, place: place, connectionSerial: links[place]?.serial ?? 0,
+        tokenSerial: request.tokenSerial, topicHash: request.topicHash))
+  }
+
+  private func opened(_ place: Int, _ now: Now, _ context: inout APNsContext) {
+    links[place]?.state.opened(now: now.monotonic)
+    state.opened(place: place)
+    context.counters.connectionsOpened += 1
+    if let peer = links[place]?.connection.peerDescription {
+      context.say(notice(.information, "connected to \(host.endpoint) (\(peer))"))
+    }
+  }
+
+  private func wentAway(_ place: Int, _ code: HTTP2ErrorCode, _ context: inout APNsContext) {
+    let reason = links[place]?.connection.withGoAwayReason { APNsResponseBody($0).reason } ?? nil
+    context.counters.wentAway(reason)
+    links[place]?.state.drain(.goAway)
+    leave(place)
+    context.say(
+      notice(
+        code == .noError ? .information : .warning,
+        "\(host.endpoint) closes a connection: \(reason?.name ?? "\(code)")"))
+  }
+
+  private func ended(_ place: Int, _ error: HTTP2Error?, _ now: Now, _ context: inout APNsContext) {
+    guard var link = links[place] else { return }
+    links[place] = nil
+    link.state.closed()
+    guard case .closed(let reason) = link.state.phase else { preconditionFailure("closed is final") }
+    context.counters.ended(reason)
+    let didFail = !link.state.hasAnswered && APNsPool.isFailure(reason)
+    state.ended(place: place, didFail: didFail, now: now.monotonic, random: context.random.next())
+    guard didFail else { return }
+    context.counters.connectionsFailed += 1
+    failed(error?.description ?? "closed before it answered anything", now, &context)
+  }
+
+  /// Whether a connection that ended so, without an answer before, says that the next one should wait.
+  private static func isFailure(_ reason: ConnectionState.EndReason) -> Bool {
+    switch reason {
+    case .lost, .notOpened, .silent, .goAway, .stuck: true
+    case .advised, .rotated, .unneeded, .retired: false
+    }
+  }
+
+  private func failed(_ text: String, _ now: Now, _ context: inout APNsContext) {
+    let isNews = lastError != text
+    lastError = text
+    if state.breaker == .open, !isSaidBroken {
+      isSaidBroken = true
+      context.say(
+        notice(
+          .error,
+          "cannot connect to \(host.endpoint), \(state.failures) times in a row: \(text); it is tried once a minute"))
+    } else if isNews {
+      let wait = state.backoffMilliseconds(now: now.monotonic)
+      context.say(notice(.warning, "cannot connect to \(host.endpoint): \(text); again in \(wait) ms"))
+    }
+  }
+
+  private func recovered(_ context: inout APNsContext) {
+    isSaidBroken = false
+    context.say(notice(.information, "\(host.endpoint) answers again"))
+  }
+
+  // MARK: - Actions
+
+  private func open(_ place: Int, _ now: Now, _ context: inout APNsContext) {
+    context.lastConnectionSerial &+= 1
+    var timing = context.configuration.timing
+    timing.requestMilliseconds = context.configuration.requestTimeoutMilliseconds
+    links[place] = Link(
+      connection: HTTP2ClientConnection.connect(
+        loop: context.loop, to: host.endpoint, tls: tls, options: context.configuration.connectOptions,
+        settings: HTTP2ClientSettings(maximumStreams: context.configuration.streamsMaximum)),
+      state: ConnectionState(timing: timing, now: now.monotonic), serial: context.lastConnectionSerial)
+  }
+
+  /// The pool chooses this connection no more.
+  private func leave(_ place: Int) {
+    guard links[place]?.hasLeft == false else { return }
+    links[place]?.hasLeft = true
+    state.leaves(place: place)
+  }
+
+  /// An answer advised to take no more requests on the connection that it came over.
+  func advisedToClose(place: Int, serial: UInt32) {
+    guard links[place]?.serial == serial else { return }
+    links[place]?.state.drain(.advised)
+    leave(place)
+  }
+
+  /// An answer advised to send less over its connection.
+  func advisedFewerStreams(place: Int, serial: UInt32, now: Now) {
+    guard links[place]?.serial == serial else { return }
+    state.fewerStreams(place: place, now: now.monotonic)
+  }
+
+  /// Opens no more connections and lets those that are there finish.
+  func close() {
+    state.close()
+    for place in links.indices where links[place] != nil {
+      links[place]?.state.drain(.retired)
+      leave(place)
+    }
+  }
+
+  /// Every connection has ended.
+  var isEmpty: Bool { links.allSatisfy { $0 == nil } }
+
+  // MARK: - Told
+
+  func notice(_ severity: APNsNotice.Severity, _ text: String) -> APNsNotice {
+    APNsNotice(severity: severity, credential: credential, environment: environment, text: text)
+  }
+
+  func snapshot(pauses: PauseTable, now: Now) -> APNsPoolSnapshot {
+    let open = links.compactMap { $0 }.filter { $0.state.isOpen }
+    return APNsPoolSnapshot(
+      credential: credential, environment: environment, kind: kind, opening: state.isOpening ? 1 : 0,
+      ready: state.readyCount, draining: state.leavingCount, streamsInFlight: state.inFlight,
+      streamLimit: open.reduce(0) { $0 + $1.connection.streamLimit },
+      sendWindow: open.reduce(0) { $0 + $1.connection.sendWindow }, failures: state.failures,
+      backoffMilliseconds: state.backoffMilliseconds(now: now.monotonic),
+      isPaused: pauses.pausedCounts.everything, pausedTopics: pauses.pausedCounts.topics,
+      peers: open.map { $0.connection.peerDescription }, lastError: lastError)
+  }
+}

@@ -1,0 +1,98 @@
+package import Foundation
+
+/// Reads lines from a file handle on a thread of its own, so that a pipe that says nothing stalls no lane.
+///
+/// At most `capacity` lines wait; then the reader waits too, and so does whoever writes the pipe.
+package final class LineReader: @unchecked Sendable {
+  package enum Line: Sendable, Equatable {
+    case bytes([UInt8])
+    /// Longer than the limit; dropped but for its length.
+    case oversized(count: Int)
+  }
+
+  private let handle: FileHandle
+  private let lineLimit: Int
+  private let capacity: Int
+  private let wake: @Sendable () -> Void
+  /// Guards everything below.
+  private let condition = NSCondition()
+  private var lines: [Line] = []
+  private var isAtEnd = false
+  private var isCancelled = false
+
+  /// - Parameter wake: called on the reader's thread when lines or the end came after there were none.
+  package init(_ handle: FileHandle, lineLimit: Int, capacity: Int = 4096, wake: @escaping @Sendable () -> Void) {
+    self.handle = handle
+    self.lineLimit = lineLimit
+    self.capacity = capacity
+    self.wake = wake
+    let thread = Thread { [self] in read() }
+    thread.name = "herald-input"
+    thread.start()
+  }
+
+  /// Everything that was read since the last call, and whether that was all.
+  package func take() -> (lines: [Line], isAtEnd: Bool) {
+    condition.lock()
+    defer { condition.unlock() }
+    let taken = lines
+    lines = []
+    condition.broadcast()
+    return (taken, isAtEnd)
+  }
+
+  /// Like `take`, but waits for a line or the end first.
+  package func take(orWaitMilliseconds limit: Int) -> (lines: [Line], isAtEnd: Bool) {
+    condition.lock()
+    let end = Date.now.addingTimeInterval(Double(limit) / 1000)
+    while lines.isEmpty, !isAtEnd, condition.wait(until: end) {}
+    condition.unlock()
+    return take()
+  }
+
+  /// Ends the reader at its next line.
+  package func cancel() {
+    condition.lock()
+    isCancelled = true
+    condition.broadcast()
+    condition.unlock()
+  }
+
+  private func read() {
+    var line: [UInt8] = []
+    var count = 0
+    while let chunk = try? handle.read(upToCount: 64 * 1024), !chunk.isEmpty {
+      var rest = chunk[...]
+      while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+        count += end - rest.startIndex
+        if count <= lineLimit { line.append(contentsOf: rest[..<end]) }
+        guard give(line, count) else { return }
+        line = []
+        count = 0
+        rest = rest[(end + 1)...]
+      }
+      count += rest.count
+      if count <= lineLimit { line.append(contentsOf: rest) } else { line = [] }
+    }
+    guard give(line, count) else { return }
+    condition.lock()
+    isAtEnd = true
+    condition.broadcast()
+    condition.unlock()
+    wake()
+  }
+
+  /// Hands a line over, when there is room. Blank lines are nothing. false: cancelled.
+  private func give(_ line: [UInt8], _ count: Int) -> Bool {
+    if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) && count <= lineLimit { return true }
+    condition.lock()
+    while lines.count >= capacity && !isCancelled { condition.wait() }
+    let isFirst = lines.isEmpty
+    lines.append(count <= lineLimit ? .bytes(line) : .oversized(count: count))
+    let goesOn = !isCancelled
+    condition.broadcast()
+    condition.unlock()
+    if isFirst { wake() }
+    return goesOn
+  }
+}

@@ -1,0 +1,446 @@
+package import PushCore
+package import PushIO
+
+/// RabbitMQ as a lane's `Broker`: two connections, one channel for each job class, one for publishing.
+///
+/// The publisher declares the topology and is up first; then jobs are consumed. Sequence numbers count up over the
+/// adapter's life, so that a confirm of an old connection can never be taken for a new one's; a tag's epoch counts
+/// consumer connections for the same reason. Nothing is buffered here: a lost publish is the lane's to repeat.
+package final class RabbitMQBroker: Broker {
+  package private(set) var counters = RabbitMQCounters()
+
+  private let loop: EventLoop
+  private let settings: RabbitMQSettings
+  private let consumer: RabbitMQLink
+  private let publisher: RabbitMQLink
+  private let notices = NoticeBox()
+  private let properties = AMQPProperties()
+  private let results: AMQPExchange
+  private let retries: AMQPExchange
+  private let deadLetters: AMQPExchange
+  /// By class, then by delay.
+  private let retryKeys: [[[UInt8]]]
+
+  /// Of the consumer connection in use, or the last.
+  private var epoch: UInt32 = 0
+  private var isConsuming = false
+  private var isStopped = false
+  private var isBlocked = false
+  /// Consumers that were asked for and did not answer.
+  private var startingConsumers: Set<UInt32> = []
+
+  private var nextSequence: UInt64 = 1
+  /// The connection's confirm number 1 is the sequence number behind this one.
+  private var sequenceBase: UInt64 = 0
+  private var publishLog: RabbitMQPublishLog
+  /// Numbers that came back and whose confirm is not worth telling.
+  private var returned: Set<UInt64> = []
+  private var isRedeclaring = false
+
+  private var emptyWatch: RabbitMQEmptyWatch?
+
+  private static let publishChannel: UInt16 = 1
+  /// Declares again and counts messages, beside the publishes.
+  private static let controlChannel: UInt16 = 2
+  private static let noticesMaximum = 64
+  private static let lingerMilliseconds: Int64 = 100
+
+  package init(loop: EventLoop, settings: RabbitMQSettings) {
+    self.loop = loop
+    self.settings = settings
+    let topology = settings.topology
+    results = AMQPExchange(topology.resultsExchange, isMandatory: settings.outcomesAreMandatory)
+    retries = AMQPExchange(topology.retryExchange, isMandatory: true)
+    deadLetters = AMQPExchange(topology.deadExchange, isMandatory: true)
+    retryKeys = JobClass.allCases.map { jobClass in
+      topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
+    }
+    publishLog = RabbitMQPublishLog(capacity: settings.unconfirmedMaximum)
+    let notices = notices
+    publisher = RabbitMQLink(
+      loop: loop, role: .publisher, settings: settings, setUp: RabbitMQBroker.publisherSetUp(topology)
+    ) { notices.add(RabbitMQNotice(level: $0, role: .publisher, text: $1), maximum: RabbitMQBroker.noticesMaximum) }
+    consumer = RabbitMQLink(
+      loop: loop, role: .consumer, settings: settings, setUp: RabbitMQBroker.consumerSetUp(settings)
+    ) { notices.add(RabbitMQNotice(level: $0, role: .consumer, text: $1), maximum: RabbitMQBroker.noticesMaximum) }
+    publisher.start()
+  }
+
+  private static func publisherSetUp(_ topology: Topology) -> [(operation: AMQPOperation, channel: UInt16)] {
+    [(.openChannel, publishChannel), (.selectConfirms, publishChannel), (.openChannel, controlChannel)]
+      + topology.declarations.map { ($0, controlChannel) }
+  }
+
+  private static func consumerSetUp(
+    _ settings: RabbitMQSettings
+  ) -> [(operation: AMQPOperation, channel: UInt16)] {
+    var steps: [(operation: AMQPOperation, channel: UInt16)] = []
+    for jobClass in JobClass.allCases {
+      let prefetch =
+        switch jobClass {
+        case .transactional: settings.prefetchTransactional
+        case .bulk: settings.prefetchBulk
+        }
+      steps.append((.openChannel, channel(jobClass)))
+      steps.append((.prefetch(prefetch), channel(jobClass)))
+    }
+    return steps
+  }
+
+  private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
+
+  // MARK: state, for people
+
+  /// What changed since the last call, to be logged.
+  package func takeNotices() -> [RabbitMQNotice] { notices.take() }
+
+  package func isConnected(_ role: RabbitMQRole) -> Bool {
+    switch role {
+    case .consumer: isConsuming
+    case .publisher: publisher.isUp
+    }
+  }
+
+  /// Why a connection is down; nil where it is up or was not tried.
+  package func failure(_ role: RabbitMQRole) -> AMQPError? {
+    switch role {
+    case .consumer: consumer.failure
+    case .publisher: publisher.failure
+    }
+  }
+
+  package var canPublish: Bool { publisher.isUp && !isBlocked }
+
+  // MARK: events
+
+  package func nextEvent() -> BrokerEvent? {
+    while let event = publisher.nextEvent() {
+      if let told = take(publisherEvent: event) { return told }
+    }
+    while let event = consumer.nextEvent() {
+      if let told = take(consumerEvent: event) { return told }
+    }
+    return nil
+  }
+
+  private func take(publisherEvent event: RabbitMQLink.Event) -> BrokerEvent? {
+    switch event {
+    case .up:
+      publisher.provedItself()
+      sequenceBase = nextSequence - 1
+      publishLog.reset()
+      returned.removeAll()
+      isRedeclaring = false
+      isBlocked = false
+      counters.isPublisherConnected = true
+      emptyWatch?.restart()
+      lookWhetherEmpty()
+      if !isStopped { consumer.start() }
+      return .publishing
+    case .down:
+      counters.isPublisherConnected = false
+      counters.isBlocked = false
+      counters.connectionsLost += 1
+      return .publishingStopped
+    case .connection(.confirmed(_, let number, let isMultiple)):
+      let sequence = sequenceBase + number
+      publishLog.settled(sequence, isMultiple: isMultiple)
+      if !isMultiple, !returned.isEmpty, returned.remove(sequence) != nil { return nil }
+      counters.confirmed = isMultiple ? max(counters.confirmed, sequence) : counters.confirmed + 1
+      return .confirmed(sequence: sequence, isMultiple: isMultiple)
+    case .connection(.refused(_, let number, let isMultiple)):
+      let sequence = sequenceBase + number
+      publishLog.settled(sequence, isMultiple: isMultiple)
+      counters.refused += 1
+      return .refused(sequence: sequence, isMultiple: isMultiple)
+    case .connection(.returned):
+      return takeReturned()
+    case .connection(.blocked):
+      isBlocked = true
+      counters.isBlocked = true
+      let reason = publisher.connection?.blockedReason ?? "no reason given"
+      addNotice(.warning, .publisher, "blocked by the broker: \(reason); publishing waits")
+      return .blocked
+    case .connection(.unblocked):
+      isBlocked = false
+      counters.isBlocked = false
+      addNotice(.info, .publisher, "no longer blocked")
+      return .unblocked
+    case .connection(.completed(_, let operation, let reply)):
+      return takeAnswer(operation, reply)
+    case .connection(.delivery), .connection(.cancelled), .connection(.opened), .connection(.channelClosed),
+      .connection(.closed):
+      return nil
+    }
+  }
+
+  private func take(consumerEvent event: RabbitMQLink.Event) -> BrokerEvent? {
+    switch event {
+    case .up:
+      if isStopped {
+        consumer.stop()
+        return nil
+      }
+      return startConsumers()
+    case .down:
+      return consumingEnded()
+    case .connection(.delivery(let delivery)):
+      guard let jobClass = JobClass(rawValue: UInt8(truncatingIfNeeded: delivery.channel &- 1)) else { return nil }
+      counters.deliveries += 1
+      emptyWatch?.wasDisturbed = true
+      return .delivery(
+        Delivery(
+          tag: DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag), bodyCount: delivery.bodyCount,
+          isOversized: delivery.isOversized))
+    case .connection(.cancelled(let channel)):
+      consumer.fail(.consumerCancelled(channel: channel))
+      return consumingEnded()
+    case .connection(.completed(_, let operation, _)):
+      if startingConsumers.remove(operation) != nil, startingConsumers.isEmpty { consumer.provedItself() }
+      return nil
+    case .connection(.blocked), .connection(.unblocked), .connection(.confirmed), .connection(.refused),
+      .connection(.returned), .connection(.opened), .connection(.channelClosed), .connection(.closed):
+      return nil
+    }
+  }
+
+  /// The epoch is told before the first delivery can come.
+  private func startConsumers() -> BrokerEvent? {
+    guard let connection = consumer.connection else { return nil }
+    epoch &+= 1
+    isConsuming = true
+    counters.isConsumerConnected = true
+    startingConsumers.removeAll()
+    for jobClass in JobClass.allCases {
+      let consume = AMQPOperation.consume(
+        queue: settings.topology.jobsQueue(jobClass), consumerTag: settings.laneName, arguments: [])
+      startingConsumers.insert(connection.request(consume, channel: RabbitMQBroker.channel(jobClass)))
+    }
+    return .consuming(epoch: epoch)
+  }
+
+  private func consumingEnded() -> BrokerEvent? {
+    guard isConsuming else { return nil }
+    isConsuming = false
+    counters.isConsumerConnected = false
+    counters.connectionsLost += 1
+    // The queues may be gone: whoever declares them does it before they are consumed again.
+    redeclare()
+    return .consumingStopped
+  }
+
+  // MARK: what came back
+
+  /// A message that no queue takes: its number is found by what it is, and the topology is declared again.
+  private func takeReturned() -> BrokerEvent? {
+    guard let connection = publisher.connection else { return nil }
+    counters.returned += 1
+    var metadata = MessageMetadata()
+    connection.copyMetadata(into: &metadata)
+    let key = RabbitMQPublishLog.key(
+      exchange: connection.returnedExchange.utf8.span, routingKey: connection.returnedRoutingKey.utf8.span,
+      messageID: metadata.bytes.span.extracting(metadata.messageID.range))
+    addNotice(
+      .warning, .publisher,
+      "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
+        + "declaring queues and bindings again")
+    guard let sequence = publishLog.sequence(ofKey: key) else {
+      // Which one it was cannot be told: all unconfirmed ones are published again on a new connection.
+      publisher.fail(.connectionLost(to: "the broker", reason: "a returned message is not among the unconfirmed"))
+      counters.isPublisherConnected = false
+      return .publishingStopped
+    }
+    publishLog.settled(sequence, isMultiple: false)
+    returned.insert(sequence)
+    redeclare()
+    return .refused(sequence: sequence, isMultiple: false)
+  }
+
+  private func redeclare() {
+    guard !isRedeclaring, publisher.isUp, let connection = publisher.connection else { return }
+    isRedeclaring = true
+    for operation in settings.topology.declarations {
+      connection.request(operation, channel: RabbitMQBroker.controlChannel)
+    }
+    // At most one a second, however much comes back.
+    loop.schedule(afterMilliseconds: 1000) { [weak self] in self?.isRedeclaring = false }
+  }
+
+  private func addNotice(_ level: RabbitMQNotice.Level, _ role: RabbitMQRole, _ text: String) {
+    notices.add(
+      RabbitMQNotice(level: level, role: role, text: text), maximum: RabbitMQBroker.noticesMaximum)
+  }
+
+  // MARK: deliveries
+
+  package func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
+    guard let connection = consumer.connection else { preconditionFailure("no delivery was told") }
+    connection.copyBody(into: &job.bytes)
+    job.bodyCount = job.bytes.count
+    connection.copyMetadata(into: &metadata)
+  }
+
+  package func acknowledge(upTo tag: DeliveryTag) {
+    guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
+    counters.acknowledgements += 1
+    connection.acknowledge(tag.value, isMultiple: true, channel: RabbitMQBroker.channel(tag.jobClass))
+  }
+
+  package func reject(_ tag: DeliveryTag, requeue: Bool) {
+    guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
+    connection.reject(tag.value, requeue: requeue, channel: RabbitMQBroker.channel(tag.jobClass))
+  }
+
+  package func stopConsuming() {
+    guard !isStopped else { return }
+    isStopped = true
+    guard isConsuming, let connection = consumer.connection else {
+      consumer.stop()
+      return
+    }
+    for jobClass in JobClass.allCases {
+      connection.request(.cancel(consumerTag: settings.laneName), channel: RabbitMQBroker.channel(jobClass))
+    }
+  }
+
+  /// Says goodbye on both connections: unacknowledged deliveries go back to their queues. Keep turning until `isClosed`.
+  ///
+  /// The consumers are cancelled first and their connection closed a little later: a channel of a quorum queue holds
+  /// acknowledgements back while many are under way, and forgets them when it closes.
+  package func close() {
+    emptyWatch = nil
+    publisher.stop()
+    if isConsuming {
+      stopConsuming()
+      loop.schedule(afterMilliseconds: RabbitMQBroker.lingerMilliseconds) { [consumer] in consumer.stop() }
+    } else {
+      isStopped = true
+      consumer.stop()
+    }
+  }
+
+  /// Both connections are gone after `close`.
+  package var isClosed: Bool { consumer.state == .idle && publisher.state == .idle }
+
+  // MARK: publishes
+
+  package func publishOutcome(
+    _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.reset()
+    properties.setMessageID(apnsID)
+    properties.setType("push.outcome.v1")
+    properties.setTimestamp(unixMilliseconds: loop.now.unixMilliseconds)
+    passOn(metadata)
+    return publish(body, to: results, routingKey: routingKey)
+  }
+
+  package func publishRetry(
+    _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    properties.addHeader("x-herald-attempts", Int64(state.attempts))
+    properties.addHeader("x-herald-first-seen", state.firstSeen)
+    properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
+    properties.addHeader("x-herald-apns-id", state.apnsID)
+    if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
+    let delays = settings.topology.retryDelaysSeconds
+    let index = delays.firstIndex { $0 >= delaySeconds } ?? delays.count - 1
+    return publish(body, to: retries, routingKey: retryKeys[Int(jobClass.rawValue)][index])
+  }
+
+  package func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    properties.addHeader("x-herald-reason", literal: reason)
+    properties.addHeader("x-herald-detail", detail)
+    properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")
+    return publish(body, to: deadLetters, routingKey: [])
+  }
+
+  /// Trace and correlation of the producer.
+  private func passOn(_ metadata: borrowing MessageMetadata) {
+    let bytes = metadata.bytes.span
+    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
+    if !metadata.traceparent.isEmpty {
+      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
+    }
+    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
+  }
+
+  private func keepOriginal(_ metadata: borrowing MessageMetadata) {
+    if !metadata.messageID.isEmpty {
+      properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
+    }
+    if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+  }
+
+  /// While the publisher is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat
+  /// it.
+  private func publish(_ body: [UInt8], to exchange: AMQPExchange, routingKey: [UInt8]) -> UInt64 {
+    let sequence = nextSequence
+    nextSequence += 1
+    emptyWatch?.wasDisturbed = true
+    counters.published += 1
+    let isUp = publisher.isUp
+    let key =
+      exchange.isMandatory && isUp
+      ? properties.withMessageID {
+        RabbitMQPublishLog.key(exchange: exchange.name.utf8.span, routingKey: routingKey.span, messageID: $0)
+      }
+      : 0
+    publishLog.published(sequence, key: key)
+    guard isUp, let connection = publisher.connection else { return sequence }
+    let number = connection.publish(
+      to: exchange, channel: RabbitMQBroker.publishChannel, routingKey: routingKey.span, properties: properties,
+      body: body.span)
+    assert(sequenceBase + number == sequence)
+    return sequence
+  }
+
+  // MARK: until empty
+
+  /// From now on `.exhausted` is told whenever all queues with work were seen empty twice in a row, with nothing
+  /// delivered
+  /// and nothing published in between. What other lanes have in flight is theirs to know.
+  package func watchUntilEmpty() {
+    guard emptyWatch == nil else { return }
+    emptyWatch = RabbitMQEmptyWatch(queues: settings.topology.workQueues)
+    lookWhetherEmpty()
+  }
+
+  private func lookWhetherEmpty() {
+    guard var watch = emptyWatch, publisher.isUp, let connection = publisher.connection else { return }
+    guard watch.pending.isEmpty else { return }
+    for queue in watch.queues {
+      watch.pending.insert(connection.request(.inspectQueue(name: queue), channel: RabbitMQBroker.controlChannel))
+    }
+    emptyWatch = watch
+  }
+
+  private func takeAnswer(_ operation: UInt32, _ reply: AMQPReply) -> BrokerEvent? {
+    guard emptyWatch?.pending.remove(operation) != nil else { return nil }
+    guard let isEmpty = emptyWatch?.answered(reply) else { return nil }
+    loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.lookWhetherEmpty() }
+    return isEmpty ? .exhausted : nil
+  }
+}
+
+/// Notices that wait to be logged; the newest are dropped where nobody takes them.
+private final class NoticeBox {
+  private var waiting: [RabbitMQNotice] = []
+
+  func add(_ notice: RabbitMQNotice, maximum: Int) {
+    if waiting.count < maximum { waiting.append(notice) }
+  }
+
+  func take() -> [RabbitMQNotice] {
+    defer { waiting.removeAll() }
+    return waiting
+  }
+}

@@ -1,0 +1,180 @@
+import PushCore
+import PushIO
+
+/// One of a lane's two connections: connects, sets up, and comes back after a loss, over the addresses in turn.
+///
+/// Pulled like the connection that it owns. It says `up` once everything of its set-up was answered, and `down` once
+/// for
+/// each `up`.
+final class RabbitMQLink {
+  enum State: Equatable {
+    /// Not wanted yet, or any more. → connecting
+    case idle
+    /// A connection is being opened. → settingUp, waiting
+    case connecting
+    /// The set-up was sent; this operation is the last of it. → up, waiting
+    case settingUp(last: UInt32)
+    /// In use. → waiting
+    case up
+    /// Lost; tries again when its time has come. → connecting
+    case waiting
+    /// Saying goodbye. → idle
+    case closing
+  }
+
+  enum Event {
+    case up
+    case down
+    case connection(AMQPEvent)
+  }
+
+  private(set) var state = State.idle
+  private(set) var connection: AMQPConnection?
+  /// Why it is down; nil while it is not, or never was up.
+  private(set) var failure: AMQPError?
+  private(set) var lostCount: UInt64 = 0
+
+  private let loop: EventLoop
+  private let role: RabbitMQRole
+  private let settings: RabbitMQSettings
+  private let setUp: [(operation: AMQPOperation, channel: UInt16)]
+  private let notice: (RabbitMQNotice.Level, String) -> Void
+  private var backoff: Backoff
+  private var random: SeededRandom
+  private var addressIndex = 0
+  private var toldFailure: AMQPError?
+  /// The one before, while it says goodbye.
+  private var leaving: AMQPConnection?
+
+  init(
+    loop: EventLoop, role: RabbitMQRole, settings: RabbitMQSettings,
+    setUp: [(operation: AMQPOperation, channel: UInt16)],
+    notice: @escaping (RabbitMQNotice.Level, String) -> Void
+  ) {
+    self.loop = loop
+    self.role = role
+    self.settings = settings
+    self.setUp = setUp
+    self.notice = notice
+    backoff = Backoff(
+      initialMilliseconds: settings.reconnectInitialMilliseconds,
+      maximumMilliseconds: settings.reconnectMaximumMilliseconds)
+    random = SeededRandom(seed: settings.randomSeed &+ (role == .consumer ? 1 : 2))
+  }
+
+  var isUp: Bool { state == .up }
+
+  /// Connects, where it does not already.
+  func start() {
+    guard state == .idle else { return }
+    connect()
+  }
+
+  /// Says goodbye and stays away.
+  func stop() {
+    switch state {
+    case .idle, .closing:
+      break
+    case .waiting:
+      state = .idle
+    case .connecting, .settingUp, .up:
+      state = .closing
+      connection?.close()
+    }
+  }
+
+  /// It did what it is for: the next loss starts with the shortest wait.
+  func provedItself() {
+    backoff.succeeded()
+    toldFailure = nil
+  }
+
+  /// Gives the connection up for this reason, and comes back.
+  func fail(_ error: AMQPError) {
+    leave()
+    lost(error)
+  }
+
+  func nextEvent() -> Event? {
+    if let leaving {
+      while leaving.nextEvent() != nil {}
+      if leaving.isClosed { self.leaving = nil }
+    }
+    guard let connection else { return nil }
+    while let event = connection.nextEvent() {
+      switch event {
+      case .opened:
+        begin(connection)
+      case .completed(_, let operation, _):
+        guard case .settingUp(let last) = state else { return .connection(event) }
+        guard operation == last else { continue }
+        state = .up
+        failure = nil
+        notice(.info, "connected to \(address.description) (\(connection.server))")
+        return .up
+      case .channelClosed(let channel):
+        let error = connection.channelError(channel) ?? .connectionLost(to: address.description, reason: nil)
+        return end(error)
+      case .closed:
+        return end(connection.failure)
+      case .delivery, .confirmed, .refused, .returned, .cancelled, .blocked, .unblocked:
+        return .connection(event)
+      }
+    }
+    return nil
+  }
+
+  private var address: AMQPAddress { settings.addresses[addressIndex] }
+
+  private func connect() {
+    let connection = AMQPConnection(
+      loop: loop, address: address, name: "herald \(settings.laneName) \(role.rawValue)", options: settings.connection)
+    self.connection = connection
+    state = .connecting
+    connection.connect(tls: address.usesTLS ? settings.tls : nil)
+  }
+
+  private func begin(_ connection: AMQPConnection) {
+    guard state == .connecting else { return }
+    var last: UInt32 = 0
+    for (operation, channel) in setUp { last = connection.request(operation, channel: channel) }
+    state = .settingUp(last: last)
+  }
+
+  private func end(_ error: AMQPError?) -> Event? {
+    let wasUp = state == .up
+    if state == .closing {
+      state = .idle
+      connection = nil
+      return .down
+    }
+    leave()
+    lost(error ?? .connectionLost(to: address.description, reason: nil))
+    return wasUp ? .down : nil
+  }
+
+  private func leave() {
+    guard let connection, !connection.isClosed else { return }
+    connection.close()
+    leaving = connection
+  }
+
+  private func lost(_ error: AMQPError) {
+    connection = nil
+    failure = error
+    lostCount += 1
+    addressIndex = (addressIndex + 1) % settings.addresses.count
+    let wait = backoff.failed(random: random.next())
+    if error != toldFailure {
+      toldFailure = error
+      let level: RabbitMQNotice.Level
+      if case .mismatch = error { level = .error } else { level = .warning }
+      notice(level, "\(error); trying again")
+    }
+    state = .waiting
+    loop.schedule(afterMilliseconds: wait) { [weak self] in
+      guard let self, state == .waiting else { return }
+      connect()
+    }
+  }
+}

@@ -1,0 +1,41 @@
+package import PushIO
+
+/// What a lane's broker adapter is told at its start: every bound by its name.
+package struct RabbitMQSettings: Sendable {
+  /// Tried in turn.
+  package var addresses: [AMQPAddress]
+  /// For `amqps://` addresses.
+  package var tls: TLSContext?
+  package var topology: Topology
+  /// `<host>/<lane>`, in the connections' names.
+  package var laneName: String
+  /// Unacknowledged deliveries of transactional jobs: capacity that a bulk backlog cannot take.
+  package var prefetchTransactional: UInt16
+  package var prefetchBulk: UInt16
+  /// Publishes that may be unconfirmed and still be told apart when the broker returns one.
+  package var unconfirmedMaximum = 16_384
+  package var reconnectInitialMilliseconds: Int64 = 200
+  package var reconnectMaximumMilliseconds: Int64 = 15_000
+  /// Between two looks at the queues while somebody waits for them to be empty.
+  package var emptyPollMilliseconds: Int64 = 500
+  /// Outcomes come back where no queue takes them. Off without a results log, when that is nobody's fault.
+  package var outcomesAreMandatory: Bool
+  package var connection = AMQPOptions()
+  package var randomSeed: UInt64
+
+  /// `prefetch`: of both classes together; half of it is kept for transactional jobs.
+  package init(
+    addresses: [AMQPAddress], tls: TLSContext?, topology: Topology, laneName: String, prefetch: Int, randomSeed: UInt64
+  ) {
+    precondition(!addresses.isEmpty, "a broker needs an address")
+    precondition(prefetch >= 2 && prefetch <= 65_535, "a prefetch lies between 2 and 65535")
+    self.addresses = addresses
+    self.tls = tls
+    self.topology = topology
+    self.laneName = laneName
+    self.randomSeed = randomSeed
+    prefetchTransactional = UInt16(prefetch / 2)
+    prefetchBulk = UInt16(prefetch - prefetch / 2)
+    outcomesAreMandatory = topology.resultsLog != nil
+  }
+}

@@ -1,0 +1,83 @@
+import PushCore
+
+/// What was sent to Redis and not answered, in order: a ring that doubles, with a second hand for what is overdue.
+struct RedisSharedStateQueue {
+  struct Entry {
+    enum Kind {
+      case admission
+      case memory
+      case probe
+    }
+
+    var kind: Kind
+    /// The lane was answered; the reply is dropped when it comes.
+    var isAnswered = false
+    /// Sent a second time, after NOSCRIPT.
+    var isResent = false
+    var ticket = Ticket(index: 0, generation: 0)
+    var deadline = Instant.distantFuture
+    var request: GateRequest
+
+    static let noRequest = GateRequest(
+      device: GateKey(high: 0, low: 0), apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: false)
+  }
+
+  private var entries: [Entry] = Array(repeating: Entry(kind: .memory, request: Entry.noRequest), count: 256)
+  /// Positions count up for ever; the ring holds those from `head` to `end`.
+  private var head = 0
+  private var end = 0
+  /// Everything before this was answered, or waits for nobody.
+  private var overdueHand = 0
+
+  var count: Int { end - head }
+
+  mutating func append(_ entry: Entry) {
+    if count == entries.count { grow() }
+    entries[end & (entries.count - 1)] = entry
+    end += 1
+  }
+
+  mutating func popFirst() -> Entry? {
+    guard head < end else { return nil }
+    let entry = entries[head & (entries.count - 1)]
+    head += 1
+    overdueHand = max(overdueHand, head)
+    return entry
+  }
+
+  /// Takes the next admission whose deadline passed; it stays in the queue, answered, until its reply comes.
+  mutating func takeOverdue(now: Instant) -> Entry? {
+    while let position = nextUnanswered() {
+      let index = position & (entries.count - 1)
+      guard entries[index].deadline <= now else { return nil }
+      entries[index].isAnswered = true
+      overdueHand = position + 1
+      return entries[index]
+    }
+    return nil
+  }
+
+  /// When the next answer is overdue.
+  mutating func nextDeadline() -> Instant? {
+    nextUnanswered().map { entries[$0 & (entries.count - 1)].deadline }
+  }
+
+  private mutating func nextUnanswered() -> Int? {
+    while overdueHand < end {
+      let entry = entries[overdueHand & (entries.count - 1)]
+      if entry.kind == .admission, !entry.isAnswered { return overdueHand }
+      overdueHand += 1
+    }
+    return nil
+  }
+
+  private mutating func grow() {
+    let mask = entries.count - 1
+    var larger = (head..<end).map { entries[$0 & mask] }
+    larger.append(contentsOf: repeatElement(Entry(kind: .memory, request: Entry.noRequest), count: entries.count))
+    entries = larger
+    overdueHand -= head
+    end -= head
+    head = 0
+  }
+}

@@ -1,0 +1,66 @@
+package import PushCore
+
+/// How a lane uses Redis.
+package struct RedisSharedStateSettings: Sendable {
+  /// In front of every key.
+  package var prefix = "push:"
+  /// An admission that is not answered by then proceeds.
+  package var timeoutMilliseconds: Int64 = 20
+  /// nil: no limit.
+  package var limit: RateLimit?
+  /// How long a final answer is remembered: what is delivered again later is sent again.
+  package var outcomeSeconds: Int64 = 6 * 3600
+  /// How long a dead token is remembered.
+  package var deadSeconds: Int64 = 30 * 86_400
+  /// Lanes that share a device's rate while Redis is away: each gives its part.
+  package var localShares = 1
+  /// Failures in a row until Redis is spared.
+  package var failuresMaximum = 5
+  package var probeIntervalMilliseconds: Int64 = 250
+  /// Commands that may wait for replies; above, the lane's own memory decides.
+  package var waitingMaximum = 65_536
+
+  package init() {}
+}
+
+/// What shared state does for a job, one by one: labels of `herald_redis_degraded`.
+package enum SharedStateFeature: String, CaseIterable, Sendable {
+  case duplicates
+  case deadTokens = "dead_tokens"
+  case rateLimit = "rate_limit"
+}
+
+/// Told once per change, for the log.
+package enum SharedStateNotice: Hashable, Sendable {
+  /// Why, and what decides instead.
+  case degraded(reason: String)
+  case recovered
+}
+
+/// What happened since the start. Counters only grow.
+package struct SharedStateCounters: Hashable, Sendable {
+  /// Admissions asked for.
+  package var admissions: UInt64 = 0
+  /// Of them: answered by Redis in time.
+  package var answeredInTime: UInt64 = 0
+  /// Of them: decided by this lane's memory, because Redis was away, late or refused.
+  package var decidedLocally: UInt64 = 0
+  /// Of these: not answered within the timeout.
+  package var timeouts: UInt64 = 0
+  /// Replies that came after their timeout, and were dropped.
+  package var lateReplies: UInt64 = 0
+  /// Error replies, NOSCRIPT aside.
+  package var errors: UInt64 = 0
+  /// Replies that are no answer of ours: somebody else writes under our keys.
+  package var unreadable: UInt64 = 0
+  /// Times that the script had to be loaded again.
+  package var scriptReloads: UInt64 = 0
+  /// Final answers sent to Redis.
+  package var remembered: UInt64 = 0
+  /// Final answers kept by this lane alone.
+  package var rememberedLocally: UInt64 = 0
+  /// Connections lost.
+  package var disconnects: UInt64 = 0
+
+  package init() {}
+}

@@ -1,0 +1,100 @@
+/// Every option of Herald but the credentials: its default and its bounds stand here and nowhere else.
+///
+/// `config/herald.yaml` documents the same table; a test compares the two.
+extension ConfigurationOption {
+  package static let all: [ConfigurationOption] = [
+    ConfigurationOption(
+      "rabbitmq.url", .text(.brokerURL), .text("amqp://guest:guest@127.0.0.1:5672/"), "The broker."),
+    ConfigurationOption(
+      "rabbitmq.urls", .texts(.brokerURL, maximum: 16), .texts([]),
+      "The nodes of a cluster, tried in turn; where there are any, they replace url."),
+    ConfigurationOption(
+      "rabbitmq.prefix", .text(.brokerPrefix), .text("push"), "Begins the name of every exchange and queue."),
+    ConfigurationOption(
+      "rabbitmq.prefetch", .integer(1...65_535), .integer(2000),
+      "Deliveries of one class that a lane may hold unacknowledged: what bounds its memory."),
+    ConfigurationOption("rabbitmq.ca_file", .text(.file), .none, "A trust anchor for amqps:// beside the system's."),
+
+    ConfigurationOption("redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "What the replicas share."),
+    ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "Begins the name of every key."),
+    ConfigurationOption(
+      "redis.timeout_ms", .integer(1...10_000), .integer(20),
+      "A job that waits longer for its admission goes on without it."),
+
+    ConfigurationOption(
+      "apns.production", .text(.serviceURL), .text("https://api.push.apple.com:443"), "Devices, production."),
+    ConfigurationOption(
+      "apns.sandbox", .text(.serviceURL), .text("https://api.sandbox.push.apple.com:443"), "Devices, sandbox."),
+    ConfigurationOption(
+      "apns.broadcast_production", .text(.serviceURL), .text("https://api-broadcast.push.apple.com:443"),
+      "Broadcast channels, production."),
+    ConfigurationOption(
+      "apns.broadcast_sandbox", .text(.serviceURL), .text("https://api-broadcast.sandbox.push.apple.com:443"),
+      "Broadcast channels, sandbox."),
+    ConfigurationOption(
+      "apns.manage_production", .text(.serviceURL), .text("https://api-manage-broadcast.push.apple.com:2196"),
+      "Channel management, production."),
+    ConfigurationOption(
+      "apns.manage_sandbox", .text(.serviceURL), .text("https://api-manage-broadcast.sandbox.push.apple.com:2195"),
+      "Channel management, sandbox."),
+    ConfigurationOption(
+      "apns.ca_file", .text(.file), .none, "A trust anchor beside the system's, such as the simulator's."),
+    ConfigurationOption("apns.proxy", .text(.proxyURL), .none, "An HTTP proxy that allows CONNECT."),
+    ConfigurationOption(
+      "apns.connections_max", .integer(1...100), .integer(8),
+      "Connections of one lane for one credential and environment."),
+    ConfigurationOption(
+      "apns.request_timeout_ms", .integer(100...120_000), .integer(10_000),
+      "A request without an answer is cancelled, and tried again later."),
+
+    ConfigurationOption(
+      "limits.per_device_burst", .integer(0...1000), .integer(10),
+      "Pushes that one device may get at once; 0 = no limit at all.", isReloadable: true),
+    ConfigurationOption(
+      "limits.per_device_per_second", .number(0.001...1000), .number(1.0),
+      "Pushes that one device may get in the long run.", isReloadable: true),
+    ConfigurationOption(
+      "limits.on_limit", .choice(["delay", "drop"]), .text("delay"),
+      "A job over its device's rate comes back later, or ends as throttled.", isReloadable: true),
+
+    ConfigurationOption(
+      "retry.delays_s", .integers(1...86_400, maximum: 16), .integers([1, 5, 30, 120, 600]),
+      "A retry queue for each: the first retry waits in the first one, and so on."),
+    ConfigurationOption(
+      "retry.attempts_max", .integer(1...100), .integer(6),
+      "Requests to APNs for one job and target, the first included."
+    ),
+    ConfigurationOption(
+      "retry.age_max_s", .integer(1...2_592_000), .integer(3600), "A job that is older than this ends as expired."),
+
+    ConfigurationOption("results.log", .flag, .flag(true), "Keep every outcome in a stream as well."),
+    ConfigurationOption("results.log_max_age", .text(.age), .text("7D"), "How long the stream keeps an outcome."),
+    ConfigurationOption(
+      "results.log_max_bytes", .integer(1_000_000...1_000_000_000_000_000), .integer(10_737_418_240),
+      "How large the stream may become."),
+
+    ConfigurationOption("lanes", .integer(0...256), .integer(0), "Threads that send; 0 = one for each core."),
+    ConfigurationOption(
+      "drain_timeout_s", .integer(1...3600), .integer(25),
+      "At a stop, what is in flight may take this long to end; the rest goes back to its queue."),
+
+    ConfigurationOption(
+      "admin.host", .text(.host), .text("127.0.0.1"), "Where health, metrics and the console listen."),
+    ConfigurationOption("admin.port", .integer(0...65_535), .integer(8080), "Their port; 0 = any free one."),
+
+    ConfigurationOption(
+      "log.level", .choice(["trace", "debug", "info", "notice", "warning", "error", "critical"]), .text("info"),
+      "The least severe message that is written.", isReloadable: true),
+    ConfigurationOption(
+      "log.format", .choice(["auto", "json", "text"]), .text("auto"),
+      "JSON lines or text; auto: text on a terminal, JSON elsewhere."),
+  ]
+
+  /// By path.
+  static let byPath = Dictionary(uniqueKeysWithValues: all.map { ($0.path, $0) })
+
+  /// `rabbitmq`, `redis`, …, in the table's order.
+  static let sections: [String] = all.reduce(into: []) { sections, option in
+    if let section = option.section, sections.last != String(section) { sections.append(String(section)) }
+  }
+}

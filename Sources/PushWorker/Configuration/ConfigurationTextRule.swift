@@ -1,0 +1,80 @@
+import PushIO
+
+/// What a text option must look like.
+package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
+  case brokerURL
+  case redisURL
+  /// `https://host:port`.
+  case serviceURL
+  /// `http://user:password@host:port`.
+  case proxyURL
+  case file
+  /// Begins the names of exchanges and queues.
+  case brokerPrefix
+  /// Begins the names of Redis keys.
+  case keyPrefix
+  /// A stream's longest age: a number and one of Y, M, D, h, m, s.
+  case age
+  case host
+
+  package var description: String {
+    switch self {
+    case .brokerURL: "a URL amqp://user:password@host:port/vhost (amqps:// for TLS)"
+    case .redisURL: "a URL redis://user:password@host:port/database (rediss:// for TLS, unix:///path)"
+    case .serviceURL: "a URL https://host:port"
+    case .proxyURL: "a URL http://user:password@host:port"
+    case .file: "a file's path, relative to the configuration file"
+    case .brokerPrefix: "1 to 64 letters, digits, '.', '_' and '-'"
+    case .keyPrefix: "at most 64 printable characters without spaces and braces"
+    case .age: "a number of Y, M, D, h, m or s, such as 7D"
+    case .host: "an address or host name"
+    }
+  }
+
+  var mayHoldPassword: Bool {
+    switch self {
+    case .brokerURL, .redisURL, .proxyURL: true
+    case .serviceURL, .file, .brokerPrefix, .keyPrefix, .age, .host: false
+    }
+  }
+
+  func accepts(_ text: String) -> Bool {
+    switch self {
+    case .brokerURL:
+      return (try? AMQPAddress(text)) != nil
+    case .redisURL:
+      return (try? RedisConfiguration(url: text)) != nil
+    case .serviceURL:
+      guard let address = ServiceAddress(text, scheme: "https", defaultPort: 443) else { return false }
+      return address.user == nil
+    case .proxyURL:
+      return ServiceAddress(text, scheme: "http", defaultPort: 8080) != nil
+    case .file:
+      return !text.isEmpty && !text.utf8.contains(0)
+    case .brokerPrefix:
+      return (1...64).contains(text.utf8.count) && text.utf8.allSatisfy(Self.isNameByte)
+    case .keyPrefix:
+      return text.utf8.count <= 64
+        && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "{") && $0 != UInt8(ascii: "}") }
+    case .age:
+      guard let unit = text.utf8.last, "YMDhms".utf8.contains(unit), let number = Int(text.dropLast()) else {
+        return false
+      }
+      return number > 0 && number <= 1_000_000
+    case .host:
+      return (1...255).contains(text.utf8.count)
+        && text.utf8.allSatisfy { Self.isNameByte($0) || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "%") }
+    }
+  }
+
+  static func isNameByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"),
+      UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+      true
+    default:
+      false
+    }
+  }
+}

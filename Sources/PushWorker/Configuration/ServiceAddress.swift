@@ -1,0 +1,88 @@
+/// Host, port and login of an `http://` or `https://` URL without a path.
+package struct ServiceAddress: Hashable, Sendable {
+  package let host: String
+  package let port: UInt16
+  package let user: String?
+  package let password: String?
+
+  /// nil where the text is no such URL.
+  package init?(_ text: String, scheme: String, defaultPort: UInt16) {
+    guard text.lowercased().hasPrefix("\(scheme)://") else { return nil }
+    var rest = text.dropFirst(scheme.count + 3)
+    if rest.last == "/" { rest = rest.dropLast() }
+    guard !rest.contains(where: { "/?# \t\r\n".contains($0) }) else { return nil }
+    var user: String?
+    var password: String?
+    if let mark = rest.lastIndex(of: "@") {
+      let login = rest[..<mark].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+      guard let name = Self.decoded(login[0]), !name.isEmpty else { return nil }
+      user = name
+      if login.count == 2 {
+        guard let secret = Self.decoded(login[1]) else { return nil }
+        password = secret
+      }
+      rest = rest[rest.index(after: mark)...]
+    }
+    var portText: Substring?
+    if rest.first == "[" {
+      guard let end = rest.firstIndex(of: "]") else { return nil }
+      let behind = rest[rest.index(after: end)...]
+      guard behind.isEmpty || behind.first == ":" else { return nil }
+      host = String(rest[rest.index(after: rest.startIndex)..<end])
+      portText = behind.isEmpty ? nil : behind.dropFirst()
+    } else if let colon = rest.firstIndex(of: ":") {
+      host = String(rest[..<colon])
+      portText = rest[rest.index(after: colon)...]
+    } else {
+      host = String(rest)
+    }
+    guard ConfigurationTextRule.host.accepts(host) else { return nil }
+    if let portText {
+      guard let number = UInt16(portText), number > 0 else { return nil }
+      port = number
+    } else {
+      port = defaultPort
+    }
+    self.user = user
+    self.password = password
+  }
+
+  /// A URL (or several, in a list) with `***` instead of every password.
+  package static func redacted(_ text: String) -> String {
+    var result = ""
+    var rest = Substring(text)
+    while let scheme = rest.firstRange(of: "://") {
+      result += rest[..<scheme.upperBound]
+      rest = rest[scheme.upperBound...]
+      // A list's next URL begins behind a comma and its own scheme; a password itself may hold anything but those.
+      let end = rest.firstRange(of: "://")?.lowerBound ?? rest.endIndex
+      guard let mark = rest[..<end].lastIndex(of: "@") else { continue }
+      let login = rest[..<mark]
+      if let colon = login.firstIndex(of: ":") {
+        result += login[..<colon] + ":***"
+      } else {
+        result += login
+      }
+      rest = rest[mark...]
+    }
+    return result + rest
+  }
+
+  private static func decoded(_ text: Substring) -> String? {
+    var bytes: [UInt8] = []
+    var iterator = text.utf8.makeIterator()
+    while let byte = iterator.next() {
+      guard byte == UInt8(ascii: "%") else {
+        bytes.append(byte)
+        continue
+      }
+      guard let high = iterator.next().flatMap(digit), let low = iterator.next().flatMap(digit) else { return nil }
+      bytes.append(high << 4 | low)
+    }
+    return String(validating: bytes, as: UTF8.self)
+  }
+
+  private static func digit(_ byte: UInt8) -> UInt8? {
+    Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
+  }
+}

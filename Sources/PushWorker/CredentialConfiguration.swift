@@ -1,0 +1,27 @@
+package import PushCore
+
+/// One entry of `credentials`, as configured: plain values, nothing loaded yet.
+package struct CredentialConfiguration: Hashable, Sendable {
+  package enum Kind: Hashable, Sendable {
+    /// Provider tokens, signed with the key in a .p8 file.
+    case token(teamID: String, keyID: String, keyFile: String)
+    /// A client certificate and its key, PEM.
+    case certificate(certificateFile: String, privateKeyFile: String, passphrase: String?)
+    /// A client certificate and its key in one PKCS#12 file.
+    case pkcs12(file: String, passphrase: String?)
+  }
+
+  /// Names it in jobs (`credential`), logs and metrics. Unique.
+  package var name: String
+  package var kind: Kind
+  package var environments: [APNsEnvironment]
+  /// Bundle ids (pass type ids, MDM topics) that it serves.
+  package var apps: [String]
+
+  package init(name: String, kind: Kind, environments: [APNsEnvironment], apps: [String]) {
+    self.name = name
+    self.kind = kind
+    self.environments = environments
+    self.apps = apps
+  }
+}

@@ -1,0 +1,271 @@
+package import PushCore
+import PushIO
+
+/// All loaded credentials, and which one serves a job. Immutable: lanes share it, a reload makes another one.
+///
+/// The question "who serves (app, environment, push type)?" is answered from a table made beforehand: an open hash table
+/// over the apps' bytes whose entries hold the answer for each environment and kind of push, so that a job costs one hash
+/// and one comparison, and no String.
+package final class Credentials: Sendable {
+  /// Pools of one (credential, environment): device tokens, device tokens that were refused before, broadcasts.
+  package static let poolKinds = 3
+  package static let environments = APNsEnvironment.allCases.count
+  /// So that every pool's index fits its 16 bits.
+  package static let countMaximum = 4096
+
+  /// An app's place in the hash table.
+  private struct Entry: Sendable {
+    var hash: UInt64
+    var app: Int
+  }
+
+  private static let none: Int16 = -1
+  private static let several: Int16 = -2
+  /// `any`, `tokenOnly`, `certificateOnly`.
+  private static let needs = 3
+
+  /// By place, which pools are numbered by. nil: a credential of an earlier configuration whose place stays empty.
+  package let all: [Credential?]
+  /// Provider tokens of all of them; process-wide.
+  package let tokens: ProviderTokens
+  private let entries: [Entry?]
+  private let apps: [[UInt8]]
+  /// For each app, environment and need in turn: a credential's place, or why there is none.
+  private let answers: [Int16]
+  /// What each push type needs, by its raw value.
+  private let needOfType: [UInt8]
+
+  /// Loads keys and certificates.
+  /// - Parameters:
+  ///   - caFile: an extra trust anchor for APNs' certificates (`apns.ca_file`).
+  ///   - tokens: kept over reloads, so that a reload renews no token.
+  ///   - previous: the table that this one replaces; credentials that stay keep their place.
+  package convenience init(
+    _ configurations: [CredentialConfiguration], caFile: String? = nil, tokens: ProviderTokens = ProviderTokens(),
+    replacing previous: Credentials? = nil
+  ) throws(CredentialError) {
+    var loaded: [Credential] = []
+    for configuration in configurations {
+      try Credentials.check(configuration, among: configurations)
+      loaded.append(try Credentials.load(configuration, caFile: caFile, tokens: tokens))
+    }
+    try self.init(loaded: loaded, tokens: tokens, replacing: previous)
+  }
+
+  private init(loaded: [Credential], tokens: ProviderTokens, replacing previous: Credentials?) throws(CredentialError) {
+    var all: [Credential?] = Array(repeating: nil, count: previous?.all.count ?? 0)
+    for credential in loaded {
+      let place = previous?.all.firstIndex { $0?.name == credential.name && $0?.usesToken == credential.usesToken }
+      if let place { all[place] = credential } else { all.append(credential) }
+    }
+    guard all.count <= Credentials.countMaximum else {
+      throw CredentialError(
+        credential: loaded.last?.name ?? "",
+        text: "is one of more than \(Credentials.countMaximum); restart after many reloads")
+    }
+    self.all = all
+    self.tokens = tokens
+    needOfType = PushTypeRules.table.map { rules in
+      switch rules.credential {
+      case .any: 0
+      case .tokenOnly: 1
+      case .certificateOnly: 2
+      }
+    }
+    apps = Credentials.apps(of: all)
+    entries = Credentials.hashed(apps)
+    answers = Credentials.answers(for: apps, from: all)
+  }
+
+  /// The place of a pool's credential.
+  package static func place(of pool: PoolIndex) -> Int { Int(pool.value) / (poolKinds * environments) }
+
+  /// Which pool serves the job.
+  package func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
+    let need = Int(needOfType[Int(job.pushType.rawValue)])
+    let environment = Int(job.environment.rawValue)
+    let bytes = job.bytes.span
+    let place: Int
+    if job.credential.isEmpty {
+      guard let app = find(bytes.extracting(job.app.range)),
+        case let answer = answers[(app * Credentials.environments + environment) * Credentials.needs + need],
+        answer >= 0
+      else { throw refusal(bytes.extracting(job.app.range), job.environment, need) }
+      place = Int(answer)
+    } else {
+      place = try named(job, need: need)
+    }
+    let kind = job.targetKind == .channel ? 2 : 0
+    return PoolIndex(UInt16((place * Credentials.environments + environment) * Credentials.poolKinds + kind))
+  }
+
+  // MARK: - Loading
+
+  private static func check(
+    _ configuration: CredentialConfiguration, among all: [CredentialConfiguration]
+  ) throws(CredentialError) {
+    func failure(_ text: String) -> CredentialError { CredentialError(credential: configuration.name, text: text) }
+    if configuration.name.isEmpty { throw failure("has no name") }
+    if all.count(where: { $0.name == configuration.name }) > 1 { throw failure("is defined twice: names are unique") }
+    if configuration.environments.isEmpty { throw failure("serves no environment: set environments") }
+    if configuration.apps.isEmpty { throw failure("serves no app: list bundle ids in apps") }
+    if configuration.apps.contains("") { throw failure("lists an empty app") }
+    switch configuration.kind {
+    case .token(let teamID, let keyID, _):
+      if !ProviderTokenSigner.isPlain(teamID) {
+        throw failure("team_id \"\(teamID)\" is not an id of letters and digits")
+      }
+      if !ProviderTokenSigner.isPlain(keyID) { throw failure("key_id \"\(keyID)\" is not an id of letters and digits") }
+    case .certificate, .pkcs12:
+      break
+    }
+  }
+
+  private static func load(
+    _ configuration: CredentialConfiguration, caFile: String?, tokens: ProviderTokens
+  ) throws(CredentialError) -> Credential {
+    do {
+      let identity: TLSIdentity?
+      var authorization = Credential.Authorization.certificate
+      var warnings: [String] = []
+      switch configuration.kind {
+      case .token(let teamID, let keyID, let keyFile):
+        let signer = try ProviderTokenSigner(file: keyFile)
+        if signer.isReadableByOthers {
+          warnings.append("credential \"\(configuration.name)\": \(keyFile) is readable by others; chmod 600 it")
+        }
+        authorization = .token(tokens.register(teamID: teamID, keyID: keyID, signer: signer))
+        identity = nil
+      case .certificate(let certificateFile, let privateKeyFile, let passphrase):
+        if try KeyFile(path: privateKeyFile).isReadableByOthers {
+          warnings.append("credential \"\(configuration.name)\": \(privateKeyFile) is readable by others; chmod 600 it")
+        }
+        identity = .pem(certificateFile: certificateFile, keyFile: privateKeyFile, passphrase: passphrase)
+      case .pkcs12(let file, let passphrase):
+        if try KeyFile(path: file).isReadableByOthers {
+          warnings.append("credential \"\(configuration.name)\": \(file) is readable by others; chmod 600 it")
+        }
+        identity = .pkcs12(file: file, passphrase: passphrase)
+      }
+      let tls = try TLSContext.client(alpn: ["h2"], caFile: caFile, certificate: identity)
+      return Credential(configuration: configuration, authorization: authorization, tls: tls, warnings: warnings)
+    } catch let error as APNsError {
+      throw CredentialError(credential: configuration.name, text: error.description)
+    } catch let error as TLSError {
+      throw CredentialError(credential: configuration.name, text: error.description)
+    } catch {
+      throw CredentialError(credential: configuration.name, text: "\(error)")
+    }
+  }
+
+  // MARK: - The table
+
+  private static func apps(of all: [Credential?]) -> [[UInt8]] {
+    var apps: [[UInt8]] = []
+    var known: Set<String> = []
+    for app in all.flatMap({ $0?.configuration.apps ?? [] }) where known.insert(app).inserted {
+      apps.append(Array(app.utf8))
+    }
+    return apps
+  }
+
+  private static func hashed(_ apps: [[UInt8]]) -> [Entry?] {
+    var size = 16
+    while size < apps.count * 2 { size *= 2 }
+    var table: [Entry?] = Array(repeating: nil, count: size)
+    for index in apps.indices {
+      let app = apps[index]
+      let hash = ByteHash.hash(app.span)
+      var slot = Int(truncatingIfNeeded: hash) & (size - 1)
+      while table[slot] != nil { slot = (slot + 1) & (size - 1) }
+      table[slot] = Entry(hash: hash, app: index)
+    }
+    return table
+  }
+
+  private static func answers(for apps: [[UInt8]], from all: [Credential?]) -> [Int16] {
+    var answers: [Int16] = []
+    for app in apps {
+      for environment in APNsEnvironment.allCases {
+        for need in 0..<needs {
+          let fitting = all.indices.filter { fits(all[$0], app, environment, need) }
+          answers.append(fitting.count == 1 ? Int16(fitting[0]) : fitting.isEmpty ? none : several)
+        }
+      }
+    }
+    return answers
+  }
+
+  private static func fits(
+    _ credential: Credential?, _ app: [UInt8], _ environment: APNsEnvironment, _ need: Int
+  ) -> Bool {
+    guard let credential, credential.configuration.environments.contains(environment) else { return false }
+    guard need == 0 || credential.usesToken == (need == 1) else { return false }
+    return credential.configuration.apps.contains { Array($0.utf8) == app }
+  }
+
+  private func find(_ app: Span<UInt8>) -> Int? {
+    let hash = ByteHash.hash(app)
+    var slot = Int(truncatingIfNeeded: hash) & (entries.count - 1)
+    while let entry = entries[slot] {
+      let known = apps[entry.app]
+      if entry.hash == hash, ByteHash.areSame(known.span, app) { return entry.app }
+      slot = (slot + 1) & (entries.count - 1)
+    }
+    return nil
+  }
+
+  // MARK: - Who does not serve, and why
+
+  private func named(_ job: borrowing PushJob, need: Int) throws(RoutingError) -> Int {
+    let bytes = job.bytes.span
+    let name = Credentials.text(bytes.extracting(job.credential.range))
+    let app = Credentials.text(bytes.extracting(job.app.range))
+    guard let place = all.firstIndex(where: { $0?.name == name }), let credential = all[place] else {
+      throw RoutingError(field: "credential", detail: "no credential is named \"\(name)\"")
+    }
+    guard credential.configuration.apps.contains(app) else {
+      throw RoutingError(field: "credential", detail: "\"\(credential.name)\" does not list app \"\(app)\" in its apps")
+    }
+    guard credential.configuration.environments.contains(job.environment) else {
+      throw RoutingError(
+        field: "environment", detail: "credential \"\(credential.name)\" is not for \(job.environment)")
+    }
+    guard need == 0 || credential.usesToken == (need == 1) else {
+      throw RoutingError(
+        field: "credential",
+        detail: need == 1
+          ? "\"\(credential.name)\" is a certificate; this push type needs a signing key"
+          : "\"\(credential.name)\" is a signing key; this push type needs a certificate")
+    }
+    return place
+  }
+
+  private func refusal(_ app: Span<UInt8>, _ environment: APNsEnvironment, _ need: Int) -> RoutingError {
+    let name = Credentials.text(app)
+    let listing = all.compactMap { $0 }.filter { $0.configuration.apps.contains(name) }
+    guard !listing.isEmpty else {
+      return RoutingError(field: "app", detail: "no credential serves \"\(name)\": add it to the apps of one")
+    }
+    let here = listing.filter { $0.configuration.environments.contains(environment) }
+    guard !here.isEmpty else {
+      return RoutingError(field: "environment", detail: "no credential serves \"\(name)\" in \(environment)")
+    }
+    let fitting = here.filter { need == 0 || $0.usesToken == (need == 1) }
+    guard !fitting.isEmpty else {
+      return RoutingError(
+        field: "push_type",
+        detail: need == 1
+          ? "needs a signing key, and \"\(name)\" has only certificates in \(environment)"
+          : "needs a certificate, and \"\(name)\" has only signing keys in \(environment)")
+    }
+    let names = fitting.map { "\"\($0.name)\"" }.joined(separator: ", ")
+    return RoutingError(field: "credential", detail: "several serve \"\(name)\" in \(environment): \(names); name one")
+  }
+
+  private static func text(_ bytes: Span<UInt8>) -> String {
+    var copy: [UInt8] = []
+    for index in bytes.indices { copy.append(bytes[index]) }
+    return String(decoding: copy, as: UTF8.self)
+  }
+}

@@ -1,0 +1,479 @@
+import PushCore
+
+/// One lane: takes jobs, admits, sends, reports and acknowledges them, all on one thread.
+///
+/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom:
+///
+///     delivered → parsed → admitted → sent → answered → reported → confirmed → acknowledged
+///
+/// A delivery is acknowledged only after the broker confirmed what replaces it: an outcome for each target, or a retry
+/// copy, or a dead letter. Decisions are `DeliveryState`'s; the ports do the input and output.
+package final class Lane<
+  LaneBroker: Broker, LaneState: SharedState, LanePush: PushService, Time: LaneClock
+> {
+  package var broker: LaneBroker
+  package var state: LaneState
+  package var push: LanePush
+  private let clock: Time
+  private let settings: LaneSettings
+  private var random: SeededRandom
+  private var parser = JobParser()
+
+  private var jobs: SlotTable<JobSlot>
+  private var sends: SlotTable<SendSlot>
+  /// Jobs with targets that shared state was not asked about yet.
+  private var unstarted: RingBuffer<Ticket>
+  /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
+  private var waiting: [RingBuffer<Ticket>] = []
+  private var waitingCount = 0
+  /// Sends whose end is decided and not published.
+  private var reports: RingBuffer<Ticket>
+  private var reportsHeldUntil = Instant(nanoseconds: 0)
+  private var confirms: ConfirmWindow
+  /// By job class: each has a channel, and so tags, of its own.
+  private var watermarks: [AckWatermark]
+  private var epoch: UInt32?
+  /// The last turn left deliveries for the next one.
+  private var mayHaveMore = false
+  private var drain = DrainState()
+  private let writer: OutcomeWriter
+  /// What is published next, built in place.
+  private var message: [UInt8] = []
+  private var routingKey: [UInt8] = []
+
+  package private(set) var counters = LaneCounters()
+  /// The input ended; nothing came since.
+  package private(set) var isExhausted = false
+
+  package init(broker: LaneBroker, state: LaneState, push: LanePush, clock: Time, settings: LaneSettings) {
+    self.broker = broker
+    self.state = state
+    self.push = push
+    self.clock = clock
+    self.settings = settings
+    writer = OutcomeWriter(worker: settings.workerName)
+    random = SeededRandom(seed: settings.randomSeed)
+    jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
+    sends = SlotTable(capacity: settings.sendsMaximum) { SendSlot() }
+    unstarted = RingBuffer(capacity: settings.jobsMaximum)
+    reports = RingBuffer(capacity: settings.sendsMaximum)
+    confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
+    watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
+  }
+
+  package var jobsInFlight: Int { jobs.count }
+  package var unconfirmedCount: Int { confirms.count }
+  package var isConsuming: Bool { epoch != nil && drain.isRunning }
+  package var isDrained: Bool { drain.isDrained }
+
+  /// How long the loop may sleep where nothing happens: until an acknowledgement or a deadline may be due.
+  package var idleMilliseconds: Int {
+    if mayHaveMore { return 0 }
+    if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
+    return sends.count > 0 ? 10 : 250
+  }
+
+  /// One pass.
+  package func turn() {
+    let now = clock.now
+    push.maintain(now: now)
+    takeBrokerEvents(now)
+    startTargets(now)
+    takeAdmissions(now)
+    takeAnswers(now)
+    sendWaiting(now)
+    publishReports(now)
+    acknowledge(now)
+    advanceDrain(now)
+  }
+
+  /// The loop's turn took so long.
+  package func turned(nanoseconds: Int64) {
+    counters.turnDuration.record(nanoseconds: nanoseconds)
+  }
+
+  /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.
+  package func beginDrain() {
+    let now = clock.now.monotonic
+    if drain.begin(now: now, timeoutMilliseconds: settings.drainTimeoutMilliseconds) == .stopConsuming {
+      broker.stopConsuming()
+    }
+  }
+
+  // MARK: delivered
+
+  private func takeBrokerEvents(_ now: Now) {
+    var takenCount = 0
+    mayHaveMore = false
+    while let event = broker.nextEvent() {
+      switch event {
+      case .delivery(let delivery):
+        received(delivery, now)
+        takenCount += 1
+        if takenCount == settings.deliveriesPerTurn {
+          mayHaveMore = true
+          return
+        }
+      case .confirmed(let sequence, let isMultiple):
+        for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
+          publishSettled(number, isConfirmed: true, now)
+        }
+      case .refused(let sequence, let isMultiple):
+        // A queue is full, or gone: telling it again at once would only be refused again.
+        reportsHeldUntil = now.monotonic.adding(milliseconds: settings.refusedPauseMilliseconds)
+        for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
+          publishSettled(number, isConfirmed: false, now)
+        }
+      case .consuming(let epoch):
+        self.epoch = epoch
+        for index in watermarks.indices { watermarks[index].reset() }
+      case .consumingStopped:
+        epoch = nil
+        forgetUnstarted()
+      case .publishing, .publishingStopped:
+        for number in confirms.outstanding { publishSettled(number, isConfirmed: false, now) }
+      case .blocked, .unblocked:
+        break
+      case .exhausted:
+        isExhausted = true
+      }
+    }
+  }
+
+  private func received(_ delivery: Delivery, _ now: Now) {
+    isExhausted = false
+    let jobClass = delivery.tag.jobClass
+    counters.received[Int(jobClass.rawValue)] += 1
+    guard watermarks[Int(jobClass.rawValue)].delivered(delivery.tag.value) else { return }
+    guard drain.isRunning, let ticket = jobs.take() else {
+      handBack(delivery.tag, now)
+      return
+    }
+    jobs[ticket].begin(delivery, now)
+    jobs[ticket].copyDelivery(from: &broker)
+    parse(ticket, delivery)
+    queue(ticket, &unstarted)
+  }
+
+  private func handBack(_ tag: DeliveryTag, _ now: Now) {
+    guard tag.epoch == epoch else { return }
+    counters.handedBack += 1
+    broker.reject(tag, requeue: true)
+    watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+  }
+
+  // MARK: parsed
+
+  private func parse(_ ticket: Ticket, _ delivery: Delivery) {
+    if delivery.isOversized {
+      jobs[ticket].refusal = "job of \(delivery.bodyCount) bytes; at most \(Limits.jobBytesMaximum) are taken"
+      return
+    }
+    do throws(JobError) {
+      try jobs[ticket].parse(with: &parser)
+    } catch {
+      jobs[ticket].refusal = error.detail
+      return
+    }
+    let app = counters.appIndex(of: jobs[ticket].job)
+    do throws(RoutingError) {
+      jobs[ticket].accept(pool: try push.route(for: jobs[ticket].job), app: app)
+    } catch {
+      jobs[ticket].app = app
+      jobs[ticket].refusal = "\(error.field): \(error.detail)"
+    }
+  }
+
+  /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
+  private func startTargets(_ now: Now) {
+    guard broker.canPublish else { return }
+    while let job = unstarted.first, !sends.isFull {
+      start(job, now)
+      if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted.popFirst() }
+    }
+  }
+
+  private func start(_ job: Ticket, _ now: Now) {
+    while jobs[job].nextTarget < jobs[job].targetCount, let send = sends.take() {
+      let target = jobs[job].nextTarget
+      jobs[job].nextTarget += 1
+      jobs[job].openTargets += 1
+      sends[send].begin(job: job, target: target, of: jobs[job])
+      if jobs[job].refusal != nil {
+        perform(sends[send].delivery.refused(now: now), send, now)
+      } else if let action = sends[send].delivery.started(jobs[job].times, policy: settings.retry, now: now) {
+        perform(action, send, now)
+      } else {
+        state.admit(jobs[job].job, target: target, apnsID: sends[send].apnsID, ticket: send, now: now)
+      }
+    }
+  }
+
+  // MARK: admitted
+
+  private func takeAdmissions(_ now: Now) {
+    while let (ticket, admission) = state.nextAdmission(now: now) {
+      guard sends.isLive(ticket) else { continue }
+      switch admission {
+      case .proceed: break
+      case .duplicate: counters.duplicatesSuppressed += 1
+      case .dead: counters.suppressed += 1
+      case .limited: counters.rateLimited += 1
+      }
+      let action = sends[ticket].delivery.admitted(
+        admission, jobs[sends[ticket].job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
+        now: now)
+      perform(action, ticket, now)
+    }
+  }
+
+  // MARK: sent
+
+  private func sendWaiting(_ now: Now) {
+    guard waitingCount > 0, broker.canPublish else { return }
+    for pool in waiting.indices {
+      while let ticket = waiting[pool].first, sendFirst(ticket, now) {
+        _ = waiting[pool].popFirst()
+        waitingCount -= 1
+      }
+    }
+  }
+
+  /// false: it goes on waiting, and all behind it.
+  private func sendFirst(_ ticket: Ticket, _ now: Now) -> Bool {
+    let job = sends[ticket].job
+    if isOrphan(job) {
+      // Its consumer is gone and it was not sent: whoever gets the job next sends it.
+      release(ticket, now)
+      return true
+    }
+    let decision = push.send(
+      jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: jobs[job].pool, ticket: ticket,
+      now: now)
+    var retryAfterMilliseconds: Int64?
+    switch decision {
+    case .sent:
+      sends[ticket].delivery.sent(now: now)
+      return true
+    case .noRoom:
+      let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
+      guard waited >= settings.roomWaitMilliseconds else { return false }
+    case .paused(let milliseconds):
+      retryAfterMilliseconds = milliseconds
+    }
+    let action = sends[ticket].delivery.gaveUpWaiting(
+      jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds, random: random.next(),
+      now: now)
+    perform(action, ticket, now)
+    return true
+  }
+
+  // MARK: answered
+
+  private func takeAnswers(_ now: Now) {
+    while let answer = push.nextAnswer(now: now) {
+      let ticket = answer.ticket
+      guard sends.isLive(ticket) else { continue }
+      let job = sends[ticket].job
+      let verdict = Verdict(
+        answer, tokenRegisteredAt: jobs[job].job.tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
+      if verdict.concernsService { push.apply(verdict, pool: jobs[job].pool, now: now) }
+      sends[ticket].uniqueID = answer.uniqueID
+      let action = sends[ticket].delivery.answered(
+        answer, verdict, jobs[job].times, policy: settings.retry, random: random.next(), now: now)
+      perform(action, ticket, now)
+    }
+  }
+
+  /// Does what a delivery's state decided.
+  private func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
+    switch action {
+    case .send:
+      let pool = Int(jobs[sends[ticket].job].pool.value)
+      while waiting.count <= pool { waiting.append(RingBuffer(capacity: settings.sendsMaximum)) }
+      queue(ticket, &waiting[pool])
+      waitingCount += 1
+      sends[ticket].waitingSince = now.monotonic
+    case .remember(let outcome):
+      let job = sends[ticket].job
+      state.remember(
+        outcome, of: jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, now: now)
+      queue(ticket, &reports)
+    case .report:
+      queue(ticket, &reports)
+    }
+  }
+
+  /// Every queue of tickets has room for as many as there are slots.
+  private func queue(_ ticket: Ticket, _ ring: inout RingBuffer<Ticket>) {
+    let fits = ring.append(ticket)
+    precondition(fits, "a ticket waits in one place")
+  }
+
+  // MARK: reported
+
+  private func publishReports(_ now: Now) {
+    guard now.monotonic >= reportsHeldUntil else { return }
+    while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
+      _ = reports.popFirst()
+      report(ticket, now)
+    }
+  }
+
+  private func report(_ ticket: Ticket, _ now: Now) {
+    switch sends[ticket].delivery.ending {
+    case nil:
+      preconditionFailure("a report without an ending")
+    case .retry(let delaySeconds, let reason):
+      publishRetry(ticket, delaySeconds: delaySeconds, reason: reason)
+    case .outcome(let outcome, let isSuppressed, let deadLetter):
+      publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
+      if let deadLetter { publishDeadLetter(ticket, reason: deadLetter, outcome) }
+    }
+  }
+
+  private func publishOutcome(_ ticket: Ticket, _ outcome: RememberedOutcome, isSuppressed: Bool, _ now: Now) {
+    let job = sends[ticket].job
+    message.removeAll(keepingCapacity: true)
+    routingKey.removeAll(keepingCapacity: true)
+    let record = OutcomeRecord(
+      outcome, detail: jobs[job].refusal, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
+      receivedAt: jobs[job].firstSeen)
+    writer.append(
+      record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
+      apnsID: sends[ticket].apnsID, to: &message)
+    OutcomeWriter.appendRoutingKey(outcome.outcome, of: jobs[job].job, to: &routingKey)
+    expectConfirm(
+      broker.publishOutcome(
+        message, routingKey: routingKey, apnsID: sends[ticket].apnsID, metadata: jobs[job].metadata), ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.count(outcome.outcome, jobs[job].job.environment, app: jobs[job].app, jobs[job].job.pushType)
+    if let enqueuedAt = jobs[job].metadata.enqueuedAt {
+      counters.jobAge.record(nanoseconds: (now.unixMilliseconds &- enqueuedAt) &* 1_000_000)
+    }
+  }
+
+  private func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
+    let job = sends[ticket].job
+    let delivery = sends[ticket].delivery
+    message.removeAll(keepingCapacity: true)
+    if jobs[job].job.targets.count > 1 {
+      JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
+    } else {
+      message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    }
+    let carried = RetryState(
+      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, isAmbiguous: delivery.isAmbiguous,
+      apnsID: sends[ticket].apnsID, reason: reason)
+    expectConfirm(
+      broker.publishRetry(
+        message, jobClass: jobs[job].tag.jobClass, delaySeconds: delaySeconds, state: carried,
+        metadata: jobs[job].metadata), ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.retries[.init(reason: reason?.name ?? "none", delaySeconds: delaySeconds), default: 0] += 1
+  }
+
+  private func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
+    let job = sends[ticket].job
+    guard !jobs[job].isOversized else { return }
+    message.removeAll(keepingCapacity: true)
+    message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    let detail = jobs[job].refusal ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
+    expectConfirm(
+      broker.publishDeadLetter(
+        message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail, metadata: jobs[job].metadata),
+      ticket)
+    counters.deadLetters["\(reason)", default: 0] += 1
+  }
+
+  private func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
+    sends[ticket].delivery.published()
+    confirms.published(sequence, ticket)
+  }
+
+  // MARK: confirmed
+
+  private func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
+    guard let ticket = confirms.take(sequence) else { return }
+    switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
+    case .open: break
+    case .publishAgain: queue(ticket, &reports)
+    case .settled: release(ticket, now)
+    }
+  }
+
+  /// The target is settled; its job is where it was the last.
+  private func release(_ ticket: Ticket, _ now: Now) {
+    let job = sends[ticket].job
+    sends.release(ticket)
+    jobs[job].openTargets -= 1
+    if jobs[job].isSettled { settle(job, now) }
+  }
+
+  private func settle(_ job: Ticket, _ now: Now) {
+    let tag = jobs[job].tag
+    if !isOrphan(job) {
+      if jobs[job].isOversized {
+        broker.reject(tag, requeue: false)
+        watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+      } else {
+        watermarks[Int(tag.jobClass.rawValue)].done(tag.value, now: now.monotonic)
+      }
+    }
+    counters.jobDuration.record(nanoseconds: now.monotonic.nanoseconds - jobs[job].received.nanoseconds)
+    forget(job)
+  }
+
+  private func forget(_ job: Ticket) {
+    jobs[job].finish()
+    jobs.release(job)
+  }
+
+  // MARK: acknowledged
+
+  private func acknowledge(_ now: Now) {
+    guard let epoch else { return }
+    for jobClass in JobClass.allCases {
+      let due = watermarks[Int(jobClass.rawValue)].takeDue(
+        now: now.monotonic, batch: settings.acknowledgeBatch,
+        delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
+      if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
+    }
+  }
+
+  // MARK: given back
+
+  /// The delivery is not ours any more: its consumer is gone, or it was handed back.
+  private func isOrphan(_ job: Ticket) -> Bool {
+    jobs[job].tag.epoch != epoch || jobs[job].isHandedBack
+  }
+
+  /// Of jobs whose consumer is gone, forgets the targets that were not started: the broker delivers them again.
+  private func forgetUnstarted() {
+    for _ in 0..<unstarted.count {
+      guard let job = unstarted.popFirst() else { return }
+      if jobs[job].openTargets == 0 {
+        forget(job)
+      } else {
+        jobs[job].stopAtStarted()
+      }
+    }
+  }
+
+  private func advanceDrain(_ now: Now) {
+    switch drain.turn(now: now.monotonic, inFlight: jobs.count) {
+    case .none, .stopConsuming:
+      break
+    case .handBack:
+      jobs.forEachLive { _, job in
+        handBack(job.tag, now)
+        job.isHandedBack = true
+      }
+    case .finish:
+      acknowledge(now)
+      push.close()
+    }
+  }
+}

@@ -1,0 +1,137 @@
+import PushCore
+import PushIO
+import Synchronization
+
+/// What other threads may ask of a lane, and what it tells them. The lane looks here once a turn.
+package final class LaneControl: Sendable {
+  private struct State {
+    var mailbox: Mailbox?
+    var isDrainWanted = false
+    var isStopWanted = false
+    var requests: [ReportRequest] = []
+    var isEnded = false
+    var ended: [CheckedContinuation<Void, Never>] = []
+  }
+
+  package let name: String
+  private let state = Mutex(State())
+
+  package init(name: String) {
+    self.name = name
+  }
+
+  // MARK: for everybody
+
+  /// Take no more jobs, finish those in flight, then end.
+  package func drain() {
+    change { $0.isDrainWanted = true }
+  }
+
+  /// End now: what is in flight goes back to its queue by itself.
+  package func stop() {
+    change { $0.isStopWanted = true }
+  }
+
+  /// What the lane says of itself; nil where it does not answer within the time, or has ended.
+  package func report(timeoutMilliseconds: Int) async -> LaneReport? {
+    let request = ReportRequest()
+    let isAsked = state.withLock { state in
+      guard !state.isEnded else { return false }
+      state.requests.append(request)
+      state.mailbox?.wake()
+      return true
+    }
+    guard isAsked else { return nil }
+    let timer = Task {
+      try await Task.sleep(for: .milliseconds(timeoutMilliseconds))
+      request.answer(nil)
+    }
+    defer { timer.cancel() }
+    return await request.answer()
+  }
+
+  /// Returns once the lane's thread has nothing left to do.
+  package func waitUntilEnded() async {
+    await withCheckedContinuation { continuation in
+      let isEnded = state.withLock { state in
+        if !state.isEnded { state.ended.append(continuation) }
+        return state.isEnded
+      }
+      if isEnded { continuation.resume() }
+    }
+  }
+
+  // MARK: for the lane
+
+  func attach(_ mailbox: Mailbox) {
+    state.withLock { $0.mailbox = mailbox }
+  }
+
+  /// What was asked since the last turn.
+  func take() -> (isDrainWanted: Bool, isStopWanted: Bool, requests: [ReportRequest]) {
+    state.withLock { state in
+      let requests = state.requests
+      if !requests.isEmpty { state.requests = [] }
+      return (state.isDrainWanted, state.isStopWanted, requests)
+    }
+  }
+
+  func end() {
+    let (requests, waiters) = state.withLock { state in
+      state.isEnded = true
+      state.mailbox = nil
+      let taken = (state.requests, state.ended)
+      state.requests = []
+      state.ended = []
+      return taken
+    }
+    for request in requests { request.answer(nil) }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  private func change(_ body: (inout sending State) -> Void) {
+    let mailbox = state.withLock { state in
+      body(&state)
+      return state.mailbox
+    }
+    mailbox?.wake()
+  }
+}
+
+/// One question for a report: answered once, by the lane or by its timer.
+final class ReportRequest: Sendable {
+  private enum State {
+    case waiting(CheckedContinuation<LaneReport?, Never>?)
+    case answered(LaneReport?)
+    case done
+  }
+
+  private let state = Mutex(State.waiting(nil))
+
+  func answer(_ report: LaneReport?) {
+    let continuation: CheckedContinuation<LaneReport?, Never>? = state.withLock { state in
+      guard case .waiting(let continuation) = state else { return nil }
+      state = continuation == nil ? .answered(report) : .done
+      return continuation
+    }
+    continuation?.resume(returning: report)
+  }
+
+  func answer() async -> LaneReport? {
+    await withCheckedContinuation { continuation in
+      let known: LaneReport?? = state.withLock { state in
+        switch state {
+        case .waiting:
+          state = .waiting(continuation)
+          return nil
+        case .answered(let report):
+          state = .done
+          return .some(report)
+        case .done:
+          return .some(nil)
+        }
+      }
+      if let known { continuation.resume(returning: known) }
+    }
+  }
+}

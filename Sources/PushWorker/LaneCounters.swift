@@ -1,0 +1,67 @@
+package import PushCore
+
+/// What a lane counted since its start. Plain numbers that only its own thread changes; a scrape gets a copy.
+package struct LaneCounters: Sendable {
+  package struct RetryKey: Hashable, Sendable {
+    package var reason: String
+    package var delaySeconds: Int
+  }
+
+  package struct OutcomeCount: Sendable {
+    package var outcome: Outcome
+    package var environment: APNsEnvironment
+    package var app: String
+    package var pushType: PushType
+    package var count: UInt64
+  }
+
+  package var received: [UInt64] = Array(repeating: 0, count: JobClass.allCases.count)
+  package var handedBack: UInt64 = 0
+  package var retries: [RetryKey: UInt64] = [:]
+  package var deadLetters: [String: UInt64] = [:]
+  package var rateLimited: UInt64 = 0
+  package var suppressed: UInt64 = 0
+  package var duplicatesSuppressed: UInt64 = 0
+  /// Delivery to acknowledgement, seconds.
+  package var jobDuration = Histogram()
+  /// Enqueue (the message's timestamp) to outcome, seconds.
+  package var jobAge = Histogram()
+  /// One loop turn, seconds.
+  package var turnDuration = Histogram()
+
+  private var apps = AppLabels()
+  private var outcomes: [UInt64] = []
+
+  private static let perApp = APNsEnvironment.allCases.count * PushType.allCases.count * Outcome.allCases.count
+
+  package init() {}
+
+  package mutating func appIndex(of job: borrowing PushJob) -> Int {
+    apps.index(of: job.bytes.span.extracting(job.app.range))
+  }
+
+  package mutating func count(_ outcome: Outcome, _ environment: APNsEnvironment, app: Int, _ pushType: PushType) {
+    let offset =
+      (Int(environment.rawValue) * PushType.allCases.count + Int(pushType.rawValue)) * Outcome.allCases.count
+      + Int(outcome.rawValue)
+    let index = app * Self.perApp + offset
+    while outcomes.count <= index { outcomes.append(contentsOf: repeatElement(0, count: Self.perApp)) }
+    outcomes[index] += 1
+  }
+
+  /// Every combination that was seen.
+  package var outcomeCounts: [OutcomeCount] {
+    var counts: [OutcomeCount] = []
+    for (index, count) in outcomes.enumerated() where count > 0 {
+      let offset = index % Self.perApp
+      let outcome = Outcome.allCases[offset % Outcome.allCases.count]
+      let pushType = PushType.allCases[offset / Outcome.allCases.count % PushType.allCases.count]
+      let environment = APNsEnvironment.allCases[offset / Outcome.allCases.count / PushType.allCases.count]
+      counts.append(
+        OutcomeCount(
+          outcome: outcome, environment: environment, app: apps.name(index / Self.perApp), pushType: pushType,
+          count: count))
+    }
+    return counts
+  }
+}

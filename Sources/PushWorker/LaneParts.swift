@@ -1,0 +1,132 @@
+import Logging
+import PushCore
+import PushIO
+
+/// What the adapters of every lane have in common, made once from the configuration.
+struct LaneParts: Sendable {
+  typealias WorkerLane = Lane<RabbitMQBroker, RedisSharedState, APNsPushService, LoopClock>
+
+  let redis: RedisConfiguration
+  let redisTLS: TLSContext?
+  let sharedState: RedisSharedStateSettings
+  let apns: APNsPushServiceConfiguration
+  private let addresses: [AMQPAddress]
+  private let rabbitmqTLS: TLSContext?
+  private let topology: Topology
+
+  init(_ configuration: Configuration, laneCount: Int) throws {
+    var addresses: [AMQPAddress] = []
+    for url in configuration.rabbitmq.urls { addresses.append(try AMQPAddress(url)) }
+    self.addresses = addresses
+    rabbitmqTLS =
+      addresses.contains(where: \.usesTLS)
+      ? try TLSContext.client(alpn: [], caFile: configuration.rabbitmq.caFile) : nil
+    topology = Topology(configuration)
+    redis = try RedisConfiguration(url: configuration.redis.url)
+    redisTLS = redis.usesTLS ? try TLSContext.client(alpn: []) : nil
+    var sharedState = RedisSharedStateSettings()
+    sharedState.prefix = configuration.redis.prefix
+    sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
+    sharedState.limit = configuration.limits.perDevice
+    sharedState.localShares = laneCount
+    self.sharedState = sharedState
+    apns = APNsPushServiceConfiguration(configuration.apns)
+  }
+
+  func rabbitmq(_ lane: LaneSettings) -> RabbitMQSettings {
+    var settings = RabbitMQSettings(
+      addresses: addresses, tls: rabbitmqTLS, topology: topology, laneName: lane.workerName, prefetch: lane.prefetch,
+      randomSeed: lane.randomSeed)
+    settings.unconfirmedMaximum = lane.unconfirmedMaximum
+    return settings
+  }
+
+  /// Adds what the adapters know.
+  static func describe(_ lane: WorkerLane, _ now: Now, _ report: inout LaneReport) {
+    let rabbitmq = lane.broker.counters
+    report.rabbitmqConnected = [
+      ("consumer", rabbitmq.isConsumerConnected), ("publisher", rabbitmq.isPublisherConnected),
+    ]
+    report.isBlocked = rabbitmq.isBlocked
+    report.isRedisUp = lane.state.isConnected
+    report.redisDegraded = SharedStateFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
+    let apns = lane.push.counters
+    report.requestDuration = apns.requestDuration
+    report.responses = [LaneReport.Responses(status: 200, reason: "", count: apns.accepted)]
+    for (answer, count) in apns.refusals {
+      report.responses.append(
+        LaneReport.Responses(status: Int(answer.status), reason: answer.reason?.name ?? "", count: count))
+    }
+    report.goAways = apns.goAways.map { ($0.key, $0.value) }
+    report.pools = lane.push.poolSnapshots(now: now).map { pool in
+      LaneReport.Pool(
+        credential: pool.credential, environment: "\(pool.environment)",
+        connections: [("opening", pool.opening), ("ready", pool.ready), ("draining", pool.draining)],
+        streamsInFlight: pool.streamsInFlight)
+    }
+  }
+
+  /// What the adapters noticed.
+  static func takeNotices(_ lane: WorkerLane) -> [LaneNotice] {
+    var notices = lane.broker.takeNotices().map { notice in
+      let level: Logger.Level =
+        switch notice.level {
+        case .info: .info
+        case .warning: .warning
+        case .error: .error
+        }
+      return LaneNotice(level, "rabbitmq \(notice.role)", "rabbitmq: \(notice.text)", ["role": "\(notice.role)"])
+    }
+    while let notice = lane.state.nextNotice() {
+      switch notice {
+      case .degraded(let reason):
+        notices.append(LaneNotice(.warning, "redis", "redis: \(reason); this lane's own memory stands in"))
+      case .recovered: notices.append(LaneNotice(.info, "redis", "redis: working again"))
+      }
+    }
+    while let notice = lane.push.takeNotice() { notices.append(LaneNotice(notice)) }
+    return notices
+  }
+}
+
+extension LaneNotice {
+  init(_ notice: APNsNotice) {
+    let level: Logger.Level =
+      switch notice.severity {
+      case .information: .info
+      case .warning: .warning
+      case .error: .error
+      }
+    self.init(
+      level, "apns \(notice.credential) \(notice.environment)", "apns: \(notice.text)",
+      ["credential": "\(notice.credential)", "environment": "\(notice.environment)"])
+  }
+}
+
+extension APNsPushServiceConfiguration {
+  /// What the `apns` section asks for.
+  init(_ apns: Configuration.APNs) {
+    self.init(
+      production: APNsHost(apns.production), sandbox: APNsHost(apns.sandbox),
+      broadcastProduction: APNsHost(apns.broadcastProduction), broadcastSandbox: APNsHost(apns.broadcastSandbox))
+    requestTimeoutMilliseconds = Int64(apns.requestTimeoutMilliseconds)
+    connectionsMaximum = apns.connectionsMaximum
+  }
+}
+
+extension APNsHost {
+  init(_ address: ServiceAddress) {
+    self.init(host: address.host, port: address.port)
+  }
+}
+
+extension Topology {
+  /// The topology that a configuration asks for.
+  package init(_ configuration: Configuration) {
+    let log = ResultsLog(
+      maximumAge: configuration.results.logMaximumAge, maximumBytes: Int64(configuration.results.logMaximumBytes))
+    self.init(
+      prefix: configuration.rabbitmq.prefix, retryDelaysSeconds: configuration.retry.delaysSeconds,
+      resultsLog: configuration.results.isLogged ? log : nil)
+  }
+}

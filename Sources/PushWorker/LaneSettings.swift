@@ -1,0 +1,58 @@
+package import PushCore
+
+/// What a lane is told at its start: every bound by its name.
+package struct LaneSettings: Sendable {
+  /// `<host>/<lane>`: who reports, in every outcome.
+  package var workerName: String
+  /// Unacknowledged deliveries of both classes together.
+  package var prefetch: Int
+  /// Deliveries that may be in flight: the prefetch of both classes, with a margin for a broker that grants credit twice.
+  package var jobsMaximum: Int
+  /// Targets that may be in flight: a batch fills them as they become free.
+  package var sendsMaximum: Int
+  /// Publishes that may wait for the broker's confirm.
+  package var unconfirmedMaximum: Int
+  /// Deliveries taken in one turn: a backlog flows through Redis, APNs and the broker while the lane works on the next
+  /// part of it, and no turn becomes longer than what waits for an answer allows.
+  package var deliveriesPerTurn: Int
+  /// Deliveries of one channel acknowledged with one frame, at most.
+  package var acknowledgeBatch: Int
+  /// The longest that a settled delivery waits to be acknowledged.
+  package var acknowledgeDelayMilliseconds: Int64
+  /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
+  package var roomWaitMilliseconds: Int64
+  /// After the broker refused a publish, the next ones wait so long.
+  package var refusedPauseMilliseconds: Int64
+  package var retry: RetryPolicy
+  package var onLimit: RateLimitPolicy
+  package var drainTimeoutMilliseconds: Int64
+  package var randomSeed: UInt64
+
+  package init(
+    workerName: String, prefetch: Int, retry: RetryPolicy, onLimit: RateLimitPolicy, drainTimeoutMilliseconds: Int64,
+    randomSeed: UInt64
+  ) {
+    self.workerName = workerName
+    self.prefetch = prefetch
+    jobsMaximum = prefetch * 2 + 64
+    sendsMaximum = prefetch * 2 + 1064
+    unconfirmedMaximum = prefetch * 4 + 1024
+    deliveriesPerTurn = 128
+    acknowledgeBatch = max(1, prefetch / 10)
+    acknowledgeDelayMilliseconds = 5
+    roomWaitMilliseconds = 10_000
+    refusedPauseMilliseconds = 100
+    self.retry = retry
+    self.onLimit = onLimit
+    self.drainTimeoutMilliseconds = drainTimeoutMilliseconds
+    self.randomSeed = randomSeed
+  }
+}
+
+/// `limits.on_limit`: what becomes of a job over its device's rate.
+package enum RateLimitPolicy: String, Sendable {
+  /// It comes back through the retry queues when there is room.
+  case delay
+  /// It ends as `throttled`.
+  case drop
+}

@@ -1,0 +1,96 @@
+import PushCore
+
+/// One delivery in flight: its bytes, its parsed job, and how many of its targets are still on their way.
+struct JobSlot {
+  var job = PushJob()
+  var metadata = MessageMetadata()
+  var tag = DeliveryTag(epoch: 0, jobClass: .transactional, value: 0)
+  var pool = PoolIndex(0)
+  /// The app's number in the lane's counters.
+  var app = AppLabels.maximum
+  /// Unix milliseconds.
+  var receivedAt: Int64 = 0
+  var received = Instant(nanoseconds: 0)
+  /// Why the job cannot be sent; nil for a good one.
+  var refusal: String?
+  /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
+  var isOversized = false
+  /// The delivery went back to its queue while the job was on its way.
+  var isHandedBack = false
+  /// The first target that was not started.
+  var nextTarget = 0
+  /// Started targets that have not settled.
+  var openTargets = 0
+
+  /// Targets to start; a job that cannot be sent ends as one outcome.
+  private(set) var targetCount = 1
+  var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
+  /// Earlier copies' first receipt where there were any.
+  var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
+  var times: JobTimes { JobTimes(firstSeen: firstSeen, expiration: job.expiration) }
+
+  /// A slot whose job was larger than this gives its memory back.
+  private static let retainedBytes = 16 * 1024
+
+  mutating func begin(_ delivery: Delivery, _ now: Now) {
+    tag = delivery.tag
+    pool = PoolIndex(0)
+    app = AppLabels.maximum
+    receivedAt = now.unixMilliseconds
+    received = now.monotonic
+    refusal = nil
+    isOversized = delivery.isOversized
+    isHandedBack = false
+    nextTarget = 0
+    openTargets = 0
+    targetCount = 1
+  }
+
+  mutating func copyDelivery(from broker: inout some Broker) {
+    broker.copyDelivery(into: &job, metadata: &metadata)
+  }
+
+  mutating func parse(with parser: inout JobParser) throws(JobError) {
+    // A second reference, not a copy: a span of the slot's own field would hold the whole slot.
+    let bytes = metadata.bytes
+    try parser.parse(into: &job, fallbackID: bytes.span.extracting(metadata.messageID.range))
+  }
+
+  /// The job was parsed, and can be sent.
+  mutating func accept(pool: PoolIndex, app: Int) {
+    self.pool = pool
+    self.app = app
+    targetCount = job.targets.count
+  }
+
+  /// No target is started beyond those that were.
+  mutating func stopAtStarted() {
+    targetCount = nextTarget
+  }
+
+  mutating func finish() {
+    if job.bytes.capacity > JobSlot.retainedBytes { job = PushJob() }
+  }
+}
+
+/// One (job, target) in flight.
+struct SendSlot {
+  var job = Ticket(index: 0, generation: 0)
+  var target = 0
+  var apnsID = UUIDValue(high: 0, low: 0)
+  var delivery = DeliveryState()
+  /// `apns-unique-id` of the sandbox.
+  var uniqueID: UUIDValue?
+  var waitingSince = Instant(nanoseconds: 0)
+  /// Its outcome was counted; telling it again counts no more.
+  var isCounted = false
+
+  mutating func begin(job ticket: Ticket, target index: Int, of slot: borrowing JobSlot) {
+    job = ticket
+    target = index
+    apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: slot.refusal == nil ? index : nil)
+    delivery = DeliveryState(attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous)
+    uniqueID = nil
+    isCounted = false
+  }
+}

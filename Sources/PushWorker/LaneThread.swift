@@ -1,0 +1,121 @@
+package import Logging
+import PushCore
+import PushIO
+
+/// Turns a lane on its own thread until it is drained or stopped.
+///
+/// Beside turning, it answers reports, and logs what the adapters noticed: once per change, never per job.
+struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushService> {
+  typealias ThreadLane = Lane<LaneBroker, LaneState, LanePush, LoopClock>
+
+  let lane: ThreadLane
+  let loop: EventLoop
+  let control: LaneControl
+  /// Adds what the adapters know of themselves to the lane's report.
+  let describe: (ThreadLane, Now, inout LaneReport) -> Void
+  /// Everything that the adapters noticed since the last call.
+  let takeNotices: (ThreadLane) -> [LaneNotice]
+  let log: (LaneNotice) -> Void
+  /// Closes the adapters' connections once the lane is done.
+  let close: (ThreadLane) -> Void
+  /// Whether they said goodbye.
+  let isClosed: (ThreadLane) -> Bool
+  /// Drains by itself once the input ended and nothing is in flight.
+  var endsWhenExhausted = false
+  private let quiet = LogNotices()
+
+  private static var standingMilliseconds: Int64 { 5000 }
+  /// After the lane is done its last acknowledgements get so long to leave.
+  private static var closeMilliseconds: Int64 { 1000 }
+
+  /// Returns what the lane said last.
+  @discardableResult
+  func run() -> LaneReport {
+    control.attach(loop.mailbox)
+    var isStopped = false
+    var nextStanding = loop.now.monotonic
+    while !isStopped, !lane.isDrained {
+      loop.poll(maximumWaitMilliseconds: lane.idleMilliseconds)
+      lane.turn()
+      loop.flush()
+      isStopped = attend()
+      if loop.now.monotonic >= nextStanding {
+        nextStanding = loop.now.monotonic.adding(milliseconds: Self.standingMilliseconds)
+        tellWhereThingsStand()
+      }
+    }
+    if !isStopped { finish() }
+    tellNotices()
+    return report()
+  }
+
+  /// true: stop at once.
+  private func attend() -> Bool {
+    lane.turned(nanoseconds: loop.lastTurnNanoseconds)
+    let asked = control.take()
+    let isAtEnd = endsWhenExhausted && lane.isExhausted && lane.jobsInFlight == 0
+    if asked.isDrainWanted || isAtEnd { lane.beginDrain() }
+    for request in asked.requests { request.answer(report()) }
+    tellNotices()
+    return asked.isStopWanted
+  }
+
+  /// Logs what changed, once; a subject that flaps is told about a few times a minute.
+  private func tellNotices() {
+    let now = loop.now.monotonic
+    for notice in takeNotices(lane) {
+      guard let told = quiet.report(notice.subject, notice.text, now: now) else { continue }
+      var shown = notice
+      if told.suppressed > 0 { shown.metadata["kept_quiet"] = "\(told.suppressed)" }
+      log(shown)
+    }
+  }
+
+  /// Subjects that flapped and came to rest: where they stand. Asked every few seconds.
+  private func tellWhereThingsStand() {
+    for notice in quiet.due(now: loop.now.monotonic) {
+      log(LaneNotice(.info, notice.subject, notice.state, ["kept_quiet": "\(notice.suppressed)"]))
+    }
+  }
+
+  private func report() -> LaneReport {
+    var report = LaneReport(
+      counters: lane.counters, jobsInFlight: lane.jobsInFlight, unconfirmed: lane.unconfirmedCount,
+      isConsuming: lane.isConsuming, isExhausted: lane.isExhausted)
+    describe(lane, loop.now, &report)
+    return report
+  }
+
+  private func finish() {
+    close(lane)
+    let end = loop.now.monotonic.adding(milliseconds: LaneThread.closeMilliseconds)
+    while !isClosed(lane), loop.now.monotonic < end {
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: 10)
+      // Confirms and goodbyes still come in, and must be read for the connections to end in order.
+      lane.turn()
+    }
+  }
+}
+
+/// The loop's own reading of the clocks.
+struct LoopClock: LaneClock {
+  let loop: EventLoop
+  var now: Now { loop.now }
+}
+
+/// Something that changed, for the log.
+package struct LaneNotice: Sendable {
+  package var level: Logger.Level
+  /// What it is about: a change of the same subject to the same text is no change.
+  package var subject: String
+  package var text: String
+  package var metadata: Logger.Metadata
+
+  package init(_ level: Logger.Level, _ subject: String, _ text: String, _ metadata: Logger.Metadata = [:]) {
+    self.level = level
+    self.subject = subject
+    self.text = text
+    self.metadata = metadata
+  }
+}

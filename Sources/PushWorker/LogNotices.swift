@@ -1,0 +1,87 @@
+package import PushCore
+import Synchronization
+
+/// Says once what changed: "Redis is gone", "Redis is back". Any thread reports states, as often as it likes.
+///
+/// A subject that flaps is told about at most `burst` times a minute; after that, `due` tells where it stands.
+package final class LogNotices: Sendable {
+  /// A change to log.
+  package struct Notice: Equatable, Sendable {
+    package var subject: String
+    package var state: String
+    /// Changes since the last notice that were kept quiet.
+    package var suppressed: Int
+  }
+
+  private struct Subject {
+    /// What was logged last.
+    var told: String?
+    /// What was reported last.
+    var state: String
+    var suppressed = 0
+    /// Notices in the minute that began at `minute`.
+    var count = 0
+    var minute: Instant
+  }
+
+  /// Subjects beyond this are dropped: they come from the configuration, so there are few.
+  private static let subjectsMaximum = 1024
+  private static let minuteMilliseconds: Int64 = 60_000
+
+  private let burst: Int
+  private let subjects = Mutex<[String: Subject]>([:])
+
+  /// `burst`: notices of one subject a minute.
+  package init(burst: Int = 4) {
+    precondition(burst > 0)
+    self.burst = burst
+  }
+
+  /// A subject is in this state. Returns what to log; nil where it was told before, or too much was told lately.
+  /// `isInitial`: the state that needs no notice where it is the first.
+  package func report(_ subject: String, _ state: String, isInitial: Bool = false, now: Instant) -> Notice? {
+    subjects.withLock { subjects in
+      guard var entry = subjects[subject] else {
+        guard subjects.count < Self.subjectsMaximum else { return nil }
+        subjects[subject] = Subject(told: state, state: state, count: isInitial ? 0 : 1, minute: now)
+        return isInitial ? nil : Notice(subject: subject, state: state, suppressed: 0)
+      }
+      defer { subjects[subject] = entry }
+      guard entry.state != state else { return nil }
+      entry.state = state
+      return tell(subject, &entry, now: now)
+    }
+  }
+
+  /// Subjects whose last change was kept quiet and may be told now. To be asked every few seconds.
+  package func due(now: Instant) -> [Notice] {
+    subjects.withLock { subjects in
+      subjects.keys.sorted().compactMap { subject in
+        guard var entry = subjects[subject], entry.suppressed > 0 else { return nil }
+        defer { subjects[subject] = entry }
+        // The pending change is counted already.
+        entry.suppressed -= 1
+        if let notice = tell(subject, &entry, now: now) { return notice }
+        return nil
+      }
+    }
+  }
+
+  private func tell(_ subject: String, _ entry: inout Subject, now: Instant) -> Notice? {
+    if now.milliseconds(since: entry.minute) >= Self.minuteMilliseconds {
+      entry.minute = now
+      entry.count = 0
+    }
+    guard entry.count < burst else {
+      entry.suppressed += 1
+      return nil
+    }
+    let suppressed = entry.suppressed
+    entry.suppressed = 0
+    // Back where it was when it was told last, after changes that nobody heard of: nothing to say.
+    if entry.told == entry.state, suppressed > 0 { return nil }
+    entry.told = entry.state
+    entry.count += 1
+    return Notice(subject: subject, state: entry.state, suppressed: suppressed)
+  }
+}

@@ -1,0 +1,136 @@
+import PushCore
+
+/// A worker's metrics in the Prometheus text format: lanes summed, names and labels as the outside knows them.
+enum MetricsText {
+  /// - Parameters:
+  ///   - reports: of the lanes that answered.
+  ///   - tokens: when each key's provider token was issued, Unix seconds, and how often one was made.
+  ///   - certificates: when each credential's certificate ends, Unix seconds.
+  static func make(
+    _ reports: [LaneReport], tokens: [ProviderTokens.Snapshot],
+    certificates: [(credential: String, notAfter: Int64)]
+  ) -> String {
+    var out = PrometheusText()
+    jobs(reports, &out)
+    apns(reports, &out)
+    brokerAndState(reports, &out)
+    credentials(tokens, certificates, &out)
+    out.family("herald_event_loop_turn_duration_seconds", .histogram, "One turn of a lane's loop, its wait left out.")
+    out.histogram(merged(reports) { $0.counters.turnDuration })
+    out.family("herald_build_info", .gauge, "Always 1; its labels say what runs.")
+    out.sample(["version": Herald.version], true)
+    return out.text
+  }
+
+  private static func jobs(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    out.family("herald_jobs_received_total", .counter, "Deliveries taken from the queues.")
+    for jobClass in JobClass.allCases {
+      let index = Int(jobClass.rawValue)
+      out.sample(["class": "\(jobClass)"], reports.reduce(0) { $0 + $1.counters.received[index] })
+    }
+    out.family("herald_jobs_in_flight", .gauge, "Deliveries that are not settled.")
+    out.sample([:], reports.reduce(0) { $0 + $1.jobsInFlight })
+    out.family("herald_jobs_handed_back_total", .counter, "Deliveries given back to their queue unfinished.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.handedBack })
+    out.family("herald_outcomes_total", .counter, "Final outcomes, one for each target of a job.")
+    var outcomes: [[String]: UInt64] = [:]
+    for count in reports.flatMap(\.counters.outcomeCounts) {
+      outcomes[["\(count.outcome)", "\(count.environment)", count.app, "\(count.pushType)"], default: 0] += count.count
+    }
+    for (labels, count) in outcomes.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(
+        ["outcome": labels[0], "environment": labels[1], "app": labels[2], "push_type": labels[3]], count)
+    }
+    out.family("herald_job_duration_seconds", .histogram, "Delivery to settlement.")
+    out.histogram(merged(reports) { $0.counters.jobDuration })
+    out.family("herald_job_age_seconds", .histogram, "Enqueue, by the message's timestamp, to outcome.")
+    out.histogram(merged(reports) { $0.counters.jobAge })
+    out.family("herald_retries_total", .counter, "Retry copies published.")
+    var retries: [LaneCounters.RetryKey: UInt64] = [:]
+    for report in reports { retries.merge(report.counters.retries, uniquingKeysWith: +) }
+    for (key, count) in retries.sorted(by: {
+      ($0.key.reason, $0.key.delaySeconds) < ($1.key.reason, $1.key.delaySeconds)
+    }) {
+      out.sample(["reason": key.reason, "delay": "\(key.delaySeconds)"], count)
+    }
+    out.family("herald_dead_letters_total", .counter, "Dead letters published.")
+    var deadLetters: [String: UInt64] = ["invalid": 0, "failed": 0]
+    for report in reports { deadLetters.merge(report.counters.deadLetters, uniquingKeysWith: +) }
+    for (reason, count) in deadLetters.sorted(by: { $0.key < $1.key }) { out.sample(["reason": reason], count) }
+    out.family("herald_rate_limited_total", .counter, "Targets over their device's rate.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.rateLimited })
+    out.family("herald_suppressed_total", .counter, "Targets not sent because their token is marked dead.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.suppressed })
+    out.family("herald_duplicates_suppressed_total", .counter, "Targets not sent because they were answered before.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.duplicatesSuppressed })
+  }
+
+  private static func apns(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    out.family("herald_apns_responses_total", .counter, "Answers of APNs.")
+    var responses: [[String]: UInt64] = [:]
+    for response in reports.flatMap(\.responses) {
+      responses[["\(response.status)", response.reason], default: 0] += response.count
+    }
+    for (labels, count) in responses.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["status": labels[0], "reason": labels[1]], count)
+    }
+    out.family("herald_apns_request_duration_seconds", .histogram, "Request handed to a connection to its answer.")
+    out.histogram(merged(reports) { $0.requestDuration })
+    out.family("herald_apns_connections", .gauge, "Connections to APNs.")
+    var connections: [[String]: Int] = [:]
+    for pool in reports.flatMap(\.pools) {
+      for state in pool.connections {
+        connections[[pool.credential, pool.environment, state.state], default: 0] += state.count
+      }
+    }
+    for (labels, count) in connections.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["credential": labels[0], "environment": labels[1], "state": labels[2]], count)
+    }
+    out.family("herald_apns_streams_in_flight", .gauge, "Requests that APNs has not answered.")
+    out.sample([:], reports.flatMap(\.pools).reduce(0) { $0 + $1.streamsInFlight })
+    out.family("herald_apns_goaway_total", .counter, "GOAWAY frames received.")
+    var goAways: [String: UInt64] = [:]
+    for goAway in reports.flatMap(\.goAways) { goAways[goAway.reason, default: 0] += goAway.count }
+    for (reason, count) in goAways.sorted(by: { $0.key < $1.key }) { out.sample(["reason": reason], count) }
+  }
+
+  private static func brokerAndState(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    out.family("herald_rabbitmq_connected", .gauge, "Lanes whose connection of this role is open.")
+    var connected: [String: Int] = [:]
+    for role in reports.flatMap(\.rabbitmqConnected) { connected[role.role, default: 0] += role.isConnected ? 1 : 0 }
+    for (role, count) in connected.sorted(by: { $0.key < $1.key }) { out.sample(["role": role], count) }
+    out.family("herald_rabbitmq_blocked", .gauge, "1 while the broker refuses publishes because of an alarm.")
+    out.sample([:], reports.contains(where: \.isBlocked))
+    out.family("herald_outcomes_unconfirmed", .gauge, "Publishes that the broker has not confirmed.")
+    out.sample([:], reports.reduce(0) { $0 + $1.unconfirmed })
+    out.family("herald_redis_up", .gauge, "1 while every lane is connected to Redis.")
+    let redis = reports.compactMap(\.isRedisUp)
+    out.sample([:], !redis.isEmpty && redis.allSatisfy { $0 })
+    out.family("herald_redis_degraded", .gauge, "1 while a lane's own memory stands in for Redis.")
+    var degraded: [String: Bool] = [:]
+    for feature in reports.flatMap(\.redisDegraded) {
+      degraded[feature.feature] = degraded[feature.feature, default: false] || feature.isDegraded
+    }
+    for (feature, isDegraded) in degraded.sorted(by: { $0.key < $1.key }) {
+      out.sample(["feature": feature], isDegraded)
+    }
+  }
+
+  private static func credentials(
+    _ tokens: [ProviderTokens.Snapshot],
+    _ certificates: [(credential: String, notAfter: Int64)], _ out: inout PrometheusText
+  ) {
+    out.family("herald_provider_token_issued_timestamp_seconds", .gauge, "When the provider token in use was issued.")
+    for token in tokens { if let issuedAt = token.issuedAt { out.sample(["key_id": token.keyID], Int(issuedAt)) } }
+    out.family("herald_provider_token_refreshes_total", .counter, "Provider tokens made by this worker.")
+    for token in tokens { out.sample(["key_id": token.keyID], token.refreshes) }
+    out.family("herald_certificate_not_after_timestamp_seconds", .gauge, "When a client certificate ends.")
+    for certificate in certificates { out.sample(["credential": certificate.credential], Int(certificate.notAfter)) }
+  }
+
+  private static func merged(_ reports: [LaneReport], _ histogram: (LaneReport) -> Histogram) -> Histogram {
+    var sum = Histogram()
+    for report in reports { sum.merge(histogram(report)) }
+    return sum
+  }
+}

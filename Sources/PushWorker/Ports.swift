@@ -1,0 +1,126 @@
+package import PushCore
+
+/// The broker, as a lane sees it. Nothing here blocks: calls queue bytes, events are what came back.
+package protocol Broker {
+  /// The next event of this turn; nil once everything is told.
+  mutating func nextEvent() -> BrokerEvent?
+
+  /// Copies out what the delivery told last carries. Called at most once, before the next `nextEvent`.
+  mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata)
+
+  /// Publishes an outcome. Returns the sequence number that its confirm will carry.
+  mutating func publishOutcome(
+    _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
+  ) -> UInt64
+
+  /// Publishes a fresh copy of a job, which comes back to the queue of its class after the delay.
+  mutating func publishRetry(
+    _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
+  ) -> UInt64
+
+  /// Publishes the original bytes as a dead letter.
+  mutating func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+  ) -> UInt64
+
+  /// Acknowledges every delivery of the tag's class and epoch up to this one.
+  mutating func acknowledge(upTo tag: DeliveryTag)
+
+  /// Gives a delivery back: to its queue, or (not `requeue`) to the dead letters.
+  mutating func reject(_ tag: DeliveryTag, requeue: Bool)
+
+  /// Takes no more deliveries; what is unacknowledged stays ours until it is acknowledged or given back.
+  mutating func stopConsuming()
+
+  /// Publishing works and the broker is not blocked.
+  var canPublish: Bool { get }
+}
+
+/// What a retry copy carries of the attempts before it.
+package struct RetryState: Sendable {
+  package var attempts: UInt32
+  package var firstSeen: Int64
+  package var isAmbiguous: Bool
+  package var apnsID: UUIDValue
+  package var reason: APNsReason?
+
+  package init(attempts: UInt32, firstSeen: Int64, isAmbiguous: Bool, apnsID: UUIDValue, reason: APNsReason?) {
+    self.attempts = attempts
+    self.firstSeen = firstSeen
+    self.isAmbiguous = isAmbiguous
+    self.apnsID = apnsID
+    self.reason = reason
+  }
+}
+
+/// What replicas agree on: answered jobs, dead tokens, device rates. One round trip admits a (job, target).
+package protocol SharedState {
+  /// Asks; the answer comes from `nextAdmission`, at the latest after the state's own deadline.
+  mutating func admit(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, now: Now)
+
+  mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)?
+
+  /// Remembers a final answer: answered (job, target)s, and dead tokens. Nobody waits for it.
+  mutating func remember(
+    _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now)
+}
+
+/// APNs, as a lane sees it: pools of connections, one for each (credential, environment).
+package protocol PushService {
+  /// Which pool serves the job. Throws where none does, with what to say to the producer.
+  func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex
+
+  /// Once at the start of every turn: deadlines, pings, growth, back-off, probes.
+  mutating func maintain(now: Now)
+
+  /// Hands one request to a pool, or says why not.
+  mutating func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+  ) -> SendDecision
+
+  /// The next answer of this turn; nil once everything is told.
+  mutating func nextAnswer(now: Now) -> PushAnswer?
+
+  /// Acts on a verdict about the connection or its credential (renew the token, pause, close), beside the job's own fate.
+  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now)
+
+  /// Says goodbye on idle connections, and opens no more.
+  mutating func close()
+}
+
+/// Whether a pool took a request.
+package enum SendDecision: Hashable, Sendable {
+  /// It did; an answer with the request's ticket follows, whatever happens.
+  case sent
+  /// No connection has a stream or window free: try again next turn.
+  case noRoom
+  /// The credential, topic or environment is paused: nothing is sent for about this long.
+  case paused(retryAfterMilliseconds: Int64)
+}
+
+/// A pool of connections in a lane's table of pools.
+package struct PoolIndex: Hashable, Sendable {
+  package var value: UInt16
+
+  package init(_ value: UInt16) {
+    self.value = value
+  }
+}
+
+/// Why no credential serves a job.
+package struct RoutingError: Error, Sendable {
+  /// The field at fault: `app`, `credential` or `environment`.
+  package var field: String
+  /// The rule, with what to do.
+  package var detail: String
+
+  package init(field: String, detail: String) {
+    self.field = field
+    self.detail = detail
+  }
+}
+
+/// Time, read once a turn.
+package protocol LaneClock {
+  var now: Now { get }
+}

@@ -1,0 +1,5 @@
+/// Herald itself.
+package enum Herald {
+  /// Semantic version of this build.
+  package static let version = "0.1.0"
+}

@@ -1,0 +1,167 @@
+import Foundation
+package import Logging
+import PushCore
+import PushIO
+import Synchronization
+
+/// Herald's worker: so many lanes, each on its own thread, and what people and probes ask of them.
+///
+/// `start` makes the lanes from a configuration; `drain` ends them in order. Everything between a job and its
+/// acknowledgement is a lane's; nothing here is on a job's way.
+package final class Worker: Sendable {
+  package let configuration: Configuration
+  private let credentials: Credentials
+  private let logger: Logger
+  private let hostName: String
+  private let controls: [LaneControl]
+  private let threads = Mutex<[LoopThread]>([])
+  private let isDraining = Mutex(false)
+  private let watchesUntilEmpty: Bool
+
+  /// A lane that says nothing for so long is stalled.
+  private static let stalledMilliseconds = 2000
+
+  /// Loads keys and certificates.
+  /// - Parameter untilEmpty: lanes watch whether all queues are empty, for `waitUntilEmpty`.
+  package init(_ configuration: Configuration, logger: Logger, untilEmpty: Bool = false) throws {
+    self.configuration = configuration
+    self.logger = logger
+    watchesUntilEmpty = untilEmpty
+    hostName = ProcessInfo.processInfo.hostName
+    credentials = try Credentials(configuration.credentials, caFile: configuration.apns.caFile)
+    let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
+    controls = (0..<count).map { LaneControl(name: "\($0)") }
+    for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
+  }
+
+  /// Starts the lanes; returns at once. Called once.
+  package func start() throws {
+    let parts = try LaneParts(configuration, laneCount: controls.count)
+    for (index, control) in controls.enumerated() {
+      let settings = LaneSettings(
+        workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
+        onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
+        randomSeed: UInt64.random(in: .min ... .max))
+      let thread = LoopThread(name: "lane-\(index)") { [self] in
+        runLane(control, settings, parts)
+      }
+      threads.withLock { $0.append(thread) }
+    }
+    logger.info(
+      "herald \(Herald.version) started",
+      metadata: [
+        "lanes": "\(controls.count)", "rabbitmq": "\(configuration.rabbitmq.urls.map(ServiceAddress.redacted))",
+        "redis": "\(ServiceAddress.redacted(configuration.redis.url))",
+        "credentials": "\(credentials.all.compactMap { $0?.name })",
+      ])
+  }
+
+  private func runLane(_ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts) {
+    defer { control.end() }
+    do {
+      let loop = try EventLoop()
+      let broker = RabbitMQBroker(loop: loop, settings: parts.rabbitmq(settings))
+      let state = RedisSharedState(
+        loop: loop, configuration: parts.redis, tls: parts.redisTLS, settings: parts.sharedState,
+        seed: settings.randomSeed)
+      let push = APNsPushService(
+        loop: loop, credentials: credentials, configuration: parts.apns, seed: settings.randomSeed)
+      state.connect()
+      if watchesUntilEmpty { broker.watchUntilEmpty() }
+      let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
+      LaneThread(
+        lane: lane, loop: loop, control: control, describe: LaneParts.describe, takeNotices: LaneParts.takeNotices,
+        log: { [logger] notice in
+          logger.log(
+            level: notice.level, "\(notice.text)", metadata: notice.metadata.merging(["lane": "\(control.name)"]) { $1 }
+          )
+        },
+        close: { lane in
+          lane.broker.close()
+          lane.state.close()
+        },
+        isClosed: { $0.broker.isClosed && $0.push.isClosed }
+      ).run()
+    } catch {
+      logger.critical("lane \(control.name) could not start: \(error)")
+    }
+  }
+
+  // MARK: the end
+
+  /// Takes no more jobs, finishes those in flight, gives the rest back at the deadline. Returns when all lanes are done.
+  package func drain() async {
+    isDraining.withLock { $0 = true }
+    logger.info("draining", metadata: ["timeout_s": "\(configuration.drainTimeoutMilliseconds / 1000)"])
+    for control in controls { control.drain() }
+    for control in controls { await control.waitUntilEnded() }
+    for thread in threads.withLock({ threads in
+      let all = threads
+      threads = []
+      return all
+    }) { thread.join() }
+    logger.info("drained")
+  }
+
+  /// Returns once every lane found all queues empty and has nothing in flight, twice in a row.
+  package func waitUntilEmpty() async throws {
+    var emptyLooks = 0
+    while emptyLooks < 2 {
+      try await Task.sleep(for: .milliseconds(200))
+      let reports = await reports()
+      let isEmpty = reports.allSatisfy { report in
+        guard let report else { return false }
+        return report.isExhausted && report.jobsInFlight == 0
+      }
+      emptyLooks = isEmpty ? emptyLooks + 1 : 0
+    }
+  }
+
+  // MARK: what it says of itself
+
+  /// The names of lanes that do not answer; empty where all loops turn.
+  package func stalledLanes() async -> [String] {
+    let reports = await reports()
+    return zip(controls, reports).compactMap { control, report in report == nil ? control.name : nil }
+  }
+
+  /// What keeps the worker from taking jobs, a line each; empty where it is ready.
+  package func readinessProblems() async -> [String] {
+    if isDraining.withLock({ $0 }) { return ["draining"] }
+    var problems: [String] = []
+    for (control, report) in zip(controls, await reports()) {
+      guard let report else {
+        problems.append("lane \(control.name) does not answer")
+        continue
+      }
+      if !report.isConsuming { problems.append("lane \(control.name) is not consuming from RabbitMQ") }
+    }
+    if credentials.all.allSatisfy({ $0 == nil }) { problems.append("no credentials are configured") }
+    return problems
+  }
+
+  /// All metrics, in the Prometheus text format.
+  package func metricsText() async -> String {
+    MetricsText.make(
+      await reports().compactMap { $0 }, tokens: credentials.tokens.snapshots(), certificates: certificates)
+  }
+
+  private var certificates: [(credential: String, notAfter: Int64)] {
+    credentials.all.compactMap { credential in
+      guard let credential, let facts = credential.tls.certificateFacts else { return nil }
+      return (credential.name, facts.notAfterUnixSeconds)
+    }
+  }
+
+  /// Every lane's report, in order; nil for one that does not answer.
+  package func reports() async -> [LaneReport?] {
+    await withTaskGroup(of: (Int, LaneReport?).self) { group in
+      for (index, control) in controls.enumerated() {
+        group.addTask { (index, await control.report(timeoutMilliseconds: Worker.stalledMilliseconds)) }
+      }
+      var reports: [LaneReport?] = Array(repeating: nil, count: controls.count)
+      for await (index, report) in group { reports[index] = report }
+      return reports
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import APNsSimulator
+import ArgumentParser
+import Foundation
+import PushCore
+
+/// `apns-simulator`: an APNs to test against, from the command line.
+@main
+struct SimulatorCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "apns-simulator",
+    abstract: "An APNs to test against: strict, or fast, and faulty on demand.",
+    discussion: """
+      Without arguments it makes its own authority, certificate and signing key in a temporary folder, listens on free
+      ports of 127.0.0.1 and prints a curl line that works. Standard output gets one line of JSON once it is ready.
+
+      FAULTS are lines of words, for --fault and for POST /faults at the control port:
+      \(FaultRule.manual)
+
+      CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /notifications, /faults; POST /faults,
+      /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /clock; DELETE /faults[/ID], /ledger.
+      """,
+    version: "1.0.0")
+
+  @Option(help: "The address to listen on, in numbers.")
+  var host = "127.0.0.1"
+  @Option(help: "Port for notifications and broadcasts; 0: any free one.")
+  var port: UInt16 = 0
+  @Option(help: "Port for channel management; 0: any free one.")
+  var managePort: UInt16 = 0
+  @Option(help: "Control port (HTTP/1.1, always on loopback); 0: any free one.")
+  var controlPort: UInt16 = 0
+
+  @Option(help: "The server's certificate, PEM.")
+  var certificate: String?
+  @Option(help: "The certificate's private key, PEM.")
+  var key: String?
+  @Option(name: .customLong("client-ca"), help: "The authority of client certificates, PEM.")
+  var clientAuthority: String?
+  @Option(help: "The folder for what is made here; default: a temporary one.")
+  var folder: String?
+  @Flag(help: "HTTP/2 with prior knowledge in place of TLS.")
+  var plaintext = false
+
+  @Option(help: "The team of --public-key, or of the key that is made.")
+  var team = "SIMTEAM001"
+  @Option(help: "The id of --public-key, or of the key that is made.")
+  var keyID = "SIMKEY0001"
+  @Option(help: "The public half of your signing key, PEM: `openssl pkey -in AuthKey.p8 -pubout`.")
+  var publicKey: String?
+  @Option(help: "Makes a signing key and writes AuthKey.p8 and credential.json into this folder.")
+  var writeCredential: String?
+  @Flag(help: "Believes every well-formed ES256 token, whatever its key.")
+  var anyKey = false
+  @Flag(help: "Lets requests without a credential pass.")
+  var noCredentials = false
+
+  @Flag(help: "Plays the sandbox: apns-unique-id, keys of the sandbox.")
+  var sandbox = false
+  @Flag(help: "Accepts anything well-formed, as quickly as possible.")
+  var fast = false
+  @Flag(help: "In fast mode: counts no apns-ids.")
+  var noIds = false
+  @Flag(help: "Takes any payload within the size limit.")
+  var lenientPayloads = false
+  @Flag(help: "Device tokens mean nothing by their first digits.")
+  var noPrefixes = false
+  @Flag(help: "Prints the table of token prefixes and exits.")
+  var prefixes = false
+  @Option(help: "A fault, as above; may be repeated.")
+  var fault: [String] = []
+  @Option(help: "Requests that one device takes in a second; 0: any number.")
+  var deviceLimit = 0
+  @Option(help: "Seconds before a key's next provider token may come; 0: any time.")
+  var tokenInterval: Int64 = 1200
+  @Option(help: "Streams that a connection may have in flight.")
+  var streams = 1000
+  @Flag(help: "Allows all streams before the first valid request too.")
+  var streamsAtOnce = false
+  @Option(help: "Seconds that the simulated Apple's clock is ahead.")
+  var clockOffset: Int64 = 0
+  @Option(help: "The seed of every random choice.")
+  var seed: UInt64 = 1
+  @Flag(help: "Nothing on standard error but errors.")
+  var quiet = false
+
+  func validate() throws {
+    if (certificate == nil) != (key == nil) { throw ValidationError("--certificate and --key belong together") }
+    if plaintext && certificate != nil { throw ValidationError("--plaintext and --certificate exclude each other") }
+    if publicKey != nil && writeCredential != nil {
+      throw ValidationError("--public-key and --write-credential exclude each other")
+    }
+    if streams < 1 || deviceLimit < 0 || tokenInterval < 0 {
+      throw ValidationError("--streams is at least 1, --device-limit and --token-interval at least 0")
+    }
+  }
+
+  func run() throws {
+    if prefixes {
+      for row in TokenPrefixTable.rows { print("\(row.prefix)…  \(row.meaning)") }
+      return
+    }
+    var options = SimulatorOptions()
+    do { options.faults = try fault.map { try FaultRule($0) } } catch { throw ValidationError("\(error)") }
+    do {
+      try SimulatorSession(command: self, options: apply(to: options)).run()
+    } catch {
+      FileHandle.standardError.write(Data("apns-simulator: \(error)\n".utf8))
+      throw ExitCode(1)
+    }
+  }
+
+  private func apply(to given: SimulatorOptions) -> SimulatorOptions {
+    var options = given
+    options.host = host
+    options.port = port
+    options.managePort = managePort
+    options.controlPort = controlPort
+    options.environment = sandbox ? .sandbox : .production
+    options.isFast = fast
+    options.countsIdentifiers = !noIds
+    options.checksPayloads = !lenientPayloads
+    options.usesTokenPrefixes = !noPrefixes
+    options.checksCredentials = !noCredentials
+    options.acceptsAnyKey = anyKey
+    options.tokenUpdateIntervalSeconds = tokenInterval
+    options.deviceRequestsPerSecond = deviceLimit == 0 ? nil : deviceLimit
+    options.maximumStreams = streams
+    options.startsWithOneStream = !streamsAtOnce
+    options.clockOffsetSeconds = clockOffset
+    options.seed = seed
+    return options
+  }
+}

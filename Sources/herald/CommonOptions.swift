@@ -1,0 +1,54 @@
+import ArgumentParser
+import Foundation
+import Logging
+import PushWorker
+
+/// What every command that reads a configuration takes.
+struct CommonOptions: ParsableArguments {
+  @Option(
+    name: .customLong("config"),
+    help: "The configuration file. Default: HERALD_CONFIG, config/herald.yaml, /etc/herald/herald.yaml.")
+  var file: String?
+
+  @Option(help: "trace, debug, info, notice, warning, error or critical.")
+  var logLevel: String?
+
+  /// The configuration, or its problems on stderr and exit 78.
+  func load() throws -> Configuration {
+    let environment = ProcessInfo.processInfo.environment
+    let overrides = logLevel.map { [ConfigurationLoader.Override(flag: "--log-level", path: "log.level", text: $0)] }
+    do {
+      return try ConfigurationLoader.load(
+        file: file ?? ConfigurationLoader.defaultFile(environment: environment), environment: environment,
+        overrides: overrides ?? [])
+    } catch {
+      throw Exit.configuration("\(error)")
+    }
+  }
+
+  /// The configuration and the log that it asks for.
+  func begin() throws -> (configuration: Configuration, logger: Logger) {
+    let configuration = try load()
+    let log = Log(level: configuration.log.level, format: configuration.log.format)
+    return (configuration, log.logger("herald"))
+  }
+}
+
+/// Ends of a command, as scripts see them.
+enum Exit {
+  /// The work failed.
+  static func failure(_ text: String) -> any Error {
+    say(text)
+    return ExitCode(1)
+  }
+
+  /// The configuration is wrong.
+  static func configuration(_ text: String) -> any Error {
+    say(text)
+    return ExitCode(78)
+  }
+
+  private static func say(_ text: String) {
+    for line in text.split(separator: "\n") { FileHandle.standardError.write(Data("herald: \(line)\n".utf8)) }
+  }
+}

@@ -1,0 +1,13 @@
+import ArgumentParser
+import PushWorker
+
+@main
+struct HeraldCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "herald",
+    abstract: "Sends push notifications from RabbitMQ to Apple's Push Notification service.",
+    version: Herald.version,
+    subcommands: [
+      RunCommand.self, CheckCommand.self, SendCommand.self, EnqueueCommand.self, ResultsCommand.self,
+    ])
+}

@@ -1,0 +1,33 @@
+import ArgumentParser
+import PushFront
+import PushWorker
+
+struct RunCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "run",
+    abstract: "Runs the worker until SIGTERM or SIGINT; then it drains.",
+    discussion: """
+      Draining takes no new jobs, finishes those in flight, and gives the rest back to its queue after drain_timeout_s.
+      A second signal ends the process at once; the broker then delivers what was in flight again.
+      """)
+
+  @OptionGroup var common: CommonOptions
+
+  @Flag(help: "Drain and exit 0 once the job queues, the retry queues and everything in flight are empty.")
+  var untilEmpty = false
+
+  func run() async throws {
+    let (configuration, logger) = try common.begin()
+    let worker: Worker
+    do {
+      worker = try Worker(configuration, logger: logger, untilEmpty: untilEmpty)
+    } catch {
+      throw Exit.configuration("\(error)")
+    }
+    do {
+      try await WorkerGroup(worker: worker, logger: logger, untilEmpty: untilEmpty).run()
+    } catch {
+      throw Exit.failure("\(error)")
+    }
+  }
+}

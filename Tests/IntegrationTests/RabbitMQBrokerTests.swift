@@ -1,0 +1,265 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// The lane's adapter against a real broker.
+@Suite(.serialized, .timeLimit(.minutes(5)))
+struct RabbitMQBrokerTests {
+  private let outcome = Array("{\"outcome\":\"accepted\"}".utf8)
+  private let key = Array("accepted.production.com.example.app".utf8)
+
+  private func started(_ prefix: String) throws -> RabbitMQBrokerHarness {
+    let harness = try RabbitMQBrokerHarness(server: try RabbitMQServer.shared(), prefix: prefix)
+    #expect(harness.run { $0.events.contains("consuming 1") })
+    #expect(harness.events == ["publishing", "consuming 1"])
+    #expect(harness.broker.canPublish)
+    return harness
+  }
+
+  @Test func aJobsWay() throws {
+    let harness = try started("way")
+    let properties = AMQPProperties()
+    properties.setMessageID("job-1".utf8.span)
+    properties.setCorrelationID("corr".utf8.span)
+    properties.setTimestamp(unixMilliseconds: 1_796_000_000_000)
+    properties.addHeader("traceparent", "00-a-b-01")
+    try harness.enqueue((0..<20).map { [UInt8($0)] }, routingKey: "bulk", properties)
+    try harness.enqueue([[99]], routingKey: "", properties)
+    #expect(harness.run { $0.deliveries.count == 21 })
+    let urgent = harness.deliveries.filter { $0.delivery.tag.jobClass == .transactional }
+    #expect(urgent.map(\.body) == [[99]])
+    let bulk = harness.deliveries.filter { $0.delivery.tag.jobClass == .bulk }
+    #expect(bulk.map(\.body) == (0..<20).map { [UInt8($0)] })
+    let metadata = bulk[0].metadata
+    #expect(metadata.enqueuedAt == 1_796_000_000_000)
+    let apnsID = UUIDValue(high: 0x8C1F_6F0E_3A57_4D0C, low: 0x9F0E_2F3F_6D1C_7A11)
+    let sequence = harness.publish {
+      $0.publishOutcome(outcome, routingKey: key, apnsID: apnsID, metadata: metadata)
+    }
+    let state = RetryState(attempts: 2, firstSeen: 77, isAmbiguous: true, apnsID: apnsID, reason: .tooManyRequests)
+    let retry = harness.publish {
+      $0.publishRetry([42], jobClass: .bulk, delaySeconds: 1, state: state, metadata: metadata)
+    }
+    let dead = harness.publish {
+      $0.publishDeadLetter([43], jobClass: .bulk, reason: "invalid", detail: "to: missing", metadata: metadata)
+    }
+    #expect(harness.run { $0.confirmed.isSuperset(of: [sequence, retry, dead]) })
+    harness.broker.acknowledge(upTo: bulk[19].delivery.tag)
+    harness.broker.acknowledge(upTo: urgent[0].delivery.tag)
+    // The retry copy comes back after its second, with what it carries.
+    #expect(harness.run { $0.deliveries.count == 22 })
+    let copy = harness.deliveries[21]
+    #expect(copy.body == [42])
+    #expect(copy.metadata.attempts == 2)
+    #expect(copy.metadata.firstSeen == 77)
+    #expect(copy.metadata.isAmbiguous)
+    #expect(copy.metadata.apnsID == apnsID)
+    #expect(copy.metadata.enqueuedAt == 1_796_000_000_000)
+    #expect(
+      String(decoding: copy.metadata.bytes[copy.metadata.messageID.range], as: UTF8.self) == "job-1")
+    harness.broker.reject(copy.delivery.tag, requeue: false)
+    harness.settle()
+
+    let admin = try harness.admin()
+    var letters: [AMQPMessage] = []
+    try admin.consume(queue: harness.topology.deadQueue, limit: 2, idleMilliseconds: 5000) { message in
+      letters.append(message)
+      return .acknowledge
+    }
+    #expect(letters.map(\.body) == [[43], [42]])
+    #expect(letters[0].header("x-herald-reason") == "invalid")
+    #expect(letters[0].header("x-herald-detail") == "to: missing")
+    #expect(letters[0].header("x-herald-class") == "bulk")
+    var outcomes: [AMQPMessage] = []
+    try admin.consume(queue: harness.topology.resultsLogQueue, offset: .first, limit: 1, idleMilliseconds: 5000) {
+      outcomes.append($0)
+      return .acknowledge
+    }
+    #expect(outcomes.map(\.body) == [outcome])
+    #expect(outcomes.first?.messageID == "8c1f6f0e-3a57-4d0c-9f0e-2f3f6d1c7a11")
+    #expect(outcomes.first?.header("traceparent") == "00-a-b-01")
+    #expect(try admin.messageCount(queue: harness.topology.jobsQueue(.bulk)) == 0)
+    admin.close()
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+    // Everything was acknowledged: nothing went back.
+    let after = try harness.admin()
+    #expect(try after.messageCount(queue: harness.topology.jobsQueue(.bulk)) == 0)
+    #expect(try after.messageCount(queue: harness.topology.jobsQueue(.transactional)) == 0)
+    after.close()
+  }
+
+  @Test func bulkDoesNotDelayTransactionalJobs() throws {
+    let harness = try started("classes")
+    try harness.enqueue((0..<200).map { _ in [1] }, routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 50 })
+    try harness.enqueue([[2]], routingKey: "transactional")
+    #expect(harness.run(timeoutMilliseconds: 3000) { $0.deliveries.contains { $0.body == [2] } })
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  @Test func unroutableOutcomeIsRefusedOnceAndTopologyHeals() throws {
+    let harness = try started("heal")
+    let admin = try harness.admin()
+    try admin.perform(.deleteQueue(name: harness.topology.retryQueue(.bulk, seconds: 1)))
+    let state = RetryState(
+      attempts: 1, firstSeen: 1, isAmbiguous: false, apnsID: UUIDValue(high: 1, low: 2), reason: nil)
+    let first = harness.publish {
+      $0.publishRetry([1], jobClass: .bulk, delaySeconds: 1, state: state, metadata: MessageMetadata())
+    }
+    let outcomeSequence = harness.publish {
+      $0.publishOutcome(outcome, routingKey: key, apnsID: UUIDValue(high: 1, low: 2), metadata: MessageMetadata())
+    }
+    #expect(harness.run { $0.refused.contains(first) && $0.confirmed.contains(outcomeSequence) })
+    #expect(harness.refused == [first])
+    #expect(harness.broker.counters.returned == 1)
+    harness.run(timeoutMilliseconds: 1500) { _ in false }
+    let second = harness.publish {
+      $0.publishRetry([1], jobClass: .bulk, delaySeconds: 1, state: state, metadata: MessageMetadata())
+    }
+    #expect(harness.run { $0.confirmed.contains(second) })
+    admin.close()
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  @Test func aDeletedQueueIsDeclaredAndConsumedAgain() throws {
+    let harness = try started("deleted")
+    let admin = try harness.admin()
+    try admin.perform(.deleteQueue(name: harness.topology.jobsQueue(.transactional)))
+    #expect(
+      harness.run { $0.events.contains("consumingStopped") && ($0.events.last?.hasPrefix("consuming ") ?? false) })
+    try harness.enqueue([[5]], routingKey: "transactional")
+    #expect(harness.run { $0.deliveries.contains { $0.body == [5] } })
+    admin.close()
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  @Test func connectionsClosedByTheBrokerComeBack() throws {
+    let server = try RabbitMQServer()
+    defer { server.stop() }
+    let harness = try RabbitMQBrokerHarness(server: server, prefix: "back")
+    #expect(harness.run { $0.events.contains("consuming 1") })
+    try harness.enqueue([[7]], routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 1 })
+    let old = harness.deliveries[0].delivery.tag
+    try server.rabbitmqctl(["close_all_connections", "maintenance"])
+    #expect(
+      harness.run {
+        $0.count(of: "publishing") == 2 && $0.count(of: "consumingStopped") == 1
+          && $0.events.contains("consuming 2")
+      })
+    #expect(harness.count(of: "publishingStopped") == 1)
+    // A tag of the old epoch does nothing; the job comes again, as one that was given before.
+    harness.broker.acknowledge(upTo: old)
+    #expect(harness.run { $0.deliveries.count == 2 })
+    #expect(harness.deliveries[1].delivery.tag.epoch == 2)
+    #expect(harness.deliveries[1].metadata.deliveryCount == 1)
+    let sequence = harness.publish {
+      $0.publishOutcome(outcome, routingKey: key, apnsID: UUIDValue(high: 3, low: 4), metadata: MessageMetadata())
+    }
+    #expect(harness.run { $0.confirmed.contains(sequence) })
+    let warnings = harness.notices.filter { $0.level == .warning }
+    #expect(warnings.count <= 6, "\(warnings)")
+    #expect(warnings.contains { $0.text.contains("maintenance") })
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  @Test func aMemoryAlarmBlocksPublishesAndNotAcknowledgements() throws {
+    let server = try RabbitMQServer()
+    defer { server.stop() }
+    let harness = try RabbitMQBrokerHarness(server: server, prefix: "alarm")
+    #expect(harness.run { $0.events.contains("consuming 1") })
+    try harness.enqueue([[1], [2]], routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 2 })
+    try server.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
+    // The broker tells a connection when it publishes under the alarm.
+    let sequence = harness.publish {
+      $0.publishOutcome(outcome, routingKey: key, apnsID: UUIDValue(high: 5, low: 6), metadata: MessageMetadata())
+    }
+    #expect(harness.run { $0.events.contains("blocked") })
+    #expect(!harness.broker.canPublish)
+    #expect(harness.broker.counters.isBlocked)
+    harness.broker.acknowledge(upTo: harness.deliveries[1].delivery.tag)
+    harness.settle()
+    // Seen from the broker: acknowledged, while the publisher waits.
+    let left = try server.rabbitmqctl(["list_queues", "name", "messages"])
+    #expect(left.split(separator: "\n").contains("alarm.jobs.bulk\t0"), "\(left)")
+    #expect(!harness.confirmed.contains(sequence))
+    try server.rabbitmqctl(["set_vm_memory_high_watermark", "0.6"])
+    #expect(harness.run { $0.events.contains("unblocked") && $0.confirmed.contains(sequence) })
+    #expect(harness.broker.canPublish)
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  @Test func emptyIsToldOnlyWhenNothingIsLeft() throws {
+    let harness = try started("empty")
+    try harness.enqueue([[1]], routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 1 })
+    let state = RetryState(
+      attempts: 1, firstSeen: 1, isAmbiguous: false, apnsID: UUIDValue(high: 1, low: 2), reason: nil)
+    _ = harness.publish {
+      $0.publishRetry([2], jobClass: .bulk, delaySeconds: 1, state: state, metadata: MessageMetadata())
+    }
+    harness.broker.acknowledge(upTo: harness.deliveries[0].delivery.tag)
+    harness.broker.watchUntilEmpty()
+    #expect(harness.run { $0.deliveries.count == 2 })
+    #expect(!harness.events.contains("exhausted"))
+    harness.broker.acknowledge(upTo: harness.deliveries[1].delivery.tag)
+    #expect(harness.run { $0.events.contains("exhausted") })
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  @Test func stoppingKeepsWhatWasDelivered() throws {
+    let harness = try started("stop")
+    try harness.enqueue([[1], [2]], routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 2 })
+    harness.broker.stopConsuming()
+    harness.settle()
+    try harness.enqueue([[3]], routingKey: "bulk")
+    harness.settle()
+    #expect(harness.deliveries.count == 2)
+    harness.broker.acknowledge(upTo: harness.deliveries[0].delivery.tag)
+    harness.broker.reject(harness.deliveries[1].delivery.tag, requeue: true)
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+    let admin = try harness.admin()
+    var left: [[UInt8]] = []
+    try admin.consume(queue: harness.topology.jobsQueue(.bulk), limit: 2, idleMilliseconds: 5000) {
+      left.append($0.body)
+      return .acknowledge
+    }
+    #expect(left.sorted { $0[0] < $1[0] } == [[2], [3]])
+    admin.close()
+  }
+
+  @Test func aMismatchIsAnErrorThatNamesIt() throws {
+    let server = try RabbitMQServer.shared()
+    let harness = try RabbitMQBrokerHarness(server: server, prefix: "mismatch")
+    let admin = try harness.admin()
+    for case .declareQueue("mismatch.jobs.bulk", var arguments) in harness.topology.declarations {
+      arguments.removeAll { $0.name == "x-delivery-limit" }
+      arguments.append(AMQPArgument("x-delivery-limit", .number(3)))
+      try admin.perform(.declareQueue(name: "mismatch.jobs.bulk", arguments: arguments))
+    }
+    #expect(harness.run { $0.notices.contains { $0.level == .error } })
+    let notice = harness.notices.first { $0.level == .error }
+    #expect(notice?.text.contains("mismatch.jobs.bulk") == true)
+    #expect(notice?.text.contains("x-delivery-limit") == true)
+    #expect(!harness.broker.canPublish)
+    // Put right by an operator, it goes on by itself.
+    try admin.perform(.deleteQueue(name: "mismatch.jobs.bulk"))
+    #expect(harness.run { $0.events.contains("consuming 1") })
+    #expect(harness.notices.count { $0.level == .error } == 1)
+    admin.close()
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+}

@@ -1,0 +1,335 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// Redis that restarts, hangs, forgets, is full, is a replica or refuses: the lane goes on, says why, and comes back.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct RedisFaultTests {
+  private let accepted = RememberedOutcome(
+    outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
+
+  private func makeDriver(
+    _ url: String, limit: RateLimit? = RateLimit(burst: 2, perSecond: 0.001), timeoutMilliseconds: Int64 = 50
+  ) throws -> RedisGateDriver<RedisSharedState> {
+    let loop = try EventLoop()
+    var settings = RedisSharedStateSettings()
+    settings.limit = limit
+    settings.timeoutMilliseconds = timeoutMilliseconds
+    let state = RedisSharedState(
+      loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, settings: settings, seed: 7)
+    state.connect()
+    return RedisGateDriver(state, loop: loop)
+  }
+
+  private func notices(_ state: RedisSharedState) -> [SharedStateNotice] {
+    var notices: [SharedStateNotice] = []
+    while let notice = state.nextNotice() { notices.append(notice) }
+    return notices
+  }
+
+  /// Degraded for every feature, and back: told once each.
+  private func expectDegraded(
+    _ driver: RedisGateDriver<RedisSharedState>, reason: String, _ location: SourceLocation = #_sourceLocation
+  ) throws {
+    try driver.turn(untilWithinSeconds: 8, "degraded") { driver.state.degradation(of: .rateLimit) != nil }
+    for feature in SharedStateFeature.allCases {
+      let text = try #require(driver.state.degradation(of: feature), sourceLocation: location)
+      #expect(text.contains(reason), "\(text)", sourceLocation: location)
+    }
+    let told = notices(driver.state)
+    #expect(told.count == 1, "\(told)", sourceLocation: location)
+    guard case .degraded(let text) = told.first else {
+      Issue.record("\(told)", sourceLocation: location)
+      return
+    }
+    #expect(text.contains(reason), "\(text)", sourceLocation: location)
+  }
+
+  private func expectRecovered(
+    _ driver: RedisGateDriver<RedisSharedState>, withinSeconds seconds: Int64 = 2,
+    _ location: SourceLocation = #_sourceLocation
+  ) throws {
+    try driver.turn(untilWithinSeconds: seconds, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    #expect(notices(driver.state) == [.recovered], sourceLocation: location)
+  }
+
+  @Test func theFirstAdmissionsWaitForTheConnection() throws {
+    let server = try RedisServer()
+    let first = try makeDriver(server.url)
+    let job = makeJob(token: "restart")
+    first.remember(accepted, of: job, id: 1)
+    #expect(first.state.counters.rememberedLocally == 1, "not connected yet")
+    _ = try first.admit(job, id: 2)
+    first.remember(accepted, of: job, id: 2)
+    _ = try first.admit(job, id: 2)
+    first.state.close()
+    // A new worker gets the same job at once, before its connection is up.
+    let second = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    #expect(try Answered(second.admit(job, id: 2)) == .duplicate(accepted))
+    #expect(second.state.counters.decidedLocally == 0)
+    #expect(notices(second.state).isEmpty)
+    second.state.close()
+    server.stop()
+  }
+
+  @Test func aFlushedScriptIsLoadedAgain() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    let job = makeJob(token: "flush")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    for round in UInt64(1)...3 {
+      try server.cli(["SCRIPT", "FLUSH"])
+      var tickets: [(Ticket, Answered)] = []
+      for id in UInt64(0)..<50 {
+        tickets.append((driver.ask(job, id: 1), .duplicate(accepted)))
+        tickets.append((driver.ask(makeJob(token: "flush-\(round)-\(id)"), id: id), .proceed))
+      }
+      for (ticket, expected) in tickets { #expect(try Answered(driver.answer(ticket)) == expected) }
+      #expect(driver.state.counters.scriptReloads == round, "one load for all that failed")
+    }
+    #expect(driver.state.counters.decidedLocally == 0)
+    #expect(notices(driver.state).isEmpty)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func stoppedAndStarted() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url)
+    let job = makeJob(token: "stop")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    server.stop()
+    try expectDegraded(driver, reason: "cannot be reached")
+    #expect(!driver.state.isConnected)
+
+    // Open, with this lane's own memory: the rate, and what it remembers from now on.
+    let other = makeJob(token: "stop-2")
+    #expect(try Answered(driver.admit(other, id: 1)) == .proceed)
+    #expect(try Answered(driver.admit(other, id: 2)) == .proceed)
+    #expect(try Answered(driver.admit(other, id: 3)) == .limited)
+    driver.remember(accepted, of: other, id: 2)
+    #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted))
+    #expect(driver.state.counters.timeouts == 0, "answered at once")
+
+    try server.start()
+    try expectRecovered(driver)
+    #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted), "kept by this lane")
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted), "kept by Redis")
+    #expect(driver.state.counters.disconnects >= 1)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func killedUnderLoadEveryAdmissionIsAnsweredOnce() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, limit: nil)
+    _ = try driver.admit(makeJob(token: "first"), id: 0)
+    var tickets: [Ticket] = []
+    for id in UInt64(1)...2000 {
+      tickets.append(driver.ask(makeJob(token: "load-\(id)"), id: id))
+      if id == 1000 {
+        try driver.turn()
+        server.kill()
+      }
+    }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    try server.start()
+    try driver.turn(untilWithinSeconds: 2, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    try driver.turn(forMilliseconds: 100)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func aHangingServerCostsOneTimeout() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url)
+    let job = makeJob(token: "hang")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    server.pause()
+    let asked = driver.now.monotonic
+    var tickets: [Ticket] = []
+    for id in UInt64(10)..<20 { tickets.append(driver.ask(makeJob(token: "hang-\(id)"), id: id)) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    let waited = driver.now.monotonic.milliseconds(since: asked)
+    #expect(waited >= 45 && waited < 500, "\(waited) ms for a timeout of 50")
+    #expect(driver.state.counters.timeouts == 10)
+    try expectDegraded(driver, reason: "did not answer within 50 ms")
+    // Spared: no timeout any more.
+    for id in UInt64(20)..<40 { #expect(try Answered(driver.admit(makeJob(token: "hang-\(id)"), id: id)) == .proceed) }
+    #expect(driver.state.counters.timeouts == 10)
+    try driver.turn(forMilliseconds: 700)
+    server.resume()
+    try expectRecovered(driver)
+    try driver.turn(forMilliseconds: 50)
+    #expect(driver.state.counters.lateReplies == 10, "dropped, and not taken for answers to others")
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    #expect(try Answered(driver.admit(makeJob(token: "hang-10"), id: 10)) == .proceed)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func aServerThatHangsForLongIsDialledAgain() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url)
+    _ = try driver.admit(makeJob(token: "long"), id: 1)
+    server.pause()
+    for id in UInt64(10)..<20 { _ = try driver.admit(makeJob(token: "long-\(id)"), id: id) }
+    try driver.turn(untilWithinSeconds: 15, "given up") { driver.state.counters.disconnects >= 2 }
+    server.resume()
+    try driver.turn(untilWithinSeconds: 3, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    #expect(try Answered(driver.admit(makeJob(token: "long-2"), id: 1)) == .proceed)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func flushAllForgetsAndGoesOn() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    let job = makeJob(token: "forget")
+    driver.remember(accepted, of: job, id: 1)
+    _ = try driver.admit(job, id: 7)
+    driver.remember(accepted, of: job, id: 2)
+    #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
+    try server.cli(["FLUSHALL"])
+    #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
+    driver.remember(accepted, of: job, id: 2)
+    #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
+    #expect(notices(driver.state).isEmpty)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func fullAndTakesNoWrites() throws {
+    let server = try RedisServer(configuration: ["maxmemory-policy noeviction"])
+    let driver = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    let job = makeJob(token: "full")
+    _ = try driver.admit(makeJob(token: "first"), id: 1)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    try server.cli(["CONFIG", "SET", "maxmemory", "1"])
+    let other = makeJob(token: "full-2")
+    #expect(try Answered(driver.admit(other, id: 1)) == .proceed)
+    try expectDegraded(driver, reason: "maxmemory")
+    #expect(try Answered(driver.admit(other, id: 2)) == .proceed)
+    #expect(try Answered(driver.admit(other, id: 3)) == .limited, "this lane's own rate")
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted), "reading works")
+    driver.remember(accepted, of: other, id: 2)
+    #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted), "this lane's own memory")
+    #expect(driver.state.isConnected)
+    try server.cli(["CONFIG", "SET", "maxmemory", "0"])
+    try expectRecovered(driver)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func aReplicaIsRead() throws {
+    let primary = try RedisServer()
+    let replica = try RedisServer(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
+    let writer = try makeDriver(primary.url, timeoutMilliseconds: 2000)
+    let job = makeJob(token: "replica")
+    _ = try writer.admit(makeJob(token: "first"), id: 1)
+    writer.remember(accepted, of: job, id: 1)
+    #expect(try Answered(writer.admit(job, id: 1)) == .duplicate(accepted))
+    let isCopied = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { () -> Bool? in
+      (try? replica.cli(["DBSIZE"]))?.hasPrefix("0") == false ? true : nil
+    }
+    #expect(isCopied == true)
+    let reader = try makeDriver(replica.url, timeoutMilliseconds: 2000)
+    #expect(try Answered(reader.admit(job, id: 1)) == .duplicate(accepted))
+    #expect(try Answered(reader.admit(job, id: 2)) == .proceed)
+    try reader.turn(untilWithinSeconds: 5, "degraded") { reader.state.degradation(of: .rateLimit) != nil }
+    #expect(reader.state.degradation(of: .duplicates)?.contains("this is a replica") == true)
+    try replica.cli(["REPLICAOF", "NO", "ONE"])
+    try reader.turn(untilWithinSeconds: 3, "recovered") { reader.state.degradation(of: .duplicates) == nil }
+    writer.state.close()
+    reader.state.close()
+    replica.stop()
+    primary.stop()
+  }
+
+  @Test func aWrongPasswordIsSaidAndTheRightOneWorks() throws {
+    let server = try RedisServer(password: "right")
+    let wrong = try makeDriver("redis://:hunter2@127.0.0.1:\(server.port)/0")
+    #expect(try Answered(wrong.admit(makeJob(token: "p"), id: 1)) == .proceed)
+    try expectDegraded(wrong, reason: "check user and password")
+    #expect(wrong.state.degradation(of: .duplicates)?.contains("hunter2") == false)
+    wrong.state.close()
+    let none = try makeDriver("redis://127.0.0.1:\(server.port)/0")
+    #expect(try Answered(none.admit(makeJob(token: "p"), id: 1)) == .proceed)
+    try expectDegraded(none, reason: "put user and password into redis.url")
+    none.state.close()
+    let right = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    #expect(try Answered(right.admit(makeJob(token: "p"), id: 1)) == .proceed)
+    #expect(right.state.counters.decidedLocally == 0 && notices(right.state).isEmpty)
+    right.state.close()
+    server.stop()
+  }
+
+  @Test func anACLUserNeedsOnlyWhatIsDocumented() throws {
+    let server = try RedisServer()
+    let rules = "+evalsha +eval +script|load +mget +get +set +del +expire +time"
+    try server.cli(
+      ["ACL", "SETUSER", "worker", "on", ">p@ss", "~push:*"] + rules.split(separator: " ").map(String.init))
+    let driver = try makeDriver("redis://worker:p%40ss@127.0.0.1:\(server.port)", timeoutMilliseconds: 2000)
+    let job = makeJob(token: "acl")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    let gone = RememberedOutcome(outcome: .unregistered, status: 410, attempts: 1, sentAt: 5, completedAt: 6)
+    driver.remember(gone, of: job, id: 2)
+    #expect(try Answered(driver.admit(job, id: 3)) == .dead(6))
+    #expect(try Answered(driver.admit(makeJob(token: "acl", registeredAt: 7), id: 4)) == .proceed)
+    #expect(driver.state.counters.errors == 0 && driver.state.counters.decidedLocally == 0)
+    driver.state.close()
+    try server.cli(["ACL", "SETUSER", "worker", "-script|load"])
+    let less = try makeDriver("redis://worker:p%40ss@127.0.0.1:\(server.port)")
+    #expect(try Answered(less.admit(job, id: 9)) == .proceed)
+    try expectDegraded(less, reason: "allow the ACL user")
+    less.state.close()
+    server.stop()
+  }
+
+  @Test func aUnixSocketAndADatabase() throws {
+    let folder = try TemporaryFolder("redis-socket")
+    let server = try RedisServer(configuration: ["unixsocket \(folder.path)/s"])
+    let driver = try makeDriver("unix://\(folder.path)/s?db=3", timeoutMilliseconds: 2000)
+    let job = makeJob(token: "unix")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    #expect(driver.state.counters.decidedLocally == 0)
+    #expect(try server.cli(["-n", "3", "DBSIZE"]).hasPrefix("2"))
+    #expect(try server.cli(["CLIENT", "LIST"]).contains("name=herald"))
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func otherCommandsShareTheConnection() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    #expect(driver.state.request(["PING"]) == nil, "not connected yet")
+    _ = try driver.admit(makeJob(token: "x"), id: 1)
+    let ids = [["SET", "a", "1"], ["INCR", "a"], ["LRANGE", "none", "0", "-1"], ["NOSUCH"]].map(driver.state.request)
+    var answers: [(id: UInt64, reply: RedisReply?)] = []
+    try driver.turn(untilWithinSeconds: 5, "answered") {
+      while let answer = driver.state.nextReply() { answers.append(answer) }
+      return answers.count == 4
+    }
+    #expect(answers.map(\.id) == ids.compactMap(\.self))
+    #expect(answers[0].reply == .status("OK") && answers[1].reply == .integer(2) && answers[2].reply == .array([]))
+    guard case .error(let error) = answers[3].reply else {
+      Issue.record("no error")
+      return
+    }
+    #expect(error.kind == .other && error.message.contains("NOSUCH"))
+    driver.state.close()
+    server.stop()
+  }
+}

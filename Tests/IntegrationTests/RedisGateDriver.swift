@@ -1,0 +1,106 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+
+/// Drives one shared state as a lane would, for the scenarios that memory and Redis must answer alike.
+final class RedisGateDriver<State: SharedState> {
+  var state: State
+  private let loop: EventLoop
+  private var nextIndex: UInt32 = 0
+  /// Answers that somebody else waited past.
+  private var admissions: [Ticket: Admission] = [:]
+  /// Time that passed on top of the real one: memory only, Redis has its own clock.
+  var skippedMilliseconds: Int64 = 0
+
+  init(_ state: State, loop: EventLoop) {
+    self.state = state
+    self.loop = loop
+  }
+
+  var now: Now {
+    Now(
+      monotonic: loop.now.monotonic.adding(milliseconds: skippedMilliseconds),
+      unixMilliseconds: loop.now.unixMilliseconds + skippedMilliseconds)
+  }
+
+  /// One turn of the lane. Every ticket is answered at most once.
+  func turn() throws(TestFailure) {
+    loop.poll(maximumWaitMilliseconds: 1)
+    while let (ticket, admission) = state.nextAdmission(now: now) {
+      if admissions.updateValue(admission, forKey: ticket) != nil { throw TestFailure("\(ticket) was answered twice") }
+    }
+    loop.flush()
+  }
+
+  func turn(forMilliseconds milliseconds: Int64) throws(TestFailure) {
+    let end = loop.now.monotonic.adding(milliseconds: milliseconds)
+    while loop.now.monotonic < end { try turn() }
+  }
+
+  /// Turns until it holds; throws after `seconds`.
+  func turn(untilWithinSeconds seconds: Int64 = 5, _ what: String, _ condition: () -> Bool) throws(TestFailure) {
+    let end = loop.now.monotonic.adding(milliseconds: seconds * 1000)
+    while !condition() {
+      guard loop.now.monotonic < end else { throw TestFailure("after \(seconds) s still not: \(what)") }
+      try turn()
+    }
+  }
+
+  func ask(_ job: PushJob, id: UInt64, target: Int = 0) -> Ticket {
+    nextIndex += 1
+    let ticket = Ticket(index: nextIndex, generation: 1)
+    state.admit(job, target: target, apnsID: uuid(id), ticket: ticket, now: now)
+    return ticket
+  }
+
+  func answer(_ ticket: Ticket, withinSeconds seconds: Int64 = 5) throws(TestFailure) -> Admission {
+    try turn(untilWithinSeconds: seconds, "an answer for \(ticket)") { admissions[ticket] != nil }
+    guard let admission = admissions.removeValue(forKey: ticket) else { throw TestFailure("no answer") }
+    return admission
+  }
+
+  func admit(_ job: PushJob, id: UInt64, target: Int = 0) throws(TestFailure) -> Admission {
+    try answer(ask(job, id: id, target: target))
+  }
+
+  func remember(_ outcome: RememberedOutcome, of job: PushJob, id: UInt64, target: Int = 0) {
+    state.remember(outcome, of: job, target: target, apnsID: uuid(id), now: now)
+  }
+
+  private func uuid(_ id: UInt64) -> UUIDValue {
+    UUIDValue(high: id &* 0x9E37_79B9_7F4A_7C15, low: id)
+  }
+}
+
+/// A job with these fields and nothing else.
+func makeJob(
+  token: String, topic: String = "com.example.app", environment: APNsEnvironment = .production,
+  registeredAt: Int64? = nil, kind: PushJob.TargetKind = .token
+) -> PushJob {
+  var job = PushJob()
+  job.bytes = Array((topic + token).utf8)
+  job.topic = ByteRange(start: 0, count: topic.utf8.count)
+  job.targets = [ByteRange(start: topic.utf8.count, count: token.utf8.count)]
+  job.targetKind = kind
+  job.environment = environment
+  job.tokenRegisteredAt = registeredAt
+  return job
+}
+
+/// The kinds of an admission, to compare where the numbers do not matter.
+enum Answered: Equatable {
+  case proceed
+  case duplicate(RememberedOutcome)
+  case dead(Int64)
+  case limited
+
+  init(_ admission: Admission) {
+    switch admission {
+    case .proceed: self = .proceed
+    case .duplicate(let outcome): self = .duplicate(outcome)
+    case .dead(let mark): self = .dead(mark)
+    case .limited: self = .limited
+    }
+  }
+}

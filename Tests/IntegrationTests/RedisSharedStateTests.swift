@@ -1,0 +1,222 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// The same scenarios against memory and a real Redis: what replicas agree on must not depend on where it is kept.
+@Suite(.timeLimit(.minutes(2)))
+struct RedisSharedStateTests {
+  enum Kind: CaseIterable, Sendable { case memory, redis }
+
+  /// Runs a scenario against one kind, with a prefix of its own.
+  private func run(
+    _ kind: Kind, limit: RateLimit? = nil, outcomeSeconds: Int64 = 600, _ scenario: any SharedStateScenario
+  ) throws {
+    let loop = try EventLoop()
+    switch kind {
+    case .memory:
+      var settings = GateMemory.Settings()
+      settings.limit = limit
+      settings.outcomeSeconds = outcomeSeconds
+      try scenario.run(RedisGateDriver(MemorySharedState(settings: settings), loop: loop))
+    case .redis:
+      var settings = RedisSharedStateSettings()
+      settings.prefix = "scenario-\(UInt64.random(in: 0 ... .max)):"
+      settings.limit = limit
+      settings.outcomeSeconds = outcomeSeconds
+      settings.timeoutMilliseconds = 2000
+      let server = try RedisServer.shared()
+      let state = RedisSharedState(
+        loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings, seed: 7)
+      state.connect()
+      let driver = RedisGateDriver(state, loop: loop)
+      try driver.turn(untilWithinSeconds: 10, "connected") { state.isConnected }
+      try driver.turn()
+      try scenario.run(driver)
+      #expect(state.counters.decidedLocally == 0, "Redis decided")
+      #expect(state.counters.errors == 0 && state.counters.unreadable == 0)
+      try everyKeyEnds(server, prefix: settings.prefix)
+      state.close()
+    }
+  }
+
+  private func everyKeyEnds(_ server: RedisServer, prefix: String) throws {
+    let script = """
+      local keys = redis.call('KEYS', ARGV[1])
+      local endless = 0
+      for _, key in ipairs(keys) do
+        if redis.call('PTTL', key) == -1 then endless = endless + 1 end
+      end
+      return (#keys > 0 and 'some' or 'no') .. ' keys, endless: ' .. endless
+      """
+    #expect(try server.cli(["EVAL", script, "0", prefix + "*"]).contains("some keys, endless: 0"))
+  }
+
+  @Test(arguments: Kind.allCases) func duplicates(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "aa")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "in flight is not answered")
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+        #expect(try Answered(driver.admit(job, id: 2)) == .proceed, "another job")
+        #expect(try Answered(driver.admit(makeJob(token: "ab"), id: 1)) == .proceed, "another device")
+        #expect(try Answered(driver.admit(makeJob(token: "aa", environment: .sandbox), id: 1)) == .proceed)
+        let odd = RememberedOutcome(
+          outcome: .rejected, status: 400, reason: .other("New, \"odd\" one"), attempts: 3, isAmbiguous: true,
+          sentAt: nil, completedAt: 5)
+        driver.remember(odd, of: job, id: 3)
+        #expect(try Answered(driver.admit(job, id: 3)) == .duplicate(odd))
+      }
+    }
+    try run(kind, Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func deadTokens(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let mark: Int64 = 1_795_000_000_000
+        func unregistered(_ at: Int64?) -> RememberedOutcome {
+          RememberedOutcome(
+            outcome: .unregistered, status: 410, reason: .unregistered, unregisteredAt: at, attempts: 1, sentAt: mark,
+            completedAt: mark + 7)
+        }
+        let job = makeJob(token: "dead")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.remember(unregistered(mark), of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(unregistered(mark)), "answered comes first")
+        #expect(try Answered(driver.admit(job, id: 2)) == .dead(mark))
+        #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark - 1), id: 3)) == .dead(mark))
+        #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark), id: 4)) == .dead(mark))
+        #expect(try Answered(driver.admit(makeJob(token: "dead", topic: "com.example.other"), id: 5)) == .proceed)
+        // Of two marks the later one is true, in whichever order they come.
+        driver.remember(unregistered(mark + 100), of: job, id: 6)
+        driver.remember(unregistered(mark + 50), of: job, id: 7)
+        #expect(try Answered(driver.admit(job, id: 8)) == .dead(mark + 100))
+        #expect(
+          try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark + 100), id: 9)) == .dead(mark + 100))
+        // Registered again since: the mark is lifted, for everybody.
+        #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark + 101), id: 10)) == .proceed)
+        #expect(try Answered(driver.admit(job, id: 11)) == .proceed)
+        driver.remember(unregistered(nil), of: job, id: 12)
+        #expect(try Answered(driver.admit(job, id: 13)) == .dead(mark + 7), "without a timestamp: when it was answered")
+      }
+    }
+    try run(kind, Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func onlyWhatWillBeSentIsCharged(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "rate")
+        driver.remember(accepted, of: job, id: 100)
+        for _ in 0..<5 { #expect(try Answered(driver.admit(job, id: 100)) == .duplicate(accepted)) }
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        for _ in 0..<5 { #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "a redelivery costs nothing") }
+        #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
+        #expect(try Answered(driver.admit(job, id: 3)) == .limited)
+        guard case .limited(let milliseconds) = try driver.admit(job, id: 3) else {
+          Issue.record("not limited")
+          return
+        }
+        #expect((1...60_000).contains(milliseconds))
+        #expect(try Answered(driver.admit(job, id: 2)) == .proceed, "even over the rate")
+        #expect(try Answered(driver.admit(makeJob(token: "other"), id: 3)) == .proceed)
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 2, perSecond: 1.0 / 60), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func aBroadcastHasNoRate(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
+        for id in UInt64(1)...20 { #expect(try Answered(driver.admit(job, id: id)) == .proceed) }
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.001), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func whatEndedIsForgotten(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "short")
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+        try driver.turn(forMilliseconds: 1100)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.remember(
+          RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 2), of: job, id: 2)
+        #expect(try Answered(driver.admit(job, id: 3)) == .dead(2), "a mark lives longer")
+      }
+    }
+    try run(kind, outcomeSeconds: 1, Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func neverMoreThanBurstAndRateInAnyWindow(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        var random = SeededRandom(seed: 42)
+        let job = makeJob(token: "window")
+        // Bounds of the moment at which each was admitted: before it was asked for, after it was answered.
+        var sent: [(before: Int64, after: Int64)] = []
+        var id: UInt64 = 0
+        let start = driver.now.monotonic
+        while driver.now.monotonic.milliseconds(since: start) < 1500 {
+          var tickets: [Ticket] = []
+          let before = driver.now.monotonic.nanoseconds
+          for _ in 0..<Int.random(in: 1...6, using: &random) {
+            id += 1
+            tickets.append(driver.ask(job, id: id))
+          }
+          for ticket in tickets {
+            if case .proceed = try driver.answer(ticket) { sent.append((before, driver.now.monotonic.nanoseconds)) }
+          }
+          try driver.turn(forMilliseconds: Int64.random(in: 0...15, using: &random))
+        }
+        driver.remember(accepted, of: job, id: 0)
+        #expect(try Answered(driver.admit(job, id: 0)) == .duplicate(accepted))
+        // 100 a second for 1.5 s and the burst: used, and not exceeded.
+        #expect(sent.count > 100)
+        for first in sent.indices {
+          for last in first..<sent.count {
+            let seconds = Double(sent[last].after - sent[first].before) / 1e9
+            #expect(Double(last - first + 1) <= 5 + 100 * seconds + 1)
+          }
+        }
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func manyAtOnce(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        var tickets: [(ticket: Ticket, expected: Answered)] = []
+        for id in UInt64(0)..<3000 {
+          let job = makeJob(token: "many-\(id)")
+          if id % 3 == 0 { driver.remember(accepted, of: job, id: id) }
+          tickets.append((driver.ask(job, id: id), id % 3 == 0 ? .duplicate(accepted) : .proceed))
+        }
+        for (ticket, expected) in tickets { #expect(try Answered(driver.answer(ticket)) == expected) }
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 1), Scenario())
+  }
+}
+
+/// One run against any shared state.
+protocol SharedStateScenario: Sendable {
+  func run(_ driver: RedisGateDriver<some SharedState>) throws
+}
+
+extension SharedStateScenario {
+  var accepted: RememberedOutcome {
+    RememberedOutcome(
+      outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
+  }
+}

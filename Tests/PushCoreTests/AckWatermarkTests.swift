@@ -1,0 +1,96 @@
+import Testing
+
+@testable import PushCore
+
+@Suite struct AckWatermarkTests {
+  let start = Instant(nanoseconds: 0)
+
+  private func due(_ marks: inout AckWatermark) -> UInt64? {
+    marks.takeDue(now: start, batch: 1, delayMilliseconds: 1000)
+  }
+
+  @Test func acknowledgesUpToTheOldestOpenDelivery() {
+    var marks = AckWatermark(capacity: 4)
+    for tag in 1...4 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
+    marks.done(2, now: start)
+    #expect(due(&marks) == nil)
+    marks.done(1, now: start)
+    #expect(due(&marks) == 2)
+    #expect(due(&marks) == nil)
+    marks.done(4, now: start)
+    #expect(due(&marks) == nil)
+    #expect(marks.openCount == 1)
+    marks.done(3, now: start)
+    #expect(due(&marks) == 4)
+    #expect(marks.openCount == 0)
+  }
+
+  @Test func neverNamesARejectedTag() {
+    var marks = AckWatermark(capacity: 4)
+    for tag in 1...3 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
+    marks.rejected(3, now: start)
+    marks.done(1, now: start)
+    marks.rejected(2, now: start)
+    #expect(due(&marks) == 1)
+    #expect(marks.delivered(4) == true)
+    marks.rejected(4, now: start)
+    #expect(due(&marks) == nil)
+  }
+
+  @Test func waitsForABatchOrForTheDelay() {
+    var marks = AckWatermark(capacity: 16)
+    for tag in 1...3 as ClosedRange<UInt64> {
+      #expect(marks.delivered(tag) == true)
+      marks.done(tag, now: start)
+    }
+    #expect(marks.takeDue(now: start, batch: 4, delayMilliseconds: 5) == nil)
+    #expect(marks.takeDue(now: start.adding(milliseconds: 4), batch: 4, delayMilliseconds: 5) == nil)
+    #expect(marks.takeDue(now: start.adding(milliseconds: 5), batch: 4, delayMilliseconds: 5) == 3)
+    #expect(marks.takeDue(now: start, batch: 3, delayMilliseconds: 5) == nil)
+  }
+
+  @Test func refusesTagsThatNoBrokerSends() {
+    var marks = AckWatermark(capacity: 4)
+    #expect(marks.delivered(1) == true)
+    #expect(marks.delivered(1) == false)
+    #expect(marks.delivered(0) == false)
+    #expect(marks.delivered(1 << 40) == false)
+    #expect(marks.delivered(2) == true)
+  }
+
+  @Test func startsAnewOnANewChannel() {
+    var marks = AckWatermark(capacity: 4)
+    #expect(marks.delivered(1) == true)
+    marks.done(1, now: start)
+    marks.reset()
+    #expect(due(&marks) == nil)
+    #expect(marks.delivered(1) == true)
+    marks.done(1, now: start)
+    #expect(due(&marks) == 1)
+  }
+
+  /// Against a model that keeps a plain list: any order of ends gives the same watermark, beyond the first capacity too.
+  @Test(arguments: 0..<40 as Range<UInt64>) func agreesWithAPlainModel(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    var marks = AckWatermark(capacity: 8)
+    var model: [(isSettled: Bool, isDone: Bool)] = []
+    var open: [UInt64] = []
+    var acknowledged: UInt64 = 0
+    for _ in 0..<2000 {
+      if open.count < 300, random.next() % 3 != 0 || open.isEmpty {
+        model.append((false, false))
+        open.append(UInt64(model.count))
+        #expect(marks.delivered(UInt64(model.count)) == true)
+      } else {
+        let tag = open.remove(at: Int(random.next() % UInt64(open.count)))
+        let isDone = random.next() % 5 != 0
+        model[Int(tag) - 1] = (true, isDone)
+        if isDone { marks.done(tag, now: start) } else { marks.rejected(tag, now: start) }
+      }
+      let settled = model.prefix { $0.isSettled }
+      let expected = settled.lastIndex { $0.isDone }.map { UInt64($0) + 1 } ?? 0
+      if let tag = due(&marks) { acknowledged = tag }
+      #expect(acknowledged == expected, "seed \(seed)")
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import PushCore
+import Testing
+
+/// The breaker as a trace: event, then what it says.
+struct BreakerStateTests {
+  private func makeBreaker() -> BreakerState {
+    var settings = BreakerState.Settings()
+    settings.failuresMaximum = 3
+    settings.probeIntervalMilliseconds = 100
+    settings.probeTimeoutMilliseconds = 20
+    return BreakerState(settings: settings)
+  }
+
+  private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
+
+  @Test func failuresInARowOpenItAndAProbeClosesIt() {
+    var breaker = makeBreaker()
+    #expect(breaker.isClosed)
+    #expect(breaker.failed(now: at(0)) == false)
+    #expect(breaker.failed(now: at(1)) == false)
+    breaker.succeeded()
+    #expect(breaker.failed(now: at(2)) == false)
+    #expect(breaker.failed(now: at(3)) == false)
+    #expect(breaker.failed(now: at(4)) == true)
+    #expect(!breaker.isClosed)
+    #expect(breaker.failed(now: at(5)) == false, "opened once")
+    breaker.succeeded()
+    #expect(!breaker.isClosed, "a late answer is no recovery")
+    #expect(breaker.takeProbe(now: at(103)) == false)
+    #expect(breaker.takeProbe(now: at(104)) == true)
+    #expect(breaker.takeProbe(now: at(500)) == false, "one probe at a time")
+    #expect(breaker.probeAnswered(isHealthy: true, now: at(110)) == true)
+    #expect(breaker.isClosed)
+  }
+
+  @Test func aLateOrSickProbeKeepsItOpen() {
+    var breaker = makeBreaker()
+    for _ in 0..<3 { _ = breaker.failed(now: at(0)) }
+    #expect(breaker.takeProbe(now: at(100)) == true)
+    #expect(breaker.probeAnswered(isHealthy: true, now: at(121)) == false)
+    #expect(!breaker.isClosed)
+    #expect(breaker.takeProbe(now: at(221)) == true)
+    #expect(breaker.probeAnswered(isHealthy: false, now: at(222)) == false)
+    #expect(breaker.probeAnswered(isHealthy: true, now: at(223)) == false, "nobody asked")
+    #expect(!breaker.isClosed)
+  }
+
+  @Test func aLossOpensAndAConnectionCloses() {
+    var breaker = makeBreaker()
+    #expect(breaker.lost(now: at(0)) == true)
+    #expect(breaker.lost(now: at(1)) == false)
+    #expect(breaker.connected() == true)
+    #expect(breaker.connected() == false)
+    #expect(breaker.isClosed)
+  }
+}

@@ -1,0 +1,201 @@
+import Testing
+
+@testable import PushCore
+
+/// One (job, target) as a trace: an event a line, and what it must lead to.
+@Suite struct DeliveryStateTests {
+  let policy = RetryPolicy()
+  let times = JobTimes(firstSeen: 1_000_000, expiration: nil)
+  let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 1_000_500)
+
+  private func answer(_ status: UInt16, _ reason: APNsReason? = nil) -> PushAnswer {
+    var answer = PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .response)
+    answer.status = status
+    answer.reason = reason
+    return answer
+  }
+
+  private func answered(_ state: inout DeliveryState, _ answer: PushAnswer, _ now: Now? = nil) -> DeliveryAction {
+    let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: state.resendCount)
+    return state.answered(answer, verdict, times, policy: policy, random: 1, now: now ?? self.now)
+  }
+
+  private func admitted(attempts: UInt32 = 0) -> DeliveryState {
+    var state = DeliveryState(attempts: attempts)
+    #expect(state.started(times, policy: policy, now: now) == nil)
+    let action = state.admitted(.proceed, times, policy: policy, dropsOverLimit: false, now: now)
+    #expect(action == .send)
+    return state
+  }
+
+  private func outcome(_ state: DeliveryState) -> RememberedOutcome? {
+    if case .outcome(let outcome, _, _) = state.ending { outcome } else { nil }
+  }
+
+  private func retryDelay(_ state: DeliveryState) -> Int? {
+    if case .retry(let delaySeconds, _) = state.ending { delaySeconds } else { nil }
+  }
+
+  @Test func acceptedAtOnce() {
+    var state = admitted()
+    state.sent(now: now)
+    let action = answered(&state, answer(200))
+    #expect(outcome(state)?.outcome == .accepted)
+    #expect(outcome(state)?.attempts == 1)
+    #expect(outcome(state)?.sentAt == 1_000_500)
+    #expect(action.isRemember)
+    state.published()
+    #expect(state.publishSettled(isConfirmed: true) == .settled)
+  }
+
+  @Test func wrongJobIsADeadLetterAndNotRemembered() {
+    var state = DeliveryState()
+    #expect(state.refused(now: now) == .report)
+    guard case .outcome(let outcome, _, let deadLetter) = state.ending else {
+      Issue.record("no outcome")
+      return
+    }
+    #expect(outcome.outcome == .invalid)
+    #expect(deadLetter != nil)
+  }
+
+  @Test func unregisteredIsRemembered() {
+    var state = admitted()
+    state.sent(now: now)
+    var gone = answer(410, .unregistered)
+    gone.unregisteredAt = 99
+    #expect(answered(&state, gone).isRemember)
+    #expect(outcome(state)?.outcome == .unregistered)
+    #expect(outcome(state)?.unregisteredAt == 99)
+  }
+
+  @Test func deadTokenIsSuppressed() {
+    var state = DeliveryState()
+    #expect(
+      state.admitted(.dead(unregisteredAt: 7), times, policy: policy, dropsOverLimit: false, now: now) == .report)
+    guard case .outcome(let outcome, let isSuppressed, _) = state.ending else {
+      Issue.record("no outcome")
+      return
+    }
+    #expect(isSuppressed)
+    #expect(outcome.attempts == 0)
+    #expect(outcome.unregisteredAt == 7)
+  }
+
+  @Test func overTheLimitIsDelayedOrDropped() {
+    var delayed = DeliveryState()
+    #expect(
+      delayed.admitted(
+        .limited(retryAfterMilliseconds: 1200), times, policy: policy, dropsOverLimit: false, now: now) == .report)
+    #expect(retryDelay(delayed) == 5)
+    var dropped = DeliveryState()
+    #expect(
+      dropped.admitted(
+        .limited(retryAfterMilliseconds: 1200), times, policy: policy, dropsOverLimit: true, now: now) == .report)
+    #expect(outcome(dropped)?.outcome == .throttled)
+  }
+
+  @Test func overTheLimitNeverPastTheExpiration() {
+    var state = DeliveryState()
+    let short = JobTimes(firstSeen: 1_000_000, expiration: 1003)
+    _ = state.admitted(.limited(retryAfterMilliseconds: 1200), short, policy: policy, dropsOverLimit: false, now: now)
+    #expect(outcome(state)?.outcome == .expired)
+  }
+
+  @Test func expiredBeforeAnythingWasAsked() {
+    var state = DeliveryState()
+    let over = JobTimes(firstSeen: 1_000_000, expiration: 999)
+    #expect(state.started(over, policy: policy, now: now) == .report)
+    #expect(outcome(state)?.outcome == .expired)
+  }
+
+  @Test func expirationZeroIsNoDeadlineOfOurs() {
+    let state = DeliveryState()
+    var copy = state
+    #expect(copy.started(JobTimes(firstSeen: 1_000_000, expiration: 0), policy: policy, now: now) == nil)
+  }
+
+  @Test func serverErrorIsRetriedUntilTheLastAttempt() {
+    var state = admitted()
+    state.sent(now: now)
+    #expect(answered(&state, answer(503, .serviceUnavailable)) == .report)
+    #expect(retryDelay(state) == 1)
+    #expect(state.attempts == 1)
+    var last = admitted(attempts: 5)
+    last.sent(now: now)
+    #expect(answered(&last, answer(503, .serviceUnavailable)) == .report)
+    guard case .outcome(let outcome, _, let deadLetter) = last.ending else {
+      Issue.record("no outcome")
+      return
+    }
+    #expect(outcome.outcome == .failed)
+    #expect(outcome.status == 503)
+    #expect(deadLetter != nil)
+  }
+
+  @Test func lostAfterWritingIsAmbiguous() {
+    var state = admitted()
+    state.sent(now: now)
+    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)) == .report)
+    #expect(state.isAmbiguous)
+    #expect(state.attempts == 1)
+    #expect(retryDelay(state) != nil)
+  }
+
+  @Test func notProcessedIsSentAgainUncounted() {
+    var state = admitted()
+    let refused = PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .notProcessed)
+    for _ in 0..<Verdict.resendsMaximum {
+      state.sent(now: now)
+      #expect(answered(&state, refused) == .send)
+      #expect(state.attempts == 0)
+    }
+    state.sent(now: now)
+    #expect(answered(&state, refused) == .report)
+    #expect(retryDelay(state) != nil)
+    #expect(state.attempts == 0)
+    #expect(!state.isAmbiguous)
+  }
+
+  @Test func expiredProviderTokenIsTriedOnceMore() {
+    var state = admitted()
+    state.sent(now: now)
+    #expect(answered(&state, answer(403, .expiredProviderToken)) == .send)
+    state.sent(now: now)
+    #expect(answered(&state, answer(403, .expiredProviderToken)) == .report)
+    #expect(state.attempts == 2)
+    #expect(retryDelay(state) != nil)
+  }
+
+  @Test func waitingTooLongIsARetryUncounted() {
+    var state = admitted()
+    #expect(
+      state.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: nil, random: 1, now: now) == .report)
+    #expect(retryDelay(state) == 1)
+    var paused = admitted()
+    #expect(
+      paused.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: 20_000, random: 1, now: now) == .report)
+    #expect(retryDelay(paused) == 30)
+    #expect(paused.attempts == 0)
+  }
+
+  @Test func aRefusedPublishTellsTheWholeEndingAgain() {
+    var state = admitted(attempts: 5)
+    state.sent(now: now)
+    _ = answered(&state, answer(500, .internalServerError))
+    state.published()
+    state.published()
+    #expect(state.publishSettled(isConfirmed: false) == .open)
+    #expect(state.publishSettled(isConfirmed: true) == .publishAgain)
+    state.published()
+    state.published()
+    #expect(state.publishSettled(isConfirmed: true) == .open)
+    #expect(state.publishSettled(isConfirmed: true) == .settled)
+  }
+}
+
+extension DeliveryAction {
+  var isRemember: Bool {
+    if case .remember = self { true } else { false }
+  }
+}

@@ -1,0 +1,242 @@
+import PushCore
+import Testing
+
+/// A pool's connections, as traces: which takes a request, when one is opened, when one is let go.
+@Suite struct PoolStateTests {
+  private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (500_000 + milliseconds) * 1_000_000) }
+
+  private func limits(_ connections: Int) -> PoolState.Limits {
+    var limits = PoolState.Limits()
+    limits.connectionsMaximum = connections
+    return limits
+  }
+
+  /// A pool with `count` ready connections of 100 streams, opened seconds before time 0.
+  private func pool(ready count: Int, of maximum: Int = 8) -> PoolState {
+    var pool = PoolState(limits: limits(maximum))
+    for place in 0..<count {
+      let time = at(Int64(place - count) * 2_000)
+      // A request that finds no room asks for one more.
+      while pool.take(byteCount: 1_000_000, now: time) != nil {}
+      #expect(pool.turn(now: time) == .open(place: place))
+      pool.opened(place: place)
+      for ready in 0...place { pool.update(place: ready, inFlight: 0, streamLimit: 100, window: 65_535) }
+    }
+    for ready in 0..<count { pool.update(place: ready, inFlight: 0, streamLimit: 100, window: 65_535) }
+    return pool
+  }
+
+  @Test func nothingIsOpenedBeforeSomebodySends() {
+    var pool = PoolState(limits: limits(8))
+    #expect(pool.turn(now: at(0)) == .none)
+    #expect(!pool.hasRoom)
+    #expect(pool.take(byteCount: 100, now: at(1)) == nil)
+    #expect(pool.turn(now: at(1)) == .open(place: 0))
+    #expect(pool.turn(now: at(1)) == .none)
+    #expect(pool.take(byteCount: 100, now: at(2)) == nil)
+    #expect(pool.turn(now: at(5_000)) == .none, "one opening at a time")
+    pool.opened(place: 0)
+    #expect(pool.take(byteCount: 100, now: at(5_000)) == nil, "no streams were told yet")
+    pool.update(place: 0, inFlight: 0, streamLimit: 1, window: 65_535)
+    #expect(pool.hasRoom)
+    #expect(pool.take(byteCount: 100, now: at(5_000)) == 0)
+    #expect(pool.take(byteCount: 100, now: at(5_000)) == nil)
+  }
+
+  @Test func mostFreeStreamsTakeTheNext() {
+    var pool = pool(ready: 2)
+    pool.update(place: 0, inFlight: 90, streamLimit: 100, window: 65_535)
+    pool.update(place: 1, inFlight: 80, streamLimit: 100, window: 65_535)
+    for _ in 0..<10 { #expect(pool.take(byteCount: 100, now: at(0)) == 1) }
+    #expect(pool.take(byteCount: 100, now: at(0)) == 0)
+    #expect(pool.take(byteCount: 100, now: at(0)) == 1)
+  }
+
+  @Test func aSmallWindowWeighsMoreThanFreeStreams() {
+    var pool = pool(ready: 2)
+    pool.update(place: 0, inFlight: 1, streamLimit: 100, window: 2_048)
+    pool.update(place: 1, inFlight: 90, streamLimit: 100, window: 65_535)
+    #expect(pool.take(byteCount: 100, now: at(0)) == 1)
+    pool.update(place: 1, inFlight: 90, streamLimit: 100, window: 99)
+    #expect(pool.take(byteCount: 100, now: at(0)) == 0)
+  }
+
+  @Test func aBodyLargerThanTheWindowWaitsUnlessNothingIsInFlight() {
+    var pool = pool(ready: 1, of: 1)
+    pool.update(place: 0, inFlight: 1, streamLimit: 100, window: 3_000)
+    #expect(pool.take(byteCount: 3_001, now: at(0)) == nil)
+    #expect(pool.take(byteCount: 3_000, now: at(0)) == 0)
+    #expect(pool.take(byteCount: 1, now: at(0)) == nil)
+    pool.update(place: 0, inFlight: 0, streamLimit: 100, window: 10)
+    #expect(pool.take(byteCount: 4_096, now: at(0)) == 0)
+  }
+
+  @Test func whatWasGivenBackIsFreeAgain() {
+    var pool = pool(ready: 1)
+    pool.update(place: 0, inFlight: 0, streamLimit: 1, window: 1_000)
+    #expect(pool.take(byteCount: 100, now: at(0)) == 0)
+    #expect(pool.take(byteCount: 100, now: at(0)) == nil)
+    pool.giveBack(place: 0, byteCount: 100)
+    #expect(pool.take(byteCount: 100, now: at(0)) == 0)
+  }
+
+  @Test func growsSecondsApartAndOnlyForNeed() {
+    var pool = pool(ready: 1)
+    #expect(pool.turn(now: at(0)) == .none)
+    pool.update(place: 0, inFlight: 100, streamLimit: 100, window: 65_535)
+    #expect(pool.take(byteCount: 100, now: at(0)) == nil)
+    #expect(pool.turn(now: at(0)) == .open(place: 1))
+    pool.opened(place: 1)
+    #expect(pool.take(byteCount: 100, now: at(10)) == nil)
+    #expect(pool.turn(now: at(999)) == .none)
+    #expect(pool.take(byteCount: 100, now: at(1_000)) == nil)
+    #expect(pool.turn(now: at(1_000)) == .open(place: 2))
+  }
+
+  @Test func neverMoreThanTheMaximum() {
+    var pool = pool(ready: 2, of: 2)
+    for place in 0..<2 { pool.update(place: place, inFlight: 100, streamLimit: 100, window: 65_535) }
+    #expect(pool.take(byteCount: 100, now: at(0)) == nil)
+    #expect(pool.turn(now: at(60_000)) == .none)
+    pool.leaves(place: 0)
+    #expect(pool.take(byteCount: 100, now: at(60_001)) == nil)
+    #expect(pool.turn(now: at(60_001)) == .open(place: 2), "a draining one is replaced beside itself")
+    #expect(pool.leavingCount == 1)
+  }
+
+  @Test func settingsDownAndUp() {
+    var pool = pool(ready: 1, of: 1)
+    pool.update(place: 0, inFlight: 50, streamLimit: 1, window: 65_535)
+    #expect(!pool.hasRoom)
+    #expect(pool.take(byteCount: 1, now: at(0)) == nil)
+    pool.update(place: 0, inFlight: 50, streamLimit: 51, window: 65_535)
+    #expect(pool.take(byteCount: 1, now: at(0)) == 0)
+    #expect(pool.take(byteCount: 1, now: at(0)) == nil)
+  }
+
+  @Test func failuresWaitLongerAndLongerAndOpenTheBreaker() {
+    var pool = PoolState(limits: limits(8))
+    var now: Int64 = 0
+    #expect(pool.take(byteCount: 1, now: at(now)) == nil)
+    var waits: [Int64] = []
+    for failure in 1...9 {
+      #expect(pool.turn(now: at(now)) == .open(place: 0))
+      #expect(pool.breaker == (failure <= 5 ? .closed : .halfOpen))
+      pool.ended(place: 0, didFail: true, now: at(now), random: .max)
+      #expect(pool.failures == failure)
+      #expect(pool.breaker == (failure < 5 ? .closed : .open))
+      let wait = pool.backoffMilliseconds(now: at(now))
+      waits.append(wait)
+      #expect(pool.turn(now: at(now + wait - 1)) == .none)
+      now += max(wait, 1_000)
+    }
+    for (failure, wait) in waits.enumerated() {
+      let longest = min(500 << Int64(failure), 60_000)
+      #expect(wait >= longest / 2 && wait <= longest)
+    }
+    #expect(pool.turn(now: at(now)) == .open(place: 0))
+    pool.opened(place: 0)
+    #expect(pool.breaker == .open, "only an answer proves the host")
+    #expect(pool.proved() == true)
+    #expect(pool.proved() == false)
+    #expect(pool.breaker == .closed)
+    #expect(pool.backoffMilliseconds(now: at(now)) == 0)
+  }
+
+  @Test func backoffIsSpreadByChance() {
+    var waits: Set<Int64> = []
+    for seed in 0..<20 as Range<UInt64> {
+      var pool = PoolState(limits: limits(8))
+      var random = SeededRandom(seed: seed)
+      #expect(pool.take(byteCount: 1, now: at(0)) == nil)
+      #expect(pool.turn(now: at(0)) == .open(place: 0))
+      pool.ended(place: 0, didFail: true, now: at(0), random: random.next())
+      waits.insert(pool.backoffMilliseconds(now: at(0)))
+    }
+    #expect(waits.count > 10)
+    #expect(waits.allSatisfy { $0 >= 250 && $0 <= 500 })
+  }
+
+  @Test func aLostConnectionIsReplacedWhileThePoolIsWarm() {
+    var pool = pool(ready: 1)
+    pool.ended(place: 0, didFail: false, now: at(0), random: 0)
+    #expect(pool.turn(now: at(0)) == .open(place: 0))
+    var cold = self.pool(ready: 1)
+    cold.ended(place: 0, didFail: false, now: at(700_000), random: 0)
+    #expect(cold.turn(now: at(700_000)) == .none)
+    #expect(cold.take(byteCount: 1, now: at(700_001)) == nil)
+    #expect(cold.turn(now: at(700_001)) == .open(place: 0))
+  }
+
+  @Test func aHostThatAnswersOnceAndDropsIsNotHammered() {
+    var pool = PoolState(limits: limits(8))
+    #expect(pool.take(byteCount: 1, now: at(0)) == nil)
+    #expect(pool.turn(now: at(0)) == .open(place: 0))
+    pool.opened(place: 0)
+    pool.ended(place: 0, didFail: false, now: at(50), random: 0)
+    #expect(pool.turn(now: at(50)) == .none)
+    #expect(pool.turn(now: at(1_000)) == .open(place: 0))
+  }
+
+  @Test func shrinksAfterAQuietMinute() {
+    var pool = pool(ready: 3)
+    #expect(pool.turn(now: at(0)) == .none)
+    pool.update(place: 0, inFlight: 40, streamLimit: 100, window: 65_535)
+    pool.update(place: 1, inFlight: 5, streamLimit: 100, window: 65_535)
+    pool.update(place: 2, inFlight: 30, streamLimit: 100, window: 65_535)
+    #expect(pool.turn(now: at(30_000)) == .none)
+    #expect(pool.turn(now: at(60_000)) == .drain(place: 1))
+    #expect(pool.turn(now: at(60_001)) == .none)
+    #expect(pool.readyCount == 2)
+  }
+
+  @Test func doesNotShrinkAfterABusyMomentNorBelowOne() {
+    var pool = pool(ready: 2)
+    #expect(pool.turn(now: at(0)) == .none)
+    pool.update(place: 0, inFlight: 51, streamLimit: 100, window: 65_535)
+    #expect(pool.turn(now: at(30_000)) == .none)
+    pool.update(place: 0, inFlight: 0, streamLimit: 100, window: 65_535)
+    #expect(pool.turn(now: at(60_000)) == .none)
+    #expect(pool.turn(now: at(120_000)) == .drain(place: 0))
+    pool.ended(place: 0, didFail: false, now: at(120_001), random: 0)
+    #expect(pool.turn(now: at(500_000)) == .none)
+    #expect(pool.readyCount == 1)
+  }
+
+  @Test func fewerStreamsHalvesOnceAndComesBackSlowly() {
+    var pool = pool(ready: 1, of: 1)
+    pool.update(place: 0, inFlight: 40, streamLimit: 100, window: 65_535)
+    pool.fewerStreams(place: 0, now: at(0))
+    pool.fewerStreams(place: 0, now: at(1))
+    pool.update(place: 0, inFlight: 19, streamLimit: 100, window: 65_535)
+    #expect(pool.take(byteCount: 1, now: at(10)) == 0)
+    #expect(pool.take(byteCount: 1, now: at(10)) == nil)
+    for second in 1...8 as ClosedRange<Int64> { _ = pool.turn(now: at(second * 1_000)) }
+    #expect(pool.hasRoom)
+    pool.update(place: 0, inFlight: 99, streamLimit: 100, window: 65_535)
+    #expect(pool.take(byteCount: 1, now: at(9_000)) == 0, "all streams again")
+  }
+
+  @Test func closingDrainsAllAndOpensNone() {
+    var pool = pool(ready: 2)
+    #expect(pool.take(byteCount: 1, now: at(0)) != nil)
+    pool.close()
+    #expect(pool.turn(now: at(0)) == .drain(place: 0))
+    #expect(pool.turn(now: at(0)) == .drain(place: 1))
+    #expect(pool.turn(now: at(0)) == .none)
+    pool.ended(place: 0, didFail: false, now: at(1), random: 0)
+    pool.ended(place: 1, didFail: false, now: at(1), random: 0)
+    #expect(pool.turn(now: at(100_000)) == .none)
+  }
+
+  @Test func leavingWhileOpeningNeverTakesRequests() {
+    var pool = PoolState(limits: limits(1))
+    #expect(pool.take(byteCount: 1, now: at(0)) == nil)
+    #expect(pool.turn(now: at(0)) == .open(place: 0))
+    pool.leaves(place: 0)
+    pool.opened(place: 0)
+    pool.update(place: 0, inFlight: 0, streamLimit: 100, window: 65_535)
+    #expect(pool.take(byteCount: 1, now: at(1)) == nil)
+    #expect(pool.turn(now: at(2_000)) == .open(place: 1))
+  }
+}

@@ -1,0 +1,105 @@
+import PushCore
+import Testing
+
+/// The bounded table and the remembered outcome's text.
+struct RateMemoryTests {
+  @Test func theTableStaysBoundedAndKeepsWhatIsUsed() {
+    var table = GateTable<Int, Int>(capacity: 100)
+    for key in 0..<10_000 {
+      table.set(key, for: key, endsAt: 1_000_000, nowUnixMilliseconds: 0)
+      #expect(table.count <= 100)
+      #expect(table.value(for: 0, nowUnixMilliseconds: 0) == 0, "used all the time")
+    }
+    #expect(table.value(for: 9_999, nowUnixMilliseconds: 0) == 9_999)
+    #expect(table.value(for: 5_000, nowUnixMilliseconds: 0) == nil)
+  }
+
+  @Test func entriesEnd() {
+    var table = GateTable<Int, Int>(capacity: 10)
+    table.set(1, for: 1, endsAt: 50, nowUnixMilliseconds: 0)
+    #expect(table.value(for: 1, nowUnixMilliseconds: 49) == 1)
+    #expect(table.value(for: 1, nowUnixMilliseconds: 50) == nil)
+    #expect(table.isEmpty)
+  }
+
+  @Test(arguments: 1...10 as ClosedRange<UInt64>)
+  func theTableAgreesWithADictionary(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    var table = GateTable<Int, Int>(capacity: 64)
+    var model: [Int: (value: Int, endsAt: Int64)] = [:]
+    for step in 0..<20_000 {
+      let now = Int64(step)
+      let key = Int.random(in: 0..<60, using: &random)
+      switch random.next() % 3 {
+      case 0:
+        let endsAt = now + Int64.random(in: 1...500, using: &random)
+        table.set(step, for: key, endsAt: endsAt, nowUnixMilliseconds: now)
+        model[key] = (step, endsAt)
+      case 1:
+        let expected = model[key].flatMap { $0.endsAt > now ? $0.value : nil }
+        #expect(table.value(for: key, nowUnixMilliseconds: now) == expected)
+      default:
+        table.removeValue(for: key)
+        model[key] = nil
+      }
+    }
+  }
+
+  @Test func outcomesComeBackAsTheyWere() throws {
+    var random = SeededRandom(seed: 11)
+    let reasons: [APNsReason?] = [nil, .unregistered, .badDeviceToken, .other("New, reason"), .payloadTooLarge]
+    for step in 0..<2000 {
+      let completedAt = Int64(random.next() % 4_000_000_000_000)
+      let outcome = RememberedOutcome(
+        outcome: Outcome.allCases[step % Outcome.allCases.count], status: step % 3 == 0 ? nil : UInt16(step % 600),
+        reason: reasons[step % reasons.count], unregisteredAt: step % 5 == 0 ? Int64(random.next() % 9_999_999) : nil,
+        attempts: UInt32(truncatingIfNeeded: random.next() % 5), isAmbiguous: step % 2 == 0,
+        sentAt: step % 4 == 0 ? nil : completedAt - 31, completedAt: completedAt)
+      var bytes: [UInt8] = []
+      outcome.encode(into: &bytes)
+      #expect(bytes.count <= RememberedOutcome.encodedCountMaximum)
+      #expect(RememberedOutcome(decoding: bytes.span) == outcome)
+    }
+  }
+
+  @Test func theTextIsWhatOperatorsRead() {
+    let outcome = RememberedOutcome(
+      outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
+    var bytes: [UInt8] = []
+    outcome.encode(into: &bytes)
+    #expect(String(decoding: bytes, as: UTF8.self) == "1a200,1,0,1796000000031,27,,")
+  }
+
+  @Test func extremesFit() {
+    let outcome = RememberedOutcome(
+      outcome: .failed, status: .max, reason: .other(String(repeating: "x", count: 64)), unregisteredAt: .min,
+      attempts: .max, isAmbiguous: true, sentAt: .max, completedAt: .min)
+    var bytes: [UInt8] = []
+    outcome.encode(into: &bytes)
+    #expect(bytes.count <= RememberedOutcome.encodedCountMaximum)
+    #expect(RememberedOutcome(decoding: bytes.span) == outcome)
+  }
+
+  @Test(arguments: 1...5 as ClosedRange<UInt64>)
+  func brokenTextIsNothingOrSomethingButNeverATrap(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    let sample = Array("1u410,2,1,1796000000031,-27,1795990000000,Unregistered".utf8)
+    var refused = 0
+    for _ in 0..<20_000 {
+      var bytes = sample
+      for _ in 0..<Int.random(in: 1...4, using: &random) {
+        switch random.next() % 3 {
+        case 0: bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8(truncatingIfNeeded: random.next())
+        case 1: bytes.removeLast(Int.random(in: 0..<bytes.count, using: &random))
+        default: bytes.insert(UInt8(ascii: "9"), at: Int.random(in: 0...bytes.count, using: &random))
+        }
+        if bytes.isEmpty { break }
+      }
+      if RememberedOutcome(decoding: bytes.span) == nil { refused += 1 }
+    }
+    #expect(refused > 1000)
+    for text in ["", "1", "2a,,,,,,", "1a", "1a,,,,,,", "1z200,1,0,1,1,,", "1a70000,1,0,1,1,,", "1a200,1,2,1,1,,"] {
+      #expect(RememberedOutcome(decoding: text.utf8.span) == nil, "\(text)")
+    }
+  }
+}

@@ -1,0 +1,143 @@
+/// Every row of the table of answers.
+import PushCore
+import Testing
+
+@Suite struct VerdictTests {
+  struct Row: Sendable {
+    var status: UInt16
+    var reason: String
+    var verdict: Verdict
+
+    init(_ status: UInt16, _ reason: String, _ verdict: Verdict) {
+      self.status = status
+      self.reason = reason
+      self.verdict = verdict
+    }
+  }
+
+  static let ourFault = Verdict(.reject, notes: .ourFault)
+
+  static let table: [Row] =
+    [
+      "BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority", "InvalidPushType", "PayloadEmpty",
+      "DuplicateHeaders",
+      "MissingDeviceToken", "MissingChannelId", "BadRequestParams", "BadRequestPayload", "MissingPushType",
+      "MissingChannelQueueSize",
+    ].map { Row(400, $0, ourFault) } + [
+      Row(400, "BadChannelId", Verdict(.reject)),
+      Row(400, "BadDeviceToken", Verdict(.reject, pause: .environmentWhenFrequent, notes: .suspectToken)),
+      Row(400, "DeviceTokenNotForTopic", Verdict(.reject, notes: .suspectToken)),
+      Row(400, "BadTopic", Verdict(.reject, pause: .topicWhenRepeated)),
+      Row(400, "MissingTopic", Verdict(.reject, pause: .topicWhenRepeated)),
+      Row(400, "TopicDisallowed", Verdict(.reject, pause: .topicWhenRepeated)),
+      Row(400, "IdleTimeout", Verdict(.resend, connection: .close)),
+      Row(403, "ExpiredProviderToken", Verdict(.renew, connection: .close, token: .renew)),
+      Row(403, "InvalidProviderToken", Verdict(.retry, pause: .credential)),
+      Row(403, "MissingProviderToken", Verdict(.retry, pause: .credential)),
+      Row(403, "UnrelatedKeyIdInToken", Verdict(.resend, connection: .close)),
+      Row(403, "BadEnvironmentKeyIdInToken", Verdict(.retry, pause: .credentialInEnvironment)),
+      Row(403, "BadEnvironmentKeyInToken", Verdict(.retry, pause: .credentialInEnvironment)),
+      Row(403, "BadCertificate", Verdict(.retry, connection: .close, pause: .credential)),
+      Row(403, "BadCertificateEnvironment", Verdict(.retry, connection: .close, pause: .credential)),
+      Row(403, "Forbidden", Verdict(.reject, pause: .credentialWhenRepeated)),
+      Row(404, "BadPath", ourFault), Row(405, "MethodNotAllowed", ourFault),
+      Row(410, "Unregistered", Verdict(.dead)), Row(410, "ExpiredToken", Verdict(.dead)),
+      Row(413, "PayloadTooLarge", ourFault),
+      Row(429, "TooManyRequests", Verdict(.retry, notes: .tightenDevice)),
+      Row(429, "TooManyProviderTokenUpdates", Verdict(.retry, connection: .close, token: .keepOlder)),
+      Row(500, "InternalServerError", Verdict(.retry)),
+      Row(503, "ServiceUnavailable", Verdict(.retry, connection: .fewerStreams)),
+      Row(503, "Service Unavailable", Verdict(.retry, connection: .fewerStreams)),
+      Row(503, "Shutdown", Verdict(.resend, connection: .close)),
+      Row(400, "FeatureNotEnabled", Verdict(.retry, pause: .broadcastsOfApp)),
+      Row(400, "ChannelNotRegistered", Verdict(.reject, notes: .deadChannel)),
+      Row(404, "ChannelNotRegistered", Verdict(.reject, notes: .deadChannel)),
+      Row(400, "CannotCreateChannelConfig", Verdict(.reject, pause: .channelCreation)),
+      Row(403, "TopicMismatch", Verdict(.retry, pause: .credentialForApp)),
+      Row(400, "SomethingNew", Verdict(.reject, notes: .unknownReason)),
+      Row(418, "SomethingNew", Verdict(.reject, notes: .unknownReason)),
+      Row(500, "SomethingNew", Verdict(.retry, notes: .unknownReason)),
+      Row(599, "SomethingNew", Verdict(.retry, notes: .unknownReason)),
+    ]
+
+  @Test(arguments: table) func judges(_ row: Row) {
+    let reason = APNsReason(Array(row.reason.utf8).span)
+    #expect(Verdict(status: row.status, reason: reason) == row.verdict, "\(row.status) \(row.reason)")
+  }
+
+  @Test func judgesEveryKnownReason() {
+    let named = Set(VerdictTests.table.map { APNsReason(Array($0.reason.utf8).span) })
+    for reason in APNsReason.allKnown { #expect(named.contains(reason), "\(reason) has no row") }
+  }
+
+  @Test func acceptsWithoutAReason() {
+    #expect(Verdict(status: 200, reason: nil) == Verdict(.accept))
+    #expect(!Verdict(status: 200, reason: nil).concernsService)
+  }
+
+  static let bare: [(UInt16, Verdict)] = [
+    (400, Verdict(.reject, notes: .unknownReason)), (403, Verdict(.reject, notes: .unknownReason)), (404, ourFault),
+    (405, ourFault),
+    (410, Verdict(.dead)), (413, ourFault), (429, Verdict(.retry, notes: .tightenDevice)), (500, Verdict(.retry)),
+    (502, Verdict(.retry)),
+    (503, Verdict(.retry, connection: .fewerStreams)), (0, Verdict(.retry, notes: .unknownReason)),
+    (302, Verdict(.retry, notes: .unknownReason)),
+  ]
+
+  @Test(arguments: bare) func judgesAnErrorWithoutABody(_ status: UInt16, _ verdict: Verdict) {
+    #expect(Verdict(status: status, reason: nil) == verdict)
+  }
+
+  @Test func aDeviceThatRegisteredLaterIsNotMarked() {
+    func fate(_ timestamp: Int64?, _ registered: Int64?) -> Verdict.Fate {
+      Verdict(status: 410, reason: .unregistered, unregisteredAt: timestamp, tokenRegisteredAt: registered).fate
+    }
+    #expect(fate(1000, 1001) == .unregisteredBefore)
+    #expect(fate(1000, 1000) == .dead)
+    #expect(fate(1000, 999) == .dead)
+    #expect(fate(1000, nil) == .dead)
+    #expect(fate(nil, 1001) == .dead)
+  }
+
+  @Test func resendsAreBounded() {
+    for resends in UInt8(0)..<10 {
+      let shutdown = Verdict(status: 503, reason: .shutdown, resends: resends)
+      #expect(shutdown.fate == (resends < Verdict.resendsMaximum ? .resend : .retry))
+      #expect(shutdown.connection == .close)
+      let expired = Verdict(status: 403, reason: .expiredProviderToken, resends: resends)
+      #expect(expired.fate == (resends == 0 ? .renew : .retry))
+      #expect(expired.token == .renew)
+    }
+  }
+
+  @Test func judgesWhatHasNoAnswer() {
+    let ticket = Ticket(index: 1, generation: 1)
+    func verdict(_ kind: PushAnswer.Kind, _ resends: UInt8 = 0) -> Verdict {
+      Verdict(PushAnswer(ticket: ticket, kind: kind), tokenRegisteredAt: nil, resends: resends)
+    }
+    #expect(verdict(.notProcessed) == Verdict(.resend))
+    #expect(verdict(.notProcessed, Verdict.resendsMaximum) == Verdict(.retry))
+    #expect(verdict(.lost) == Verdict(.retry, notes: .ambiguous))
+    #expect(verdict(.timedOut) == Verdict(.retry, notes: .ambiguous))
+    var answer = PushAnswer(ticket: ticket, kind: .response)
+    answer.status = 410
+    answer.unregisteredAt = 5
+    #expect(Verdict(answer, tokenRegisteredAt: 6, resends: 0).fate == .unregisteredBefore)
+  }
+
+  // MARK: Reasons
+
+  @Test func readsAndWritesReasons() {
+    for reason in APNsReason.allKnown {
+      var output: [UInt8] = []
+      reason.writeName(to: &output)
+      #expect(APNsReason(output.span) == reason)
+      if case .other = reason { Issue.record("a known reason is not other") }
+    }
+    #expect(APNsReason(Array("badDeviceToken".utf8).span) == .other("badDeviceToken"))
+    #expect(APNsReason(Array("".utf8).span) == .other(""))
+    #expect(APNsReason(Array("a\nb\u{7F}é".utf8).span) == .other("a?b???"))
+    #expect(
+      APNsReason(Array(String(repeating: "x", count: 500).utf8).span) == .other(String(repeating: "x", count: 64)))
+  }
+}

@@ -1,0 +1,128 @@
+import PushCore
+import Testing
+
+@testable import PushIO
+
+struct AMQPPropertiesTests {
+  /// Encodes by librabbitmq, reads by our own reader.
+  private func roundTrip(_ fill: (AMQPProperties) -> Void) -> (MessageMetadata, [AMQPArgument]) {
+    let properties = AMQPProperties()
+    fill(properties)
+    var out = ByteQueue()
+    properties.appendFrame(channel: 1, bodyCount: 5, to: &out)
+    var metadata = MessageMetadata()
+    let headers = out.withBytes { bytes in
+      let payload = bytes.extracting(AMQPFrame.headerCount..<bytes.count - 1)
+      AMQPPropertiesReader.read(payload, into: &metadata)
+      return AMQPPropertiesReader.headers(payload)
+    }
+    return (metadata, headers)
+  }
+
+  private func text(_ range: ByteRange, _ metadata: MessageMetadata) -> String {
+    String(decoding: metadata.bytes[range.range], as: UTF8.self)
+  }
+
+  @Test func everyFieldComesBack() {
+    let id = UUIDValue(high: 0x0123_4567_89AB_CDEF, low: 0xFEDC_BA98_7654_3210)
+    let (metadata, headers) = roundTrip { properties in
+      properties.setMessageID("message".utf8.span)
+      properties.setCorrelationID("correlation".utf8.span)
+      properties.setTimestamp(unixMilliseconds: 1_796_000_000_123)
+      properties.setType("push.outcome.v1")
+      properties.addHeader("traceparent", "00-1-2-01")
+      properties.addHeader("tracestate", "a=b".utf8.span)
+      properties.addHeader("x-herald-attempts", 3)
+      properties.addHeader("x-herald-first-seen", 1_795_999_999_999)
+      properties.addHeader("x-herald-ambiguous", true)
+      properties.addHeader("x-herald-apns-id", id)
+      properties.addHeader("x-herald-reason", literal: "because")
+    }
+    #expect(text(metadata.messageID, metadata) == "message")
+    #expect(text(metadata.correlationID, metadata) == "correlation")
+    #expect(text(metadata.traceparent, metadata) == "00-1-2-01")
+    #expect(text(metadata.tracestate, metadata) == "a=b")
+    #expect(metadata.enqueuedAt == 1_796_000_000_000)
+    #expect(metadata.attempts == 3)
+    #expect(metadata.firstSeen == 1_795_999_999_999)
+    #expect(metadata.isAmbiguous)
+    #expect(metadata.apnsID == id)
+    #expect(headers.last == AMQPArgument("x-herald-reason", .text("because")))
+  }
+
+  @Test func nothingStaysFromTheMessageBefore() {
+    let properties = AMQPProperties()
+    properties.setMessageID("first".utf8.span)
+    properties.addHeader("x-herald-attempts", 3)
+    properties.reset()
+    var out = ByteQueue()
+    properties.appendFrame(channel: 1, bodyCount: 0, to: &out)
+    var metadata = MessageMetadata()
+    out.withBytes { AMQPPropertiesReader.read($0.extracting(7..<$0.count - 1), into: &metadata) }
+    #expect(metadata.messageID.isEmpty)
+    #expect(metadata.attempts == 0)
+  }
+
+  @Test func longTextsAreCut() {
+    let long = String(repeating: "x", count: 10_000)
+    let (metadata, headers) = roundTrip { properties in
+      properties.setMessageID(long.utf8.span)
+      properties.addHeader("x-herald-detail", long)
+    }
+    #expect(metadata.messageID.count == 255)
+    #expect(headers == [AMQPArgument("x-herald-detail", .text(String(repeating: "x", count: 4096)))])
+  }
+
+  /// `x-delivery-count` in each numeric type.
+  @Test(arguments: [
+    ("b", [UInt8]([7])), ("B", [7]), ("s", [0, 7]), ("u", [0, 7]), ("I", [0, 0, 0, 7]), ("i", [0, 0, 0, 7]),
+    ("l", [0, 0, 0, 0, 0, 0, 0, 7]), ("L", [0, 0, 0, 0, 0, 0, 0, 7]), ("T", [0, 0, 0, 0, 0, 0, 0, 7]),
+    ("f", [0x40, 0xE0, 0, 0]), ("d", [0x40, 0x1C, 0, 0, 0, 0, 0, 0]),
+  ])
+  func everyNumber(kind: String, bytes: [UInt8]) {
+    let table = AMQPFrames.short("x-delivery-count") + Array(kind.utf8) + bytes
+    let header =
+      [0, 60, 0, 0] + [UInt8](repeating: 0, count: 8) + AMQPFrames.big(UInt16(0x2000)) + AMQPFrames.long(table)
+    var metadata = MessageMetadata()
+    AMQPPropertiesReader.read(header.span, into: &metadata)
+    #expect(metadata.deliveryCount == 7)
+  }
+
+  @Test func strangeNumbersAreKeptWithinBounds() {
+    let table =
+      AMQPFrames.short("x-delivery-count") + [UInt8(ascii: "l")] + AMQPFrames.big(Int64(-5))
+      + AMQPFrames.short("x-herald-attempts") + [UInt8(ascii: "L")] + AMQPFrames.big(UInt64.max)
+      + AMQPFrames.short("nested") + [UInt8(ascii: "F")] + AMQPFrames.long(AMQPFrames.short("x") + [UInt8(ascii: "V")])
+      + AMQPFrames.short("x-herald-ambiguous") + [UInt8(ascii: "B"), 1]
+    let header =
+      [0, 60, 0, 0] + [UInt8](repeating: 0, count: 8) + AMQPFrames.big(UInt16(0x2040)) + AMQPFrames.long(table)
+      + AMQPFrames.big(UInt64.max)
+    var metadata = MessageMetadata()
+    AMQPPropertiesReader.read(header.span, into: &metadata)
+    #expect(metadata.deliveryCount == 0)
+    #expect(metadata.attempts == .max)
+    #expect(metadata.isAmbiguous)
+    #expect(metadata.enqueuedAt == nil)
+  }
+
+  @Test func publishResultsAreCounted() {
+    var results = AMQPPublishResults()
+    for _ in 0..<1000 { results.didPublish() }
+    results.didConfirm(3, isMultiple: false)
+    results.didConfirm(10, isMultiple: true)
+    results.didConfirm(10, isMultiple: true)
+    results.didConfirm(99_999, isMultiple: true)
+    #expect(results.confirmed == 10)
+    results.didRefuse(12, isMultiple: false)
+    results.didConfirm(900, isMultiple: true)
+    results.didReturn()
+    results.didConfirm(901, isMultiple: false)
+    #expect(results.refused == 1)
+    #expect(results.returned == 1)
+    #expect(results.confirmed == 899)
+    #expect(results.unconfirmed == 99)
+    results.channelLost()
+    #expect(results.unconfirmed == 0)
+    #expect(results.refused == 100)
+  }
+}

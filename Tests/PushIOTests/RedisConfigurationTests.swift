@@ -1,0 +1,43 @@
+import PushIO
+import Testing
+
+/// URLs: what they mean, what is wrong with them, and that no message repeats a password.
+struct RedisConfigurationTests {
+  @Test func everyForm() throws {
+    var expected = RedisConfiguration(address: .network(host: "127.0.0.1", port: 6379))
+    #expect(try RedisConfiguration(url: "redis://127.0.0.1") == expected)
+    #expect(try RedisConfiguration(url: "redis://127.0.0.1:6379/") == expected)
+    expected.database = 3
+    #expect(try RedisConfiguration(url: "REDIS://127.0.0.1:6379/3") == expected)
+    #expect(try RedisConfiguration(url: "redis://127.0.0.1?db=3") == expected)
+    expected.password = "se@cr:et/"
+    #expect(try RedisConfiguration(url: "redis://:se%40cr%3Aet%2f@127.0.0.1/3") == expected)
+    expected.user = "worker"
+    #expect(try RedisConfiguration(url: "redis://worker:se%40cr:et%2F@127.0.0.1/3") == expected)
+    expected.usesTLS = true
+    expected.address = .network(host: "::1", port: 7000)
+    #expect(try RedisConfiguration(url: "rediss://worker:se%40cr:et%2F@[::1]:7000/3") == expected)
+    var unix = RedisConfiguration(address: .unix(path: "/run/re dis.sock"))
+    #expect(try RedisConfiguration(url: "unix:///run/re%20dis.sock") == unix)
+    unix.password = "p"
+    unix.database = 2
+    #expect(try RedisConfiguration(url: "unix://:p@/run/re%20dis.sock?db=2") == unix)
+  }
+
+  @Test(arguments: [
+    "", "127.0.0.1:6379", "http://host", "redis://", "redis://:hunter2@", "redis://:hunter2@host:0",
+    "redis://:hunter2@host:99999", "redis://:hunter2@host:port", "redis://user:hunter2/@host",
+    "redis://:hunter2@host/x",
+    "redis://:hunter2@host/-1", "redis://:hunter2@host?timeout=hunter2", "redis://:hunter2%@host",
+    "redis://:hunter2%zz@host", "redis://:hunter2%ff@host", "redis://:hunter2%00@host", "redis://:hunter2@[::1",
+    "redis://:hunter2@[::1]x", "redis://hunter2@host", "unix://:hunter2@run/socket", "unix://",
+  ])
+  func whatIsWrongIsSaidWithoutThePassword(url: String) {
+    #expect {
+      _ = try RedisConfiguration(url: url)
+    } throws: { error in
+      let text = String(describing: error)
+      return text.hasPrefix("Redis URL: ") && !text.contains("hunter2")
+    }
+  }
+}

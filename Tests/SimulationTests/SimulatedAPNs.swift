@@ -1,0 +1,78 @@
+import PushCore
+import PushWorker
+
+/// What APNs keeps: nothing but which tokens are gone. The auditor counts what it accepted.
+final class APNsServer {
+  var unregistered: [String: Int64] = [:]
+}
+
+/// One lane's pools.
+struct SimulatedAPNs: PushService {
+  let world: SimulatedWorld
+  private let streams = 12
+  private var answers: [(at: Int64, answer: PushAnswer)] = []
+
+  init(world: SimulatedWorld) {
+    self.world = world
+  }
+
+  func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
+    PoolIndex(0)
+  }
+
+  mutating func maintain(now: Now) {}
+
+  mutating func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+  ) -> SendDecision {
+    guard answers.count < streams else { return .noRoom }
+    if world.chance(5) { return .paused(retryAfterMilliseconds: 3000) }
+    let target = Target(job: text(job, job.id), token: text(job, job.targets[target]))
+    answers.append((now.unixMilliseconds + Int64(world.pick(200)), answer(ticket, target, now)))
+    return .sent
+  }
+
+  private func text(_ job: borrowing PushJob, _ range: ByteRange) -> String {
+    String(decoding: job.bytes[range.range], as: UTF8.self)
+  }
+
+  private func answer(_ ticket: Ticket, _ target: Target, _ now: Now) -> PushAnswer {
+    let faults = world.faults
+    if world.chance(faults.notProcessed) { return PushAnswer(ticket: ticket, kind: .notProcessed) }
+    if world.chance(faults.lostBeforeProcessing) { return PushAnswer(ticket: ticket, kind: .lost) }
+    var answer = PushAnswer(ticket: ticket, kind: .response)
+    if world.chance(faults.serverError) {
+      answer.status = 503
+      answer.reason = .serviceUnavailable
+      return answer
+    }
+    if world.chance(faults.rejected) {
+      answer.status = 400
+      answer.reason = .badDeviceToken
+      return answer
+    }
+    if world.apns.unregistered[target.token] != nil || world.chance(faults.unregistered) {
+      answer.status = 410
+      answer.reason = .unregistered
+      answer.unregisteredAt = world.apns.unregistered[target.token] ?? now.unixMilliseconds
+      world.apns.unregistered[target.token] = answer.unregisteredAt
+      return answer
+    }
+    world.auditor.apnsAccepted(target)
+    if world.chance(faults.lostAfterProcessing) {
+      world.auditor.excuse(target)
+      return PushAnswer(ticket: ticket, kind: world.chance(500) ? .lost : .timedOut)
+    }
+    answer.status = 200
+    return answer
+  }
+
+  mutating func nextAnswer(now: Now) -> PushAnswer? {
+    guard let index = answers.firstIndex(where: { $0.at <= now.unixMilliseconds }) else { return nil }
+    return answers.remove(at: index).answer
+  }
+
+  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+
+  mutating func close() {}
+}

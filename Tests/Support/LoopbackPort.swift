@@ -1,0 +1,66 @@
+/// Free ports on 127.0.0.1 for servers that must know their port before they start, and that keep it over a restart.
+import Glibc
+
+package enum LoopbackPort {
+  /// A port that nobody listens on now. It lies below the range from which the system picks ports of outgoing
+  /// connections: there, a client that dials a stopped server again and again would one day be connected to itself.
+  package static func free() throws(TestFailure) -> UInt16 {
+    for _ in 0..<200 {
+      let port = UInt16.random(in: 12_000..<32_000)
+      if canListen(on: port) { return port }
+    }
+    throw TestFailure("found no free port on 127.0.0.1 between 12000 and 32000")
+  }
+
+  /// Something accepts connections there.
+  package static func isOpen(_ port: UInt16) -> Bool {
+    withConnection(to: port, timeoutMilliseconds: 1_000) { _ in true } ?? false
+  }
+
+  /// Sends bytes to a port and returns the first bytes of the answer; nil where none came in time.
+  package static func ask(_ port: UInt16, _ question: [UInt8], timeoutMilliseconds: Int = 1_000) -> [UInt8]? {
+    withConnection(to: port, timeoutMilliseconds: timeoutMilliseconds) { descriptor in
+      guard unsafe send(descriptor, question, question.count, Int32(MSG_NOSIGNAL)) == question.count else {
+        return nil
+      }
+      var answer = [UInt8](repeating: 0, count: 512)
+      let count = unsafe recv(descriptor, &answer, answer.count, 0)
+      return count > 0 ? Array(answer[..<count]) : nil
+    } ?? nil
+  }
+
+  private static func canListen(on port: UInt16) -> Bool {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    return unsafe withAddress(port) { address, length in unsafe bind(descriptor, address, length) } == 0
+  }
+
+  static func withConnection<Result>(
+    to port: UInt16, timeoutMilliseconds: Int, _ body: (Int32) -> Result
+  ) -> Result? {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var limit = timeval(tv_sec: timeoutMilliseconds / 1000, tv_usec: timeoutMilliseconds % 1000 * 1000)
+    let size = socklen_t(MemoryLayout<timeval>.size)
+    unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
+    unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+    guard unsafe withAddress(port, { address, length in unsafe connect(descriptor, address, length) }) == 0 else {
+      return nil
+    }
+    return body(descriptor)
+  }
+
+  private static func withAddress(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = port.bigEndian
+    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+    return unsafe withUnsafePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+        unsafe body(generic, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+  }
+}

@@ -1,0 +1,97 @@
+/// A private Redis server on a free loopback port, with a data folder of its own.
+import Glibc
+import Synchronization
+
+package final class RedisServer: Sendable {
+  /// The one that tests share which need none of their own: started at first use, ended with this process. Keys of
+  /// different tests must differ: use a prefix of your own.
+  private static let sharedResult = Result { () throws(TestFailure) in try RedisServer() }
+
+  package static func shared() throws(TestFailure) -> RedisServer {
+    try sharedResult.get()
+  }
+
+  package let port: UInt16
+  /// `redis://127.0.0.1:<port>/0`, with the password where there is one.
+  package let url: String
+  package let password: String?
+  private let folder: TemporaryFolder
+  private let process: Mutex<ChildProcess?>
+
+  /// Starts it, and returns once it answers. `configuration`: further lines of redis.conf.
+  package init(password: String? = nil, configuration: [String] = []) throws(TestFailure) {
+    guard ChildProcess.find("redis-server") != nil else {
+      throw TestFailure("redis-server is not installed; run `make setup`")
+    }
+    port = try LoopbackPort.free()
+    self.password = password
+    url = "redis://\(password.map { ":\($0)@" } ?? "")127.0.0.1:\(port)/0"
+    folder = try TemporaryFolder("redis")
+    var lines = [
+      "bind 127.0.0.1", "port \(port)", "dir \(folder.path)", "daemonize no", "appendonly yes", "appendfsync everysec",
+      "save \"\"", "logfile \"\"", "databases 4",
+    ]
+    if let password { lines.append("requirepass \(password)") }
+    try folder.write((lines + configuration).joined(separator: "\n") + "\n", to: "redis.conf")
+    process = Mutex(nil)
+    try start()
+  }
+
+  /// The server's process; 0 while it is stopped.
+  package var pid: Int32 { process.withLock { $0?.pid ?? 0 } }
+
+  /// What the server logged.
+  package var log: String { folder.read("server.log") }
+
+  /// Starts it again on the same port, with its data, after `stop` or `kill`.
+  package func start() throws(TestFailure) {
+    guard let program = ChildProcess.find("redis-server") else {
+      throw TestFailure("redis-server is not installed; run `make setup`")
+    }
+    let child = try ChildProcess(
+      [program, folder.path("redis.conf")], output: folder.path("server.log"), errors: folder.path("server.log"))
+    process.withLock { $0 = child }
+    let port = self.port
+    let isReady = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
+      if !child.isRunning { return false }
+      // "+PONG", or "-NOAUTH" with a password; "-LOADING" means not yet.
+      guard let answer = LoopbackPort.ask(port, Array("PING\r\n".utf8)) else { return nil }
+      return answer.starts(with: "+PONG".utf8) || answer.starts(with: "-NOAUTH".utf8) ? true : nil
+    }
+    guard isReady == true else {
+      child.kill()
+      throw TestFailure("Redis on port \(port) did not start; its log: \(log.suffix(2_000))")
+    }
+  }
+
+  /// Ends it in order; its data stays for `start`.
+  package func stop() { take()?.stop() }
+
+  /// Ends it at once, as a crash would.
+  package func kill() { take()?.kill() }
+
+  /// Lets it hang: connections stay open, nothing is answered.
+  package func pause() { process.withLock { $0 }?.pause() }
+  package func resume() { process.withLock { $0 }?.resume() }
+
+  /// Runs `redis-cli` and returns what it printed.
+  @discardableResult
+  package func cli(_ arguments: [String]) throws(TestFailure) -> String {
+    guard let program = ChildProcess.find("redis-cli") else {
+      throw TestFailure("redis-cli is not installed; run `make setup`")
+    }
+    let login = password.map { ["--no-auth-warning", "-a", $0] } ?? []
+    let result = try ChildProcess.run([program, "-h", "127.0.0.1", "-p", String(port)] + login + arguments)
+    guard result.status == 0 else {
+      throw TestFailure("redis-cli \(arguments.joined(separator: " ")) failed: \(result.output)\(result.errors)")
+    }
+    return result.output
+  }
+
+  private func take() -> ChildProcess? {
+    process.withLock { process in
+      defer { process = nil }
+      return process
+    }
+  }
+}

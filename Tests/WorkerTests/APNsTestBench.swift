@@ -1,0 +1,94 @@
+import PushCore
+import PushIO
+import PushWorker
+
+/// A service and its APNs on one loop, driven turn by turn.
+final class APNsTestBench {
+  let files: APNsTestFiles
+  let loop: EventLoop
+  let server: APNsTestServer
+  let credentials: Credentials
+  let service: APNsPushService
+  private(set) var answers: [PushAnswer] = []
+  private(set) var notices: [String] = []
+  /// What to do with each answer as it is told.
+  var judge: ((APNsPushService, PushAnswer, Now) -> Void)?
+  private var lastIndex: UInt32 = 0
+
+  init(
+    isTLS: Bool = false, port: UInt16? = nil, settings: HTTP2ServerSettings = HTTP2ServerSettings(),
+    _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
+  ) throws {
+    files = try APNsTestFiles()
+    loop = try EventLoop()
+    let tls =
+      isTLS
+      ? try TLSContext.server(
+        certificateFile: files.serverCertificateFile, keyFile: files.serverKeyFile, alpn: ["h2"]) : nil
+    server = try APNsTestServer(loop: loop, tls: tls, settings: settings)
+    let kind = CredentialConfiguration.Kind.token(
+      teamID: "DEF123GHIJ", keyID: "ABC123DEFG", keyFile: files.keyFile)
+    credentials = try Credentials(
+      [
+        CredentialConfiguration(
+          name: "main", kind: kind, environments: [.production, .sandbox], apps: ["com.example.app"])
+      ], caFile: files.authorityFile)
+    let scheme = isTLS ? "https" : "http"
+    guard let host = APNsHost(url: "\(scheme)://127.0.0.1:\(port ?? server.port)") else {
+      throw APNsTestFailure("no host")
+    }
+    var configuration = APNsPushServiceConfiguration(
+      production: host, sandbox: host, broadcastProduction: host, broadcastSandbox: host)
+    configuration.poolLimits.openIntervalMilliseconds = 20
+    configuration.poolLimits.backoffFirstMilliseconds = 20
+    adjust(&configuration)
+    service = APNsPushService(loop: loop, credentials: credentials, configuration: configuration, seed: 1)
+  }
+
+  func job(_ token: String = "00fc13adff785122", payload: String = #"{"aps":{"alert":"hello"}}"#) -> PushJob {
+    APNsTestFiles.job(app: "com.example.app", token: token, payload: payload)
+  }
+
+  /// One turn of the lane.
+  func turn() {
+    loop.poll(maximumWaitMilliseconds: 5)
+    service.maintain(now: loop.now)
+    while let answer = service.nextAnswer(now: loop.now) {
+      answers.append(answer)
+      judge?(service, answer, loop.now)
+    }
+    while let notice = service.takeNotice() { notices.append(notice.text) }
+    server.turn()
+    loop.flush()
+  }
+
+  /// Turns until something is so; false after `milliseconds`.
+  func turn(milliseconds: Int64 = 5_000, until isDone: () -> Bool) -> Bool {
+    let start = loop.now.monotonic
+    while !isDone() {
+      turn()
+      if loop.now.monotonic.milliseconds(since: start) > milliseconds { return false }
+    }
+    return true
+  }
+
+  /// Tries to send in this turn.
+  func trySend(_ job: PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> (SendDecision, Ticket) {
+    lastIndex += 1
+    let ticket = Ticket(index: lastIndex, generation: 1)
+    guard let pool = try? service.route(for: job) else { preconditionFailure("the test's job has a route") }
+    return (service.send(job, target: 0, apnsID: apnsID, pool: pool, ticket: ticket, now: loop.now), ticket)
+  }
+
+  /// Sends once there is room.
+  func send(_ job: PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> Ticket? {
+    var sent: Ticket?
+    let isSent = turn {
+      let (decision, ticket) = trySend(job, apnsID: apnsID)
+      if decision == .sent { sent = ticket }
+      return decision == .sent
+    }
+    loop.flush()
+    return isSent ? sent : nil
+  }
+}

@@ -1,0 +1,54 @@
+import Foundation
+import PushWorker
+import TestSupport
+import Testing
+
+/// The files beside `config/herald.yaml`: what they say of Herald must be true.
+@Suite struct ConfigurationFilesTests {
+  private let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+
+  private func text(_ path: String) throws -> String {
+    try String(contentsOf: root.appending(path: path), encoding: .utf8)
+  }
+
+  @Test(arguments: ["config/prometheus/alerts.yml", "config/grafana/herald.json"])
+  func metricsThatAreAskedForExist(path: String) throws {
+    let known = try Self.names(in: text("Sources/PushWorker/MetricsText.swift"))
+    let asked = try Self.names(in: text(path))
+    #expect(asked.count > 8)
+    for name in asked {
+      let plain = ["_bucket", "_sum", "_count"].reduce(name) { $0.hasSuffix($1) ? String($0.dropLast($1.count)) : $0 }
+      #expect(known.contains(name) || known.contains(plain), "\(name)")
+    }
+  }
+
+  @Test func theConfigurationOfTheComposeFileLoads() throws {
+    let path = root.appending(path: "config/compose/herald.yaml").path(percentEncoded: false)
+    let configuration = try ConfigurationLoader.load(file: path)
+    #expect(configuration.apns.production.host == "apns-simulator")
+    #expect(configuration.credentials.map(\.apps) == [["com.example.app"]])
+  }
+
+  @Test func theConfigurationOfTheManifestLoads() throws {
+    let lines = try text("config/kubernetes/herald.yaml").split(separator: "\n", omittingEmptySubsequences: false)
+    let block = lines.drop { $0 != "  herald.yaml: |" }.dropFirst().prefix { $0 != "---" }.map { $0.dropFirst(4) }
+    let folder = try TemporaryFolder("manifest")
+    let path = try folder.write(block.joined(separator: "\n"), to: "herald.yaml")
+    let configuration = try ConfigurationLoader.load(file: path)
+    #expect(configuration.credentials.map(\.name) == ["main"])
+    #expect(configuration.admin.host == "0.0.0.0")
+    // The pod's last seconds: preStop, then the drain, then an end by force.
+    let grace = try #require(lines.first { $0.contains("terminationGracePeriodSeconds:") }?.split(separator: " ").last)
+    let seconds = try #require(Int64(grace))
+    #expect(seconds * 1000 > configuration.drainTimeoutMilliseconds + 5000)
+  }
+
+  /// `herald_…` as whole words.
+  private static func names(in text: String) -> Set<String> {
+    var names: Set<String> = []
+    for word in text.split(whereSeparator: { !$0.isLowercase && $0 != "_" }) where word.hasPrefix("herald_") {
+      names.insert(String(word))
+    }
+    return names
+  }
+}

@@ -1,0 +1,92 @@
+# Shared by the scripts of this folder; sourced, never run.
+# shellcheck shell=bash
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+# Variables of the caller would win over the scripts' own configuration.
+for name in $(compgen -e HERALD_); do unset "$name"; done
+unset name
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "error: $*"; exit 1; }
+
+# heading TEXT: one line before a step; bold on a terminal.
+heading() {
+  if [[ -t 2 && -z "${NO_COLOR:-}" ]]; then printf '\n\033[1m%s\033[0m\n' "$*" >&2; else printf '\n== %s\n' "$*" >&2; fi
+}
+
+# json_field LINE KEY: a string or number of a flat JSON object, without a JSON tool.
+json_field() {
+  sed -nE "s/.*\"$2\" *: *(\"(([^\"\\\\]|\\\\.)*)\"|([-0-9.]+|true|false)).*/\2\4/p" <<<"$1" | sed 's#\\\([/"]\)#\1#g'
+}
+
+# is_open PORT: something accepts connections there.
+is_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# free_port: a port that nobody listens on. Below the range of outgoing connections: there, a client that dials a stopped
+# server again and again would one day be connected to itself.
+free_port() {
+  local port
+  for _ in $(seq 200); do
+    port=$((12000 + (RANDOM * 32768 + RANDOM) % 20000))
+    if ! is_open "$port"; then echo "$port"; return; fi
+  done
+  fail "found no free port on 127.0.0.1"
+}
+
+# wait_until SECONDS COMMAND…: tries again until it succeeds.
+wait_until() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    if ((SECONDS >= deadline)); then return 1; fi
+    sleep 0.1
+  done
+}
+
+# start_process FOLDER NAME COMMAND…: in a session of its own, so that Ctrl-C reaches only this script, which then stops
+# everything in order. Output goes to FOLDER/NAME.out and .log, the id to FOLDER/NAME.pid.
+start_process() {
+  local folder="$1" name="$2"
+  shift 2
+  setsid --fork bash -c 'echo $$ > "$0"; exec "$@"' "$folder/$name.pid" "$@" \
+    </dev/null >>"$folder/$name.out" 2>>"$folder/$name.log"
+  wait_until 5 test -s "$folder/$name.pid" || fail "$name did not start; see $folder/$name.log"
+}
+
+# is_running FOLDER NAME
+is_running() {
+  local pid
+  pid="$(cat "$1/$2.pid" 2>/dev/null)" && [[ -n "$pid" ]] && is_alive "$pid"
+}
+
+# is_alive PID: it runs; one that ended and that nobody has waited for yet does not.
+is_alive() {
+  local stat
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  stat="${stat##*) }"
+  [[ -n $stat && ${stat:0:1} != Z ]]
+}
+
+# group_is_gone ID: no process of the group runs.
+group_is_gone() {
+  local file stat fields
+  kill -0 -- "-$1" 2>/dev/null || return 0
+  for file in /proc/[0-9]*/stat; do
+    { read -r stat <"$file"; } 2>/dev/null || continue
+    # State, parent, group: what follows the name, which may hold anything.
+    read -ra fields <<<"${stat##*) }"
+    # Empty where the process ended while it was read.
+    if [[ ${fields[2]:-} == "$1" && ${fields[0]} != Z ]]; then return 1; fi
+  done
+}
+
+# stop_process FOLDER NAME SECONDS: asks the process and all that it started to end, then ends them.
+stop_process() {
+  local pid
+  pid="$(cat "$1/$2.pid" 2>/dev/null)" || return 0
+  [[ -n "$pid" ]] || return 0
+  kill -TERM -- "-$pid" 2>/dev/null || true
+  wait_until "$3" group_is_gone "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true
+  rm -f "$1/$2.pid"
+}

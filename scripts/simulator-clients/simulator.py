@@ -1,0 +1,80 @@
+"""Starts apns-simulator for a check and stops it again; everything stays on loopback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+DEVICE = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+APP = "com.example.app"
+
+
+class Simulator:
+    def __init__(self, *arguments):
+        binary = os.environ.get("APNS_SIMULATOR")
+        if not binary:
+            sys.exit("APNS_SIMULATOR must name the apns-simulator binary")
+        self.folder = tempfile.TemporaryDirectory(prefix="apns-simulator-check-")
+        self.process = subprocess.Popen(
+            [binary, "--folder", self.folder.name, "--quiet", *arguments], stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"the simulator did not start (exit {self.process.wait()})")
+        self.ready = json.loads(line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=10)
+        self.folder.cleanup()
+        check("the simulator stops with exit 0", status == 0)
+
+    @property
+    def port(self):
+        return self.ready["port"]
+
+    @property
+    def authority(self):
+        return self.ready["ca_file"]
+
+    def control(self, method, path, body=None):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.ready['control_port']}{path}", method=method,
+            data=body.encode() if body is not None else None)
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            text = answer.read().decode()
+        return json.loads(text) if answer.headers["Content-Type"].startswith("application/json") else text
+
+    def token(self, age_seconds=0):
+        import time
+
+        import jwt
+
+        credential = self.ready["credential"]
+        with open(credential["key_file"]) as file:
+            key = file.read()
+        return jwt.encode(
+            {"iss": credential["team_id"], "iat": int(time.time()) - age_seconds}, key, algorithm="ES256",
+            headers={"kid": credential["key_id"]})
+
+
+failures = 0
+
+
+def check(name, holds, detail=""):
+    """Counts a failure and says it; `finish` ends the script accordingly."""
+    global failures
+    if holds:
+        print(f"ok    {name}")
+    else:
+        failures += 1
+        print(f"FAIL  {name} {detail}")
+
+
+def finish():
+    sys.exit(1 if failures else 0)
