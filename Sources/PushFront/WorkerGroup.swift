@@ -28,6 +28,7 @@ package struct WorkerGroup {
       configuration: ServiceGroupConfiguration(
         services: [
           .init(service: admin),
+          .init(service: HangUpService(logger: logger)),
           .init(
             service: WorkerService(worker: worker, untilEmpty: untilEmpty),
             successTerminationBehavior: .gracefullyShutdownGroup),
@@ -52,5 +53,16 @@ struct WorkerService: Service {
     // From here on a second signal ends the process at once.
     TerminationSignals.restoreDefaults()
     await worker.drain()
+  }
+}
+
+/// SIGHUP asks for a reload, which is not there yet: says so, and keeps the worker alive.
+struct HangUpService: Service {
+  let logger: Logger
+
+  func run() async throws {
+    for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+      logger.warning("SIGHUP: reloading is not supported yet; restart the worker to take a changed configuration")
+    }
   }
 }

@@ -47,6 +47,8 @@ struct JobSlot {
   }
 
   mutating func copyDelivery(from broker: inout some Broker) {
+    // Of a body that is not kept nothing is parsed: fields of the slot's job before it must not be taken for its own.
+    if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
   }
 

@@ -39,8 +39,13 @@ struct SendCommand: AsyncParsableCommand {
 /// A file of input lines, or standard input for `-`.
 func openInput(_ file: String) throws -> FileHandle {
   if file == "-" { return .standardInput }
+  // A folder opens like a file, and then reads as an empty one.
+  let path = URL(filePath: file).resolvingSymlinksInPath().path
+  let kind = try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
+  guard kind != .typeDirectory else { throw Exit.failure("cannot read \(file): it is a folder") }
   guard let handle = FileHandle(forReadingAtPath: file) else {
-    throw Exit.failure("cannot read \(file)")
+    let reason = kind == nil ? "there is no such file" : "permission denied"
+    throw Exit.failure("cannot read \(file): \(reason)")
   }
   return handle
 }

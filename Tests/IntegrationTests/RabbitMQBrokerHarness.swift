@@ -53,6 +53,8 @@ final class RabbitMQBrokerHarness {
   /// Turns until the condition holds; false after the timeout.
   @discardableResult
   func run(timeoutMilliseconds: Int64 = 20_000, until condition: (RabbitMQBrokerHarness) -> Bool) -> Bool {
+    // The loop's time is that of its last turn, which may be long ago.
+    loop.poll(maximumWaitMilliseconds: 0)
     let start = loop.now.monotonic
     while true {
       loop.poll(maximumWaitMilliseconds: 20)

@@ -45,6 +45,10 @@ struct HTTP2ConnectionTests {
 
     /// Turns the loop until the condition holds, for ten seconds at most.
     func turn(until condition: () -> Bool) -> Bool {
+      // The loop's time is that of its last turn, which may be long ago.
+      loop.poll(maximumWaitMilliseconds: 0)
+      drain()
+      loop.flush()
       let deadline = loop.now.monotonic.adding(milliseconds: 10_000)
       while loop.now.monotonic < deadline {
         if condition() { return true }

@@ -75,6 +75,8 @@ final class AcceptingDelegate: ListenerDelegate {
 extension EventLoop {
   /// Turns until `condition` holds; false where it does not within the time.
   func turn(upToMilliseconds limit: Int64 = 10_000, until condition: () -> Bool) -> Bool {
+    // The loop's time is that of its last turn, which may be long ago.
+    poll(maximumWaitMilliseconds: 0)
     let start = now.monotonic
     while !condition() {
       poll(maximumWaitMilliseconds: 20)

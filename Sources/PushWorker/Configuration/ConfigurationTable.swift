@@ -11,8 +11,8 @@ extension ConfigurationOption {
     ConfigurationOption(
       "rabbitmq.prefix", .text(.brokerPrefix), .text("push"), "Begins the name of every exchange and queue."),
     ConfigurationOption(
-      "rabbitmq.prefetch", .integer(1...65_535), .integer(2000),
-      "Deliveries of one class that a lane may hold unacknowledged: what bounds its memory."),
+      "rabbitmq.prefetch", .integer(2...65_535), .integer(2000),
+      "Deliveries that a lane may hold unacknowledged, half for each class: what bounds its memory."),
     ConfigurationOption("rabbitmq.ca_file", .text(.file), .none, "A trust anchor for amqps:// beside the system's."),
 
     ConfigurationOption("redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "What the replicas share."),
@@ -79,7 +79,7 @@ extension ConfigurationOption {
       "At a stop, what is in flight may take this long to end; the rest goes back to its queue."),
 
     ConfigurationOption(
-      "admin.host", .text(.host), .text("127.0.0.1"), "Where health, metrics and the console listen."),
+      "admin.host", .text(.host), .text("127.0.0.1"), "Where health and metrics listen."),
     ConfigurationOption("admin.port", .integer(0...65_535), .integer(8080), "Their port; 0 = any free one."),
 
     ConfigurationOption(
