@@ -316,7 +316,12 @@ package final class Lane<
     guard now.monotonic >= reportsHeldUntil else { return }
     while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
       _ = reports.popFirst()
-      report(ticket, now)
+      if isOrphan(sends[ticket].job) {
+        // Whoever gets the delivery next tells its end, from what was remembered: told here too it would be told twice.
+        release(ticket, now)
+      } else {
+        report(ticket, now)
+      }
     }
   }
 

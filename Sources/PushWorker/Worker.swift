@@ -128,8 +128,11 @@ package final class Worker: Sendable {
   /// What keeps the worker from taking jobs, a line each; empty where it is ready.
   package func readinessProblems() async -> [String] {
     if isDraining.withLock({ $0 }) { return ["draining"] }
+    let reports = await reports()
+    // Begun meanwhile: lanes that stopped consuming are no problem of their own.
+    if isDraining.withLock({ $0 }) { return ["draining"] }
     var problems: [String] = []
-    for (control, report) in zip(controls, await reports()) {
+    for (control, report) in zip(controls, reports) {
       guard let report else {
         problems.append("lane \(control.name) does not answer")
         continue

@@ -163,13 +163,16 @@ final class RabbitMQLink {
     connection = nil
     failure = error
     lostCount += 1
+    let tried = address
     addressIndex = (addressIndex + 1) % settings.addresses.count
     let wait = backoff.failed(random: random.next())
     if error != toldFailure {
       toldFailure = error
       let level: RabbitMQNotice.Level
       if case .mismatch = error { level = .error } else { level = .warning }
-      notice(level, "\(error); trying again")
+      let text = "\(error)"
+      let place = text.contains("\(tried.host):\(tried.port)") ? "" : " (\(tried.description))"
+      notice(level, "\(text)\(place); trying again")
     }
     state = .waiting
     loop.schedule(afterMilliseconds: wait) { [weak self] in

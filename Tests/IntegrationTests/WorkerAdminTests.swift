@@ -1,0 +1,67 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// Probes and metrics of a running worker, over HTTP.
+@Suite(.serialized, .timeLimit(.minutes(1)))
+struct WorkerAdminTests {
+  private static let promised = [
+    "herald_jobs_received_total", "herald_jobs_in_flight", "herald_outcomes_total", "herald_apns_responses_total",
+    "herald_apns_request_duration_seconds", "herald_job_duration_seconds", "herald_job_age_seconds",
+    "herald_retries_total", "herald_dead_letters_total", "herald_apns_connections", "herald_apns_streams_in_flight",
+    "herald_apns_goaway_total", "herald_rabbitmq_connected", "herald_rabbitmq_blocked", "herald_outcomes_unconfirmed",
+    "herald_redis_up", "herald_redis_degraded", "herald_rate_limited_total", "herald_suppressed_total",
+    "herald_duplicates_suppressed_total", "herald_provider_token_issued_timestamp_seconds",
+    "herald_provider_token_refreshes_total", "herald_certificate_not_after_timestamp_seconds",
+    "herald_event_loop_turn_duration_seconds", "herald_build_info",
+  ]
+
+  @Test func probesAndMetrics() throws {
+    var options = WorkerWorld.Options()
+    options.lanes = 2
+    let world = try WorkerWorld("admin", options: options)
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    #expect(world.admin("/livez")?.status == 200)
+    #expect(world.admin("/nothing")?.status == 404)
+
+    try world.publishJobs(0..<100)
+    try world.publish(world.job("gone", token: "dead", number: 1))
+    try world.publish(world.job("again", token: "1503", number: 2), routingKey: "bulk")
+    try world.publish("not JSON")
+    try world.waitForAccepted(101)
+    let labels = "environment=\"production\",app=\"com.example.app\",push_type=\"alert\"}"
+    let wanted = [
+      "herald_outcomes_total{outcome=\"accepted\",\(labels) 101",
+      "herald_jobs_received_total{class=\"transactional\"} 102",
+      "herald_apns_responses_total{status=\"410\",reason=\"Unregistered\"} 1", "herald_redis_up 1",
+      "herald_dead_letters_total{reason=\"invalid\"} 1", "herald_jobs_in_flight 0",
+      "herald_rabbitmq_connected{role=\"publisher\"} 2", "herald_rabbitmq_connected{role=\"consumer\"} 2",
+      "herald_job_duration_seconds_count 104",
+    ]
+    var metrics = ""
+    let isSettled = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) { () -> Bool? in
+      metrics = world.admin("/metrics")?.body ?? ""
+      return wanted.allSatisfy { text in metrics.contains("\n\(text)\n") } ? true : nil
+    }
+    #expect(isSettled == true, "\(wanted.filter { !metrics.contains("\n\($0)\n") }) missing in\n\(metrics)")
+    for name in Self.promised { #expect(metrics.contains("# TYPE \(name) "), "\(name) is missing") }
+    // Labels never name a device.
+    #expect(!metrics.contains("dead0000"))
+
+    try world.simulator.setFaults("latency=3000")
+    try world.publishJobs(100..<110)
+    let isBusy = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
+      world.admin("/metrics")?.body.contains("herald_apns_streams_in_flight 10\n") == true ? true : nil
+    }
+    #expect(isBusy == true)
+    worker.child.signalLeader(SIGTERM)
+    let draining = ChildProcess.poll(timeoutMilliseconds: 2_000, everyMilliseconds: 20) {
+      world.admin("/readyz").flatMap { $0.status == 503 ? $0.body : nil }
+    }
+    #expect(draining?.contains("draining") == true)
+    #expect(world.admin("/livez")?.status == 200)
+    #expect(worker.waitForExit(seconds: 10) == 0, "\(worker.log)")
+  }
+}

@@ -1,0 +1,34 @@
+import Glibc
+import TestSupport
+
+/// A running `herald run` and what it says.
+struct WorkerProcess {
+  let child: ChildProcess
+  fileprivate let folder: TemporaryFolder
+  fileprivate let logName: String
+
+  init(child: ChildProcess, folder: TemporaryFolder, logName: String) {
+    self.child = child
+    self.folder = folder
+    self.logName = logName
+  }
+
+  /// Everything that it wrote.
+  var log: String { folder.read(logName) }
+  var lines: [Substring] { log.split(separator: "\n") }
+
+  /// Waits until its log has a line with all of these words; false where it has none in time.
+  func waitForLine(_ words: String..., seconds: Int = 20) -> Bool {
+    ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 50) {
+      lines.contains { line in words.allSatisfy { line.contains($0) } } ? true : nil
+    } ?? false
+  }
+
+  func waitForExit(seconds: Int) -> Int32? { child.wait(timeoutMilliseconds: seconds * 1000) }
+
+  /// SIGTERM, and its exit status; nil where it went on for so long.
+  func drain(seconds: Int) -> Int32? {
+    child.signalLeader(SIGTERM)
+    return waitForExit(seconds: seconds)
+  }
+}

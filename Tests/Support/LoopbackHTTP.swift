@@ -1,0 +1,44 @@
+/// The smallest HTTP/1.1 client that serves: one request, one answer, for admin and control ports on 127.0.0.1.
+import Glibc
+
+package enum LoopbackHTTP {
+  package struct Answer: Sendable {
+    package let status: Int
+    package let body: String
+  }
+
+  /// Sends a request and reads the answer to its end; nil where nobody listens or no whole answer came in time.
+  package static func request(
+    _ method: String, _ path: String, port: UInt16, body: String = "", timeoutMilliseconds: Int = 5_000
+  ) -> Answer? {
+    let head =
+      "\(method) \(path) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n"
+      + "Content-Length: \(body.utf8.count)\r\n\r\n"
+    let question = Array((head + body).utf8)
+    let bytes = LoopbackPort.withConnection(to: port, timeoutMilliseconds: timeoutMilliseconds) { descriptor in
+      exchange(question, on: descriptor)
+    }
+    return bytes.flatMap { $0 }.flatMap(parse)
+  }
+
+  private static func exchange(_ question: [UInt8], on descriptor: Int32) -> [UInt8]? {
+    guard unsafe send(descriptor, question, question.count, Int32(MSG_NOSIGNAL)) == question.count else { return nil }
+    var answer: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = unsafe recv(descriptor, &chunk, chunk.count, 0)
+      if count < 0 { return nil }
+      if count == 0 { return answer }
+      answer += chunk[..<count]
+    }
+  }
+
+  private static func parse(_ bytes: [UInt8]) -> Answer? {
+    // By bytes: a String takes CR LF for one character.
+    let end = Array("\r\n\r\n".utf8)
+    guard let start = bytes.indices.first(where: { bytes[$0...].starts(with: end) }) else { return nil }
+    let words = String(decoding: bytes[..<start], as: UTF8.self).split(separator: " ", maxSplits: 2)
+    guard words.count >= 2, let status = Int(words[1]) else { return nil }
+    return Answer(status: status, body: String(decoding: bytes[(start + end.count)...], as: UTF8.self))
+  }
+}
