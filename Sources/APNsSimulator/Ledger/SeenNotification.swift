@@ -1,7 +1,7 @@
 /// A notification with its payload, for the page and the list of the last ones.
-package struct SeenNotification: Hashable, Sendable {
-  package var entry: LedgerEntry
-  package var payload: [UInt8]
+public struct SeenNotification: Hashable, Sendable {
+  public var entry: LedgerEntry
+  public var payload: [UInt8]
 
   func write(to json: inout JSONText) {
     json.beginObject()

@@ -1,9 +1,9 @@
 package import PushCore
 
 /// A signing key that the simulated Apple knows.
-package struct RegisteredKey: Sendable {
-  package var team: String
-  package var key: String
+public struct RegisteredKey: Sendable {
+  public var team: String
+  public var key: String
   /// The one environment that the key is for; nil: both (older team-scoped keys).
   package var environment: APNsEnvironment?
   /// The app topics of a topic-specific key; nil: every topic of the team.

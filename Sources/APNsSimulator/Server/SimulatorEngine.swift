@@ -45,6 +45,7 @@ final class SimulatorEngine: ListenerDelegate {
       ports.controlPort = control.port
     }
     ports.authorityFile = security.authorityFile
+    ports.authorityPEM = security.authorityPEM
   }
 
   func run(until flag: StopFlag) {
