@@ -58,7 +58,8 @@ struct SimulatorServerTests {
     #expect(client.ask(notification(token))?.body == #"{"reason":"ExpiredProviderToken"}"#)
   }
 
-  @Test func revokedKeysLoseTheirConnections() throws {
+  @Test(arguments: [true, false])
+  func revokedKeysLoseTheirConnections(byAction: Bool) throws {
     let folder = try TemporaryFolder("simulator")
     let credential = try SimulatorCredential()
     let (simulator, ports, tls) = try startSecure(folder, credential)
@@ -67,7 +68,7 @@ struct SimulatorServerTests {
     #expect(client.open())
     let token = try credential.token(issuedAt: client.loop.now.unixSeconds)
     #expect(client.ask(notification(token))?.status == 200)
-    simulator.revoke(key: credential.key)
+    if byAction { try simulator.act("revoke=\(credential.key)") } else { simulator.revoke(key: credential.key) }
     #expect(client.run { $0.isClosed })
     let next = try SimulatorClient(ports.port, tls: tls)
     #expect(next.ask(notification(token))?.body == #"{"reason":"InvalidProviderToken"}"#)
@@ -153,6 +154,10 @@ struct SimulatorServerTests {
     #expect(deleted?.status == 204)
     let late = sender.ask(SimulatorRequests.broadcast(["apns-channel-id": created.channel]))
     #expect(late?.body == #"{"reason":"ChannelNotRegistered"}"#)
+    let ledger = simulator.ledger
+    #expect(ledger.accepted == 1, "channel management accepts no notification")
+    #expect(ledger.refused == 1)
+    #expect(ledger.lastNotifications.map(\.entry.topic) == [SimulatorRequests.app], "the app of a broadcast")
   }
 
   // MARK: - The control port

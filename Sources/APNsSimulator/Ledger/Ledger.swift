@@ -20,7 +20,7 @@ public struct Ledger: Sendable {
   package var bounds = Bounds()
   /// Requests that arrived complete.
   public private(set) var requests = 0
-  /// Requests answered with success, or processed before a fault took their answer.
+  /// Notifications and broadcasts answered with success, or processed before a fault took their answer.
   public private(set) var accepted = 0
   /// Answers by status and reason, e.g. `410 Unregistered`.
   public private(set) var answers: [String: Int] = [:]
@@ -138,6 +138,8 @@ public struct Ledger: Sendable {
   }
   /// Different ids that were accepted at least once.
   public var distinctAccepted: Int { acceptances.count }
+  /// Answers that were no success.
+  public var refused: Int { answers.reduce(0) { $0 + ($1.key.hasPrefix("2") ? 0 : $1.value) } }
   /// Streams that clients opened above the limit they were told.
   public var streamsOverLimit: Int { connections.reduce(0) { $0 + $1.streamsOverLimit } }
   /// PINGs of all clients.
