@@ -17,7 +17,7 @@ struct SimulatorCommand: ParsableCommand {
       \(FaultRule.manual)
 
       CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /notifications, /faults; POST /faults,
-      /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /clock; DELETE /faults[/ID], /ledger.
+      /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /keys, /apps, /clock; DELETE /faults[/ID], /ledger.
       """,
     version: "1.0.0")
 

@@ -212,6 +212,50 @@ struct SimulatorServerTests {
     #expect(simulator.ledger.requests == 0)
   }
 
+  @Test func keysAndAppsAtTheControlPort() throws {
+    var options = SimulatorOptions()
+    options.acceptsAnyKey = true
+    options.controlPort = 0
+    let simulator = try Simulator(options)
+    let ports = try simulator.start()
+    defer { simulator.stop() }
+    let port = try #require(ports.controlPort)
+    let client = try SimulatorClient(ports.port)
+    #expect(client.open())
+    let now = client.loop.now
+    func send(_ key: String, on client: SimulatorClient, topic: String = SimulatorRequests.app) -> String? {
+      let token = "bearer " + SimulatorRequests.token(key: key, at: now)
+      return client.ask(SimulatorRequests.device(["authorization": token, "apns-topic": topic])).map(\.body)
+    }
+    #expect(
+      try control(port, "POST", "/keys", "KEY0000001 team=TEAM000001 topics=com.example.one/com.example.two").0 == 200)
+    #expect(send("KEY0000001", on: client) == #"{"reason":"TopicDisallowed"}"#)
+    #expect(send("KEY0000001", on: client, topic: "com.example.two") == "")
+    #expect(send("KEY0000002", on: client) == #"{"reason":"UnrelatedKeyIdInToken"}"#)
+    #expect(try control(port, "POST", "/keys", "KEY0000001 related=KEY0000002").0 == 200)
+    #expect(send("KEY0000002", on: client) == "")
+    #expect(try control(port, "POST", "/keys", "KEY0000001 environment=sandbox").0 == 200)
+    #expect(send("KEY0000001", on: client, topic: "com.example.two") == #"{"reason":"BadEnvironmentKeyIdInToken"}"#)
+    #expect(try control(port, "POST", "/keys", "KEY0000001 any").0 == 200)
+    #expect(send("KEY0000001", on: client) == "")
+    #expect(try control(port, "POST", "/keys", "KEY0000001 revoked").0 == 200)
+    #expect(client.run { $0.isClosed })
+    let next = try SimulatorClient(ports.port)
+    #expect(send("KEY0000001", on: next) == #"{"reason":"InvalidProviderToken"}"#)
+    for line in ["KEY0000009 topics=a", "KEY0000001 environment=moon", "KEY0000001"] {
+      #expect(try control(port, "POST", "/keys", line).0 == 400, "\(line)")
+    }
+
+    #expect(try control(port, "POST", "/apps", "\(SimulatorRequests.app) broadcast=off").0 == 200)
+    let token = "bearer " + SimulatorRequests.token(key: "KEY0000002", at: now)
+    let manager = try SimulatorClient(try #require(ports.managePort))
+    let request = SimulatorRequests.channel(["authorization": token])
+    #expect(manager.ask(request)?.body == #"{"reason":"FeatureNotEnabled"}"#)
+    #expect(try control(port, "POST", "/apps", "\(SimulatorRequests.app) broadcast=on").0 == 200)
+    #expect(manager.ask(request)?.status == 201)
+    #expect(try control(port, "POST", "/apps", "\(SimulatorRequests.app) broadcast=perhaps").0 == 400)
+  }
+
   @Test(arguments: [
     "GET\r\n\r\n", "GET / HTTP/2\r\n\r\n", "POST /faults HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
     "POST /faults HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

@@ -366,6 +366,11 @@ def channels_and_broadcasts(simulator, trust):
             for name, expected, headers, other in broadcast_rows(stored, unstored):
                 caller.row(f"broadcast: {name}", expected, headers,
                            **{"path": f"/4/broadcasts/apps/{APP}", "payload": UPDATE, "base": send, **other})
+            simulator.control("POST", "/apps", f"{APP} broadcast=off")
+            caller.row("broadcast: not enabled", bad("FeatureNotEnabled"), path=f"/4/broadcasts/apps/{APP}", payload=UPDATE,
+                       base=send)
+            manage("not enabled", bad("FeatureNotEnabled"))
+            simulator.control("POST", "/apps", f"{APP} broadcast=on")
             manage("deleted", (204, None), {"apns-channel-id": unstored}, method="DELETE", payload="")
             manage("deleted twice", bad("ChannelNotRegistered", 404), {"apns-channel-id": unstored}, method="DELETE",
                    payload="")
@@ -381,17 +386,28 @@ def keys_of_a_connection():
         claims = {"iss": team, "iat": int(time.time())}
         return {"authorization": "bearer " + jwt.encode(claims, key, algorithm="ES256", headers={"kid": key_id})}
 
-    with Simulator("--any-key", "--device-limit", "3") as simulator:
+    with Simulator("--any-key", "--device-limit", "20") as simulator:
         with Caller(simulator, simulator.trust()) as caller:
             caller.row("any key", OK, bearer("TEAM000001", "KEY0000001"))
             caller.row("another key on the connection", bad("UnrelatedKeyIdInToken", 403), bearer("TEAM000001", "KEY0000002"))
             caller.row("another team on the connection", bad("InvalidProviderToken", 403), bearer("TEAM000002", "KEY0000003"))
+            simulator.control("POST", "/keys", f"KEY0000001 team=TEAM000001 topics={APP} related=KEY0000002")
+            caller.row("a related key on the connection", OK, bearer("TEAM000001", "KEY0000002"))
+        with Caller(simulator, simulator.trust()) as caller:
+            bound = bearer("TEAM000001", "KEY0000001")
+            caller.row("a topic-bound key", OK, bound)
+            caller.row("a topic-bound key, its topic with a suffix", OK,
+                       {**bound, "apns-topic": APP + ".voip", "apns-push-type": "voip"})
+            caller.row("a topic-bound key, another topic", bad("TopicDisallowed"),
+                       {**bound, "apns-topic": "com.example.other"})
+            simulator.control("POST", "/keys", "KEY0000001 environment=sandbox")
+            caller.row("a key of the sandbox", bad("BadEnvironmentKeyIdInToken", 403), bound)
         with Caller(simulator, simulator.trust()) as caller:
             first = bearer("TEAM000001", "KEY0000002")
             caller.row("the other key on another connection", OK, first)
-            # Three in each second of the clock: forty in a row are more than that.
+            # Twenty in each second of the clock: a hundred in a row are more than that.
             device = {"path": "/3/device/" + "77" * 32}
-            answers = {caller.send(first, **device).status_code for _ in range(40)}
+            answers = {caller.send(first, **device).status_code for _ in range(100)}
             rule_case("one device too often", 429 in answers and 200 in answers, answers)
 
 

@@ -33,6 +33,8 @@ package struct ProviderTokenDesk: Sendable {
 
   package mutating func register(_ key: RegisteredKey) {
     keys[key.key] = key
+    // Another public half may stand behind the id now.
+    known.removeAll()
   }
 
   /// Forgets a key's tokens: with the key changed or revoked, they are judged anew.
