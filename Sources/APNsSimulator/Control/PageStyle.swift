@@ -20,7 +20,8 @@ enum PageStyle {
     td:last-child{text-align:right;padding-left:.8rem;font-variant-numeric:tabular-nums}
     article{display:flex;gap:.8rem;background:var(--card);border:1px solid transparent;border-radius:18px;padding:.75rem .9rem;
     margin:0 0 .6rem;box-shadow:0 1px 3px #0002}
-    article>div{flex:1;min-width:0}article td:first-child{overflow-wrap:break-word;white-space:nowrap}
+    article>div{flex:1;min-width:0}article table,article tbody{display:block}
+    article tr{display:flex;justify-content:space-between}article td{min-width:0}article td:first-child{flex:none;max-width:50%}
     .silent{background:none;border:1px dashed var(--soft);box-shadow:none}
     .activity{background:#0b0c0f;color:#f4f5f7;--soft:#a7afbc;--line:#343944;border-color:#2b2f38}
     .call{border-color:var(--ok)}
