@@ -99,4 +99,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ]),
     tests("IntegrationTests", ["PushCore", "PushIO", "PushWorker", "APNsSimulator", "TestSupport"]),
+    // Sees what other packages see: public names only.
+    .testTarget(
+      name: "OutsideTests", dependencies: ["APNsSimulator"], packageAccess: false, swiftSettings: strict),
   ])
