@@ -19,25 +19,61 @@ struct PipelineBench: AsyncParsableCommand {
   @Option(help: "Unacknowledged deliveries of a lane.")
   var prefetch = 2000
 
+  @Option(help: "Another worker to measure in the same run, in turn with Herald: a program of scripts/peers.")
+  var peer: String?
+
+  func validate() throws {
+    if let peer, !FileManager.default.isExecutableFile(atPath: peer) {
+      throw ValidationError("--peer: \(peer) is no program; scripts/peers/go/build makes one")
+    }
+  }
+
   func run() async throws {
     var figures = Figures()
     for _ in 0..<options.runs {
-      let simulator = try SimulatorProcess()
-      defer { simulator.stop() }
-      let broker = try BenchBroker(url: nil)
-      defer { broker.remove() }
-      try broker.fill(options.jobs)
-      try await measure(broker, simulator, &figures)
-      let outcomes = try broker.outcomeCount()
-      guard outcomes == options.jobs else {
-        throw SimulatorProcess.Failure(description: "\(outcomes) outcomes for \(options.jobs) jobs")
-      }
+      let ours = try await measured { try await measure($0, $1, &figures) }
+      guard let peer else { continue }
+      let process = PeerProcess(program: peer, jobs: options.jobs, prefetch: prefetch)
+      let theirs = try await measured { try process.measure($0, $1) }
+      figures.add("peer's rate", theirs.rate, "jobs/s")
+      figures.add("peer", theirs.cpu, "CPU µs/job")
+      figures.add("peer's resident, most", theirs.residentBytes / 1_048_576, "MiB")
+      figures.add("rate / peer's", ours.rate / theirs.rate, "ratio of rates")
+      figures.add("worker / peer", ours.cpu / theirs.cpu, "ratio of CPU")
     }
     try figures.show(
       "pipeline: \(options.jobs) jobs, \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)", json: options.json)
   }
 
-  private func measure(_ broker: BenchBroker, _ simulator: SimulatorProcess, _ figures: inout Figures) async throws {
+  /// A fresh simulator and a freshly filled queue, for a worker that must have done all of it by the end.
+  private func measured<Usage>(
+    _ work: (BenchBroker, SimulatorProcess) async throws -> Usage
+  ) async throws -> Usage {
+    let simulator = try SimulatorProcess()
+    defer { simulator.stop() }
+    let broker = try BenchBroker(url: nil)
+    defer { broker.remove() }
+    try broker.fill(options.jobs)
+    let usage = try await work(broker, simulator)
+    let outcomes = try broker.outcomeCount()
+    guard outcomes == options.jobs else {
+      throw SimulatorProcess.Failure(description: "\(outcomes) outcomes for \(options.jobs) jobs")
+    }
+    let left = try broker.jobsLeft()
+    guard left == 0 else {
+      throw SimulatorProcess.Failure(description: "\(left) of \(options.jobs) jobs were not acknowledged")
+    }
+    let counters = try await simulator.counters()
+    guard counters.requests == options.jobs, counters.acceptedIDs == options.jobs else {
+      throw SimulatorProcess.Failure(
+        description: "\(counters.requests) requests, \(counters.acceptedIDs) ids accepted, for \(options.jobs) jobs")
+    }
+    return usage
+  }
+
+  private func measure(
+    _ broker: BenchBroker, _ simulator: SimulatorProcess, _ figures: inout Figures
+  ) async throws -> (rate: Double, cpu: Double) {
     let configuration = try configuration(broker, simulator)
     var logger = Logger(label: "herald-bench")
     logger.logLevel = .warning
@@ -69,12 +105,15 @@ struct PipelineBench: AsyncParsableCommand {
       }
     }
     let count = Double(UInt64(options.jobs) - startCount)
-    figures.add("rate", count / microseconds(since: start) * 1e6, "jobs/s")
-    figures.add("worker", Double(ProcessUsage.current.cpuMicroseconds - startCPU) / count, "CPU µs/job")
+    let rate = count / microseconds(since: start) * 1e6
+    let cpu = Double(ProcessUsage.current.cpuMicroseconds - startCPU) / count
+    figures.add("rate", rate, "jobs/s")
+    figures.add("worker", cpu, "CPU µs/job")
     figures.add("start to first outcome", first ?? 0, "ms")
     figures.add("resident at a tenth", Double(residentEarly ?? 0) / 1_048_576, "MiB")
     figures.add("resident, most", Double(residentMost) / 1_048_576, "MiB")
     await worker.drain()
+    return (rate, cpu)
   }
 
   private func configuration(_ broker: BenchBroker, _ simulator: SimulatorProcess) throws -> Configuration {
