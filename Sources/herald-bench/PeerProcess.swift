@@ -69,8 +69,7 @@ struct PeerProcess {
     return [
       "--amqp", broker.url, "--queue", broker.topology.jobsQueue(.transactional),
       "--exchange", broker.topology.resultsExchange,
-      "--redis", ProcessInfo.processInfo.environment["HERALD_REDIS_URL"] ?? "redis://127.0.0.1:6379/0",
-      "--key-prefix", "\(broker.topology.prefix):",
+      "--redis", BenchRedis.url, "--key-prefix", "\(broker.topology.prefix):",
       "--apns", "127.0.0.1:\(simulator.ready.port)", "--ca-file", simulator.ready.caFile,
       "--team-id", credential.teamID, "--key-id", credential.keyID, "--key-file", credential.keyFile,
       "--jobs", "\(jobs)", "--prefetch", "\(prefetch)",

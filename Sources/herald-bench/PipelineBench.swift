@@ -22,6 +22,9 @@ struct PipelineBench: AsyncParsableCommand {
   @Option(help: "Another worker to measure in the same run, in turn with Herald: a program of scripts/peers.")
   var peer: String?
 
+  /// As it is by default; beside a peer long enough that Redis decides about every job, as it does for the peer.
+  private var redisTimeoutMilliseconds: Int { peer == nil ? 20 : 5000 }
+
   func validate() throws {
     if let peer, !FileManager.default.isExecutableFile(atPath: peer) {
       throw ValidationError("--peer: \(peer) is no program; scripts/peers/go/build makes one")
@@ -54,6 +57,7 @@ struct PipelineBench: AsyncParsableCommand {
     let broker = try BenchBroker(url: nil)
     defer { broker.remove() }
     try broker.fill(options.jobs)
+    let earlier = peer == nil ? nil : try BenchRedis.calls()
     let usage = try await work(broker, simulator)
     let outcomes = try broker.outcomeCount()
     guard outcomes == options.jobs else {
@@ -67,6 +71,14 @@ struct PipelineBench: AsyncParsableCommand {
     guard counters.requests == options.jobs, counters.acceptedIDs == options.jobs else {
       throw SimulatorProcess.Failure(
         description: "\(counters.requests) requests, \(counters.acceptedIDs) ids accepted, for \(options.jobs) jobs")
+    }
+    if let earlier {
+      let calls = try BenchRedis.calls() - earlier
+      // Each job: the script, the SET of its device's rate inside it, and the SET that remembers the answer.
+      guard calls.scripts >= options.jobs, calls.sets >= 2 * options.jobs else {
+        throw SimulatorProcess.Failure(
+          description: "\(calls.scripts) scripts and \(calls.sets) SETs in Redis for \(options.jobs) jobs")
+      }
     }
     return usage
   }
@@ -120,7 +132,7 @@ struct PipelineBench: AsyncParsableCommand {
     let host = "https://127.0.0.1:\(simulator.ready.port)"
     let text = """
       rabbitmq: {url: "\(broker.url)", prefix: \(broker.topology.prefix), prefetch: \(prefetch)}
-      redis: {prefix: "\(broker.topology.prefix):"}
+      redis: {prefix: "\(broker.topology.prefix):", timeout_ms: \(redisTimeoutMilliseconds)}
       apns: {production: "\(host)", broadcast_production: "\(host)", ca_file: "\(simulator.ready.caFile)"}
       results: {log: false}
       lanes: \(lanes)
