@@ -50,6 +50,16 @@ struct JobSlot: ~Copyable {
     // Of a body that is not kept nothing is parsed: fields of the slot's job before it must not be taken for its own.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
+    guard isOversized else { return }
+    if 1...Limits.idBytesMaximum ~= Int(metadata.messageID.count) {
+      // All that is known of the job: its message id stands for its own.
+      job.bytes = Array(metadata.bytes[metadata.messageID.range])
+      job.id = ByteRange(start: 0, count: job.bytes.count)
+    } else {
+      // Nothing names it but its delivery: no two of these may have one apns-id.
+      job.bytes = Array("\(receivedAt) \(tag.epoch) \(tag.jobClass) \(tag.value)".utf8)
+      job.bodyCount = job.bytes.count
+    }
   }
 
   mutating func parse(with parser: inout JobParser) throws(JobError) {
