@@ -1,4 +1,4 @@
-import PushCore
+package import PushCore
 package import PushIO
 
 /// One loaded credential: what connections and requests need of it.
@@ -14,7 +14,9 @@ package struct Credential: Sendable {
   package let authorization: Authorization
   /// What its connections trust and show.
   package let tls: TLSContext
-  /// Things to log once: a key file that others may read.
+  /// The only topics it may send: those of a certificate, or of a topic-specific key; nil: any.
+  package let topics: Set<String>?
+  /// Things to log once: a key file that others may read, a certificate that is about to end.
   package let warnings: [String]
 
   package var name: String { configuration.name }
@@ -24,4 +26,24 @@ package struct Credential: Sendable {
     case .certificate: false
     }
   }
+
+  /// Whether it may send a push type at all.
+  package func serves(_ type: PushType) -> Bool {
+    switch type.rules.credential {
+    case .any: true
+    case .tokenOnly: usesToken
+    case .certificateOnly: !usesToken
+    }
+  }
+
+  /// Whether it may send to a topic.
+  package func serves(topic: String) -> Bool { topics?.contains(topic) ?? true }
+
+  /// Whether it may send a push type to one of its apps, under the topic that the type gives.
+  package func serves(_ type: PushType, of app: String) -> Bool {
+    serves(type) && serves(topic: app + type.rules.topicSuffix)
+  }
+
+  /// The push types that it may send to an app.
+  package func pushTypes(of app: String) -> [PushType] { PushType.named.filter { serves($0, of: app) } }
 }

@@ -6,9 +6,9 @@ package struct CredentialConfiguration: Hashable, Sendable {
     /// Provider tokens, signed with the key in a .p8 file.
     case token(teamID: String, keyID: String, keyFile: String)
     /// A client certificate and its key, PEM.
-    case certificate(certificateFile: String, privateKeyFile: String, passphrase: String?)
+    case certificate(certificateFile: String, privateKeyFile: String, passphrase: Secret?)
     /// A client certificate and its key in one PKCS#12 file.
-    case pkcs12(file: String, passphrase: String?)
+    case pkcs12(file: String, passphrase: Secret?)
   }
 
   /// Names it in jobs (`credential`), logs and metrics. Unique.
@@ -17,11 +17,17 @@ package struct CredentialConfiguration: Hashable, Sendable {
   package var environments: [APNsEnvironment]
   /// Bundle ids (pass type ids, MDM topics) that it serves.
   package var apps: [String]
+  /// The only topics of a topic-specific signing key, whole (`com.example.app.voip`); nil: all topics of its apps. What a
+  /// certificate may send stands in the certificate.
+  package var topics: [String]?
 
-  package init(name: String, kind: Kind, environments: [APNsEnvironment], apps: [String]) {
+  package init(
+    name: String, kind: Kind, environments: [APNsEnvironment], apps: [String], topics: [String]? = nil
+  ) {
     self.name = name
     self.kind = kind
     self.environments = environments
     self.apps = apps
+    self.topics = topics
   }
 }

@@ -44,6 +44,8 @@ package struct Lane<
   private var message: [UInt8] = []
   private var routingKey: [UInt8] = []
 
+  /// Targets that shared state was asked about and has not answered.
+  private var admittingCount = 0
   package private(set) var counters = LaneCounters()
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
@@ -71,7 +73,7 @@ package struct Lane<
 
   /// How long the loop may sleep where nothing happens: until an acknowledgement or a deadline may be due.
   package var idleMilliseconds: Int {
-    if mayHaveMore { return 0 }
+    if mayHaveMore || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
     return sends.count > 0 ? 10 : 250
   }
@@ -190,14 +192,19 @@ package struct Lane<
   /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
-    while let job = unstarted.first, !sends.isFull {
+    while let job = unstarted.first, canStartMore {
       start(job, now)
       if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted.popFirst() }
     }
   }
 
+  /// There are targets to start, and room to do it.
+  private var canStartMore: Bool {
+    unstarted.first != nil && !sends.isFull && admittingCount < settings.admissionsMaximum
+  }
+
   private mutating func start(_ job: Ticket, _ now: Now) {
-    while jobs[job].nextTarget < jobs[job].targetCount, let send = sends.take() {
+    while jobs[job].nextTarget < jobs[job].targetCount, canStartMore, let send = sends.take() {
       let target = jobs[job].nextTarget
       jobs[job].nextTarget += 1
       jobs[job].openTargets += 1
@@ -208,6 +215,7 @@ package struct Lane<
         perform(action, send, now)
       } else {
         state.admit(jobs[job].job, target: target, apnsID: sends[send].apnsID, ticket: send, now: now)
+        admittingCount += 1
       }
     }
   }
@@ -216,6 +224,7 @@ package struct Lane<
 
   private mutating func takeAdmissions(_ now: Now) {
     while let (ticket, admission) = state.nextAdmission(now: now) {
+      admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
       switch admission {
       case .proceed: break

@@ -55,14 +55,17 @@ struct LaneParts: Sendable {
     report.responses = [LaneReport.Responses(status: 200, reason: "", count: apns.accepted)]
     for (answer, count) in apns.refusals {
       report.responses.append(
-        LaneReport.Responses(status: Int(answer.status), reason: answer.reason?.name ?? "", count: count))
+        LaneReport.Responses(
+          status: Int(answer.status), reason: answer.reason?.name ?? "", count: count,
+          isOurFault: Verdict(status: answer.status, reason: answer.reason).notes.contains(.ourFault)))
     }
+    report.pauses = apns.pauses
     report.goAways = apns.goAways.map { ($0.key, $0.value) }
     report.pools = lane.push.poolSnapshots(now: now).map { pool in
       LaneReport.Pool(
         credential: pool.credential, environment: "\(pool.environment)",
         connections: [("opening", pool.opening), ("ready", pool.ready), ("draining", pool.draining)],
-        streamsInFlight: pool.streamsInFlight)
+        streamsInFlight: pool.streamsInFlight, isPaused: pool.isPaused, pausedTopics: pool.pausedTopics)
     }
   }
 

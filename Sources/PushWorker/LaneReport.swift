@@ -8,10 +8,16 @@ package struct LaneReport: Sendable {
     /// Connections by state.
     package var connections: [(state: String, count: Int)]
     package var streamsInFlight: Int
+    /// Of the credential in this environment: whether all of it is paused, and how many of its topics are.
+    package var isPaused: Bool
+    package var pausedTopics: Int
 
     package init(
-      credential: String, environment: String, connections: [(state: String, count: Int)], streamsInFlight: Int
+      credential: String, environment: String, connections: [(state: String, count: Int)], streamsInFlight: Int,
+      isPaused: Bool = false, pausedTopics: Int = 0
     ) {
+      self.isPaused = isPaused
+      self.pausedTopics = pausedTopics
       self.credential = credential
       self.environment = environment
       self.connections = connections
@@ -24,11 +30,14 @@ package struct LaneReport: Sendable {
     package var status: Int
     package var reason: String
     package var count: UInt64
+    /// Our validation or our code should have seen it before APNs did.
+    package var isOurFault: Bool
 
-    package init(status: Int, reason: String, count: UInt64) {
+    package init(status: Int, reason: String, count: UInt64, isOurFault: Bool = false) {
       self.status = status
       self.reason = reason
       self.count = count
+      self.isOurFault = isOurFault
     }
   }
 
@@ -45,6 +54,8 @@ package struct LaneReport: Sendable {
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
   package var pools: [Pool] = []
   package var responses: [Responses] = []
+  /// Pauses of credentials and topics that began.
+  package var pauses: UInt64 = 0
   package var goAways: [(reason: String, count: UInt64)] = []
   package var requestDuration = Histogram()
 

@@ -10,6 +10,9 @@ package struct LaneSettings: Sendable {
   package var jobsMaximum: Int
   /// Targets that may be in flight: a batch fills them as they become free.
   package var sendsMaximum: Int
+  /// Targets that shared state may be asked about at once: a batch of 1000 in one breath would be answered later than
+  /// Redis' timeout allows, and what is answered late is sent though it may have been sent before.
+  package var admissionsMaximum: Int
   /// Publishes that may wait for the broker's confirm.
   package var unconfirmedMaximum: Int
   /// Deliveries taken in one turn: a backlog flows through Redis, APNs and the broker while the lane works on the next
@@ -36,6 +39,7 @@ package struct LaneSettings: Sendable {
     self.prefetch = prefetch
     jobsMaximum = prefetch * 2 + 64
     sendsMaximum = prefetch * 2 + 1064
+    admissionsMaximum = 256
     unconfirmedMaximum = prefetch * 4 + 1024
     deliveriesPerTurn = 128
     acknowledgeBatch = max(1, prefetch / 10)

@@ -74,6 +74,8 @@ enum MetricsText {
     for (labels, count) in responses.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["status": labels[0], "reason": labels[1]], count)
     }
+    out.family("herald_apns_rules_missed_total", .counter, "Refusals that our own rules should have come before.")
+    out.sample([:], reports.flatMap(\.responses).reduce(0) { $0 + ($1.isOurFault ? $1.count : 0) })
     out.family("herald_apns_request_duration_seconds", .histogram, "Request handed to a connection to its answer.")
     out.histogram(merged(reports) { $0.requestDuration })
     out.family("herald_apns_connections", .gauge, "Connections to APNs.")
@@ -86,12 +88,34 @@ enum MetricsText {
     for (labels, count) in connections.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["credential": labels[0], "environment": labels[1], "state": labels[2]], count)
     }
+    pauses(reports, &out)
     out.family("herald_apns_streams_in_flight", .gauge, "Requests that APNs has not answered.")
     out.sample([:], reports.flatMap(\.pools).reduce(0) { $0 + $1.streamsInFlight })
     out.family("herald_apns_goaway_total", .counter, "GOAWAY frames received.")
     var goAways: [String: UInt64] = [:]
     for goAway in reports.flatMap(\.goAways) { goAways[goAway.reason, default: 0] += goAway.count }
     for (reason, count) in goAways.sorted(by: { $0.key < $1.key }) { out.sample(["reason": reason], count) }
+  }
+
+  /// The pools of a credential in an environment share their pauses; each lane has its own.
+  private static func pauses(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    var isPaused: [[String]: Bool] = [:]
+    var topics: [[String]: Int] = [:]
+    for pool in reports.flatMap(\.pools) {
+      let labels = [pool.credential, pool.environment]
+      isPaused[labels] = isPaused[labels, default: false] || pool.isPaused
+      topics[labels] = max(topics[labels, default: 0], pool.pausedTopics)
+    }
+    out.family("herald_apns_paused", .gauge, "1 while a lane sends nothing with a credential but a probe now and then.")
+    for (labels, value) in isPaused.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["credential": labels[0], "environment": labels[1]], value)
+    }
+    out.family("herald_apns_paused_topics", .gauge, "Topics of a credential that a lane has paused, most of all lanes.")
+    for (labels, value) in topics.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["credential": labels[0], "environment": labels[1]], value)
+    }
+    out.family("herald_apns_pauses_total", .counter, "Pauses of credentials and topics that began.")
+    out.sample([:], reports.reduce(0) { $0 + $1.pauses })
   }
 
   private static func brokerAndState(_ reports: [LaneReport], _ out: inout PrometheusText) {

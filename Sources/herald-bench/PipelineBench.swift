@@ -20,6 +20,9 @@ struct PipelineBench: AsyncParsableCommand {
   @Option(help: "Unacknowledged deliveries of a lane.")
   var prefetch = 2000
 
+  @Option(help: "Jobs in a hundred that are invalid, each in another way; they end in outcomes and dead letters.")
+  var invalidPercent = 0
+
   @Option(help: "Another worker to measure in the same run, in turn with Herald: a program of scripts/peers.")
   var peer: String?
 
@@ -27,6 +30,12 @@ struct PipelineBench: AsyncParsableCommand {
   private var redisTimeoutMilliseconds: Int { peer == nil ? 20 : 5000 }
 
   func validate() throws {
+    if !(0...100).contains(invalidPercent) {
+      throw ValidationError("--invalid-percent must be from 0 to 100, not \(invalidPercent)")
+    }
+    if peer != nil, invalidPercent > 0 {
+      throw ValidationError("--peer takes valid jobs only: leave --invalid-percent")
+    }
     if let peer, !FileManager.default.isExecutableFile(atPath: peer) {
       throw ValidationError("--peer: \(peer) is no program; scripts/peers/go/build makes one")
     }
@@ -49,8 +58,10 @@ struct PipelineBench: AsyncParsableCommand {
       figures.add("rate / peer's", ours.rate / theirs.rate, "ratio of rates")
       figures.add("worker / peer", ours.cpu / theirs.cpu, "ratio of CPU")
     }
+    let share = invalidPercent > 0 ? ", \(invalidPercent) % of them invalid" : ""
     try figures.show(
-      "pipeline: \(options.jobs) jobs, \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)", json: options.json)
+      "pipeline: \(options.jobs) jobs\(share), \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)",
+      json: options.json)
   }
 
   /// A fresh simulator and a freshly filled queue, for a worker that must have done all of it by the end.
@@ -61,7 +72,7 @@ struct PipelineBench: AsyncParsableCommand {
     defer { simulator.stop() }
     let broker = try BenchBroker(url: nil)
     defer { broker.remove() }
-    try broker.fill(options.jobs)
+    try broker.fill(options.jobs, invalidPercent: invalidPercent)
     let earlier = peer == nil ? nil : try BenchRedis.calls()
     let usage = try await work(broker, simulator)
     let outcomes = try broker.outcomeCount()
@@ -73,9 +84,10 @@ struct PipelineBench: AsyncParsableCommand {
       throw SimulatorProcess.Failure(description: "\(left) of \(options.jobs) jobs were not acknowledged")
     }
     let counters = try await simulator.counters()
-    guard counters.requests == options.jobs, counters.acceptedIDs == options.jobs else {
+    let valid = options.jobs - options.jobs * invalidPercent / 100
+    guard counters.requests == valid, counters.acceptedIDs == valid else {
       throw SimulatorProcess.Failure(
-        description: "\(counters.requests) requests, \(counters.acceptedIDs) ids accepted, for \(options.jobs) jobs")
+        description: "\(counters.requests) requests, \(counters.acceptedIDs) ids accepted, for \(valid) valid jobs")
     }
     if let earlier {
       let calls = try BenchRedis.calls() - earlier

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Probes and metrics of a running worker, over HTTP.
-@Suite(.serialized, .timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerAdminTests {
   private static let promised = [
     "herald_jobs_received_total", "herald_jobs_in_flight", "herald_outcomes_total", "herald_apns_responses_total",
@@ -14,7 +14,8 @@ struct WorkerAdminTests {
     "herald_redis_up", "herald_redis_degraded", "herald_rate_limited_total", "herald_suppressed_total",
     "herald_duplicates_suppressed_total", "herald_provider_token_issued_timestamp_seconds",
     "herald_provider_token_refreshes_total", "herald_certificate_not_after_timestamp_seconds",
-    "herald_event_loop_turn_duration_seconds", "herald_build_info",
+    "herald_event_loop_turn_duration_seconds", "herald_build_info", "herald_apns_paused", "herald_apns_paused_topics",
+    "herald_apns_pauses_total", "herald_apns_rules_missed_total",
   ]
 
   @Test func probesAndMetrics() throws {
@@ -63,5 +64,28 @@ struct WorkerAdminTests {
     #expect(draining?.contains("draining") == true)
     #expect(world.admin("/livez")?.status == 200)
     #expect(worker.waitForExit(seconds: 10) == 0, "\(worker.log)")
+  }
+
+  /// APNs refuses the key: the credential is paused for all to see, and a probe ends the pause by itself.
+  @Test func aPauseIsSeenAndEnds() throws {
+    let world = try WorkerWorld("pause")
+    try world.simulator.setFaults("share=1,status=403,reason=InvalidProviderToken")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<5)
+    let gauge = "herald_apns_paused{credential=\"main\",environment=\"production\"}"
+    func waitFor(_ value: Int, seconds: Int) -> Bool {
+      ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) {
+        world.admin("/metrics")?.body.contains("\n\(gauge) \(value)\n") == true ? true : nil
+      } ?? false
+    }
+    #expect(waitFor(1, seconds: 10), "\(worker.log)")
+    try world.simulator.clearFaults()
+    #expect(waitFor(0, seconds: 40), "\(worker.log)")
+    try world.waitForAccepted(5)
+    #expect(
+      worker.lines.count { $0.contains("APNs refuses the credential (InvalidProviderToken)") } == 1, "\(worker.log)")
+    #expect(worker.log.contains("the pause is over"), "\(worker.log)")
+    #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
   }
 }

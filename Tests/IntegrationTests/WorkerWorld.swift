@@ -28,6 +28,8 @@ final class WorkerWorld {
     var prefetch = 200
     var drainTimeoutSeconds = 20
     var lanes = 1
+    /// Longer than the default where a test counts what Redis remembers: on a busy machine 20 ms are soon over.
+    var redisTimeoutMilliseconds = 20
   }
 
   let rabbitmq: RabbitMQServer
@@ -70,7 +72,7 @@ final class WorkerWorld {
     let apns = "https://127.0.0.1:\(simulator.port)"
     return """
       rabbitmq: {url: "\(rabbitmqURL ?? rabbitmq.url)", prefix: "\(prefix)", prefetch: \(options.prefetch)}
-      redis: {url: "\(redisURL)", prefix: "\(prefix):"}
+      redis: {url: "\(redisURL)", prefix: "\(prefix):", timeout_ms: \(options.redisTimeoutMilliseconds)}
       apns:
         production: "\(production ?? apns)"
         broadcast_production: "\(apns)"

@@ -116,6 +116,28 @@ import Testing
     #expect(good == [0, 0, 0])
   }
 
+  @Test(.timeLimit(.minutes(1))) func aDeviceThatGotTooMuchIsLeftAlone() throws {
+    let bench = try APNsTestBench()
+    bench.server.answer = { server, request in
+      if server.requests.count == 1 {
+        server.respond(request, status: 429, body: #"{"reason":"TooManyRequests"}"#)
+      } else {
+        server.respond(request)
+      }
+    }
+    #expect(bench.send(bench.job("b05013adff785122")) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    let (decision, _) = bench.trySend(bench.job("b05013adff785122"))
+    guard case .paused(let milliseconds) = decision else {
+      Issue.record("\(decision)")
+      return
+    }
+    #expect((1...1001).contains(milliseconds))
+    #expect(bench.send(bench.job("00fc13adff785122")) != nil, "others go on")
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.send(bench.job("b05013adff785122")) != nil, "and it too, after a second")
+  }
+
   @Test(.timeLimit(.minutes(1))) func goAwayGivesBackWhatWasNotProcessedAndLetsTheRestFinish() throws {
     let bench = try APNsTestBench()
     #expect(bench.send(bench.job()) != nil)

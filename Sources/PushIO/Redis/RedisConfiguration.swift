@@ -154,3 +154,9 @@ package struct RedisConfiguration: Hashable, Sendable {
     }
   }
 }
+
+extension RedisConfiguration: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  package var description: String { serverDescription }
+  package var debugDescription: String { serverDescription }
+  package var customMirror: Mirror { Mirror(self, children: ["server": serverDescription]) }
+}

@@ -16,6 +16,15 @@ package struct CertificateFacts: Sendable, Equatable {
   /// Texts in Apple's extensions 1.2.840.113635.100.6.3.4 and .6 (topics and their kinds), in the order they stand
   /// there.
   package let appleTopics: [String]
+  /// Kind and length of its key: `RSA 2048`, `EC 256`.
+  package let keyText: String
+
+  /// The only topics that it may send, by its extensions, or by its subject's UID where it has none; nil where it says
+  /// nothing: no certificate of Apple's.
+  package var topics: Set<String>? {
+    if !appleTopics.isEmpty { return Set(appleTopics) }
+    return userID.map { [$0] }
+  }
 
   /// Reads a certificate, which stays the caller's.
   init(of certificate: OpaquePointer) {
@@ -30,6 +39,14 @@ package struct CertificateFacts: Sendable, Equatable {
     appleTopics = ["1.2.840.113635.100.6.3.4", "1.2.840.113635.100.6.3.6"].flatMap { identifier in
       unsafe DERTexts(CertificateFacts.extensionBytes(identifier, of: certificate)).texts
     }
+    keyText = unsafe CertificateFacts.keyText(of: certificate)
+  }
+
+  private static func keyText(of certificate: OpaquePointer) -> String {
+    guard let key = unsafe X509_get0_pubkey(certificate), let name = unsafe EVP_PKEY_get0_type_name(key) else {
+      return "unknown"
+    }
+    return unsafe "\(String(cString: name)) \(EVP_PKEY_get_bits(key))"
   }
 
   /// The end of its life as people write it, in UTC.

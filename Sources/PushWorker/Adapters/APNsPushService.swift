@@ -93,6 +93,9 @@ package final class APNsPushService: PushService {
     let topic = job.topic.isEmpty ? job.app : job.topic
     let topicHash = ByteHash.hash(bytes.extracting(topic.range))
     let targetHash = ByteHash.hash(token: bytes.extracting(job.targets[target].range))
+    if let wait = context.slowed.waitMilliseconds(targetHash, now: now.monotonic) {
+      return .paused(retryAfterMilliseconds: wait)
+    }
     if !pauses[scope].isQuiet, case .stop(let wait) = pauses[scope].decide(topicHash: topicHash, now: now.monotonic) {
       return .paused(retryAfterMilliseconds: wait)
     }

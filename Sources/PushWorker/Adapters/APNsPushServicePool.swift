@@ -201,9 +201,11 @@ final class APNsPool {
     if answer.status == 200 {
       context.counters.accepted += 1
       if kind == .suspects { context.suspects.remove(request.targetHash) }
+      context.slowed.accepted(request.targetHash)
     } else {
       context.counters.refused(answer.status, answer.reason)
       if kind != .broadcast, APNsPool.isSuspicious(answer) { context.suspects.insert(request.targetHash) }
+      if answer.reason == .tooManyRequests { context.slowed.refused(request.targetHash, now: now.monotonic) }
     }
     if state.proved() { recovered(&context) }
     lastError = nil
