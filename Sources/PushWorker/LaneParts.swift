@@ -41,6 +41,15 @@ struct LaneParts: Sendable {
     return settings
   }
 
+  /// Where the process shares its provider tokens with others.
+  static func tokenStore(_ configuration: Configuration, logger: Logger) throws -> RedisProviderTokenStore {
+    let redis = try RedisConfiguration(url: configuration.redis.url)
+    return RedisProviderTokenStore(
+      configuration: redis, tls: redis.usesTLS ? try TLSContext.client(alpn: []) : nil,
+      prefix: configuration.redis.prefix, seal: try configuration.redis.tokenKeyFile.map(TokenSeal.init(file:))
+    ) { problem in logger.warning("redis: \(problem)") }
+  }
+
   /// Adds what the adapters know.
   static func describe(_ lane: WorkerLane, _ now: Now, _ report: inout LaneReport) {
     let rabbitmq = lane.broker.counters

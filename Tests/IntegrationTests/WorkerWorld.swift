@@ -28,6 +28,8 @@ final class WorkerWorld {
     var prefetch = 200
     var drainTimeoutSeconds = 20
     var lanes = 1
+    /// Between two provider tokens of a key, by the simulator; 0: any.
+    var tokenIntervalSeconds = 0
   }
 
   let rabbitmq: RabbitMQServer
@@ -50,7 +52,7 @@ final class WorkerWorld {
     self.rabbitmq = try rabbitmq ?? .shared()
     self.redisURL = try redisURL ?? RedisServer.shared().url
     self.options = options
-    simulator = try SimulatorProcess()
+    simulator = try SimulatorProcess(tokenIntervalSeconds: options.tokenIntervalSeconds)
     outside = OutsideClient(port: self.rabbitmq.port)
     prefix = "worker-\(name)-\(UInt32.random(in: 0 ... .max))"
     outcomesQueue = "\(prefix).analytics"

@@ -140,9 +140,11 @@ package final class RedisConnection {
   }
 
   /// Any command, for what is not hot. Returns the tag of its `reply` or `lost` event; nil where not ready.
-  package func request(_ arguments: [String]) -> UInt64? {
-    requestCommand.begin(argumentCount: arguments.count)
+  /// `last`: one more argument, of any bytes.
+  package func request(_ arguments: [String], last: [UInt8]? = nil) -> UInt64? {
+    requestCommand.begin(argumentCount: arguments.count + (last == nil ? 0 : 1))
     for argument in arguments { requestCommand.append(argument) }
+    if let last { requestCommand.append(last) }
     let tag = RedisConnection.requestBit | nextRequest
     guard send(requestCommand, tag: tag) else { return nil }
     nextRequest = (nextRequest + 1) & (RedisConnection.requestBit - 1)

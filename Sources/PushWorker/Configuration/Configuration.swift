@@ -15,6 +15,8 @@ package struct Configuration: Equatable, Sendable {
     package let url: String
     package let prefix: String
     package let timeoutMilliseconds: Int
+    /// Of the key that hides provider tokens; nil: they are stored as they are.
+    package let tokenKeyFile: String?
   }
 
   package struct APNs: Equatable, Sendable {
@@ -78,7 +80,8 @@ package struct Configuration: Equatable, Sendable {
       prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"))
     redis = Redis(
       url: values.text("redis.url"), prefix: values.text("redis.prefix"),
-      timeoutMilliseconds: values.integer("redis.timeout_ms"))
+      timeoutMilliseconds: values.integer("redis.timeout_ms"),
+      tokenKeyFile: values.optionalText("redis.token_key_file"))
     apns = APNs(
       production: values.service("apns.production"), sandbox: values.service("apns.sandbox"),
       broadcastProduction: values.service("apns.broadcast_production"),

@@ -20,6 +20,9 @@ extension ConfigurationOption {
     ConfigurationOption(
       "redis.timeout_ms", .integer(1...10_000), .integer(20),
       "A job that waits longer for its admission goes on without it."),
+    ConfigurationOption(
+      "redis.token_key_file", .text(.file), .none,
+      "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),
 
     ConfigurationOption(
       "apns.production", .text(.serviceURL), .text("https://api.push.apple.com:443"), "Devices, production."),
