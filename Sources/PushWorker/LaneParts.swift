@@ -27,7 +27,8 @@ struct LaneParts: Sendable {
     var sharedState = RedisSharedStateSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
-    sharedState.limit = configuration.limits.perDevice
+    sharedState.limits = configuration.limits.rates
+    sharedState.collapseMilliseconds = configuration.retry.ageMaximumSeconds * 1000
     sharedState.localShares = laneCount
     self.sharedState = sharedState
     apns = APNsPushServiceConfiguration(configuration.apns)

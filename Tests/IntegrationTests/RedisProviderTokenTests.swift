@@ -1,5 +1,4 @@
 import Dispatch
-import Foundation
 import PushCore
 import PushIO
 import PushWorker
@@ -10,44 +9,6 @@ import Testing
 /// One provider token for the fleet, over a real Redis: made once, put back when Redis forgets, hidden where asked for.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct RedisProviderTokenTests {
-  /// What a store complained of.
-  private final class Problems: Sendable {
-    private let texts = Mutex<[String]>([])
-    func add(_ text: String) { texts.withLock { $0.append(text) } }
-    var all: [String] { texts.withLock { $0 } }
-  }
-
-  /// A process's part: its tokens and its store.
-  private final class Member: Sendable {
-    let tokens: ProviderTokens
-    let store: RedisProviderTokenStore
-    let handle: ProviderTokens.Handle
-    let problems = Problems()
-
-    init(_ url: String, signer: ProviderTokenSigner, prefix: String = "fleet:", seal: TokenSeal? = nil) throws {
-      let problems = self.problems
-      store = RedisProviderTokenStore(
-        configuration: try RedisConfiguration(url: url), tls: nil, prefix: prefix, seal: seal
-      ) { text in problems.add(text) }
-      tokens = ProviderTokens(store: store)
-      handle = tokens.register(teamID: "TEAM", keyID: "KEY", signer: signer)
-      store.start()
-    }
-
-    private var now: Now {
-      Now(
-        monotonic: Instant(nanoseconds: Int64(DispatchTime.now().uptimeNanoseconds)),
-        unixMilliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-    }
-
-    /// The token that it carries, once it has one.
-    func token(withinMilliseconds milliseconds: Int = 10_000) -> [UInt8]? {
-      ChildProcess.poll(timeoutMilliseconds: milliseconds, everyMilliseconds: 5) {
-        tokens.current(handle, now: now, random: .random(in: 0 ... .max))?.authorization
-      }
-    }
-  }
-
   private func stored(_ server: RedisServer, prefix: String = "fleet:") throws -> String {
     try server.cli(["GET", "\(prefix){token:TEAM:KEY}:value"])
   }
@@ -55,7 +16,7 @@ struct RedisProviderTokenTests {
   @Test func eightAtOnceOnAnEmptyRedisMakeOne() throws {
     let server = try RedisServer()
     let signer = try ProviderTokenSigner(newKeyFor: "test")
-    let members = try (0..<8).map { _ in try Member(server.url, signer: signer) }
+    let members = try (0..<8).map { _ in try ProviderTokenMember(server.url, signer: signer) }
     let seen = Mutex<Set<[UInt8]>>([])
     DispatchQueue.concurrentPerform(iterations: 8) { index in
       let token = members[index].token()
@@ -66,12 +27,12 @@ struct RedisProviderTokenTests {
     #expect(try server.cli(["PTTL", "fleet:{token:TEAM:KEY}:value"]).hasPrefix("-") == false, "it ends")
     #expect(try server.cli(["EXISTS", "fleet:{token:TEAM:KEY}:lock"]).hasPrefix("0"), "the lock was given back")
     // One that starts later carries the same.
-    let late = try Member(server.url, signer: signer)
+    let late = try ProviderTokenMember(server.url, signer: signer)
     #expect(late.token() == tokens.first)
 
     // Redis forgets: whoever carries a token puts it back; whoever starts meanwhile waits for it.
     try server.cli(["FLUSHALL"])
-    let starter = try Member(server.url, signer: signer)
+    let starter = try ProviderTokenMember(server.url, signer: signer)
     #expect(starter.token() == tokens.first)
     #expect(try stored(server).contains(String(decoding: (tokens.first ?? []).dropFirst(7), as: UTF8.self)))
     for member in members + [late, starter] {
@@ -86,14 +47,14 @@ struct RedisProviderTokenTests {
     let server = try RedisServer()
     server.stop()
     let signer = try ProviderTokenSigner(newKeyFor: "test")
-    let alone = try Member(server.url, signer: signer)
+    let alone = try ProviderTokenMember(server.url, signer: signer)
     let own = try #require(alone.token(withinMilliseconds: 3_000), "sending does not wait for Redis")
     try server.start()
     let isStored = ChildProcess.poll(timeoutMilliseconds: 5_000, everyMilliseconds: 50) {
       (try? stored(server))?.contains(String(decoding: own.dropFirst(7), as: UTF8.self)) == true ? true : nil
     }
     #expect(isStored == true)
-    let second = try Member(server.url, signer: signer)
+    let second = try ProviderTokenMember(server.url, signer: signer)
     #expect(second.token() == own)
     for member in [alone, second] { member.store.stop() }
     server.stop()
@@ -102,7 +63,7 @@ struct RedisProviderTokenTests {
   @Test func whoDiesWithTheLockCostsTheLockstime() throws {
     let server = try RedisServer()
     try server.cli(["SET", "fleet:{token:TEAM:KEY}:lock", "somebody", "PX", "1500"])
-    let member = try Member(server.url, signer: try ProviderTokenSigner(newKeyFor: "test"))
+    let member = try ProviderTokenMember(server.url, signer: try ProviderTokenSigner(newKeyFor: "test"))
     #expect(member.token(withinMilliseconds: 700) == nil, "waits for the holder")
     #expect(member.token() != nil)
     #expect(try !stored(server).isEmpty)
@@ -113,13 +74,13 @@ struct RedisProviderTokenTests {
   @Test func aRedisThatTakesNoWritesGivesTheTokenThatItHas() throws {
     let server = try RedisServer(configuration: ["maxmemory-policy noeviction"])
     let signer = try ProviderTokenSigner(newKeyFor: "test")
-    let first = try Member(server.url, signer: signer)
+    let first = try ProviderTokenMember(server.url, signer: signer)
     let token = try #require(first.token())
     try server.cli(["CONFIG", "SET", "maxmemory", "1"])
-    let second = try Member(server.url, signer: signer)
+    let second = try ProviderTokenMember(server.url, signer: signer)
     #expect(second.token() == token)
     try server.cli(["FLUSHALL"])
-    let third = try Member(server.url, signer: signer)
+    let third = try ProviderTokenMember(server.url, signer: signer)
     #expect(third.token(withinMilliseconds: 5_000) != nil, "made alone")
     for member in [first, second, third] { member.store.stop() }
     server.stop()
@@ -129,13 +90,13 @@ struct RedisProviderTokenTests {
     let server = try RedisServer()
     let signer = try ProviderTokenSigner(newKeyFor: "test")
     let key = (0..<32).map { _ in UInt8.random(in: 0...255) }
-    let first = try Member(server.url, signer: signer, seal: TokenSeal(key: key))
+    let first = try ProviderTokenMember(server.url, signer: signer, seal: TokenSeal(key: key))
     let token = try #require(first.token())
     #expect(try !stored(server).contains("eyJ"), "no JWT to read")
-    let second = try Member(server.url, signer: signer, seal: TokenSeal(key: key))
+    let second = try ProviderTokenMember(server.url, signer: signer, seal: TokenSeal(key: key))
     #expect(second.token() == token)
     #expect(second.problems.all.isEmpty)
-    let other = try Member(server.url, signer: signer, seal: TokenSeal(key: key.reversed()))
+    let other = try ProviderTokenMember(server.url, signer: signer, seal: TokenSeal(key: key.reversed()))
     let own = try #require(other.token())
     #expect(own != token)
     #expect(other.problems.all.count >= 1)
@@ -148,7 +109,7 @@ struct RedisProviderTokenTests {
     let server = try RedisServer()
     try server.cli(
       ["ACL", "SETUSER", "worker", "on", ">p", "~fleet:*", "+eval", "+get", "+set", "+del", "+time"])
-    let member = try Member(
+    let member = try ProviderTokenMember(
       "redis://worker:p@127.0.0.1:\(server.port)", signer: try ProviderTokenSigner(newKeyFor: "test"))
     #expect(member.token() != nil)
     #expect(try !stored(server).isEmpty)

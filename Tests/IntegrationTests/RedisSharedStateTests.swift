@@ -13,19 +13,28 @@ struct RedisSharedStateTests {
   private func run(
     _ kind: Kind, limit: RateLimit? = nil, outcomeSeconds: Int64 = 600, _ scenario: any SharedStateScenario
   ) throws {
+    try run(kind, limits: RateLimits(limit), outcomeSeconds: outcomeSeconds, scenario)
+  }
+
+  private func run(
+    _ kind: Kind, limits: RateLimits, outcomeSeconds: Int64 = 600, tightMilliseconds: Int64 = 30_000,
+    _ scenario: any SharedStateScenario
+  ) throws {
     let loop = try EventLoop()
     switch kind {
     case .memory:
       var settings = GateMemory.Settings()
-      settings.limit = limit
+      settings.tightMilliseconds = tightMilliseconds
+      settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
       try scenario.run(RedisGateDriver(MemorySharedState(settings: settings), loop: loop))
     case .redis:
       var settings = RedisSharedStateSettings()
       settings.prefix = "scenario-\(UInt64.random(in: 0 ... .max)):"
-      settings.limit = limit
+      settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
       settings.timeoutMilliseconds = 2000
+      settings.tightMilliseconds = tightMilliseconds
       let server = try RedisServer.shared()
       let state = RedisSharedState(
         loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings, seed: 7)
@@ -191,6 +200,96 @@ struct RedisSharedStateTests {
       }
     }
     try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func appsAndTypesHaveTheirOwnRates(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let alert = makeJob(token: "own")
+        let background = makeJob(token: "own", type: .background)
+        let other = makeJob(token: "own", topic: "com.example.other")
+        #expect(try Answered(driver.admit(alert, id: 1)) == .proceed)
+        #expect(try Answered(driver.admit(alert, id: 2)) == .limited)
+        for id in UInt64(10)..<13 { #expect(try Answered(driver.admit(background, id: id)) == .proceed) }
+        #expect(try Answered(driver.admit(background, id: 13)) == .limited)
+        for id in UInt64(20)..<40 { #expect(try Answered(driver.admit(other, id: id)) == .proceed, "no limit") }
+        driver.remember(accepted, of: alert, id: 1)
+        #expect(try Answered(driver.admit(alert, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(
+      kind,
+      limits: RateLimits(
+        RateLimit(burst: 1, perSecond: 0.01),
+        overrides: [
+          RateLimits.Override(app: [], pushType: .background, limit: RateLimit(burst: 3, perSecond: 0.01)),
+          RateLimits.Override(app: Array("com.example.other".utf8), pushType: nil, limit: nil),
+        ]), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases, [false, true]) func whatAPNsRefusedAsTooManyWaits(kind: Kind, isLimited: Bool) throws
+  {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "tight")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.state.tighten(job, target: 0, now: driver.now)
+        guard case .limited(let milliseconds) = try driver.admit(job, id: 1) else {
+          Issue.record("the refused request itself waits")
+          return
+        }
+        #expect((100...400).contains(milliseconds), "\(milliseconds)")
+        #expect(try Answered(driver.admit(job, id: 2)) == .limited)
+        #expect(try Answered(driver.admit(makeJob(token: "other"), id: 3)) == .proceed)
+        try driver.turn(forMilliseconds: 450)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(
+      kind, limits: RateLimits(isLimited ? RateLimit(burst: 5, perSecond: 100) : nil), tightMilliseconds: 400,
+      Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func aNewerJobTakesTheDelayedOnesPlace(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "score", collapseID: "match-7")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        let start = driver.now.unixMilliseconds
+        let first = driver.ask(job, id: 2)
+        #expect(try Answered(driver.answer(first)) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .limited, "nothing newer")
+        try driver.turn(forMilliseconds: 5)
+        #expect(try Answered(driver.admit(job, id: 3)) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .superseded)
+        let newer = driver.now.unixMilliseconds
+        #expect(
+          try Answered(driver.answer(driver.ask(job, id: 3, firstSeen: newer))) == .limited, "the newest waits on")
+        let other = makeJob(token: "score", collapseID: "match-8")
+        #expect(try Answered(driver.answer(driver.ask(other, id: 4, firstSeen: start))) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(makeJob(token: "score"), id: 5, firstSeen: start))) == .limited)
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 1, firstSeen: start))) == .duplicate(accepted))
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func aChannelThatIsGoneIsNotSentToAgain(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.remember(
+          RememberedOutcome(
+            outcome: .rejected, status: 400, reason: .channelNotRegistered, attempts: 1, sentAt: 4, completedAt: 5),
+          of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 2)) == .dead(5))
+      }
+    }
+    try run(kind, Scenario())
   }
 
   @Test(arguments: Kind.allCases) func manyAtOnce(kind: Kind) throws {

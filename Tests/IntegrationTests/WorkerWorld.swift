@@ -15,10 +15,13 @@ final class WorkerWorld {
     let detail: String?
     let attempts: Int
     let ambiguous: Bool
+    /// Unix milliseconds.
+    let sentAt: Int64?
 
     private enum CodingKeys: String, CodingKey {
       case jobID = "job_id"
       case apnsID = "apns_id"
+      case sentAt = "sent_at"
       case outcome, status, reason, detail, attempts, ambiguous
     }
   }
@@ -67,12 +70,13 @@ final class WorkerWorld {
 
   /// The configuration file's text, with other values in place of the usual ones where given.
   func configuration(
-    rabbitmqURL: String? = nil, keyFile: String? = nil, production: String? = nil, furtherLines: String = ""
+    rabbitmqURL: String? = nil, redisURL: String? = nil, keyFile: String? = nil, production: String? = nil,
+    furtherLines: String = ""
   ) -> String {
     let apns = "https://127.0.0.1:\(simulator.port)"
     return """
       rabbitmq: {url: "\(rabbitmqURL ?? rabbitmq.url)", prefix: "\(prefix)", prefetch: \(options.prefetch)}
-      redis: {url: "\(redisURL)", prefix: "\(prefix):"}
+      redis: {url: "\(redisURL ?? self.redisURL)", prefix: "\(prefix):"}
       apns:
         production: "\(production ?? apns)"
         broadcast_production: "\(apns)"

@@ -27,7 +27,7 @@ package final class RedisConnection {
   /// Tags made by `request` have this bit; owners' own tags have not.
   package static let requestBit: UInt64 = 1 << 63
 
-  package let configuration: RedisConfiguration
+  package private(set) var configuration: RedisConfiguration
   /// Replies so far.
   package private(set) var replyCount: UInt64 = 0
   /// Connections that became ready.
@@ -118,6 +118,12 @@ package final class RedisConnection {
     while tags.popFirst() != nil {}
     isReadyUntold = false
     untoldDisconnect = nil
+  }
+
+  /// Goes to another server, now or with the next try. Waiting commands are lost.
+  package func move(to address: RedisConfiguration.Address) {
+    configuration.address = address
+    reconnect()
   }
 
   /// Gives this connection up and makes another one: the address is looked up again. Waiting commands are lost.

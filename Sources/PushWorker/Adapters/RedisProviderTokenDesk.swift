@@ -13,7 +13,7 @@ final class RedisProviderTokenDesk {
     /// The newest that serves here.
     var carried: (token: [UInt8], issuedAt: Int64)?
     /// The command whose reply is awaited; replies to others come too late.
-    var pending: (tag: UInt64, kind: Kind)?
+    var pending: Command?
     /// Told of a stored token that cannot be read.
     var isProblemTold = false
   }
@@ -22,8 +22,20 @@ final class RedisProviderTokenDesk {
     case look, others, store, keep
   }
 
+  /// A command on its way.
+  private struct Command {
+    var node: Int
+    var tag: UInt64
+    var kind: Kind
+    var arguments: [String]
+    var last: [UInt8]?
+    /// It was sent to another node of a cluster after this one said so.
+    var isRedirected: Bool
+  }
+
   private let loop: EventLoop
-  private let connection: RedisConnection
+  private let router: RedisRouter
+  private var wasWhole = false
   private let prefix: String
   private let seal: TokenSeal?
   private let onProblem: (String) -> Void
@@ -44,25 +56,24 @@ final class RedisProviderTokenDesk {
     var limits = RedisReader.Limits()
     // CLIENT LIST tells of every connection in some 300 bytes.
     limits.bytesMaximum = 16 << 20
-    connection = RedisConnection(
+    router = RedisRouter(
       loop: loop, configuration: configuration, tls: tls, seed: UInt64.random(in: .min ... .max), limits: limits)
-    connection.connect()
+    router.connect()
   }
 
   /// The longest that the loop may sleep.
   var waitMilliseconds: Int {
-    let next = entries.compactMap { $0.state.nextTurn(isConnected: connection.isReady) }.min()
+    let next = entries.compactMap { $0.state.nextTurn(isConnected: router.isWhole) }.min()
     guard let next else { return 1000 }
     return Int(max(0, min(1000, next.milliseconds(since: loop.now.monotonic) + 1)))
   }
 
   func close() {
     for index in entries.indices {
-      guard let key = keys(index).last else { continue }
       // Nobody waits for the end of a lock that we hold.
-      _ = connection.request(["EVAL", RedisTokenScript.release, "1", key, owner])
+      release(index)
     }
-    connection.close()
+    router.close()
   }
 
   // MARK: - Asked
@@ -73,7 +84,7 @@ final class RedisProviderTokenDesk {
     case .ask(let name, let newerThan, let asker):
       let index = entry(name, asker)
       perform(
-        entries[index].state.asked(newerThan: newerThan, isConnected: connection.isReady, now: now), index)
+        entries[index].state.asked(newerThan: newerThan, isConnected: router.isWhole, now: now), index)
     case .offer(let name, let token, let issuedAt, let asker):
       let index = entry(name, asker)
       entries[index].offer = (token, issuedAt)
@@ -98,25 +109,31 @@ final class RedisProviderTokenDesk {
 
   /// What came since the last turn, and what is due.
   func turn() {
-    while let event = connection.nextEvent() {
+    while let (node, event) = router.nextEvent() {
       switch event {
       case .ready:
-        for index in entries.indices { perform(entries[index].state.connected(now: loop.now), index) }
+        break
       case .disconnected:
-        for index in entries.indices { fail(index) }
+        if router.isOwner(node) { for index in entries.indices { fail(index) } }
       case .lost(let tag):
-        if let index = entries.firstIndex(where: { $0.pending?.tag == tag }) { fail(index) }
+        if let index = entries.firstIndex(where: { $0.pending?.node == node && $0.pending?.tag == tag }) { fail(index) }
       case .reply(let tag, _):
-        guard let index = entries.firstIndex(where: { $0.pending?.tag == tag }) else { break }
-        let reply = connection.copyReply()
-        if let kind = entries[index].pending?.kind {
+        guard let index = entries.firstIndex(where: { $0.pending?.node == node && $0.pending?.tag == tag }) else {
+          break
+        }
+        let reply = router.connections[node].copyReply()
+        if let command = entries[index].pending {
           entries[index].pending = nil
-          replied(kind, reply, index)
+          if !isRedirected(command, reply, index) { replied(command.kind, reply, index) }
         }
       }
     }
+    if router.isWhole != wasWhole {
+      wasWhole = router.isWhole
+      if wasWhole { for index in entries.indices { perform(entries[index].state.connected(now: loop.now), index) } }
+    }
     for index in entries.indices {
-      perform(entries[index].state.turn(isConnected: connection.isReady, now: loop.now), index)
+      perform(entries[index].state.turn(isConnected: router.isWhole, now: loop.now), index)
     }
   }
 
@@ -199,7 +216,7 @@ final class RedisProviderTokenDesk {
           String(carried.issuedAt), String(age), String(RedisProviderTokenDesk.lifeSeconds),
         ], last: sealed, .keep, index)
     case .release:
-      _ = connection.request(["EVAL", RedisTokenScript.release, "1", keys(index)[1], owner])
+      release(index)
     case .tell(let answer):
       tell(answer, index, token: token)
     }
@@ -219,8 +236,34 @@ final class RedisProviderTokenDesk {
   }
 
   private func send(_ arguments: [String], last: [UInt8]? = nil, _ kind: Kind, _ index: Int) {
-    guard let tag = connection.request(arguments, last: last) else { return fail(index) }
-    entries[index].pending = (tag, kind)
+    let node = node(index)
+    guard let tag = router.connections[node].request(arguments, last: last) else { return fail(index) }
+    entries[index].pending = Command(
+      node: node, tag: tag, kind: kind, arguments: arguments, last: last, isRedirected: false)
+  }
+
+  private func release(_ index: Int) {
+    _ = router.connections[node(index)].request(["EVAL", RedisTokenScript.release, "1", keys(index)[1], owner])
+  }
+
+  /// The number of the node that has the keys.
+  private func node(_ index: Int) -> Int {
+    let key = keys(index)[0]
+    return router.node(ofSlot: RedisSlot.of(key.utf8.span))
+  }
+
+  /// The slot moved: the command goes to its new owner, once.
+  private func isRedirected(_ command: Command, _ reply: RedisReply, _ index: Int) -> Bool {
+    guard case .error(let error) = reply, !command.isRedirected,
+      case .moved(let node) = router.redirect(error, from: command.node),
+      let tag = router.connections[node].request(command.arguments, last: command.last)
+    else { return false }
+    var again = command
+    again.node = node
+    again.tag = tag
+    again.isRedirected = true
+    entries[index].pending = again
+    return true
   }
 
   // MARK: - Values

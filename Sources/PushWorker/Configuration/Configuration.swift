@@ -33,8 +33,7 @@ package struct Configuration: Equatable, Sendable {
   }
 
   package struct Limits: Equatable, Sendable {
-    /// nil: no limit.
-    package let perDevice: RateLimit?
+    package let rates: RateLimits
     package let onLimit: RateLimitPolicy
   }
 
@@ -92,7 +91,9 @@ package struct Configuration: Equatable, Sendable {
       requestTimeoutMilliseconds: values.integer("apns.request_timeout_ms"))
     let burst = values.integer("limits.per_device_burst")
     limits = Limits(
-      perDevice: burst == 0 ? nil : RateLimit(burst: burst, perSecond: values.number("limits.per_device_per_second")),
+      rates: RateLimits(
+        burst == 0 ? nil : RateLimit(burst: burst, perSecond: values.number("limits.per_device_per_second")),
+        overrides: values.texts("limits.overrides").compactMap(RateLimitText.parse)),
       onLimit: values.choice("limits.on_limit"))
     retry = RetryPolicy(
       delaysSeconds: values.integers("retry.delays_s"), attemptsMaximum: UInt32(values.integer("retry.attempts_max")),
