@@ -74,7 +74,7 @@ package final class Worker: Sendable {
       state.connect()
       if watchesUntilEmpty { broker.watchUntilEmpty() }
       let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
-      LaneThread(
+      var thread = LaneThread(
         lane: lane, loop: loop, control: control, describe: LaneParts.describe, takeNotices: LaneParts.takeNotices,
         log: { [logger] notice in
           logger.log(
@@ -86,7 +86,8 @@ package final class Worker: Sendable {
           lane.state.close()
         },
         isClosed: { $0.broker.isClosed && $0.push.isClosed }
-      ).run()
+      )
+      thread.run()
     } catch {
       logger.critical("lane \(control.name) could not start: \(error)")
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CAllocations
 import Foundation
 import Logging
 import PushCore
@@ -49,9 +50,10 @@ struct PipelineBench: AsyncParsableCommand {
     var residentEarly: Int64?
     var startCPU: Int64 = 0
     var startCount: UInt64 = 0
+    var allocationsStart: (jobs: UInt64, count: UInt64)?
     var start = ContinuousClock.now
     while true {
-      try await Task.sleep(for: .milliseconds(first == nil ? 2 : 20))
+      try await Task.sleep(for: .milliseconds(first == nil ? 2 : 50))
       let report = await worker.reports().compactMap { $0 }
       let done = report.reduce(0) { $0 + $1.counters.outcomeCounts.reduce(0) { $0 + $1.count } }
       if first == nil, done > 0 {
@@ -62,7 +64,10 @@ struct PipelineBench: AsyncParsableCommand {
       }
       let resident = ProcessUsage.residentBytes ?? 0
       residentMost = max(residentMost, resident)
-      if residentEarly == nil, done > UInt64(options.jobs / 10) { residentEarly = resident }
+      if residentEarly == nil, done > UInt64(options.jobs / 10) {
+        residentEarly = resident
+        allocationsStart = (done, laneAllocations)
+      }
       if done >= UInt64(options.jobs), report.allSatisfy({ $0.jobsInFlight == 0 }) { break }
       if microseconds(since: begun) > 600e6 {
         throw SimulatorProcess.Failure(description: "not done within 10 minutes")
@@ -71,10 +76,21 @@ struct PipelineBench: AsyncParsableCommand {
     let count = Double(UInt64(options.jobs) - startCount)
     figures.add("rate", count / microseconds(since: start) * 1e6, "jobs/s")
     figures.add("worker", Double(ProcessUsage.current.cpuMicroseconds - startCPU) / count, "CPU µs/job")
+    if let allocationsStart {
+      let allocations = laneAllocations - allocationsStart.count
+      figures.add(
+        "lane, after the first tenth", Double(allocations) / Double(UInt64(options.jobs) - allocationsStart.jobs),
+        "allocations/job")
+    }
     figures.add("start to first outcome", first ?? 0, "ms")
     figures.add("resident at a tenth", Double(residentEarly ?? 0) / 1_048_576, "MiB")
     figures.add("resident, most", Double(residentMost) / 1_048_576, "MiB")
     await worker.drain()
+  }
+
+  /// What all lanes allocated so far, C libraries included.
+  private var laneAllocations: UInt64 {
+    (0..<lanes).reduce(0) { unsafe $0 + allocations_of_threads_named("lane-\($1)") }
   }
 
   private func configuration(_ broker: BenchBroker, _ simulator: SimulatorProcess) throws -> Configuration {

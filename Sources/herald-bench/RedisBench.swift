@@ -1,4 +1,5 @@
 import ArgumentParser
+import BasicContainers
 import Foundation
 import PushCore
 import PushIO
@@ -97,7 +98,7 @@ struct RedisBench: ParsableCommand {
 
   private func drive(_ state: RedisSharedState, _ loop: EventLoop, _ times: inout Times) throws {
     let window = 100
-    var jobs: [PushJob] = []
+    var jobs = RigidArray<PushJob>(capacity: window)
     var parser = JobParser()
     let none: [UInt8] = []
     for number in 0..<window {

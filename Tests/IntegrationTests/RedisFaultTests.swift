@@ -254,9 +254,9 @@ struct RedisFaultTests {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
     _ = try driver.admit(makeJob(token: "first"), id: 0)
-    let jobs = (0..<500).map { makeJob(token: "flight-\($0)") }
+    let count = UInt64(500)
     server.pause()
-    for (index, job) in jobs.enumerated() { driver.remember(accepted, of: job, id: UInt64(index)) }
+    for id in 0..<count { driver.remember(accepted, of: makeJob(token: "flight-\(id)"), id: id) }
     try driver.turn()
     #expect(driver.state.counters.remembered == 500 && driver.state.counters.rememberedLocally == 0)
     // Nothing of it was run.
@@ -266,7 +266,7 @@ struct RedisFaultTests {
     #expect(driver.state.counters.rememberedLocally == 500)
     let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
     var tickets: [Ticket] = []
-    for (index, job) in jobs.enumerated() { tickets.append(elsewhere.ask(job, id: UInt64(index))) }
+    for id in 0..<count { tickets.append(elsewhere.ask(makeJob(token: "flight-\(id)"), id: id)) }
     for ticket in tickets { #expect(try Answered(elsewhere.answer(ticket)) == .duplicate(accepted)) }
     #expect(elsewhere.state.counters.decidedLocally == 0)
     elsewhere.state.close()

@@ -51,7 +51,7 @@ final class RedisGateDriver<State: SharedState> {
   }
 
   /// `firstSeen`: when the job was received first, where it comes back from a delay.
-  func ask(_ job: PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil) -> Ticket {
+  func ask(_ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(firstSeen: firstSeen ?? now.unixMilliseconds, isReturning: firstSeen != nil)
@@ -65,11 +65,11 @@ final class RedisGateDriver<State: SharedState> {
     return admission
   }
 
-  func admit(_ job: PushJob, id: UInt64, target: Int = 0) throws(TestFailure) -> Admission {
+  func admit(_ job: borrowing PushJob, id: UInt64, target: Int = 0) throws(TestFailure) -> Admission {
     try answer(ask(job, id: id, target: target))
   }
 
-  func remember(_ outcome: RememberedOutcome, of job: PushJob, id: UInt64, target: Int = 0) {
+  func remember(_ outcome: RememberedOutcome, of job: borrowing PushJob, id: UInt64, target: Int = 0) {
     state.remember(outcome, of: job, target: target, apnsID: uuid(id), now: now)
   }
 

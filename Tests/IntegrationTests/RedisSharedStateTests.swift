@@ -202,6 +202,50 @@ struct RedisSharedStateTests {
     try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario())
   }
 
+  /// Two lanes, one device, as many jobs as go through in three seconds.
+  @Test func twoLanesShareADevicesRate() throws {
+    let server = try RedisServer.shared()
+    var settings = RedisSharedStateSettings()
+    settings.prefix = "two-\(UInt64.random(in: 0 ... .max)):"
+    settings.limits = RateLimits(RateLimit(burst: 1, perSecond: 5))
+    settings.timeoutMilliseconds = 2000
+    let loop = try EventLoop()
+    let lanes = try (0..<2).map { seed in
+      let state = RedisSharedState(
+        loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings,
+        seed: UInt64(seed))
+      state.connect()
+      return RedisGateDriver(state, loop: loop)
+    }
+    var sent: [(before: Int64, after: Int64)] = []
+    var id: UInt64 = 0
+    let start = loop.now.monotonic
+    while loop.now.monotonic.milliseconds(since: start) < 3000 {
+      let before = loop.now.monotonic.nanoseconds
+      var tickets: [(RedisGateDriver<RedisSharedState>, Ticket)] = []
+      for lane in lanes {
+        for _ in 0..<100 {
+          id += 1
+          tickets.append((lane, lane.ask(makeJob(token: "shared"), id: id)))
+        }
+      }
+      for (lane, ticket) in tickets {
+        if case .proceed = try lane.answer(ticket) { sent.append((before, loop.now.monotonic.nanoseconds)) }
+      }
+    }
+    #expect(id >= 2000 && sent.count >= 12, "\(id) asked, \(sent.count) admitted")
+    for first in sent.indices {
+      for last in first..<sent.count {
+        let seconds = Double(sent[last].after - sent[first].before) / 1e9
+        #expect(Double(last - first + 1) <= 5 * seconds + 1 + 0.001)
+      }
+    }
+    for lane in lanes {
+      #expect(lane.state.counters.decidedLocally == 0)
+      lane.state.close()
+    }
+  }
+
   @Test(arguments: Kind.allCases) func appsAndTypesHaveTheirOwnRates(kind: Kind) throws {
     struct Scenario: SharedStateScenario {
       func run(_ driver: RedisGateDriver<some SharedState>) throws {

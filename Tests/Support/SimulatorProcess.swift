@@ -62,7 +62,7 @@ package final class SimulatorProcess: Sendable {
     let child = try ChildProcess(
       [
         program, "--port", String(port), "--manage-port", String(managePort), "--control-port", String(controlPort),
-        "--token-interval", String(tokenIntervalSeconds), "--quiet",
+        "--token-interval", String(tokenIntervalSeconds), "--token-scope", "key", "--quiet",
       ] + arguments, output: folder.path("output"), errors: folder.path("errors"))
     process.withLock { $0 = child }
     let isReady = ChildProcess.poll(timeoutMilliseconds: 20_000) {
