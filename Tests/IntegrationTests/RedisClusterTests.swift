@@ -95,7 +95,7 @@ struct RedisClusterTests {
       if try Answered(driver.admit(makeJob(token: token), id: UInt64(index))) == .duplicate(accepted) { known += 1 }
     }
     #expect(known > 100, "\(known) of \(tokens.count)")
-    try driver.turn(untilWithinSeconds: 20, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    try driver.turn(untilWithinSeconds: 45, "recovered") { driver.state.degradation(of: .duplicates) == nil }
     try expectAllKnown(driver, tokens)
   }
 

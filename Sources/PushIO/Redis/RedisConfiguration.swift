@@ -20,8 +20,10 @@ package struct RedisConfiguration: Hashable, Sendable {
 
   /// The server's; of a cluster, or where Sentinels know it, the first one's to ask.
   package var address: Address
+  /// Some nodes of the cluster, or the Sentinels.
+  private var seeds: [Address] = []
   /// Who may be asked: the server, some nodes of the cluster, the Sentinels.
-  package private(set) var addresses: [Address]
+  package var addresses: [Address] { seeds.isEmpty ? [address] : seeds }
   package private(set) var topology = Topology.single
   package var usesTLS = false
   package var user: String?
@@ -37,7 +39,6 @@ package struct RedisConfiguration: Hashable, Sendable {
 
   package init(address: Address) {
     self.address = address
-    addresses = [address]
   }
 
   package init(url: String) throws(RedisError) {
@@ -75,7 +76,7 @@ package struct RedisConfiguration: Hashable, Sendable {
         addresses.append(.network(host: host, port: port))
       }
       self.init(address: addresses[0])
-      self.addresses = addresses
+      seeds = addresses
       usesTLS = scheme.hasPrefix("rediss")
       let path = rest[slash...].split(separator: "/")
       if isCluster {

@@ -167,6 +167,8 @@ package final class RedisRouter {
 
   private func askForTopology() {
     guard cluster != nil, topologyRequest == nil else { return }
+    // While a node is away its slots may go to another one at any time.
+    if !isWhole { cluster?.doubt(now: loop.now.monotonic) }
     let node = cluster?.nodeToAsk(now: loop.now.monotonic) { connections[$0].isReady }
     guard let node, let tag = connections[node].request(["CLUSTER", "SLOTS"]) else { return }
     topologyRequest = (node, tag)
