@@ -100,24 +100,12 @@ package struct Checker {
 
   private func redis() -> Finding {
     do {
-      let loop = try EventLoop()
-      let address = try RedisConfiguration(url: configuration.redis.url)
-      let tls = address.usesTLS ? try TLSContext.client(alpn: []) : nil
-      let connection = RedisConnection(loop: loop, configuration: address, tls: tls, scripts: [], seed: 1)
-      connection.connect()
-      let deadline = loop.now.monotonic.adding(milliseconds: Checker.connectMilliseconds)
-      while loop.now.monotonic < deadline {
-        loop.poll(maximumWaitMilliseconds: 50)
-        while let event = connection.nextEvent() {
-          switch event {
-          case .ready: return good("redis", address.serverDescription)
-          case .disconnected(let error): return bad("redis", "\(error)")
-          case .reply, .lost: break
-          }
-        }
-        loop.flush()
-      }
-      return bad("redis", "\(address.serverDescription) did not answer within \(Checker.connectMilliseconds) ms")
+      var address = try RedisConfiguration(url: configuration.redis.url)
+      address.connectTimeoutMilliseconds = Checker.connectMilliseconds
+      let session = try RedisSession(
+        configuration: address, tls: address.usesTLS ? try TLSContext.client(alpn: []) : nil)
+      session.close()
+      return good("redis", address.fullDescription)
     } catch {
       return bad("redis", "\(error)")
     }

@@ -214,7 +214,8 @@ package struct Lane<
       } else if let action = sends[send].delivery.started(jobs[job].times, policy: settings.retry, now: now) {
         perform(action, send, now)
       } else {
-        state.admit(jobs[job].job, target: target, apnsID: sends[send].apnsID, ticket: send, now: now)
+        state.admit(
+          jobs[job].job, target: target, apnsID: sends[send].apnsID, arrival: jobs[job].arrival, ticket: send, now: now)
         admittingCount += 1
       }
     }
@@ -230,7 +231,7 @@ package struct Lane<
       case .proceed: break
       case .duplicate: counters.duplicatesSuppressed += 1
       case .dead: counters.suppressed += 1
-      case .limited: counters.rateLimited += 1
+      case .limited, .superseded: counters.rateLimited += 1
       }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[sends[ticket].job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
@@ -289,6 +290,9 @@ package struct Lane<
       let job = sends[ticket].job
       let verdict = Verdict(
         answer, tokenRegisteredAt: jobs[job].job.tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
+      if verdict.notes.contains(.tightenDevice) {
+        state.tighten(jobs[job].job, target: sends[ticket].target, now: now)
+      }
       if verdict.concernsService { push.apply(verdict, pool: jobs[job].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
       let action = sends[ticket].delivery.answered(

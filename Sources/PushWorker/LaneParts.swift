@@ -27,7 +27,8 @@ struct LaneParts: Sendable {
     var sharedState = RedisSharedStateSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
-    sharedState.limit = configuration.limits.perDevice
+    sharedState.limits = configuration.limits.rates
+    sharedState.collapseMilliseconds = configuration.retry.ageMaximumSeconds * 1000
     sharedState.localShares = laneCount
     self.sharedState = sharedState
     apns = APNsPushServiceConfiguration(configuration.apns)
@@ -39,6 +40,15 @@ struct LaneParts: Sendable {
       randomSeed: lane.randomSeed)
     settings.unconfirmedMaximum = lane.unconfirmedMaximum
     return settings
+  }
+
+  /// Where the process shares its provider tokens with others.
+  static func tokenStore(_ configuration: Configuration, logger: Logger) throws -> RedisProviderTokenStore {
+    let redis = try RedisConfiguration(url: configuration.redis.url)
+    return RedisProviderTokenStore(
+      configuration: redis, tls: redis.usesTLS ? try TLSContext.client(alpn: []) : nil,
+      prefix: configuration.redis.prefix, seal: try configuration.redis.tokenKeyFile.map(TokenSeal.init(file:))
+    ) { problem in logger.warning("redis: \(problem)") }
   }
 
   /// Adds what the adapters know.

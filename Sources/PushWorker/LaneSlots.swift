@@ -27,6 +27,7 @@ struct JobSlot: ~Copyable {
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
   /// Earlier copies' first receipt where there were any.
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
+  var arrival: JobArrival { JobArrival(firstSeen: firstSeen, isReturning: metadata.firstSeen != nil) }
   var times: JobTimes { JobTimes(firstSeen: firstSeen, expiration: job.expiration) }
 
   /// A slot whose job was larger than this gives its memory back.

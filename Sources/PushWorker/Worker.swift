@@ -11,6 +11,8 @@ import Synchronization
 package final class Worker: Sendable {
   package let configuration: Configuration
   private let credentials: Credentials
+  /// Shares provider tokens with the other workers.
+  private let tokenStore: RedisProviderTokenStore
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -28,7 +30,9 @@ package final class Worker: Sendable {
     self.logger = logger
     watchesUntilEmpty = untilEmpty
     hostName = ProcessInfo.processInfo.hostName
-    credentials = try Credentials(configuration.credentials, caFile: configuration.apns.caFile)
+    tokenStore = try LaneParts.tokenStore(configuration, logger: logger)
+    credentials = try Credentials(
+      configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
@@ -37,6 +41,7 @@ package final class Worker: Sendable {
   /// Starts the lanes; returns at once. Called once.
   package func start() throws {
     let parts = try LaneParts(configuration, laneCount: controls.count)
+    tokenStore.start()
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -101,6 +106,7 @@ package final class Worker: Sendable {
       threads = []
       return all
     }) { thread.join() }
+    tokenStore.stop()
     logger.info("drained")
   }
 

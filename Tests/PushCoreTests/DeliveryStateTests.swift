@@ -98,8 +98,11 @@ import Testing
   @Test func overTheLimitNeverPastTheExpiration() {
     var state = DeliveryState()
     let short = JobTimes(firstSeen: 1_000_000, expiration: 1003)
-    _ = state.admitted(.limited(retryAfterMilliseconds: 1200), short, policy: policy, dropsOverLimit: false, now: now)
+    _ = state.admitted(.limited(retryAfterMilliseconds: 3600), short, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(state)?.outcome == .expired)
+    var sooner = DeliveryState()
+    _ = sooner.admitted(.limited(retryAfterMilliseconds: 1200), short, policy: policy, dropsOverLimit: false, now: now)
+    #expect(retryDelay(sooner) == 1, "the queue of 5 s would be past its end")
   }
 
   @Test func expiredBeforeAnythingWasAsked() {
