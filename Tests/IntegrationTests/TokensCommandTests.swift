@@ -9,8 +9,14 @@ struct TokensCommandTests {
     let token: String
     let topic: String
     let dead: Bool
-    let unregistered_at: Int64?
-    let seconds_left: Int64?
+    let unregisteredAt: Int64?
+    let secondsLeft: Int64?
+
+    private enum CodingKeys: String, CodingKey {
+      case token, topic, dead
+      case unregisteredAt = "unregistered_at"
+      case secondsLeft = "seconds_left"
+    }
   }
 
   private func rows(_ result: ChildProcess.Output) throws -> [Row] {
@@ -24,18 +30,18 @@ struct TokensCommandTests {
     let live = "00fc" + String(repeating: "0", count: 60)
     let other = "ABCD" + String(repeating: "0", count: 60)
     let unknown = try rows(world.herald(["tokens", "show", live, "--json"] + of))
-    #expect(unknown.count == 1 && unknown[0].token == live && !unknown[0].dead && unknown[0].unregistered_at == nil)
+    #expect(unknown.count == 1 && unknown[0].token == live && !unknown[0].dead && unknown[0].unregisteredAt == nil)
 
     let imported = try rows(
       world.herald(
         ["tokens", "import", "-", "--json", "--unregistered-at", "1795000000000"] + of, input: "\(live)\n\(other)\n"))
     #expect(imported.map(\.token) == [live, other.lowercased()] && imported.allSatisfy { $0.dead })
     let shown = try rows(world.herald(["tokens", "show", live, other, "--json"] + of))
-    #expect(shown.map(\.unregistered_at) == [1_795_000_000_000, 1_795_000_000_000])
-    #expect(shown.allSatisfy { $0.topic == "com.example.app" && ($0.seconds_left ?? 0) > 29 * 86_400 })
+    #expect(shown.map(\.unregisteredAt) == [1_795_000_000_000, 1_795_000_000_000])
+    #expect(shown.allSatisfy { $0.topic == "com.example.app" && ($0.secondsLeft ?? 0) > 29 * 86_400 })
     // Of two marks the later one is true.
     _ = try rows(world.herald(["tokens", "import", live, "--unregistered-at", "5", "--json"] + of))
-    #expect(try rows(world.herald(["tokens", "show", live, "--json"] + of))[0].unregistered_at == 1_795_000_000_000)
+    #expect(try rows(world.herald(["tokens", "show", live, "--json"] + of))[0].unregisteredAt == 1_795_000_000_000)
     // Other environments and apps are others.
     let sandbox = try rows(
       world.herald(["tokens", "show", live, "--json", "--app", "com.example.app", "--environment", "sandbox"]))
