@@ -69,11 +69,15 @@ let package = Package(
       ]),
     module("APNsSimulator", ["PushCore", "PushIO"]),
 
+    // A lane and a simulator with a fault between them: what herald-bench measures and the tests check.
+    module("FaultTable", ["PushCore", "PushIO", "PushWorker", "APNsSimulator"]),
+
     executable(
       "herald", ["PushCore", "PushIO", "PushWorker", "PushFront", .product(name: "Logging", package: "swift-log")]),
     executable("apns-simulator", ["APNsSimulator", "PushCore", "PushIO"]),
     executable(
-      "herald-bench", ["PushCore", "PushIO", "PushWorker", .product(name: "Logging", package: "swift-log")]),
+      "herald-bench",
+      ["PushCore", "PushIO", "PushWorker", "FaultTable", .product(name: "Logging", package: "swift-log")]),
 
     // Private servers, processes and certificates for the tests.
     .target(name: "TestSupport", dependencies: ["PushCore", "PushIO"], path: "Tests/Support", swiftSettings: strict),
@@ -83,7 +87,7 @@ let package = Package(
     tests(
       "WorkerTests",
       [
-        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "TestSupport",
+        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "FaultTable", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
       ]),
     tests("IntegrationTests", ["PushCore", "PushIO", "PushWorker", "APNsSimulator", "TestSupport"]),

@@ -31,6 +31,8 @@ package struct Ledger: Sendable {
   /// Ids that were not counted because there were too many.
   package private(set) var identifiersDropped = 0
   package private(set) var entriesDropped = 0
+  /// Connections that a fault refused TLS.
+  package internal(set) var handshakesRefused = 0
   package private(set) var connections: [LedgerConnection] = []
   package private(set) var connectionsOpened = 0
   private var entryStore: [LedgerEntry] = []

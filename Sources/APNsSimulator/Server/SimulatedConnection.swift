@@ -139,7 +139,8 @@ final class SimulatedConnection {
     let token = door == .send && request.path.hasPrefix(start) ? request.path.dropFirst(start.count).lowercased() : ""
     return FaultPlan.Subject(
       token: token, topic: request["apns-topic"] ?? "", pushType: request["apns-push-type"] ?? "",
-      identity: request["apns-id"] ?? (token.isEmpty ? request.path : token), earlierRequests: requests - 1)
+      identity: request["apns-id"] ?? (token.isEmpty ? request.path : token), earlierRequests: requests - 1,
+      connection: number)
   }
 
   private func end(_ stream: HTTP2StreamID, _ ending: FaultEffect.Ending, _ entry: inout LedgerEntry) {

@@ -99,7 +99,7 @@ package final class APNsPushService: PushService {
       job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: topicHash,
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
-    if pauses[scope].isQuiet { return .noRoom }
+    if pauses[scope].isQuiet { return pools[index]?.isStalled == true ? .stalled : .noRoom }
     pauses[scope].probeNotSent(topicHash: topicHash, now: now.monotonic)
     return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
   }

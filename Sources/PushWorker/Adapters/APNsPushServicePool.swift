@@ -199,7 +199,7 @@ final class APNsPool {
       context.counters.refused(answer.status, answer.reason)
       if kind != .broadcast, APNsPool.isSuspicious(answer) { context.suspects.insert(request.targetHash) }
     }
-    if state.proved() { recovered(&context) }
+    if state.answered(place: place) { recovered(&context) }
     lastError = nil
     enqueue(answer, request, place, &context)
   }
@@ -334,6 +334,9 @@ final class APNsPool {
     }
   }
 
+  /// Requests that find no room now will not find it soon either.
+  var isStalled: Bool { state.isStalled }
+
   /// Every connection has ended.
   var isEmpty: Bool { links.allSatisfy { $0 == nil } }
 
@@ -352,6 +355,7 @@ final class APNsPool {
       sendWindow: open.reduce(0) { $0 + $1.connection.sendWindow }, failures: state.failures,
       backoffMilliseconds: state.backoffMilliseconds(now: now.monotonic),
       isPaused: pauses.pausedCounts.everything, pausedTopics: pauses.pausedCounts.topics,
+      stallCause: pauses.pausedCounts.everything ? .paused : state.stall(now: now.monotonic).map(APNsStallCause.init),
       peers: open.map { $0.connection.peerDescription }, lastError: lastError)
   }
 }

@@ -23,6 +23,23 @@ package struct APNsNotice: Sendable {
   package var text: String
 }
 
+/// Why a pool's requests wait.
+package enum APNsStallCause: String, CaseIterable, Sendable {
+  case noConnection = "no_connection"
+  case noStream = "no_stream"
+  case noWindow = "no_window"
+  /// APNs refuses the credential, or the topic: everything waits for a probe.
+  case paused
+
+  init(_ stall: PoolState.Stall) {
+    switch stall {
+    case .noConnection: self = .noConnection
+    case .noStream: self = .noStream
+    case .noWindow: self = .noWindow
+    }
+  }
+}
+
 /// One pool, for metrics and people.
 package struct APNsPoolSnapshot: Sendable {
   package var credential: String
@@ -39,6 +56,8 @@ package struct APNsPoolSnapshot: Sendable {
   package var backoffMilliseconds: Int64
   package var isPaused: Bool
   package var pausedTopics: Int
+  /// Why requests wait; nil where they do not.
+  package var stallCause: APNsStallCause?
   /// Peers of the ready connections.
   package var peers: [String]
   /// Why it could not connect last; nil while it can.
