@@ -11,17 +11,31 @@ package struct CredentialConfiguration: Hashable, Sendable {
     case pkcs12(file: String, passphrase: String?)
   }
 
+  /// The files that it is loaded from.
+  package var files: [String] {
+    switch kind {
+    case .token(_, _, let keyFile): [keyFile]
+    case .certificate(let certificateFile, let privateKeyFile, _): [certificateFile, privateKeyFile]
+    case .pkcs12(let file, _): [file]
+    }
+  }
+
   /// Names it in jobs (`credential`), logs and metrics. Unique.
   package var name: String
   package var kind: Kind
   package var environments: [APNsEnvironment]
   /// Bundle ids (pass type ids, MDM topics) that it serves.
   package var apps: [String]
+  /// The id of a key that this one is related to, at Apple's: their provider tokens may share connections.
+  package var relatedKeyID: String?
 
-  package init(name: String, kind: Kind, environments: [APNsEnvironment], apps: [String]) {
+  package init(
+    name: String, kind: Kind, environments: [APNsEnvironment], apps: [String], relatedKeyID: String? = nil
+  ) {
     self.name = name
     self.kind = kind
     self.environments = environments
     self.apps = apps
+    self.relatedKeyID = relatedKeyID
   }
 }

@@ -15,7 +15,7 @@ package final class Lane<
   package var state: LaneState
   package var push: LanePush
   private let clock: Time
-  private let settings: LaneSettings
+  private var settings: LaneSettings
   private var random: SeededRandom
   private var parser = JobParser()
 
@@ -92,6 +92,11 @@ package final class Lane<
   /// The loop's turn took so long.
   package func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
+  }
+
+  /// What becomes of jobs over their device's rate from now on.
+  package func update(onLimit: RateLimitPolicy) {
+    settings.onLimit = onLimit
   }
 
   /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.

@@ -2,23 +2,6 @@ package import PushCore
 
 /// What a lane says of itself when asked: a copy, for metrics and readiness.
 package struct LaneReport: Sendable {
-  package struct Pool: Sendable {
-    package var credential: String
-    package var environment: String
-    /// Connections by state.
-    package var connections: [(state: String, count: Int)]
-    package var streamsInFlight: Int
-
-    package init(
-      credential: String, environment: String, connections: [(state: String, count: Int)], streamsInFlight: Int
-    ) {
-      self.credential = credential
-      self.environment = environment
-      self.connections = connections
-      self.streamsInFlight = streamsInFlight
-    }
-  }
-
   /// Answers of APNs with one status and reason.
   package struct Responses: Sendable {
     package var status: Int
@@ -43,9 +26,14 @@ package struct LaneReport: Sendable {
   /// nil where the lane has no Redis.
   package var isRedisUp: Bool?
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
-  package var pools: [Pool] = []
+  package var pools: [APNsPoolSnapshot] = []
   package var responses: [Responses] = []
   package var goAways: [(reason: String, count: UInt64)] = []
+  package var connectionsEnded: [(reason: String, count: UInt64)] = []
+  package var connectionsOpened: UInt64 = 0
+  package var connectionsFailed: UInt64 = 0
+  package var tlsFailures: UInt64 = 0
+  package var clockSkewSeconds: Int64?
   package var requestDuration = Histogram()
 
   package init(counters: LaneCounters, jobsInFlight: Int, unconfirmed: Int, isConsuming: Bool, isExhausted: Bool) {

@@ -49,6 +49,8 @@ package final class ProviderTokens: Sendable {
     var refreshes: UInt64 = 0
     /// The text of the last failure to sign.
     var failure: String?
+    /// Another key was loaded under the same ids: nobody asks for this one's tokens any more.
+    var isReplaced = false
   }
 
   /// How many tokens' bytes are kept of a key.
@@ -65,12 +67,13 @@ package final class ProviderTokens: Sendable {
   /// Grows whenever any token changes.
   package var version: UInt64 { changes.load(ordering: .acquiring) }
 
-  /// Makes a key known. The same (team, key) is one entry, however often it is configured; a reload may bring a new file.
+  /// Makes a key known. The same (team, key) is one entry, however often it is configured. Where a reload finds another
+  /// key under the same ids, it gets tokens of its own, and connections of its own with them.
   package func register(teamID: String, keyID: String, signer: ProviderTokenSigner) -> Handle {
     entries.withLock { entries in
-      if let index = entries.firstIndex(where: { $0.teamID == teamID && $0.keyID == keyID }) {
-        entries[index].signer = signer
-        return Handle(index: index)
+      if let index = entries.firstIndex(where: { $0.teamID == teamID && $0.keyID == keyID && !$0.isReplaced }) {
+        if entries[index].signer.publicKeyPEM() == signer.publicKeyPEM() { return Handle(index: index) }
+        entries[index].isReplaced = true
       }
       entries.append(Entry(teamID: teamID, keyID: keyID, signer: signer))
       return Handle(index: entries.count - 1)
@@ -118,7 +121,7 @@ package final class ProviderTokens: Sendable {
 
   package func snapshots() -> [Snapshot] {
     entries.withLock { entries in
-      entries.map { entry in
+      entries.filter { !$0.isReplaced }.map { entry in
         Snapshot(
           teamID: entry.teamID, keyID: entry.keyID, issuedAt: entry.state.current?.issuedAt, refreshes: entry.refreshes)
       }

@@ -131,7 +131,7 @@ import Testing
       now += max(wait, 1_000)
     }
     for (failure, wait) in waits.enumerated() {
-      let longest = min(500 << Int64(failure), 60_000)
+      let longest = min(500 << Int64(failure), 10_000)
       #expect(wait >= longest / 2 && wait <= longest)
     }
     #expect(pool.turn(now: at(now)) == .open(place: 0))
@@ -259,6 +259,18 @@ import Testing
       #expect(pool.turn(now: at(round * 10)) == .none, "one by one")
       pool.opened(place: place + 1)
     }
+  }
+
+  @Test func replacementsDoNotPutGrowthOff() {
+    var pool = pool(ready: 1)
+    pool.update(place: 0, inFlight: 0, streamLimit: 1000, window: 10_000_000)
+    for _ in 0..<100 { #expect(pool.take(byteCount: 1, now: at(0)) == 0) }
+    pool.leaves(place: 0)
+    #expect(pool.turn(now: at(500)) == .open(place: 1))
+    pool.opened(place: 1)
+    pool.update(place: 1, inFlight: 1, streamLimit: 1, window: 10_000_000)
+    #expect(pool.take(byteCount: 1, now: at(501)) == nil)
+    #expect(pool.turn(now: at(501)) == .open(place: 2), "the last one for need was opened long ago")
   }
 
   @Test func whatWasOfNoUseWaitsForTheInterval() {

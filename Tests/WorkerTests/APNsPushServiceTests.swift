@@ -362,6 +362,19 @@ import Testing
     #expect(bench.credentials.tokens.snapshots().first?.refreshes == 1, "no token is made in vain")
   }
 
+  @Test(.timeLimit(.minutes(1))) func aWrongClockIsFoundInTheDatesOfAnswersAndSaidOnce() throws {
+    let bench = try APNsTestBench()
+    bench.server.date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    for _ in 0..<3 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { bench.answers.count == 3 })
+    bench.server.answer = { server, request in server.respond(request, status: 500) }
+    for _ in 0..<3 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { bench.answers.count == 6 })
+    bench.turn()
+    #expect(bench.notices.count { $0.contains("ahead of APNs'") && $0.contains("check the clock") } == 1)
+    #expect((bench.service.clockSkewSeconds ?? 0) < -86_400)
+  }
+
   @Test(.timeLimit(.minutes(1))) func closingFinishesWhatIsInFlight() throws {
     let bench = try APNsTestBench()
     var held: [APNsTestServer.Request] = []

@@ -3,7 +3,7 @@
 ///
 /// Each connection has a place. What it can take (streams, send window) is told once a turn with `update`; between two
 /// turns the pool counts down itself. Connections are opened one by one, seconds apart, and only for need: after
-/// failures later and later, and after several in a row the breaker is open: one attempt at a time, a minute apart.
+/// failures later and later, and after several in a row the breaker is open: one attempt at a time, ten seconds apart.
 /// What was of use and goes without our wish (a GOAWAY, a cut) is replaced at once: a host that sends us away every
 /// thousand requests is followed.
 package struct PoolState: Sendable {
@@ -16,7 +16,7 @@ package struct PoolState: Sendable {
     package var replacedAtOnceRequests = 100
     /// After the first failure; doubled after each.
     package var backoffFirstMilliseconds: Int64 = 500
-    package var backoffLongestMilliseconds: Int64 = 60_000
+    package var backoffLongestMilliseconds: Int64 = 10_000
     /// Failures in a row that open the breaker.
     package var breakerFailures = 5
     /// How long the load is watched before a connection is let go.
@@ -303,8 +303,8 @@ package struct PoolState: Sendable {
     if let place = placeToOpen(now) {
       places[place].occupant = .opening
       openingCount += 1
-      owed = max(0, owed - 1)
-      lastOpenedAt = now
+      // What replaces another does not put growth off.
+      if owed > 0 { owed -= 1 } else { lastOpenedAt = now }
       isShort = false
       return .open(place: place)
     }

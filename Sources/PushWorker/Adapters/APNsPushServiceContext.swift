@@ -42,6 +42,7 @@ struct APNsContext {
   var requests = RequestTable()
   var answers = Queue()
   var counters = APNsCounters()
+  var clock = ClockState()
   var suspects = Suspects()
   var random: SeededRandom
   private(set) var notices: [APNsNotice] = []

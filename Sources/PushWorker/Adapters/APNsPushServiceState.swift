@@ -42,6 +42,11 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
 
 /// One pool, for metrics and people.
 package struct APNsPoolSnapshot: Sendable {
+  /// Connections by state, as metrics name them.
+  package var connections: [(state: String, count: Int)] {
+    [("opening", opening), ("ready", ready), ("draining", draining)]
+  }
+
   package var credential: String
   package var environment: APNsEnvironment
   package var kind: APNsPoolKind
@@ -92,6 +97,8 @@ package struct APNsCounters: Sendable {
   package internal(set) var connectionsOpened: UInt64 = 0
   package internal(set) var connectionsFailed: UInt64 = 0
   package private(set) var connectionsEnded: InlineArray<9, UInt64> = InlineArray(repeating: 0)
+  /// Handshakes that failed, and connections that TLS broke.
+  package internal(set) var tlsFailures: UInt64 = 0
   package internal(set) var pings: UInt64 = 0
   /// By the reason that the GOAWAY gave; `""` where it gave none.
   package private(set) var goAways: [String: UInt64] = [:]
