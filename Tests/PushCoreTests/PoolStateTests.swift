@@ -134,6 +134,7 @@ import Testing
       let longest = min(500 << Int64(failure), 10_000)
       #expect(wait >= longest / 2 && wait <= longest)
     }
+    #expect(pool.isStalled, "what waits will wait")
     #expect(pool.turn(now: at(now)) == .open(place: 0))
     pool.opened(place: 0)
     #expect(pool.breaker == .open, "only an answer proves the host")
