@@ -39,6 +39,7 @@ let package = Package(
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
@@ -57,7 +58,11 @@ let package = Package(
     module("PushIO", ["PushCore", "CNGHTTP2", "COpenSSL", "CHiredis", "CRabbitMQ", "CLinux"]),
     module(
       "PushWorker",
-      ["PushCore", "PushIO", "Yams", .product(name: "Logging", package: "swift-log")]),
+      [
+        "PushCore", "PushIO", "Yams",
+        .product(name: "BasicContainers", package: "swift-collections"),
+        .product(name: "Logging", package: "swift-log"),
+      ]),
     module(
       "PushFront",
       [
@@ -77,7 +82,13 @@ let package = Package(
     executable("apns-simulator", ["APNsSimulator", "PushCore", "PushIO"]),
     executable(
       "herald-bench",
-      ["PushCore", "PushIO", "PushWorker", "FaultTable", .product(name: "Logging", package: "swift-log")]),
+      [
+        "PushCore", "PushIO", "PushWorker", "FaultTable", "CAllocations",
+        .product(name: "BasicContainers", package: "swift-collections"),
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    // Counts a lane's allocations: part of the measurements, of nothing else.
+    .target(name: "CAllocations"),
 
     // Private servers, processes and certificates for the tests.
     .target(name: "TestSupport", dependencies: ["PushCore", "PushIO"], path: "Tests/Support", swiftSettings: strict),
@@ -91,4 +102,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ]),
     tests("IntegrationTests", ["PushCore", "PushIO", "PushWorker", "APNsSimulator", "TestSupport"]),
+    // Sees what other packages see: public names only.
+    .testTarget(
+      name: "OutsideTests", dependencies: ["APNsSimulator"], packageAccess: false, swiftSettings: strict),
   ])

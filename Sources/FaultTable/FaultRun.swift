@@ -24,7 +24,7 @@ package final class FaultRun {
   private let folder: String
   private let simulator: Simulator
   private let loop: EventLoop
-  private let lane: FaultLane
+  private var lane: FaultLane
   private var phase = Phase.before
   private var notices: [String] = []
   private var residentBefore: Int64 = 0

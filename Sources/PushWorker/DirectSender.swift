@@ -42,7 +42,7 @@ package struct DirectSender {
     let lane = Lane(
       broker: broker, state: MemorySharedState(settings: memory), push: push, clock: LoopClock(loop: loop),
       settings: settings)
-    let report = LaneThread(
+    var thread = LaneThread(
       lane: lane, loop: loop, control: control, describe: { _, _, _ in },
       takeNotices: { lane in
         var notices: [LaneNotice] = []
@@ -51,8 +51,9 @@ package struct DirectSender {
       },
       log: { [logger] notice in logger.log(level: notice.level, "\(notice.text)", metadata: notice.metadata) },
       close: { _ in }, isClosed: { $0.push.isClosed }, endsWhenExhausted: true
-    ).run()
-    if let error = lane.broker.outputError { throw Failure(text: "outcomes could not be written: \(error)") }
+    )
+    let report = thread.run()
+    if let error = thread.lane.broker.outputError { throw Failure(text: "outcomes could not be written: \(error)") }
     return Outcome.allCases.map { outcome in
       (outcome, report.counters.outcomeCounts.reduce(0) { $0 + ($1.outcome == outcome ? $1.count : 0) })
     }

@@ -8,9 +8,12 @@ import PushCore
 ///
 /// A delivery is acknowledged only after the broker confirmed what replaces it: an outcome for each target, or a retry
 /// copy, or a dead letter. Decisions are `DeliveryState`'s; the ports do the input and output.
-package final class Lane<
+///
+/// A value with one owner: the compiler proves that its fields are never accessed twice at once, where an object would
+/// check at every access.
+package struct Lane<
   LaneBroker: Broker, LaneState: SharedState, LanePush: PushService, Time: LaneClock
-> {
+>: ~Copyable {
   package var broker: LaneBroker
   package var state: LaneState
   package var push: LanePush
@@ -76,7 +79,7 @@ package final class Lane<
   }
 
   /// One pass.
-  package func turn() {
+  package mutating func turn() {
     let now = clock.now
     push.maintain(now: now)
     takeBrokerEvents(now)
@@ -90,17 +93,17 @@ package final class Lane<
   }
 
   /// The loop's turn took so long.
-  package func turned(nanoseconds: Int64) {
+  package mutating func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
   }
 
   /// What becomes of jobs over their device's rate from now on.
-  package func update(onLimit: RateLimitPolicy) {
+  package mutating func update(onLimit: RateLimitPolicy) {
     settings.onLimit = onLimit
   }
 
   /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.
-  package func beginDrain() {
+  package mutating func beginDrain() {
     let now = clock.now.monotonic
     if drain.begin(now: now, timeoutMilliseconds: settings.drainTimeoutMilliseconds) == .stopConsuming {
       broker.stopConsuming()
@@ -109,7 +112,7 @@ package final class Lane<
 
   // MARK: delivered
 
-  private func takeBrokerEvents(_ now: Now) {
+  private mutating func takeBrokerEvents(_ now: Now) {
     var takenCount = 0
     mayHaveMore = false
     while let event = broker.nextEvent() {
@@ -147,7 +150,7 @@ package final class Lane<
     }
   }
 
-  private func received(_ delivery: Delivery, _ now: Now) {
+  private mutating func received(_ delivery: Delivery, _ now: Now) {
     isExhausted = false
     let jobClass = delivery.tag.jobClass
     counters.received[Int(jobClass.rawValue)] += 1
@@ -159,10 +162,10 @@ package final class Lane<
     jobs[ticket].begin(delivery, now)
     jobs[ticket].copyDelivery(from: &broker)
     parse(ticket, delivery)
-    queue(ticket, &unstarted)
+    unstarted.append(ticket)
   }
 
-  private func handBack(_ tag: DeliveryTag, _ now: Now) {
+  private mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
     guard tag.epoch == epoch else { return }
     counters.handedBack += 1
     broker.reject(tag, requeue: true)
@@ -171,7 +174,7 @@ package final class Lane<
 
   // MARK: parsed
 
-  private func parse(_ ticket: Ticket, _ delivery: Delivery) {
+  private mutating func parse(_ ticket: Ticket, _ delivery: Delivery) {
     if delivery.isOversized {
       jobs[ticket].refusal = "job of \(delivery.bodyCount) bytes; at most \(Limits.jobBytesMaximum) are taken"
       return
@@ -192,7 +195,7 @@ package final class Lane<
   }
 
   /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
-  private func startTargets(_ now: Now) {
+  private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
     while let job = unstarted.first, !sends.isFull {
       start(job, now)
@@ -200,7 +203,7 @@ package final class Lane<
     }
   }
 
-  private func start(_ job: Ticket, _ now: Now) {
+  private mutating func start(_ job: Ticket, _ now: Now) {
     while jobs[job].nextTarget < jobs[job].targetCount, let send = sends.take() {
       let target = jobs[job].nextTarget
       jobs[job].nextTarget += 1
@@ -218,7 +221,7 @@ package final class Lane<
 
   // MARK: admitted
 
-  private func takeAdmissions(_ now: Now) {
+  private mutating func takeAdmissions(_ now: Now) {
     while let (ticket, admission) = state.nextAdmission(now: now) {
       guard sends.isLive(ticket) else { continue }
       switch admission {
@@ -236,7 +239,7 @@ package final class Lane<
 
   // MARK: sent
 
-  private func sendWaiting(_ now: Now) {
+  private mutating func sendWaiting(_ now: Now) {
     guard waitingCount > 0, broker.canPublish else { return }
     for pool in waiting.indices {
       while let ticket = waiting[pool].first, sendFirst(ticket, now) {
@@ -247,7 +250,7 @@ package final class Lane<
   }
 
   /// false: it goes on waiting, and all behind it.
-  private func sendFirst(_ ticket: Ticket, _ now: Now) -> Bool {
+  private mutating func sendFirst(_ ticket: Ticket, _ now: Now) -> Bool {
     let job = sends[ticket].job
     if isOrphan(job) {
       // Its consumer is gone and it was not sent: whoever gets the job next sends it.
@@ -297,7 +300,7 @@ package final class Lane<
 
   // MARK: answered
 
-  private func takeAnswers(_ now: Now) {
+  private mutating func takeAnswers(_ now: Now) {
     while let answer = push.nextAnswer(now: now) {
       let ticket = answer.ticket
       guard sends.isLive(ticket) else { continue }
@@ -313,7 +316,7 @@ package final class Lane<
   }
 
   /// Does what a delivery's state decided.
-  private func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
+  private mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
     switch action {
     case .send:
       let pool = Int(jobs[sends[ticket].job].pool.value)
@@ -321,28 +324,22 @@ package final class Lane<
         waiting.append(RingBuffer(capacity: settings.sendsMaximum))
         lastSent.append(nil)
       }
-      queue(ticket, &waiting[pool])
+      waiting[pool].append(ticket)
       waitingCount += 1
       sends[ticket].waitingSince = now.monotonic
     case .remember(let outcome):
       let job = sends[ticket].job
       state.remember(
         outcome, of: jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, now: now)
-      queue(ticket, &reports)
+      reports.append(ticket)
     case .report:
-      queue(ticket, &reports)
+      reports.append(ticket)
     }
-  }
-
-  /// Every queue of tickets has room for as many as there are slots.
-  private func queue(_ ticket: Ticket, _ ring: inout RingBuffer<Ticket>) {
-    let fits = ring.append(ticket)
-    precondition(fits, "a ticket waits in one place")
   }
 
   // MARK: reported
 
-  private func publishReports(_ now: Now) {
+  private mutating func publishReports(_ now: Now) {
     guard now.monotonic >= reportsHeldUntil else { return }
     while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
       _ = reports.popFirst()
@@ -355,7 +352,7 @@ package final class Lane<
     }
   }
 
-  private func report(_ ticket: Ticket, _ now: Now) {
+  private mutating func report(_ ticket: Ticket, _ now: Now) {
     switch sends[ticket].delivery.ending {
     case nil:
       preconditionFailure("a report without an ending")
@@ -367,7 +364,7 @@ package final class Lane<
     }
   }
 
-  private func publishOutcome(_ ticket: Ticket, _ outcome: RememberedOutcome, isSuppressed: Bool, _ now: Now) {
+  private mutating func publishOutcome(_ ticket: Ticket, _ outcome: RememberedOutcome, isSuppressed: Bool, _ now: Now) {
     let job = sends[ticket].job
     message.removeAll(keepingCapacity: true)
     routingKey.removeAll(keepingCapacity: true)
@@ -389,7 +386,7 @@ package final class Lane<
     }
   }
 
-  private func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
+  private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
     let job = sends[ticket].job
     let delivery = sends[ticket].delivery
     message.removeAll(keepingCapacity: true)
@@ -410,7 +407,7 @@ package final class Lane<
     counters.retries[.init(reason: reason?.name ?? "none", delaySeconds: delaySeconds), default: 0] += 1
   }
 
-  private func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
+  private mutating func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
     let job = sends[ticket].job
     guard !jobs[job].isOversized else { return }
     message.removeAll(keepingCapacity: true)
@@ -423,31 +420,31 @@ package final class Lane<
     counters.deadLetters["\(reason)", default: 0] += 1
   }
 
-  private func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
+  private mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
     sends[ticket].delivery.published()
     confirms.published(sequence, ticket)
   }
 
   // MARK: confirmed
 
-  private func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
+  private mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
     guard let ticket = confirms.take(sequence) else { return }
     switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
     case .open: break
-    case .publishAgain: queue(ticket, &reports)
+    case .publishAgain: reports.append(ticket)
     case .settled: release(ticket, now)
     }
   }
 
   /// The target is settled; its job is where it was the last.
-  private func release(_ ticket: Ticket, _ now: Now) {
+  private mutating func release(_ ticket: Ticket, _ now: Now) {
     let job = sends[ticket].job
     sends.release(ticket)
     jobs[job].openTargets -= 1
     if jobs[job].isSettled { settle(job, now) }
   }
 
-  private func settle(_ job: Ticket, _ now: Now) {
+  private mutating func settle(_ job: Ticket, _ now: Now) {
     let tag = jobs[job].tag
     if !isOrphan(job) {
       if jobs[job].isOversized {
@@ -461,14 +458,14 @@ package final class Lane<
     forget(job)
   }
 
-  private func forget(_ job: Ticket) {
+  private mutating func forget(_ job: Ticket) {
     jobs[job].finish()
     jobs.release(job)
   }
 
   // MARK: acknowledged
 
-  private func acknowledge(_ now: Now) {
+  private mutating func acknowledge(_ now: Now) {
     guard let epoch else { return }
     for jobClass in JobClass.allCases {
       let due = watermarks[Int(jobClass.rawValue)].takeDue(
@@ -491,7 +488,7 @@ package final class Lane<
   }
 
   /// Of jobs whose consumer is gone, forgets the targets that were not started: the broker delivers them again.
-  private func forgetUnstarted() {
+  private mutating func forgetUnstarted() {
     for _ in 0..<unstarted.count {
       guard let job = unstarted.popFirst() else { return }
       if jobs[job].openTargets == 0 {
@@ -502,14 +499,15 @@ package final class Lane<
     }
   }
 
-  private func advanceDrain(_ now: Now) {
+  private mutating func advanceDrain(_ now: Now) {
     switch drain.turn(now: now.monotonic, inFlight: jobs.count) {
     case .none, .stopConsuming:
       break
     case .handBack:
-      jobs.forEachLive { _, job in
-        handBack(job.tag, now)
-        job.isHandedBack = true
+      for index in 0..<jobs.capacity {
+        guard let job = jobs.liveTicket(at: index) else { continue }
+        handBack(jobs[job].tag, now)
+        jobs[job].isHandedBack = true
       }
     case .finish:
       acknowledge(now)

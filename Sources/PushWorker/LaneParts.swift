@@ -42,7 +42,7 @@ struct LaneParts: Sendable {
   }
 
   /// Adds what the adapters know.
-  static func describe(_ lane: WorkerLane, _ now: Now, _ report: inout LaneReport) {
+  static func describe(_ lane: borrowing WorkerLane, _ now: Now, _ report: inout LaneReport) {
     let rabbitmq = lane.broker.counters
     report.rabbitmqConnected = [
       ("consumer", rabbitmq.isConsumerConnected), ("publisher", rabbitmq.isPublisherConnected),
@@ -67,7 +67,7 @@ struct LaneParts: Sendable {
   }
 
   /// What the adapters noticed.
-  static func takeNotices(_ lane: WorkerLane) -> [LaneNotice] {
+  static func takeNotices(_ lane: borrowing WorkerLane) -> [LaneNotice] {
     var notices = lane.broker.takeNotices().map { notice in
       let level: Logger.Level =
         switch notice.level {

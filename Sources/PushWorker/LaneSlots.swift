@@ -1,7 +1,7 @@
 import PushCore
 
 /// One delivery in flight: its bytes, its parsed job, and how many of its targets are still on their way.
-struct JobSlot {
+struct JobSlot: ~Copyable {
   var job = PushJob()
   var metadata = MessageMetadata()
   var tag = DeliveryTag(epoch: 0, jobClass: .transactional, value: 0)
@@ -76,7 +76,7 @@ struct JobSlot {
 }
 
 /// One (job, target) in flight.
-struct SendSlot {
+struct SendSlot: ~Copyable {
   var job = Ticket(index: 0, generation: 0)
   var target = 0
   var apnsID = UUIDValue(high: 0, low: 0)

@@ -5,23 +5,23 @@ import PushIO
 /// Turns a lane on its own thread until it is drained or stopped.
 ///
 /// Beside turning, it answers reports, and logs what the adapters noticed: once per change, never per job.
-struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushService> {
+struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushService>: ~Copyable {
   typealias ThreadLane = Lane<LaneBroker, LaneState, LanePush, LoopClock>
 
-  let lane: ThreadLane
+  var lane: ThreadLane
   let loop: EventLoop
   let control: LaneControl
   /// Adds what the adapters know of themselves to the lane's report.
-  let describe: (ThreadLane, Now, inout LaneReport) -> Void
+  let describe: (borrowing ThreadLane, Now, inout LaneReport) -> Void
   /// Everything that the adapters noticed since the last call.
-  let takeNotices: (ThreadLane) -> [LaneNotice]
+  let takeNotices: (borrowing ThreadLane) -> [LaneNotice]
   let log: (LaneNotice) -> Void
   /// Closes the adapters' connections once the lane is done.
-  let close: (ThreadLane) -> Void
+  let close: (borrowing ThreadLane) -> Void
   /// Whether they said goodbye.
-  let isClosed: (ThreadLane) -> Bool
+  let isClosed: (borrowing ThreadLane) -> Bool
   /// Takes a reload into use.
-  var reload: (ThreadLane, LaneUpdate) -> Void = { _, _ in }
+  var reload: (inout ThreadLane, LaneUpdate) -> Void = { _, _ in }
   /// Drains by itself once the input ended and nothing is in flight.
   var endsWhenExhausted = false
   private let quiet = LogNotices()
@@ -32,7 +32,7 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
 
   /// Returns what the lane said last.
   @discardableResult
-  func run() -> LaneReport {
+  mutating func run() -> LaneReport {
     control.attach(loop.mailbox)
     var isStopped = false
     var nextStanding = loop.now.monotonic
@@ -52,10 +52,10 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
   }
 
   /// true: stop at once.
-  private func attend() -> Bool {
+  private mutating func attend() -> Bool {
     lane.turned(nanoseconds: loop.lastTurnNanoseconds)
     let asked = control.take()
-    if let update = asked.update { reload(lane, update) }
+    if let update = asked.update { reload(&lane, update) }
     let isAtEnd = endsWhenExhausted && lane.isExhausted && lane.jobsInFlight == 0
     if asked.isDrainWanted || isAtEnd { lane.beginDrain() }
     for request in asked.requests { request.answer(report()) }
@@ -89,7 +89,7 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
     return report
   }
 
-  private func finish() {
+  private mutating func finish() {
     close(lane)
     let end = loop.now.monotonic.adding(milliseconds: LaneThread.closeMilliseconds)
     while !isClosed(lane), loop.now.monotonic < end {

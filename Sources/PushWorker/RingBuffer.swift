@@ -14,12 +14,11 @@ struct RingBuffer<Element> {
   var isEmpty: Bool { filled == 0 }
   var isFull: Bool { filled == slots.count }
 
-  /// Puts an element behind all others. false: full, nothing changed.
-  mutating func append(_ element: Element) -> Bool {
-    guard filled < slots.count else { return false }
+  /// Puts an element behind all others. There is room: its owner's bound says so.
+  mutating func append(_ element: Element) {
+    precondition(filled < slots.count, "a ring is as large as its owner's bound")
     slots[place(filled)] = element
     filled += 1
-    return true
   }
 
   /// Takes the oldest element.

@@ -1,20 +1,24 @@
+import BasicContainers
 import PushCore
 
 /// A fixed number of values that are used again and again: elements are never destroyed, so what they own keeps its
 /// capacity. The free slot used last is given first, while its memory is warm.
 ///
-/// It stands beside the lane because a generic type is specialised only within its module: across the border every access
-/// would copy the element through its witness table.
-struct SlotTable<Element> {
-  private var elements: [Element]
-  private var generations: [UInt32]
-  private var free: [UInt32]
+/// Elements are borrowed where they lie and never copied, which the compiler makes sure of for those that cannot be. It
+/// stands beside the lane because a generic type is specialised only within its module: across the border every access
+/// would go through its witness table.
+struct SlotTable<Element: ~Copyable>: ~Copyable {
+  private var elements: RigidArray<Element>
+  private var generations: RigidArray<UInt32>
+  private var free: RigidArray<UInt32>
 
   /// `capacity` slots, each made once by `make`.
   init(capacity: Int, make: () -> Element) {
-    elements = (0..<capacity).map { _ in make() }
-    generations = Array(repeating: 0, count: capacity)
-    free = (0..<UInt32(capacity)).reversed()
+    elements = RigidArray(capacity: capacity)
+    for _ in 0..<capacity { elements.append(make()) }
+    generations = RigidArray(repeating: 0, count: capacity)
+    free = RigidArray(capacity: capacity)
+    for index in (0..<UInt32(capacity)).reversed() { free.append(index) }
   }
 
   var capacity: Int { elements.count }
@@ -52,10 +56,9 @@ struct SlotTable<Element> {
     }
   }
 
-  /// Visits every live slot, in no particular order.
-  mutating func forEachLive(_ body: (Ticket, inout Element) -> Void) {
-    for index in elements.indices where generations[index] & 1 == 1 {
-      body(Ticket(index: UInt32(index), generation: generations[index]), &elements[index])
-    }
+  /// The ticket of a live slot, by its place in the table; nil for a free one.
+  func liveTicket(at index: Int) -> Ticket? {
+    let generation = generations[index]
+    return generation & 1 == 1 ? Ticket(index: UInt32(index), generation: generation) : nil
   }
 }

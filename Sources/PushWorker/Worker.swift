@@ -103,7 +103,7 @@ package final class Worker: Sendable {
       state.connect()
       if watchesUntilEmpty { broker.watchUntilEmpty() }
       let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
-      LaneThread(
+      var thread = LaneThread(
         lane: lane, loop: loop, control: control, describe: LaneParts.describe, takeNotices: LaneParts.takeNotices,
         log: { [logger] notice in
           logger.log(
@@ -120,7 +120,8 @@ package final class Worker: Sendable {
           lane.state.update(limit: update.limits.perDevice)
           lane.update(onLimit: update.limits.onLimit)
         }
-      ).run()
+      )
+      thread.run()
     } catch {
       logger.critical("lane \(control.name) could not start: \(error)")
     }

@@ -15,9 +15,9 @@ final class CounterLine {
     let last = LastCount()
     timer.setEventHandler {
       let text = simulator.readLedger { ledger in
-        let rate = ledger.requests - last.value.exchange(ledger.requests, ordering: .relaxed)
+        let rate = max(0, ledger.requests - last.value.exchange(ledger.requests, ordering: .relaxed))
         return "\r\u{1B}[K\(ledger.requests) requests  \(rate)/s  \(ledger.accepted) accepted  "
-          + "\(ledger.requests - ledger.accepted) refused  \(ledger.connectionsOpen) connections"
+          + "\(ledger.refused) refused  \(ledger.connectionsOpen) connections"
       }
       FileHandle.standardError.write(Data(text.utf8))
     }

@@ -1,5 +1,5 @@
 import APNsSimulator
-import ArgumentParser
+public import ArgumentParser
 import Foundation
 import PushCore
 
@@ -17,7 +17,7 @@ struct SimulatorCommand: ParsableCommand {
       \(FaultRule.manual)
 
       CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /notifications, /faults; POST /faults,
-      /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /clock; DELETE /faults[/ID], /ledger.
+      /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /keys, /apps, /clock; DELETE /faults[/ID], /ledger.
       """,
     version: "1.0.0")
 
@@ -70,8 +70,10 @@ struct SimulatorCommand: ParsableCommand {
   var fault: [String] = []
   @Option(help: "Requests that one device takes in a second; 0: any number.")
   var deviceLimit = 0
-  @Option(help: "Seconds before a key's next provider token may come; 0: any time.")
+  @Option(help: "Seconds before the next provider token may come; 0: any time.")
   var tokenInterval: Int64 = 1200
+  @Option(help: "Where provider tokens are counted: connection, as Apple says, or key, over all connections.")
+  var tokenScope = SimulatorOptions.TokenScope.connection
   @Option(help: "Streams that a connection may have in flight.")
   var streams = 1000
   @Flag(help: "Allows all streams before the first valid request too.")
@@ -123,6 +125,7 @@ struct SimulatorCommand: ParsableCommand {
     options.checksCredentials = !noCredentials
     options.acceptsAnyKey = anyKey
     options.tokenUpdateIntervalSeconds = tokenInterval
+    options.tokenScope = tokenScope
     options.deviceRequestsPerSecond = deviceLimit == 0 ? nil : deviceLimit
     options.maximumStreams = streams
     options.startsWithOneStream = !streamsAtOnce
@@ -131,3 +134,5 @@ struct SimulatorCommand: ParsableCommand {
     return options
   }
 }
+
+extension SimulatorOptions.TokenScope: ExpressibleByArgument {}

@@ -9,7 +9,10 @@ struct SimulatorSession {
 
   func run() throws {
     var options = self.options
-    let folder = command.folder ?? FileManager.default.temporaryDirectory.path + "/apns-simulator-\(getpid())"
+    let temporary = FileManager.default.temporaryDirectory.path + "/apns-simulator-\(getpid())"
+    let folder = command.folder ?? temporary
+    // Where nobody named a folder, nothing stays.
+    defer { try? FileManager.default.removeItem(atPath: temporary) }
     if command.plaintext {
       options.security = .plaintext
     } else if let certificate = command.certificate, let key = command.key {

@@ -120,6 +120,17 @@ struct BenchBroker {
     return try admin.messageCount(queue: outcomeQueue) ?? 0
   }
 
+  /// Jobs that nobody acknowledged, once the worker has gone: one more job, confirmed, stands behind all that came back.
+  func jobsLeft() throws -> Int {
+    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
+    defer { admin.close() }
+    try admin.publish(
+      to: AMQPExchange(topology.jobsExchange, isMandatory: true), routingKey: JobClass.transactional.name,
+      properties: AMQPProperties(), body: SampleJobs.body(0))
+    try admin.waitForConfirms()
+    return (try admin.messageCount(queue: topology.jobsQueue(.transactional)) ?? 0) - 1
+  }
+
   func remove() {
     guard let admin = try? AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench") else { return }
     defer { admin.close() }

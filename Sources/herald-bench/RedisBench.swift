@@ -1,4 +1,5 @@
 import ArgumentParser
+import BasicContainers
 import Foundation
 import PushCore
 import PushIO
@@ -47,7 +48,7 @@ struct RedisBench: ParsableCommand {
 
   private func drive(_ state: RedisSharedState, _ loop: EventLoop) throws {
     let window = 100
-    var jobs: [PushJob] = []
+    var jobs = RigidArray<PushJob>(capacity: window)
     var parser = JobParser()
     let none: [UInt8] = []
     for number in 0..<window {

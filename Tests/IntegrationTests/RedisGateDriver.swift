@@ -50,7 +50,7 @@ final class RedisGateDriver<State: SharedState> {
     }
   }
 
-  func ask(_ job: PushJob, id: UInt64, target: Int = 0) -> Ticket {
+  func ask(_ job: borrowing PushJob, id: UInt64, target: Int = 0) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     state.admit(job, target: target, apnsID: uuid(id), ticket: ticket, now: now)
@@ -63,11 +63,11 @@ final class RedisGateDriver<State: SharedState> {
     return admission
   }
 
-  func admit(_ job: PushJob, id: UInt64, target: Int = 0) throws(TestFailure) -> Admission {
+  func admit(_ job: borrowing PushJob, id: UInt64, target: Int = 0) throws(TestFailure) -> Admission {
     try answer(ask(job, id: id, target: target))
   }
 
-  func remember(_ outcome: RememberedOutcome, of job: PushJob, id: UInt64, target: Int = 0) {
+  func remember(_ outcome: RememberedOutcome, of job: borrowing PushJob, id: UInt64, target: Int = 0) {
     state.remember(outcome, of: job, target: target, apnsID: uuid(id), now: now)
   }
 

@@ -34,12 +34,12 @@ func job(_ pushType: String, payload: String, _ changes: [(String, String?)] = [
   job([("push_type", "\"\(pushType)\""), ("payload", payload)] + changes)
 }
 
-/// A parsed job, and why it is invalid.
-struct Parsed {
+/// A parsed job, and why it is invalid. An object, because a job cannot be copied.
+final class Parsed {
   var job: PushJob
   var error: JobError?
 
-  init(_ text: String, messageID: String = "") {
+  convenience init(_ text: String, messageID: String = "") {
     self.init(bytes: Array(text.utf8), messageID: Array(messageID.utf8))
   }
 

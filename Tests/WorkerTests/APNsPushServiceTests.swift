@@ -123,7 +123,10 @@ import Testing
     var held: [APNsTestServer.Request] = []
     bench.server.answer = { _, request in held.append(request) }
     var tickets: [Ticket] = []
-    for _ in 0..<10 { tickets.append(try #require(bench.send(bench.job()))) }
+    for _ in 0..<10 {
+      let sent = bench.send(bench.job())
+      tickets.append(try #require(sent))
+    }
     #expect(bench.turn { held.count == 10 })
     let middle = held[4]
     bench.server.connections[0].goAway(
@@ -166,7 +169,8 @@ import Testing
       // Others are answered, so that the connection is not to blame.
       if request.path.hasSuffix("ab50") == false { server.respond(request) }
     }
-    let silent = try #require(bench.send(bench.job("00fcab50")))
+    let sentSilent = bench.send(bench.job("00fcab50"))
+    let silent = try #require(sentSilent)
     var next = bench.loop.now.monotonic
     #expect(
       bench.turn {

@@ -76,7 +76,7 @@ final class APNsTestBench {
   }
 
   /// Tries to send in this turn.
-  func trySend(_ job: PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> (SendDecision, Ticket) {
+  func trySend(_ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> (SendDecision, Ticket) {
     lastIndex += 1
     let ticket = Ticket(index: lastIndex, generation: 1)
     guard let pool = try? service.route(for: job) else { preconditionFailure("the test's job has a route") }
@@ -84,7 +84,7 @@ final class APNsTestBench {
   }
 
   /// Sends once there is room.
-  func send(_ job: PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> Ticket? {
+  func send(_ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> Ticket? {
     var sent: Ticket?
     let isSent = turn {
       let (decision, ticket) = trySend(job, apnsID: apnsID)

@@ -33,12 +33,13 @@ final class APNsTestFiles {
     app: String, token: String, type: PushType = .alert, environment: APNsEnvironment = .production,
     credential: String = "", payload: String = #"{"aps":{"alert":"hello"}}"#
   ) -> PushJob {
-    var job = PushJob()
+    var bytes: [UInt8] = []
     func add(_ text: String) -> ByteRange {
-      let start = job.bytes.count
-      job.bytes.append(contentsOf: Array(text.utf8))
+      let start = bytes.count
+      bytes.append(contentsOf: Array(text.utf8))
       return ByteRange(start: start, count: text.utf8.count)
     }
+    var job = PushJob()
     job.payload = add(payload)
     job.app = add(app)
     job.topic = add(app)
@@ -47,6 +48,7 @@ final class APNsTestFiles {
     job.environment = environment
     job.targets = [add(token)]
     job.credential = add(credential)
+    job.bytes = bytes
     return job
   }
 }

@@ -152,22 +152,63 @@ struct SimulatorRuleTests {
     #expect(identity.tokenChanges == 2)
   }
 
-  @Test func tokenUpdates() {
+  /// One connection or key, and a token by its serial at some second.
+  private struct TokenShow {
     var service = R.service()
-    func answer(serial: UInt8, at seconds: Int64) -> String {
-      var identity = ConnectionIdentity()
+    var identities: [ConnectionIdentity] = [ConnectionIdentity(), ConnectionIdentity()]
+
+    mutating func answer(serial: UInt8, on connection: Int = 0, at seconds: Int64) -> String {
       let now = R.later(seconds: seconds)
       // The same token is the same text: its iat does not move.
       let token = R.token(age: -Int64(serial), serial: serial)
       let request = R.device(["authorization": "bearer " + token])
-      return SimulatorRuleTests.text(service.answer(request, at: .send, identity: &identity, now: now))
+      return SimulatorRuleTests.text(service.answer(request, at: .send, identity: &identities[connection], now: now))
     }
-    #expect(answer(serial: 1, at: 10) == "200")
-    #expect(answer(serial: 2, at: 1209) == "429 TooManyProviderTokenUpdates")
-    #expect(answer(serial: 1, at: 1209) == "200")
-    #expect(answer(serial: 2, at: 1210) == "200")
-    #expect(answer(serial: 1, at: 1211) == "200", "the older one is still good while it is young")
-    #expect(answer(serial: 1, at: 3700) == "403 ExpiredProviderToken")
+  }
+
+  @Test(arguments: SimulatorOptions.TokenScope.allCases)
+  func tokenUpdates(_ scope: SimulatorOptions.TokenScope) {
+    var show = TokenShow()
+    show.service.tokens.limits.updateScope = scope
+    let rows: [(serial: UInt8, seconds: Int64, answer: String)] = [
+      (1, 10, "200"),
+      (2, 1209, "429 TooManyProviderTokenUpdates"),
+      (1, 1209, "200"),
+      (2, 1210, "200"),
+      // The older one is still good while it is young.
+      (1, 1211, "200"),
+      (3, 2409, "429 TooManyProviderTokenUpdates"),
+      (3, 2410, "200"),
+      (1, 3700, "403 ExpiredProviderToken"),
+    ]
+    for row in rows {
+      let answer = show.answer(serial: row.serial, at: row.seconds)
+      #expect(answer == row.answer, "token \(row.serial) at \(row.seconds) s")
+    }
+  }
+
+  @Test(arguments: [
+    (SimulatorOptions.TokenScope.connection, "200"), (.key, "429 TooManyProviderTokenUpdates"),
+  ])
+  func tokensOfTwoConnections(_ scope: SimulatorOptions.TokenScope, ofItsOwn: String) {
+    var show = TokenShow()
+    show.service.tokens.limits.updateScope = scope
+    let answers = [
+      show.answer(serial: 1, on: 0, at: 10), show.answer(serial: 1, on: 1, at: 11),
+      show.answer(serial: 2, on: 1, at: 12),
+    ]
+    #expect(answers == ["200", "200", "429 TooManyProviderTokenUpdates"], "the same token everywhere, then another")
+    show.identities[1] = ConnectionIdentity()
+    let fresh = show.answer(serial: 2, on: 1, at: 12)
+    #expect(fresh == ofItsOwn, "a new connection's first token")
+  }
+
+  @Test func tokensAsOftenAsYouLike() {
+    var show = TokenShow()
+    show.service.tokens.limits.updateIntervalSeconds = 0
+    let answers = (1...5).map { show.answer(serial: $0, at: 10) }
+    #expect(answers == Array(repeating: "200", count: 5))
+    #expect(show.identities[0].tokenChanges == 4)
   }
 
   @Test func revokedKey() {

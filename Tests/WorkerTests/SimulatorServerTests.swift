@@ -58,7 +58,8 @@ struct SimulatorServerTests {
     #expect(client.ask(notification(token))?.body == #"{"reason":"ExpiredProviderToken"}"#)
   }
 
-  @Test func revokedKeysLoseTheirConnections() throws {
+  @Test(arguments: [true, false])
+  func revokedKeysLoseTheirConnections(byAction: Bool) throws {
     let folder = try TemporaryFolder("simulator")
     let credential = try SimulatorCredential()
     let (simulator, ports, tls) = try startSecure(folder, credential)
@@ -67,7 +68,7 @@ struct SimulatorServerTests {
     #expect(client.open())
     let token = try credential.token(issuedAt: client.loop.now.unixSeconds)
     #expect(client.ask(notification(token))?.status == 200)
-    simulator.revoke(key: credential.key)
+    if byAction { try simulator.act("revoke=\(credential.key)") } else { simulator.revoke(key: credential.key) }
     #expect(client.run { $0.isClosed })
     let next = try SimulatorClient(ports.port, tls: tls)
     #expect(next.ask(notification(token))?.body == #"{"reason":"InvalidProviderToken"}"#)
@@ -153,6 +154,10 @@ struct SimulatorServerTests {
     #expect(deleted?.status == 204)
     let late = sender.ask(SimulatorRequests.broadcast(["apns-channel-id": created.channel]))
     #expect(late?.body == #"{"reason":"ChannelNotRegistered"}"#)
+    let ledger = simulator.ledger
+    #expect(ledger.accepted == 1, "channel management accepts no notification")
+    #expect(ledger.refused == 1)
+    #expect(ledger.lastNotifications.map(\.entry.topic) == [SimulatorRequests.app], "the app of a broadcast")
   }
 
   // MARK: - The control port
@@ -205,6 +210,50 @@ struct SimulatorServerTests {
     #expect(client.run { !$0.goAways.isEmpty })
     #expect(try control(port, "DELETE", "/ledger").0 == 200)
     #expect(simulator.ledger.requests == 0)
+  }
+
+  @Test func keysAndAppsAtTheControlPort() throws {
+    var options = SimulatorOptions()
+    options.acceptsAnyKey = true
+    options.controlPort = 0
+    let simulator = try Simulator(options)
+    let ports = try simulator.start()
+    defer { simulator.stop() }
+    let port = try #require(ports.controlPort)
+    let client = try SimulatorClient(ports.port)
+    #expect(client.open())
+    let now = client.loop.now
+    func send(_ key: String, on client: SimulatorClient, topic: String = SimulatorRequests.app) -> String? {
+      let token = "bearer " + SimulatorRequests.token(key: key, at: now)
+      return client.ask(SimulatorRequests.device(["authorization": token, "apns-topic": topic])).map(\.body)
+    }
+    #expect(
+      try control(port, "POST", "/keys", "KEY0000001 team=TEAM000001 topics=com.example.one/com.example.two").0 == 200)
+    #expect(send("KEY0000001", on: client) == #"{"reason":"TopicDisallowed"}"#)
+    #expect(send("KEY0000001", on: client, topic: "com.example.two") == "")
+    #expect(send("KEY0000002", on: client) == #"{"reason":"UnrelatedKeyIdInToken"}"#)
+    #expect(try control(port, "POST", "/keys", "KEY0000001 related=KEY0000002").0 == 200)
+    #expect(send("KEY0000002", on: client) == "")
+    #expect(try control(port, "POST", "/keys", "KEY0000001 environment=sandbox").0 == 200)
+    #expect(send("KEY0000001", on: client, topic: "com.example.two") == #"{"reason":"BadEnvironmentKeyIdInToken"}"#)
+    #expect(try control(port, "POST", "/keys", "KEY0000001 any").0 == 200)
+    #expect(send("KEY0000001", on: client) == "")
+    #expect(try control(port, "POST", "/keys", "KEY0000001 revoked").0 == 200)
+    #expect(client.run { $0.isClosed })
+    let next = try SimulatorClient(ports.port)
+    #expect(send("KEY0000001", on: next) == #"{"reason":"InvalidProviderToken"}"#)
+    for line in ["KEY0000009 topics=a", "KEY0000001 environment=moon", "KEY0000001"] {
+      #expect(try control(port, "POST", "/keys", line).0 == 400, "\(line)")
+    }
+
+    #expect(try control(port, "POST", "/apps", "\(SimulatorRequests.app) broadcast=off").0 == 200)
+    let token = "bearer " + SimulatorRequests.token(key: "KEY0000002", at: now)
+    let manager = try SimulatorClient(try #require(ports.managePort))
+    let request = SimulatorRequests.channel(["authorization": token])
+    #expect(manager.ask(request)?.body == #"{"reason":"FeatureNotEnabled"}"#)
+    #expect(try control(port, "POST", "/apps", "\(SimulatorRequests.app) broadcast=on").0 == 200)
+    #expect(manager.ask(request)?.status == 201)
+    #expect(try control(port, "POST", "/apps", "\(SimulatorRequests.app) broadcast=perhaps").0 == 400)
   }
 
   @Test(arguments: [

@@ -1,25 +1,43 @@
-#!/bin/sh
-# curl --http2 against the simulator as it starts without arguments: the line that it prints must work.
-set -eu
+#!/usr/bin/env bash
+# curl --http2 against the simulator as it starts without arguments: the line that it prints must work as it stands.
+set -euo pipefail
 : "${APNS_SIMULATOR:?must name the apns-simulator binary}"
-work=$(mktemp -d)
-"$APNS_SIMULATOR" --folder "$work/made" >"$work/ready" 2>"$work/told" &
+
+work="$(mktemp -d "${TMPDIR:-/tmp}/apns-simulator-curl.XXXXXX")"
+# Without arguments, so its own folder is in the place for temporary ones.
+TMPDIR="$work" "$APNS_SIMULATOR" >"$work/ready" 2>"$work/told" &
 pid=$!
-trap 'kill "$pid" 2>/dev/null || :; rm -rf "$work"' EXIT
+trap 'kill "$pid" 2>/dev/null || true; rm -rf "$work"' EXIT
 tries=0
 until grep -q '^  curl' "$work/told"; do
-  tries=$((tries + 1))
-  [ "$tries" -lt 100 ] || { echo "FAIL  no curl line within 10 s"; exit 1; }
+  ((++tries < 100)) || { echo "FAIL  no curl line within 10 s"; exit 1; }
   sleep 0.1
 done
-line=$(sed -n 's/^  \(curl .*\)/\1/p' "$work/told")
-status=0
+line="$(sed -n 's/^  \(curl .*\)/\1/p' "$work/told")"
+
+count=0 failed=0
+# expect NAME PATTERN LINE: the line, run by a shell, prints what matches.
 expect() {
-  if printf '%s' "$3" | grep -q "$2"; then echo "ok    $1"; else echo "FAIL  $1: $3"; status=1; fi
+  local output
+  output="$(bash -c "$3 -sS --max-time 20" 2>&1)" || true
+  count=$((count + 1))
+  if ! grep -q "$2" <<<"$output"; then
+    failed=$((failed + 1))
+    echo "FAIL  $1: $output"
+  elif [[ -n ${VERBOSE:-} ]]; then
+    echo "ok    $1"
+  fi
 }
-expect "the printed line" '^HTTP/2 200' "$(eval "$line -sS")"
-expect "a token of a device that is gone" '"reason":"Unregistered","timestamp":' "$(eval "$(printf '%s' "$line" | sed 's#/3/device/00fc#/3/device/dead#') -sS")"
-expect "without authorization" 'MissingProviderToken' "$(eval "$(printf '%s' "$line" | sed "s#-H 'authorization[^']*'##") -sS")"
+port="$(sed -n 's/.*"control_port":\([0-9]*\).*/\1/p' "$work/ready")"
+expect "the printed line" '^HTTP/2 200' "$line"
+expect "a device that is gone" '"reason":"Unregistered","timestamp":' "${line/'/3/device/00fc'/'/3/device/dead'}"
+expect "without authorization" 'MissingProviderToken' "${line/authorization:/x-nothing:}"
+expect "another topic" 'BadTopic' "${line/com.example.app/com example}"
+expect "a fault that is set" '"fault":"share=0.5,status=503,reason=ServiceUnavailable"' \
+  "curl -d share=0.5,status=503,reason=ServiceUnavailable localhost:$port/faults"
+expect "the page" '<h1>APNs simulator' "curl localhost:$port/"
 kill -TERM "$pid"
-if wait "$pid"; then echo "ok    SIGTERM ends it with exit 0"; else echo "FAIL  exit $?"; status=1; fi
-exit "$status"
+count=$((count + 1))
+wait "$pid" || { failed=$((failed + 1)); echo "FAIL  SIGTERM: exit $?"; }
+echo "      $count checks with curl, $failed failed"
+((failed == 0))

@@ -3,10 +3,14 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
+
+import jwt
 
 DEVICE = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
 APP = "com.example.app"
@@ -50,31 +54,47 @@ class Simulator:
             text = answer.read().decode()
         return json.loads(text) if answer.headers["Content-Type"].startswith("application/json") else text
 
+    def trust(self):
+        return ssl.create_default_context(cafile=self.authority)
+
+    def key(self):
+        """The signing key, PEM."""
+        with open(self.ready["credential"]["key_file"]) as file:
+            return file.read()
+
     def token(self, age_seconds=0):
-        import time
-
-        import jwt
-
         credential = self.ready["credential"]
-        with open(credential["key_file"]) as file:
-            key = file.read()
         return jwt.encode(
-            {"iss": credential["team_id"], "iat": int(time.time()) - age_seconds}, key, algorithm="ES256",
+            {"iss": credential["team_id"], "iat": int(time.time()) - age_seconds}, self.key(), algorithm="ES256",
             headers={"kid": credential["key_id"]})
 
 
 failures = 0
+counts = {}
 
 
-def check(name, holds, detail=""):
-    """Counts a failure and says it; `finish` ends the script accordingly."""
+def check(name, holds, detail="", kind="other checks"):
+    """Counts it and says it; `finish` ends the script accordingly."""
     global failures
+    counts[kind] = counts.get(kind, 0) + 1
     if holds:
-        print(f"ok    {name}")
+        if os.environ.get("VERBOSE"):
+            print(f"ok    {name}")
     else:
         failures += 1
-        print(f"FAIL  {name} {detail}")
+        print(f"FAIL  {name}: {detail}")
+
+
+def rule_case(name, holds, detail=""):
+    """A request, and the status and reason that it must be answered."""
+    check(name, holds, detail, kind="rule cases")
+
+
+def fault_case(name, holds, detail=""):
+    """A fault that was set, and what the client saw of it."""
+    check(name, holds, detail, kind="fault cases")
 
 
 def finish():
+    print("      " + ", ".join(f"{count} {kind}" for kind, count in counts.items()) + f", {failures} failed")
     sys.exit(1 if failures else 0)

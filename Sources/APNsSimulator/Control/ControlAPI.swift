@@ -7,6 +7,8 @@
 /// | `GET /faults` · `POST /faults` (a line each) · `DELETE /faults[/id]` | faults: list, set, clear |
 /// | `POST /actions` | once and now: `goaway=…` · `drop` · `streams=…` · `shutdown` · `revoke=KEY` |
 /// | `POST /devices` | a line each: `TOKEN unregistered [ms]` · `TOKEN foreign` · `TOKEN topic=T` · `TOKEN ok` |
+/// | `POST /keys` | a line each: `KEY environment=E topics=A/B related=KEY team=T` · `KEY any` · `KEY revoked` |
+/// | `POST /apps` | a line each: `APP broadcast=off` · `APP broadcast=on` |
 /// | `POST /clock` | seconds that the simulated Apple is ahead |
 /// | `DELETE /ledger` | forgets requests and counts |
 enum ControlAPI {
@@ -29,6 +31,12 @@ enum ControlAPI {
         return faults(state)
       case ("POST", "/devices"):
         for line in lines(request.body) { try setDevice(line, &state) }
+        return counters(state)
+      case ("POST", "/keys"):
+        for line in lines(request.body) { try ControlKeys.set(line, &state) }
+        return counters(state)
+      case ("POST", "/apps"):
+        for line in lines(request.body) { try setApp(line, &state) }
         return counters(state)
       case ("POST", "/clock"):
         guard let seconds = Int64(request.body.trimmed), abs(seconds) < 1_000_000_000 else {
@@ -100,6 +108,18 @@ enum ControlAPI {
     for line in lines(body) { rules.append(try FaultRule(line)) }
     for rule in rules { state.plan.add(rule) }
     return faults(state)
+  }
+
+  private static func setApp(_ line: String, _ state: inout SimulatorState) throws(FaultSyntaxError) {
+    let words = line.split(separator: " ").map(String.init)
+    guard words.count == 2, HeaderRules.isTopic(words[0]) else {
+      throw FaultSyntaxError(word: line, rule: "an app and broadcast=on or broadcast=off")
+    }
+    switch words[1] {
+    case "broadcast=off": state.service.channels.disabledApps.insert(words[0])
+    case "broadcast=on": state.service.channels.disabledApps.remove(words[0])
+    default: throw FaultSyntaxError(word: words[1], rule: "broadcast=on or broadcast=off")
+    }
   }
 
   private static func setDevice(_ line: String, _ state: inout SimulatorState) throws(FaultSyntaxError) {

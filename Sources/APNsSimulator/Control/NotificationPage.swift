@@ -1,62 +1,65 @@
-/// The page at the control port: the last notifications about as a device would show them, and the counters.
+import PushCore
+
+/// The page at the control port: the last notifications about as a device would show them, the counters, the answers and
+/// the faults. It renews itself; while something on it is unfolded or selected it stays.
 enum NotificationPage {
   static func html(_ state: SimulatorState) -> String {
+    """
+    <!doctype html><html lang=en><head><meta charset=utf-8><title>APNs simulator</title>
+    <meta name=viewport content="width=device-width,initial-scale=1"><link rel=icon href="data:,">
+    <noscript><meta http-equiv=refresh content=2></noscript>
+    <style>\(PageStyle.css)</style><script>\(PageStyle.script)</script></head>
+    <body>\(header(state))<main><section>\(feed(state.ledger))</section><aside>\(aside(state))</aside></main></body></html>
+    """
+  }
+
+  private static func header(_ state: SimulatorState) -> String {
     let ledger = state.ledger
-    var cards = ""
-    for notification in ledger.lastNotifications.reversed() { cards += card(notification) }
-    if cards.isEmpty { cards = "<p class=none>Nothing was accepted yet.</p>" }
+    let duplicates = ledger.duplicates.count
+    var tiles = tile("requests", ledger.requests) + tile("accepted", ledger.accepted) + tile("refused", ledger.refused)
+    tiles += tile("ids more than once", duplicates, isBad: duplicates > 0)
+    tiles += tile("streams over the limit", ledger.streamsOverLimit, isBad: ledger.streamsOverLimit > 0)
+    tiles += tile("open connections", ledger.connectionsOpen, of: ledger.connectionsOpened)
+    return """
+      <header><h1>APNs simulator <small>\(state.service.environment.name)</small></h1>
+      <p class=gone>The simulator does not answer any more.</p><dl>\(tiles)</dl></header>
+      """
+  }
+
+  private static func tile(_ name: String, _ count: Int, of all: Int? = nil, isBad: Bool = false) -> String {
+    let rest = all.map { "<small> of \($0)</small>" } ?? ""
+    return "<div\(isBad ? " class=bad" : "")><dt>\(name)</dt><dd>\(count)\(rest)</dd></div>"
+  }
+
+  private static func feed(_ ledger: Ledger) -> String {
+    let cards = ledger.lastNotifications.reversed().map { NotificationCard($0).html }
+    if !cards.isEmpty { return cards.joined() }
+    return ledger.accepted == 0
+      ? "<p class=none>Nothing was accepted yet. Send to the port that the simulator printed.</p>"
+      : "<p class=none>\(ledger.accepted) accepted; the fast mode keeps no payloads.</p>"
+  }
+
+  private static func aside(_ state: SimulatorState) -> String {
     var answers = ""
-    for (name, count) in ledger.answers.sorted(by: { $0.key < $1.key }) {
-      answers += "<tr><td>\(escaped(name))<td>\(count)"
+    for (name, count) in state.ledger.answers.sorted(by: { $0.key < $1.key }) {
+      let kind = name.hasPrefix("2") ? "ok" : name.hasPrefix("4") ? "no" : "bad"
+      answers += "<tr><td class=\(kind)>\(escaped(name))</td><td>\(count)</td></tr>"
+    }
+    for (ending, count) in state.ledger.endings.sorted(by: { $0.key.rawValue < $1.key.rawValue })
+    where ending != .answered {
+      answers += "<tr><td class=bad>\(ending.rawValue)</td><td>\(count)</td></tr>"
     }
     var faults = ""
-    for fault in state.plan.active { faults += "<li>\(escaped(fault.rule.text)) <i>(\(fault.count)×)</i>" }
-    return """
-      <!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2>
-      <meta name=viewport content="width=device-width"><title>APNs simulator</title>
-      <style>
-      body{font:15px/1.4 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}
-      body{background:#eef0f4;color:#111}
-      .card{background:#fff;border-radius:16px;padding:.7rem 1rem;margin:.5rem 0;box-shadow:0 1px 3px #0002}
-      .card small{color:#666}.card b{display:block}.card p{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
-      .badge{background:#e33;color:#fff;border-radius:1em;padding:0 .5em;margin-left:.4em}
-      table{border-collapse:collapse}td{padding:.1rem 1rem .1rem 0}code{overflow-wrap:anywhere}
-      @media(prefers-color-scheme:dark){body{background:#111;color:#eee}.card{background:#222}.card small{color:#aaa}}
-      </style><h1>APNs simulator</h1>
-      <p>\(ledger.requests) requests · \(ledger.accepted) accepted · \(ledger.duplicates.count) ids more than once ·
-      \(ledger.connectionsOpen) of \(ledger.connectionsOpened) connections open</p>
-      <table>\(answers)</table><ul>\(faults)</ul>\(cards)</html>
-      """
-  }
-
-  private static func card(_ notification: SeenNotification) -> String {
-    let entry = notification.entry
-    let payload = JSONValue(notification.payload)
-    let aps = payload?["aps"]
-    var title = ""
-    var text = ""
-    switch aps?["alert"] {
-    case .string(let plain)?: text = plain
-    case .object?:
-      let alert = aps?["alert"]
-      title = shown(alert?["title"]) ?? alert?["title-loc-key"]?.string ?? ""
-      let subtitle = shown(alert?["subtitle"]).map { $0 + "\n" } ?? ""
-      text = subtitle + (shown(alert?["body"]) ?? alert?["loc-key"]?.string ?? "")
-    default: text = String(decoding: notification.payload.prefix(300), as: UTF8.self)
+    for fault in state.plan.active {
+      faults += "<tr><td><code>\(escaped(fault.rule.text))</code></td><td>\(fault.count)</td></tr>"
     }
-    let badge = aps?["badge"]?.integer.map { "<span class=badge>\($0)</span>" } ?? ""
-    return """
-      <div class=card><small>\(escaped(entry.topic)) · \(escaped(entry.pushType)) ·
-      <code>\(escaped(entry.apnsID))</code></small>
-      <b>\(escaped(title))\(badge)</b><p>\(escaped(text))</p>
-      <small><code>\(escaped(String(entry.target.prefix(24))))…</code></small></div>
-      """
+    return "<h2>Answers</h2>" + (answers.isEmpty ? "<p class=none>None yet.</p>" : "<table>\(answers)</table>")
+      + "<h2>Faults</h2>" + (faults.isEmpty ? "<p class=none>None is set.</p>" : "<table>\(faults)</table>")
+      + "<h2>As JSON</h2><p><a href=/counters>counters</a> · <a href=/connections>connections</a> · "
+      + "<a href=/notifications>notifications</a> · <a href=/ledger>ledger</a></p>"
   }
 
-  private static func shown(_ value: JSONValue?) -> String? {
-    value?.string ?? value?["loc-key"]?.string
-  }
-
+  /// Text that cannot be taken for markup, in an element or in a quoted attribute.
   static func escaped(_ text: String) -> String {
     var result = ""
     for character in text.unicodeScalars {

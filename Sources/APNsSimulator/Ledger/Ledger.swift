@@ -3,10 +3,10 @@ package import PushCore
 /// What was received and accepted, exactly: the book that a test audits its sender against.
 ///
 /// The number of acceptances of each `apns-id` is complete up to a bound of ids; of single requests the newest are kept.
-package struct Ledger: Sendable {
+public struct Ledger: Sendable {
   package struct Bounds: Sendable {
     /// Single requests kept. 0: only counts.
-    package var entriesMaximum = 200_000
+    public var entriesMaximum = 200_000
     /// Different `apns-id`s counted.
     package var identifiersMaximum = 4_000_000
     /// Payloads kept for the page.
@@ -19,11 +19,11 @@ package struct Ledger: Sendable {
 
   package var bounds = Bounds()
   /// Requests that arrived complete.
-  package private(set) var requests = 0
-  /// Requests answered with success, or processed before a fault took their answer.
-  package private(set) var accepted = 0
+  public private(set) var requests = 0
+  /// Notifications and broadcasts answered with success, or processed before a fault took their answer.
+  public private(set) var accepted = 0
   /// Answers by status and reason, e.g. `410 Unregistered`.
-  package private(set) var answers: [String: Int] = [:]
+  public private(set) var answers: [String: Int] = [:]
   /// What took the place of answers.
   package private(set) var endings: [LedgerEntry.Ending: Int] = [:]
   /// Acceptances of each `apns-id`.
@@ -33,8 +33,10 @@ package struct Ledger: Sendable {
   package private(set) var entriesDropped = 0
   /// Connections that a fault refused TLS.
   package internal(set) var handshakesRefused = 0
-  package private(set) var connections: [LedgerConnection] = []
-  package private(set) var connectionsOpened = 0
+  /// Every connection and what its client did, the oldest first.
+  public private(set) var connections: [LedgerConnection] = []
+  /// Connections that were ever opened.
+  public private(set) var connectionsOpened = 0
   private var entryStore: [LedgerEntry] = []
   private var entryStart = 0
   private var notificationStore: [SeenNotification] = []
@@ -120,26 +122,36 @@ package struct Ledger: Sendable {
 
   // MARK: - Reading
 
-  /// Oldest first.
-  package var entries: [LedgerEntry] { Array(entryStore[entryStart...] + entryStore[..<entryStart]) }
-  /// Oldest first.
-  package var lastNotifications: [SeenNotification] { notificationStore }
+  /// The last requests, oldest first.
+  public var entries: [LedgerEntry] { Array(entryStore[entryStart...] + entryStore[..<entryStart]) }
+  /// The last accepted notifications with their payloads, oldest first.
+  public var lastNotifications: [SeenNotification] { notificationStore }
 
   /// Acceptances of one id; 0 where the text is no UUID.
-  package func acceptances(of apnsID: String) -> Int {
+  public func acceptances(of apnsID: String) -> Int {
     Ledger.key(apnsID.utf8.span).map { Int(acceptances[$0] ?? 0) } ?? 0
   }
 
   /// Ids that were accepted more than once.
   package var duplicates: [UUIDValue: UInt32] { acceptances.filter { $0.value > 1 } }
+  /// The same for people and other packages: acceptances by `apns-id` in lower case.
+  public var duplicateIDs: [String: Int] {
+    Dictionary(uniqueKeysWithValues: duplicates.map { (Ledger.text(of: ($0.key.high, $0.key.low)), Int($0.value)) })
+  }
   /// Different ids that were accepted at least once.
-  package var distinctAccepted: Int { acceptances.count }
-  package var streamsOverLimit: Int { connections.reduce(0) { $0 + $1.streamsOverLimit } }
-  package var pings: Int { connections.reduce(0) { $0 + $1.pings } }
-  package var tokenChanges: Int { connections.reduce(0) { $0 + $1.tokenChanges } }
-  package var connectionsOpen: Int { connections.reduce(0) { $0 + ($1.closedAt == nil ? 1 : 0) } }
+  public var distinctAccepted: Int { acceptances.count }
+  /// Answers that were no success.
+  public var refused: Int { answers.reduce(0) { $0 + ($1.key.hasPrefix("2") ? 0 : $1.value) } }
+  /// Streams that clients opened above the limit they were told.
+  public var streamsOverLimit: Int { connections.reduce(0) { $0 + $1.streamsOverLimit } }
+  /// PINGs of all clients.
+  public var pings: Int { connections.reduce(0) { $0 + $1.pings } }
+  /// How often a connection's provider token was another than before.
+  public var tokenChanges: Int { connections.reduce(0) { $0 + $1.tokenChanges } }
+  /// Connections that are open now.
+  public var connectionsOpen: Int { connections.reduce(0) { $0 + ($1.closedAt == nil ? 1 : 0) } }
   /// How often this was answered; `reason` nil: the status alone, as for 200.
-  package func answers(status: Int, reason: String? = nil) -> Int {
+  public func answers(status: Int, reason: String? = nil) -> Int {
     answers[reason.map { "\(status) \($0)" } ?? String(status), default: 0]
   }
 

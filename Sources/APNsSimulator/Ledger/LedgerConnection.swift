@@ -1,24 +1,24 @@
 /// What one client connection did.
-package struct LedgerConnection: Hashable, Sendable {
+public struct LedgerConnection: Hashable, Sendable {
   /// From 1, in the order of acceptance.
-  package var number: Int
-  package var peer: String
+  public var number: Int
+  public var peer: String
   /// Unix milliseconds.
-  package var openedAt: Int64
-  package var closedAt: Int64?
+  public var openedAt: Int64
+  public var closedAt: Int64?
   /// Why it ended, where it did not end in order.
-  package var error: String?
-  package var requests = 0
-  package var streamsInFlightMaximum = 0
-  package var pings = 0
+  public var error: String?
+  public var requests = 0
+  public var streamsInFlightMaximum = 0
+  public var pings = 0
   /// RST_STREAM frames of the client: requests it gave up.
-  package var cancels = 0
+  public var cancels = 0
   /// Streams that the client opened above the limit it was told.
-  package var streamsOverLimit = 0
+  public var streamsOverLimit = 0
   /// How often the provider token was another than before.
-  package var tokenChanges = 0
-  package var goAwaysReceived = 0
-  package var invalidFrames = 0
+  public var tokenChanges = 0
+  public var goAwaysReceived = 0
+  public var invalidFrames = 0
 
   package init(number: Int, peer: String, openedAt: Int64) {
     self.number = number

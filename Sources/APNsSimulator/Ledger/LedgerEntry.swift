@@ -1,6 +1,6 @@
 /// One request as the ledger keeps it.
-package struct LedgerEntry: Hashable, Sendable {
-  package enum Ending: String, Sendable {
+public struct LedgerEntry: Hashable, Sendable {
+  public enum Ending: String, Sendable {
     /// The answer was handed to the connection.
     case answered
     /// The stream was gone before its answer.
@@ -12,20 +12,20 @@ package struct LedgerEntry: Hashable, Sendable {
   }
 
   /// The number of this request, from 1.
-  package var number: Int
+  public var number: Int
   /// As the request gave it, or as it was made for it.
-  package var apnsID: String
+  public var apnsID: String
   /// The device token, or the channel id of a broadcast.
-  package var target: String
-  package var topic: String
-  package var pushType: String
-  package var connection: Int
-  package var stream: Int32
+  public var target: String
+  public var topic: String
+  public var pushType: String
+  public var connection: Int
+  public var stream: Int32
   /// Unix milliseconds.
-  package var receivedAt: Int64
-  package var status: Int
-  package var reason: String?
-  package var ending: Ending
+  public var receivedAt: Int64
+  public var status: Int
+  public var reason: String?
+  public var ending: Ending
 
   package init(
     number: Int, apnsID: String, target: String, topic: String, pushType: String, connection: Int, stream: Int32,

@@ -31,7 +31,7 @@ extension Ledger {
   }
 
   /// Counters, connections, ids accepted more than once, and the requests that are kept.
-  package func json() -> [UInt8] {
+  public func json() -> [UInt8] {
     var json = JSONText()
     json.beginObject()
     json.key("counters")
@@ -42,7 +42,7 @@ extension Ledger {
     json.endArray()
     json.key("duplicates")
     json.beginObject()
-    for (id, count) in duplicates { json.field(Ledger.text(of: (id.high, id.low)), Int(count)) }
+    for (id, count) in duplicateIDs.sorted(by: { $0.key < $1.key }) { json.field(id, count) }
     json.endObject()
     json.key("requests")
     json.beginArray()

@@ -1,7 +1,13 @@
 /// A notification with its payload, for the page and the list of the last ones.
-package struct SeenNotification: Hashable, Sendable {
-  package var entry: LedgerEntry
-  package var payload: [UInt8]
+public struct SeenNotification: Hashable, Sendable {
+  public var entry: LedgerEntry
+  /// As it arrived.
+  public var payload: [UInt8]
+
+  package init(entry: LedgerEntry, payload: [UInt8]) {
+    self.entry = entry
+    self.payload = payload
+  }
 
   func write(to json: inout JSONText) {
     json.beginObject()

@@ -9,6 +9,8 @@ package struct ConnectionIdentity: Sendable {
   /// The token of the last request, and whether another one was seen: what most requests repeat needs no second look.
   var lastToken: String?
   package var tokenChanges = 0
+  /// The tokens that this connection showed.
+  var tokens = ProviderTokenHistory()
 
   package init(certificate: ClientCertificate? = nil) {
     self.certificate = certificate

@@ -7,16 +7,12 @@ package struct ProviderTokenDesk: Sendable {
     package var ageMaximumSeconds: Int64 = 3600
     /// How far `iat` may lie ahead of our clock.
     package var futureMaximumSeconds: Int64 = 60
-    /// A key's next token comes this long after the one before it, or is one too many; 0: as often as you like.
+    /// The next token comes this long after the one before it, or is one too many; 0: as often as you like.
     package var updateIntervalSeconds: Int64 = 20 * 60
+    /// Where updates are counted.
+    package var updateScope = SimulatorOptions.TokenScope.connection
 
     package init() {}
-  }
-
-  /// A key's tokens, as its owner showed them.
-  private struct Known {
-    var claims: ProviderTokenClaims
-    var firstSeen: Instant
   }
 
   package var limits = Limits()
@@ -25,9 +21,9 @@ package struct ProviderTokenDesk: Sendable {
   package var keys: [String: RegisteredKey] = [:]
   package var acceptsAnyKey = false
   /// Tokens that are believed, by their text.
-  private var known: [String: Known] = [:]
-  /// When the newest token of a key was first seen.
-  private var newest: [String: Instant] = [:]
+  private var known: [String: ProviderTokenClaims] = [:]
+  /// The tokens of every connection, for the scope of a key.
+  private var history = ProviderTokenHistory()
   /// Bound of `known`: beyond it everything is verified anew.
   private static let knownMaximum = 1024
 
@@ -37,6 +33,8 @@ package struct ProviderTokenDesk: Sendable {
 
   package mutating func register(_ key: RegisteredKey) {
     keys[key.key] = key
+    // Another public half may stand behind the id now.
+    known.removeAll()
   }
 
   /// Forgets a key's tokens: with the key changed or revoked, they are judged anew.
@@ -47,7 +45,7 @@ package struct ProviderTokenDesk: Sendable {
 
   package mutating func forgetTokens() {
     known.removeAll()
-    newest.removeAll()
+    history = ProviderTokenHistory()
   }
 
   /// nil: the credential is in order. `topic` is the app's bundle id without a push type's suffix.
@@ -62,16 +60,15 @@ package struct ProviderTokenDesk: Sendable {
     }
     let token = String(words[1])
     let claims: ProviderTokenClaims
-    let isNew: Bool
     if let found = known[token] {
-      claims = found.claims
-      isNew = false
+      claims = found
     } else {
       guard let parsed = ProviderTokenClaims(token: token), isSigned(parsed, token: token) else {
         return .forbidden("InvalidProviderToken")
       }
       claims = parsed
-      isNew = true
+      if known.count >= ProviderTokenDesk.knownMaximum { known.removeAll() }
+      known[token] = parsed
     }
     let key = keys[claims.key]
     if let key, key.isRevoked { return .forbidden("InvalidProviderToken") }
@@ -83,15 +80,14 @@ package struct ProviderTokenDesk: Sendable {
     if let first = identity.key, first != claims.key, !areRelated(first, claims.key) {
       return .forbidden("UnrelatedKeyIdInToken")
     }
-    if isNew {
-      if let last = newest[claims.key], limits.updateIntervalSeconds > 0,
-        now.monotonic.milliseconds(since: last) < limits.updateIntervalSeconds * 1000
-      {
-        return SimulatedAnswer(status: 429, reason: "TooManyProviderTokenUpdates")
-      }
-      if known.count >= ProviderTokenDesk.knownMaximum { known.removeAll() }
-      known[token] = Known(claims: claims, firstSeen: now.monotonic)
-      newest[claims.key] = now.monotonic
+    if identity.lastToken != token, limits.updateIntervalSeconds > 0 {
+      let interval = limits.updateIntervalSeconds &* 1000
+      let isTaken =
+        switch limits.updateScope {
+        case .connection: identity.tokens.takes(token, of: claims.key, intervalMilliseconds: interval, now: now)
+        case .key: history.takes(token, of: claims.key, intervalMilliseconds: interval, now: now)
+        }
+      if !isTaken { return SimulatedAnswer(status: 429, reason: "TooManyProviderTokenUpdates") }
     }
     if let topics = key?.topics, let app, !topics.contains(app) {
       return isBroadcast ? .forbidden("TopicMismatch") : .badRequest("TopicDisallowed")

@@ -109,7 +109,7 @@ final class SimulatedConnection {
     if let ending = effect.ending {
       end(stream, ending, &entry)
       entry.status = answer.status
-      state.ledger.record(entry, isAccepted: answer.isSuccess, payload: request.body)
+      state.ledger.record(entry, isAccepted: answer.isSuccess && door == .send, payload: request.body)
       return
     }
     if let fault = effect.answer, answer.isSuccess {
@@ -131,16 +131,23 @@ final class SimulatedConnection {
     } else if !responder.answer(stream, answer, effect.body, on: http) {
       entry.ending = .gone
     }
-    state.ledger.record(entry, isAccepted: answer.isSuccess, payload: request.body)
+    state.ledger.record(entry, isAccepted: answer.isSuccess && door == .send, payload: request.body)
   }
 
   private func subject(of request: SimulatedRequest) -> FaultPlan.Subject {
     let start = "/3/device/"
     let token = door == .send && request.path.hasPrefix(start) ? request.path.dropFirst(start.count).lowercased() : ""
     return FaultPlan.Subject(
-      token: token, topic: request["apns-topic"] ?? "", pushType: request["apns-push-type"] ?? "",
+      token: token, topic: request["apns-topic"] ?? broadcastApp(of: request),
+      pushType: request["apns-push-type"] ?? "",
       identity: request["apns-id"] ?? (token.isEmpty ? request.path : token), earlierRequests: requests - 1,
       connection: number)
+  }
+
+  /// A broadcast has no topic: its path names the app.
+  private func broadcastApp(of request: SimulatedRequest) -> String {
+    let start = "/4/broadcasts/apps/"
+    return door == .send && request.path.hasPrefix(start) ? String(request.path.dropFirst(start.count)) : ""
   }
 
   private func end(_ stream: HTTP2StreamID, _ ending: FaultEffect.Ending, _ entry: inout LedgerEntry) {

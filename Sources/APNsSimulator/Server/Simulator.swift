@@ -5,7 +5,19 @@ import Synchronization
 /// An APNs to test against, on a thread of its own: strict, or fast, and faulty on demand.
 ///
 /// `start`, send to its port, look at `ledger`, `stop`. Everything here may be called from any thread.
-package final class Simulator: Sendable {
+///
+/// ```swift
+/// let credential = try SimulatorCredential()
+/// var options = SimulatorOptions()
+/// options.security = .ownAuthority(folder: folder)
+/// options.keys = [try credential.registration()]
+/// let apns = try Simulator(options)
+/// let ports = try apns.start()
+/// defer { apns.stop() }
+/// // … send to https://localhost:\(ports.port), trusting ports.authorityFile, signed with credential …
+/// #expect(apns.ledger.accepted == 1)
+/// ```
+public final class Simulator: Sendable {
   private struct Running {
     var thread: LoopThread
     var mailbox: Mailbox
@@ -16,7 +28,8 @@ package final class Simulator: Sendable {
   private let shared: SharedState
   private let running = Mutex<Running?>(nil)
 
-  package init(_ options: SimulatorOptions = SimulatorOptions()) throws(SimulatorError) {
+  /// Prepares a simulator; nothing listens before `start`.
+  public init(_ options: SimulatorOptions = SimulatorOptions()) throws(SimulatorError) {
     self.options = options
     shared = SharedState(try SimulatorState(options))
   }
@@ -25,8 +38,8 @@ package final class Simulator: Sendable {
     stop()
   }
 
-  /// Listens. Returns once every port is open.
-  package func start() throws(SimulatorError) -> SimulatorPorts {
+  /// Listens. Returns once every port is open. After `stop` it may be started again.
+  public func start() throws(SimulatorError) -> SimulatorPorts {
     let security = try SimulatorSecurity(options)
     return try running.withLock { [options, shared] running throws(SimulatorError) in
       precondition(running == nil, "a simulator is started once at a time")
@@ -53,7 +66,7 @@ package final class Simulator: Sendable {
   }
 
   /// Breaks every connection, closes the ports and ends the thread. The ledger stays. Does nothing where none runs.
-  package func stop() {
+  public func stop() {
     running.withLock { running in
       guard let ended = running.take() else { return }
       ended.flag.raise()
@@ -72,18 +85,21 @@ package final class Simulator: Sendable {
     return id
   }
 
-  /// Sets the fault that this line describes (`FaultRule.manual`).
+  /// Sets the fault that this line describes, such as `share=0.1,status=503,reason=ServiceUnavailable`, from now on; the
+  /// number is for `remove`. The words are those of `apns-simulator --help`.
   @discardableResult
-  package func add(fault text: String) throws(FaultSyntaxError) -> Int {
+  public func add(fault text: String) throws(FaultSyntaxError) -> Int {
     add(try FaultRule(text))
   }
 
-  package func remove(fault id: Int) {
+  /// Clears one fault; does nothing where it is not set.
+  public func remove(fault id: Int) {
     _ = shared.withState { $0.plan.remove(id) }
     wake()
   }
 
-  package func removeAllFaults() {
+  /// Clears every fault, and ends an announced shutdown.
+  public func removeAllFaults() {
     shared.withState { $0.plan.removeAll() }
     wake()
   }
@@ -94,16 +110,28 @@ package final class Simulator: Sendable {
     wake()
   }
 
+  /// Does once and now, to every open connection, what this line says: `goaway=all,reason=Shutdown`, `drop`,
+  /// `streams=1000/1/1000,every=50`, `shutdown`, `revoke=KEY`.
+  public func act(_ text: String) throws(FaultSyntaxError) {
+    act(try SimulatorAction(text))
+  }
+
   // MARK: - What the simulated Apple knows
 
-  package func register(_ key: RegisteredKey) {
+  /// Makes a signing key known from now on.
+  public func register(_ key: RegisteredKey) {
     shared.withState { $0.service.tokens.register(key) }
   }
 
   /// Refuses the key's tokens from now on and closes its connections.
-  package func revoke(key: String) {
+  public func revoke(key: String) {
     shared.withState { $0.service.tokens.revoke(key: key) }
     act(.revoke(key: key))
+  }
+
+  /// Answers 410 Unregistered for this device from now on, gone since then (Unix milliseconds); nil: the device is back.
+  public func setUnregistered(deviceToken: String, since unixMilliseconds: Int64?) {
+    shared.withState { $0.service.devices.unregistered[deviceToken.lowercased()] = unixMilliseconds }
   }
 
   /// Changes devices, channels, keys and limits.
@@ -112,26 +140,27 @@ package final class Simulator: Sendable {
   }
 
   /// Sets the simulated Apple's clock this far ahead of (or behind) ours.
-  package func setClock(offsetSeconds: Int64) {
+  public func setClock(offsetSeconds: Int64) {
     shared.withState { $0.clockOffsetSeconds = offsetSeconds }
   }
 
   // MARK: - The ledger
 
   /// A snapshot.
-  package var ledger: Ledger { shared.withState { $0.ledger } }
+  public var ledger: Ledger { shared.withState { $0.ledger } }
 
   /// Looks at the ledger without a copy of it. The simulator waits meanwhile.
-  package func readLedger<Result: Sendable>(_ body: (borrowing Ledger) -> Result) -> Result {
+  public func readLedger<Result: Sendable>(_ body: (borrowing Ledger) -> Result) -> Result {
     shared.withState { body($0.ledger) }
   }
 
-  package func clearLedger() {
+  /// Forgets requests and counts; connections stay.
+  public func clearLedger() {
     shared.withState { $0.clearLedger() }
   }
 
   /// Looks at the ledger every few milliseconds until the condition holds; false: it did not in time.
-  package func wait(timeoutMilliseconds: Int, until condition: (borrowing Ledger) -> Bool) -> Bool {
+  public func wait(timeoutMilliseconds: Int, until condition: (borrowing Ledger) -> Bool) -> Bool {
     let pause = DispatchSemaphore(value: 0)
     let deadline = DispatchTime.now() + .milliseconds(timeoutMilliseconds)
     while true {

@@ -5,7 +5,7 @@ package enum SimulatorAction: Hashable, Sendable {
   case changeStreamLimits(FaultEffect.StreamLimits)
   /// GOAWAY with the reason Shutdown, and 503 Shutdown for what still comes, until the faults are cleared.
   case shutdown
-  /// Closes the connections that used this key.
+  /// Refuses the key's tokens from now on, and closes the connections that used them.
   case revoke(key: String)
 
   /// Reads `shutdown`, `drop`, `goaway=…`, `streams=…`, `revoke=KEY`; the words are those of faults.

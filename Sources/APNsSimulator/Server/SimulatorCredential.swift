@@ -2,13 +2,13 @@ import PushCore
 package import PushIO
 
 /// A token credential whose public half the simulator knows: what a client needs to be let in.
-package struct SimulatorCredential: Sendable {
-  package let team: String
-  package let key: String
+public struct SimulatorCredential: Sendable {
+  public let team: String
+  public let key: String
   package let signer: ProviderTokenSigner
 
   /// Makes a new key.
-  package init(team: String = "SIMTEAM001", key: String = "SIMKEY0001") throws(SimulatorError) {
+  public init(team: String = "SIMTEAM001", key: String = "SIMKEY0001") throws(SimulatorError) {
     self.team = team
     self.key = key
     do {
@@ -19,12 +19,15 @@ package struct SimulatorCredential: Sendable {
   }
 
   /// The public half, to register with a simulator.
-  package func registration() throws(SimulatorError) -> RegisteredKey {
+  public func registration() throws(SimulatorError) -> RegisteredKey {
     try RegisteredKey(team: team, key: key, publicKeyPEM: signer.publicKeyPEM())
   }
 
+  /// The private key as it stands in Apple's `AuthKey_….p8`: PKCS #8, PEM.
+  public var privateKeyPEM: String { String(decoding: signer.privateKeyPEM(), as: UTF8.self) }
+
   /// A provider token, ready for `authorization: bearer …`.
-  package func token(issuedAt unixSeconds: Int64) throws(SimulatorError) -> String {
+  public func token(issuedAt unixSeconds: Int64) throws(SimulatorError) -> String {
     do {
       return String(decoding: try signer.sign(teamID: team, keyID: key, issuedAt: unixSeconds), as: UTF8.self)
     } catch {
@@ -34,7 +37,7 @@ package struct SimulatorCredential: Sendable {
 
   /// Writes `AuthKey.p8` and `credential.json` (`team_id`, `key_id`, `key_file`) into a folder; returns the key's path.
   @discardableResult
-  package func write(to folder: String) throws(SimulatorError) -> String {
+  public func write(to folder: String) throws(SimulatorError) -> String {
     try SimulatorFile.makeFolder(folder)
     let path = folder + "/AuthKey.p8"
     try SimulatorFile.write(signer.privateKeyPEM(), to: path, isSecret: true)
@@ -51,8 +54,8 @@ package struct SimulatorCredential: Sendable {
 }
 
 extension RegisteredKey {
-  /// A key by its public half.
-  package init(team: String, key: String, publicKeyPEM: [UInt8]) throws(SimulatorError) {
+  /// A key by its public half, PEM.
+  public init(team: String, key: String, publicKeyPEM: [UInt8]) throws(SimulatorError) {
     do {
       let verifier = try ProviderTokenVerifier(publicKeyPEM: publicKeyPEM)
       self.init(team: team, key: key) { token in (try? verifier.verify(token)) != nil }

@@ -48,6 +48,7 @@ final class SimulatorEngine: ListenerDelegate {
       ports.controlPort = control.port
     }
     ports.authorityFile = security.authorityFile
+    ports.authorityPEM = security.authorityPEM
   }
 
   func run(until flag: StopFlag) {
@@ -184,6 +185,7 @@ final class SimulatorEngine: ListenerDelegate {
       }
       if let rule = try? FaultRule("status=503,reason=Shutdown") { state.plan.add(rule) }
     case .revoke(let key):
+      state.service.tokens.revoke(key: key)
       for connection in connections where connection.identity.key == key { connection.close() }
     }
   }

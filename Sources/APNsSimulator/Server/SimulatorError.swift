@@ -1,6 +1,6 @@
 /// Why a simulator did not start: what was tried, and what to do.
-package struct SimulatorError: Error, Sendable, CustomStringConvertible {
-  package let description: String
+public struct SimulatorError: Error, Sendable, CustomStringConvertible {
+  public let description: String
 
   package init(_ description: String) {
     self.description = description

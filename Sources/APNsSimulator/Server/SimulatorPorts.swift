@@ -1,8 +1,10 @@
 /// Where a running simulator listens.
-package struct SimulatorPorts: Hashable, Sendable {
-  package var port: UInt16
-  package var managePort: UInt16?
-  package var controlPort: UInt16?
+public struct SimulatorPorts: Hashable, Sendable {
+  public var port: UInt16
+  public var managePort: UInt16?
+  public var controlPort: UInt16?
   /// The authority that clients must trust; nil where the simulator did not make it.
-  package var authorityFile: String?
+  public var authorityFile: String?
+  /// The same authority as PEM text.
+  public var authorityPEM: String?
 }

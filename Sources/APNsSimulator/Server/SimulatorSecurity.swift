@@ -5,6 +5,7 @@ struct SimulatorSecurity: Sendable {
   /// nil: plaintext.
   let context: TLSContext?
   let authorityFile: String?
+  let authorityPEM: String?
 
   /// What goes into the folder of an own authority.
   static let authorityFileName = "ca.pem"
@@ -13,18 +14,21 @@ struct SimulatorSecurity: Sendable {
 
   init(_ options: SimulatorOptions) throws(SimulatorError) {
     do {
-      switch options.security {
+      switch options.security.kind {
       case .plaintext:
         context = nil
         authorityFile = nil
+        authorityPEM = nil
       case .context(let given):
         context = given
         authorityFile = nil
+        authorityPEM = nil
       case .files(let certificate, let key, let clientAuthority):
         context = try TLSContext.server(
           certificateFile: certificate, keyFile: key, alpn: ["h2"], clientCAFile: clientAuthority,
           requiresClientCertificate: false)
         authorityFile = nil
+        authorityPEM = nil
       case .ownAuthority(let folder):
         let path = { (name: String) in folder + "/" + name }
         try SimulatorFile.makeFolder(folder)
@@ -39,6 +43,7 @@ struct SimulatorSecurity: Sendable {
           certificateFile: path(SimulatorSecurity.certificateFileName), keyFile: path(SimulatorSecurity.keyFileName),
           alpn: ["h2"], clientCAFile: nil)
         authorityFile = path(SimulatorSecurity.authorityFileName)
+        authorityPEM = authority.certificatePEM
       }
     } catch {
       throw SimulatorError("TLS: \(error)")

@@ -15,6 +15,7 @@ struct SimulatorState: Sendable {
     service.checksCredentials = options.checksCredentials
     service.tokens.acceptsAnyKey = options.acceptsAnyKey
     service.tokens.limits.updateIntervalSeconds = options.tokenUpdateIntervalSeconds
+    service.tokens.limits.updateScope = options.tokenScope
     service.devices.requestsPerSecondMaximum = options.deviceRequestsPerSecond
     for key in options.keys { service.tokens.register(key) }
     do {

@@ -3,7 +3,7 @@
 /// A value is meant to be parsed into again and again: its buffers keep their capacity, so a lane's steady state
 /// allocates nothing. Fields that had to be changed (JSON escapes, upper-case tokens, a derived topic) stand behind the
 /// message's own bytes, which stay as the producer wrote them.
-package struct PushJob: Sendable {
+package struct PushJob: Sendable, ~Copyable {
   /// What `to` names.
   package enum TargetKind: UInt8, Sendable {
     case token, tokens, channel, activity, devices, users, segment

@@ -115,6 +115,7 @@ package final class Transport: ReadinessHandler {
   }
 
   deinit {
+    cancelDeadline()
     if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
   }
 
@@ -560,8 +561,9 @@ package final class Transport: ReadinessHandler {
 
   private func startDeadline(_ milliseconds: Int64) {
     cancelDeadline()
-    deadline = loop?.schedule(afterMilliseconds: milliseconds) { [weak self] in
-      self?.deadlinePassed(milliseconds)
+    // Cancelled before this object ends. A weak reference would make every retain of it a slow one.
+    deadline = loop?.schedule(afterMilliseconds: milliseconds) { [unowned self] in
+      deadlinePassed(milliseconds)
     }
   }
 

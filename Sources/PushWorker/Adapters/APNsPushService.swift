@@ -18,6 +18,9 @@ package final class APNsPushService: PushService {
   private var retired: [APNsPool] = []
   /// By (credential, environment).
   private var pauses: [PauseTable]
+  /// By credential: its requests carry a token; nil: there is none at this place. A copy of what `credentials` says:
+  /// looking there would copy the credential for every request.
+  private var usesToken: [Bool?]
   /// By credential: somebody sent with it.
   private var isWanted: [Bool]
   /// By credential; nil: none is known, or it uses none.
@@ -39,6 +42,7 @@ package final class APNsPushService: PushService {
     pauses = Array(repeating: PauseTable(), count: count * Credentials.environments)
     tokens = Array(repeating: nil, count: count)
     isWanted = Array(repeating: false, count: count)
+    usesToken = credentials.all.map { $0?.usesToken }
   }
 
   /// Takes reloaded credentials into use. Those that stay, or whose key is related to the one before, keep their
@@ -47,6 +51,7 @@ package final class APNsPushService: PushService {
   package func replaceCredentials(_ newer: Credentials) {
     let older = credentials
     credentials = newer
+    usesToken = newer.all.map { $0?.usesToken }
     let count = newer.all.count
     while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
     while pauses.count < count * Credentials.environments { pauses.append(PauseTable()) }
@@ -102,8 +107,8 @@ package final class APNsPushService: PushService {
     let place = Credentials.place(of: pool)
     if isClosing { return .noRoom }
     // A reload took it away: the job comes back soon, and is routed anew.
-    guard let credential = credentials.all[place] else { return .paused(retryAfterMilliseconds: 1) }
-    if credential.usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
+    guard let usesToken = usesToken[place] else { return .paused(retryAfterMilliseconds: 1) }
+    if usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
     let scope = Int(pool.value) / Credentials.poolKinds
     let bytes = job.bytes.span
     let topic = job.topic.isEmpty ? job.app : job.topic
@@ -116,7 +121,7 @@ package final class APNsPushService: PushService {
     if job.targetKind != .channel, context.suspects.contains(targetHash) {
       index += Int(APNsPoolKind.suspects.rawValue)
     }
-    let isSent = self.pool(index, credential).send(
+    let isSent = self.pool(index).send(
       job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: topicHash,
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
@@ -295,8 +300,10 @@ package final class APNsPushService: PushService {
 
   // MARK: - Pools
 
-  private func pool(_ index: Int, _ credential: Credential) -> APNsPool {
+  private func pool(_ index: Int) -> APNsPool {
     if let pool = pools[index] { return pool }
+    let place = Credentials.place(of: PoolIndex(UInt16(index)))
+    guard let credential = credentials.all[place] else { preconditionFailure("a pool belongs to a credential") }
     let environment = APNsEnvironment.allCases[index / Credentials.poolKinds % Credentials.environments]
     let kind = APNsPoolKind.allCases[index % Credentials.poolKinds]
     let pool = APNsPool(

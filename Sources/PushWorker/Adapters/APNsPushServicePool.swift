@@ -4,14 +4,20 @@ import PushIO
 /// One pool of a lane: the connections of one (credential, environment, kind), and what `PoolState` and
 /// `ConnectionState` decided for them, done.
 final class APNsPool {
-  /// One connection at its place.
-  private struct Link {
+  /// One connection at its place. An object, so that looking at one field copies no other.
+  private final class Link {
     let connection: HTTP2ClientConnection
     var state: ConnectionState
     let serial: UInt32
     var hasSent = false
     /// A GOAWAY or an advice took it out of the pool's choice.
     var hasLeft = false
+
+    init(connection: HTTP2ClientConnection, state: ConnectionState, serial: UInt32) {
+      self.connection = connection
+      self.state = state
+      self.serial = serial
+    }
   }
 
   let index: Int
@@ -266,7 +272,7 @@ final class APNsPool {
   }
 
   private func ended(_ place: Int, _ error: HTTP2Error?, _ now: Now, _ context: inout APNsContext) {
-    guard var link = links[place] else { return }
+    guard let link = links[place] else { return }
     links[place] = nil
     link.state.closed()
     guard case .closed(let reason) = link.state.phase else { preconditionFailure("closed is final") }
