@@ -77,13 +77,16 @@ let package = Package(
     // What Swift producers write jobs with: typed notifications, by the same rules.
     module("PushNotifications", ["PushCore"]),
 
+    // A lane and a simulator with a fault between them: what herald-bench measures and the tests check.
+    module("FaultTable", ["PushCore", "PushIO", "PushWorker", "APNsSimulator"]),
+
     executable(
       "herald", ["PushCore", "PushIO", "PushWorker", "PushFront", .product(name: "Logging", package: "swift-log")]),
     executable("apns-simulator", ["APNsSimulator", "PushCore", "PushIO"]),
     executable(
       "herald-bench",
       [
-        "PushCore", "PushIO", "PushWorker", "CAllocations",
+        "PushCore", "PushIO", "PushWorker", "FaultTable", "CAllocations",
         .product(name: "BasicContainers", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -99,7 +102,7 @@ let package = Package(
     tests(
       "WorkerTests",
       [
-        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "TestSupport",
+        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "FaultTable", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
       ]),
     tests(

@@ -137,7 +137,8 @@ package struct Checker {
       let loop = try EventLoop()
       let tls = try TLSContext.client(alpn: ["h2"], caFile: configuration.apns.caFile)
       let connection = HTTP2ClientConnection.connect(
-        loop: loop, to: Endpoint(host: host.address.host, port: host.address.port), tls: tls)
+        loop: loop, to: Endpoint(host: host.address.host, port: host.address.port), tls: tls,
+        options: ConnectOptions(through: configuration.apns.proxy))
       defer { connection.abort() }
       let deadline = loop.now.monotonic.adding(milliseconds: Checker.connectMilliseconds)
       while loop.now.monotonic < deadline {

@@ -11,6 +11,15 @@ package struct CredentialConfiguration: Hashable, Sendable {
     case pkcs12(file: String, passphrase: Secret?)
   }
 
+  /// The files that it is loaded from.
+  package var files: [String] {
+    switch kind {
+    case .token(_, _, let keyFile): [keyFile]
+    case .certificate(let certificateFile, let privateKeyFile, _): [certificateFile, privateKeyFile]
+    case .pkcs12(let file, _): [file]
+    }
+  }
+
   /// Names it in jobs (`credential`), logs and metrics. Unique.
   package var name: String
   package var kind: Kind
@@ -20,14 +29,18 @@ package struct CredentialConfiguration: Hashable, Sendable {
   /// The only topics of a topic-specific signing key, whole (`com.example.app.voip`); nil: all topics of its apps. What a
   /// certificate may send stands in the certificate.
   package var topics: [String]?
+  /// The id of a key that this one is related to, at Apple's: their provider tokens may share connections.
+  package var relatedKeyID: String?
 
   package init(
-    name: String, kind: Kind, environments: [APNsEnvironment], apps: [String], topics: [String]? = nil
+    name: String, kind: Kind, environments: [APNsEnvironment], apps: [String], topics: [String]? = nil,
+    relatedKeyID: String? = nil
   ) {
     self.name = name
     self.kind = kind
     self.environments = environments
     self.apps = apps
     self.topics = topics
+    self.relatedKeyID = relatedKeyID
   }
 }

@@ -45,6 +45,13 @@ package final class Credentials: Sendable {
     replacing previous: Credentials? = nil
   ) throws(CredentialError) {
     var loaded: [Credential] = []
+    if previous != nil {
+      // All or nothing: a bad one must not have changed the tokens of a good one.
+      for configuration in configurations {
+        try Credentials.check(configuration, among: configurations)
+        _ = try Credentials.load(configuration, caFile: caFile, tokens: ProviderTokens())
+      }
+    }
     for configuration in configurations {
       try Credentials.check(configuration, among: configurations)
       loaded.append(try Credentials.load(configuration, caFile: caFile, tokens: tokens))

@@ -18,7 +18,7 @@ package struct Lane<
   package var state: LaneState
   package var push: LanePush
   private let clock: Time
-  private let settings: LaneSettings
+  private var settings: LaneSettings
   private var random: SeededRandom
   private var parser = JobParser()
 
@@ -29,6 +29,8 @@ package struct Lane<
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
   private var waiting: [RingBuffer<Ticket>] = []
   private var waitingCount = 0
+  /// By pool: when it took a request last.
+  private var lastSent: [Instant?] = []
   /// Sends whose end is decided and not published.
   private var reports: RingBuffer<Ticket>
   private var reportsHeldUntil = Instant(nanoseconds: 0)
@@ -95,6 +97,11 @@ package struct Lane<
   /// The loop's turn took so long.
   package mutating func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
+  }
+
+  /// What becomes of jobs over their device's rate from now on.
+  package mutating func update(onLimit: RateLimitPolicy) {
+    settings.onLimit = onLimit
   }
 
   /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.
@@ -267,10 +274,17 @@ package struct Lane<
     switch decision {
     case .sent:
       sends[ticket].delivery.sent(now: now)
+      lastSent[Int(jobs[job].pool.value)] = now.monotonic
       return true
-    case .noRoom:
+    case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
-      guard waited >= settings.roomWaitMilliseconds else { return false }
+      if waited < settings.roomWaitMilliseconds {
+        guard isInOthersWay(Int(jobs[job].pool.value), waited, isStalled: decision == .stalled, now) else {
+          return false
+        }
+        // Longer and longer, by its age.
+        retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].firstSeen)
+      }
     case .paused(let milliseconds):
       retryAfterMilliseconds = milliseconds
     }
@@ -279,6 +293,19 @@ package struct Lane<
       now: now)
     perform(action, ticket, now)
     return true
+  }
+
+  /// Whether a pool that does not move takes so many slots that another one, which does, would go short.
+  private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
+    guard waiting[pool].count > settings.slowWaitersMaximum, isStalled || waited >= settings.slowMilliseconds else {
+      return false
+    }
+    for other in lastSent.indices where other != pool {
+      if let sent = lastSent[other], now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
+        return true
+      }
+    }
+    return false
   }
 
   // MARK: answered
@@ -306,7 +333,10 @@ package struct Lane<
     switch action {
     case .send:
       let pool = Int(jobs[sends[ticket].job].pool.value)
-      while waiting.count <= pool { waiting.append(RingBuffer(capacity: settings.sendsMaximum)) }
+      while waiting.count <= pool {
+        waiting.append(RingBuffer(capacity: settings.sendsMaximum))
+        lastSent.append(nil)
+      }
       waiting[pool].append(ticket)
       waitingCount += 1
       sends[ticket].waitingSince = now.monotonic
@@ -455,6 +485,11 @@ package struct Lane<
         now: now.monotonic, batch: settings.acknowledgeBatch,
         delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
       if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
+      while let tag = watermarks[Int(jobClass.rawValue)].takeAlone(
+        now: now.monotonic, batch: settings.acknowledgeBatch)
+      {
+        broker.acknowledge(alone: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
+      }
     }
   }
 

@@ -71,12 +71,12 @@ struct LaneParts: Sendable {
     }
     report.pauses = apns.pauses
     report.goAways = apns.goAways.map { ($0.key, $0.value) }
-    report.pools = lane.push.poolSnapshots(now: now).map { pool in
-      LaneReport.Pool(
-        credential: pool.credential, environment: "\(pool.environment)",
-        connections: [("opening", pool.opening), ("ready", pool.ready), ("draining", pool.draining)],
-        streamsInFlight: pool.streamsInFlight, isPaused: pool.isPaused, pausedTopics: pool.pausedTopics)
-    }
+    report.connectionsEnded = ConnectionState.EndReason.allCases.map { ("\($0.name)", apns.ended(for: $0)) }
+    report.connectionsOpened = apns.connectionsOpened
+    report.connectionsFailed = apns.connectionsFailed
+    report.tlsFailures = apns.tlsFailures
+    report.clockSkewSeconds = lane.push.clockSkewSeconds
+    report.pools = lane.push.poolSnapshots(now: now)
   }
 
   /// What the adapters noticed.
@@ -124,6 +124,17 @@ extension APNsPushServiceConfiguration {
       broadcastProduction: APNsHost(apns.broadcastProduction), broadcastSandbox: APNsHost(apns.broadcastSandbox))
     requestTimeoutMilliseconds = Int64(apns.requestTimeoutMilliseconds)
     connectionsMaximum = apns.connectionsMaximum
+    connectOptions = ConnectOptions(through: apns.proxy)
+  }
+}
+
+extension ConnectOptions {
+  /// The usual ones, through a proxy where there is one.
+  init(through proxy: ServiceAddress?) {
+    self.init()
+    self.proxy = proxy.map { proxy in
+      Proxy(endpoint: Endpoint(host: proxy.host, port: proxy.port), user: proxy.user, password: proxy.password)
+    }
   }
 }
 

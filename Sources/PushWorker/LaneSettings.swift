@@ -24,6 +24,12 @@ package struct LaneSettings: Sendable {
   package var acknowledgeDelayMilliseconds: Int64
   /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
   package var roomWaitMilliseconds: Int64
+  /// A pool that does not move keeps so many waiting while another one moves; the others go to the retry queues.
+  package var slowWaitersMaximum: Int
+  /// A pool whose oldest has waited so long does not move.
+  package var slowMilliseconds: Int64
+  /// A pool that took a request within this time moves.
+  package var movingMilliseconds: Int64
   /// After the broker refused a publish, the next ones wait so long.
   package var refusedPauseMilliseconds: Int64
   package var retry: RetryPolicy
@@ -45,6 +51,9 @@ package struct LaneSettings: Sendable {
     acknowledgeBatch = max(1, prefetch / 10)
     acknowledgeDelayMilliseconds = 5
     roomWaitMilliseconds = 10_000
+    slowWaitersMaximum = max(1, prefetch / 8)
+    slowMilliseconds = 2_000
+    movingMilliseconds = 1_000
     refusedPauseMilliseconds = 100
     self.retry = retry
     self.onLimit = onLimit

@@ -26,6 +26,9 @@ package protocol Broker {
   /// Acknowledges every delivery of the tag's class and epoch up to this one.
   mutating func acknowledge(upTo tag: DeliveryTag)
 
+  /// Acknowledges this delivery alone: one before it is still on its way.
+  mutating func acknowledge(alone tag: DeliveryTag)
+
   /// Gives a delivery back: to its queue, or (not `requeue`) to the dead letters.
   mutating func reject(_ tag: DeliveryTag, requeue: Bool)
 
@@ -98,6 +101,8 @@ package enum SendDecision: Hashable, Sendable {
   case sent
   /// No connection has a stream or window free: try again next turn.
   case noRoom
+  /// None has, nor will one soon: the pool cannot connect, or APNs asked it for less.
+  case stalled
   /// The credential, topic or environment is paused: nothing is sent for about this long.
   case paused(retryAfterMilliseconds: Int64)
 }

@@ -56,6 +56,8 @@ package final class ProviderTokens: Sendable {
     var refreshes: UInt64 = 0
     /// The text of the last failure to sign.
     var failure: String?
+    /// Another key was loaded under the same ids: nobody asks for this one's tokens any more.
+    var isReplaced = false
   }
 
   /// How many tokens' bytes are kept of a key.
@@ -72,13 +74,14 @@ package final class ProviderTokens: Sendable {
   /// Grows whenever any token changes.
   package var version: UInt64 { changes.load(ordering: .acquiring) }
 
-  /// Makes a key known. The same (team, key) is one entry, however often it is configured; a reload may bring a new file.
+  /// Makes a key known. The same (team, key) is one entry, however often it is configured. Where a reload finds another
+  /// key under the same ids, it gets tokens of its own, and connections of its own with them.
   package func register(teamID: String, keyID: String, signer: ProviderTokenSigner) -> Handle {
     entries.withLock { entries in
       let name = ProviderTokenName(teamID: teamID, keyID: keyID)
-      if let index = entries.firstIndex(where: { $0.name == name }) {
-        entries[index].signer = signer
-        return Handle(index: index)
+      if let index = entries.firstIndex(where: { $0.name == name && !$0.isReplaced }) {
+        if entries[index].signer.publicKeyPEM() == signer.publicKeyPEM() { return Handle(index: index) }
+        entries[index].isReplaced = true
       }
       entries.append(Entry(name: name, signer: signer))
       return Handle(index: entries.count - 1)
@@ -154,7 +157,7 @@ package final class ProviderTokens: Sendable {
 
   package func snapshots() -> [Snapshot] {
     entries.withLock { entries in
-      entries.map { entry in
+      entries.filter { !$0.isReplaced }.map { entry in
         Snapshot(
           teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: entry.state.current?.issuedAt,
           refreshes: entry.refreshes)

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// `herald tokens`: marks shown, forgotten and imported, and what a worker makes of them.
-@Suite(.serialized, .timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(5)))
 struct TokensCommandTests {
   private struct Row: Decodable {
     let token: String

@@ -15,7 +15,9 @@ struct WorkerAdminTests {
     "herald_duplicates_suppressed_total", "herald_provider_token_issued_timestamp_seconds",
     "herald_provider_token_refreshes_total", "herald_certificate_not_after_timestamp_seconds",
     "herald_event_loop_turn_duration_seconds", "herald_build_info", "herald_apns_paused", "herald_apns_paused_topics",
-    "herald_apns_pauses_total", "herald_apns_rules_missed_total",
+    "herald_apns_pauses_total", "herald_apns_rules_missed_total", "herald_apns_stalled", "herald_apns_stream_limit",
+    "herald_apns_send_window_bytes", "herald_apns_connections_ended_total", "herald_apns_connections_failed_total",
+    "herald_apns_tls_failures_total",
   ]
 
   @Test func probesAndMetrics() throws {
@@ -50,6 +52,8 @@ struct WorkerAdminTests {
     for name in Self.promised { #expect(metrics.contains("# TYPE \(name) "), "\(name) is missing") }
     // Labels never name a device.
     #expect(!metrics.contains("dead0000"))
+
+    try showsItsPools(world)
 
     try world.simulator.setFaults("latency=3000")
     try world.publishJobs(100..<110)
@@ -87,5 +91,28 @@ struct WorkerAdminTests {
       worker.lines.count { $0.contains("APNs refuses the credential (InvalidProviderToken)") } == 1, "\(worker.log)")
     #expect(worker.log.contains("the pause is over"), "\(worker.log)")
     #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
+  }
+
+  /// `/status`, and `herald check --live` for people and programs.
+  private func showsItsPools(_ world: WorkerWorld) throws {
+    let status = try #require(world.admin("/status"))
+    #expect(status.status == 200)
+    for text in [
+      #""credential":"main""#, #""environment":"production""#, #""kind":"device""#, #""stream_limit":1"#,
+      #""tls_failures":0"#, #""consuming":true"#,
+    ] { #expect(status.body.contains(text), "\(text) is missing in \(status.body)") }
+
+    let table = try world.herald(["check", "--live"])
+    #expect(table.status == 0, "\(table.output)\(table.errors)")
+    #expect(table.output.contains("lane 0: consuming") && table.output.contains("lane 1: consuming"))
+    #expect(table.output.contains("CREDENTIAL") && table.output.contains(" ready"))
+    let json = try world.herald(["check", "--live", "--json"])
+    let line = json.output.split(separator: "\n").last ?? ""
+    #expect(line.hasPrefix("{") && line.contains(#""pools":["#), "\(line)")
+    let other = world.configuration().replacingOccurrences(
+      of: "port: \(world.adminPort)", with: "port: \(try LoopbackPort.free())")
+    let alone = try world.herald(["check", "--live"], configuration: other)
+    #expect(alone.status == 1)
+    #expect(alone.output.contains("FAIL worker: no worker answers at 127.0.0.1:"), "\(alone.output)")
   }
 }

@@ -138,11 +138,24 @@ import Testing
 
   @Test func lostAfterWritingIsAmbiguous() {
     var state = admitted()
+    let lost = PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)
     state.sent(now: now)
-    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)) == .report)
+    #expect(answered(&state, lost) == .send, "once more at once")
     #expect(state.isAmbiguous)
     #expect(state.attempts == 1)
+    state.sent(now: now)
+    #expect(answered(&state, lost) == .report)
+    #expect(state.isAmbiguous)
+    #expect(state.attempts == 2)
     #expect(retryDelay(state) != nil)
+  }
+
+  @Test func aLostLastAttemptIsNotRepeated() {
+    var state = admitted(attempts: 5)
+    state.sent(now: now)
+    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)) == .report)
+    #expect(state.attempts == 6)
+    #expect(retryDelay(state) == nil)
   }
 
   @Test func notProcessedIsSentAgainUncounted() {

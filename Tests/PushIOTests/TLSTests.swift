@@ -65,7 +65,7 @@ private final class TLSPair {
   var serverTransport: Transport { acceptor.transports[0] }
 }
 
-@Suite("TLS", .timeLimit(.minutes(1)))
+@Suite("TLS", .timeLimit(.minutes(5)))
 struct TLSTests {
   @Test func megabytesEchoInRandomChunks() throws {
     let loop = try EventLoop()

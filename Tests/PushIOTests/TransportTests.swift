@@ -3,7 +3,7 @@ import PushCore
 import PushIO
 import Testing
 
-@Suite("Transport", .timeLimit(.minutes(1)))
+@Suite("Transport", .timeLimit(.minutes(5)))
 struct TransportTests {
   private func connect(
     _ loop: EventLoop, _ endpoint: Endpoint, _ delegate: RecordingDelegate,

@@ -215,6 +215,18 @@ struct SimulatedBroker: Broker {
     }
   }
 
+  mutating func acknowledge(alone tag: DeliveryTag) {
+    guard tag.epoch == server.epoch, isConsuming else {
+      if tag.epoch != server.epoch { world.auditor.misnamedDelivery("acknowledged a tag of an old channel: \(tag)") }
+      return
+    }
+    guard let message = server.unacknowledged[Int(tag.jobClass.rawValue)].removeValue(forKey: tag.value) else {
+      world.auditor.misnamedDelivery("acknowledged an unknown tag: \(tag)")
+      return
+    }
+    world.auditor.acknowledged(message.targets)
+  }
+
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
     guard tag.epoch == server.epoch, isConsuming else { return }
     let index = Int(tag.jobClass.rawValue)

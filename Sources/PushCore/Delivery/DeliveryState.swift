@@ -135,7 +135,11 @@ package struct DeliveryState: Sendable {
       resends += 1
       phase = .waiting
       return .send
-    case .retry:
+    case .sendOnceMore where attempts < policy.attemptsMaximum:
+      resends += 1
+      phase = .waiting
+      return .send
+    case .sendOnceMore, .retry:
       switch answer.kind {
       case .notProcessed: attempts -= 1
       case .response, .lost, .timedOut: break

@@ -80,6 +80,7 @@ struct APNsContext {
   var requests = RequestTable()
   var answers = Queue()
   var counters = APNsCounters()
+  var clock = ClockState()
   var suspects = Suspects()
   var slowed = Slowed()
   var random: SeededRandom

@@ -286,6 +286,12 @@ package final class RabbitMQBroker: Broker {
     connection.acknowledge(tag.value, isMultiple: true, channel: RabbitMQBroker.channel(tag.jobClass))
   }
 
+  package func acknowledge(alone tag: DeliveryTag) {
+    guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
+    counters.acknowledgements += 1
+    connection.acknowledge(tag.value, isMultiple: false, channel: RabbitMQBroker.channel(tag.jobClass))
+  }
+
   package func reject(_ tag: DeliveryTag, requeue: Bool) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
     connection.reject(tag.value, requeue: requeue, channel: RabbitMQBroker.channel(tag.jobClass))

@@ -5,7 +5,7 @@ import PushCore
 struct CredentialReader {
   private static let keys = [
     "name", "team_id", "key_id", "key_file", "certificate_file", "private_key_file", "p12_file", "passphrase_file",
-    "environments", "apps", "topics",
+    "environments", "apps", "topics", "related_key_id",
   ]
 
   private let file: ConfigurationFile
@@ -61,7 +61,9 @@ struct CredentialReader {
     let problemCount = problems.count
     let topics = readTopics()
     guard let name, let kind, let environments, let apps, problems.count == problemCount else { return nil }
-    return CredentialConfiguration(name: name, kind: kind, environments: environments, apps: apps, topics: topics)
+    return CredentialConfiguration(
+      name: name, kind: kind, environments: environments, apps: apps, topics: topics,
+      relatedKeyID: readRelatedKeyID(kind))
   }
 
   private mutating func readKind() -> CredentialConfiguration.Kind? {
@@ -92,6 +94,18 @@ struct CredentialReader {
       guard let archive = filePath("p12_file") else { return nil }
       return .pkcs12(file: archive, passphrase: passphrase)
     }
+  }
+
+  private mutating func readRelatedKeyID(_ kind: CredentialConfiguration.Kind) -> String? {
+    guard let entry = entries["related_key_id"] else { return nil }
+    if case .null = entry.input { return nil }
+    guard case .token(_, let keyID, _) = kind else {
+      problem("related_key_id", "has no meaning beside a certificate")
+      return nil
+    }
+    let rule = "the id of another key: 10 capital letters and digits"
+    let related = text("related_key_id", rule, where: isAppleID)
+    return related == keyID ? refuse(entry, rule) : related
   }
 
   /// Both where nothing is said.
