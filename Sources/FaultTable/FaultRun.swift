@@ -90,8 +90,7 @@ package final class FaultRun {
       production: host, sandbox: host, broadcastProduction: host, broadcastSandbox: host)
     configuration.connectionsMaximum = row.connectionsMaximum
     configuration.requestTimeoutMilliseconds = scale.requestTimeoutMilliseconds
-    configuration.timing.silenceMilliseconds = scale.requestTimeoutMilliseconds / 2
-    configuration.timing.pongMilliseconds = scale.requestTimeoutMilliseconds / 2
+    configuration.timing.watch(requestTimeoutMilliseconds: scale.requestTimeoutMilliseconds)
     let credentials = try Credentials(configurations, caFile: ports.authorityFile)
     return APNsPushService(loop: loop, credentials: credentials, configuration: configuration, seed: 1)
   }
@@ -145,7 +144,9 @@ package final class FaultRun {
     }
     switch row {
     case .streams: simulator.act(.changeStreamLimits(.init(values: [1])))
-    case .blackHole: simulator.act(.changeStreamLimits(.init(values: [scale.streamsNeeded])))
+    case .blackHole:
+      // The other connection can carry all of it, also where a busy machine makes every answer late.
+      simulator.act(.changeStreamLimits(.init(values: [scale.streamsNeeded * 10])))
     case .handshake: simulator.act(.dropConnections)
     case .none, .goAway, .refusedSome, .refusedHalf, .cut, .unavailable, .window: break
     }

@@ -42,7 +42,8 @@ package struct FaultScale: Sendable {
     case .unavailable: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 4_000)
     case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 2_000)
     case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (1_000, 3_000)
-    case .blackHole: scale.faultMilliseconds = 4_000
+    // The second connection is opened a second after the first, and must be there before it goes silent.
+    case .blackHole: (scale.beforeMilliseconds, scale.faultMilliseconds) = (3_000, 4_000)
     case .window: (scale.faultMilliseconds, scale.afterMilliseconds) = (2_000, 3_000)
     case .none, .goAway, .refusedSome, .refusedHalf, .cut: break
     }

@@ -123,6 +123,7 @@ extension APNsPushServiceConfiguration {
       production: APNsHost(apns.production), sandbox: APNsHost(apns.sandbox),
       broadcastProduction: APNsHost(apns.broadcastProduction), broadcastSandbox: APNsHost(apns.broadcastSandbox))
     requestTimeoutMilliseconds = Int64(apns.requestTimeoutMilliseconds)
+    timing.watch(requestTimeoutMilliseconds: requestTimeoutMilliseconds)
     connectionsMaximum = apns.connectionsMaximum
     connectOptions = ConnectOptions(through: apns.proxy)
   }

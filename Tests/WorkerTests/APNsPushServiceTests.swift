@@ -238,6 +238,23 @@ import Testing
     #expect(bench.service.counters.ended(for: .silent) == 1)
   }
 
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatOwesAPongTakesNoRequests() throws {
+    var settings = HTTP2ServerSettings()
+    settings.acknowledgesPings = false
+    let bench = try APNsTestBench(settings: settings) {
+      $0.connectionsMaximum = 1
+      $0.timing.silenceMilliseconds = 50
+      $0.timing.pongMilliseconds = 3_000
+    }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    bench.server.answer = { _, _ in }
+    #expect(bench.trySend(bench.job()).0 == .sent)
+    #expect(bench.trySend(bench.job()).0 == .sent, "there are streams enough")
+    #expect(bench.turn { bench.service.counters.pings == 1 })
+    #expect(bench.trySend(bench.job()).0 == .noRoom)
+  }
+
   @Test(.timeLimit(.minutes(5))) func streamsFollowSettingsDownAndUp() throws {
     var settings = HTTP2ServerSettings()
     settings.maximumStreams = 4

@@ -15,9 +15,17 @@ package struct ConnectionState: Sendable {
     /// Without a byte from the peer and nothing in flight: ping, so that no middlebox forgets the connection.
     package var idleMilliseconds: Int64 = 60_000
     /// From a ping to its pong.
-    package var pongMilliseconds: Int64 = 5_000
+    package var pongMilliseconds: Int64 = 4_000
 
     package init() {}
+
+    /// Watches silence so closely that a connection that fell silent is replaced before its requests' time is over: they
+    /// are then sent again at once.
+    package mutating func watch(requestTimeoutMilliseconds: Int64) {
+      requestMilliseconds = requestTimeoutMilliseconds
+      silenceMilliseconds = min(5_000, requestTimeoutMilliseconds / 2)
+      pongMilliseconds = min(4_000, requestTimeoutMilliseconds * 2 / 5)
+    }
   }
 
   /// Why a connection takes no more requests.

@@ -187,9 +187,11 @@ final class APNsPool {
       links[place]?.state.drain(.rotated)
       leave(place)
     }
+    // A connection that was asked for a sign of life gets no request before it gave one: nothing more is lost in it.
+    let takesRequests = !connection.isGoingAway && connection.unansweredPingSince == nil
     state.update(
-      place: place, inFlight: connection.streamsInFlight,
-      streamLimit: connection.isGoingAway ? 0 : connection.streamLimit, window: connection.sendWindow)
+      place: place, inFlight: connection.streamsInFlight, streamLimit: takesRequests ? connection.streamLimit : 0,
+      window: connection.sendWindow)
   }
 
   // MARK: - Events
