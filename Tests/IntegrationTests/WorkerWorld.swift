@@ -15,10 +15,12 @@ final class WorkerWorld {
     let detail: String?
     let attempts: Int
     let ambiguous: Bool
+    let completedAt: Int64?
 
     private enum CodingKeys: String, CodingKey {
       case jobID = "job_id"
       case apnsID = "apns_id"
+      case completedAt = "completed_at"
       case outcome, status, reason, detail, attempts, ambiguous
     }
   }
