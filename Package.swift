@@ -34,6 +34,7 @@ let package = Package(
     .executable(name: "herald", targets: ["herald"]),
     .executable(name: "apns-simulator", targets: ["apns-simulator"]),
     .executable(name: "herald-bench", targets: ["herald-bench"]),
+    .library(name: "PushNotifications", targets: ["PushNotifications"]),
     .library(name: "PushCore", targets: ["PushCore"]),
     .library(name: "APNsSimulator", targets: ["APNsSimulator"]),
   ],
@@ -73,6 +74,11 @@ let package = Package(
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),
       ]),
     module("APNsSimulator", ["PushCore", "PushIO"]),
+    // What Swift producers write jobs with: typed notifications, by the same rules.
+    module("PushNotifications", ["PushCore"]),
+
+    // A lane and a simulator with a fault between them: what herald-bench measures and the tests check.
+    module("FaultTable", ["PushCore", "PushIO", "PushWorker", "APNsSimulator"]),
 
     executable(
       "herald", ["PushCore", "PushIO", "PushWorker", "PushFront", .product(name: "Logging", package: "swift-log")]),
@@ -80,7 +86,7 @@ let package = Package(
     executable(
       "herald-bench",
       [
-        "PushCore", "PushIO", "PushWorker", "CAllocations",
+        "PushCore", "PushIO", "PushWorker", "FaultTable", "CAllocations",
         .product(name: "BasicContainers", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -90,15 +96,18 @@ let package = Package(
     // Private servers, processes and certificates for the tests.
     .target(name: "TestSupport", dependencies: ["PushCore", "PushIO"], path: "Tests/Support", swiftSettings: strict),
     tests("PushCoreTests", ["PushCore", "TestSupport"]),
+    tests("NotificationTests", ["PushCore", "PushNotifications", "TestSupport"]),
     tests("SimulationTests", ["PushCore", "PushWorker", "TestSupport"]),
     tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
     tests(
       "WorkerTests",
       [
-        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "TestSupport",
+        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "FaultTable", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
       ]),
-    tests("IntegrationTests", ["PushCore", "PushIO", "PushWorker", "APNsSimulator", "TestSupport"]),
+    tests(
+      "IntegrationTests",
+      ["PushCore", "PushIO", "PushNotifications", "PushWorker", "APNsSimulator", "TestSupport"]),
     // Sees what other packages see: public names only.
     .testTarget(
       name: "OutsideTests", dependencies: ["APNsSimulator"], packageAccess: false, swiftSettings: strict),

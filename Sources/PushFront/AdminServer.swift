@@ -3,7 +3,7 @@ package import Hummingbird
 package import Logging
 package import PushWorker
 
-/// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`.
+/// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; and `/status` for people.
 package enum AdminServer {
   /// A service that serves `worker` until its group shuts down.
   package static func application(
@@ -34,6 +34,10 @@ package enum AdminServer {
     }
     router.get("metrics") { _, _ in
       answer(.ok, await worker.metricsText(), contentType: "text/plain; version=0.0.4; charset=utf-8")
+    }
+    router.get("status") { _, _ in
+      guard let json = try? await worker.status().json() else { return answer(.internalServerError, "no status\n") }
+      return answer(.ok, String(decoding: json, as: UTF8.self) + "\n", contentType: "application/json")
     }
     return router
   }

@@ -10,11 +10,16 @@ package struct WorkerGroup {
   private let worker: Worker
   private let logger: Logger
   private let untilEmpty: Bool
+  private let load: @Sendable () throws -> Configuration
 
-  package init(worker: Worker, logger: Logger, untilEmpty: Bool) {
+  /// - Parameter load: reads the configuration anew, for a reload.
+  package init(
+    worker: Worker, logger: Logger, untilEmpty: Bool, load: @escaping @Sendable () throws -> Configuration
+  ) {
     self.worker = worker
     self.logger = logger
     self.untilEmpty = untilEmpty
+    self.load = load
   }
 
   /// Returns after an orderly end.
@@ -28,7 +33,7 @@ package struct WorkerGroup {
       configuration: ServiceGroupConfiguration(
         services: [
           .init(service: admin),
-          .init(service: HangUpService(logger: logger)),
+          .init(service: ReloadService(worker: worker, logger: logger, load: load)),
           .init(
             service: WorkerService(worker: worker, untilEmpty: untilEmpty),
             successTerminationBehavior: .gracefullyShutdownGroup),
@@ -53,16 +58,5 @@ struct WorkerService: Service {
     // From here on a second signal ends the process at once.
     TerminationSignals.restoreDefaults()
     await worker.drain()
-  }
-}
-
-/// SIGHUP asks for a reload, which is not there yet: says so, and keeps the worker alive.
-struct HangUpService: Service {
-  let logger: Logger
-
-  func run() async throws {
-    for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
-      logger.warning("SIGHUP: reloading is not supported yet; restart the worker to take a changed configuration")
-    }
   }
 }

@@ -38,24 +38,51 @@ package struct Checker {
 
   private func credential(_ configured: CredentialConfiguration) -> Finding {
     let subject = "credential \(configured.name)"
-    let serves =
-      "for \(configured.apps.joined(separator: ", ")) in \(configured.environments.map { "\($0)" }.joined(separator: ", "))"
     do {
       let loaded = try Credentials([configured], caFile: configuration.apns.caFile)
       guard let credential = loaded.all.compactMap(\.self).first else { return bad(subject, "was not loaded") }
-      let warnings = credential.warnings.map { "; \($0)" }.joined()
+      var text: String
+      var isGood = true
       switch configured.kind {
       case .token(let teamID, let keyID, _):
-        return good(subject, "provider token of team \(teamID), key \(keyID), \(serves)\(warnings)")
+        text = "signing key \(keyID) (EC 256) of team \(teamID)"
+        text += configured.topics.map { ", topic-specific: \($0.joined(separator: ", "))" } ?? ", for all topics"
       case .certificate, .pkcs12:
         guard let facts = credential.tls.certificateFacts else { return bad(subject, "has no certificate") }
-        let end = Date(timeIntervalSince1970: Double(facts.notAfterUnixSeconds))
-        let text = "certificate \(facts.subject), valid until \(end.formatted(.iso8601)), \(serves)\(warnings)"
-        return end < .now ? bad(subject, text + ": expired", ofConfiguration: true) : good(subject, text)
+        text = "certificate \(facts.subject) (\(facts.keyText)), \(Checker.life(facts, now: .now, &isGood))"
+        text += facts.topics.map { ", topics \($0.sorted().joined(separator: ", "))" } ?? ", names no topics"
       }
+      text += "; in " + configured.environments.map { "\($0)" }.joined(separator: ", ")
+      for app in configured.apps { text += "; " + Checker.jobs(of: app, credential) }
+      text += credential.warnings.map { "; \($0)" }.joined()
+      return isGood ? good(subject, text) : bad(subject, text, ofConfiguration: true)
     } catch {
       return bad(subject, "\(error)", ofConfiguration: true)
     }
+  }
+
+  private static let warningDays = 30
+
+  /// How long a certificate lives yet.
+  private static func life(_ facts: CertificateFacts, now: Date, _ isGood: inout Bool) -> String {
+    let begin = Date(timeIntervalSince1970: Double(facts.notBeforeUnixSeconds))
+    let end = Date(timeIntervalSince1970: Double(facts.notAfterUnixSeconds))
+    let days = Int((end.timeIntervalSince(now) / 86_400).rounded(.down))
+    isGood = begin <= now && now < end
+    if now >= end { return "expired on \(end.formatted(.iso8601)): get a new one" }
+    if now < begin { return "not valid before \(begin.formatted(.iso8601))" }
+    let hint = days < warningDays ? ", \(days) days left: renew it" : " (\(days) days)"
+    return "valid until \(end.formatted(.iso8601))\(hint)"
+  }
+
+  /// Which jobs of an app a credential can send.
+  private static func jobs(of app: String, _ credential: Credential) -> String {
+    let types = credential.pushTypes(of: app)
+    let others = PushType.named.filter { !types.contains($0) }
+    if types.isEmpty { return "\(app): can send nothing" }
+    if others.isEmpty { return "\(app): every push type" }
+    return "\(app): " + types.map(\.name).joined(separator: ", ") + ", not "
+      + others.map(\.name).joined(separator: ", ")
   }
 
   // MARK: services
@@ -73,24 +100,12 @@ package struct Checker {
 
   private func redis() -> Finding {
     do {
-      let loop = try EventLoop()
-      let address = try RedisConfiguration(url: configuration.redis.url)
-      let tls = address.usesTLS ? try TLSContext.client(alpn: []) : nil
-      let connection = RedisConnection(loop: loop, configuration: address, tls: tls, scripts: [], seed: 1)
-      connection.connect()
-      let deadline = loop.now.monotonic.adding(milliseconds: Checker.connectMilliseconds)
-      while loop.now.monotonic < deadline {
-        loop.poll(maximumWaitMilliseconds: 50)
-        while let event = connection.nextEvent() {
-          switch event {
-          case .ready: return good("redis", address.serverDescription)
-          case .disconnected(let error): return bad("redis", "\(error)")
-          case .reply, .lost: break
-          }
-        }
-        loop.flush()
-      }
-      return bad("redis", "\(address.serverDescription) did not answer within \(Checker.connectMilliseconds) ms")
+      var address = try RedisConfiguration(url: configuration.redis.url)
+      address.connectTimeoutMilliseconds = Checker.connectMilliseconds
+      let session = try RedisSession(
+        configuration: address, tls: address.usesTLS ? try TLSContext.client(alpn: []) : nil)
+      session.close()
+      return good("redis", address.fullDescription)
     } catch {
       return bad("redis", "\(error)")
     }
@@ -122,7 +137,8 @@ package struct Checker {
       let loop = try EventLoop()
       let tls = try TLSContext.client(alpn: ["h2"], caFile: configuration.apns.caFile)
       let connection = HTTP2ClientConnection.connect(
-        loop: loop, to: Endpoint(host: host.address.host, port: host.address.port), tls: tls)
+        loop: loop, to: Endpoint(host: host.address.host, port: host.address.port), tls: tls,
+        options: ConnectOptions(through: configuration.apns.proxy))
       defer { connection.abort() }
       let deadline = loop.now.monotonic.adding(milliseconds: Checker.connectMilliseconds)
       while loop.now.monotonic < deadline {

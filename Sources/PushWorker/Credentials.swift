@@ -21,8 +21,7 @@ package final class Credentials: Sendable {
 
   private static let none: Int16 = -1
   private static let several: Int16 = -2
-  /// `any`, `tokenOnly`, `certificateOnly`.
-  private static let needs = 3
+  private static let types = PushType.allCases.count
 
   /// By place, which pools are numbered by. nil: a credential of an earlier configuration whose place stays empty.
   package let all: [Credential?]
@@ -30,10 +29,11 @@ package final class Credentials: Sendable {
   package let tokens: ProviderTokens
   private let entries: [Entry?]
   private let apps: [[UInt8]]
-  /// For each app, environment and need in turn: a credential's place, or why there is none.
+  /// For each app, environment and push type in turn: a credential's place, or why there is none. Topics are those that
+  /// the types give.
   private let answers: [Int16]
-  /// What each push type needs, by its raw value.
-  private let needOfType: [UInt8]
+  /// Some credential may not send every topic: a job with a topic of its own is looked at apart.
+  private let hasTopics: Bool
 
   /// Loads keys and certificates.
   /// - Parameters:
@@ -45,6 +45,13 @@ package final class Credentials: Sendable {
     replacing previous: Credentials? = nil
   ) throws(CredentialError) {
     var loaded: [Credential] = []
+    if previous != nil {
+      // All or nothing: a bad one must not have changed the tokens of a good one.
+      for configuration in configurations {
+        try Credentials.check(configuration, among: configurations)
+        _ = try Credentials.load(configuration, caFile: caFile, tokens: ProviderTokens())
+      }
+    }
     for configuration in configurations {
       try Credentials.check(configuration, among: configurations)
       loaded.append(try Credentials.load(configuration, caFile: caFile, tokens: tokens))
@@ -65,13 +72,7 @@ package final class Credentials: Sendable {
     }
     self.all = all
     self.tokens = tokens
-    needOfType = PushTypeRules.table.map { rules in
-      switch rules.credential {
-      case .any: 0
-      case .tokenOnly: 1
-      case .certificateOnly: 2
-      }
-    }
+    hasTopics = all.contains { $0?.topics != nil }
     apps = Credentials.apps(of: all)
     entries = Credentials.hashed(apps)
     answers = Credentials.answers(for: apps, from: all)
@@ -82,21 +83,34 @@ package final class Credentials: Sendable {
 
   /// Which pool serves the job.
   package func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
-    let need = Int(needOfType[Int(job.pushType.rawValue)])
+    let type = job.pushType
     let environment = Int(job.environment.rawValue)
     let bytes = job.bytes.span
     let place: Int
-    if job.credential.isEmpty {
-      guard let app = find(bytes.extracting(job.app.range)),
-        case let answer = answers[(app * Credentials.environments + environment) * Credentials.needs + need],
-        answer >= 0
-      else { throw refusal(bytes.extracting(job.app.range), job.environment, need) }
-      place = Int(answer)
+    if !job.credential.isEmpty {
+      place = try named(job)
+    } else if hasTopics && hasOwnTopic(job) {
+      place = try sole(job)
     } else {
-      place = try named(job, need: need)
+      guard let app = find(bytes.extracting(job.app.range)),
+        case let answer = answers[
+          (app * Credentials.environments + environment) * Credentials.types + Int(type.rawValue)],
+        answer >= 0
+      else { throw refusal(job) }
+      place = Int(answer)
     }
     let kind = job.targetKind == .channel ? 2 : 0
     return PoolIndex(UInt16((place * Credentials.environments + environment) * Credentials.poolKinds + kind))
+  }
+
+  /// The topic is not the one that app and push type make; a type without a name makes none.
+  private func hasOwnTopic(_ job: borrowing PushJob) -> Bool {
+    if job.pushType == .other { return true }
+    let suffix = job.pushType.rules.topicSuffix.utf8.count
+    if job.topic.count != job.app.count + UInt32(suffix) { return true }
+    let bytes = job.bytes.span
+    return !ByteHash.areSame(
+      bytes.extracting(job.topic.range).extracting(first: Int(job.app.count)), bytes.extracting(job.app.range))
   }
 
   // MARK: - Loading
@@ -117,7 +131,10 @@ package final class Credentials: Sendable {
       }
       if !ProviderTokenSigner.isPlain(keyID) { throw failure("key_id \"\(keyID)\" is not an id of letters and digits") }
     case .certificate, .pkcs12:
-      break
+      if configuration.topics != nil { throw failure("is a certificate, which names its topics itself: no topics") }
+    }
+    if configuration.topics?.isEmpty == true {
+      throw failure("may send no topic: leave topics out for all of its apps")
     }
   }
 
@@ -128,27 +145,33 @@ package final class Credentials: Sendable {
       let identity: TLSIdentity?
       var authorization = Credential.Authorization.certificate
       var warnings: [String] = []
+      func warn(_ text: String) { warnings.append("credential \"\(configuration.name)\": \(text)") }
       switch configuration.kind {
       case .token(let teamID, let keyID, let keyFile):
         let signer = try ProviderTokenSigner(file: keyFile)
-        if signer.isReadableByOthers {
-          warnings.append("credential \"\(configuration.name)\": \(keyFile) is readable by others; chmod 600 it")
-        }
+        if signer.isReadableByOthers { warn("\(keyFile) is readable by others; chmod 600 it") }
         authorization = .token(tokens.register(teamID: teamID, keyID: keyID, signer: signer))
         identity = nil
       case .certificate(let certificateFile, let privateKeyFile, let passphrase):
         if try KeyFile(path: privateKeyFile).isReadableByOthers {
-          warnings.append("credential \"\(configuration.name)\": \(privateKeyFile) is readable by others; chmod 600 it")
+          warn("\(privateKeyFile) is readable by others; chmod 600 it")
         }
-        identity = .pem(certificateFile: certificateFile, keyFile: privateKeyFile, passphrase: passphrase)
+        identity = .pem(certificateFile: certificateFile, keyFile: privateKeyFile, passphrase: passphrase?.revealed)
       case .pkcs12(let file, let passphrase):
-        if try KeyFile(path: file).isReadableByOthers {
-          warnings.append("credential \"\(configuration.name)\": \(file) is readable by others; chmod 600 it")
-        }
-        identity = .pkcs12(file: file, passphrase: passphrase)
+        if try KeyFile(path: file).isReadableByOthers { warn("\(file) is readable by others; chmod 600 it") }
+        identity = .pkcs12(file: file, passphrase: passphrase?.revealed)
       }
       let tls = try TLSContext.client(alpn: ["h2"], caFile: caFile, certificate: identity)
-      return Credential(configuration: configuration, authorization: authorization, tls: tls, warnings: warnings)
+      let facts = identity == nil ? nil : tls.certificateFacts
+      for app in configuration.apps where facts?.topics?.contains(app) == false {
+        // A certificate may be for the topic of one kind alone: com.example.app.voip.
+        if !PushType.named.contains(where: { facts?.topics?.contains(app + $0.rules.topicSuffix) == true }) {
+          warn("the certificate has no topic of \(app)")
+        }
+      }
+      return Credential(
+        configuration: configuration, authorization: authorization, tls: tls,
+        topics: facts?.topics ?? configuration.topics.map { Set($0) }, warnings: warnings)
     } catch let error as APNsError {
       throw CredentialError(credential: configuration.name, text: error.description)
     } catch let error as TLSError {
@@ -185,10 +208,14 @@ package final class Credentials: Sendable {
 
   private static func answers(for apps: [[UInt8]], from all: [Credential?]) -> [Int16] {
     var answers: [Int16] = []
-    for app in apps {
+    for app in apps.map({ String(decoding: $0, as: UTF8.self) }) {
       for environment in APNsEnvironment.allCases {
-        for need in 0..<needs {
-          let fitting = all.indices.filter { fits(all[$0], app, environment, need) }
+        let here = all.indices.filter { lists(all[$0], app, environment) }
+        for type in PushType.allCases {
+          // A type without a name comes with its own topic, which is asked when the job is there.
+          let fitting = here.filter { place in
+            all[place].map { type == .other ? $0.serves(type) : $0.serves(type, of: app) } ?? false
+          }
           answers.append(fitting.count == 1 ? Int16(fitting[0]) : fitting.isEmpty ? none : several)
         }
       }
@@ -196,12 +223,9 @@ package final class Credentials: Sendable {
     return answers
   }
 
-  private static func fits(
-    _ credential: Credential?, _ app: [UInt8], _ environment: APNsEnvironment, _ need: Int
-  ) -> Bool {
-    guard let credential, credential.configuration.environments.contains(environment) else { return false }
-    guard need == 0 || credential.usesToken == (need == 1) else { return false }
-    return credential.configuration.apps.contains { Array($0.utf8) == app }
+  private static func lists(_ credential: Credential?, _ app: String, _ environment: APNsEnvironment) -> Bool {
+    guard let configuration = credential?.configuration else { return false }
+    return configuration.environments.contains(environment) && configuration.apps.contains(app)
   }
 
   private func find(_ app: Span<UInt8>) -> Int? {
@@ -217,7 +241,7 @@ package final class Credentials: Sendable {
 
   // MARK: - Who does not serve, and why
 
-  private func named(_ job: borrowing PushJob, need: Int) throws(RoutingError) -> Int {
+  private func named(_ job: borrowing PushJob) throws(RoutingError) -> Int {
     let bytes = job.bytes.span
     let name = Credentials.text(bytes.extracting(job.credential.range))
     let app = Credentials.text(bytes.extracting(job.app.range))
@@ -231,18 +255,43 @@ package final class Credentials: Sendable {
       throw RoutingError(
         field: "environment", detail: "credential \"\(credential.name)\" is not for \(job.environment)")
     }
-    guard need == 0 || credential.usesToken == (need == 1) else {
+    guard credential.serves(job.pushType) else {
       throw RoutingError(
         field: "credential",
-        detail: need == 1
-          ? "\"\(credential.name)\" is a certificate; this push type needs a signing key"
-          : "\"\(credential.name)\" is a signing key; this push type needs a certificate")
+        detail: credential.usesToken
+          ? "\"\(credential.name)\" is a signing key; this push type needs a certificate"
+          : "\"\(credential.name)\" is a certificate; this push type needs a signing key")
+    }
+    let topic = Credentials.text(bytes.extracting(job.topic.range))
+    guard credential.serves(topic: topic) else {
+      throw RoutingError(
+        field: "credential",
+        detail:
+          "\"\(credential.name)\" may not send to topic \"\(topic)\", only to \(Credentials.list(credential.topics))")
     }
     return place
   }
 
-  private func refusal(_ app: Span<UInt8>, _ environment: APNsEnvironment, _ need: Int) -> RoutingError {
-    let name = Credentials.text(app)
+  /// The one credential that serves a job with a topic of its own.
+  private func sole(_ job: borrowing PushJob) throws(RoutingError) -> Int {
+    let bytes = job.bytes.span
+    let app = Credentials.text(bytes.extracting(job.app.range))
+    let topic = Credentials.text(bytes.extracting(job.topic.range))
+    let environment = job.environment
+    let type = job.pushType
+    let fitting = all.indices.filter { place in
+      guard let credential = all[place], Credentials.lists(credential, app, environment) else { return false }
+      return credential.serves(type) && credential.serves(topic: topic)
+    }
+    guard fitting.count == 1 else { throw refusal(job) }
+    return fitting[0]
+  }
+
+  private func refusal(_ job: borrowing PushJob) -> RoutingError {
+    let bytes = job.bytes.span
+    let environment = job.environment
+    let type = job.pushType
+    let name = Credentials.text(bytes.extracting(job.app.range))
     let listing = all.compactMap { $0 }.filter { $0.configuration.apps.contains(name) }
     guard !listing.isEmpty else {
       return RoutingError(field: "app", detail: "no credential serves \"\(name)\": add it to the apps of one")
@@ -251,16 +300,31 @@ package final class Credentials: Sendable {
     guard !here.isEmpty else {
       return RoutingError(field: "environment", detail: "no credential serves \"\(name)\" in \(environment)")
     }
-    let fitting = here.filter { need == 0 || $0.usesToken == (need == 1) }
-    guard !fitting.isEmpty else {
+    let able = here.filter { $0.serves(type) }
+    guard let some = able.first else {
       return RoutingError(
         field: "push_type",
-        detail: need == 1
-          ? "needs a signing key, and \"\(name)\" has only certificates in \(environment)"
-          : "needs a certificate, and \"\(name)\" has only signing keys in \(environment)")
+        detail: here[0].usesToken
+          ? "needs a certificate, and \"\(name)\" has only signing keys in \(environment)"
+          : "needs a signing key, and \"\(name)\" has only certificates in \(environment)")
     }
-    let names = fitting.map { "\"\($0.name)\"" }.joined(separator: ", ")
+    let topic = Credentials.text(bytes.extracting(job.topic.range))
+    let fitting = able.filter { $0.serves(topic: topic) }
+    let names = (fitting.isEmpty ? able : fitting).map { "\"\($0.name)\"" }.joined(separator: ", ")
+    guard !fitting.isEmpty else {
+      return RoutingError(
+        field: "topic",
+        detail: able.count == 1
+          ? "no credential may send to \"\(topic)\": \(names) may send only to \(Credentials.list(some.topics))"
+          : "no credential may send to \"\(topic)\": it is no topic of \(names)")
+    }
     return RoutingError(field: "credential", detail: "several serve \"\(name)\" in \(environment): \(names); name one")
+  }
+
+  /// Topics for people, cut short.
+  private static func list(_ topics: Set<String>?) -> String {
+    let sorted = (topics ?? []).sorted()
+    return sorted.prefix(5).joined(separator: ", ") + (sorted.count > 5 ? " and \(sorted.count - 5) more" : "")
   }
 
   private static func text(_ bytes: Span<UInt8>) -> String {

@@ -32,7 +32,7 @@ package struct DirectSender {
     let reader = LineReader(input, lineLimit: Limits.jobBytesMaximum) { mailbox.wake() }
     let broker = JSONLinesBroker(input: reader, output: output) { loop.now.unixMilliseconds }
     var memory = GateMemory.Settings()
-    memory.limit = configuration.limits.perDevice
+    memory.limits = configuration.limits.rates
     let push = APNsPushService(
       loop: loop, credentials: credentials, configuration: APNsPushServiceConfiguration(configuration.apns), seed: 1)
     let settings = LaneSettings(

@@ -18,7 +18,7 @@ package struct Lane<
   package var state: LaneState
   package var push: LanePush
   private let clock: Time
-  private let settings: LaneSettings
+  private var settings: LaneSettings
   private var random: SeededRandom
   private var parser = JobParser()
 
@@ -29,6 +29,8 @@ package struct Lane<
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
   private var waiting: [RingBuffer<Ticket>] = []
   private var waitingCount = 0
+  /// By pool: when it took a request last.
+  private var lastSent: [Instant?] = []
   /// Sends whose end is decided and not published.
   private var reports: RingBuffer<Ticket>
   private var reportsHeldUntil = Instant(nanoseconds: 0)
@@ -49,6 +51,8 @@ package struct Lane<
   private var message: [UInt8] = []
   private var routingKey: [UInt8] = []
 
+  /// Targets that shared state was asked about and has not answered.
+  private var admittingCount = 0
   package private(set) var counters = LaneCounters()
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
@@ -76,7 +80,7 @@ package struct Lane<
 
   /// How long the loop may sleep where nothing happens: until an acknowledgement or a deadline may be due.
   package var idleMilliseconds: Int {
-    if mayHaveMore { return 0 }
+    if mayHaveMore || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
     return sends.count > 0 || heldSuspect != nil ? 10 : 250
   }
@@ -98,6 +102,11 @@ package struct Lane<
   /// The loop's turn took so long.
   package mutating func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
+  }
+
+  /// What becomes of jobs over their device's rate from now on.
+  package mutating func update(onLimit: RateLimitPolicy) {
+    settings.onLimit = onLimit
   }
 
   /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.
@@ -204,14 +213,19 @@ package struct Lane<
       heldSuspect = nil
       unstarted.append(suspect)
     }
-    while let job = unstarted.first, !sends.isFull {
+    while let job = unstarted.first, canStartMore {
       start(job, now)
       if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted.popFirst() }
     }
   }
 
+  /// There are targets to start, and room to do it.
+  private var canStartMore: Bool {
+    unstarted.first != nil && !sends.isFull && admittingCount < settings.admissionsMaximum
+  }
+
   private mutating func start(_ job: Ticket, _ now: Now) {
-    while jobs[job].nextTarget < jobs[job].targetCount, let send = sends.take() {
+    while jobs[job].nextTarget < jobs[job].targetCount, canStartMore, let send = sends.take() {
       let target = jobs[job].nextTarget
       jobs[job].nextTarget += 1
       jobs[job].openTargets += 1
@@ -223,7 +237,9 @@ package struct Lane<
       } else if let action = sends[send].delivery.started(jobs[job].times, policy: settings.retry, now: now) {
         perform(action, send, now)
       } else {
-        state.admit(jobs[job].job, target: target, apnsID: sends[send].apnsID, ticket: send, now: now)
+        state.admit(
+          jobs[job].job, target: target, apnsID: sends[send].apnsID, arrival: jobs[job].arrival, ticket: send, now: now)
+        admittingCount += 1
       }
     }
   }
@@ -232,12 +248,13 @@ package struct Lane<
 
   private mutating func takeAdmissions(_ now: Now) {
     while let (ticket, admission) = state.nextAdmission(now: now) {
+      admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
       switch admission {
       case .proceed: break
       case .duplicate: counters.duplicatesSuppressed += 1
       case .dead: counters.suppressed += 1
-      case .limited: counters.rateLimited += 1
+      case .limited, .superseded: counters.rateLimited += 1
       }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[sends[ticket].job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
@@ -273,10 +290,17 @@ package struct Lane<
     switch decision {
     case .sent:
       sends[ticket].delivery.sent(now: now)
+      lastSent[Int(jobs[job].pool.value)] = now.monotonic
       return true
-    case .noRoom:
+    case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
-      guard waited >= settings.roomWaitMilliseconds else { return false }
+      if waited < settings.roomWaitMilliseconds {
+        guard isInOthersWay(Int(jobs[job].pool.value), waited, isStalled: decision == .stalled, now) else {
+          return false
+        }
+        // Longer and longer, by its age.
+        retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].firstSeen)
+      }
     case .paused(let milliseconds):
       retryAfterMilliseconds = milliseconds
     }
@@ -285,6 +309,19 @@ package struct Lane<
       now: now)
     perform(action, ticket, now)
     return true
+  }
+
+  /// Whether a pool that does not move takes so many slots that another one, which does, would go short.
+  private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
+    guard waiting[pool].count > settings.slowWaitersMaximum, isStalled || waited >= settings.slowMilliseconds else {
+      return false
+    }
+    for other in lastSent.indices where other != pool {
+      if let sent = lastSent[other], now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
+        return true
+      }
+    }
+    return false
   }
 
   // MARK: answered
@@ -296,6 +333,9 @@ package struct Lane<
       let job = sends[ticket].job
       let verdict = Verdict(
         answer, tokenRegisteredAt: jobs[job].job.tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
+      if verdict.notes.contains(.tightenDevice) {
+        state.tighten(jobs[job].job, target: sends[ticket].target, now: now)
+      }
       if verdict.concernsService { push.apply(verdict, pool: jobs[job].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
       let action = sends[ticket].delivery.answered(
@@ -309,7 +349,10 @@ package struct Lane<
     switch action {
     case .send:
       let pool = Int(jobs[sends[ticket].job].pool.value)
-      while waiting.count <= pool { waiting.append(RingBuffer(capacity: settings.sendsMaximum)) }
+      while waiting.count <= pool {
+        waiting.append(RingBuffer(capacity: settings.sendsMaximum))
+        lastSent.append(nil)
+      }
       waiting[pool].append(ticket)
       waitingCount += 1
       sends[ticket].waitingSince = now.monotonic
@@ -457,10 +500,10 @@ package struct Lane<
     let tag = jobs[job].tag
     if !isOrphan(job) {
       if tag.isAlone {
-        broker.acknowledge(only: tag)
+        broker.acknowledge(alone: tag)
       } else if jobs[job].isolation == .isolate {
         // Not behind the watermark: an older job may be what ends this worker.
-        broker.acknowledge(only: tag)
+        broker.acknowledge(alone: tag)
         watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
       } else if jobs[job].isOversized {
         broker.reject(tag, requeue: false)
@@ -491,6 +534,11 @@ package struct Lane<
         now: now.monotonic, batch: settings.acknowledgeBatch,
         delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
       if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
+      while let tag = watermarks[Int(jobClass.rawValue)].takeAlone(
+        now: now.monotonic, batch: settings.acknowledgeBatch)
+      {
+        broker.acknowledge(alone: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
+      }
     }
   }
 

@@ -2,12 +2,19 @@ import PushCore
 import PushIO
 import Synchronization
 
+/// What a reload changes in a running lane.
+package struct LaneUpdate: Sendable {
+  package let credentials: Credentials
+  package let limits: Configuration.Limits
+}
+
 /// What other threads may ask of a lane, and what it tells them. The lane looks here once a turn.
 package final class LaneControl: Sendable {
   private struct State {
     var mailbox: Mailbox?
     var isDrainWanted = false
     var isStopWanted = false
+    var update: LaneUpdate?
     var requests: [ReportRequest] = []
     var isEnded = false
     var ended: [CheckedContinuation<Void, Never>] = []
@@ -30,6 +37,11 @@ package final class LaneControl: Sendable {
   /// End now: what is in flight goes back to its queue by itself.
   package func stop() {
     change { $0.isStopWanted = true }
+  }
+
+  /// Work with this from now on.
+  package func reload(_ update: LaneUpdate) {
+    change { $0.update = update }
   }
 
   /// What the lane says of itself; nil where it does not answer within the time, or has ended.
@@ -68,11 +80,11 @@ package final class LaneControl: Sendable {
   }
 
   /// What was asked since the last turn.
-  func take() -> (isDrainWanted: Bool, isStopWanted: Bool, requests: [ReportRequest]) {
+  func take() -> (isDrainWanted: Bool, isStopWanted: Bool, update: LaneUpdate?, requests: [ReportRequest]) {
     state.withLock { state in
       let requests = state.requests
       if !requests.isEmpty { state.requests = [] }
-      return (state.isDrainWanted, state.isStopWanted, requests)
+      return (state.isDrainWanted, state.isStopWanted, state.update.take(), requests)
     }
   }
 

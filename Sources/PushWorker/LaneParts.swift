@@ -27,7 +27,8 @@ struct LaneParts: Sendable {
     var sharedState = RedisSharedStateSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
-    sharedState.limit = configuration.limits.perDevice
+    sharedState.limits = configuration.limits.rates
+    sharedState.collapseMilliseconds = configuration.retry.ageMaximumSeconds * 1000
     sharedState.localShares = laneCount
     self.sharedState = sharedState
     apns = APNsPushServiceConfiguration(configuration.apns)
@@ -39,6 +40,15 @@ struct LaneParts: Sendable {
       randomSeed: lane.randomSeed)
     settings.unconfirmedMaximum = lane.unconfirmedMaximum
     return settings
+  }
+
+  /// Where the process shares its provider tokens with others.
+  static func tokenStore(_ configuration: Configuration, logger: Logger) throws -> RedisProviderTokenStore {
+    let redis = try RedisConfiguration(url: configuration.redis.url)
+    return RedisProviderTokenStore(
+      configuration: redis, tls: redis.usesTLS ? try TLSContext.client(alpn: []) : nil,
+      prefix: configuration.redis.prefix, seal: try configuration.redis.tokenKeyFile.map(TokenSeal.init(file:))
+    ) { problem in logger.warning("redis: \(problem)") }
   }
 
   /// Adds what the adapters know.
@@ -55,15 +65,18 @@ struct LaneParts: Sendable {
     report.responses = [LaneReport.Responses(status: 200, reason: "", count: apns.accepted)]
     for (answer, count) in apns.refusals {
       report.responses.append(
-        LaneReport.Responses(status: Int(answer.status), reason: answer.reason?.name ?? "", count: count))
+        LaneReport.Responses(
+          status: Int(answer.status), reason: answer.reason?.name ?? "", count: count,
+          isOurFault: Verdict(status: answer.status, reason: answer.reason).notes.contains(.ourFault)))
     }
+    report.pauses = apns.pauses
     report.goAways = apns.goAways.map { ($0.key, $0.value) }
-    report.pools = lane.push.poolSnapshots(now: now).map { pool in
-      LaneReport.Pool(
-        credential: pool.credential, environment: "\(pool.environment)",
-        connections: [("opening", pool.opening), ("ready", pool.ready), ("draining", pool.draining)],
-        streamsInFlight: pool.streamsInFlight)
-    }
+    report.connectionsEnded = ConnectionState.EndReason.allCases.map { ("\($0.name)", apns.ended(for: $0)) }
+    report.connectionsOpened = apns.connectionsOpened
+    report.connectionsFailed = apns.connectionsFailed
+    report.tlsFailures = apns.tlsFailures
+    report.clockSkewSeconds = lane.push.clockSkewSeconds
+    report.pools = lane.push.poolSnapshots(now: now)
   }
 
   /// What the adapters noticed.
@@ -111,6 +124,17 @@ extension APNsPushServiceConfiguration {
       broadcastProduction: APNsHost(apns.broadcastProduction), broadcastSandbox: APNsHost(apns.broadcastSandbox))
     requestTimeoutMilliseconds = Int64(apns.requestTimeoutMilliseconds)
     connectionsMaximum = apns.connectionsMaximum
+    connectOptions = ConnectOptions(through: apns.proxy)
+  }
+}
+
+extension ConnectOptions {
+  /// The usual ones, through a proxy where there is one.
+  init(through proxy: ServiceAddress?) {
+    self.init()
+    self.proxy = proxy.map { proxy in
+      Proxy(endpoint: Endpoint(host: proxy.host, port: proxy.port), user: proxy.user, password: proxy.password)
+    }
   }
 }
 

@@ -2,33 +2,19 @@ package import PushCore
 
 /// What a lane says of itself when asked: a copy, for metrics and readiness.
 package struct LaneReport: Sendable {
-  package struct Pool: Sendable {
-    package var credential: String
-    package var environment: String
-    /// Connections by state.
-    package var connections: [(state: String, count: Int)]
-    package var streamsInFlight: Int
-
-    package init(
-      credential: String, environment: String, connections: [(state: String, count: Int)], streamsInFlight: Int
-    ) {
-      self.credential = credential
-      self.environment = environment
-      self.connections = connections
-      self.streamsInFlight = streamsInFlight
-    }
-  }
-
   /// Answers of APNs with one status and reason.
   package struct Responses: Sendable {
     package var status: Int
     package var reason: String
     package var count: UInt64
+    /// Our validation or our code should have seen it before APNs did.
+    package var isOurFault: Bool
 
-    package init(status: Int, reason: String, count: UInt64) {
+    package init(status: Int, reason: String, count: UInt64, isOurFault: Bool = false) {
       self.status = status
       self.reason = reason
       self.count = count
+      self.isOurFault = isOurFault
     }
   }
 
@@ -43,9 +29,16 @@ package struct LaneReport: Sendable {
   /// nil where the lane has no Redis.
   package var isRedisUp: Bool?
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
-  package var pools: [Pool] = []
+  package var pools: [APNsPoolSnapshot] = []
   package var responses: [Responses] = []
+  /// Pauses of credentials and topics that began.
+  package var pauses: UInt64 = 0
   package var goAways: [(reason: String, count: UInt64)] = []
+  package var connectionsEnded: [(reason: String, count: UInt64)] = []
+  package var connectionsOpened: UInt64 = 0
+  package var connectionsFailed: UInt64 = 0
+  package var tlsFailures: UInt64 = 0
+  package var clockSkewSeconds: Int64?
   package var requestDuration = Histogram()
 
   package init(counters: LaneCounters, jobsInFlight: Int, unconfirmed: Int, isConsuming: Bool, isExhausted: Bool) {

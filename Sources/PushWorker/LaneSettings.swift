@@ -10,6 +10,9 @@ package struct LaneSettings: Sendable {
   package var jobsMaximum: Int
   /// Targets that may be in flight: a batch fills them as they become free.
   package var sendsMaximum: Int
+  /// Targets that shared state may be asked about at once: a batch of 1000 in one breath would be answered later than
+  /// Redis' timeout allows, and what is answered late is sent though it may have been sent before.
+  package var admissionsMaximum: Int
   /// Publishes that may wait for the broker's confirm.
   package var unconfirmedMaximum: Int
   /// Deliveries taken in one turn: a backlog flows through Redis, APNs and the broker while the lane works on the next
@@ -21,6 +24,12 @@ package struct LaneSettings: Sendable {
   package var acknowledgeDelayMilliseconds: Int64
   /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
   package var roomWaitMilliseconds: Int64
+  /// A pool that does not move keeps so many waiting while another one moves; the others go to the retry queues.
+  package var slowWaitersMaximum: Int
+  /// A pool whose oldest has waited so long does not move.
+  package var slowMilliseconds: Int64
+  /// A pool that took a request within this time moves.
+  package var movingMilliseconds: Int64
   /// After the broker refused a publish, the next ones wait so long.
   package var refusedPauseMilliseconds: Int64
   package var retry: RetryPolicy
@@ -41,11 +50,15 @@ package struct LaneSettings: Sendable {
     self.prefetch = prefetch
     jobsMaximum = prefetch * 2 + 64
     sendsMaximum = prefetch * 2 + 1064
+    admissionsMaximum = 256
     unconfirmedMaximum = prefetch * 4 + 1024
     deliveriesPerTurn = 128
     acknowledgeBatch = max(1, prefetch / 10)
     acknowledgeDelayMilliseconds = 5
     roomWaitMilliseconds = 10_000
+    slowWaitersMaximum = max(1, prefetch / 8)
+    slowMilliseconds = 2_000
+    movingMilliseconds = 1_000
     refusedPauseMilliseconds = 100
     self.retry = retry
     self.onLimit = onLimit

@@ -29,6 +29,7 @@ struct JobSlot: ~Copyable {
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
   /// Earlier copies' first receipt where there were any.
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
+  var arrival: JobArrival { JobArrival(firstSeen: firstSeen, isReturning: metadata.firstSeen != nil) }
   var times: JobTimes { JobTimes(firstSeen: firstSeen, expiration: job.expiration) }
 
   /// A slot whose job was larger than this gives its memory back.
@@ -53,6 +54,16 @@ struct JobSlot: ~Copyable {
     // Of a body that is not kept nothing is parsed: fields of the slot's job before it must not be taken for its own.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
+    guard isOversized else { return }
+    if 1...Limits.idBytesMaximum ~= Int(metadata.messageID.count) {
+      // All that is known of the job: its message id stands for its own.
+      job.bytes = Array(metadata.bytes[metadata.messageID.range])
+      job.id = ByteRange(start: 0, count: job.bytes.count)
+    } else {
+      // Nothing names it but its delivery: no two of these may have one apns-id.
+      job.bytes = Array("\(receivedAt) \(tag.epoch) \(tag.jobClass) \(tag.value)".utf8)
+      job.bodyCount = job.bytes.count
+    }
   }
 
   /// Decides about a delivery that was not finished before.

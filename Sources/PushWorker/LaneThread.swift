@@ -20,6 +20,8 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
   let close: (borrowing ThreadLane) -> Void
   /// Whether they said goodbye.
   let isClosed: (borrowing ThreadLane) -> Bool
+  /// Takes a reload into use.
+  var reload: (inout ThreadLane, LaneUpdate) -> Void = { _, _ in }
   /// Drains by itself once the input ended and nothing is in flight.
   var endsWhenExhausted = false
   private let quiet = LogNotices()
@@ -53,6 +55,7 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
   private mutating func attend() -> Bool {
     lane.turned(nanoseconds: loop.lastTurnNanoseconds)
     let asked = control.take()
+    if let update = asked.update { reload(&lane, update) }
     let isAtEnd = endsWhenExhausted && lane.isExhausted && lane.jobsInFlight == 0
     if asked.isDrainWanted || isAtEnd { lane.beginDrain() }
     for request in asked.requests { request.answer(report()) }

@@ -77,24 +77,79 @@ enum MetricsText {
     for (labels, count) in responses.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["status": labels[0], "reason": labels[1]], count)
     }
+    out.family("herald_apns_rules_missed_total", .counter, "Refusals that our own rules should have come before.")
+    out.sample([:], reports.flatMap(\.responses).reduce(0) { $0 + ($1.isOurFault ? $1.count : 0) })
     out.family("herald_apns_request_duration_seconds", .histogram, "Request handed to a connection to its answer.")
     out.histogram(merged(reports) { $0.requestDuration })
     out.family("herald_apns_connections", .gauge, "Connections to APNs.")
     var connections: [[String]: Int] = [:]
     for pool in reports.flatMap(\.pools) {
       for state in pool.connections {
-        connections[[pool.credential, pool.environment, state.state], default: 0] += state.count
+        connections[[pool.credential, "\(pool.environment)", state.state], default: 0] += state.count
       }
     }
     for (labels, count) in connections.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["credential": labels[0], "environment": labels[1], "state": labels[2]], count)
     }
+    pauses(reports, &out)
     out.family("herald_apns_streams_in_flight", .gauge, "Requests that APNs has not answered.")
     out.sample([:], reports.flatMap(\.pools).reduce(0) { $0 + $1.streamsInFlight })
     out.family("herald_apns_goaway_total", .counter, "GOAWAY frames received.")
     var goAways: [String: UInt64] = [:]
     for goAway in reports.flatMap(\.goAways) { goAways[goAway.reason, default: 0] += goAway.count }
     for (reason, count) in goAways.sorted(by: { $0.key < $1.key }) { out.sample(["reason": reason], count) }
+    pools(reports, &out)
+  }
+
+  private static func pools(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    let pools = reports.flatMap(\.pools)
+    out.family("herald_apns_stream_limit", .gauge, "Streams that APNs allows at once, on all ready connections.")
+    out.sample([:], pools.reduce(0) { $0 + $1.streamLimit })
+    out.family("herald_apns_send_window_bytes", .gauge, "Bytes that APNs takes now, on all ready connections.")
+    out.sample([:], pools.reduce(0) { $0 + $1.sendWindow })
+    out.family("herald_apns_stalled", .gauge, "Pools whose requests wait, by cause.")
+    var stalled: [[String]: Int] = [:]
+    for pool in pools {
+      for cause in APNsStallCause.allCases {
+        let key = [pool.credential, "\(pool.environment)", cause.rawValue]
+        stalled[key, default: 0] += pool.stallCause == cause ? 1 : 0
+      }
+    }
+    for (labels, count) in stalled.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["credential": labels[0], "environment": labels[1], "cause": labels[2]], count)
+    }
+    out.family("herald_apns_connections_ended_total", .counter, "Connections to APNs that ended, by reason.")
+    var ended: [String: UInt64] = [:]
+    for end in reports.flatMap(\.connectionsEnded) { ended[end.reason, default: 0] += end.count }
+    for (reason, count) in ended.sorted(by: { $0.key < $1.key }) { out.sample(["reason": reason], count) }
+    out.family(
+      "herald_apns_connections_failed_total", .counter, "Connections that ended before they answered anything.")
+    out.sample([:], reports.reduce(0) { $0 + $1.connectionsFailed })
+    out.family("herald_apns_tls_failures_total", .counter, "TLS handshakes with APNs that failed.")
+    out.sample([:], reports.reduce(0) { $0 + $1.tlsFailures })
+    out.family("herald_apns_clock_skew_seconds", .gauge, "How far APNs' clock is ahead of ours, by its answers.")
+    if let skew = reports.compactMap(\.clockSkewSeconds).max(by: { abs($0) < abs($1) }) { out.sample([:], Int(skew)) }
+  }
+
+  /// The pools of a credential in an environment share their pauses; each lane has its own.
+  private static func pauses(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    var isPaused: [[String]: Bool] = [:]
+    var topics: [[String]: Int] = [:]
+    for pool in reports.flatMap(\.pools) {
+      let labels = [pool.credential, "\(pool.environment)"]
+      isPaused[labels] = isPaused[labels, default: false] || pool.isPaused
+      topics[labels] = max(topics[labels, default: 0], pool.pausedTopics)
+    }
+    out.family("herald_apns_paused", .gauge, "1 while a lane sends nothing with a credential but a probe now and then.")
+    for (labels, value) in isPaused.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["credential": labels[0], "environment": labels[1]], value)
+    }
+    out.family("herald_apns_paused_topics", .gauge, "Topics of a credential that a lane has paused, most of all lanes.")
+    for (labels, value) in topics.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+      out.sample(["credential": labels[0], "environment": labels[1]], value)
+    }
+    out.family("herald_apns_pauses_total", .counter, "Pauses of credentials and topics that began.")
+    out.sample([:], reports.reduce(0) { $0 + $1.pauses })
   }
 
   private static func brokerAndState(_ reports: [LaneReport], _ out: inout PrometheusText) {

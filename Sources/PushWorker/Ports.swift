@@ -33,8 +33,8 @@ package protocol Broker {
   /// Acknowledges every delivery of the tag's class and epoch up to this one.
   mutating func acknowledge(upTo tag: DeliveryTag)
 
-  /// Acknowledges this delivery and no other.
-  mutating func acknowledge(only tag: DeliveryTag)
+  /// Acknowledges this delivery alone: one before it is still on its way.
+  mutating func acknowledge(alone tag: DeliveryTag)
 
   /// Gives a delivery back: to its queue, or (not `requeue`) to the dead letters.
   mutating func reject(_ tag: DeliveryTag, requeue: Bool)
@@ -66,13 +66,17 @@ package struct RetryState: Sendable {
 /// What replicas agree on: answered jobs, dead tokens, device rates. One round trip admits a (job, target).
 package protocol SharedState {
   /// Asks; the answer comes from `nextAdmission`, at the latest after the state's own deadline.
-  mutating func admit(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, now: Now)
+  mutating func admit(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now)
 
   mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)?
 
   /// Remembers a final answer: answered (job, target)s, and dead tokens. Nobody waits for it.
   mutating func remember(
     _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now)
+
+  /// APNs refused a request as one too many for its device: the device is left alone for a while.
+  mutating func tighten(_ job: borrowing PushJob, target: Int, now: Now)
 }
 
 /// APNs, as a lane sees it: pools of connections, one for each (credential, environment).
@@ -104,6 +108,8 @@ package enum SendDecision: Hashable, Sendable {
   case sent
   /// No connection has a stream or window free: try again next turn.
   case noRoom
+  /// None has, nor will one soon: the pool cannot connect, or APNs asked it for less.
+  case stalled
   /// The credential, topic or environment is paused: nothing is sent for about this long.
   case paused(retryAfterMilliseconds: Int64)
 }

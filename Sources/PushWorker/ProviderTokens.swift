@@ -3,7 +3,7 @@ package import PushIO
 import Synchronization
 
 /// The provider tokens of the process: one for each (team, key), made by whichever lane needs it first and carried by
-/// all. `ProviderTokenState` decides; this class signs, remembers the bytes and talks to the shared store.
+/// all. `ProviderTokenState` decides; this class signs, remembers the bytes and talks to the store that the fleet shares.
 ///
 /// A lane asks once a second or when something changed (`version`), never for a request: the lock is held for a look, or
 /// for the 30 µs of a signature.
@@ -18,6 +18,12 @@ package final class ProviderTokens: Sendable {
     package var serial: UInt32
     /// `bearer <JWT>`.
     package var authorization: [UInt8]
+  }
+
+  /// Where a store's answers go.
+  package struct Asker: Sendable {
+    package let tokens: ProviderTokens
+    package let handle: Handle
   }
 
   /// What metrics say of one key.
@@ -40,15 +46,18 @@ package final class ProviderTokens: Sendable {
   }
 
   private struct Entry {
-    let teamID: String
-    let keyID: String
+    let name: ProviderTokenName
     var signer: ProviderTokenSigner
     var state = ProviderTokenState()
     /// Bytes by serial: the one that serves, and those to go back to.
     var known: [Current] = []
+    /// Signed for the store, which has not said yet whether it took it.
+    var offered: (token: [UInt8], issuedAt: Int64)?
     var refreshes: UInt64 = 0
     /// The text of the last failure to sign.
     var failure: String?
+    /// Another key was loaded under the same ids: nobody asks for this one's tokens any more.
+    var isReplaced = false
   }
 
   /// How many tokens' bytes are kept of a key.
@@ -65,14 +74,16 @@ package final class ProviderTokens: Sendable {
   /// Grows whenever any token changes.
   package var version: UInt64 { changes.load(ordering: .acquiring) }
 
-  /// Makes a key known. The same (team, key) is one entry, however often it is configured; a reload may bring a new file.
+  /// Makes a key known. The same (team, key) is one entry, however often it is configured. Where a reload finds another
+  /// key under the same ids, it gets tokens of its own, and connections of its own with them.
   package func register(teamID: String, keyID: String, signer: ProviderTokenSigner) -> Handle {
     entries.withLock { entries in
-      if let index = entries.firstIndex(where: { $0.teamID == teamID && $0.keyID == keyID }) {
-        entries[index].signer = signer
-        return Handle(index: index)
+      let name = ProviderTokenName(teamID: teamID, keyID: keyID)
+      if let index = entries.firstIndex(where: { $0.name == name && !$0.isReplaced }) {
+        if entries[index].signer.publicKeyPEM() == signer.publicKeyPEM() { return Handle(index: index) }
+        entries[index].isReplaced = true
       }
-      entries.append(Entry(teamID: teamID, keyID: keyID, signer: signer))
+      entries.append(Entry(name: name, signer: signer))
       return Handle(index: entries.count - 1)
     }
   }
@@ -86,12 +97,40 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// The shared store's answer to `load`; `token` is nil where it holds none or cannot be reached.
-  package func storeAnswered(_ handle: Handle, token: [UInt8]?, now: Now, random: UInt64) {
-    let verified = token.flatMap { verify($0, handle) }
-    _ = step(handle, now: now, random: random, offered: token) { state in
-      state.storeAnswered(verified.map { .token(issuedAt: $0) } ?? .nothing, now: now, jitter: random)
+  /// The store's answer to `ask` or `offer`.
+  package func storeAnswered(_ handle: Handle, _ answer: ProviderTokenStoreAnswer, now: Now, random: UInt64) {
+    switch answer {
+    case .unreachable:
+      tell(handle, .unreachable, now: now, random: random)
+    case .waiting:
+      tell(handle, .waiting, now: now, random: random)
+    case .mayMint:
+      let name = entries.withLock { $0[handle.index].name }
+      if !tell(handle, .mayMint, now: now, random: random) { store?.decline(name) }
+    case .token(let token):
+      guard let issuedAt = verify(token, handle) else {
+        // Not one of this key: a store is not to be believed blindly.
+        tell(handle, .unreachable, now: now, random: random)
+        return
+      }
+      _ = step(handle, now: now, random: random, offered: token) { state in
+        state.storeAnswered(.token(issuedAt: issuedAt), now: now, jitter: random)
+      }
     }
+  }
+
+  /// Whether something followed from it.
+  @discardableResult
+  private func tell(
+    _ handle: Handle, _ answer: ProviderTokenState.StoreAnswer, now: Now, random: UInt64
+  ) -> Bool {
+    var isUsed = false
+    _ = step(handle, now: now, random: random) { state in
+      let action = state.storeAnswered(answer, now: now, jitter: random)
+      isUsed = action != .none
+      return action
+    }
+    return isUsed
   }
 
   /// A token that another replica made, told without being asked for.
@@ -113,14 +152,15 @@ package final class ProviderTokens: Sendable {
   }
 
   package func keyID(_ handle: Handle) -> String {
-    entries.withLock { $0[handle.index].keyID }
+    entries.withLock { $0[handle.index].name.keyID }
   }
 
   package func snapshots() -> [Snapshot] {
     entries.withLock { entries in
-      entries.map { entry in
+      entries.filter { !$0.isReplaced }.map { entry in
         Snapshot(
-          teamID: entry.teamID, keyID: entry.keyID, issuedAt: entry.state.current?.issuedAt, refreshes: entry.refreshes)
+          teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: entry.state.current?.issuedAt,
+          refreshes: entry.refreshes)
       }
     }
   }
@@ -133,62 +173,87 @@ package final class ProviderTokens: Sendable {
   /// What is left to do once the lock is free.
   private enum Errand {
     case none
-    case ask(teamID: String, keyID: String)
-    case offer(teamID: String, keyID: String, token: [UInt8], issuedAt: Int64)
+    case ask(newerThan: Int64)
+    case offer(token: [UInt8], issuedAt: Int64)
+    case decline
+    case serves(token: [UInt8], issuedAt: Int64)
   }
 
   private func step(
     _ handle: Handle, now: Now, random: UInt64, offered: [UInt8]? = nil,
     _ event: (inout ProviderTokenState) -> ProviderTokenState.Action
   ) -> Effect {
-    let (effect, errand) = entries.withLock { entries in
+    let (effect, errand, name) = entries.withLock { entries in
       let action = event(&entries[handle.index].state)
-      return run(action, &entries[handle.index], offered: offered)
+      let (effect, errand) = run(action, &entries[handle.index], offered: offered, now: now)
+      return (effect, errand, entries[handle.index].name)
     }
     if effect == .changed { changes.add(1, ordering: .releasing) }
+    let asker = Asker(tokens: self, handle: handle)
     switch errand {
     case .none:
-      return effect
-    case .ask(let teamID, let keyID):
+      break
+    case .ask(let newerThan):
       guard let store else {
         return step(handle, now: now, random: random) { state in
-          state.storeAnswered(.nothing, now: now, jitter: random)
+          state.storeAnswered(.absent, now: now, jitter: random)
         }
       }
-      store.load(teamID: teamID, keyID: keyID, for: self, handle: handle)
-      return effect
-    case .offer(let teamID, let keyID, let token, let issuedAt):
-      store?.save(teamID: teamID, keyID: keyID, token: token, issuedAt: issuedAt)
-      return effect
+      store.ask(name, newerThan: newerThan, from: asker)
+    case .offer(let token, let issuedAt):
+      store?.offer(name, token: token, issuedAt: issuedAt, from: asker)
+    case .decline:
+      store?.decline(name)
+    case .serves(let token, let issuedAt):
+      store?.serves(name, token: token, issuedAt: issuedAt, at: asker)
     }
+    return effect
   }
 
   private func run(
-    _ action: ProviderTokenState.Action, _ entry: inout Entry, offered: [UInt8]?
+    _ action: ProviderTokenState.Action, _ entry: inout Entry, offered: [UInt8]?, now: Now
   ) -> (Effect, Errand) {
     switch action {
     case .none:
       return (.none, .none)
-    case .askStore:
-      return (.none, .ask(teamID: entry.teamID, keyID: entry.keyID))
+    case .askStore(let newerThan):
+      return (.none, .ask(newerThan: newerThan))
     case .adopt(let serial):
-      guard let offered else { preconditionFailure("a token is adopted from an offer") }
+      guard let offered, let issuedAt = entry.state.current?.issuedAt else {
+        preconditionFailure("a token is adopted from an offer")
+      }
+      entry.offered = nil
       remember(offered, serial, &entry)
-      return (.changed, .none)
+      return (.changed, .serves(token: offered, issuedAt: issuedAt))
+    case .offer(let issuedAt):
+      guard let token = sign(&entry, issuedAt) else {
+        entry.state.offerFailed(now: now)
+        return (.none, .decline)
+      }
+      entry.offered = (token, issuedAt)
+      return (.none, .offer(token: token, issuedAt: issuedAt))
     case .mint(let serial, let issuedAt):
-      do throws(APNsError) {
-        let token = try entry.signer.sign(teamID: entry.teamID, keyID: entry.keyID, issuedAt: issuedAt)
-        remember(token, serial, &entry)
-        return (.changed, .offer(teamID: entry.teamID, keyID: entry.keyID, token: token, issuedAt: issuedAt))
-      } catch {
-        entry.failure = error.description
+      let known = entry.offered.take().flatMap { $0.issuedAt == issuedAt ? $0.token : nil }
+      guard let token = known ?? sign(&entry, issuedAt) else {
         entry.state.mintFailed()
         return (.changed, .none)
       }
+      remember(token, serial, &entry)
+      return (.changed, .serves(token: token, issuedAt: issuedAt))
     case .fallBack:
       return (.changed, .none)
     case .suspectClock(let ageSeconds):
       return (.suspectClock(ageSeconds: ageSeconds), .none)
+    }
+  }
+
+  /// nil: the key cannot sign; `failure` says why.
+  private func sign(_ entry: inout Entry, _ issuedAt: Int64) -> [UInt8]? {
+    do throws(APNsError) {
+      return try entry.signer.sign(teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: issuedAt)
+    } catch {
+      entry.failure = error.description
+      return nil
     }
   }
 
@@ -200,12 +265,10 @@ package final class ProviderTokens: Sendable {
 
   /// `iat` of a token from the store; nil where it is not one of this key: a store is not to be believed blindly.
   private func verify(_ token: [UInt8], _ handle: Handle) -> Int64? {
-    let (teamID, keyID, signer) = entries.withLock { entries in
-      (entries[handle.index].teamID, entries[handle.index].keyID, entries[handle.index].signer)
-    }
+    let (name, signer) = entries.withLock { entries in (entries[handle.index].name, entries[handle.index].signer) }
     guard let verifier = try? ProviderTokenVerifier(publicKeyPEM: signer.publicKeyPEM()),
-      let verified = try? verifier.verify(token), verified.teamID == Array(teamID.utf8),
-      verified.keyID == Array(keyID.utf8)
+      let verified = try? verifier.verify(token), verified.teamID == Array(name.teamID.utf8),
+      verified.keyID == Array(name.keyID.utf8)
     else { return nil }
     return verified.issuedAt
   }

@@ -9,8 +9,16 @@ import Synchronization
 /// `start` makes the lanes from a configuration; `drain` ends them in order. Everything between a job and its
 /// acknowledgement is a lane's; nothing here is on a job's way.
 package final class Worker: Sendable {
+  /// What it was started with. A reload changes credentials and limits only: `credentials`, and the lanes' own.
   package let configuration: Configuration
-  private let credentials: Credentials
+  private struct Current {
+    var configuration: Configuration
+    var credentials: Credentials
+  }
+
+  private let current: Mutex<Current>
+  /// Shares provider tokens with the other workers.
+  private let tokenStore: RedisProviderTokenStore
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -28,15 +36,46 @@ package final class Worker: Sendable {
     self.logger = logger
     watchesUntilEmpty = untilEmpty
     hostName = ProcessInfo.processInfo.hostName
-    credentials = try Credentials(configuration.credentials, caFile: configuration.apns.caFile)
+    tokenStore = try LaneParts.tokenStore(configuration, logger: logger)
+    let credentials = try Credentials(
+      configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
+    current = Mutex(Current(configuration: configuration, credentials: credentials))
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
   }
 
+  private var credentials: Credentials { current.withLock { $0.credentials } }
+
+  /// The files of keys and certificates in use: a change of one is worth a reload.
+  package var credentialFiles: [String] {
+    current.withLock { $0.configuration.credentials.flatMap(\.files) }
+  }
+
+  /// Takes credentials, limits and the log's level of a newer configuration into use, without losing a job. Throws where
+  /// something in it is wrong; then everything stays as it was.
+  package func reload(_ newer: Configuration) throws(CredentialError) {
+    let (needingRestart, credentials) = try current.withLock { current throws(CredentialError) in
+      // The new ones live as long as the process does: so do the provider tokens, which must not be renewed for a reload.
+      let credentials = try Credentials(
+        newer.credentials, caFile: configuration.apns.caFile, tokens: current.credentials.tokens,
+        replacing: current.credentials)
+      current = Current(configuration: newer, credentials: credentials)
+      return (newer.pathsNeedingRestart(comparedTo: configuration), credentials)
+    }
+    Log.reload(newer.log)
+    for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
+    for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
+    if !needingRestart.isEmpty {
+      logger.warning("these options differ and want a restart: \(needingRestart.joined(separator: ", "))")
+    }
+    logger.notice("reloaded", metadata: ["credentials": "\(credentials.all.compactMap { $0?.name })"])
+  }
+
   /// Starts the lanes; returns at once. Called once.
   package func start() throws {
     let parts = try LaneParts(configuration, laneCount: controls.count)
+    tokenStore.start()
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -80,7 +119,12 @@ package final class Worker: Sendable {
           lane.broker.close()
           lane.state.close()
         },
-        isClosed: { $0.broker.isClosed && $0.push.isClosed }
+        isClosed: { $0.broker.isClosed && $0.push.isClosed },
+        reload: { lane, update in
+          lane.push.replaceCredentials(update.credentials)
+          lane.state.update(limits: update.limits.rates)
+          lane.update(onLimit: update.limits.onLimit)
+        }
       )
       thread.run()
     } catch {
@@ -101,6 +145,7 @@ package final class Worker: Sendable {
       threads = []
       return all
     }) { thread.join() }
+    tokenStore.stop()
     logger.info("drained")
   }
 
@@ -148,6 +193,11 @@ package final class Worker: Sendable {
   package func metricsText() async -> String {
     MetricsText.make(
       await reports().compactMap { $0 }, tokens: credentials.tokens.snapshots(), certificates: certificates)
+  }
+
+  /// The state of every pool, for people and `herald check --live`.
+  package func status() async -> WorkerStatus {
+    WorkerStatus(Array(zip(controls.map(\.name), await reports())))
   }
 
   private var certificates: [(credential: String, notAfter: Int64)] {

@@ -97,7 +97,8 @@ struct BenchBroker {
   /// Outcomes go to a quorum queue that stands for analytics.
   var outcomeQueue: String { "\(topology.prefix).outcomes" }
 
-  func fill(_ count: Int) throws {
+  /// `invalidPercent`: so many jobs of each hundred are wrong, spread evenly.
+  func fill(_ count: Int, invalidPercent: Int = 0) throws {
     let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
     defer { admin.close() }
     try admin.perform(all: topology.declarations)
@@ -108,8 +109,10 @@ struct BenchBroker {
     let properties = AMQPProperties()
     for number in 0..<count {
       properties.reset()
+      let isInvalid = number * invalidPercent / 100 != (number + 1) * invalidPercent / 100
       try admin.publish(
-        to: exchange, routingKey: JobClass.transactional.name, properties: properties, body: SampleJobs.body(number))
+        to: exchange, routingKey: JobClass.transactional.name, properties: properties,
+        body: isInvalid ? SampleJobs.invalidBody(number) : SampleJobs.body(number))
     }
     try admin.waitForConfirms()
   }
@@ -118,6 +121,17 @@ struct BenchBroker {
     let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
     defer { admin.close() }
     return try admin.messageCount(queue: outcomeQueue) ?? 0
+  }
+
+  /// Jobs that nobody acknowledged, once the worker has gone: one more job, confirmed, stands behind all that came back.
+  func jobsLeft() throws -> Int {
+    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
+    defer { admin.close() }
+    try admin.publish(
+      to: AMQPExchange(topology.jobsExchange, isMandatory: true), routingKey: JobClass.transactional.name,
+      properties: AMQPProperties(), body: SampleJobs.body(0))
+    try admin.waitForConfirms()
+    return (try admin.messageCount(queue: topology.jobsQueue(.transactional)) ?? 0) - 1
   }
 
   func remove() {

@@ -7,7 +7,9 @@ struct BenchCommand: AsyncParsableCommand {
     commandName: "herald-bench",
     abstract: "Measures Herald: CPU per job first, then rates. Quote ratios of one run, medians of several.",
     version: Herald.version,
-    subcommands: [JSONBench.self, HTTP2Bench.self, RedisBench.self, AMQPBench.self, PipelineBench.self])
+    subcommands: [
+      JSONBench.self, HTTP2Bench.self, RedisBench.self, AMQPBench.self, PipelineBench.self, FaultBench.self,
+    ])
 }
 
 /// What every measurement takes.

@@ -43,6 +43,19 @@ struct JSONBench: ParsableCommand {
 
 /// Jobs as a producer would write them: each its own id and device.
 enum SampleJobs {
+  /// What producers get wrong, in turn: broken JSON, a field's value, a key, a payload's rule.
+  private static let mistakes: [(right: String, wrong: String)] = [
+    ("\"meta\":{", "\"meta\":"), ("\"priority\":10", "\"priority\":7"), ("\"push_type\":", "\"pushtype\":"),
+    ("\"badge\":1", "\"badge\":-1"), ("\"title\":", "\"title-loc-key\":\"K\",\"title\":"),
+  ]
+
+  /// A job as `body` makes it, with one mistake.
+  static func invalidBody(_ number: Int) -> [UInt8] {
+    let mistake = mistakes[number / 100 % mistakes.count]
+    let text = String(decoding: body(number), as: UTF8.self)
+    return Array(text.replacing(mistake.right, with: mistake.wrong).utf8)
+  }
+
   /// About 400 bytes.
   static func body(_ number: Int) -> [UInt8] {
     let hex = String(number, radix: 16)

@@ -20,25 +20,89 @@ struct PipelineBench: AsyncParsableCommand {
   @Option(help: "Unacknowledged deliveries of a lane.")
   var prefetch = 2000
 
-  func run() async throws {
-    var figures = Figures()
-    for _ in 0..<options.runs {
-      let simulator = try SimulatorProcess()
-      defer { simulator.stop() }
-      let broker = try BenchBroker(url: nil)
-      defer { broker.remove() }
-      try broker.fill(options.jobs)
-      try await measure(broker, simulator, &figures)
-      let outcomes = try broker.outcomeCount()
-      guard outcomes == options.jobs else {
-        throw SimulatorProcess.Failure(description: "\(outcomes) outcomes for \(options.jobs) jobs")
-      }
+  @Option(help: "Jobs in a hundred that are invalid, each in another way; they end in outcomes and dead letters.")
+  var invalidPercent = 0
+
+  @Option(help: "Another worker to measure in the same run, in turn with Herald: a program of scripts/peers.")
+  var peer: String?
+
+  /// As it is by default; beside a peer long enough that Redis decides about every job, as it does for the peer.
+  private var redisTimeoutMilliseconds: Int { peer == nil ? 20 : 5000 }
+
+  func validate() throws {
+    if !(0...100).contains(invalidPercent) {
+      throw ValidationError("--invalid-percent must be from 0 to 100, not \(invalidPercent)")
     }
-    try figures.show(
-      "pipeline: \(options.jobs) jobs, \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)", json: options.json)
+    if peer != nil, invalidPercent > 0 {
+      throw ValidationError("--peer takes valid jobs only: leave --invalid-percent")
+    }
+    if let peer, !FileManager.default.isExecutableFile(atPath: peer) {
+      throw ValidationError("--peer: \(peer) is no program; scripts/peers/go/build makes one")
+    }
   }
 
-  private func measure(_ broker: BenchBroker, _ simulator: SimulatorProcess, _ figures: inout Figures) async throws {
+  @Option(help: "Fail where a lane itself makes more allocations a job than this, after the first tenth of the jobs.")
+  var allocationsMaximum: Double?
+
+  func run() async throws {
+    var figures = Figures()
+    allocations_begin()
+    for _ in 0..<options.runs {
+      let ours = try await measured { try await measure($0, $1, &figures) }
+      guard let peer else { continue }
+      let process = PeerProcess(program: peer, jobs: options.jobs, prefetch: prefetch)
+      let theirs = try await measured { try process.measure($0, $1) }
+      figures.add("peer's rate", theirs.rate, "jobs/s")
+      figures.add("peer", theirs.cpu, "CPU µs/job")
+      figures.add("peer's resident, most", theirs.residentBytes / 1_048_576, "MiB")
+      figures.add("rate / peer's", ours.rate / theirs.rate, "ratio of rates")
+      figures.add("worker / peer", ours.cpu / theirs.cpu, "ratio of CPU")
+    }
+    let share = invalidPercent > 0 ? ", \(invalidPercent) % of them invalid" : ""
+    try figures.show(
+      "pipeline: \(options.jobs) jobs\(share), \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)",
+      json: options.json)
+  }
+
+  /// A fresh simulator and a freshly filled queue, for a worker that must have done all of it by the end.
+  private func measured<Usage>(
+    _ work: (BenchBroker, SimulatorProcess) async throws -> Usage
+  ) async throws -> Usage {
+    let simulator = try SimulatorProcess()
+    defer { simulator.stop() }
+    let broker = try BenchBroker(url: nil)
+    defer { broker.remove() }
+    try broker.fill(options.jobs, invalidPercent: invalidPercent)
+    let earlier = peer == nil ? nil : try BenchRedis.calls()
+    let usage = try await work(broker, simulator)
+    let outcomes = try broker.outcomeCount()
+    guard outcomes == options.jobs else {
+      throw SimulatorProcess.Failure(description: "\(outcomes) outcomes for \(options.jobs) jobs")
+    }
+    let left = try broker.jobsLeft()
+    guard left == 0 else {
+      throw SimulatorProcess.Failure(description: "\(left) of \(options.jobs) jobs were not acknowledged")
+    }
+    let counters = try await simulator.counters()
+    let valid = options.jobs - options.jobs * invalidPercent / 100
+    guard counters.requests == valid, counters.acceptedIDs == valid else {
+      throw SimulatorProcess.Failure(
+        description: "\(counters.requests) requests, \(counters.acceptedIDs) ids accepted, for \(valid) valid jobs")
+    }
+    if let earlier {
+      let calls = try BenchRedis.calls() - earlier
+      // Each job: the script, the SET of its device's rate inside it, and the SET that remembers the answer.
+      guard calls.scripts >= options.jobs, calls.sets >= 2 * options.jobs else {
+        throw SimulatorProcess.Failure(
+          description: "\(calls.scripts) scripts and \(calls.sets) SETs in Redis for \(options.jobs) jobs")
+      }
+    }
+    return usage
+  }
+
+  private func measure(
+    _ broker: BenchBroker, _ simulator: SimulatorProcess, _ figures: inout Figures
+  ) async throws -> (rate: Double, cpu: Double) {
     let configuration = try configuration(broker, simulator)
     var logger = Logger(label: "herald-bench")
     logger.logLevel = .warning
@@ -50,7 +114,7 @@ struct PipelineBench: AsyncParsableCommand {
     var residentEarly: Int64?
     var startCPU: Int64 = 0
     var startCount: UInt64 = 0
-    var allocationsStart: (jobs: UInt64, count: UInt64)?
+    var allocationsStart: (jobs: UInt64, own: UInt64, libraries: UInt64)?
     var start = ContinuousClock.now
     while true {
       try await Task.sleep(for: .milliseconds(first == nil ? 2 : 50))
@@ -66,7 +130,7 @@ struct PipelineBench: AsyncParsableCommand {
       residentMost = max(residentMost, resident)
       if residentEarly == nil, done > UInt64(options.jobs / 10) {
         residentEarly = resident
-        allocationsStart = (done, laneAllocations)
+        allocationsStart = (done, laneAllocations(.own), laneAllocations(.libraries))
       }
       if done >= UInt64(options.jobs), report.allSatisfy({ $0.jobsInFlight == 0 }) { break }
       if microseconds(since: begun) > 600e6 {
@@ -74,30 +138,45 @@ struct PipelineBench: AsyncParsableCommand {
       }
     }
     let count = Double(UInt64(options.jobs) - startCount)
-    figures.add("rate", count / microseconds(since: start) * 1e6, "jobs/s")
-    figures.add("worker", Double(ProcessUsage.current.cpuMicroseconds - startCPU) / count, "CPU µs/job")
+    let rate = count / microseconds(since: start) * 1e6
+    let cpu = Double(ProcessUsage.current.cpuMicroseconds - startCPU) / count
+    figures.add("rate", rate, "jobs/s")
+    figures.add("worker", cpu, "CPU µs/job")
     if let allocationsStart {
-      let allocations = laneAllocations - allocationsStart.count
-      figures.add(
-        "lane, after the first tenth", Double(allocations) / Double(UInt64(options.jobs) - allocationsStart.jobs),
-        "allocations/job")
+      let count = Double(UInt64(options.jobs) - allocationsStart.jobs)
+      let own = Double(laneAllocations(.own) - allocationsStart.own) / count
+      let libraries = Double(laneAllocations(.libraries) - allocationsStart.libraries) / count
+      figures.add("lane, after the first tenth", own, "allocations/job")
+      figures.add("the C libraries for it", libraries, "allocations/job")
+      if let allocationsMaximum, own > allocationsMaximum {
+        throw SimulatorProcess.Failure(
+          description: "the lane made \(own) allocations a job after the first tenth; at most \(allocationsMaximum)")
+      }
     }
     figures.add("start to first outcome", first ?? 0, "ms")
     figures.add("resident at a tenth", Double(residentEarly ?? 0) / 1_048_576, "MiB")
     figures.add("resident, most", Double(residentMost) / 1_048_576, "MiB")
     await worker.drain()
+    return (rate, cpu)
   }
 
-  /// What all lanes allocated so far, C libraries included.
-  private var laneAllocations: UInt64 {
-    (0..<lanes).reduce(0) { unsafe $0 + allocations_of_threads_named("lane-\($1)") }
+  private enum Allocator {
+    /// Swift code of ours, and the Swift runtime for it.
+    case own
+    /// nghttp2, OpenSSL and the others.
+    case libraries
+  }
+
+  /// What the threads of all lanes allocated so far.
+  private func laneAllocations(_ allocator: Allocator) -> UInt64 {
+    (0..<lanes).reduce(0) { unsafe $0 + allocations_of_threads_named("lane-\($1)", allocator == .own) }
   }
 
   private func configuration(_ broker: BenchBroker, _ simulator: SimulatorProcess) throws -> Configuration {
     let host = "https://127.0.0.1:\(simulator.ready.port)"
     let text = """
       rabbitmq: {url: "\(broker.url)", prefix: \(broker.topology.prefix), prefetch: \(prefetch)}
-      redis: {prefix: "\(broker.topology.prefix):"}
+      redis: {prefix: "\(broker.topology.prefix):", timeout_ms: \(redisTimeoutMilliseconds)}
       apns: {production: "\(host)", broadcast_production: "\(host)", ca_file: "\(simulator.ready.caFile)"}
       results: {log: false}
       lanes: \(lanes)

@@ -7,25 +7,41 @@ import PushWorker
 
 struct RedisBench: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "redis", abstract: "Admits jobs through a real Redis and remembers their outcomes, 100 in flight.")
+    commandName: "redis", abstract: "Admits jobs through a real Redis and remembers their outcomes, 100 in flight.",
+    discussion: """
+      Flat out it shows the CPU of worker and server for a job. With --rate it shows how long an admission waits for its \
+      answer, and how long an outcome is on its way: a worker that dies in that time sends the job again.
+      """)
 
   @OptionGroup var options: BenchOptions
 
   @Option(help: "Where Redis is. Default: HERALD_REDIS_URL, else 127.0.0.1:6379.")
   var url: String?
 
+  @Option(help: "Jobs a second; 0: as many as there can be.")
+  var rate = 0
+
+  /// Every so many jobs the outcome's way is timed.
+  private static let sampleInterval = 64
+
+  func validate() throws {
+    if rate < 0 { throw ValidationError("--rate must be at least 0, not \(rate)") }
+  }
+
   func run() throws {
     let address = url ?? ProcessInfo.processInfo.environment["HERALD_REDIS_URL"] ?? "redis://127.0.0.1:6379/0"
+    let configuration = try RedisConfiguration(url: address)
+    let session = try RedisSession(configuration: configuration, tls: nil)
+    defer { session.close() }
     var figures = Figures()
     for run in 0..<options.runs {
       let loop = try EventLoop()
       var settings = RedisSharedStateSettings()
       settings.prefix = "bench:\(UUID().uuidString.prefix(8)):"
       settings.timeoutMilliseconds = 1000
-      settings.limit = RateLimit(burst: 10, perSecond: 1)
+      settings.limits = RateLimits(RateLimit(burst: 10, perSecond: 1))
       let state = RedisSharedState(
-        loop: loop, configuration: try RedisConfiguration(url: address), tls: nil, settings: settings, seed: UInt64(run)
-      )
+        loop: loop, configuration: configuration, tls: nil, settings: settings, seed: UInt64(run))
       state.connect()
       let deadline = loop.now.monotonic.adding(milliseconds: 3000)
       while !state.isConnected {
@@ -34,19 +50,53 @@ struct RedisBench: ParsableCommand {
         _ = state.nextAdmission(now: loop.now)
         if loop.now.monotonic > deadline { throw SimulatorProcess.Failure(description: "no Redis at \(address)") }
       }
+      let serverUsed = try serverMicroseconds(session)
       let used = ProcessUsage.current.cpuMicroseconds
       let start = ContinuousClock.now
-      try drive(state, loop)
+      var times = Times()
+      try drive(state, loop, &times)
+      let jobs = Double(options.jobs)
+      let elapsed = microseconds(since: start)
       figures.add(
-        "admit and remember", Double(ProcessUsage.current.cpuMicroseconds - used) / Double(options.jobs), "CPU µs/job")
-      figures.add("rate", Double(options.jobs) / microseconds(since: start) * 1e6, "jobs/s")
+        "worker: admit and remember", Double(ProcessUsage.current.cpuMicroseconds - used) / jobs, "CPU µs/job")
+      figures.add("server", (try serverMicroseconds(session) - serverUsed) / jobs, "CPU µs/job")
+      figures.add("rate", jobs / elapsed * 1e6, "jobs/s")
+      if rate > 0 {
+        figures.add("admission, median", times.quantile(\.admissions, 0.5), "ms")
+        figures.add("admission, 99 %", times.quantile(\.admissions, 0.99), "ms")
+        figures.add("outcome on its way, median", times.quantile(\.memories, 0.5), "ms")
+        figures.add("outcome on its way, 99 %", times.quantile(\.memories, 0.99), "ms")
+      }
       state.close()
       loop.flush()
     }
     try figures.show("redis: \(options.jobs) jobs, one script call and one SET each", json: options.json)
   }
 
-  private func drive(_ state: RedisSharedState, _ loop: EventLoop) throws {
+  /// What the server used until now, by its own account.
+  private func serverMicroseconds(_ session: RedisSession) throws -> Double {
+    let text = try session.run([RedisSession.Command(["INFO", "cpu"], key: "")]).first?.text ?? ""
+    var sum = 0.0
+    for line in text.split(whereSeparator: \.isNewline) {
+      let parts = line.split(separator: ":")
+      guard parts.count == 2, parts[0] == "used_cpu_sys" || parts[0] == "used_cpu_user" else { continue }
+      sum += (Double(parts[1]) ?? 0) * 1e6
+    }
+    return sum
+  }
+
+  /// Milliseconds that things took.
+  private struct Times {
+    var admissions: [Double] = []
+    var memories: [Double] = []
+
+    func quantile(_ values: KeyPath<Times, [Double]>, _ part: Double) -> Double {
+      let sorted = self[keyPath: values].sorted()
+      return sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, Int(Double(sorted.count) * part))]
+    }
+  }
+
+  private func drive(_ state: RedisSharedState, _ loop: EventLoop, _ times: inout Times) throws {
     let window = 100
     var jobs = RigidArray<PushJob>(capacity: window)
     var parser = JobParser()
@@ -60,22 +110,37 @@ struct RedisBench: ParsableCommand {
     }
     var asked = 0
     var answered = 0
+    var askedAt = Array(repeating: ContinuousClock.now, count: window)
+    var samples: [UInt64: ContinuousClock.Instant] = [:]
+    let start = ContinuousClock.now
     while answered < options.jobs {
-      while asked < options.jobs, asked - answered < window {
+      let due = rate == 0 ? options.jobs : min(options.jobs, Int(microseconds(since: start) * Double(rate) / 1e6) + 1)
+      while asked < due, asked - answered < window {
         let id = UUIDValue(high: 1, low: UInt64(asked))
         let ticket = Ticket(index: UInt32(asked % window), generation: UInt32(asked))
-        state.admit(jobs[asked % window], target: 0, apnsID: id, ticket: ticket, now: loop.now)
+        if rate > 0 { askedAt[asked % window] = .now }
+        state.admit(
+          jobs[asked % window], target: 0, apnsID: id,
+          arrival: JobArrival(firstSeen: loop.now.unixMilliseconds, isReturning: false), ticket: ticket, now: loop.now)
         asked += 1
       }
       loop.flush()
-      loop.poll(maximumWaitMilliseconds: 100)
+      loop.poll(maximumWaitMilliseconds: rate == 0 ? 100 : 1)
       while let (ticket, _) = state.nextAdmission(now: loop.now) {
         answered += 1
+        if rate > 0 { times.admissions.append(microseconds(since: askedAt[Int(ticket.index)]) / 1000) }
         let outcome = RememberedOutcome(
           outcome: .accepted, status: 200, attempts: 1, sentAt: loop.now.unixMilliseconds,
           completedAt: loop.now.unixMilliseconds)
         let id = UUIDValue(high: 1, low: UInt64(ticket.generation))
         state.remember(outcome, of: jobs[Int(ticket.index)], target: 0, apnsID: id, now: loop.now)
+        // Answered behind the outcome, on the same connection.
+        if rate > 0, answered % RedisBench.sampleInterval == 0, let tag = state.request(["PING"]) {
+          samples[tag] = .now
+        }
+      }
+      while let (tag, _) = state.nextReply() {
+        if let since = samples.removeValue(forKey: tag) { times.memories.append(microseconds(since: since) / 1000) }
       }
     }
   }

@@ -1,6 +1,10 @@
 import Foundation
 import PushIO
 
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
 /// A fast simulator as a process of its own, so that its CPU is not the worker's.
 final class SimulatorProcess {
   struct Ready: Decodable {
@@ -17,12 +21,26 @@ final class SimulatorProcess {
     }
 
     var port: UInt16
+    var controlPort: UInt16
     var caFile: String
     var credential: Credential
 
     private enum CodingKeys: String, CodingKey {
       case port, credential
+      case controlPort = "control_port"
       case caFile = "ca_file"
+    }
+  }
+
+  /// What the simulator was asked, by its own count.
+  struct Counters: Decodable {
+    var requests: Int
+    /// Different `apns-id`s that it accepted.
+    var acceptedIDs: Int
+
+    private enum CodingKeys: String, CodingKey {
+      case requests
+      case acceptedIDs = "accepted_ids"
     }
   }
 
@@ -55,6 +73,14 @@ final class SimulatorProcess {
   }
 
   var processIdentifier: Int32 { process.processIdentifier }
+
+  func counters() async throws -> Counters {
+    guard let address = URL(string: "http://127.0.0.1:\(ready.controlPort)/counters") else {
+      throw Failure(description: "apns-simulator has no control port")
+    }
+    let (data, _) = try await URLSession.shared.data(from: address)
+    return try JSONDecoder().decode(Counters.self, from: data)
+  }
 
   func stop() {
     process.terminate()

@@ -13,8 +13,15 @@ struct CheckCommand: ParsableCommand {
   @Flag(help: "Leave the network out.")
   var offline = false
 
-  @Flag(help: "Print findings as JSON Lines.")
+  @Flag(help: "Also show the pools of the worker that runs with this configuration, from its admin port.")
+  var live = false
+
+  @Flag(help: "Print findings as JSON Lines; with --live, the worker's status as a last line.")
   var json = false
+
+  func validate() throws {
+    if offline && live { throw ValidationError("--live asks over the network; leave --offline out") }
+  }
 
   func run() throws {
     let configuration = try common.load()
@@ -23,9 +30,27 @@ struct CheckCommand: ParsableCommand {
       findings.append(finding)
       show(finding)
     }
+    if live { findings.append(showLive(configuration)) }
     let failures = findings.filter { !$0.isGood }
     if failures.contains(where: \.concernsConfiguration) { throw ExitCode(78) }
     if !failures.isEmpty { throw ExitCode(1) }
+  }
+
+  /// Shows what the worker says of itself; the finding is whether it did.
+  private func showLive(_ configuration: Configuration) -> Checker.Finding {
+    do {
+      let (status, bytes) = try StatusReader(configuration.admin).read()
+      if json {
+        print(String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines))
+      } else {
+        for line in StatusTable.lines(status) { print(line) }
+      }
+      return .worker(error: nil)
+    } catch {
+      let finding = Checker.Finding.worker(error: "\(error)")
+      show(finding)
+      return finding
+    }
   }
 
   private func show(_ finding: Checker.Finding) {

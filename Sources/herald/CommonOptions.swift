@@ -15,22 +15,28 @@ struct CommonOptions: ParsableArguments {
 
   /// The configuration, or its problems on stderr and exit 78.
   func load() throws -> Configuration {
-    let environment = ProcessInfo.processInfo.environment
-    let overrides = logLevel.map { [ConfigurationLoader.Override(flag: "--log-level", path: "log.level", text: $0)] }
     do {
+      return try reader()
+    } catch {
+      throw Exit.configuration("\(error)")
+    }
+  }
+
+  /// Reads the configuration, each time that it is called.
+  var reader: @Sendable () throws -> Configuration {
+    { [file, logLevel] in
+      let environment = ProcessInfo.processInfo.environment
+      let overrides = logLevel.map { [ConfigurationLoader.Override(flag: "--log-level", path: "log.level", text: $0)] }
       return try ConfigurationLoader.load(
         file: file ?? ConfigurationLoader.defaultFile(environment: environment), environment: environment,
         overrides: overrides ?? [])
-    } catch {
-      throw Exit.configuration("\(error)")
     }
   }
 
   /// The configuration and the log that it asks for.
   func begin() throws -> (configuration: Configuration, logger: Logger) {
     let configuration = try load()
-    let log = Log(level: configuration.log.level, format: configuration.log.format)
-    return (configuration, log.logger("herald"))
+    return (configuration, Log.bootstrap(configuration.log))
   }
 }
 

@@ -8,7 +8,8 @@ struct RunCommand: AsyncParsableCommand {
     abstract: "Runs the worker until SIGTERM or SIGINT; then it drains.",
     discussion: """
       Draining takes no new jobs, finishes those in flight, and gives the rest back to its queue after drain_timeout_s.
-      A second signal ends the process at once; the broker then delivers what was in flight again.
+      A second signal ends the process at once; the broker then delivers what was in flight again. SIGHUP, or a changed key
+      file, makes it read its configuration again: credentials, limits and the log's level.
       """)
 
   @OptionGroup var common: CommonOptions
@@ -25,7 +26,7 @@ struct RunCommand: AsyncParsableCommand {
       throw Exit.configuration("\(error)")
     }
     do {
-      try await WorkerGroup(worker: worker, logger: logger, untilEmpty: untilEmpty).run()
+      try await WorkerGroup(worker: worker, logger: logger, untilEmpty: untilEmpty, load: common.reader).run()
     } catch {
       throw Exit.failure("\(error)")
     }

@@ -169,7 +169,9 @@ private struct PoisonPush: PushService {
 private struct OpenState: SharedState {
   private var waiting: [Ticket] = []
 
-  mutating func admit(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, now: Now) {
+  mutating func admit(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
     waiting.append(ticket)
   }
 
@@ -180,6 +182,8 @@ private struct OpenState: SharedState {
   mutating func remember(
     _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now
   ) {}
+
+  mutating func tighten(_ job: borrowing PushJob, target: Int, now: Now) {}
 }
 
 private struct TestClock: LaneClock {

@@ -1,6 +1,8 @@
+import Dispatch
 import PushCore
 import PushIO
 import PushWorker
+import Synchronization
 import TestSupport
 import Testing
 
@@ -15,7 +17,7 @@ struct RedisFaultTests {
   ) throws -> RedisGateDriver<RedisSharedState> {
     let loop = try EventLoop()
     var settings = RedisSharedStateSettings()
-    settings.limit = limit
+    settings.limits = RateLimits(limit)
     settings.timeoutMilliseconds = timeoutMilliseconds
     let state = RedisSharedState(
       loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, settings: settings, seed: 7)
@@ -118,7 +120,12 @@ struct RedisFaultTests {
 
     try server.start()
     try expectRecovered(driver)
-    #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted), "kept by this lane")
+    #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted))
+    try driver.turn(untilWithinSeconds: 2, "told Redis") { driver.state.counters.caughtUp == 1 }
+    let elsewhere = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted), "what Redis missed is told to it")
+    #expect(elsewhere.state.counters.decidedLocally == 0)
+    elsewhere.state.close()
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted), "kept by Redis")
     #expect(driver.state.counters.disconnects >= 1)
     driver.state.close()
@@ -160,15 +167,24 @@ struct RedisFaultTests {
     let waited = driver.now.monotonic.milliseconds(since: asked)
     #expect(waited >= 45 && waited < 500, "\(waited) ms for a timeout of 50")
     #expect(driver.state.counters.timeouts == 10)
+    #expect(driver.state.degradation(of: .duplicates) == nil, "one bad moment is no outage")
+    var id: UInt64 = 100
+    while driver.state.degradation(of: .duplicates) == nil, id < 200 {
+      #expect(try Answered(driver.admit(makeJob(token: "hang-\(id)"), id: id)) == .proceed)
+      id += 1
+    }
     try expectDegraded(driver, reason: "did not answer within 50 ms")
+    let failing = driver.now.monotonic.milliseconds(since: asked)
+    #expect(failing >= 400 && failing < 3000, "\(failing) ms")
+    let timeouts = driver.state.counters.timeouts
     // Spared: no timeout any more.
     for id in UInt64(20)..<40 { #expect(try Answered(driver.admit(makeJob(token: "hang-\(id)"), id: id)) == .proceed) }
-    #expect(driver.state.counters.timeouts == 10)
+    #expect(driver.state.counters.timeouts == timeouts)
     try driver.turn(forMilliseconds: 700)
     server.resume()
     try expectRecovered(driver)
     try driver.turn(forMilliseconds: 50)
-    #expect(driver.state.counters.lateReplies == 10, "dropped, and not taken for answers to others")
+    #expect(driver.state.counters.lateReplies == timeouts, "dropped, and not taken for answers to others")
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
     #expect(try Answered(driver.admit(makeJob(token: "hang-10"), id: 10)) == .proceed)
     driver.state.close()
@@ -180,7 +196,7 @@ struct RedisFaultTests {
     let driver = try makeDriver(server.url)
     _ = try driver.admit(makeJob(token: "long"), id: 1)
     server.pause()
-    for id in UInt64(10)..<20 { _ = try driver.admit(makeJob(token: "long-\(id)"), id: id) }
+    for id in UInt64(10)..<25 { _ = try driver.admit(makeJob(token: "long-\(id)"), id: id) }
     try driver.turn(untilWithinSeconds: 15, "given up") { driver.state.counters.disconnects >= 2 }
     server.resume()
     try driver.turn(untilWithinSeconds: 3, "recovered") { driver.state.degradation(of: .duplicates) == nil }
@@ -225,6 +241,103 @@ struct RedisFaultTests {
     #expect(driver.state.isConnected)
     try server.cli(["CONFIG", "SET", "maxmemory", "0"])
     try expectRecovered(driver)
+    try driver.turn(untilWithinSeconds: 2, "told Redis") { driver.state.counters.caughtUp > 0 }
+    let elsewhere = try makeDriver(server.url, timeoutMilliseconds: 2000)
+    #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted))
+    elsewhere.state.close()
+    driver.state.close()
+    server.stop()
+  }
+
+  /// Outcomes that were on their way when the connection broke.
+  @Test func outcomesInFlightAreToldAgain() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
+    _ = try driver.admit(makeJob(token: "first"), id: 0)
+    let count = UInt64(500)
+    server.pause()
+    for id in 0..<count { driver.remember(accepted, of: makeJob(token: "flight-\(id)"), id: id) }
+    try driver.turn()
+    #expect(driver.state.counters.remembered == 500 && driver.state.counters.rememberedLocally == 0)
+    // Nothing of it was run.
+    server.kill()
+    try server.start()
+    try driver.turn(untilWithinSeconds: 5, "told again") { driver.state.counters.caughtUp == 500 }
+    #expect(driver.state.counters.rememberedLocally == 500)
+    let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
+    var tickets: [Ticket] = []
+    for id in 0..<count { tickets.append(elsewhere.ask(makeJob(token: "flight-\(id)"), id: id)) }
+    for ticket in tickets { #expect(try Answered(elsewhere.answer(ticket)) == .duplicate(accepted)) }
+    #expect(elsewhere.state.counters.decidedLocally == 0)
+    elsewhere.state.close()
+    driver.state.close()
+    server.stop()
+  }
+
+  /// A token that died while Redis was away, and registered again elsewhere: this lane must not hold on to its mark.
+  @Test func marksOfAnOutageAreTheFleetsAfterIt() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
+    let job = makeJob(token: "gone")
+    _ = try driver.admit(job, id: 1)
+    server.stop()
+    try driver.turn(untilWithinSeconds: 8, "degraded") { driver.state.degradation(of: .deadTokens) != nil }
+    driver.remember(
+      RememberedOutcome(outcome: .unregistered, status: 410, attempts: 1, sentAt: 5, completedAt: 6), of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 2)) == .dead(6))
+    try server.start()
+    try driver.turn(untilWithinSeconds: 3, "told Redis") { driver.state.counters.caughtUp == 1 }
+    let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
+    #expect(try Answered(elsewhere.admit(job, id: 3)) == .dead(6))
+    #expect(try Answered(elsewhere.admit(makeJob(token: "gone", registeredAt: 7), id: 4)) == .proceed)
+    #expect(try Answered(driver.admit(job, id: 5)) == .proceed, "lifted for everybody")
+    elsewhere.state.close()
+    driver.state.close()
+    server.stop()
+  }
+
+  /// Slow in bursts, as on a machine whose cores are all taken: no flapping.
+  @Test func shortPausesAreNoOutage() throws {
+    let server = try RedisServer()
+    let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 20)
+    _ = try driver.admit(makeJob(token: "first"), id: 0)
+    var id: UInt64 = 1
+    for _ in 0..<6 {
+      server.pause()
+      let end = driver.now.monotonic.adding(milliseconds: 150)
+      while driver.now.monotonic < end {
+        #expect(try Answered(driver.admit(makeJob(token: "slow-\(id)"), id: id)) == .proceed)
+        id += 1
+      }
+      server.resume()
+      try driver.turn(forMilliseconds: 60)
+      #expect(try Answered(driver.admit(makeJob(token: "slow-\(id)"), id: id)) == .proceed)
+    }
+    #expect(driver.state.counters.timeouts > 20)
+    #expect(notices(driver.state).isEmpty && driver.state.degradation(of: .duplicates) == nil)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func whileItLoadsItsData() throws {
+    let server = try RedisServer(configuration: ["enable-debug-command local"])
+    let driver = try makeDriver(server.url)
+    let job = makeJob(token: "load")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    for index in 0..<4 { try server.cli(["EVAL", "for i=1,500 do redis.call('SET','f:\(index):'..i,'x') end", "0"]) }
+    server.stop()
+    try expectDegraded(driver, reason: "cannot be reached")
+    // A millisecond for each of 2000 keys.
+    let loading = LoadingStart(server)
+    try driver.turn(untilWithinSeconds: 10, "loading") {
+      driver.state.degradation(of: .duplicates)?.contains("wait until its data set is loaded") == true
+    }
+    #expect(try Answered(driver.admit(makeJob(token: "load-2"), id: 1)) == .proceed)
+    try driver.turn(untilWithinSeconds: 20, "loaded") { loading.isDone }
+    try expectRecovered(driver)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
     driver.state.close()
     server.stop()
   }
@@ -332,4 +445,18 @@ struct RedisFaultTests {
     driver.state.close()
     server.stop()
   }
+}
+
+/// Starts a server whose data takes a while to load, beside the test.
+private final class LoadingStart: Sendable {
+  private let done = Atomic(false)
+
+  init(_ server: RedisServer) {
+    DispatchQueue.global().async { [self] in
+      _ = try? server.start(["--key-load-delay", "1000"])
+      done.store(true, ordering: .releasing)
+    }
+  }
+
+  var isDone: Bool { done.load(ordering: .acquiring) }
 }

@@ -50,10 +50,12 @@ final class RedisGateDriver<State: SharedState> {
     }
   }
 
-  func ask(_ job: borrowing PushJob, id: UInt64, target: Int = 0) -> Ticket {
+  /// `firstSeen`: when the job was received first, where it comes back from a delay.
+  func ask(_ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
-    state.admit(job, target: target, apnsID: uuid(id), ticket: ticket, now: now)
+    let arrival = JobArrival(firstSeen: firstSeen ?? now.unixMilliseconds, isReturning: firstSeen != nil)
+    state.admit(job, target: target, apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket
   }
 
@@ -79,10 +81,13 @@ final class RedisGateDriver<State: SharedState> {
 /// A job with these fields and nothing else.
 func makeJob(
   token: String, topic: String = "com.example.app", environment: APNsEnvironment = .production,
-  registeredAt: Int64? = nil, kind: PushJob.TargetKind = .token
+  registeredAt: Int64? = nil, kind: PushJob.TargetKind = .token, type: PushType = .alert, collapseID: String = ""
 ) -> PushJob {
   var job = PushJob()
-  job.bytes = Array((topic + token).utf8)
+  job.bytes = Array((topic + token + collapseID).utf8)
+  job.app = ByteRange(start: 0, count: topic.utf8.count)
+  job.pushType = type
+  job.collapseID = ByteRange(start: job.bytes.count - collapseID.utf8.count, count: collapseID.utf8.count)
   job.topic = ByteRange(start: 0, count: topic.utf8.count)
   job.targets = [ByteRange(start: topic.utf8.count, count: token.utf8.count)]
   job.targetKind = kind
@@ -97,6 +102,7 @@ enum Answered: Equatable {
   case duplicate(RememberedOutcome)
   case dead(Int64)
   case limited
+  case superseded
 
   init(_ admission: Admission) {
     switch admission {
@@ -104,6 +110,7 @@ enum Answered: Equatable {
     case .duplicate(let outcome): self = .duplicate(outcome)
     case .dead(let mark): self = .dead(mark)
     case .limited: self = .limited
+    case .superseded: self = .superseded
     }
   }
 }

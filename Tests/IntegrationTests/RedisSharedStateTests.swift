@@ -13,19 +13,28 @@ struct RedisSharedStateTests {
   private func run(
     _ kind: Kind, limit: RateLimit? = nil, outcomeSeconds: Int64 = 600, _ scenario: any SharedStateScenario
   ) throws {
+    try run(kind, limits: RateLimits(limit), outcomeSeconds: outcomeSeconds, scenario)
+  }
+
+  private func run(
+    _ kind: Kind, limits: RateLimits, outcomeSeconds: Int64 = 600, tightMilliseconds: Int64 = 30_000,
+    _ scenario: any SharedStateScenario
+  ) throws {
     let loop = try EventLoop()
     switch kind {
     case .memory:
       var settings = GateMemory.Settings()
-      settings.limit = limit
+      settings.tightMilliseconds = tightMilliseconds
+      settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
       try scenario.run(RedisGateDriver(MemorySharedState(settings: settings), loop: loop))
     case .redis:
       var settings = RedisSharedStateSettings()
       settings.prefix = "scenario-\(UInt64.random(in: 0 ... .max)):"
-      settings.limit = limit
+      settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
       settings.timeoutMilliseconds = 2000
+      settings.tightMilliseconds = tightMilliseconds
       let server = try RedisServer.shared()
       let state = RedisSharedState(
         loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings, seed: 7)
@@ -191,6 +200,140 @@ struct RedisSharedStateTests {
       }
     }
     try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario())
+  }
+
+  /// Two lanes, one device, as many jobs as go through in three seconds.
+  @Test func twoLanesShareADevicesRate() throws {
+    let server = try RedisServer.shared()
+    var settings = RedisSharedStateSettings()
+    settings.prefix = "two-\(UInt64.random(in: 0 ... .max)):"
+    settings.limits = RateLimits(RateLimit(burst: 1, perSecond: 5))
+    settings.timeoutMilliseconds = 2000
+    let loop = try EventLoop()
+    let lanes = try (0..<2).map { seed in
+      let state = RedisSharedState(
+        loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings,
+        seed: UInt64(seed))
+      state.connect()
+      return RedisGateDriver(state, loop: loop)
+    }
+    var sent: [(before: Int64, after: Int64)] = []
+    var id: UInt64 = 0
+    let start = loop.now.monotonic
+    while loop.now.monotonic.milliseconds(since: start) < 3000 {
+      let before = loop.now.monotonic.nanoseconds
+      var tickets: [(RedisGateDriver<RedisSharedState>, Ticket)] = []
+      for lane in lanes {
+        for _ in 0..<100 {
+          id += 1
+          tickets.append((lane, lane.ask(makeJob(token: "shared"), id: id)))
+        }
+      }
+      for (lane, ticket) in tickets {
+        if case .proceed = try lane.answer(ticket) { sent.append((before, loop.now.monotonic.nanoseconds)) }
+      }
+    }
+    #expect(id >= 2000 && sent.count >= 12, "\(id) asked, \(sent.count) admitted")
+    for first in sent.indices {
+      for last in first..<sent.count {
+        let seconds = Double(sent[last].after - sent[first].before) / 1e9
+        #expect(Double(last - first + 1) <= 5 * seconds + 1 + 0.001)
+      }
+    }
+    for lane in lanes {
+      #expect(lane.state.counters.decidedLocally == 0)
+      lane.state.close()
+    }
+  }
+
+  @Test(arguments: Kind.allCases) func appsAndTypesHaveTheirOwnRates(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let alert = makeJob(token: "own")
+        let background = makeJob(token: "own", type: .background)
+        let other = makeJob(token: "own", topic: "com.example.other")
+        #expect(try Answered(driver.admit(alert, id: 1)) == .proceed)
+        #expect(try Answered(driver.admit(alert, id: 2)) == .limited)
+        for id in UInt64(10)..<13 { #expect(try Answered(driver.admit(background, id: id)) == .proceed) }
+        #expect(try Answered(driver.admit(background, id: 13)) == .limited)
+        for id in UInt64(20)..<40 { #expect(try Answered(driver.admit(other, id: id)) == .proceed, "no limit") }
+        driver.remember(accepted, of: alert, id: 1)
+        #expect(try Answered(driver.admit(alert, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(
+      kind,
+      limits: RateLimits(
+        RateLimit(burst: 1, perSecond: 0.01),
+        overrides: [
+          RateLimits.Override(app: [], pushType: .background, limit: RateLimit(burst: 3, perSecond: 0.01)),
+          RateLimits.Override(app: Array("com.example.other".utf8), pushType: nil, limit: nil),
+        ]), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases, [false, true]) func whatAPNsRefusedAsTooManyWaits(kind: Kind, isLimited: Bool) throws
+  {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "tight")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.state.tighten(job, target: 0, now: driver.now)
+        guard case .limited(let milliseconds) = try driver.admit(job, id: 1) else {
+          Issue.record("the refused request itself waits")
+          return
+        }
+        #expect((100...400).contains(milliseconds), "\(milliseconds)")
+        #expect(try Answered(driver.admit(job, id: 2)) == .limited)
+        #expect(try Answered(driver.admit(makeJob(token: "other"), id: 3)) == .proceed)
+        try driver.turn(forMilliseconds: 450)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(
+      kind, limits: RateLimits(isLimited ? RateLimit(burst: 5, perSecond: 100) : nil), tightMilliseconds: 400,
+      Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func aNewerJobTakesTheDelayedOnesPlace(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "score", collapseID: "match-7")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        let start = driver.now.unixMilliseconds
+        let first = driver.ask(job, id: 2)
+        #expect(try Answered(driver.answer(first)) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .limited, "nothing newer")
+        try driver.turn(forMilliseconds: 5)
+        #expect(try Answered(driver.admit(job, id: 3)) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .superseded)
+        let newer = driver.now.unixMilliseconds
+        #expect(
+          try Answered(driver.answer(driver.ask(job, id: 3, firstSeen: newer))) == .limited, "the newest waits on")
+        let other = makeJob(token: "score", collapseID: "match-8")
+        #expect(try Answered(driver.answer(driver.ask(other, id: 4, firstSeen: start))) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(makeJob(token: "score"), id: 5, firstSeen: start))) == .limited)
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 1, firstSeen: start))) == .duplicate(accepted))
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
+  @Test(arguments: Kind.allCases) func aChannelThatIsGoneIsNotSentToAgain(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        driver.remember(
+          RememberedOutcome(
+            outcome: .rejected, status: 400, reason: .channelNotRegistered, attempts: 1, sentAt: 4, completedAt: 5),
+          of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 2)) == .dead(5))
+      }
+    }
+    try run(kind, Scenario())
   }
 
   @Test(arguments: Kind.allCases) func manyAtOnce(kind: Kind) throws {

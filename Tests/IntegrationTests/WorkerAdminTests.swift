@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Probes and metrics of a running worker, over HTTP.
-@Suite(.serialized, .timeLimit(.minutes(1)))
+@Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerAdminTests {
   private static let promised = [
     "herald_jobs_received_total", "herald_jobs_in_flight", "herald_outcomes_total", "herald_apns_responses_total",
@@ -14,7 +14,10 @@ struct WorkerAdminTests {
     "herald_redis_up", "herald_redis_degraded", "herald_rate_limited_total", "herald_suppressed_total",
     "herald_duplicates_suppressed_total", "herald_provider_token_issued_timestamp_seconds",
     "herald_provider_token_refreshes_total", "herald_certificate_not_after_timestamp_seconds",
-    "herald_event_loop_turn_duration_seconds", "herald_build_info",
+    "herald_event_loop_turn_duration_seconds", "herald_build_info", "herald_apns_paused", "herald_apns_paused_topics",
+    "herald_apns_pauses_total", "herald_apns_rules_missed_total", "herald_apns_stalled", "herald_apns_stream_limit",
+    "herald_apns_send_window_bytes", "herald_apns_connections_ended_total", "herald_apns_connections_failed_total",
+    "herald_apns_tls_failures_total",
   ]
 
   @Test func probesAndMetrics() throws {
@@ -50,6 +53,8 @@ struct WorkerAdminTests {
     // Labels never name a device.
     #expect(!metrics.contains("dead0000"))
 
+    try showsItsPools(world)
+
     try world.simulator.setFaults("latency=3000")
     try world.publishJobs(100..<110)
     let isBusy = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
@@ -63,5 +68,51 @@ struct WorkerAdminTests {
     #expect(draining?.contains("draining") == true)
     #expect(world.admin("/livez")?.status == 200)
     #expect(worker.waitForExit(seconds: 10) == 0, "\(worker.log)")
+  }
+
+  /// APNs refuses the key: the credential is paused for all to see, and a probe ends the pause by itself.
+  @Test func aPauseIsSeenAndEnds() throws {
+    let world = try WorkerWorld("pause")
+    try world.simulator.setFaults("share=1,status=403,reason=InvalidProviderToken")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<5)
+    let gauge = "herald_apns_paused{credential=\"main\",environment=\"production\"}"
+    func waitFor(_ value: Int, seconds: Int) -> Bool {
+      ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) {
+        world.admin("/metrics")?.body.contains("\n\(gauge) \(value)\n") == true ? true : nil
+      } ?? false
+    }
+    #expect(waitFor(1, seconds: 10), "\(worker.log)")
+    try world.simulator.clearFaults()
+    #expect(waitFor(0, seconds: 40), "\(worker.log)")
+    try world.waitForAccepted(5)
+    #expect(
+      worker.lines.count { $0.contains("APNs refuses the credential (InvalidProviderToken)") } == 1, "\(worker.log)")
+    #expect(worker.log.contains("the pause is over"), "\(worker.log)")
+    #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
+  }
+
+  /// `/status`, and `herald check --live` for people and programs.
+  private func showsItsPools(_ world: WorkerWorld) throws {
+    let status = try #require(world.admin("/status"))
+    #expect(status.status == 200)
+    for text in [
+      #""credential":"main""#, #""environment":"production""#, #""kind":"device""#, #""stream_limit":1"#,
+      #""tls_failures":0"#, #""consuming":true"#,
+    ] { #expect(status.body.contains(text), "\(text) is missing in \(status.body)") }
+
+    let table = try world.herald(["check", "--live"])
+    #expect(table.status == 0, "\(table.output)\(table.errors)")
+    #expect(table.output.contains("lane 0: consuming") && table.output.contains("lane 1: consuming"))
+    #expect(table.output.contains("CREDENTIAL") && table.output.contains(" ready"))
+    let json = try world.herald(["check", "--live", "--json"])
+    let line = json.output.split(separator: "\n").last ?? ""
+    #expect(line.hasPrefix("{") && line.contains(#""pools":["#), "\(line)")
+    let other = world.configuration().replacingOccurrences(
+      of: "port: \(world.adminPort)", with: "port: \(try LoopbackPort.free())")
+    let alone = try world.herald(["check", "--live"], configuration: other)
+    #expect(alone.status == 1)
+    #expect(alone.output.contains("FAIL worker: no worker answers at 127.0.0.1:"), "\(alone.output)")
   }
 }

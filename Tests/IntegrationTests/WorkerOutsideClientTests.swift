@@ -66,14 +66,20 @@ struct WorkerOutsideClientTests {
     let huge = "{\"id\":\"huge\",\"meta\":\"" + String(repeating: "x", count: 10_000_000) + "\"}"
     try world.publishJobs(0..<20)
     try world.publish(huge)
+    let alsoHuge = String(huge.prefix(600_000))
+    try world.publish(alsoHuge)
     try world.publishJobs(20..<40)
     try world.runUntilEmpty()
     let outcomes = try world.takeOutcomes()
-    #expect(outcomes.count == 41)
+    #expect(outcomes.count == 42)
     #expect(outcomes.filter { $0.outcome == "accepted" }.count == 40)
-    let invalid = try #require(outcomes.first { $0.outcome == "invalid" })
-    #expect(invalid.detail?.contains("\(huge.utf8.count) bytes") == true, "\(invalid.detail ?? "")")
+    let invalid = outcomes.filter { $0.outcome == "invalid" }
+    #expect(invalid.count == 2)
+    #expect(Set(invalid.map(\.apnsID)).count == 2, "jobs that nothing is known of are not one job")
+    for count in [huge.utf8.count, alsoHuge.utf8.count] {
+      #expect(invalid.contains { $0.detail?.contains("\(count) bytes") == true }, "\(invalid.map(\.detail))")
+    }
     let dead = try world.outside.drain("\(world.prefix).dead")
-    #expect(dead.map(\.body) == [Array(huge.utf8)])
+    #expect(Set(dead.map(\.body.count)) == [huge.utf8.count, alsoHuge.utf8.count])
   }
 }

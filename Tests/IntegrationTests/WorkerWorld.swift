@@ -15,11 +15,14 @@ final class WorkerWorld {
     let detail: String?
     let attempts: Int
     let ambiguous: Bool
+    /// Unix milliseconds.
+    let sentAt: Int64?
     let completedAt: Int64?
 
     private enum CodingKeys: String, CodingKey {
       case jobID = "job_id"
       case apnsID = "apns_id"
+      case sentAt = "sent_at"
       case completedAt = "completed_at"
       case outcome, status, reason, detail, attempts, ambiguous
     }
@@ -30,6 +33,10 @@ final class WorkerWorld {
     var prefetch = 200
     var drainTimeoutSeconds = 20
     var lanes = 1
+    /// Longer than the default where a test counts what Redis remembers: on a busy machine 20 ms are soon over.
+    var redisTimeoutMilliseconds = 20
+    /// Between two provider tokens of a key, by the simulator; 0: any.
+    var tokenIntervalSeconds = 0
   }
 
   let rabbitmq: RabbitMQServer
@@ -52,7 +59,7 @@ final class WorkerWorld {
     self.rabbitmq = try rabbitmq ?? .shared()
     self.redisURL = try redisURL ?? RedisServer.shared().url
     self.options = options
-    simulator = try SimulatorProcess()
+    simulator = try SimulatorProcess(tokenIntervalSeconds: options.tokenIntervalSeconds)
     outside = OutsideClient(port: self.rabbitmq.port)
     prefix = "worker-\(name)-\(UInt32.random(in: 0 ... .max))"
     outcomesQueue = "\(prefix).analytics"
@@ -67,12 +74,13 @@ final class WorkerWorld {
 
   /// The configuration file's text, with other values in place of the usual ones where given.
   func configuration(
-    rabbitmqURL: String? = nil, keyFile: String? = nil, production: String? = nil, furtherLines: String = ""
+    rabbitmqURL: String? = nil, redisURL: String? = nil, keyFile: String? = nil, production: String? = nil,
+    furtherLines: String = ""
   ) -> String {
     let apns = "https://127.0.0.1:\(simulator.port)"
     return """
       rabbitmq: {url: "\(rabbitmqURL ?? rabbitmq.url)", prefix: "\(prefix)", prefetch: \(options.prefetch)}
-      redis: {url: "\(redisURL)", prefix: "\(prefix):"}
+      redis: {url: "\(redisURL ?? self.redisURL)", prefix: "\(prefix):", timeout_ms: \(options.redisTimeoutMilliseconds)}
       apns:
         production: "\(production ?? apns)"
         broadcast_production: "\(apns)"

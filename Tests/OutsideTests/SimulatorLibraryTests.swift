@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// The simulator as other packages use it: this target sees public names only. The client is `curl`.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct SimulatorLibraryTests {
   private static let device = "00fc13adff785122b4ad28809a342098"
 

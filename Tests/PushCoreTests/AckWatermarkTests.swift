@@ -93,4 +93,39 @@ import Testing
       #expect(acknowledged == expected, "seed \(seed)")
     }
   }
+
+  @Test func oneSlowJobDoesNotHoldUpTheOthers() {
+    var marks = AckWatermark(capacity: 8)
+    for tag in 1...6 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
+    for tag in [2, 3, 5] as [UInt64] { marks.done(tag, now: start) }
+    let late = start.adding(milliseconds: 200)
+    #expect(marks.takeAlone(now: start.adding(milliseconds: 199), batch: 3) == nil, "not yet")
+    #expect(marks.takeAlone(now: late, batch: 4) == nil, "not so few")
+    #expect(marks.takeAlone(now: late, batch: 3) == 2)
+    #expect(marks.takeAlone(now: late, batch: 3) == 3)
+    #expect(marks.takeAlone(now: late, batch: 3) == 5)
+    #expect(marks.takeAlone(now: late, batch: 3) == nil)
+    #expect(due(&marks) == nil)
+    #expect(marks.openCount == 3)
+    marks.done(6, now: late)
+    marks.done(1, now: late)
+    #expect(due(&marks) == 1, "never a tag that was acknowledged alone")
+    marks.done(4, now: late)
+    #expect(due(&marks) == 6)
+  }
+
+  @Test func whatMovesIsNotHeldUp() {
+    var marks = AckWatermark(capacity: 64)
+    for tag in 1...40 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
+    // Out of order, but it is another one every time that holds up the next.
+    for round in 0..<10 as Range<Int64> {
+      let open = UInt64(round) * 2 + 1
+      marks.done(open + 1, now: start.adding(milliseconds: round * 150))
+      #expect(marks.takeAlone(now: start.adding(milliseconds: round * 150 + 149), batch: 1) == nil)
+      marks.done(open, now: start.adding(milliseconds: round * 150 + 149))
+    }
+    marks.done(40, now: start.adding(milliseconds: 1_500))
+    marks.reset()
+    #expect(marks.takeAlone(now: start.adding(milliseconds: 10_000), batch: 1) == nil)
+  }
 }

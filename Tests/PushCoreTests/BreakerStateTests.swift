@@ -6,6 +6,7 @@ struct BreakerStateTests {
   private func makeBreaker() -> BreakerState {
     var settings = BreakerState.Settings()
     settings.failuresMaximum = 3
+    settings.failingMilliseconds = 2
     settings.probeIntervalMilliseconds = 100
     settings.probeTimeoutMilliseconds = 20
     return BreakerState(settings: settings)
@@ -33,9 +34,20 @@ struct BreakerStateTests {
     #expect(breaker.isClosed)
   }
 
+  @Test func manyAtOnceSayNothingAndSoDoFewInALongTime() {
+    var breaker = makeBreaker()
+    for _ in 0..<100 { #expect(breaker.failed(now: at(0)) == false, "one bad moment") }
+    breaker.succeeded()
+    #expect(breaker.failed(now: at(10)) == false)
+    #expect(breaker.failed(now: at(1000)) == false, "two, however far apart")
+    breaker.succeeded()
+    for time in Int64(2000)..<2002 { #expect(breaker.failed(now: at(time)) == false) }
+    #expect(breaker.failed(now: at(2002)) == true, "enough, for long enough")
+  }
+
   @Test func aLateOrSickProbeKeepsItOpen() {
     var breaker = makeBreaker()
-    for _ in 0..<3 { _ = breaker.failed(now: at(0)) }
+    for time in [Int64(-2), -1, 0] { _ = breaker.failed(now: at(time)) }
     #expect(breaker.takeProbe(now: at(100)) == true)
     #expect(breaker.probeAnswered(isHealthy: true, now: at(121)) == false)
     #expect(!breaker.isClosed)

@@ -3,6 +3,18 @@ import Testing
 
 /// The tables beside the connections: requests in flight, pauses.
 @Suite struct RequestTableTests {
+  @Test func listsThatWereGivenBackAreUsedAgain() {
+    var table = RequestTable()
+    // As many reloads as there will ever be: list numbers have 16 bits.
+    for _ in 0..<100_000 {
+      let list = table.makeList()
+      #expect(table.count(of: list) == 0)
+      table.recycle(list)
+    }
+    let first = table.makeList()
+    #expect(table.makeList() != first)
+  }
+
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
   private func request(_ index: UInt32, _ list: UInt16, at time: Int64, generation: UInt32 = 1) -> RequestTable.Request

@@ -98,8 +98,11 @@ import Testing
   @Test func overTheLimitNeverPastTheExpiration() {
     var state = DeliveryState()
     let short = JobTimes(firstSeen: 1_000_000, expiration: 1003)
-    _ = state.admitted(.limited(retryAfterMilliseconds: 1200), short, policy: policy, dropsOverLimit: false, now: now)
+    _ = state.admitted(.limited(retryAfterMilliseconds: 3600), short, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(state)?.outcome == .expired)
+    var sooner = DeliveryState()
+    _ = sooner.admitted(.limited(retryAfterMilliseconds: 1200), short, policy: policy, dropsOverLimit: false, now: now)
+    #expect(retryDelay(sooner) == 1, "the queue of 5 s would be past its end")
   }
 
   @Test func expiredBeforeAnythingWasAsked() {
@@ -135,11 +138,24 @@ import Testing
 
   @Test func lostAfterWritingIsAmbiguous() {
     var state = admitted()
+    let lost = PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)
     state.sent(now: now)
-    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)) == .report)
+    #expect(answered(&state, lost) == .send, "once more at once")
     #expect(state.isAmbiguous)
     #expect(state.attempts == 1)
+    state.sent(now: now)
+    #expect(answered(&state, lost) == .report)
+    #expect(state.isAmbiguous)
+    #expect(state.attempts == 2)
     #expect(retryDelay(state) != nil)
+  }
+
+  @Test func aLostLastAttemptIsNotRepeated() {
+    var state = admitted(attempts: 5)
+    state.sent(now: now)
+    #expect(answered(&state, PushAnswer(ticket: Ticket(index: 0, generation: 1), kind: .lost)) == .report)
+    #expect(state.attempts == 6)
+    #expect(retryDelay(state) == nil)
   }
 
   @Test func notProcessedIsSentAgainUncounted() {

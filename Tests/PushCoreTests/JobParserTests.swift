@@ -69,7 +69,7 @@ import Testing
     (job([("priority", "7")]), "priority", "one of 10, 5, 1 for alert, not 7"),
     (job([("priority", "\"10\"")]), "priority", "must be an integer, not \"10\""),
     (job([("priority", "5.5")]), "priority", "must be an integer, not 5.5"),
-    (job([("expiration", "-1")]), "expiration", "0 or more, not -1"),
+    (job([("expiration", "-1")]), "expiration", "0 or more and at most 11 digits, not -1"),
     (job([("expiration", "99999999999999999999")]), "expiration", "must be an integer"),
     (job([("expiration", "null")]), "expiration", "must be an integer, not null"),
     (job([("collapse_id", "\"\(String(repeating: "x", count: 65))\"")]), "collapse_id", "at most 64 bytes, not 65"),

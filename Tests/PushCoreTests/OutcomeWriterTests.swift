@@ -88,10 +88,6 @@ import Testing
     #expect(key(.invalid, job([("app", "\"\(String(repeating: "x", count: 900))\"")])).utf8.count == 255)
   }
 
-  @Test func namesOutcomesAlikeInBothForms() {
-    for outcome in Outcome.allCases { #expect(outcome.word == outcome.name.description) }
-  }
-
   @Test func rewritesATargetOfABatch() {
     let text = job([("to", "{ \"tokens\" : [\"AABBCCDD\", \"00112233\"] }"), ("meta", "{ }")])
     let parsed = Parsed(text)

@@ -131,14 +131,15 @@ import Testing
       now += max(wait, 1_000)
     }
     for (failure, wait) in waits.enumerated() {
-      let longest = min(500 << Int64(failure), 60_000)
+      let longest = min(500 << Int64(failure), 10_000)
       #expect(wait >= longest / 2 && wait <= longest)
     }
+    #expect(pool.isStalled, "what waits will wait")
     #expect(pool.turn(now: at(now)) == .open(place: 0))
     pool.opened(place: 0)
     #expect(pool.breaker == .open, "only an answer proves the host")
-    #expect(pool.proved() == true)
-    #expect(pool.proved() == false)
+    #expect(pool.answered(place: 0) == true)
+    #expect(pool.answered(place: 0) == false)
     #expect(pool.breaker == .closed)
     #expect(pool.backoffMilliseconds(now: at(now)) == 0)
   }
@@ -203,18 +204,106 @@ import Testing
     #expect(pool.readyCount == 1)
   }
 
-  @Test func fewerStreamsHalvesOnceAndComesBackSlowly() {
+  /// What a connection of 100 streams takes now.
+  private func room(_ pool: PoolState) -> Int {
+    var copy = pool
+    copy.update(place: 0, inFlight: 0, streamLimit: 100, window: 1_000_000)
+    var count = 0
+    while copy.take(byteCount: 1, now: at(0)) != nil { count += 1 }
+    return count
+  }
+
+  @Test func fewerStreamsHalvesWhileMostAnswersAskForItAndDoublesAfter() {
     var pool = pool(ready: 1, of: 1)
-    pool.update(place: 0, inFlight: 40, streamLimit: 100, window: 65_535)
-    pool.fewerStreams(place: 0, now: at(0))
-    pool.fewerStreams(place: 0, now: at(1))
-    pool.update(place: 0, inFlight: 19, streamLimit: 100, window: 65_535)
-    #expect(pool.take(byteCount: 1, now: at(10)) == 0)
-    #expect(pool.take(byteCount: 1, now: at(10)) == nil)
-    for second in 1...8 as ClosedRange<Int64> { _ = pool.turn(now: at(second * 1_000)) }
-    #expect(pool.hasRoom)
-    pool.update(place: 0, inFlight: 99, streamLimit: 100, window: 65_535)
-    #expect(pool.take(byteCount: 1, now: at(9_000)) == 0, "all streams again")
+    pool.update(place: 0, inFlight: 80, streamLimit: 100, window: 1_000_000)
+    var limits: [Int] = []
+    for step in 0..<8 as Range<Int64> {
+      for _ in 0..<10 {
+        _ = pool.answered(place: 0)
+        pool.fewerStreams(place: 0, now: at(step * 250))
+      }
+      pool.update(place: 0, inFlight: 80, streamLimit: 100, window: 1_000_000)
+      #expect(pool.turn(now: at(step * 250 + 249)) == .none)
+      #expect(pool.turn(now: at(step * 250 + 250)) == .none)
+      limits.append(room(pool))
+    }
+    #expect(limits == [40, 20, 10, 5, 2, 1, 1, 1], "also where answers are as slow as the pace")
+    #expect(pool.isStalled)
+    limits = []
+    for step in 9..<16 as Range<Int64> {
+      #expect(pool.turn(now: at(step * 250)) == .none)
+      limits.append(room(pool))
+    }
+    #expect(limits == [2, 4, 8, 16, 32, 64, 100])
+    #expect(!pool.isStalled)
+  }
+
+  @Test func aFewAnswersThatAskForFewerStreamsChangeNothing() {
+    var pool = pool(ready: 1, of: 1)
+    for step in 0..<10 as Range<Int64> {
+      pool.fewerStreams(place: 0, now: at(step * 250))
+      for _ in 0..<20 { _ = pool.answered(place: 0) }
+      _ = pool.turn(now: at(step * 250 + 250))
+      #expect(room(pool) == 100)
+    }
+  }
+
+  @Test func whatWasOfUseIsReplacedAtOnce() {
+    var pool = pool(ready: 1)
+    // GOAWAY every hundred requests: each time the next one is opened without a wait.
+    for round in 0..<6 as Range<Int64> {
+      let place = Int(round)
+      pool.update(place: place, inFlight: 0, streamLimit: 1000, window: 10_000_000)
+      for _ in 0..<100 { #expect(pool.take(byteCount: 1, now: at(round * 10)) == place) }
+      pool.leaves(place: place)
+      #expect(pool.turn(now: at(round * 10)) == .open(place: place + 1))
+      #expect(pool.turn(now: at(round * 10)) == .none, "one by one")
+      pool.opened(place: place + 1)
+    }
+  }
+
+  @Test func replacementsDoNotPutGrowthOff() {
+    var pool = pool(ready: 1)
+    pool.update(place: 0, inFlight: 0, streamLimit: 1000, window: 10_000_000)
+    for _ in 0..<100 { #expect(pool.take(byteCount: 1, now: at(0)) == 0) }
+    pool.leaves(place: 0)
+    #expect(pool.turn(now: at(500)) == .open(place: 1))
+    pool.opened(place: 1)
+    pool.update(place: 1, inFlight: 1, streamLimit: 1, window: 10_000_000)
+    #expect(pool.take(byteCount: 1, now: at(501)) == nil)
+    #expect(pool.turn(now: at(501)) == .open(place: 2), "the last one for need was opened long ago")
+  }
+
+  @Test func whatWasOfNoUseWaitsForTheInterval() {
+    var pool = pool(ready: 1)
+    #expect(pool.take(byteCount: 1, now: at(0)) == 0)
+    pool.leaves(place: 0)
+    #expect(pool.turn(now: at(0)) == .open(place: 1))
+    pool.opened(place: 1)
+    pool.update(place: 1, inFlight: 0, streamLimit: 1000, window: 10_000_000)
+    for _ in 0..<99 { #expect(pool.take(byteCount: 1, now: at(10)) == 1) }
+    pool.ended(place: 1, didFail: false, now: at(10), random: 0)
+    #expect(pool.turn(now: at(999)) == .none)
+    #expect(pool.turn(now: at(1_000)) != .none)
+  }
+
+  @Test func saysWhyRequestsFindNoRoom() {
+    var pool = PoolState(limits: limits(1))
+    #expect(pool.stall(now: at(0)) == nil, "nobody asked")
+    #expect(pool.take(byteCount: 100, now: at(0)) == nil)
+    #expect(pool.stall(now: at(0)) == .noConnection)
+    #expect(pool.turn(now: at(0)) == .open(place: 0))
+    pool.opened(place: 0)
+    pool.update(place: 0, inFlight: 1, streamLimit: 1, window: 65_535)
+    #expect(pool.take(byteCount: 100, now: at(10)) == nil)
+    #expect(pool.stall(now: at(10)) == .noStream)
+    pool.update(place: 0, inFlight: 1, streamLimit: 10, window: 99)
+    #expect(pool.take(byteCount: 100, now: at(20)) == nil)
+    #expect(pool.stall(now: at(20)) == .noWindow)
+    pool.update(place: 0, inFlight: 1, streamLimit: 10, window: 100)
+    #expect(pool.stall(now: at(20)) == nil)
+    pool.update(place: 0, inFlight: 1, streamLimit: 1, window: 100)
+    #expect(pool.stall(now: at(1_021)) == nil, "of a second ago")
   }
 
   @Test func closingDrainsAllAndOpensNone() {

@@ -18,65 +18,128 @@ import Testing
   /// A state that serves a token of its own, made at 0 and due at 40 minutes.
   private func serving() -> ProviderTokenState {
     var state = ProviderTokenState()
-    #expect(state.turn(now: at(0), jitter: 0) == .askStore)
-    #expect(state.storeAnswered(.nothing, now: at(0), jitter: 0) == .mint(serial: 1, issuedAt: issued(0)))
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.absent, now: at(0), jitter: 0) == .mint(serial: 1, issuedAt: issued(0)))
     return state
   }
 
   @Test func firstTokenIsMadeOnlyWhereTheStoreHasNone() {
     var state = ProviderTokenState()
     #expect(state.current == nil)
-    #expect(state.turn(now: at(0), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
     #expect(state.turn(now: at(0), jitter: 0) == .none)
-    #expect(state.storeAnswered(.nothing, now: at(0), jitter: 0) == .mint(serial: 1, issuedAt: issued(0)))
+    #expect(state.storeAnswered(.absent, now: at(0), jitter: 0) == .mint(serial: 1, issuedAt: issued(0)))
     #expect(state.current?.issuedAt == issued(0))
     #expect(state.turn(now: at(1), jitter: 0) == .none)
   }
 
   @Test func firstTokenIsTheFleetsWhereThereIsOne() {
     var state = ProviderTokenState()
-    #expect(state.turn(now: at(0), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
     #expect(state.storeAnswered(.token(issuedAt: issued(-600)), now: at(0), jitter: 0) == .adopt(serial: 1))
     #expect(state.turn(now: at(1800 - 1), jitter: 0) == .none)
-    #expect(state.turn(now: at(1800), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(1800), jitter: 0) == .askStore(newerThan: issued(-600)))
   }
 
   @Test func aStoreThatDoesNotAnswerDelaysTheFirstTokenByHalfASecond() {
     var state = ProviderTokenState()
-    #expect(state.turn(now: at(0), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
     #expect(state.turn(now: at(0), jitter: 0) == .none)
     #expect(state.turn(now: at(1), jitter: 0) == .mint(serial: 1, issuedAt: issued(1)))
-    #expect(state.storeAnswered(.nothing, now: at(2), jitter: 0) == .none)
+    #expect(state.storeAnswered(.unreachable, now: at(2), jitter: 0) == .none)
+    #expect(state.storeAnswered(.mayMint, now: at(2), jitter: 0) == .none)
     #expect(state.storeAnswered(.token(issuedAt: issued(2)), now: at(2), jitter: 0) == .none)
     #expect(state.current?.serial == 1)
+  }
+
+  @Test func inItsTurnATokenIsUsedOnlyOnceTheStoreTookIt() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.mayMint, now: at(0), jitter: 0) == .offer(issuedAt: issued(0)))
+    #expect(state.current == nil)
+    #expect(state.turn(now: at(0), jitter: 0) == .none)
+    #expect(state.storeAnswered(.token(issuedAt: issued(0)), now: at(0), jitter: 0) == .adopt(serial: 1))
+    #expect(state.current?.issuedAt == issued(0))
+  }
+
+  @Test func theStoresTokenServesInPlaceOfTheOneThatWasOffered() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.mayMint, now: at(0), jitter: 0) == .offer(issuedAt: issued(0)))
+    #expect(state.storeAnswered(.token(issuedAt: issued(-300)), now: at(0), jitter: 0) == .adopt(serial: 1))
+    #expect(state.current?.issuedAt == issued(-300))
+  }
+
+  @Test func anOfferWithoutAnAnswerIsUsedAloneAndNotMadeTwice() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.mayMint, now: at(0), jitter: 0) == .offer(issuedAt: issued(0)))
+    #expect(state.turn(now: at(1), jitter: 0) == .mint(serial: 1, issuedAt: issued(0)), "the same iat")
+    #expect(state.storeAnswered(.unreachable, now: at(1), jitter: 0) == .none)
+  }
+
+  @Test func waitingForAnotherMakerIsNoSilence() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    for second in Int64(0)..<4 {
+      #expect(state.storeAnswered(.waiting, now: at(second), jitter: 0) == .none)
+      #expect(state.turn(now: at(second), jitter: 0) == .none)
+    }
+    #expect(state.storeAnswered(.token(issuedAt: issued(3)), now: at(4), jitter: 0) == .adopt(serial: 1))
+  }
+
+  @Test func withoutTheStoreATokenServes55MinutesThenOneIsMadeAlone() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.token(issuedAt: issued(0)), now: at(0), jitter: 0) == .adopt(serial: 1))
+    #expect(state.turn(now: at(2400), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.storeAnswered(.unreachable, now: at(2400), jitter: 0) == .none)
+    #expect(state.turn(now: at(2404), jitter: 0) == .none, "not asked every turn")
+    for second in stride(from: Int64(2405), to: 3300, by: 5) {
+      #expect(state.turn(now: at(second), jitter: 0) == .askStore(newerThan: issued(0)))
+      #expect(state.storeAnswered(.unreachable, now: at(second), jitter: 0) == .none)
+      #expect(state.current?.serial == 1)
+    }
+    #expect(state.turn(now: at(3300), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.storeAnswered(.unreachable, now: at(3300), jitter: 0) == .mint(serial: 2, issuedAt: issued(3300)))
+    #expect(state.turn(now: at(3301), jitter: 0) == .none)
+    #expect(state.turn(now: at(3300 + 2399), jitter: 0) == .none, "once")
+  }
+
+  @Test func aClockBehindTheFleetsNeverTakesIatBack() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.token(issuedAt: issued(50)), now: at(0), jitter: 0) == .adopt(serial: 1))
+    #expect(state.turn(now: at(2600, dayClockAhead: -2600), jitter: 0) == .askStore(newerThan: issued(50)))
+    #expect(
+      state.storeAnswered(.mayMint, now: at(2600, dayClockAhead: -2600), jitter: 0) == .offer(issuedAt: issued(51)))
   }
 
   @Test(arguments: [(0, 2400), (1, 2401), (599, 2999), (600, 2400), (UInt64.max, 2400 + Int64(UInt64.max % 600))])
   func renewedBetween40And50Minutes(jitter: UInt64, due: Int64) {
     var state = ProviderTokenState()
-    #expect(state.turn(now: at(0), jitter: jitter) == .askStore)
-    #expect(state.storeAnswered(.nothing, now: at(0), jitter: jitter) == .mint(serial: 1, issuedAt: issued(0)))
+    #expect(state.turn(now: at(0), jitter: jitter) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.absent, now: at(0), jitter: jitter) == .mint(serial: 1, issuedAt: issued(0)))
     #expect(state.turn(now: at(due - 1), jitter: 0) == .none)
-    #expect(state.turn(now: at(due), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(due), jitter: 0) == .askStore(newerThan: issued(0)))
     #expect(state.current?.serial == 1, "the old one serves until the new one is there")
-    #expect(state.storeAnswered(.nothing, now: at(due), jitter: 0) == .mint(serial: 2, issuedAt: issued(due)))
+    #expect(state.storeAnswered(.absent, now: at(due), jitter: 0) == .mint(serial: 2, issuedAt: issued(due)))
     #expect(state.current?.serial == 2)
   }
 
   @Test func renewalTakesAnotherReplicasNewerToken() {
     var state = serving()
-    #expect(state.turn(now: at(2400), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(2400), jitter: 0) == .askStore(newerThan: issued(0)))
     #expect(state.storeAnswered(.token(issuedAt: issued(2300)), now: at(2400), jitter: 0) == .adopt(serial: 2))
     #expect(state.current?.issuedAt == issued(2300))
   }
 
   @Test(arguments: [-100, 0, 2400 + 61, -4000] as [Int64])
-  func renewalDoesNotTakeWhatIsNoBetter(storeIssued: Int64) {
+  func whatTheStoreInsistsOnIsNotTakenWhereItIsNoBetter(storeIssued: Int64) {
     var state = serving()
-    #expect(state.turn(now: at(2400), jitter: 0) == .askStore)
-    #expect(
-      state.storeAnswered(.token(issuedAt: issued(storeIssued)), now: at(2400), jitter: 0)
-        == .mint(serial: 2, issuedAt: issued(2400)))
+    #expect(state.turn(now: at(2400), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.storeAnswered(.token(issuedAt: issued(storeIssued)), now: at(2400), jitter: 0) == .none)
+    #expect(state.current?.serial == 1)
   }
 
   @Test func newsOfAnotherTokenWaitsUntilOursMayBeReplaced() {
@@ -89,7 +152,7 @@ import Testing
 
   @Test func neverServedInItsLastHalfMinute() {
     var state = serving()
-    #expect(state.turn(now: at(3571), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(3571), jitter: 0) == .askStore(newerThan: 0))
     #expect(state.current == nil)
     #expect(state.turn(now: at(3571), jitter: 0) == .none)
     #expect(state.turn(now: at(3572), jitter: 0) == .mint(serial: 2, issuedAt: issued(3572)))
@@ -98,23 +161,25 @@ import Testing
   @Test func aDayClockThatIsSetBackKeepsNothingAlive() {
     var state = serving()
     #expect(state.turn(now: at(2399, dayClockAhead: -7200), jitter: 0) == .none)
-    #expect(state.turn(now: at(2400, dayClockAhead: -7200), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(2400, dayClockAhead: -7200), jitter: 0) == .askStore(newerThan: issued(0)))
   }
 
   @Test func aDayClockThatJumpsAheadRenewsOnlyAfter20MinutesOrPast60() {
     var state = serving()
     #expect(state.turn(now: at(300, dayClockAhead: 2700), jitter: 0) == .none)
     #expect(state.turn(now: at(1199, dayClockAhead: 2000), jitter: 0) == .none)
-    #expect(state.turn(now: at(1200, dayClockAhead: 2000), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(1200, dayClockAhead: 2000), jitter: 0) == .askStore(newerThan: issued(0)))
     var other = serving()
-    #expect(other.turn(now: at(300, dayClockAhead: 3600), jitter: 0) == .askStore)
+    #expect(other.turn(now: at(300, dayClockAhead: 3600), jitter: 0) == .askStore(newerThan: 0))
     #expect(other.current == nil)
   }
 
   @Test func expiredIsRenewedOnceForAllAnswersToTheSameToken() {
     var state = serving()
-    #expect(state.expired(serial: 1, now: at(1300), jitter: 0) == .mint(serial: 2, issuedAt: issued(1300)))
+    #expect(state.expired(serial: 1, now: at(1300), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.current == nil)
     #expect(state.expired(serial: 1, now: at(1300), jitter: 0) == .none)
+    #expect(state.storeAnswered(.unreachable, now: at(1300), jitter: 0) == .mint(serial: 2, issuedAt: issued(1300)))
     #expect(state.expired(serial: 1, now: at(1301), jitter: 0) == .none)
     #expect(state.current?.serial == 2)
   }
@@ -129,8 +194,8 @@ import Testing
 
   @Test func tooManyUpdatesKeepsTheOlderFor20MinutesThenTakesTheSameNewer() {
     var state = serving()
-    #expect(state.turn(now: at(2400), jitter: 0) == .askStore)
-    #expect(state.storeAnswered(.nothing, now: at(2400), jitter: 0) == .mint(serial: 2, issuedAt: issued(2400)))
+    #expect(state.turn(now: at(2400), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.storeAnswered(.absent, now: at(2400), jitter: 0) == .mint(serial: 2, issuedAt: issued(2400)))
     #expect(state.tooManyUpdates(serial: 2, now: at(2410)) == .fallBack(serial: 1))
     #expect(state.current?.serial == 1)
     #expect(state.tooManyUpdates(serial: 2, now: at(2411)) == .none)
@@ -141,18 +206,19 @@ import Testing
     #expect(state.turn(now: at(3571), jitter: 0) == .fallBack(serial: 2))
     #expect(state.current?.serial == 2)
     #expect(state.turn(now: at(3572), jitter: 0) == .none)
-    #expect(state.turn(now: at(4800), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(4800), jitter: 0) == .askStore(newerThan: issued(2400)))
   }
 
   @Test func tooManyUpdatesWithTimeLeftChangesBackAfter20Minutes() {
     var state = serving()
-    #expect(state.expired(serial: 1, now: at(1200), jitter: 0) == .mint(serial: 2, issuedAt: issued(1200)))
+    #expect(state.expired(serial: 1, now: at(1200), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.storeAnswered(.absent, now: at(1200), jitter: 0) == .mint(serial: 2, issuedAt: issued(1200)))
     // Expired means that there is no older one to keep.
     #expect(state.tooManyUpdates(serial: 2, now: at(1210)) == .none)
     #expect(state.current?.serial == 2)
     #expect(state.turn(now: at(2409), jitter: 0) == .none)
     #expect(state.turn(now: at(2411), jitter: 0) == .none)
-    #expect(state.turn(now: at(3600), jitter: 0) == .askStore)
+    #expect(state.turn(now: at(3600), jitter: 0) == .askStore(newerThan: issued(1200)))
   }
 
   @Test func olderIsKeptForTheWhole20Minutes() {
@@ -194,7 +260,8 @@ import Testing
       switch random.next() % 40 {
       case 0: done(state.expired(serial: serial, now: at(clock), jitter: random.next()))
       case 1: done(state.tooManyUpdates(serial: serial, now: at(clock)))
-      case 2: done(state.storeAnswered(.nothing, now: at(clock), jitter: random.next()))
+      case 2: done(state.storeAnswered(.unreachable, now: at(clock), jitter: random.next()))
+      case 3: done(state.storeAnswered(.absent, now: at(clock), jitter: random.next()))
       default: done(state.turn(now: at(clock), jitter: random.next()))
       }
       if let token = state.current, state.turn(now: at(clock), jitter: 0) == .none, let now = state.current {

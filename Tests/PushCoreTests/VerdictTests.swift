@@ -117,8 +117,10 @@ import Testing
     }
     #expect(verdict(.notProcessed) == Verdict(.resend))
     #expect(verdict(.notProcessed, Verdict.resendsMaximum) == Verdict(.retry))
-    #expect(verdict(.lost) == Verdict(.retry, notes: .ambiguous))
-    #expect(verdict(.timedOut) == Verdict(.retry, notes: .ambiguous))
+    #expect(verdict(.lost) == Verdict(.sendOnceMore, notes: .ambiguous))
+    #expect(verdict(.timedOut) == Verdict(.sendOnceMore, notes: .ambiguous))
+    #expect(verdict(.lost, 1) == Verdict(.retry, notes: .ambiguous))
+    #expect(verdict(.timedOut, 1) == Verdict(.retry, notes: .ambiguous))
     var answer = PushAnswer(ticket: ticket, kind: .response)
     answer.status = 410
     answer.unregisteredAt = 5

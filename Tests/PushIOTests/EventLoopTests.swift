@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-@Suite("EventLoop", .timeLimit(.minutes(1)))
+@Suite("EventLoop", .timeLimit(.minutes(5)))
 struct EventLoopTests {
   @Test func timersRunInOrderOfDeadlineThenOfScheduling() throws {
     let loop = try EventLoop()

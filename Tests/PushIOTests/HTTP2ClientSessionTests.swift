@@ -3,7 +3,7 @@ import PushIO
 import Testing
 
 /// A client's session against a server's, frame by frame, without a socket.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct HTTP2ClientSessionTests {
   @Test func aRequestAndItsAnswerArriveWhole() throws {
     let pair = HTTP2MemoryPair.ready()

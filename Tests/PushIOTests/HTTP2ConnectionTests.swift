@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Both ends of a connection over a socket pair, in clear and with TLS, on one loop.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct HTTP2ConnectionTests {
   /// A loop, a client and a server that answers by itself.
   private final class World {

@@ -3,7 +3,7 @@ import PushIO
 import Testing
 
 /// A server's session: what it shows of requests, and that it survives clients.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct HTTP2ServerSessionTests {
   private func submit(
     _ pair: HTTP2MemoryPair, _ build: (inout HTTP2HeaderList) -> Void, body: [UInt8] = []

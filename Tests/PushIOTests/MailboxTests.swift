@@ -4,7 +4,7 @@ import PushIO
 import Synchronization
 import Testing
 
-@Suite("Mailbox", .timeLimit(.minutes(1)))
+@Suite("Mailbox", .timeLimit(.minutes(5)))
 struct MailboxTests {
   @Test func everyLetterOfManyThreadsArrivesOnceAndInItsOrder() throws {
     let loop = try EventLoop()

@@ -40,4 +40,22 @@ struct RedisConfigurationTests {
       return text.hasPrefix("Redis URL: ") && !text.contains("hunter2")
     }
   }
+
+  @Test func clustersAndSentinels() throws {
+    let cluster = try RedisConfiguration(url: "redis-cluster://worker:p%40ss@a:1,b,[::1]:3")
+    #expect(cluster.topology == .cluster && !cluster.usesTLS && cluster.user == "worker" && cluster.password == "p@ss")
+    #expect(
+      cluster.addresses == [
+        .network(host: "a", port: 1), .network(host: "b", port: 6379), .network(host: "::1", port: 3),
+      ])
+    #expect(cluster.fullDescription == "cluster a:1, b:6379, [::1]:3")
+    #expect(try RedisConfiguration(url: "rediss-cluster://a/0").usesTLS)
+    let sentinel = try RedisConfiguration(url: "redis-sentinel://:p@a,b:5/my%20main/2")
+    #expect(sentinel.topology == .sentinel(primary: "my main") && sentinel.database == 2 && sentinel.password == "p")
+    #expect(sentinel.addresses == [.network(host: "a", port: 26_379), .network(host: "b", port: 5)])
+    for wrong in [
+      "redis-cluster://a/1", "redis-cluster://a,,b", "redis-cluster://", "redis-sentinel://a", "redis-sentinel://a/",
+      "redis-sentinel://a/main/x", "redis-sentinel://a/main/0/1",
+    ] { #expect(throws: RedisError.self, "\(wrong)") { try RedisConfiguration(url: wrong) } }
+  }
 }

@@ -3,7 +3,7 @@ import PushIO
 import Testing
 
 /// The connection against a scripted server on the same loop: greeting, order, losses, silence, nonsense.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct RedisConnectionTests {
   private let digest = String(repeating: "a", count: 40)
 

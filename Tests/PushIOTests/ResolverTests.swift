@@ -4,7 +4,7 @@ import PushIO
 import Synchronization
 import Testing
 
-@Suite("Resolver", .timeLimit(.minutes(1)))
+@Suite("Resolver", .timeLimit(.minutes(5)))
 struct ResolverTests {
   private static func address(_ text: String) -> SocketAddress? { SocketAddress(numericHost: text, port: 443) }
 

@@ -106,7 +106,7 @@ struct BrokenBroker: SimulatedBrokerPort {
   }
 
   mutating func acknowledge(upTo tag: DeliveryTag) { inner.acknowledge(upTo: tag) }
-  mutating func acknowledge(only tag: DeliveryTag) { inner.acknowledge(only: tag) }
+  mutating func acknowledge(alone tag: DeliveryTag) { inner.acknowledge(alone: tag) }
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) { inner.reject(tag, requeue: requeue) }
   mutating func stopConsuming() { inner.stopConsuming() }
   mutating func step() { inner.step() }

@@ -279,7 +279,7 @@ struct SimulatedBroker: Broker {
     }
   }
 
-  mutating func acknowledge(only tag: DeliveryTag) {
+  mutating func acknowledge(alone tag: DeliveryTag) {
     guard !world.isDying else { return }
     guard tag.epoch == server.epoch, isConsuming else {
       if tag.epoch != server.epoch { world.auditor.misnamedDelivery("acknowledged a tag of an old channel: \(tag)") }

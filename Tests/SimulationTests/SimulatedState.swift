@@ -16,7 +16,9 @@ struct SimulatedState: SharedState {
     self.world = world
   }
 
-  mutating func admit(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, now: Now) {
+  mutating func admit(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
     answers.append((now.unixMilliseconds + Int64(world.pick(20)), ticket, admission(job, target, apnsID)))
   }
 
@@ -43,4 +45,6 @@ struct SimulatedState: SharedState {
       world.memory.dead[String(decoding: job.bytes[job.targets[target].range], as: UTF8.self)] = unregisteredAt
     }
   }
+
+  mutating func tighten(_ job: borrowing PushJob, target: Int, now: Now) {}
 }

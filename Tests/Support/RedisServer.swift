@@ -43,13 +43,14 @@ package final class RedisServer: Sendable {
   /// What the server logged.
   package var log: String { folder.read("server.log") }
 
-  /// Starts it again on the same port, with its data, after `stop` or `kill`.
-  package func start() throws(TestFailure) {
+  /// Starts it again on the same port, with its data, after `stop` or `kill`. `arguments`: further ones of this start.
+  package func start(_ arguments: [String] = []) throws(TestFailure) {
     guard let program = ChildProcess.find("redis-server") else {
       throw TestFailure("redis-server is not installed; run `make setup`")
     }
     let child = try ChildProcess(
-      [program, folder.path("redis.conf")], output: folder.path("server.log"), errors: folder.path("server.log"))
+      [program, folder.path("redis.conf")] + arguments, output: folder.path("server.log"),
+      errors: folder.path("server.log"))
     process.withLock { $0 = child }
     let port = self.port
     let isReady = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in

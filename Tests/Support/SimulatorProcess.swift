@@ -10,9 +10,11 @@ package final class SimulatorProcess: Sendable {
     package let accepted: Int
     package let acceptedIDs: Int
     package let duplicateIDs: Int
+    /// Answers by status and reason.
+    package let answers: [String: Int]
 
     private enum CodingKeys: String, CodingKey {
-      case requests, accepted
+      case requests, accepted, answers
       case acceptedIDs = "accepted_ids"
       case duplicateIDs = "duplicate_ids"
     }
@@ -34,9 +36,11 @@ package final class SimulatorProcess: Sendable {
 
   private let folder: TemporaryFolder
   private let process = Mutex<ChildProcess?>(nil)
+  private let tokenIntervalSeconds: Int
 
-  /// Starts it, and returns once it listens.
-  package init() throws(TestFailure) {
+  /// Starts it, and returns once it listens. `tokenIntervalSeconds`: between two provider tokens; 0: any.
+  package init(tokenIntervalSeconds: Int = 0) throws(TestFailure) {
+    self.tokenIntervalSeconds = tokenIntervalSeconds
     port = try LoopbackPort.free()
     managePort = try LoopbackPort.free()
     controlPort = try LoopbackPort.free()
@@ -58,7 +62,7 @@ package final class SimulatorProcess: Sendable {
     let child = try ChildProcess(
       [
         program, "--port", String(port), "--manage-port", String(managePort), "--control-port", String(controlPort),
-        "--token-interval", "0", "--quiet",
+        "--token-interval", String(tokenIntervalSeconds), "--token-scope", "key", "--quiet",
       ] + arguments, output: folder.path("output"), errors: folder.path("errors"))
     process.withLock { $0 = child }
     let isReady = ChildProcess.poll(timeoutMilliseconds: 20_000) {

@@ -14,15 +14,23 @@ import Testing
 
   /// Remembers what it was asked and told.
   private final class Store: ProviderTokenStore {
-    let saved = Mutex<[(token: [UInt8], issuedAt: Int64)]>([])
-    let loads = Mutex(0)
+    let asks = Mutex<[Int64]>([])
+    let offers = Mutex<[(token: [UInt8], issuedAt: Int64)]>([])
+    let declines = Mutex(0)
+    let served = Mutex<[Int64]>([])
 
-    func load(teamID: String, keyID: String, for tokens: ProviderTokens, handle: ProviderTokens.Handle) {
-      loads.withLock { $0 += 1 }
+    func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
+      asks.withLock { $0.append(newerThan) }
     }
 
-    func save(teamID: String, keyID: String, token: [UInt8], issuedAt: Int64) {
-      saved.withLock { $0.append((token, issuedAt)) }
+    func offer(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, from asker: ProviderTokens.Asker) {
+      offers.withLock { $0.append((token, issuedAt)) }
+    }
+
+    func decline(_ name: ProviderTokenName) { declines.withLock { $0 += 1 } }
+
+    func serves(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, at asker: ProviderTokens.Asker) {
+      served.withLock { $0.append(issuedAt) }
     }
   }
 
@@ -62,16 +70,41 @@ import Testing
     let tokens = ProviderTokens(store: store)
     let handle = tokens.register(teamID: "T", keyID: "K", signer: signer)
     #expect(tokens.current(handle, now: at(0), random: 0) == nil, "the store is asked first")
-    #expect(store.loads.withLock { $0 } == 1)
+    #expect(store.asks.withLock { $0 } == [0])
     let fleets = try signer.sign(teamID: "T", keyID: "K", issuedAt: at(-60).unixSeconds)
-    tokens.storeAnswered(handle, token: fleets, now: at(0), random: 0)
+    tokens.storeAnswered(handle, .token(fleets), now: at(0), random: 0)
     #expect(tokens.current(handle, now: at(0), random: 0)?.authorization == Array("bearer ".utf8) + fleets)
-    #expect(store.saved.withLock { $0.count } == 0)
+    #expect(store.offers.withLock { $0.count } == 0)
     #expect(tokens.current(handle, now: at(2340), random: 0) != nil)
-    #expect(store.loads.withLock { $0 } == 2)
-    tokens.storeAnswered(handle, token: nil, now: at(2340), random: 0)
-    let own = try #require(tokens.current(handle, now: at(2340), random: 0))
-    #expect(store.saved.withLock { $0.map { Array("bearer ".utf8) + $0.token } } == [own.authorization])
+    #expect(store.asks.withLock { $0 } == [0, at(-60).unixSeconds])
+    tokens.storeAnswered(handle, .mayMint, now: at(2340), random: 0)
+    let offer = try #require(store.offers.withLock { $0.first })
+    #expect(offer.issuedAt == at(2340).unixSeconds)
+    #expect(tokens.current(handle, now: at(2340), random: 0)?.authorization == Array("bearer ".utf8) + fleets)
+    tokens.storeAnswered(handle, .token(offer.token), now: at(2340), random: 0)
+    #expect(tokens.current(handle, now: at(2340), random: 0)?.authorization == Array("bearer ".utf8) + offer.token)
+    #expect(store.served.withLock { $0 } == [at(-60).unixSeconds, at(2340).unixSeconds])
+  }
+
+  @Test func aTurnThatComesTooLateIsGivenBack() throws {
+    let store = Store()
+    let tokens = ProviderTokens(store: store)
+    let handle = tokens.register(teamID: "T", keyID: "K", signer: try ProviderTokenSigner(newKeyFor: "test"))
+    #expect(tokens.current(handle, now: at(0), random: 0) == nil)
+    #expect(tokens.current(handle, now: at(1), random: 0) != nil, "made alone")
+    tokens.storeAnswered(handle, .mayMint, now: at(2), random: 0)
+    #expect(store.declines.withLock { $0 } == 1 && store.offers.withLock { $0.count } == 0)
+  }
+
+  @Test func anOfferThatWasNotAnsweredIsNotSignedAgain() throws {
+    let store = Store()
+    let tokens = ProviderTokens(store: store)
+    let handle = tokens.register(teamID: "T", keyID: "K", signer: try ProviderTokenSigner(newKeyFor: "test"))
+    #expect(tokens.current(handle, now: at(0), random: 0) == nil)
+    tokens.storeAnswered(handle, .mayMint, now: at(0), random: 0)
+    let offer = try #require(store.offers.withLock { $0.first })
+    let own = try #require(tokens.current(handle, now: at(1), random: 0))
+    #expect(own.authorization == Array("bearer ".utf8) + offer.token, "the store may have taken it")
   }
 
   @Test func aStoreIsNotBelievedBlindly() throws {
@@ -86,10 +119,9 @@ import Testing
       let tokens = ProviderTokens(store: store)
       let handle = tokens.register(teamID: "T", keyID: "K", signer: signer)
       #expect(tokens.current(handle, now: at(0), random: 0) == nil)
-      tokens.storeAnswered(handle, token: wrong, now: at(0), random: 0)
+      tokens.storeAnswered(handle, .token(wrong), now: at(0), random: 0)
       let token = try #require(tokens.current(handle, now: at(0), random: 0))
       #expect(token.authorization != Array("bearer ".utf8) + wrong)
-      #expect(store.saved.withLock { $0.count } == 1)
     }
   }
 

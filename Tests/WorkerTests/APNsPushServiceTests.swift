@@ -5,7 +5,7 @@ import Testing
 
 /// The service against an APNs that does as it is told: what goes out, and what comes of every way in which a request ends.
 @Suite struct APNsPushServiceTests {
-  @Test(.timeLimit(.minutes(1))) func aRequestOnTheWireOverTLS() throws {
+  @Test(.timeLimit(.minutes(5))) func aRequestOnTheWireOverTLS() throws {
     let bench = try APNsTestBench(isTLS: true)
     var job = bench.job()
     job.priority = 5
@@ -41,7 +41,7 @@ import Testing
     #expect(bench.service.counters.requestDuration.count == 1)
   }
 
-  @Test(.timeLimit(.minutes(1))) func headersThatAJobDoesNotHaveAreNotSent() throws {
+  @Test(.timeLimit(.minutes(5))) func headersThatAJobDoesNotHaveAreNotSent() throws {
     let bench = try APNsTestBench()
     for _ in 0..<3 { #expect(bench.send(bench.job()) != nil) }
     #expect(bench.turn { bench.answers.count == 3 })
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func aBroadcastOnTheWire() throws {
+  @Test(.timeLimit(.minutes(5))) func aBroadcastOnTheWire() throws {
     let bench = try APNsTestBench()
     var job = APNsTestFiles.job(app: "com.example.app", token: "dHN0LXNyY2gtY2hubA==", type: .liveactivity)
     job.targetKind = .channel
@@ -69,7 +69,7 @@ import Testing
     #expect(bench.service.poolSnapshots(now: bench.loop.now).map(\.kind) == [.broadcast])
   }
 
-  @Test(.timeLimit(.minutes(1))) func refusalsAreReadWhateverTheirBody() throws {
+  @Test(.timeLimit(.minutes(5))) func refusalsAreReadWhateverTheirBody() throws {
     let bench = try APNsTestBench()
     let bodies: [(Int, String)] = [
       (410, #"{"reason":"Unregistered","timestamp":1454948015990}"#),
@@ -96,7 +96,7 @@ import Testing
     #expect(bench.service.counters.refusals[.init(status: 410, reason: .unregistered)] == 1)
   }
 
-  @Test(.timeLimit(.minutes(1))) func aRefusedTokenGoesOverAConnectionOfItsOwn() throws {
+  @Test(.timeLimit(.minutes(5))) func aRefusedTokenGoesOverAConnectionOfItsOwn() throws {
     let bench = try APNsTestBench()
     bench.server.answer = { server, request in
       if server.requests.count == 1 {
@@ -116,7 +116,29 @@ import Testing
     #expect(good == [0, 0, 0])
   }
 
-  @Test(.timeLimit(.minutes(1))) func goAwayGivesBackWhatWasNotProcessedAndLetsTheRestFinish() throws {
+  @Test(.timeLimit(.minutes(5))) func aDeviceThatGotTooMuchIsLeftAlone() throws {
+    let bench = try APNsTestBench()
+    bench.server.answer = { server, request in
+      if server.requests.count == 1 {
+        server.respond(request, status: 429, body: #"{"reason":"TooManyRequests"}"#)
+      } else {
+        server.respond(request)
+      }
+    }
+    #expect(bench.send(bench.job("b05013adff785122")) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    let (decision, _) = bench.trySend(bench.job("b05013adff785122"))
+    guard case .paused(let milliseconds) = decision else {
+      Issue.record("\(decision)")
+      return
+    }
+    #expect((1...1001).contains(milliseconds))
+    #expect(bench.send(bench.job("00fc13adff785122")) != nil, "others go on")
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.send(bench.job("b05013adff785122")) != nil, "and it too, after a second")
+  }
+
+  @Test(.timeLimit(.minutes(5))) func goAwayGivesBackWhatWasNotProcessedAndLetsTheRestFinish() throws {
     let bench = try APNsTestBench()
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 1 })
@@ -145,7 +167,7 @@ import Testing
     #expect(bench.turn { bench.service.counters.ended(for: .goAway) == 1 })
   }
 
-  @Test(.timeLimit(.minutes(1))) func aLostConnectionTellsEveryRequest() throws {
+  @Test(.timeLimit(.minutes(5))) func aLostConnectionTellsEveryRequest() throws {
     let bench = try APNsTestBench()
     bench.server.answer = { _, _ in }
     for _ in 0..<1 { #expect(bench.send(bench.job()) != nil) }
@@ -161,7 +183,7 @@ import Testing
     #expect(bench.turn { bench.answers.last?.status == 200 })
   }
 
-  @Test(.timeLimit(.minutes(1))) func aRequestWithoutAnswerIsTimedOutAndItsStreamCancelled() throws {
+  @Test(.timeLimit(.minutes(5))) func aRequestWithoutAnswerIsTimedOutAndItsStreamCancelled() throws {
     let bench = try APNsTestBench { $0.requestTimeoutMilliseconds = 150 }
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 1 })
@@ -186,7 +208,7 @@ import Testing
     #expect(bench.answers.count { $0.ticket == silent } == 1)
   }
 
-  @Test(.timeLimit(.minutes(1))) func aConnectionThatAnswersNothingIsReplaced() throws {
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatAnswersNothingIsReplaced() throws {
     let bench = try APNsTestBench { $0.requestTimeoutMilliseconds = 100 }
     bench.server.answer = { server, request in
       if request.connection > 0 { server.respond(request) }
@@ -201,7 +223,7 @@ import Testing
     #expect(bench.turn { bench.service.counters.ended(for: .stuck) == 1 })
   }
 
-  @Test(.timeLimit(.minutes(1))) func aSilentPeerIsPingedThenDropped() throws {
+  @Test(.timeLimit(.minutes(5))) func aSilentPeerIsPingedThenDropped() throws {
     var settings = HTTP2ServerSettings()
     settings.acknowledgesPings = false
     let bench = try APNsTestBench(settings: settings) {
@@ -216,7 +238,7 @@ import Testing
     #expect(bench.service.counters.ended(for: .silent) == 1)
   }
 
-  @Test(.timeLimit(.minutes(1))) func streamsFollowSettingsDownAndUp() throws {
+  @Test(.timeLimit(.minutes(5))) func streamsFollowSettingsDownAndUp() throws {
     var settings = HTTP2ServerSettings()
     settings.maximumStreams = 4
     let bench = try APNsTestBench(settings: settings) { $0.connectionsMaximum = 1 }
@@ -242,7 +264,7 @@ import Testing
     #expect(bench.server.connections[0].counters.streamsOverLimit == 0)
   }
 
-  @Test(.timeLimit(.minutes(1))) func growsUnderLoadAndSpreads() throws {
+  @Test(.timeLimit(.minutes(5))) func growsUnderLoadAndSpreads() throws {
     var settings = HTTP2ServerSettings()
     settings.maximumStreams = 2
     let bench = try APNsTestBench(settings: settings) { $0.connectionsMaximum = 3 }
@@ -260,7 +282,7 @@ import Testing
     #expect(snapshot.ready == 3 && snapshot.streamsInFlight == 6 && snapshot.streamLimit == 6)
   }
 
-  @Test(.timeLimit(.minutes(1))) func aRefusedConnectionIsTriedLaterAndLater() throws {
+  @Test(.timeLimit(.minutes(5))) func aRefusedConnectionIsTriedLaterAndLater() throws {
     let listener = try APNsTestServer(loop: EventLoop(), tls: nil)
     let port = listener.port
     listener.stopListening()
@@ -277,7 +299,7 @@ import Testing
     #expect(snapshot.backoffMilliseconds > 0)
   }
 
-  @Test(.timeLimit(.minutes(1))) func aPeerWithoutTLSSaysSo() throws {
+  @Test(.timeLimit(.minutes(5))) func aPeerWithoutTLSSaysSo() throws {
     // The bench's own server speaks plaintext; the service expects TLS.
     let plain = try APNsTestBench()
     let files = try APNsTestFiles()
@@ -305,7 +327,7 @@ import Testing
     #expect(service.takeNotice()?.text.contains("cannot connect") == true)
   }
 
-  @Test(.timeLimit(.minutes(1))) func verdictsReachConnectionTokenAndPauses() throws {
+  @Test(.timeLimit(.minutes(5))) func verdictsReachConnectionTokenAndPauses() throws {
     let bench = try APNsTestBench()
     var next = (403, #"{"reason":"InvalidProviderToken"}"#)
     bench.server.answer = { server, request in server.respond(request, status: next.0, body: next.1) }
@@ -328,7 +350,7 @@ import Testing
     next = (200, "")
   }
 
-  @Test(.timeLimit(.minutes(1))) func shutdownClosesTheConnectionAndTheNextTakesOver() throws {
+  @Test(.timeLimit(.minutes(5))) func shutdownClosesTheConnectionAndTheNextTakesOver() throws {
     let bench = try APNsTestBench()
     bench.server.answer = { server, request in
       if server.requests.count == 1 {
@@ -349,7 +371,7 @@ import Testing
     #expect(bench.turn { bench.service.counters.ended(for: .advised) == 1 })
   }
 
-  @Test(.timeLimit(.minutes(1))) func aFreshTokenCalledExpiredBlamesTheClock() throws {
+  @Test(.timeLimit(.minutes(5))) func aFreshTokenCalledExpiredBlamesTheClock() throws {
     let bench = try APNsTestBench()
     bench.server.answer = { server, request in
       server.respond(request, status: 403, body: #"{"reason":"ExpiredProviderToken"}"#)
@@ -366,7 +388,20 @@ import Testing
     #expect(bench.credentials.tokens.snapshots().first?.refreshes == 1, "no token is made in vain")
   }
 
-  @Test(.timeLimit(.minutes(1))) func closingFinishesWhatIsInFlight() throws {
+  @Test(.timeLimit(.minutes(5))) func aWrongClockIsFoundInTheDatesOfAnswersAndSaidOnce() throws {
+    let bench = try APNsTestBench()
+    bench.server.date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    for _ in 0..<3 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { bench.answers.count == 3 })
+    bench.server.answer = { server, request in server.respond(request, status: 500) }
+    for _ in 0..<3 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { bench.answers.count == 6 })
+    bench.turn()
+    #expect(bench.notices.count { $0.contains("ahead of APNs'") && $0.contains("check the clock") } == 1)
+    #expect((bench.service.clockSkewSeconds ?? 0) < -86_400)
+  }
+
+  @Test(.timeLimit(.minutes(5))) func closingFinishesWhatIsInFlight() throws {
     let bench = try APNsTestBench()
     var held: [APNsTestServer.Request] = []
     bench.server.answer = { _, request in held.append(request) }

@@ -29,6 +29,8 @@ final class APNsTestServer: ListenerDelegate {
   private(set) var requests: [Request] = []
   /// Called for each request; nil answers 200 at once.
   var answer: ((APNsTestServer, Request) -> Void)?
+  /// The `date` of every answer; empty: none.
+  var date = ""
   /// Called as a connection is accepted.
   var accepted: ((HTTP2ServerConnection) -> Void)?
   private var headers = HTTP2HeaderList()
@@ -73,6 +75,8 @@ final class APNsTestServer: ListenerDelegate {
     headers.append(.apnsID, id.span)
     let unique = Array(uniqueID.utf8)
     if !uniqueID.isEmpty { headers.append(.apnsUniqueID, unique.span) }
+    let dateBytes = Array(date.utf8)
+    if !date.isEmpty { headers.append(.date, dateBytes.span) }
     _ = connections[request.connection].respond(request.stream, headers, body: Array(body.utf8))
   }
 

@@ -57,6 +57,6 @@ import Testing
     let folder = try TemporaryFolder("manual")
     try folder.write("phrase", to: "desk.passphrase")
     let example = try folder.write(lines.map { $0.dropFirst(4) }.joined(separator: "\n"), to: "herald.yaml")
-    #expect(try ConfigurationLoader.load(file: example).credentials.map(\.name) == ["main", "wallet", "desk"])
+    #expect(try ConfigurationLoader.load(file: example).credentials.map(\.name) == ["main", "calls", "wallet", "desk"])
   }
 }

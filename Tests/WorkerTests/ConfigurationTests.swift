@@ -30,7 +30,7 @@ import Testing
     #expect(configuration.apns.connectionsMaximum == 8)
     #expect(configuration.apns.requestTimeoutMilliseconds == 10_000)
     #expect(configuration.credentials.isEmpty)
-    #expect(configuration.limits.perDevice == RateLimit(burst: 10, perSecond: 1))
+    #expect(configuration.limits.rates == RateLimits(RateLimit(burst: 10, perSecond: 1)))
     #expect(configuration.limits.onLimit == .delay)
     #expect(configuration.retry == RetryPolicy())
     #expect(configuration.results.isLogged)
@@ -67,6 +67,7 @@ import Testing
       case .text(.proxyURL): text = "http://a:1"
       case .text(.file), .text(.host), .text(.brokerPrefix), .text(.keyPrefix): text = "other"
       case .text(.age): text = "30m"
+      case .text(.rateLimit), .texts(.rateLimit, _): text = "com.example.app/voip=20:2.5, */*=0"
       case .texts: text = "amqp://a, amqp://b"
       case .integer(let bounds): text = "\(bounds.upperBound - 1)"
       case .integers: text = "2, 4"
@@ -141,7 +142,7 @@ import Testing
 
   @Test func aBurstOfZeroIsNoLimit() throws {
     let configuration = try ConfigurationLoader.load(file: nil, environment: ["HERALD_LIMITS_PER_DEVICE_BURST": "0"])
-    #expect(configuration.limits.perDevice == nil)
+    #expect(configuration.limits.rates.isEmpty)
   }
 
   @Test func reloadTellsWhatWantsARestart() throws {

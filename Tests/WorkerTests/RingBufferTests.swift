@@ -46,6 +46,7 @@ import Testing
     #expect(slots[third] == 7)
     let isSecondLive = slots.isLive(second)
     #expect(isSecondLive)
-    #expect(slots.count == 2)
+    let count = slots.count
+    #expect(count == 2)
   }
 }

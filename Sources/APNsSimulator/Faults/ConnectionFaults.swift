@@ -6,6 +6,8 @@ package struct ConnectionFaults: Hashable, Sendable {
   package var ignoresPings = false
   /// The TLS handshake begins this long after the connection was accepted.
   package var handshakeDelayMilliseconds: Int64 = 0
+  /// In place of the TLS handshake comes something that is not TLS, and the end.
+  package var failsHandshakes = false
   /// Nobody listens at the port: connecting fails at once.
   package var refusesConnections = false
 
@@ -17,6 +19,7 @@ package struct ConnectionFaults: Hashable, Sendable {
     withholdsWindowUpdates = withholdsWindowUpdates || other.withholdsWindowUpdates
     ignoresPings = ignoresPings || other.ignoresPings
     handshakeDelayMilliseconds = max(handshakeDelayMilliseconds, other.handshakeDelayMilliseconds)
+    failsHandshakes = failsHandshakes || other.failsHandshakes
     refusesConnections = refusesConnections || other.refusesConnections
   }
 }

@@ -17,13 +17,18 @@ package struct FaultPlan: Sendable {
     package var identity: String
     /// Requests that the connection had before this one.
     package var earlierRequests: Int
+    /// The connection's number in the ledger.
+    package var connection: Int
 
-    package init(token: String, topic: String, pushType: String, identity: String, earlierRequests: Int) {
+    package init(
+      token: String, topic: String, pushType: String, identity: String, earlierRequests: Int, connection: Int = 0
+    ) {
       self.token = token
       self.topic = topic
       self.pushType = pushType
       self.identity = identity
       self.earlierRequests = earlierRequests
+      self.connection = connection
     }
   }
 
@@ -93,6 +98,7 @@ package struct FaultPlan: Sendable {
     if rule.effect.isEmpty { return false }
     if let times = rule.times, fault.count >= times { return false }
     if subject.earlierRequests < rule.after { return false }
+    if let number = rule.connectionNumber, subject.connection != number { return false }
     if let prefix = rule.tokenPrefix, !subject.token.hasPrefix(prefix) { return false }
     if let topic = rule.topic, subject.topic != topic { return false }
     if let pushType = rule.pushType, subject.pushType != pushType { return false }

@@ -17,6 +17,9 @@ package struct FaultRule: Hashable, Sendable {
   /// Only the first tries of a notification (by `apns-id`, or by token where there is none).
   package var attempts: Int?
 
+  /// Only this connection, by its number in the ledger; nil: any.
+  package var connectionNumber: Int?
+
   package var effect = FaultEffect()
   package var connection = ConnectionFaults()
 
@@ -25,6 +28,7 @@ package struct FaultRule: Hashable, Sendable {
       prefix=HEX       the device token begins so        topic=T, type=T   apns-topic, apns-push-type
       share=0.1        this part of them, at random      after=N           not a connection's first N
       times=N          at most N in all                  attempts=N        only the first N tries of a notification
+      connection=N     the connection with this number in the ledger
     What happens:
       latency=50 | latency=20-200 | latency=exp:50       milliseconds before the answer: fixed, uniform, exponential
       status=503, reason=TEXT, timestamp=MS              this answer
@@ -36,7 +40,7 @@ package struct FaultRule: Hashable, Sendable {
       goaway=this|previous|all|ID, code=N, reason=TEXT   GOAWAY with this last id, error code and debug reason
       streams=1000/1/1000, every=MS                      SETTINGS with these stream limits in turn
     Whole connections, as long as the fault is set:
-      withhold-window, no-ping-ack, handshake=MS, refuse
+      withhold-window, no-ping-ack, handshake=MS, handshake=fail, refuse
     """
 
   /// Reads a line.
@@ -66,6 +70,7 @@ package struct FaultRule: Hashable, Sendable {
       case ("after", let value?): after = try FaultRule.count(value, word)
       case ("times", let value?): times = try FaultRule.count(value, word)
       case ("attempts", let value?): attempts = try FaultRule.count(value, word)
+      case ("connection", let value?): connectionNumber = try FaultRule.count(value, word)
       case ("latency", let value?): effect.latency = try FaultRule.latency(value, word)
       case ("status", let value?):
         guard let number = Int(value), (200...599).contains(number) else {
@@ -93,6 +98,7 @@ package struct FaultRule: Hashable, Sendable {
         effect.streamLimits?.intervalMilliseconds = Int64(try FaultRule.count(value, word))
       case ("withhold-window", nil): connection.withholdsWindowUpdates = true
       case ("no-ping-ack", nil): connection.ignoresPings = true
+      case ("handshake", "fail"): connection.failsHandshakes = true
       case ("handshake", let value?): connection.handshakeDelayMilliseconds = Int64(try FaultRule.count(value, word))
       case ("refuse", nil): connection.refusesConnections = true
       default:

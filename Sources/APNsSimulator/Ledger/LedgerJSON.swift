@@ -20,6 +20,7 @@ extension Ledger {
     json.endObject()
     json.field("connections_opened", connectionsOpened)
     json.field("connections_open", connectionsOpen)
+    json.field("handshakes_refused", handshakesRefused)
     json.field("streams_over_limit", streamsOverLimit)
     json.field("pings", pings)
     json.field("token_changes", tokenChanges)

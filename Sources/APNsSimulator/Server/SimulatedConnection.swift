@@ -140,7 +140,8 @@ final class SimulatedConnection {
     return FaultPlan.Subject(
       token: token, topic: request["apns-topic"] ?? broadcastApp(of: request),
       pushType: request["apns-push-type"] ?? "",
-      identity: request["apns-id"] ?? (token.isEmpty ? request.path : token), earlierRequests: requests - 1)
+      identity: request["apns-id"] ?? (token.isEmpty ? request.path : token), earlierRequests: requests - 1,
+      connection: number)
   }
 
   /// A broadcast has no topic: its path names the app.

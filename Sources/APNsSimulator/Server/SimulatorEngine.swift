@@ -19,6 +19,9 @@ final class SimulatorEngine: ListenerDelegate {
   /// What connections are told as of the last turn.
   private var connectionFaults = ConnectionFaults()
 
+  /// Connections that a fault refused TLS.
+  private var handshakesRefused = 0
+
   private static let waitMillisecondsMaximum = 1000
   /// Longer than a transport takes to close.
   private static let lingerMilliseconds: Int64 = 3000
@@ -106,6 +109,10 @@ final class SimulatorEngine: ListenerDelegate {
   }
 
   func listener(_ listener: Listener, didAccept fileDescriptor: Int32) {
+    if connectionFaults.failsHandshakes {
+      refuseHandshake(fileDescriptor)
+      return
+    }
     let door: SimulatedService.Door = listener === manageListener ? .manage : .send
     let delay = connectionFaults.handshakeDelayMilliseconds
     guard delay > 0 else {
@@ -116,6 +123,18 @@ final class SimulatorEngine: ListenerDelegate {
     loop.schedule(afterMilliseconds: delay) { [weak self] in
       guard let self, let door = self.heldBack.removeValue(forKey: fileDescriptor) else { return }
       self.adopt(fileDescriptor, door)
+    }
+  }
+
+  /// Answers whatever comes with something that is not TLS.
+  private func refuseHandshake(_ fileDescriptor: Int32) {
+    handshakesRefused += 1
+    shared.withState { [handshakesRefused] in $0.ledger.handshakesRefused = handshakesRefused }
+    let refusal = TLSRefusal()
+    let transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, delegate: refusal)
+    // Held for a bit: a transport holds no delegate.
+    loop.schedule(afterMilliseconds: SimulatorEngine.lingerMilliseconds) {
+      withExtendedLifetime((refusal, transport)) {}
     }
   }
 

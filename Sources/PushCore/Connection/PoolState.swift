@@ -3,24 +3,30 @@
 ///
 /// Each connection has a place. What it can take (streams, send window) is told once a turn with `update`; between two
 /// turns the pool counts down itself. Connections are opened one by one, seconds apart, and only for need: after
-/// failures later and later, and after several in a row the breaker is open: one attempt at a time, a minute apart.
+/// failures later and later, and after several in a row the breaker is open: one attempt at a time, ten seconds apart.
+/// What was of use and goes without our wish (a GOAWAY, a cut) is replaced at once: a host that sends us away every
+/// thousand requests is followed.
 package struct PoolState: Sendable {
   package struct Limits: Sendable {
     /// Connections that take requests or are being opened. Draining ones come on top, at most as many again.
     package var connectionsMaximum = 8
     /// Between two openings.
     package var openIntervalMilliseconds: Int64 = 1_000
+    /// A connection that took so many requests is replaced without waiting for the interval.
+    package var replacedAtOnceRequests = 100
     /// After the first failure; doubled after each.
     package var backoffFirstMilliseconds: Int64 = 500
-    package var backoffLongestMilliseconds: Int64 = 60_000
+    package var backoffLongestMilliseconds: Int64 = 10_000
     /// Failures in a row that open the breaker.
     package var breakerFailures = 5
     /// How long the load is watched before a connection is let go.
     package var shrinkIntervalMilliseconds: Int64 = 60_000
     /// A pool without a request for this long does not replace its last connection.
     package var keepWarmMilliseconds: Int64 = 600_000
-    /// Between two steps back to all streams, after `fewerStreams`.
-    package var recoverMilliseconds: Int64 = 1_000
+    /// How long answers are watched before a connection's own limit is halved or doubled.
+    package var paceMilliseconds: Int64 = 250
+    /// One answer in so many that asks for fewer streams halves them.
+    package var fewerStreamsShare = 8
 
     package init() {}
   }
@@ -40,6 +46,16 @@ package struct PoolState: Sendable {
     case open
     /// The back-off ended: one attempt is under way.
     case halfOpen
+  }
+
+  /// Why a request finds no room.
+  package enum Stall: String, CaseIterable, Sendable {
+    /// No connection takes requests: none is open yet, or none can be opened.
+    case noConnection = "no_connection"
+    /// The peer allows no more streams at once, or asked for fewer.
+    case noStream = "no_stream"
+    /// The peer takes no more bytes: its flow-control window is used up.
+    case noWindow = "no_window"
   }
 
   private enum Occupant: Equatable, Sendable {
@@ -62,7 +78,14 @@ package struct PoolState: Sendable {
     var window = 0
     /// Streams that we allow ourselves, after `fewerStreams`.
     var ownLimit = Int.max
-    var ownLimitChangedAt = Instant(nanoseconds: 0)
+    /// Since when answers are counted; nil: none asked for fewer streams, nothing is counted.
+    var pacedSince: Instant?
+    var answers = 0
+    var refusals = 0
+    /// Requests it took.
+    var taken = 0
+    /// The most that were in flight, of late.
+    var peak = 0
 
     var free: Int { max(0, min(streamLimit, ownLimit) - inFlight) }
   }
@@ -73,12 +96,16 @@ package struct PoolState: Sendable {
   private let limits: Limits
   private var places: [Place]
   private var openingCount = 0
+  /// Connections of use that went without our wish and are not replaced yet.
+  private var owed = 0
   package private(set) var readyCount = 0
   private var lastOpenedAt: Instant?
   private var notBefore: Instant?
   private var backoff: Backoff
   /// A request found no room since the last turn, or hardly any was left.
   private var isShort = false
+  /// The request that found no room last.
+  private var lastRefusal: (at: Instant, byteCount: Int)?
   private var lastRequestAt: Instant?
   private var watchedSince: Instant?
   private var peakInFlight = 0
@@ -111,6 +138,7 @@ package struct PoolState: Sendable {
     places[place].inFlight = inFlight
     places[place].streamLimit = streamLimit
     places[place].window = window
+    if inFlight > places[place].peak { places[place].peak = inFlight }
   }
 
   /// Whether a request would find room.
@@ -140,11 +168,27 @@ package struct PoolState: Sendable {
     }
     guard best >= 0 else {
       isShort = true
+      lastRefusal = (now, byteCount)
       return nil
     }
     places[best].inFlight += 1
     places[best].window -= byteCount
+    places[best].taken += 1
     return best
+  }
+
+  /// Why the requests of the last second find no room; nil where they find some, or none came.
+  package func stall(now: Instant) -> Stall? {
+    guard let refusal = lastRefusal, now.milliseconds(since: refusal.at) < 1_000 else { return nil }
+    var stall = Stall.noConnection
+    for place in places where place.occupant == .ready {
+      if place.free > 0 {
+        guard place.inFlight > 0, place.window < refusal.byteCount else { return nil }
+        return .noWindow
+      }
+      stall = .noStream
+    }
+    return stall
   }
 
   /// A request that `take` counted did not go out.
@@ -168,7 +212,8 @@ package struct PoolState: Sendable {
   }
 
   /// The connection answered a request: the host takes us. true: that ends a row of failures.
-  package mutating func proved() -> Bool {
+  package mutating func answered(place: Int) -> Bool {
+    places[place].answers += 1
     guard failures > 0 else { return false }
     backoff.succeeded()
     notBefore = nil
@@ -184,6 +229,7 @@ package struct PoolState: Sendable {
     case .ready:
       readyCount -= 1
       places[place].occupant = .leaving
+      owe(place)
     case .leaving:
       break
     case .nobody:
@@ -191,12 +237,18 @@ package struct PoolState: Sendable {
     }
   }
 
+  private mutating func owe(_ place: Int) {
+    if places[place].taken >= limits.replacedAtOnceRequests { owed = min(owed + 1, limits.connectionsMaximum) }
+  }
+
   /// The connection ended. `didFail`: it never answered a request, or could not be opened: the next one waits.
   /// `random`: any random bits, for the back-off's jitter.
   package mutating func ended(place: Int, didFail: Bool, now: Instant, random: UInt64) {
     switch places[place].occupant {
     case .opening: openingCount -= 1
-    case .ready: readyCount -= 1
+    case .ready:
+      readyCount -= 1
+      owe(place)
     case .leaving: break
     case .nobody: preconditionFailure("a connection ends once")
     }
@@ -211,17 +263,24 @@ package struct PoolState: Sendable {
     return max(0, notBefore.milliseconds(since: now))
   }
 
-  /// APNs is short of breath: half the streams of this connection, and slowly back.
+  /// An answer of this connection says that APNs is short of breath. Where many do, it gets half of its streams, and half
+  /// again; and twice as many as soon as they stop.
   package mutating func fewerStreams(place: Int, now: Instant) {
     guard places[place].occupant == .ready else { return }
-    if places[place].ownLimit != .max,
-      now.milliseconds(since: places[place].ownLimitChangedAt) < limits.recoverMilliseconds
-    {
-      // Answers to what was sent before the last halving say nothing new.
-      return
+    if places[place].pacedSince == nil {
+      places[place].pacedSince = now
+      places[place].answers = 1
+      places[place].refusals = 0
+      places[place].peak = places[place].inFlight
     }
-    places[place].ownLimit = max(1, min(places[place].ownLimit, places[place].inFlight + 1) / 2)
-    places[place].ownLimitChangedAt = now
+    places[place].refusals += 1
+  }
+
+  /// Requests wait and will wait: no connection can be opened, or APNs asked each of them for fewer streams.
+  package var isStalled: Bool {
+    if readyCount == 0 { return failures > 0 }
+    for place in places where place.occupant == .ready && place.ownLimit == .max { return false }
+    return true
   }
 
   /// No more connections; those that are ready are to be drained.
@@ -231,7 +290,7 @@ package struct PoolState: Sendable {
 
   /// Once a turn, after `update`. Call again after each action until it is `none`.
   package mutating func turn(now: Instant) -> Action {
-    recoverStreams(now)
+    pace(now)
     if isClosing {
       for index in places.indices where places[index].occupant == .ready || places[index].occupant == .opening {
         leaves(place: index)
@@ -244,14 +303,16 @@ package struct PoolState: Sendable {
     if let place = placeToOpen(now) {
       places[place].occupant = .opening
       openingCount += 1
-      lastOpenedAt = now
+      // What replaces another does not put growth off.
+      if owed > 0 { owed -= 1 } else { lastOpenedAt = now }
       isShort = false
       return .open(place: place)
     }
     wasShort = wasShort || isShort
     isShort = false
     guard let place = placeToLetGo(now) else { return .none }
-    leaves(place: place)
+    readyCount -= 1
+    places[place].occupant = .leaving
     return .drain(place: place)
   }
 
@@ -262,9 +323,11 @@ package struct PoolState: Sendable {
       // The first one, or the last one is gone: as long as somebody may want it.
       guard now.milliseconds(since: lastRequestAt) < limits.keepWarmMilliseconds else { return nil }
     } else {
-      guard isShort else { return nil }
+      guard isShort || owed > 0 else { return nil }
     }
-    if let last = lastOpenedAt, now.milliseconds(since: last) < limits.openIntervalMilliseconds { return nil }
+    if owed == 0, let last = lastOpenedAt, now.milliseconds(since: last) < limits.openIntervalMilliseconds {
+      return nil
+    }
     return places.firstIndex { $0.occupant == .nobody }
   }
 
@@ -291,12 +354,27 @@ package struct PoolState: Sendable {
     return candidate
   }
 
-  private mutating func recoverStreams(_ now: Instant) {
-    for index in places.indices where places[index].ownLimit != .max {
-      guard now.milliseconds(since: places[index].ownLimitChangedAt) >= limits.recoverMilliseconds else { continue }
-      let larger = places[index].ownLimit + max(1, places[index].ownLimit / 4)
-      places[index].ownLimit = larger >= places[index].streamLimit ? .max : larger
-      places[index].ownLimitChangedAt = now
+  private mutating func pace(_ now: Instant) {
+    for index in places.indices {
+      guard let since = places[index].pacedSince, now.milliseconds(since: since) >= limits.paceMilliseconds else {
+        continue
+      }
+      let own = places[index].ownLimit
+      if places[index].refusals * limits.fewerStreamsShare >= max(1, places[index].answers),
+        places[index].refusals > 0
+      {
+        places[index].ownLimit = max(1, min(own, places[index].peak) / 2)
+        places[index].pacedSince = now
+      } else if own < places[index].streamLimit / 2 {
+        places[index].ownLimit = own * 2
+        places[index].pacedSince = now
+      } else {
+        places[index].ownLimit = .max
+        places[index].pacedSince = nil
+      }
+      places[index].answers = 0
+      places[index].refusals = 0
+      places[index].peak = places[index].inFlight
     }
   }
 }

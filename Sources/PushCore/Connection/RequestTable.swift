@@ -49,15 +49,24 @@ package struct RequestTable: Sendable {
 
   private var slots: [Slot] = []
   private var lists: [List] = []
+  /// Lists that were given back.
+  private var freeLists: [UInt16] = []
   package private(set) var count = 0
 
   package init() {}
 
   /// A new, empty list.
   package mutating func makeList() -> UInt16 {
+    if let list = freeLists.popLast() { return list }
     precondition(lists.count < Int(UInt16.max), "too many connections in a lane")
     lists.append(List(first: RequestTable.none, last: RequestTable.none, count: 0))
     return UInt16(lists.count - 1)
+  }
+
+  /// Gives an empty list back: its connection is gone for good.
+  package mutating func recycle(_ list: UInt16) {
+    precondition(lists[Int(list)].count == 0, "a list is given back empty")
+    freeLists.append(list)
   }
 
   package func count(of list: UInt16) -> Int { lists[Int(list)].count }

@@ -2,15 +2,21 @@
 ///
 /// Jobs end out of order; the broker is told of the highest tag below which all are settled. A tag that was rejected is
 /// settled too, but never named in an acknowledgement: the broker does not know it any more and would close the channel.
+///
+/// One job that waits long for its answer must not hold up the credit of all behind it: where it does, they are
+/// acknowledged alone (`takeAlone`).
 package struct AckWatermark: Sendable {
   private enum Mark: UInt8 {
     /// Delivered; its job is still on its way.
     case open
     /// Its job ended; to be acknowledged.
     case done
-    /// Given back to the broker on its own.
+    /// Given back to the broker, or acknowledged, on its own.
     case rejected
   }
+
+  /// So long the oldest open delivery may hold up the others.
+  private static let patienceMilliseconds: Int64 = 200
 
   private var marks: [Mark]
   /// The oldest tag that is not settled; everything before it is.
@@ -23,6 +29,12 @@ package struct AckWatermark: Sendable {
   package private(set) var pendingCount = 0
   /// When the oldest of them became pending.
   package private(set) var pendingSince: Instant?
+  /// Deliveries that are done while an older one is open.
+  private var heldUpCount = 0
+  /// Since when the same one holds them up.
+  private var heldUpSince: Instant?
+  /// Where `takeAlone` goes on; nil: it has not begun.
+  private var aloneNext: UInt64?
 
   /// `capacity`: unsettled deliveries to expect, the channel's prefetch.
   package init(capacity: Int) {
@@ -49,6 +61,9 @@ package struct AckWatermark: Sendable {
     acknowledgeable = nil
     pendingCount = 0
     pendingSince = nil
+    heldUpCount = 0
+    heldUpSince = nil
+    aloneNext = nil
   }
 
   /// A delivery came. false: the tag was seen before or jumps by more than any prefetch, so the peer is at fault.
@@ -86,15 +101,48 @@ package struct AckWatermark: Sendable {
     return tag
   }
 
+  /// The next tag to acknowledge alone, where an older delivery has held up at least `batch` for too long; nil: no more.
+  package mutating func takeAlone(now: Instant, batch: Int) -> UInt64? {
+    if aloneNext == nil {
+      guard heldUpCount >= batch, let since = heldUpSince,
+        now.milliseconds(since: since) >= AckWatermark.patienceMilliseconds
+      else { return nil }
+    }
+    var tag = max(aloneNext ?? base, base)
+    while tag < end {
+      if marks[slot(tag)] == .done {
+        marks[slot(tag)] = .rejected
+        heldUpCount -= 1
+        aloneNext = tag + 1
+        return tag
+      }
+      tag += 1
+    }
+    aloneNext = nil
+    return nil
+  }
+
   private mutating func settle(_ tag: UInt64, _ mark: Mark, now: Instant) {
     precondition(tag >= base && tag < end && marks[slot(tag)] == .open, "a delivery is settled once")
     marks[slot(tag)] = mark
+    if mark == .done { heldUpCount += 1 }
+    let before = base
+    advance(now: now)
+    if heldUpCount == 0 {
+      heldUpSince = nil
+    } else if base != before || heldUpSince == nil {
+      heldUpSince = now
+    }
+  }
+
+  private mutating func advance(now: Instant) {
     while base < end {
       switch marks[slot(base)] {
       case .open:
         return
       case .done:
         acknowledgeable = base
+        heldUpCount -= 1
         pendingCount += 1
         if pendingSince == nil { pendingSince = now }
       case .rejected:

@@ -7,6 +7,8 @@ package enum Admission: Sendable {
   case dead(unregisteredAt: Int64)
   /// Over its device's rate; there is room again after this long.
   case limited(retryAfterMilliseconds: Int64)
+  /// It waited for its device's rate, and a newer job with its collapse id came meanwhile.
+  case superseded
 }
 
 /// The part of a final outcome that cannot be told from its job.

@@ -1,28 +1,35 @@
-/// Decides whether a dependency is asked or spared: after some failures in a row nobody waits for it any more, and one
-/// probe at a time finds out when it is back.
+/// Decides whether a dependency is asked or spared: after some failures in a row, over some time, nobody waits for it any
+/// more, and one probe at a time finds out when it is back.
+///
+/// Both count, because a busy machine answers some hundred requests late at once and then goes on: that many failures in
+/// one moment say nothing, and neither do two an hour apart.
 package struct BreakerState: Sendable {
   package struct Settings: Sendable {
     /// Failures in a row that open it.
     package var failuresMaximum = 5
+    /// How long they must go on without a success between them.
+    package var failingMilliseconds: Int64 = 400
     /// Between two probes.
     package var probeIntervalMilliseconds: Int64 = 250
     /// A probe answered later than this shows life, not health.
-    package var probeTimeoutMilliseconds: Int64 = 20
+    package var probeTimeoutMilliseconds: Int64 = 200
 
     package init() {}
   }
 
   private enum Phase: Sendable {
-    /// Asked as usual; this many failures in a row. Becomes `open`.
-    case closed(failures: Int)
+    /// Asked as usual; this many failures in a row, the first of them then. Becomes `open`.
+    case closed(failures: Int, since: Instant)
     /// Spared. Becomes `probing` at `probeAt`.
     case open(probeAt: Instant)
     /// Spared, one probe is under way. Becomes `closed` by its answer in time, else `open`.
     case probing(since: Instant)
+
+    static let whole = Phase.closed(failures: 0, since: Instant(nanoseconds: 0))
   }
 
   package let settings: Settings
-  private var phase = Phase.closed(failures: 0)
+  private var phase = Phase.whole
 
   package init(settings: Settings) {
     precondition(settings.failuresMaximum >= 1 && settings.probeIntervalMilliseconds > 0)
@@ -37,7 +44,7 @@ package struct BreakerState: Sendable {
   /// A request was answered in time. Answers to requests of before the opening count for nothing.
   package mutating func succeeded() {
     switch phase {
-    case .closed: phase = .closed(failures: 0)
+    case .closed: phase = .whole
     case .open, .probing: break
     }
   }
@@ -45,10 +52,13 @@ package struct BreakerState: Sendable {
   /// A request failed or was not answered in time. true: this opened the breaker.
   package mutating func failed(now: Instant) -> Bool {
     switch phase {
-    case .closed(let failures) where failures + 1 < settings.failuresMaximum:
-      phase = .closed(failures: failures + 1)
-      return false
-    case .closed:
+    case .closed(let failures, let since):
+      let first = failures == 0 ? now : since
+      guard failures + 1 >= settings.failuresMaximum, now.milliseconds(since: first) >= settings.failingMilliseconds
+      else {
+        phase = .closed(failures: min(failures + 1, settings.failuresMaximum), since: first)
+        return false
+      }
       phase = .open(probeAt: now.adding(milliseconds: settings.probeIntervalMilliseconds))
       return true
     case .open, .probing:
@@ -66,7 +76,7 @@ package struct BreakerState: Sendable {
   /// A new connection is ready, which is as good as a probe. true: it was open until now.
   package mutating func connected() -> Bool {
     let wasOpen = !isClosed
-    phase = .closed(failures: 0)
+    phase = .whole
     return wasOpen
   }
 
@@ -81,7 +91,7 @@ package struct BreakerState: Sendable {
   package mutating func probeAnswered(isHealthy: Bool, now: Instant) -> Bool {
     guard case .probing(let since) = phase else { return false }
     if isHealthy, now.milliseconds(since: since) <= settings.probeTimeoutMilliseconds {
-      phase = .closed(failures: 0)
+      phase = .whole
       return true
     }
     phase = .open(probeAt: now.adding(milliseconds: settings.probeIntervalMilliseconds))

@@ -88,9 +88,16 @@ package struct DeliveryState: Sendable {
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     case .limited(let retryAfterMilliseconds):
       if isGivenUp { return giveUp(now: now) }
-      if dropsOverLimit { return end(.throttled, now: now, isRemembered: false) }
+      // One that APNs itself refused comes back whatever our own limits say.
+      if dropsOverLimit, attempts == 0 { return end(.throttled, now: now, isRemembered: false) }
       return retry(
-        policy.postpone(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil, now: now)
+        policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
+        now: now)
+    case .superseded:
+      let outcome = RememberedOutcome(
+        outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
+        completedAt: now.unixMilliseconds)
+      return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     }
   }
 
@@ -143,7 +150,11 @@ package struct DeliveryState: Sendable {
       resends += 1
       phase = .waiting
       return .send
-    case .retry:
+    case .sendOnceMore where attempts < policy.attemptsMaximum:
+      resends += 1
+      phase = .waiting
+      return .send
+    case .sendOnceMore, .retry:
       switch answer.kind {
       case .notProcessed: attempts -= 1
       case .response, .lost, .timedOut: break
@@ -259,6 +270,28 @@ package struct JobTimes: Sendable {
 }
 
 extension RetryPolicy {
+  /// The delay for a job over its device's rate, which has room again after so long.
+  ///
+  /// Where many jobs wait for one device, each of them is told the same time and only one has it: so the longer a job has
+  /// waited the less often it asks, up to an eighth of its age. A delay that the job would not outlive is replaced by
+  /// the longest that it does; where the room comes after its end, so does its outcome, now.
+  package func postponeLimited(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
+    let age = max(0, now.unixMilliseconds &- min(times.firstSeen, now.unixMilliseconds))
+    var tier = delaysSeconds.firstIndex { Int64($0) * 1000 >= milliseconds } ?? delaysSeconds.count - 1
+    while tier + 1 < delaysSeconds.count, Int64(delaysSeconds[tier + 1]) * 1000 <= age / 8 { tier += 1 }
+    while true {
+      if outlives(Int64(delaysSeconds[tier]) * 1000, times, now) { return .again(delaySeconds: delaysSeconds[tier]) }
+      guard tier > 0, outlives(milliseconds, times, now) else { return .expired }
+      tier -= 1
+    }
+  }
+
+  private func outlives(_ milliseconds: Int64, _ times: JobTimes, _ now: Now) -> Bool {
+    var then = now
+    then.unixMilliseconds += milliseconds
+    return !isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: then)
+  }
+
   /// The shortest delay after which there is room again; never past the job's end.
   package func postpone(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
     var delaySeconds = delaysSeconds[delaysSeconds.count - 1]

@@ -13,6 +13,8 @@ package struct GateTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private var positions: [Key: Int] = [:]
   private var entries: [Entry] = []
   private var hand = 0
+  /// Entries that made room before they ended.
+  package private(set) var evictedCount: UInt64 = 0
 
   package init(capacity: Int) {
     precondition(capacity >= 1)
@@ -50,6 +52,7 @@ package struct GateTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       entries[hand].wasUsed = false
       hand = (hand + 1) % capacity
     }
+    if entries[hand].endsAt > now { evictedCount += 1 }
     positions[entries[hand].key] = nil
     positions[key] = hand
     entries[hand] = entry
@@ -58,6 +61,13 @@ package struct GateTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
   package mutating func removeValue(for key: Key) {
     if let position = positions[key] { remove(at: position) }
+  }
+
+  /// Takes out any one entry.
+  package mutating func popLast() -> (key: Key, value: Value)? {
+    guard let entry = entries.last else { return nil }
+    remove(at: entries.count - 1)
+    return (entry.key, entry.value)
   }
 
   /// The last entry takes the place of the one that goes.

@@ -39,6 +39,20 @@ package struct RateState: Sendable {
     return .proceed
   }
 
+  /// APNs itself refused the device's requests: nothing for so long, then one an interval until the burst is back. What was
+  /// charged is forgotten, so that the refused request does not pass as a redelivery.
+  package mutating func tighten(microseconds: Int64, limit: RateLimit?, nowMicroseconds: Int64) {
+    let arrival = nowMicroseconds + microseconds + (limit?.toleranceMicroseconds ?? 0)
+    let known = arrivalMicroseconds
+    self = RateState()
+    arrivalMicroseconds = max(known, arrival)
+  }
+
+  /// Nothing limits the device but what `tighten` said: how long it still holds; 0: it does not.
+  package func tightMilliseconds(nowMicroseconds: Int64) -> Int64 {
+    arrivalMicroseconds <= nowMicroseconds ? 0 : (arrivalMicroseconds - nowMicroseconds + 999) / 1000
+  }
+
   /// The charge's name: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
   package static func chargeName(_ apnsID: UUIDValue) -> UInt64 {
     // Producers' own UUIDs may hold the same low half a million times (version 1: the machine), so both halves count.

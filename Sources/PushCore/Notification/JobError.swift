@@ -7,11 +7,19 @@ package struct JobError: Error, Hashable, Sendable {
   package var rule: String
   /// Where the JSON breaks; nil where the JSON is sound and a rule is not kept.
   package var byteOffset: Int?
+  /// What a strict APNs would answer, had the job been sent all the same.
+  package var answer: RuleAnswer
 
-  package init(field: String, rule: String, byteOffset: Int? = nil) {
+  package init(field: String, rule: String, byteOffset: Int? = nil, answer: RuleAnswer = .noRequest) {
     self.field = field
     self.rule = rule
     self.byteOffset = byteOffset
+    self.answer = answer
+  }
+
+  /// A rule of the request that the job becomes. `text`: the rule in words, with the value seen.
+  init(_ rule: RequestRule, field: String? = nil, _ text: String) {
+    self.init(field: field ?? rule.row.field, rule: text, answer: rule.row.answer)
   }
 
   /// Broken JSON.

@@ -6,9 +6,11 @@
 /// - An optional field is left out, never null; inside the payload null counts as absent.
 /// - `id` wins over the message id where both are there.
 /// - An empty `collapse_id` is none.
+/// - A broadcast without `expiration` is not stored: APNs demands a value, and 0 is right for every channel.
 package struct JobParser: ~Copyable {
   private let scanner = JobScanner()
   private let pushTypes = KeyTable(PushType.named.map(\.name))
+  private let payloadRules = PayloadRules()
   private var tokens = TokenSet()
 
   package init() {}
@@ -54,6 +56,8 @@ package struct JobParser: ~Copyable {
       let rules = PushTypeRules.table[Int(job.pushType.rawValue)]
       job.priority = try priority(fields.priority, rules, &job)
       job.expiration = try expiration(fields.expiration, rules, job)
+      // APNs demands the header of a broadcast; 0 is right for every channel.
+      if job.targetKind == .channel, job.expiration == nil { job.expiration = 0 }
       job.tokenRegisteredAt = try tokenRegisteredAt(fields.tokenRegisteredAt)
       if job.targetKind == .channel { try checkChannel(&job) } else { try checkTokens(&job) }
       try checkPayload(job, fields.facts, rules)
@@ -128,12 +132,12 @@ package struct JobParser: ~Copyable {
     let shown = JobError.describe(bytes, job.pushTypeName)
     guard HeaderText.isName(word), word.count <= Limits.pushTypeBytesMaximum else {
       return JobError(
-        field: "push_type",
-        rule: "must be letters, digits, dots and hyphens, 1 to \(Limits.pushTypeBytesMaximum), not \(shown)")
+        .pushTypeForm,
+        "must be letters, digits, dots and hyphens, 1 to \(Limits.pushTypeBytesMaximum), not \(shown)")
     }
     if hasTopic { return nil }
     let known = PushType.named.map(\.name).joined(separator: ", ")
-    return JobError(field: "push_type", rule: "must be one of \(known), or come with a topic; \(shown) has none")
+    return JobError(.pushTypeKnown, "must be one of \(known), or come with a topic; \(shown) has none")
   }
 
   private func checkApp(_ job: borrowing PushJob) throws(JobError) {
@@ -141,8 +145,8 @@ package struct JobParser: ~Copyable {
     guard HeaderText.isName(app), app.count <= Limits.appBytesMaximum else {
       let shown = JobError.describe(job.bytes.span, job.app)
       throw JobError(
-        field: "app",
-        rule: "must be a bundle id: letters, digits, dots and hyphens, 1 to \(Limits.appBytesMaximum), not \"\(shown)\""
+        .app,
+        "must be a bundle id: letters, digits, dots and hyphens, 1 to \(Limits.appBytesMaximum), not \"\(shown)\""
       )
     }
   }
@@ -154,7 +158,7 @@ package struct JobParser: ~Copyable {
       guard HeaderText.isVisible(word), word.count <= Limits.topicBytesMaximum else {
         let shown = JobError.describe(job.bytes.span, job.topic)
         throw JobError(
-          field: "topic", rule: "must be visible ASCII, 1 to \(Limits.topicBytesMaximum), not \"\(shown)\"")
+          .topic, "must be visible ASCII, 1 to \(Limits.topicBytesMaximum), not \"\(shown)\"")
       }
       return
     }
@@ -184,11 +188,11 @@ package struct JobParser: ~Copyable {
     let range = text(string, &job)
     guard range.count <= Limits.collapseIDBytesMaximum else {
       throw JobError(
-        field: "collapse_id", rule: "must be at most \(Limits.collapseIDBytesMaximum) bytes, not \(range.count)")
+        .collapseIDLength, "must be at most \(Limits.collapseIDBytesMaximum) bytes, not \(range.count)")
     }
     guard HeaderText.isValue(job.bytes.span.extracting(range.range)) else {
       throw JobError(
-        field: "collapse_id", rule: "must hold no control characters and no space at its ends: it is a header")
+        .collapseIDForm, "must hold no control characters and no space at its ends: it is a header")
     }
     return range
   }
@@ -198,8 +202,8 @@ package struct JobParser: ~Copyable {
     for allowed in rules.priorities where Int64(allowed) == priority { return allowed }
     let words = rules.priorities.map(String.init).joined(separator: ", ")
     throw JobError(
-      field: "priority",
-      rule: "must be \(rules.priorities.count > 1 ? "one of " : "")\(words) for \(name(of: job)), not \(priority)")
+      .priority,
+      "must be \(rules.priorities.count > 1 ? "one of " : "")\(words) for \(name(of: job)), not \(priority)")
   }
 
   private func expiration(
@@ -207,10 +211,10 @@ package struct JobParser: ~Copyable {
   ) throws(JobError) -> Int64? {
     guard let expiration else { return rules.expirationOnly }
     if let only = rules.expirationOnly, expiration != only {
-      throw JobError(field: "expiration", rule: "must be \(only) for \(name(of: job)), not \(expiration)")
+      throw JobError(.expirationOnly, "must be \(only) for \(name(of: job)), not \(expiration)")
     }
-    guard expiration >= 0 else {
-      throw JobError(field: "expiration", rule: "must be Unix seconds, 0 or more, not \(expiration)")
+    guard expiration >= 0 && expiration <= Limits.unixSecondsMaximum else {
+      throw JobError(.expiration, "must be Unix seconds, 0 or more and at most 11 digits, not \(expiration)")
     }
     return expiration
   }
@@ -236,11 +240,11 @@ package struct JobParser: ~Copyable {
         let field = job.targetKind == .token ? "to.token" : "to.tokens[\(index)]"
         let shown = JobError.describe(job.bytes.span, range)
         throw JobError(
-          field: field,
-          rule: """
-            must be \(Limits.tokenDigitsMinimum) to \(Limits.tokenDigitsMaximum) hexadecimal digits, an even number, \
-            not "\(shown)"
-            """)
+          range.isEmpty ? .tokenMissing : .token, field: field,
+          """
+          must be \(Limits.tokenDigitsMinimum) to \(Limits.tokenDigitsMaximum) hexadecimal digits, an even number, \
+          not "\(shown)"
+          """)
       }
       if digits == .mixedCase {
         let start = job.bytes.count
@@ -274,10 +278,10 @@ package struct JobParser: ~Copyable {
     guard HeaderText.isBase64(job.bytes.span.extracting(range.range)), range.count <= Limits.channelBytesMaximum else {
       let shown = JobError.describe(job.bytes.span, range)
       throw JobError(
-        field: "to.channel", rule: "must be a channel id: base64, 1 to \(Limits.channelBytesMaximum), not \"\(shown)\"")
+        .channel, "must be a channel id: base64, 1 to \(Limits.channelBytesMaximum), not \"\(shown)\"")
     }
     guard job.pushType == .liveactivity else {
-      throw JobError(field: "to.channel", rule: "takes the push type liveactivity, not \(name(of: job))")
+      throw JobError(.channelPushType, "takes the push type liveactivity, not \(name(of: job))")
     }
   }
 
@@ -290,17 +294,13 @@ package struct JobParser: ~Copyable {
     let maximum = isBroadcast ? PushTypeRules.broadcastPayloadBytesMaximum : rules.payloadBytesMaximum
     guard job.payload.count <= maximum else {
       throw JobError(
-        field: "payload", rule: "must be at most \(maximum) bytes for \(name(of: job)), not \(job.payload.count)")
+        .payloadLength, "must be at most \(maximum) bytes for \(name(of: job)), not \(job.payload.count)")
     }
     let isWallet = HeaderText.hasPrefix(job.bytes.span.extracting(job.topic.range), "pass.")
-    guard
-      let violation = PayloadRules.violation(facts, rules.payload, isWallet: isWallet, isBroadcast: isBroadcast)
-    else { return }
-    var rule = violation.rule
-    if let offset = violation.offset {
-      rule += ", not \(JobError.describe(job.bytes.span.extracting(0..<job.bodyCount), valueAt: offset))"
-    }
-    throw JobError(field: violation.path, rule: rule)
+    let violation = payloadRules.violation(
+      facts, rules.payload, isWallet: isWallet, isBroadcast: isBroadcast,
+      job.bytes.span.extracting(0..<job.bodyCount), payload: job.payload)
+    if let violation { throw violation }
   }
 
   private func name(of job: borrowing PushJob) -> String {

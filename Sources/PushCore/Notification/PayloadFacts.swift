@@ -27,7 +27,6 @@ struct PayloadFacts: Sendable {
   var rootKeyCount = 0
   var alert = Alert.absent
   var event: Event?
-  var timestamp: Int64 = 0
   var isContentAvailableOne = false
   var isContentChangedTrue = false
   /// `relevance-score` is below 0 or above 1; the offset of its value.

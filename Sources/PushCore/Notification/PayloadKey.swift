@@ -41,8 +41,12 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
     case count
     /// Unix seconds.
     case seconds
+    /// Unix seconds, perhaps with a fraction.
+    case date
     /// 0, 1, true or false.
     case flag
+    /// true or false.
+    case boolean
     /// The number 1.
     case one
     /// A number from 0 to 1.
@@ -61,7 +65,9 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
       case .alert, .text, .sound: "must be a string or an object"
       case .count: "must be an integer that is not negative"
       case .seconds: "must be Unix seconds, an integer of at most 11 digits"
+      case .date: "must be Unix seconds, a number of at most 11 digits"
       case .flag: "must be 1 or 0, true or false"
+      case .boolean: "must be true or false"
       case .one: "must be 1"
       case .unit: "must be a number from 0 to 1"
       case .interruptionLevel: "must be passive, active, time-sensitive or critical"
@@ -87,15 +93,15 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
     case .interruptionLevel: ("interruption-level", .aps, .interruptionLevel)
     case .relevanceScore: ("relevance-score", .aps, .number)
     case .filterCriteria: ("filter-criteria", .aps, .string)
-    case .contentChanged: ("content-changed", .aps, .flag)
+    case .contentChanged: ("content-changed", .aps, .boolean)
     case .urlArgs: ("url-args", .aps, .strings)
     case .timestamp: ("timestamp", .aps, .seconds)
     case .event: ("event", .aps, .event)
     case .contentState: ("content-state", .aps, .object)
     case .attributesType: ("attributes-type", .aps, .string)
     case .attributes: ("attributes", .aps, .object)
-    case .staleDate: ("stale-date", .aps, .number)
-    case .dismissalDate: ("dismissal-date", .aps, .number)
+    case .staleDate: ("stale-date", .aps, .date)
+    case .dismissalDate: ("dismissal-date", .aps, .date)
     case .inputPushToken: ("input-push-token", .aps, .one)
     case .inputPushChannel: ("input-push-channel", .aps, .string)
     case .title: ("title", .alert, .text)
@@ -141,7 +147,7 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
 
 /// A set of payload keys: a bit for each.
 struct PayloadKeySet: Hashable, Sendable, ExpressibleByArrayLiteral {
-  private var bits: UInt64 = 0
+  private(set) var bits: UInt64 = 0
 
   init(arrayLiteral keys: PayloadKey...) {
     for key in keys { insert(key) }

@@ -1,161 +1,111 @@
-/// What Apple demands of a payload, by push type. Only musts are here: a rule that Apple does not state is none of
-/// ours.
-enum PayloadRules {
-  /// A rule that is not kept: the path at fault, and the rule.
-  struct Violation {
-    var path: String
-    var rule: String
-    /// Offset of the value to show; nil where the rule says all.
-    var offset: Int?
+/// Asks the rules of a push type's payload. Only musts are rules: what Apple does not state is none of ours.
+///
+/// The table is laid out for the hot path once: two words for each rule, those of a kind in a row.
+struct PayloadRules: Sendable {
+  private struct Test: Sendable {
+    var with: UInt64
+    var without: UInt64
+    /// Index into `PayloadRule.table`.
+    var rule: Int
   }
 
-  /// The first rule that the payload breaks, or nil.
+  private let tests: [Test]
+  /// Where the tests of a kind begin; one more for the end of the last.
+  private let starts: [Int]
+
+  init() {
+    var tests: [Test] = []
+    var starts: [Int] = []
+    for kind in PushTypeRules.Payload.allCases {
+      starts.append(tests.count)
+      for (index, rule) in PayloadRule.table.enumerated() where rule.kinds.contains(kind) {
+        tests.append(Test(with: rule.with.rawValue, without: rule.without.rawValue, rule: index))
+      }
+    }
+    self.tests = tests
+    self.starts = starts + [tests.count]
+  }
+
+  /// The first rule that is broken, or nil.
+  func broken(_ traits: PayloadTraits, _ kind: PushTypeRules.Payload) -> PayloadRule? {
+    let place = Int(kind.rawValue)
+    for index in starts[place]..<starts[place &+ 1] {
+      let test = tests[index]
+      if traits.rawValue & test.with == test.with && traits.rawValue & test.without == 0 {
+        return PayloadRule.table[test.rule]
+      }
+    }
+    return nil
+  }
+
+  /// What is wrong with a payload, or nil.
   /// - Parameters:
-  ///   - isWallet: the topic is a pass type id: Wallet wants an empty `aps`.
-  ///   - isBroadcast: the job goes to a channel.
-  static func violation(
-    _ facts: PayloadFacts, _ rules: PushTypeRules.Payload, isWallet: Bool, isBroadcast: Bool
-  ) -> Violation? {
-    switch rules {
-    case .free: nil
-    case .alert: common(facts) ?? (isWallet ? nil : alert(facts))
-    case .background: common(facts) ?? background(facts)
-    case .location: common(facts)
-    case .contentChanged: common(facts) ?? contentChanged(facts)
-    case .liveActivity: liveActivity(facts, isBroadcast: isBroadcast)
-    case .mdm: mdm(facts)
-    case .fileProvider: fileProvider(facts)
+  ///   - body: the job that `facts` were found in.
+  ///   - payload: where the payload stands in it.
+  func violation(
+    _ facts: PayloadFacts, _ kind: PushTypeRules.Payload, isWallet: Bool, isBroadcast: Bool, _ body: Span<UInt8>,
+    payload: ByteRange
+  ) -> JobError? {
+    if kind == .free { return nil }
+    if let fault = PayloadRules.shapeFault(facts, kind) {
+      return JobError(
+        field: fault.path, rule: "\(fault.key.shape.rule), not \(JobError.describe(body, valueAt: fault.offset))",
+        answer: fault.answer)
     }
-  }
-
-  /// Every type whose `aps` the system reads.
-  private static func common(_ facts: PayloadFacts) -> Violation? {
-    if let fault = facts.fault { return shape(fault) }
-    if let offset = facts.relevanceScoreOutside {
-      return Violation(path: "payload.aps.relevance-score", rule: "must be a number from 0 to 1", offset: offset)
+    guard let rule = broken(PayloadTraits(facts, isWallet: isWallet, isBroadcast: isBroadcast), kind) else {
+      return nil
     }
-    for (key, _, _) in localised where facts.textObjects.contains(key) {
-      return Violation(path: key.path, rule: "must be a string: only a Live Activity takes an object here")
-    }
-    return localisation(facts)
-  }
-
-  /// `…loc-key` stands in place of its plain key, and `…loc-args` need their key.
-  private static func localisation(_ facts: PayloadFacts) -> Violation? {
-    guard facts.alert == .object else { return nil }
-    for (plain, key, arguments) in localised {
-      if facts.keys.contains(key) && facts.keys.contains(plain) {
-        return Violation(path: key.path, rule: "must not stand beside \(plain.row.name), which it replaces")
-      }
-      if facts.keys.contains(arguments) && !facts.keys.contains(key) {
-        return Violation(path: arguments.path, rule: "needs \(key.row.name)")
+    var text = rule.text
+    if rule.showsValue {
+      let path = rule.path.split(separator: ".").dropFirst().map(String.init)
+      let seen = PayloadRules.value(at: path[...], body, from: Int(payload.start))
+      if !text.hasSuffix("use one") {
+        text += seen.map { ", not \(JobError.describe(body, valueAt: $0))" } ?? ", and is missing"
       }
     }
-    return nil
+    return JobError(field: rule.path, rule: text, answer: rule.answer)
   }
 
-  private static let localised: [(plain: PayloadKey, key: PayloadKey, arguments: PayloadKey)] = [
-    (.title, .titleLocKey, .titleLocArgs), (.subtitle, .subtitleLocKey, .subtitleLocArgs), (.body, .locKey, .locArgs),
-  ]
-
-  private static func alert(_ facts: PayloadFacts) -> Violation? {
-    let hasBadgeOrSound = facts.keys.contains(.badge) || facts.keys.contains(.sound)
-    if facts.alert == .emptyObject && hasBadgeOrSound {
-      return Violation(path: "payload.aps.alert", rule: "must not be an empty object beside badge or sound")
+  /// A value that has not the shape of its key, where the kind of push gives the key its meaning.
+  private static func shapeFault(_ facts: PayloadFacts, _ kind: PushTypeRules.Payload) -> PayloadFacts.Fault? {
+    switch kind {
+    case .free, .mdm, .fileProvider: nil
+    case .alert, .background, .location, .contentChanged: facts.fault
+    case .liveActivity: facts.liveActivityFault ?? facts.fault
     }
-    guard facts.alert != .absent || hasBadgeOrSound else {
-      return Violation(path: "payload.aps", rule: "must have at least one of alert, badge and sound for an alert push")
-    }
-    return nil
   }
 
-  /// What people would notice.
-  private static let visible: [PayloadKey] = [.alert, .badge, .sound]
+  /// Where the value of a key stands, looked for once more: only what is refused needs it. The last one counts where a key
+  /// is there twice.
+  private static func value(at path: ArraySlice<String>, _ body: Span<UInt8>, from start: Int) -> Int? {
+    var scanner = JSONScanner(position: start)
+    guard let name = path.first else { return start }
+    var found: Int?
+    do throws(JSONError) {
+      guard scanner.peek(body) == ASCII.openBrace, try scanner.beginObject(body) else { return nil }
+      repeat {
+        let key = try scanner.key(body)
+        let isWanted = JSONEscape.unescaped(key.range, of: body).elementsEqual(name.utf8)
+        if scanner.peek(body) != 0, isWanted { found = scanner.position }
+        try scanner.skipValue(body)
+      } while try scanner.nextMember(body)
+    } catch {
+      return nil
+    }
+    guard let found else { return nil }
+    return path.count == 1 ? found : value(at: path.dropFirst(), body, from: found)
+  }
+}
 
-  private static func background(_ facts: PayloadFacts) -> Violation? {
-    guard facts.isContentAvailableOne else {
-      return Violation(path: "payload.aps.content-available", rule: "must be 1 for a background push")
-    }
-    for key in visible where facts.keys.contains(key) {
-      return Violation(path: key.path, rule: "must not be in a background push")
-    }
-    return nil
+extension PayloadFacts.Fault {
+  /// The path of the key at fault.
+  var path: String {
+    if key.level.isNested, let parent { return "\(parent.path).\(key.row.name)" }
+    return key.path
   }
 
-  private static func contentChanged(_ facts: PayloadFacts) -> Violation? {
-    guard facts.isContentChangedTrue else {
-      return Violation(path: "payload.aps.content-changed", rule: "must be true for a push to widgets or controls")
-    }
-    return nil
-  }
-
-  private static func mdm(_ facts: PayloadFacts) -> Violation? {
-    guard facts.filledStrings.contains(.mdm) else {
-      return Violation(path: "payload.mdm", rule: "must be the device's PushMagic, a string")
-    }
-    guard facts.rootKeyCount == 1 else {
-      return Violation(path: "payload", rule: "must hold mdm and nothing else for an MDM push")
-    }
-    return nil
-  }
-
-  private static func fileProvider(_ facts: PayloadFacts) -> Violation? {
-    guard facts.filledStrings.contains(.containerIdentifier) else {
-      return Violation(path: "payload.container-identifier", rule: "must be a string for a push to a file provider")
-    }
-    return nil
-  }
-
-  private static let startOnly: [PayloadKey] = [.inputPushToken, .inputPushChannel]
-  private static let startNeeds: [PayloadKey] = [.attributesType, .attributes]
-
-  private static func liveActivity(_ facts: PayloadFacts, isBroadcast: Bool) -> Violation? {
-    if let fault = facts.liveActivityFault ?? facts.fault { return shape(fault) }
-    let keys = facts.keys
-    guard keys.contains(.timestamp) else {
-      return Violation(path: "payload.aps.timestamp", rule: "must be Unix seconds for a Live Activity")
-    }
-    guard let event = facts.event else {
-      return Violation(path: "payload.aps.event", rule: "must be start, update or end for a Live Activity")
-    }
-    if event != .end && !keys.contains(.contentState) {
-      return Violation(path: "payload.aps.content-state", rule: "must be an object for start and update")
-    }
-    if event != .end && keys.contains(.dismissalDate) {
-      return Violation(path: "payload.aps.dismissal-date", rule: "goes with end only")
-    }
-    guard event == .start else {
-      for key in startOnly where keys.contains(key) {
-        return Violation(path: key.path, rule: "goes with start only")
-      }
-      return localisation(facts)
-    }
-    return start(facts, isBroadcast: isBroadcast) ?? localisation(facts)
-  }
-
-  private static func start(_ facts: PayloadFacts, isBroadcast: Bool) -> Violation? {
-    let keys = facts.keys
-    if isBroadcast {
-      return Violation(path: "payload.aps.event", rule: "must be update or end: a broadcast cannot start an activity")
-    }
-    for key in startNeeds where !keys.contains(key) {
-      return Violation(path: key.path, rule: "must be there to start a Live Activity")
-    }
-    guard facts.alert == .object else {
-      return Violation(
-        path: "payload.aps.alert", rule: "must be an object with title and body to start a Live Activity")
-    }
-    for (text, key, _) in localised where text != .subtitle && !keys.contains(text) && !keys.contains(key) {
-      return Violation(path: text.path, rule: "must be there to start a Live Activity")
-    }
-    if keys.contains(.inputPushToken) && keys.contains(.inputPushChannel) {
-      return Violation(path: "payload.aps.input-push-channel", rule: "must not stand beside input-push-token")
-    }
-    return nil
-  }
-
-  private static func shape(_ fault: PayloadFacts.Fault) -> Violation {
-    let path = fault.key.level.isNested ? fault.parent.map { "\($0.path).\(fault.key.row.name)" } : nil
-    return Violation(path: path ?? fault.key.path, rule: fault.key.shape.rule, offset: fault.offset)
+  /// What APNs would say: it looks at every shape but those inside of a Live Activity's alert sound.
+  var answer: RuleAnswer {
+    key == .alertSound || parent == .alertSound ? .takes : .refuses(.badRequestPayload)
   }
 }

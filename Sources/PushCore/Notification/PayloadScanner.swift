@@ -114,9 +114,7 @@ struct PayloadScanner: Sendable {
       switch key.shape {
       case .one: return integer == 1
       case .seconds:
-        facts.timestamp = integer
-        // Eleven digits of seconds reach the year 5138; more are milliseconds.
-        return integer >= 0 && integer <= 100_000_000_000
+        return integer >= 0 && integer <= Limits.unixSecondsMaximum
       default: return integer >= 0
       }
     case .number:
@@ -126,7 +124,15 @@ struct PayloadScanner: Sendable {
     case .unit:
       guard let number = try number(bytes, &scanner, first) else { return false }
       return isUnit(bytes, number)
+    case .date:
+      guard let number = try number(bytes, &scanner, first) else { return false }
+      // A number with a fraction is as long as the seconds before its point.
+      if let integer = number.integer { return integer >= 0 && integer <= Limits.unixSecondsMaximum }
+      return isDate(bytes.extracting(number.range.range))
     case .flag:
+      return try flag(bytes, &scanner, key, first, &facts)
+    case .boolean:
+      guard first == UInt8(ascii: "t") || first == UInt8(ascii: "f") else { return false }
       return try flag(bytes, &scanner, key, first, &facts)
     case .interruptionLevel:
       guard first == ASCII.quote else { return false }
@@ -161,7 +167,7 @@ struct PayloadScanner: Sendable {
       isOne = integer == 1
     }
     if key == .contentAvailable { facts.isContentAvailableOne = isOne }
-    if key == .contentChanged { facts.isContentChangedTrue = isOne || first == UInt8(ascii: "t") }
+    if key == .contentChanged { facts.isContentChangedTrue = first == UInt8(ascii: "t") }
     return true
   }
 
@@ -180,6 +186,14 @@ struct PayloadScanner: Sendable {
     guard text[0] == UInt8(ascii: "1") else { return false }
     for index in 1..<text.count where index == 1 ? text[index] != ASCII.dot : text[index] != ASCII.zero { return false }
     return true
+  }
+
+  /// Whether a number that is no integer is a time: not negative, and no more digits than seconds have.
+  private func isDate(_ text: Span<UInt8>) -> Bool {
+    guard text[0] != ASCII.minus else { return false }
+    var digits = 0
+    while digits < text.count, text[digits] &- ASCII.zero < 10 { digits += 1 }
+    return digits <= 11
   }
 
   /// Nobody writes a score as 5e-1, but it may be written.

@@ -6,8 +6,8 @@ package struct PushTypeRules: Sendable {
     case any, tokenOnly, certificateOnly
   }
 
-  /// Which payload rules hold; see `PayloadRules`.
-  enum Payload: Sendable {
+  /// Which payload rules hold; see `PayloadRule.table`.
+  enum Payload: UInt8, CaseIterable, Sendable {
     case alert, background, liveActivity, contentChanged, mdm, fileProvider
     /// `aps` may be empty, and what is in it follows the common rules.
     case location

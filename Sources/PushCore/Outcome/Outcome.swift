@@ -15,8 +15,8 @@ package enum Outcome: UInt8, CaseIterable, Sendable {
   /// Still failing after the last attempt; the job is also a dead letter.
   case failed
 
-  /// The word on the wire.
-  package var name: StaticString {
+  /// The word on the wire, as text that costs nothing to append.
+  package var name: String {
     switch self {
     case .accepted: "accepted"
     case .rejected: "rejected"

@@ -43,7 +43,7 @@ package struct OutcomeWriter: Sendable {
       output.append(text: "null")
     }
     output.append(text: ",\"outcome\":\"")
-    output.append(text: record.outcome.word)
+    output.append(text: record.outcome.name)
     output.append(text: "\",\"status\":")
     OutcomeWriter.append(record.status.map(Int64.init), to: &output)
     output.append(text: ",\"reason\":")
@@ -105,7 +105,7 @@ package struct OutcomeWriter: Sendable {
   /// that no app can have becomes `_`.
   package static func appendRoutingKey(_ outcome: Outcome, of job: borrowing PushJob, to output: inout [UInt8]) {
     let start = output.count
-    output.append(text: outcome.word)
+    output.append(text: outcome.name)
     output.append(ASCII.dot)
     output.append(text: job.environment.name)
     output.append(ASCII.dot)
@@ -138,20 +138,5 @@ package struct OutcomeWriter: Sendable {
 
   private static func append(_ number: Int64?, to output: inout OutputSpan<UInt8>) {
     if let number { output.append(decimal: number) } else { output.append(text: "null") }
-  }
-}
-
-extension Outcome {
-  /// The word on the wire, as text that costs nothing to append.
-  package var word: String {
-    switch self {
-    case .accepted: "accepted"
-    case .rejected: "rejected"
-    case .unregistered: "unregistered"
-    case .expired: "expired"
-    case .throttled: "throttled"
-    case .invalid: "invalid"
-    case .failed: "failed"
-    }
   }
 }

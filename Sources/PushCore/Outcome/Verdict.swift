@@ -15,6 +15,8 @@ package struct Verdict: Hashable, Sendable {
     case unregisteredBefore
     /// Surely not processed: send again now, on another connection. Uncounted.
     case resend
+    /// Perhaps processed: send once more now, on another connection, with the same `apns-id`. Counted.
+    case sendOnceMore
     /// The provider token was too old: renew it, then send again, once.
     case renew
     /// Later, with back-off and jitter: `RetryPolicy` says when.

@@ -84,7 +84,8 @@ extension Verdict {
     case .notProcessed:
       self.init(resends < Verdict.resendsMaximum ? .resend : .retry)
     case .lost, .timedOut:
-      self.init(.retry, notes: .ambiguous)
+      // Once at once, so that a push does not pay for its connection's end; then like any other failure.
+      self.init(resends == 0 ? .sendOnceMore : .retry, notes: .ambiguous)
     }
   }
 

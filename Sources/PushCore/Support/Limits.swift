@@ -29,4 +29,6 @@ package enum Limits {
   package static let routingKeyBytesMaximum = 255
   /// `to` of an invalid job is repeated in its outcome up to this length.
   package static let invalidTargetBytesMaximum = 2048
+  /// Eleven digits of Unix seconds reach the year 5138; more are milliseconds.
+  package static let unixSecondsMaximum: Int64 = 100_000_000_000
 }

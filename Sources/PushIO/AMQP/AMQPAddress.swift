@@ -124,3 +124,8 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
     }
   }
 }
+
+extension AMQPAddress: CustomDebugStringConvertible, CustomReflectable {
+  package var debugDescription: String { description }
+  package var customMirror: Mirror { Mirror(self, children: ["address": description]) }
+}

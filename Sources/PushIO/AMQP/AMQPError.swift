@@ -53,6 +53,17 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
     return false
   }
 
+  /// Whether the description says which broker it was.
+  package var namesPeer: Bool {
+    switch self {
+    case .cannotConnect, .connectionLost, .handshakeTimedOut, .heartbeatMissed: true
+    case .badURL, .accessRefused, .noCommonMechanism, .notAMQP, .frameTooLarge, .badFrameEnd, .unknownFrameKind,
+      .unexpectedChannel, .unexpectedMethod, .unexpectedContent, .malformedMethod, .confirmOfNothing, .closedByBroker,
+      .channelClosed, .mismatch, .consumerCancelled, .timedOut:
+      false
+    }
+  }
+
   package var description: String {
     switch self {
     case .badURL(let rule):

@@ -56,6 +56,8 @@ struct HTTP2ClientRecorder: ~Copyable {
   var violation: (code: HTTP2ErrorCode, detail: String)?
   /// Why the frame received last was refused; what a violation's detail says.
   private var invalidFrameError: Int32 = 0
+  /// A response's `date` was kept.
+  private var hasDate = false
 
   init(capacity: Int, responseBodyLimit: Int) {
     unsafe streams = .allocate(capacity: capacity)
@@ -200,6 +202,11 @@ struct HTTP2ClientRecorder: ~Copyable {
       var status: UInt16 = 0
       for index in 0..<min(3, value.count) { status = unsafe status &* 10 &+ UInt16(value[index] &- 48) }
       self[index].status = status
+    } else if known == .date {
+      // One on a connection says how the clocks differ; and where something is refused, the time may be why.
+      if hasDate, self[index].status == 200 || value.count > HTTP2ClientRecorder.keptValueMaximum { return }
+      hasDate = true
+      unsafe self[index].keep(known, value)
     } else if value.count <= HTTP2ClientRecorder.keptValueMaximum {
       unsafe self[index].keep(known, value)
     }

@@ -22,6 +22,7 @@ struct HTTP2ClientStream {
     case .apnsChannelID: 3
     case .contentType: 4
     case .retryAfter: 5
+    case .date: 6
     case .method, .scheme, .authority, .path, .status, .authorization, .contentLength, .userAgent, .apnsTopic,
       .apnsPushType, .apnsPriority, .apnsExpiration, .apnsCollapseID:
       nil
@@ -57,7 +58,7 @@ struct HTTP2ClientStream {
   var received: [UInt8] = []
   /// Where the body begins in `received`.
   var responseBodyStart = 0
-  var keptValues = InlineArray<6, ByteRange>(repeating: .empty)
+  var keptValues = InlineArray<7, ByteRange>(repeating: .empty)
 
   mutating func begin(ticket: Ticket, body: [UInt8], range: Range<Int>, headersOffset: UInt64) {
     self.ticket = ticket

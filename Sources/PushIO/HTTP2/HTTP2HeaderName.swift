@@ -5,10 +5,10 @@ package enum HTTP2HeaderName: UInt8, CaseIterable, Sendable {
   case method, scheme, authority, path, status
   case authorization, contentType, contentLength, userAgent, retryAfter
   case apnsTopic, apnsID, apnsPushType, apnsPriority, apnsExpiration, apnsCollapseID
-  case apnsChannelID, apnsRequestID, apnsUniqueID
+  case apnsChannelID, apnsRequestID, apnsUniqueID, date
 
   /// How many there are: the size of a table by name.
-  static let count = 19
+  static let count = 20
 
   /// The name as it is on the wire: lower case.
   package var text: StaticString {
@@ -32,12 +32,14 @@ package enum HTTP2HeaderName: UInt8, CaseIterable, Sendable {
     case .apnsChannelID: "apns-channel-id"
     case .apnsRequestID: "apns-request-id"
     case .apnsUniqueID: "apns-unique-id"
+    case .date: "date"
     }
   }
 
   /// The known name that these bytes are, or nil. The length leaves at most three to compare.
   static func matching(_ bytes: UnsafeBufferPointer<UInt8>) -> HTTP2HeaderName? {
     switch bytes.count {
+    case 4: unsafe first(of: bytes, .date)
     case 5: unsafe first(of: bytes, .path)
     case 7: unsafe first(of: bytes, .apnsID, .status) ?? first(of: bytes, .method, .scheme)
     case 10: unsafe first(of: bytes, .apnsTopic, .authority) ?? first(of: bytes, .userAgent)

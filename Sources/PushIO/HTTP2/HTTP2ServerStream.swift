@@ -25,7 +25,7 @@ struct HTTP2ServerStream {
   /// Names and values, then the body.
   var received: [UInt8] = []
   var fields: [Field] = []
-  var values = InlineArray<19, ByteRange>(repeating: .empty)
+  var values = InlineArray<20, ByteRange>(repeating: .empty)
   /// Bit sets of known names: there, and there more than once.
   var present: UInt32 = 0
   var repeated: UInt32 = 0

@@ -1,14 +1,30 @@
 /// Where a Redis server is and how to greet it.
 ///
-/// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `unix://[user[:password]@]/path[?db=N]`. User,
-/// password and path are percent-decoded; `redis://:password@host` is a password without a user.
+/// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `unix://[user[:password]@]/path[?db=N]`,
+/// `redis-cluster://[user[:password]@]host[:port],host[:port],…` (any nodes of it),
+/// `redis-sentinel://[user[:password]@]host[:port],…/primary-name[/database]` (the Sentinels; user and password are the
+/// primary's), and both with `rediss-`. User, password and path are percent-decoded; `redis://:password@host` is a
+/// password without a user.
 package struct RedisConfiguration: Hashable, Sendable {
   package enum Address: Hashable, Sendable {
     case network(host: String, port: UInt16)
     case unix(path: String)
   }
 
+  package enum Topology: Hashable, Sendable {
+    case single
+    case cluster
+    /// Sentinels name the primary of this name.
+    case sentinel(primary: String)
+  }
+
+  /// The server's; of a cluster, or where Sentinels know it, the first one's to ask.
   package var address: Address
+  /// Some nodes of the cluster, or the Sentinels.
+  private var seeds: [Address] = []
+  /// Who may be asked: the server, some nodes of the cluster, the Sentinels.
+  package var addresses: [Address] { seeds.isEmpty ? [address] : seeds }
+  package private(set) var topology = Topology.single
   package var usesTLS = false
   package var user: String?
   package var password: String?
@@ -51,6 +67,28 @@ package struct RedisConfiguration: Hashable, Sendable {
       usesTLS = scheme == "rediss"
       let path = slash < rest.endIndex ? rest[rest.index(after: slash)...] : ""
       if !path.isEmpty { database = try RedisConfiguration.database(path) }
+    case "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel":
+      let isCluster = scheme.hasSuffix("cluster")
+      let slash = rest.firstIndex(of: "/") ?? rest.endIndex
+      var addresses: [Address] = []
+      for node in rest[..<slash].split(separator: ",", omittingEmptySubsequences: false) {
+        let (host, port) = try RedisConfiguration.hostAndPort(node, defaultPort: isCluster ? 6379 : 26_379)
+        addresses.append(.network(host: host, port: port))
+      }
+      self.init(address: addresses[0])
+      seeds = addresses
+      usesTLS = scheme.hasPrefix("rediss")
+      let path = rest[slash...].split(separator: "/")
+      if isCluster {
+        guard path.isEmpty || path == ["0"] else { throw .invalidURL(rule: "a cluster has the database 0 alone") }
+        topology = .cluster
+      } else {
+        guard (1...2).contains(path.count) else {
+          throw .invalidURL(rule: "names no primary; write redis-sentinel://host:port,host:port/primary-name/database")
+        }
+        topology = .sentinel(primary: try RedisConfiguration.decoded(path[0], field: "primary's name"))
+        if path.count == 2 { database = try RedisConfiguration.database(path[1]) }
+      }
     case "unix":
       let path = try RedisConfiguration.decoded(rest, field: "path")
       guard path.hasPrefix("/"), path.utf8.count <= 107 else {
@@ -58,7 +96,7 @@ package struct RedisConfiguration: Hashable, Sendable {
       }
       self.init(address: .unix(path: path))
     default:
-      throw .invalidURL(rule: "has another scheme than redis, rediss or unix")
+      throw .invalidURL(rule: "has another scheme than redis, rediss, unix, redis-cluster and redis-sentinel")
     }
     if let credentials {
       let parts = credentials.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -74,8 +112,20 @@ package struct RedisConfiguration: Hashable, Sendable {
     if let query { try read(query: query) }
   }
 
-  /// Where it is, for people: never with a password.
-  package var serverDescription: String {
+  /// Where the server is, for people: never with a password.
+  package var serverDescription: String { Self.description(of: address) }
+
+  /// Where it is, with all nodes or Sentinels that were named.
+  package var fullDescription: String {
+    let all = addresses.map(Self.description).joined(separator: ", ")
+    return switch topology {
+    case .single: all
+    case .cluster: "cluster \(all)"
+    case .sentinel(let primary): "\(primary) of the Sentinels \(all)"
+    }
+  }
+
+  private static func description(of address: Address) -> String {
     switch address {
     case .network(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     case .unix(let path): path
@@ -106,7 +156,9 @@ package struct RedisConfiguration: Hashable, Sendable {
     return Int(number)
   }
 
-  private static func hostAndPort(_ text: Substring) throws(RedisError) -> (host: String, port: UInt16) {
+  private static func hostAndPort(
+    _ text: Substring, defaultPort: UInt16 = 6379
+  ) throws(RedisError) -> (host: String, port: UInt16) {
     var host = text
     var portText: Substring?
     if text.first == "[" {
@@ -119,7 +171,7 @@ package struct RedisConfiguration: Hashable, Sendable {
       portText = text[text.index(after: colon)...]
     }
     guard !host.isEmpty else { throw .invalidURL(rule: "has no host") }
-    guard let portText else { return (String(host), 6379) }
+    guard let portText else { return (String(host), defaultPort) }
     guard let port = UInt16(portText), port > 0 else {
       throw .invalidURL(rule: "the port is a number from 1 to 65535 (percent-encode : / @ ? in user and password)")
     }
@@ -153,4 +205,10 @@ package struct RedisConfiguration: Hashable, Sendable {
     default: nil
     }
   }
+}
+
+extension RedisConfiguration: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  package var description: String { serverDescription }
+  package var debugDescription: String { serverDescription }
+  package var customMirror: Mirror { Mirror(self, children: ["server": serverDescription]) }
 }

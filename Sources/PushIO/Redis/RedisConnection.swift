@@ -27,7 +27,7 @@ package final class RedisConnection {
   /// Tags made by `request` have this bit; owners' own tags have not.
   package static let requestBit: UInt64 = 1 << 63
 
-  package let configuration: RedisConfiguration
+  package private(set) var configuration: RedisConfiguration
   /// Replies so far.
   package private(set) var replyCount: UInt64 = 0
   /// Connections that became ready.
@@ -120,6 +120,12 @@ package final class RedisConnection {
     untoldDisconnect = nil
   }
 
+  /// Goes to another server, now or with the next try. Waiting commands are lost.
+  package func move(to address: RedisConfiguration.Address) {
+    configuration.address = address
+    reconnect()
+  }
+
   /// Gives this connection up and makes another one: the address is looked up again. Waiting commands are lost.
   package func reconnect() {
     switch phase {
@@ -140,9 +146,11 @@ package final class RedisConnection {
   }
 
   /// Any command, for what is not hot. Returns the tag of its `reply` or `lost` event; nil where not ready.
-  package func request(_ arguments: [String]) -> UInt64? {
-    requestCommand.begin(argumentCount: arguments.count)
+  /// `last`: one more argument, of any bytes.
+  package func request(_ arguments: [String], last: [UInt8]? = nil) -> UInt64? {
+    requestCommand.begin(argumentCount: arguments.count + (last == nil ? 0 : 1))
     for argument in arguments { requestCommand.append(argument) }
+    if let last { requestCommand.append(last) }
     let tag = RedisConnection.requestBit | nextRequest
     guard send(requestCommand, tag: tag) else { return nil }
     nextRequest = (nextRequest + 1) & (RedisConnection.requestBit - 1)

@@ -69,11 +69,14 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case .authenticationRequired: "put user and password into redis.url"
     case .wrongPassword: "check user and password of redis.url"
     case .notPermitted:
-      "allow the ACL user evalsha, eval, script|load, mget, get, set, del, expire and time on the configured prefix"
+      """
+      allow the ACL user evalsha, eval, script|load, mget, get, set, del, expire and time on the configured prefix, and \
+      in a cluster cluster|slots and asking
+      """
     case .busy: "a script of another client blocks the server"
     case .notWritable: "look at the server's persistence and replicas"
     case .primaryDown: "this is a replica without its primary"
-    case .cluster: "Redis Cluster redirects are not followed; use a proxy or a single primary"
+    case .cluster: "for a cluster write redis-cluster://host:port,host:port"
     case .other: ""
     }
   }

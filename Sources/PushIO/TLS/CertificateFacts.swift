@@ -6,6 +6,8 @@ package struct CertificateFacts: Sendable, Equatable {
   /// RFC 2253 text, e.g. `CN=Apple Push Services: com.example.app,UID=com.example.app`.
   package let subject: String
   package let issuer: String
+  /// The serial number, hexadecimal digits.
+  package let serial: String
   package let commonName: String?
   /// The subject's UID: the app's bundle id in a certificate of APNs.
   package let userID: String?
@@ -16,12 +18,22 @@ package struct CertificateFacts: Sendable, Equatable {
   /// Texts in Apple's extensions 1.2.840.113635.100.6.3.4 and .6 (topics and their kinds), in the order they stand
   /// there.
   package let appleTopics: [String]
+  /// Kind and length of its key: `RSA 2048`, `EC 256`.
+  package let keyText: String
+
+  /// The only topics that it may send, by its extensions, or by its subject's UID where it has none; nil where it says
+  /// nothing: no certificate of Apple's.
+  package var topics: Set<String>? {
+    if !appleTopics.isEmpty { return Set(appleTopics) }
+    return userID.map { [$0] }
+  }
 
   /// Reads a certificate, which stays the caller's.
   init(of certificate: OpaquePointer) {
     let subjectName = unsafe X509_get_subject_name(certificate)
     subject = unsafe CertificateFacts.text(of: subjectName)
     issuer = unsafe CertificateFacts.text(of: X509_get_issuer_name(certificate))
+    serial = unsafe CertificateFacts.serial(of: certificate)
     commonName = unsafe CertificateFacts.entry(NID_commonName, of: subjectName)
     userID = unsafe CertificateFacts.entry(NID_userId, of: subjectName)
     notBeforeUnixSeconds = unsafe CertificateFacts.unixSeconds(X509_get0_notBefore(certificate))
@@ -30,6 +42,14 @@ package struct CertificateFacts: Sendable, Equatable {
     appleTopics = ["1.2.840.113635.100.6.3.4", "1.2.840.113635.100.6.3.6"].flatMap { identifier in
       unsafe DERTexts(CertificateFacts.extensionBytes(identifier, of: certificate)).texts
     }
+    keyText = unsafe CertificateFacts.keyText(of: certificate)
+  }
+
+  private static func keyText(of certificate: OpaquePointer) -> String {
+    guard let key = unsafe X509_get0_pubkey(certificate), let name = unsafe EVP_PKEY_get0_type_name(key) else {
+      return "unknown"
+    }
+    return unsafe "\(String(cString: name)) \(EVP_PKEY_get_bits(key))"
   }
 
   /// The end of its life as people write it, in UTC.
@@ -63,6 +83,12 @@ package struct CertificateFacts: Sendable, Equatable {
   private static func bytes(ofString string: UnsafePointer<ASN1_STRING>?) -> [UInt8] {
     guard let string = unsafe string, let start = unsafe ASN1_STRING_get0_data(string) else { return [] }
     return unsafe Array(UnsafeBufferPointer(start: start, count: Int(max(0, ASN1_STRING_length(string)))))
+  }
+
+  private static func serial(of certificate: OpaquePointer) -> String {
+    let digits = Array("0123456789abcdef".utf8)
+    let bytes = unsafe bytes(ofString: X509_get0_serialNumber(certificate))
+    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
   }
 
   private static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {

@@ -12,12 +12,14 @@ package final class TLSContext: @unchecked Sendable {
   package let role: Role
   /// Whether a client checks its server's certificate.
   let verifies: Bool
+  /// The file of further authorities that a client trusts.
+  package let trustFile: String?
   let sessions = TLSSessionCache()
   let handle: OpaquePointer
   /// ALPN's wire form: each name behind its length.
   private let alpnWire: UnsafeMutableBufferPointer<UInt8>
 
-  private init(role: Role, alpn: [String], verifies: Bool) throws(TLSError) {
+  private init(role: Role, alpn: [String], verifies: Bool, trustFile: String? = nil) throws(TLSError) {
     guard let handle = unsafe SSL_CTX_new(role == .client ? TLS_client_method() : TLS_server_method()) else {
       throw TLSError(kind: .system, text: "OpenSSL made no context: \(takeOpenSSLReasons().text)")
     }
@@ -32,6 +34,7 @@ package final class TLSContext: @unchecked Sendable {
     unsafe self.handle = unsafe handle
     self.role = role
     self.verifies = verifies
+    self.trustFile = trustFile
     // Idle buffers are kept (no SSL_MODE_RELEASE_BUFFERS): a sender has few connections and all of them busy.
     unsafe herald_ssl_ctx_set_min_tls12(handle)
     unsafe herald_ssl_ctx_forbid_renegotiation(handle)
@@ -50,7 +53,7 @@ package final class TLSContext: @unchecked Sendable {
   package static func client(
     alpn: [String], caFile: String? = nil, certificate: TLSIdentity? = nil, verify: Bool = true
   ) throws(TLSError) -> TLSContext {
-    let context = try TLSContext(role: .client, alpn: alpn, verifies: verify)
+    let context = try TLSContext(role: .client, alpn: alpn, verifies: verify, trustFile: caFile)
     unsafe SSL_CTX_set_default_verify_paths(context.handle)
     if let caFile { try context.trust(caFile) }
     if let certificate { try unsafe TLSIdentityLoader(context: context.handle).load(certificate) }

@@ -14,6 +14,8 @@ package struct ConnectOptions: Sendable {
   package var keepAliveSeconds: Int32 = 30
   /// The name that the peer's certificate must carry and that SNI asks for; nil: the endpoint's host.
   package var serverName: String?
+  /// The proxy to go through; it looks the endpoint's name up. nil: straight.
+  package var proxy: Proxy?
 
   package init() {}
 }

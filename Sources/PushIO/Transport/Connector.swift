@@ -8,8 +8,10 @@ final class Connector {
   private enum State {
     /// The name is being looked up. → trying, ended
     case resolving(request: UInt64)
-    /// Attempts are under way, or wait for their turn. → ended
+    /// Attempts are under way, or wait for their turn. → tunnelling, ended
     case trying
+    /// A socket is connected to the proxy, which is asked for a tunnel. → ended
+    case tunnelling
     /// The outcome was told, or nobody wants it any more.
     case ended
   }
@@ -19,6 +21,8 @@ final class Connector {
   /// Lives as long as anything here is called: the loop holds the transport that holds this.
   private unowned let loop: EventLoop
   private let endpoint: Endpoint
+  /// Whom sockets connect to: the endpoint, or the proxy before it.
+  private let peer: Endpoint
   private let options: ConnectOptions
   private let outcome: (Outcome) -> Void
   private var state = State.trying
@@ -27,32 +31,34 @@ final class Connector {
   private var attempts: [ConnectAttempt] = []
   private var failures: [String] = []
   private var stagger: TimerToken?
+  private var proxyHandshake: ProxyHandshake?
 
   /// `outcome` is called once, from inside `poll`, unless `cancel` comes first.
   init(loop: EventLoop, endpoint: Endpoint, options: ConnectOptions, outcome: @escaping (Outcome) -> Void) {
     self.loop = loop
     self.endpoint = endpoint
+    peer = options.proxy?.endpoint ?? endpoint
     self.options = options
     self.outcome = outcome
   }
 
   func start() {
-    if let path = endpoint.unixPath {
+    if let path = peer.unixPath {
       guard let address = SocketAddress(unixPath: path) else {
-        failLater(TransportError(kind: .connect, peer: endpoint.description, text: "a unix path has 1 to 107 bytes"))
+        failLater(TransportError(kind: .connect, peer: peer.description, text: "a unix path has 1 to 107 bytes"))
         return
       }
       begin([address])
-    } else if let address = SocketAddress(numericHost: endpoint.host, port: endpoint.port) {
+    } else if let address = SocketAddress(numericHost: peer.host, port: peer.port) {
       begin([address])
     } else {
-      let request = loop.resolver.resolve(host: endpoint.host, port: endpoint.port) { [weak self] result in
+      let request = loop.resolver.resolve(host: peer.host, port: peer.port) { [weak self] result in
         self?.resolved(result)
       }
       if let request {
         state = .resolving(request: request)
       } else {
-        failLater(TransportError(kind: .resolve, peer: endpoint.description, text: "too many look-ups are waiting"))
+        failLater(TransportError(kind: .resolve, peer: peer.description, text: "too many look-ups are waiting"))
       }
     }
   }
@@ -71,7 +77,7 @@ final class Connector {
     case .success(let found):
       begin(Connector.interleaved(found))
     case .failure(let error):
-      finish(.failure(TransportError(kind: .resolve, peer: endpoint.description, text: error.description)))
+      finish(.failure(TransportError(kind: .resolve, peer: peer.description, text: error.description)))
     }
   }
 
@@ -126,13 +132,35 @@ final class Connector {
         finish(.failure(noAddressAnswered()))
       }
     } else {
-      finish(.success((attempt.takeDescriptor(), attempt.address)))
+      connected(attempt.takeDescriptor(), attempt.address)
     }
+  }
+
+  private func connected(_ descriptor: Int32, _ address: SocketAddress) {
+    guard let proxy = options.proxy else {
+      finish(.success((descriptor, address)))
+      return
+    }
+    // The others were only for the case that this one fails.
+    end()
+    state = .tunnelling
+    let handshake = ProxyHandshake(
+      loop: loop, fileDescriptor: descriptor, tunnel: ProxyTunnel(proxy: proxy, target: endpoint)
+    ) { [weak self] result in
+      guard let self else { return }
+      switch result {
+      case .success(let descriptor): finish(.success((descriptor, address)))
+      case .failure(let failure):
+        finish(.failure(TransportError(kind: .proxy, peer: endpoint.description, text: failure.text)))
+      }
+    }
+    proxyHandshake = handshake
+    handshake.start()
   }
 
   private func noAddressAnswered() -> TransportError {
     TransportError(
-      kind: .connect, peer: endpoint.description,
+      kind: .connect, peer: peer.description,
       text: "no address took the connection (\(failures.joined(separator: "; ")))")
   }
 
@@ -155,5 +183,7 @@ final class Connector {
     stagger = nil
     for attempt in attempts { attempt.cancel() }
     attempts.removeAll()
+    proxyHandshake?.cancel()
+    proxyHandshake = nil
   }
 }

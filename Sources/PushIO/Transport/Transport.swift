@@ -183,15 +183,16 @@ package final class Transport: ReadinessHandler {
     connector = nil
     switch outcome {
     case .success(let (descriptor, address)):
-      if endpoint.unixPath == nil { peerDescription = "\(endpoint) (\(address))" }
+      if endpoint.unixPath == nil {
+        peerDescription = "\(endpoint) (\(options.proxy == nil ? "" : "proxy ")\(address))"
+      }
       connected(descriptor, isUnix: address.isUnix)
     case .failure(let error):
       finish(error)
     }
   }
 
-  /// A socket is connected: the one place from which every next step starts (TLS now; a proxy's CONNECT would stand
-  /// before it, as a state of its own).
+  /// A socket is connected, through the proxy where there is one: the one place from which every next step starts.
   private func connected(_ descriptor: Int32, isUnix: Bool) {
     fileDescriptor = descriptor
     guard let loop else { return }

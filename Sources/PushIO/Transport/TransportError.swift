@@ -5,6 +5,8 @@ package struct TransportError: Error, Sendable, CustomStringConvertible {
     case resolve
     /// No address took the connection.
     case connect
+    /// The proxy gave no tunnel.
+    case proxy
     /// Opening, or the orderly end, took too long.
     case timeout
     /// The handshake or the encryption failed; `tls` says how.

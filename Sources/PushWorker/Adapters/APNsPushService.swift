@@ -45,27 +45,43 @@ package final class APNsPushService: PushService {
     usesToken = credentials.all.map { $0?.usesToken }
   }
 
-  /// Takes reloaded credentials into use: those that stay keep their connections, those whose files or settings changed
-  /// get new ones.
+  /// Takes reloaded credentials into use. Those that stay, or whose key is related to the one before, keep their
+  /// connections and pauses. Those whose key, certificate, apps or environments changed get new connections, and the old
+  /// ones finish what they have. Connections of a credential that is gone end at once.
   package func replaceCredentials(_ newer: Credentials) {
-    for index in pools.indices {
-      guard let pool = pools[index] else { continue }
-      let place = Credentials.place(of: PoolIndex(UInt16(index)))
-      let isSame = newer.all[place]?.configuration == credentials.all[place]?.configuration
-      if isSame, newer.all[place]?.usesToken == true { continue }
-      // A certificate's file may have changed under the same name: only new connections show the new one.
-      pool.close()
-      retired.append(pool)
-      pools[index] = nil
-    }
+    let older = credentials
     credentials = newer
     usesToken = newer.all.map { $0?.usesToken }
     let count = newer.all.count
     while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
-    pauses = Array(repeating: PauseTable(), count: count * Credentials.environments)
-    tokens = Array(repeating: nil, count: count)
+    while pauses.count < count * Credentials.environments { pauses.append(PauseTable()) }
     while isWanted.count < count { isWanted.append(false) }
+    tokens = Array(repeating: nil, count: count)
+    for place in older.all.indices {
+      let credential = newer.all[place]
+      let stays = older.all[place].flatMap { older in credential?.shares(connectionsOf: older) } ?? false
+      for (offset, environment) in APNsEnvironment.allCases.enumerated() {
+        if stays, credential?.configuration.environments.contains(environment) == true { continue }
+        retire(scope: place * Credentials.environments + offset, isRevoked: credential == nil)
+      }
+    }
     tokensLookedAt = nil
+    lookAtTokens(context.loop.now)
+  }
+
+  private func retire(scope: Int, isRevoked: Bool) {
+    pauses[scope] = PauseTable()
+    for index in scope * Credentials.poolKinds..<(scope + 1) * Credentials.poolKinds {
+      guard let pool = pools[index] else { continue }
+      if isRevoked {
+        context.say(pool.notice(.warning, "the credential is gone from the configuration: its connections are closed"))
+        pool.revoke()
+      } else {
+        pool.close()
+      }
+      retired.append(pool)
+      pools[index] = nil
+    }
   }
 
   // MARK: - PushService
@@ -78,7 +94,10 @@ package final class APNsPushService: PushService {
     lookAtTokens(now)
     for index in pools.indices { pools[index]?.maintain(now: now, context: &context) }
     guard !retired.isEmpty else { return }
-    for pool in retired { pool.maintain(now: now, context: &context) }
+    for pool in retired {
+      pool.maintain(now: now, context: &context)
+      if pool.isEmpty { pool.recycle(&context) }
+    }
     retired.removeAll { $0.isEmpty }
   }
 
@@ -86,13 +105,18 @@ package final class APNsPushService: PushService {
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
   ) -> SendDecision {
     let place = Credentials.place(of: pool)
-    guard !isClosing, let usesToken = usesToken[place] else { return .noRoom }
+    if isClosing { return .noRoom }
+    // A reload took it away: the job comes back soon, and is routed anew.
+    guard let usesToken = usesToken[place] else { return .paused(retryAfterMilliseconds: 1) }
     if usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
     let scope = Int(pool.value) / Credentials.poolKinds
     let bytes = job.bytes.span
     let topic = job.topic.isEmpty ? job.app : job.topic
     let topicHash = ByteHash.hash(bytes.extracting(topic.range))
     let targetHash = ByteHash.hash(token: bytes.extracting(job.targets[target].range))
+    if let wait = context.slowed.waitMilliseconds(targetHash, now: now.monotonic) {
+      return .paused(retryAfterMilliseconds: wait)
+    }
     if !pauses[scope].isQuiet, case .stop(let wait) = pauses[scope].decide(topicHash: topicHash, now: now.monotonic) {
       return .paused(retryAfterMilliseconds: wait)
     }
@@ -104,7 +128,7 @@ package final class APNsPushService: PushService {
       job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: topicHash,
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
-    if pauses[scope].isQuiet { return .noRoom }
+    if pauses[scope].isQuiet { return pools[index]?.isStalled == true ? .stalled : .noRoom }
     pauses[scope].probeNotSent(topicHash: topicHash, now: now.monotonic)
     return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
   }
@@ -150,6 +174,9 @@ package final class APNsPushService: PushService {
 
   /// Requests without an answer.
   package var inFlight: Int { context.requests.count }
+
+  /// How far APNs' clock is ahead of ours, by the newest date that it sent; nil before the first.
+  package var clockSkewSeconds: Int64? { context.clock.skewSeconds }
 
   package var counters: APNsCounters { context.counters }
 

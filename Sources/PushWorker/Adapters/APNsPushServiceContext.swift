@@ -34,6 +34,44 @@ struct APNsContext {
     }
   }
 
+  /// Devices that APNs said got too much (429), by hash: each is left alone for a while, twice as long with each further
+  /// refusal. Of two devices with one place the later counts.
+  struct Slowed {
+    private struct Entry {
+      var hash: UInt64 = 0
+      var until = Instant(nanoseconds: 0)
+      var milliseconds: Int64 = 0
+    }
+
+    static let firstMilliseconds: Int64 = 1000
+    static let longestMilliseconds: Int64 = 60_000
+    private static let count = 1024
+
+    /// Empty until the first refusal, which most lanes never see.
+    private var entries: [Entry] = []
+
+    /// How long the device is left alone yet; nil: it is not.
+    func waitMilliseconds(_ hash: UInt64, now: Instant) -> Int64? {
+      guard !entries.isEmpty, case let entry = entries[place(hash)], entry.hash == hash, now < entry.until else {
+        return nil
+      }
+      return entry.until.milliseconds(since: now) + 1
+    }
+
+    mutating func refused(_ hash: UInt64, now: Instant) {
+      if entries.isEmpty { entries = Array(repeating: Entry(), count: Slowed.count) }
+      let last = entries[place(hash)].hash == hash ? entries[place(hash)].milliseconds : 0
+      let next = min(max(last * 2, Slowed.firstMilliseconds), Slowed.longestMilliseconds)
+      entries[place(hash)] = Entry(hash: hash, until: now.adding(milliseconds: next), milliseconds: next)
+    }
+
+    mutating func accepted(_ hash: UInt64) {
+      if !entries.isEmpty, entries[place(hash)].hash == hash { entries[place(hash)] = Entry() }
+    }
+
+    private func place(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash) & (Slowed.count - 1) }
+  }
+
   /// How many notices wait for somebody to log them.
   private static let noticesMaximum = 64
 
@@ -42,7 +80,9 @@ struct APNsContext {
   var requests = RequestTable()
   var answers = Queue()
   var counters = APNsCounters()
+  var clock = ClockState()
   var suspects = Suspects()
+  var slowed = Slowed()
   var random: SeededRandom
   private(set) var notices: [APNsNotice] = []
   var lastConnectionSerial: UInt32 = 0

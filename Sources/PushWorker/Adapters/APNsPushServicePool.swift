@@ -120,6 +120,7 @@ final class APNsPool {
     while let event = connection.nextEvent() {
       switch event {
       case .response(let ticket, let status):
+        if status != 200 || links[place]?.state.hasAnswered == false { lookAtDate(connection, now, &context) }
         answered(PushAnswer(response: ticket, status: status, from: connection), place, now, &context)
       case .notProcessed(let ticket):
         told(PushAnswer(ticket: ticket, kind: .notProcessed), place, &context)
@@ -201,13 +202,28 @@ final class APNsPool {
     if answer.status == 200 {
       context.counters.accepted += 1
       if kind == .suspects { context.suspects.remove(request.targetHash) }
+      context.slowed.accepted(request.targetHash)
     } else {
       context.counters.refused(answer.status, answer.reason)
       if kind != .broadcast, APNsPool.isSuspicious(answer) { context.suspects.insert(request.targetHash) }
+      if answer.reason == .tooManyRequests { context.slowed.refused(request.targetHash, now: now.monotonic) }
     }
-    if state.proved() { recovered(&context) }
+    if state.answered(place: place) { recovered(&context) }
     lastError = nil
     enqueue(answer, request, place, &context)
+  }
+
+  /// The first answer of a connection, and every refusal, says what time it is at APNs.
+  private func lookAtDate(_ connection: HTTP2ClientConnection, _ now: Now, _ context: inout APNsContext) {
+    guard let date = connection.withResponseHeader(.date, { HTTPDate.unixSeconds($0) }) else { return }
+    switch context.clock.heard(unixSeconds: date, now: now) {
+    case .none: break
+    case .differs(let seconds):
+      let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
+      context.say(
+        notice(.error, "this machine's clock is \(text) APNs': provider tokens will be refused; check the clock (NTP)"))
+    case .agrees: context.say(notice(.information, "this machine's clock agrees with APNs' again"))
+    }
   }
 
   /// Whether the answer is about the device token itself.
@@ -263,6 +279,7 @@ final class APNsPool {
     link.state.closed()
     guard case .closed(let reason) = link.state.phase else { preconditionFailure("closed is final") }
     context.counters.ended(reason)
+    if case .transport(let failure) = error, failure.kind == .tls { context.counters.tlsFailures += 1 }
     let didFail = !link.state.hasAnswered && APNsPool.isFailure(reason)
     state.ended(place: place, didFail: didFail, now: now.monotonic, random: context.random.next())
     guard didFail else { return }
@@ -286,7 +303,8 @@ final class APNsPool {
       context.say(
         notice(
           .error,
-          "cannot connect to \(host.endpoint), \(state.failures) times in a row: \(text); it is tried once a minute"))
+          "cannot connect to \(host.endpoint), \(state.failures) times in a row: \(text); it is tried every 10 s at most"
+        ))
     } else if isNews {
       let wait = state.backoffMilliseconds(now: now.monotonic)
       context.say(notice(.warning, "cannot connect to \(host.endpoint): \(text); again in \(wait) ms"))
@@ -340,6 +358,20 @@ final class APNsPool {
     }
   }
 
+  /// Ends every connection at once: what is on them may or may not be processed.
+  func revoke() {
+    close()
+    for place in links.indices { links[place]?.connection.abort() }
+  }
+
+  /// Gives back what it holds of the lane's tables, once it is empty.
+  func recycle(_ context: inout APNsContext) {
+    for list in lists { context.requests.recycle(list) }
+  }
+
+  /// Requests that find no room now will not find it soon either.
+  var isStalled: Bool { state.isStalled }
+
   /// Every connection has ended.
   var isEmpty: Bool { links.allSatisfy { $0 == nil } }
 
@@ -358,6 +390,7 @@ final class APNsPool {
       sendWindow: open.reduce(0) { $0 + $1.connection.sendWindow }, failures: state.failures,
       backoffMilliseconds: state.backoffMilliseconds(now: now.monotonic),
       isPaused: pauses.pausedCounts.everything, pausedTopics: pauses.pausedCounts.topics,
+      stallCause: pauses.pausedCounts.everything ? .paused : state.stall(now: now.monotonic).map(APNsStallCause.init),
       peers: open.map { $0.connection.peerDescription }, lastError: lastError)
   }
 }

@@ -23,8 +23,30 @@ package struct APNsNotice: Sendable {
   package var text: String
 }
 
+/// Why a pool's requests wait.
+package enum APNsStallCause: String, CaseIterable, Sendable {
+  case noConnection = "no_connection"
+  case noStream = "no_stream"
+  case noWindow = "no_window"
+  /// APNs refuses the credential, or the topic: everything waits for a probe.
+  case paused
+
+  init(_ stall: PoolState.Stall) {
+    switch stall {
+    case .noConnection: self = .noConnection
+    case .noStream: self = .noStream
+    case .noWindow: self = .noWindow
+    }
+  }
+}
+
 /// One pool, for metrics and people.
 package struct APNsPoolSnapshot: Sendable {
+  /// Connections by state, as metrics name them.
+  package var connections: [(state: String, count: Int)] {
+    [("opening", opening), ("ready", ready), ("draining", draining)]
+  }
+
   package var credential: String
   package var environment: APNsEnvironment
   package var kind: APNsPoolKind
@@ -39,6 +61,8 @@ package struct APNsPoolSnapshot: Sendable {
   package var backoffMilliseconds: Int64
   package var isPaused: Bool
   package var pausedTopics: Int
+  /// Why requests wait; nil where they do not.
+  package var stallCause: APNsStallCause?
   /// Peers of the ready connections.
   package var peers: [String]
   /// Why it could not connect last; nil while it can.
@@ -73,6 +97,8 @@ package struct APNsCounters: Sendable {
   package internal(set) var connectionsOpened: UInt64 = 0
   package internal(set) var connectionsFailed: UInt64 = 0
   package private(set) var connectionsEnded: InlineArray<9, UInt64> = InlineArray(repeating: 0)
+  /// Handshakes that failed, and connections that TLS broke.
+  package internal(set) var tlsFailures: UInt64 = 0
   package internal(set) var pings: UInt64 = 0
   /// By the reason that the GOAWAY gave; `""` where it gave none.
   package private(set) var goAways: [String: UInt64] = [:]

@@ -35,6 +35,8 @@ package struct JSONLinesBroker: Broker {
   private var retries: [Retry] = []
   private var tag: UInt64 = 0
   private var acknowledgedTag: UInt64 = 0
+  /// Tags above it that were settled alone.
+  private var settledAlone: Set<UInt64> = []
   private var sequence: UInt64 = 0
   private var confirmedSequence: UInt64 = 0
   private var unwritten = Data()
@@ -66,8 +68,10 @@ package struct JSONLinesBroker: Broker {
     return isStopped ? nil : nextDelivery()
   }
 
+  private var inFlight: Int { Int(tag - acknowledgedTag) - settledAlone.count }
+
   private mutating func nextDelivery() -> BrokerEvent? {
-    guard tag - acknowledgedTag < UInt64(JSONLinesBroker.inFlightMaximum) else { return nil }
+    guard inFlight < JSONLinesBroker.inFlightMaximum else { return nil }
     let now = unixMilliseconds()
     if let index = retries.firstIndex(where: { $0.dueAt <= now }) {
       let retry = retries.remove(at: index)
@@ -75,7 +79,7 @@ package struct JSONLinesBroker: Broker {
     }
     if nextLine == lines.count {
       guard !isAtEnd, retries.count < JSONLinesBroker.retriesMaximum else {
-        return isAtEnd && retries.isEmpty && acknowledgedTag == tag ? exhausted() : nil
+        return isAtEnd && retries.isEmpty && inFlight == 0 ? exhausted() : nil
       }
       (lines, isAtEnd) = input.take()
       nextLine = 0
@@ -161,14 +165,19 @@ package struct JSONLinesBroker: Broker {
 
   package mutating func acknowledge(upTo tag: DeliveryTag) {
     acknowledgedTag = max(acknowledgedTag, tag.value)
+    if !settledAlone.isEmpty { settledAlone = settledAlone.filter { $0 > acknowledgedTag } }
   }
 
-  package mutating func acknowledge(only tag: DeliveryTag) {
-    preconditionFailure("only suspects are acknowledged one by one")
+  package mutating func acknowledge(alone tag: DeliveryTag) {
+    settleAlone(tag)
   }
 
   package mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
-    acknowledgedTag = max(acknowledgedTag, tag.value)
+    settleAlone(tag)
+  }
+
+  private mutating func settleAlone(_ tag: DeliveryTag) {
+    if tag.value > acknowledgedTag { settledAlone.insert(tag.value) }
   }
 
   package mutating func stopConsuming() {

@@ -12,13 +12,16 @@ package final class MemorySharedState: SharedState {
     memory = GateMemory(settings: settings)
   }
 
-  /// For what is admitted from now on; nil: no limit.
-  package func update(limit: RateLimit?) {
-    memory.settings.limit = limit
+  /// For what is admitted from now on.
+  package func update(limits: RateLimits) {
+    memory.settings.limits = limits
   }
 
-  package func admit(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, now: Now) {
-    let request = GateRequest(job, target: target, apnsID: apnsID)
+  package func admit(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
+    let request = GateRequest(
+      job, target: target, apnsID: apnsID, arrival: arrival, limits: memory.settings.limits)
     answers.append((ticket, memory.admit(request, now: now)))
   }
 
@@ -36,5 +39,12 @@ package final class MemorySharedState: SharedState {
     _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now
   ) {
     memory.remember(outcome, of: GateRequest(job, target: target, apnsID: apnsID), now: now)
+  }
+
+  package func tighten(_ job: borrowing PushJob, target: Int, now: Now) {
+    guard job.targetKind != .channel else { return }
+    var request = GateRequest(job, target: target, apnsID: UUIDValue(high: 0, low: 0))
+    request.rate = memory.settings.limits.number(for: job)
+    memory.tighten(request, now: now)
   }
 }

@@ -304,7 +304,7 @@ package final class RabbitMQBroker: Broker {
     connection.acknowledge(tag.value, isMultiple: true, channel: RabbitMQBroker.channel(tag))
   }
 
-  package func acknowledge(only tag: DeliveryTag) {
+  package func acknowledge(alone tag: DeliveryTag) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
     counters.acknowledgements += 1
     connection.acknowledge(tag.value, isMultiple: false, channel: RabbitMQBroker.channel(tag))

@@ -170,9 +170,8 @@ final class RabbitMQLink {
       toldFailure = error
       let level: RabbitMQNotice.Level
       if case .mismatch = error { level = .error } else { level = .warning }
-      let text = "\(error)"
-      let place = text.contains("\(tried.host):\(tried.port)") ? "" : " (\(tried.description))"
-      notice(level, "\(text)\(place); trying again")
+      let place = error.namesPeer ? "" : " (\(tried.description))"
+      notice(level, "\(error)\(place); trying again")
     }
     state = .waiting
     loop.schedule(afterMilliseconds: wait) { [weak self] in

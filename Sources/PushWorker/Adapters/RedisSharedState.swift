@@ -3,44 +3,50 @@ package import PushIO
 
 /// Shared state in Redis: one script call admits a (job, target), one command remembers its end, all pipelined.
 ///
-/// It never stops the lane. An answer that is late (`timeoutMilliseconds`) or an error lets the job proceed, with this
-/// lane's own memory for the rate: twice is better than never. After some failures in a row, or without a connection,
-/// memory answers at once, and a probe finds out when Redis is back; what was remembered meanwhile stays this lane's, and
-/// is looked at first until it ends. One exception: until the first connection succeeded or failed, admissions wait, at
-/// most for the connect timeout: a worker that starts gets the jobs back that the one before it had answered.
+/// It never stops the lane. An answer that is late or an error lets the job proceed, with this lane's own memory for the
+/// rate: twice is better than never. Late is what waits for `timeoutMilliseconds` while Redis says nothing at all, or
+/// `patience` times as long while it answers others: on a busy machine answers come late together, and are still worth
+/// having. After failures that went on for a while, or without a connection, memory answers at once, and a probe finds
+/// out when Redis is back. What Redis missed meanwhile, or may have missed because the connection broke before its
+/// reply, it is told then; until then this lane's memory is looked at first. One exception: until the first connection
+/// succeeded or failed, admissions wait, at most for the connect timeout: a worker that starts gets the jobs back that
+/// the one before it had answered.
+///
+/// In a cluster each node has its own queue and breaker (`RedisSharedStateNode`): one that is away degrades its part.
 ///
 /// Not Sendable: it belongs to the thread of its loop.
 package final class RedisSharedState: SharedState {
-  package private(set) var counters = SharedStateCounters()
+  package internal(set) var counters = SharedStateCounters()
 
-  private typealias Entry = RedisSharedStateQueue.Entry
+  typealias Entry = RedisSharedStateQueue.Entry
 
-  private let loop: EventLoop
-  private let connection: RedisConnection
-  private var settings: RedisSharedStateSettings
-  private var commands: RedisScriptCommands?
+  let loop: EventLoop
+  let router: RedisRouter
+  var settings: RedisSharedStateSettings
+  var commands: RedisScriptCommands?
   private var memory: GateMemory
-  private var breaker: BreakerState
-  private var waiting = RedisSharedStateQueue()
+  private let breakerSettings: BreakerState.Settings
+  /// By the router's numbers.
+  var nodes: [RedisSharedStateNode] = []
+  /// Admissions whose slot is between two nodes of a cluster: asked again at this time.
+  private var postponed: [(entry: Entry, at: Instant)] = []
   /// Admissions of before the first connection succeeded or failed.
-  private var early: [Entry] = []
-  private var isSettled = false
+  var early: [Entry] = []
+  var isSettled = false
   private var answers: [(ticket: Ticket, admission: Admission)] = []
   private var nextAnswer = 0
-  private var replies: [(id: UInt64, reply: RedisReply?)] = []
-  private var reloadTag: UInt64?
-  /// The server answers, but takes no writes.
-  private var writeRefusal: RedisServerError?
-  private var nextWriteProbe = Instant(nanoseconds: 0)
-  private var nextReconnect = Instant(nanoseconds: 0)
-  /// Why the breaker is open; nil while it is closed.
-  private var outage: String? = "Redis is not connected yet"
-  private var toldDegraded = false
-  private var notices: [SharedStateNotice] = []
-  private var wake: (token: TimerToken, at: Instant, flag: WakeFlag)?
+  var replies: [(id: UInt64, reply: RedisReply?)] = []
+  var toldDegraded = false
+  var notices: [SharedStateNotice] = []
+  var wake: (token: TimerToken, at: Instant, flag: WakeFlag)?
+  private var tagText = [UInt8](repeating: 0, count: GateKey.textCount)
 
   /// A replica does not become a primary by waiting: its address is looked up again this often.
-  private static let replicaReconnectMilliseconds: Int64 = 5000
+  static let replicaReconnectMilliseconds: Int64 = 5000
+  /// A slot on its way from one node to another is there in milliseconds.
+  private static let postponeMilliseconds: Int64 = 5
+  /// NOSCRIPT and redirects of one command: more is a server that does not know itself.
+  private static let resendsMaximum: UInt8 = 5
 
   /// `tls` is needed for `rediss://`. `seed` spreads reconnects.
   package init(
@@ -50,18 +56,22 @@ package final class RedisSharedState: SharedState {
     precondition(settings.timeoutMilliseconds > 0 && settings.outcomeSeconds > 0 && settings.deadSeconds > 0)
     self.loop = loop
     self.settings = settings
-    connection = RedisConnection(
+    router = RedisRouter(
       loop: loop, configuration: configuration, tls: tls, scripts: [RedisScript.admit], seed: seed)
     var memorySettings = GateMemory.Settings()
-    memorySettings.limit = settings.limit?.share(of: settings.localShares)
+    memorySettings.limits = settings.limits.share(of: settings.localShares)
     memorySettings.outcomeSeconds = settings.outcomeSeconds
     memorySettings.deadSeconds = settings.deadSeconds
+    memorySettings.tightMilliseconds = settings.tightMilliseconds
+    memorySettings.collapseMilliseconds = settings.collapseMilliseconds
     memory = GateMemory(settings: memorySettings)
-    var breakerSettings = BreakerState.Settings()
-    breakerSettings.failuresMaximum = settings.failuresMaximum
-    breakerSettings.probeIntervalMilliseconds = settings.probeIntervalMilliseconds
-    breakerSettings.probeTimeoutMilliseconds = settings.timeoutMilliseconds
-    breaker = BreakerState(settings: breakerSettings)
+    var breaker = BreakerState.Settings()
+    breaker.failuresMaximum = settings.failuresMaximum
+    breaker.failingMilliseconds = settings.failingMilliseconds
+    breaker.probeIntervalMilliseconds = settings.probeIntervalMilliseconds
+    breaker.probeTimeoutMilliseconds = settings.timeoutMilliseconds * settings.patience
+    breakerSettings = breaker
+    addNodes()
   }
 
   deinit {
@@ -70,31 +80,45 @@ package final class RedisSharedState: SharedState {
 
   /// Connects, now and after every loss.
   package func connect() {
-    connection.connect()
+    router.connect()
   }
 
   /// Flushes what was sent, and ends. Admissions that wait are not answered any more.
   package func close() {
-    connection.close()
+    router.close()
   }
 
-  /// The limit for what is admitted from now on; nil: none.
-  package func update(limit: RateLimit?) {
-    settings.limit = limit
-    memory.settings.limit = limit?.share(of: settings.localShares)
+  /// The limits for what is admitted from now on.
+  package func update(limits: RateLimits) {
+    settings.limits = limits
+    memory.settings.limits = limits.share(of: settings.localShares)
     if commands != nil { makeCommands() }
+  }
+
+  private func addNodes() {
+    while nodes.count < router.connections.count {
+      nodes.append(RedisSharedStateNode(connection: router.connections[nodes.count], breaker: breakerSettings))
+    }
   }
 
   // MARK: - Health
 
-  package var isConnected: Bool { connection.isReady }
+  /// Of a cluster: to all of it.
+  package var isConnected: Bool { router.isWhole }
 
   /// Why a feature does not work across replicas now; nil: it does.
   package func degradation(of feature: SharedStateFeature) -> String? {
     switch feature {
-    case .rateLimit where settings.limit == nil: nil
-    case .duplicates, .deadTokens, .rateLimit: outage ?? writeRefusal?.description
+    case .rateLimit where settings.limits.isEmpty: nil
+    case .duplicates, .deadTokens, .rateLimit: trouble
     }
+  }
+
+  var trouble: String? {
+    for node in nodes.indices where router.isOwner(node) {
+      if let trouble = nodes[node].trouble { return trouble }
+    }
+    return nil
   }
 
   /// What changed, for the log.
@@ -104,9 +128,9 @@ package final class RedisSharedState: SharedState {
 
   // MARK: - Other commands
 
-  /// Sends any command on this connection, behind the others; nil where there is no connection. Not for the hot path.
+  /// Sends any command on the first connection, behind the others; nil where there is none. Not for the hot path.
   package func request(_ arguments: [String]) -> UInt64? {
-    connection.request(arguments)
+    nodes[0].connection.request(arguments)
   }
 
   /// The next answer to `request`, read by `nextAdmission`; a nil reply: lost, it may have run or not.
@@ -116,12 +140,15 @@ package final class RedisSharedState: SharedState {
 
   // MARK: - Asking
 
-  package func admit(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, now: Now) {
+  package func admit(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
     counters.admissions &+= 1
     let entry = Entry(
       kind: .admission, ticket: ticket,
       deadline: now.monotonic.adding(milliseconds: settings.timeoutMilliseconds),
-      request: GateRequest(job, target: target, apnsID: apnsID))
+      lastDeadline: now.monotonic.adding(milliseconds: settings.timeoutMilliseconds &* settings.patience),
+      request: GateRequest(job, target: target, apnsID: apnsID, arrival: arrival, limits: settings.limits))
     guard isSettled else {
       early.append(entry)
       return
@@ -129,27 +156,37 @@ package final class RedisSharedState: SharedState {
     ask(entry, now: now)
   }
 
-  private func ask(_ entry: Entry, now: Now) {
+  func ask(_ entry: Entry, now: Now) {
     if !memory.isEmpty, let known = memory.recall(entry.request, now: now) {
       counters.decidedLocally &+= 1
       answers.append((entry.ticket, known))
       return
     }
-    guard breaker.isClosed, waiting.count < settings.waitingMaximum, sendAdmission(entry) else {
+    guard sendAdmission(entry, to: nodes[node(for: entry.request)]) else {
       answerLocally(entry, now: now)
       return
     }
     wakeUp(at: entry.deadline)
   }
 
-  private func sendAdmission(_ entry: Entry) -> Bool {
-    guard commands?.sendAdmission(entry.request, on: connection) == true else { return false }
-    waiting.append(entry)
+  /// The number of the node that has the device's keys.
+  private func node(for request: GateRequest) -> Int {
+    guard router.isCluster else { return 0 }
+    request.device.writeText(into: &tagText, at: 0)
+    let tag = tagText
+    return router.node(ofSlot: RedisSlot.of(tag: tag.span))
+  }
+
+  private func sendAdmission(_ entry: Entry, to node: RedisSharedStateNode) -> Bool {
+    guard node.breaker.isClosed, node.waiting.count < settings.waitingMaximum,
+      commands?.sendAdmission(entry.request, on: node.connection) == true
+    else { return false }
+    node.waiting.append(entry)
     return true
   }
 
   /// Late, failed or spared: not known to be answered or dead, and this lane's share of the rate decides.
-  private func answerLocally(_ entry: Entry, now: Now) {
+  func answerLocally(_ entry: Entry, now: Now) {
     counters.decidedLocally &+= 1
     answers.append((entry.ticket, memory.charge(entry.request, now: now)))
   }
@@ -158,40 +195,90 @@ package final class RedisSharedState: SharedState {
     _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now
   ) {
     let request = GateRequest(job, target: target, apnsID: apnsID)
-    if breaker.isClosed, waiting.count < settings.waitingMaximum,
-      commands?.sendMemory(outcome, of: request, on: connection) == true
-    {
+    if sendMemory(outcome, of: request, to: nodes[node(for: request)]) {
       counters.remembered &+= 1
-      waiting.append(Entry(kind: .memory, request: request))
-      if writeRefusal == nil { return }
+    } else {
+      keep(outcome, of: request, now: now)
     }
+  }
+
+  private func sendMemory(
+    _ outcome: RememberedOutcome, of request: GateRequest, to node: RedisSharedStateNode
+  ) -> Bool {
+    guard node.breaker.isClosed, node.writeRefusal == nil, node.waiting.count < settings.waitingMaximum,
+      commands?.sendMemory(outcome, of: request, on: node.connection) == true
+    else { return false }
+    node.waiting.append(Entry(kind: .memory, request: Entry.noRequest))
+    node.unconfirmed.append(request, outcome)
+    return true
+  }
+
+  /// Until Redis can be told.
+  func keep(_ outcome: RememberedOutcome, of request: GateRequest, now: Now) {
     counters.rememberedLocally &+= 1
     memory.remember(outcome, of: request, now: now)
+  }
+
+  /// Tells Redis what it missed, some of it each turn.
+  private func catchUp(now: Now) {
+    guard !memory.isEmpty, trouble == nil else { return }
+    for _ in 0..<settings.catchUpMaximum {
+      guard let (request, outcome) = memory.takeRemembered() else { return }
+      guard sendMemory(outcome, of: request, to: nodes[node(for: request)]) else {
+        memory.remember(outcome, of: request, now: now)
+        return
+      }
+      counters.caughtUp &+= 1
+    }
+    wakeUp(at: now.monotonic)
+  }
+
+  package func tighten(_ job: borrowing PushJob, target: Int, now: Now) {
+    guard job.targetKind != .channel else { return }
+    var request = GateRequest(job, target: target, apnsID: UUIDValue(high: 0, low: 0))
+    request.rate = settings.limits.number(for: job)
+    let node = nodes[node(for: request)]
+    // Also here, for the case that Redis goes away meanwhile.
+    memory.tighten(request, now: now)
+    guard node.breaker.isClosed, node.writeRefusal == nil, node.waiting.count < settings.waitingMaximum,
+      commands?.sendTightening(request, on: node.connection) == true
+    else { return }
+    node.waiting.append(Entry(kind: .tighten, request: request))
   }
 
   // MARK: - Answers
 
   package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
     if let answer = takeAnswer() { return answer }
-    while let event = connection.nextEvent() {
+    while let (index, event) = router.nextEvent() {
+      if index >= nodes.count { addNodes() }
       switch event {
       case .reply(let tag, let head):
-        if let admission = replied(tag: tag, head: head, now: now) { return admission }
+        nodes[index].lastReply = now.monotonic
+        if let admission = replied(tag: tag, head: head, from: index, now: now) { return admission }
       case .lost(let tag):
-        lost(tag: tag, now: now)
+        lost(tag: tag, nodes[index], now: now)
       case .ready:
-        connected(now: now)
+        connected(nodes[index], now: now)
       case .disconnected(let error):
-        disconnected(error, now: now)
+        disconnected(nodes[index], error, now: now)
       }
     }
-    while let entry = waiting.takeOverdue(now: now.monotonic) {
+    addNodes()
+    if !postponed.isEmpty { askPostponed(now: now) }
+    for node in nodes { takeOverdue(node, now: now) }
+    catchUp(now: now)
+    for node in nodes { maintain(node, now: now) }
+    return takeAnswer()
+  }
+
+  private func takeOverdue(_ node: RedisSharedStateNode, now: Now) {
+    let isSilent = now.monotonic >= node.lastReply.addingMilliseconds(settings.timeoutMilliseconds)
+    while let entry = node.waiting.takeOverdue(now: now.monotonic, isSilent: isSilent) {
       counters.timeouts &+= 1
       answerLocally(entry, now: now)
-      failed("Redis did not answer within \(settings.timeoutMilliseconds) ms", now: now)
+      failed(node, "Redis did not answer within \(settings.timeoutMilliseconds) ms", now: now)
     }
-    maintain(now: now)
-    return takeAnswer()
   }
 
   private func takeAnswer() -> (ticket: Ticket, admission: Admission)? {
@@ -206,207 +293,147 @@ package final class RedisSharedState: SharedState {
     return answers[nextAnswer - 1]
   }
 
-  private func replied(tag: UInt64, head: RedisValue, now: Now) -> (ticket: Ticket, admission: Admission)? {
+  private func replied(
+    tag: UInt64, head: RedisValue, from index: Int, now: Now
+  ) -> (ticket: Ticket, admission: Admission)? {
+    let node = nodes[index]
     if tag & RedisConnection.requestBit != 0 {
-      if tag == reloadTag {
-        reloadTag = nil
-      } else {
-        replies.append((tag, connection.copyReply()))
-      }
+      if tag == node.reloadTag { node.reloadTag = nil } else { replies.append((tag, node.connection.copyReply())) }
       return nil
     }
-    guard let entry = waiting.popFirst() else { preconditionFailure("a reply without its command") }
+    guard let entry = node.waiting.popFirst() else { preconditionFailure("a reply without its command") }
     switch entry.kind {
     case .admission:
-      return admitted(entry, head: head, now: now)
+      return admitted(entry, head: head, from: index, now: now)
     case .memory:
-      if head.kind == .error { refused(serverError(head), now: now) } else { writeSucceeded() }
+      confirmed(head, from: index, now: now)
+      return nil
+    case .tighten:
+      if head.kind == .error, !isRedirected(serverError(head, node), entry, from: index) {
+        refused(node, serverError(head, node), now: now)
+      }
       return nil
     case .probe:
-      probed(head, now: now)
+      probed(node, head, now: now)
+      return nil
+    case .asking:
       return nil
     }
   }
 
-  private func admitted(_ entry: Entry, head: RedisValue, now: Now) -> (ticket: Ticket, admission: Admission)? {
+  private func admitted(
+    _ entry: Entry, head: RedisValue, from index: Int, now: Now
+  ) -> (ticket: Ticket, admission: Admission)? {
+    let node = nodes[index]
     if entry.isAnswered {
       counters.lateReplies &+= 1
+      if head.kind != .error { node.breaker.succeeded() }
       return nil
     }
     let admission: Admission
     switch head.kind {
     case .integer where head.integer == 0:
       admission = .proceed
-      if writeRefusal != nil, entry.request.isRated, settings.limit != nil { writeSucceeded() }
+      if node.writeRefusal != nil, entry.request.isRated, settings.limits[entry.request.rate] != nil {
+        writeSucceeded(node)
+      }
     case .integer where head.integer > 0:
       admission = .limited(retryAfterMilliseconds: head.integer)
     case .integer:
       admission = .dead(unregisteredAt: 0 &- head.integer)
+    case .status:
+      admission = .superseded
     case .bulk:
-      guard let outcome = connection.withText(of: head, { RememberedOutcome(decoding: $0) }) else {
+      guard let outcome = node.connection.withText(of: head, { RememberedOutcome(decoding: $0) }) else {
         counters.unreadable &+= 1
         answerLocally(entry, now: now)
         return nil
       }
       admission = .duplicate(outcome)
     case .error:
-      let error = serverError(head)
-      if error.kind == .noScript, !entry.isResent, resend(entry) { return nil }
-      refused(error, now: now)
+      let error = serverError(head, node)
+      if error.kind == .noScript, resend(entry, to: node) { return nil }
+      if isRedirected(error, entry, from: index) { return nil }
+      refused(node, error, now: now)
       answerLocally(entry, now: now)
       return nil
-    case .status, .null, .array:
+    case .null, .array:
       counters.unreadable &+= 1
       answerLocally(entry, now: now)
       return nil
     }
     counters.answeredInTime &+= 1
-    breaker.succeeded()
+    node.breaker.succeeded()
     return (entry.ticket, admission)
   }
 
-  private func serverError(_ head: RedisValue) -> RedisServerError {
-    connection.withText(of: head) { RedisServerError($0) }
+  /// What became of an outcome that was sent.
+  private func confirmed(_ head: RedisValue, from index: Int, now: Now) {
+    let (request, outcome) = nodes[index].unconfirmed.popFirst()
+    guard head.kind == .error else {
+      writeSucceeded(nodes[index])
+      return
+    }
+    let error = serverError(head, nodes[index])
+    keep(outcome, of: request, now: now)
+    // To its new owner it goes with what else Redis missed.
+    if router.redirect(error, from: index) == nil { refused(nodes[index], error, now: now) } else { addNodes() }
+  }
+
+  func serverError(_ head: RedisValue, _ node: RedisSharedStateNode) -> RedisServerError {
+    node.connection.withText(of: head) { RedisServerError($0) }
   }
 
   /// The script cache was flushed: all that failed for it go out again, behind one SCRIPT LOAD.
-  private func resend(_ entry: Entry) -> Bool {
-    if reloadTag == nil {
-      reloadTag = connection.reloadScript(0)
+  private func resend(_ entry: Entry, to node: RedisSharedStateNode) -> Bool {
+    guard entry.resends < RedisSharedState.resendsMaximum else { return false }
+    if node.reloadTag == nil {
+      node.reloadTag = node.connection.reloadScript(0)
       counters.scriptReloads &+= 1
     }
     var again = entry
-    again.isResent = true
-    return sendAdmission(again)
+    again.resends += 1
+    return sendAdmission(again, to: node)
   }
 
-  // MARK: - Failing and recovering
-
-  private func refused(_ error: RedisServerError, now: Now) {
-    counters.errors &+= 1
-    if error.isWriteRefusal {
-      // The script had looked before it tried to write, so Redis still serves what it knows.
-      writeRefusal = error
-      breaker.succeeded()
-      tell()
-    } else {
-      failed("Redis refuses: \(error)", now: now)
+  /// The slot is another node's: the command goes there.
+  private func isRedirected(_ error: RedisServerError, _ entry: Entry, from index: Int) -> Bool {
+    guard let redirect = router.redirect(error, from: index), entry.resends < RedisSharedState.resendsMaximum else {
+      return false
     }
-  }
-
-  private func writeSucceeded() {
-    if writeRefusal == nil { return }
-    writeRefusal = nil
-    tell()
-  }
-
-  private func failed(_ reason: @autoclosure () -> String, now: Now) {
-    guard breaker.failed(now: now.monotonic) else { return }
-    outage = reason()
-    tell()
-  }
-
-  private func lost(tag: UInt64, now: Now) {
-    if tag & RedisConnection.requestBit != 0 {
-      if tag == reloadTag { reloadTag = nil } else { replies.append((tag, nil)) }
-      return
+    addNodes()
+    var again = entry
+    again.resends += 1
+    let target: RedisSharedStateNode
+    switch redirect {
+    case .moved(let node):
+      target = nodes[node]
+    case .ask(let node):
+      target = nodes[node]
+      guard let asking = commands?.asking, target.connection.send(asking, tag: 0) else { return false }
+      target.waiting.append(Entry(kind: .asking, request: Entry.noRequest))
+    case .later:
+      guard entry.kind == .admission else { return false }
+      postponed.append((entry, loop.now.monotonic.adding(milliseconds: RedisSharedState.postponeMilliseconds)))
+      return true
     }
-    guard let entry = waiting.popFirst() else { preconditionFailure("a loss without its command") }
-    if entry.kind == .admission, !entry.isAnswered { answerLocally(entry, now: now) }
+    counters.redirects &+= 1
+    if entry.kind == .admission { return sendAdmission(again, to: target) }
+    guard commands?.sendTightening(entry.request, on: target.connection) == true else { return false }
+    target.waiting.append(again)
+    return true
   }
 
-  private func connected(now: Now) {
-    makeCommands()
-    isSettled = true
-    _ = breaker.connected()
-    outage = nil
-    writeRefusal = nil
-    tell()
-    let waited = early
-    early = []
-    for var entry in waited {
-      entry.deadline = now.monotonic.adding(milliseconds: settings.timeoutMilliseconds)
-      ask(entry, now: now)
-    }
-  }
-
-  private func disconnected(_ error: RedisError, now: Now) {
-    counters.disconnects &+= 1
-    isSettled = true
-    _ = breaker.lost(now: now.monotonic)
-    outage = error.description
-    tell()
-    let waited = early
-    early = []
-    for entry in waited { ask(entry, now: now) }
-  }
-
-  private func makeCommands() {
-    commands = RedisScriptCommands(
-      prefix: settings.prefix, digest: connection.scriptDigest(0), limit: settings.limit,
-      outcomeSeconds: settings.outcomeSeconds, deadSeconds: settings.deadSeconds)
-  }
-
-  private func probed(_ head: RedisValue, now: Now) {
-    var isHealthy = head.kind == .status
-    if head.kind == .error {
-      let error = serverError(head)
-      isHealthy = error.isWriteRefusal
-      if isHealthy { writeRefusal = error } else { outage = outage.map { _ in "Redis refuses: \(error)" } }
-      if error.kind == .readOnly, nextReconnect <= now.monotonic {
-        nextReconnect = now.monotonic.adding(milliseconds: RedisSharedState.replicaReconnectMilliseconds)
-        connection.reconnect()
+  private func askPostponed(now: Now) {
+    let waited = postponed
+    postponed = []
+    for (entry, at) in waited {
+      if now.monotonic < at {
+        postponed.append((entry, at))
+      } else if now.monotonic >= entry.lastDeadline || !sendAdmission(entry, to: nodes[node(for: entry.request)]) {
+        answerLocally(entry, now: now)
       }
-    } else if isHealthy {
-      writeRefusal = nil
     }
-    if breaker.probeAnswered(isHealthy: isHealthy, now: now.monotonic) { outage = nil }
-    tell()
+    if let next = postponed.first { wakeUp(at: next.at) }
   }
-
-  /// Sends the probe that is due, and sees to it that the loop wakes for what comes next.
-  private func maintain(now: Now) {
-    if let deadline = waiting.nextDeadline() { wakeUp(at: deadline) }
-    guard connection.isReady else { return }
-    if breaker.isClosed {
-      guard writeRefusal != nil else { return }
-      if nextWriteProbe <= now.monotonic {
-        sendProbe()
-        nextWriteProbe = now.monotonic.adding(milliseconds: settings.probeIntervalMilliseconds)
-      }
-    } else if breaker.takeProbe(now: now.monotonic) {
-      sendProbe()
-    }
-    wakeUp(at: now.monotonic.adding(milliseconds: settings.probeIntervalMilliseconds))
-  }
-
-  private func sendProbe() {
-    guard let probe = commands?.probe, connection.send(probe, tag: 0) else { return }
-    waiting.append(Entry(kind: .probe, request: Entry.noRequest))
-  }
-
-  /// One notice for each change between whole and degraded.
-  private func tell() {
-    let reason = outage ?? writeRefusal?.description
-    if (reason != nil) == toldDegraded { return }
-    toldDegraded = reason != nil
-    notices.append(reason.map { .degraded(reason: $0) } ?? .recovered)
-  }
-
-  /// One timer, for the earliest of what is due: it only ends the loop's wait, the lane's turn does the rest.
-  private func wakeUp(at instant: Instant) {
-    if let wake, !wake.flag.hasFired {
-      if wake.at <= instant { return }
-      loop.cancel(wake.token)
-    }
-    let delay = max(0, instant.milliseconds(since: loop.now.monotonic)) + 1
-    // The timer holds a flag and not this object: a weak reference would make every retain of it a slow one.
-    let flag = WakeFlag()
-    wake = (loop.schedule(afterMilliseconds: delay) { flag.hasFired = true }, instant, flag)
-  }
-}
-
-/// Whether a timer has run.
-private final class WakeFlag {
-  var hasFired = false
 }

@@ -6,16 +6,21 @@ struct RedisSharedStateQueue {
     enum Kind {
       case admission
       case memory
+      case tighten
       case probe
+      /// ASKING: says nothing that matters.
+      case asking
     }
 
     var kind: Kind
     /// The lane was answered; the reply is dropped when it comes.
     var isAnswered = false
-    /// Sent a second time, after NOSCRIPT.
-    var isResent = false
+    /// Sent again after NOSCRIPT, or to another node, so often.
+    var resends: UInt8 = 0
     var ticket = Ticket(index: 0, generation: 0)
+    /// When it is overdue if Redis is silent, and in any case.
     var deadline = Instant.distantFuture
+    var lastDeadline = Instant.distantFuture
     var request: GateRequest
 
     static let noRequest = GateRequest(
@@ -46,10 +51,11 @@ struct RedisSharedStateQueue {
   }
 
   /// Takes the next admission whose deadline passed; it stays in the queue, answered, until its reply comes.
-  mutating func takeOverdue(now: Instant) -> Entry? {
+  /// `isSilent`: no reply to any has come for as long as one may wait.
+  mutating func takeOverdue(now: Instant, isSilent: Bool) -> Entry? {
     while let position = nextUnanswered() {
       let index = position & (entries.count - 1)
-      guard entries[index].deadline <= now else { return nil }
+      guard isSilent ? entries[index].deadline <= now : entries[index].lastDeadline <= now else { return nil }
       entries[index].isAnswered = true
       overdueHand = position + 1
       return entries[index]

@@ -4,10 +4,11 @@ package import PushCore
 package struct RedisSharedStateSettings: Sendable {
   /// In front of every key.
   package var prefix = "push:"
-  /// An admission that is not answered by then proceeds.
+  /// An admission that is not answered by then proceeds, unless Redis answers others meanwhile.
   package var timeoutMilliseconds: Int64 = 20
-  /// nil: no limit.
-  package var limit: RateLimit?
+  /// Where Redis answers others, the oldest may wait so many timeouts: the machine is busy, and Redis is not away.
+  package var patience: Int64 = 10
+  package var limits = RateLimits.none
   /// How long a final answer is remembered: what is delivered again later is sent again.
   package var outcomeSeconds: Int64 = 6 * 3600
   /// How long a dead token is remembered.
@@ -16,9 +17,17 @@ package struct RedisSharedStateSettings: Sendable {
   package var localShares = 1
   /// Failures in a row until Redis is spared.
   package var failuresMaximum = 5
+  /// How long they go on until then.
+  package var failingMilliseconds: Int64 = 400
   package var probeIntervalMilliseconds: Int64 = 250
   /// Commands that may wait for replies; above, the lane's own memory decides.
   package var waitingMaximum = 65_536
+  /// Outcomes that a turn tells Redis of those that it missed.
+  package var catchUpMaximum = 256
+  /// How long a device is left alone that APNs refused as one too many.
+  package var tightMilliseconds: Int64 = 30_000
+  /// How long a delayed job of a collapse id is looked for.
+  package var collapseMilliseconds: Int64 = 3_600_000
 
   package init() {}
 }
@@ -57,8 +66,12 @@ package struct SharedStateCounters: Hashable, Sendable {
   package var scriptReloads: UInt64 = 0
   /// Final answers sent to Redis.
   package var remembered: UInt64 = 0
-  /// Final answers kept by this lane alone.
+  /// Final answers kept by this lane alone, for a while: Redis was away, refused them, or was lost before its reply.
   package var rememberedLocally: UInt64 = 0
+  /// Of them: told to Redis when it was back.
+  package var caughtUp: UInt64 = 0
+  /// Commands sent again to another node of a cluster.
+  package var redirects: UInt64 = 0
   /// Connections lost.
   package var disconnects: UInt64 = 0
 

@@ -15,6 +15,8 @@ package struct Configuration: Equatable, Sendable {
     package let url: String
     package let prefix: String
     package let timeoutMilliseconds: Int
+    /// Of the key that hides provider tokens; nil: they are stored as they are.
+    package let tokenKeyFile: String?
   }
 
   package struct APNs: Equatable, Sendable {
@@ -31,8 +33,7 @@ package struct Configuration: Equatable, Sendable {
   }
 
   package struct Limits: Equatable, Sendable {
-    /// nil: no limit.
-    package let perDevice: RateLimit?
+    package let rates: RateLimits
     package let onLimit: RateLimitPolicy
   }
 
@@ -78,7 +79,8 @@ package struct Configuration: Equatable, Sendable {
       prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"))
     redis = Redis(
       url: values.text("redis.url"), prefix: values.text("redis.prefix"),
-      timeoutMilliseconds: values.integer("redis.timeout_ms"))
+      timeoutMilliseconds: values.integer("redis.timeout_ms"),
+      tokenKeyFile: values.optionalText("redis.token_key_file"))
     apns = APNs(
       production: values.service("apns.production"), sandbox: values.service("apns.sandbox"),
       broadcastProduction: values.service("apns.broadcast_production"),
@@ -89,7 +91,9 @@ package struct Configuration: Equatable, Sendable {
       requestTimeoutMilliseconds: values.integer("apns.request_timeout_ms"))
     let burst = values.integer("limits.per_device_burst")
     limits = Limits(
-      perDevice: burst == 0 ? nil : RateLimit(burst: burst, perSecond: values.number("limits.per_device_per_second")),
+      rates: RateLimits(
+        burst == 0 ? nil : RateLimit(burst: burst, perSecond: values.number("limits.per_device_per_second")),
+        overrides: values.texts("limits.overrides").compactMap(RateLimitText.parse)),
       onLimit: values.choice("limits.on_limit"))
     retry = RetryPolicy(
       delaysSeconds: values.integers("retry.delays_s"), attemptsMaximum: UInt32(values.integer("retry.attempts_max")),

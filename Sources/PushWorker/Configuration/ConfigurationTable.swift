@@ -1,3 +1,5 @@
+import PushCore
+
 /// Every option of Herald but the credentials: its default and its bounds stand here and nowhere else.
 ///
 /// `config/herald.yaml` documents the same table; a test compares the two.
@@ -19,7 +21,10 @@ extension ConfigurationOption {
     ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "Begins the name of every key."),
     ConfigurationOption(
       "redis.timeout_ms", .integer(1...10_000), .integer(20),
-      "A job that waits longer for its admission goes on without it."),
+      "A job that waits longer for its admission goes on without it, unless Redis answers others meanwhile."),
+    ConfigurationOption(
+      "redis.token_key_file", .text(.file), .none,
+      "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),
 
     ConfigurationOption(
       "apns.production", .text(.serviceURL), .text("https://api.push.apple.com:443"), "Devices, production."),
@@ -53,6 +58,9 @@ extension ConfigurationOption {
     ConfigurationOption(
       "limits.per_device_per_second", .number(0.001...1000), .number(1.0),
       "Pushes that one device may get in the long run.", isReloadable: true),
+    ConfigurationOption(
+      "limits.overrides", .texts(.rateLimit, maximum: RateLimits.overridesMaximum), .texts([]),
+      "Other limits for an app, a push type or both; the first that fits a job holds.", isReloadable: true),
     ConfigurationOption(
       "limits.on_limit", .choice(["delay", "drop"]), .text("delay"),
       "A job over its device's rate comes back later, or ends as throttled.", isReloadable: true),

@@ -16,11 +16,14 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
   /// A stream's longest age: a number and one of Y, M, D, h, m, s.
   case age
   case host
+  /// `<app>/<push type>=<burst>:<per second>`.
+  case rateLimit
 
   package var description: String {
     switch self {
     case .brokerURL: "a URL amqp://user:password@host:port/vhost (amqps:// for TLS)"
-    case .redisURL: "a URL redis://user:password@host:port/database (rediss:// for TLS, unix:///path)"
+    case .redisURL:
+      "a URL redis://user:password@host:port/database (rediss:// for TLS, unix:///path, redis-cluster:// or redis-sentinel://)"
     case .serviceURL: "a URL https://host:port"
     case .proxyURL: "a URL http://user:password@host:port"
     case .file: "a file's path, relative to the configuration file"
@@ -28,13 +31,14 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
     case .keyPrefix: "at most 64 printable characters without spaces and braces"
     case .age: "a number of Y, M, D, h, m or s, such as 7D"
     case .host: "an address or host name"
+    case .rateLimit: "<app>/<push type>=<burst>:<per second>, * for every app or type, =0 for no limit"
     }
   }
 
   var mayHoldPassword: Bool {
     switch self {
     case .brokerURL, .redisURL, .proxyURL: true
-    case .serviceURL, .file, .brokerPrefix, .keyPrefix, .age, .host: false
+    case .serviceURL, .file, .brokerPrefix, .keyPrefix, .age, .host, .rateLimit: false
     }
   }
 
@@ -61,6 +65,8 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
         return false
       }
       return number > 0 && number <= 1_000_000
+    case .rateLimit:
+      return RateLimitText.parse(text) != nil
     case .host:
       return (1...255).contains(text.utf8.count)
         && text.utf8.allSatisfy { Self.isNameByte($0) || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "%") }

@@ -5,7 +5,7 @@ import PushCore
 struct CredentialReader {
   private static let keys = [
     "name", "team_id", "key_id", "key_file", "certificate_file", "private_key_file", "p12_file", "passphrase_file",
-    "environments", "apps",
+    "environments", "apps", "topics", "related_key_id",
   ]
 
   private let file: ConfigurationFile
@@ -58,8 +58,12 @@ struct CredentialReader {
     let kind = readKind()
     let environments = readEnvironments()
     let apps = readApps()
-    guard let name, let kind, let environments, let apps else { return nil }
-    return CredentialConfiguration(name: name, kind: kind, environments: environments, apps: apps)
+    let problemCount = problems.count
+    let topics = readTopics()
+    guard let name, let kind, let environments, let apps, problems.count == problemCount else { return nil }
+    return CredentialConfiguration(
+      name: name, kind: kind, environments: environments, apps: apps, topics: topics,
+      relatedKeyID: readRelatedKeyID(kind))
   }
 
   private mutating func readKind() -> CredentialConfiguration.Kind? {
@@ -78,18 +82,30 @@ struct CredentialReader {
       guard let keyFile = filePath("key_file"), let team, let key else { return nil }
       return .token(teamID: team, keyID: key, keyFile: keyFile)
     case "certificate_file":
-      forbid(["team_id", "key_id"], beside: "certificate_file")
+      forbid(["team_id", "key_id", "topics"], beside: "certificate_file")
       let certificate = filePath("certificate_file")
       let key = filePath("private_key_file")
       let passphrase = passphrase()
       guard let certificate, let key else { return nil }
       return .certificate(certificateFile: certificate, privateKeyFile: key, passphrase: passphrase)
     default:
-      forbid(["team_id", "key_id", "private_key_file"], beside: "p12_file")
+      forbid(["team_id", "key_id", "private_key_file", "topics"], beside: "p12_file")
       let passphrase = passphrase()
       guard let archive = filePath("p12_file") else { return nil }
       return .pkcs12(file: archive, passphrase: passphrase)
     }
+  }
+
+  private mutating func readRelatedKeyID(_ kind: CredentialConfiguration.Kind) -> String? {
+    guard let entry = entries["related_key_id"] else { return nil }
+    if case .null = entry.input { return nil }
+    guard case .token(_, let keyID, _) = kind else {
+      problem("related_key_id", "has no meaning beside a certificate")
+      return nil
+    }
+    let rule = "the id of another key: 10 capital letters and digits"
+    let related = text("related_key_id", rule, where: isAppleID)
+    return related == keyID ? refuse(entry, rule) : related
   }
 
   /// Both where nothing is said.
@@ -114,13 +130,25 @@ struct CredentialReader {
       problem("apps", "is missing: \(rule)")
       return nil
     }
-    guard let apps = list(entry), !apps.isEmpty, Set(apps).count == apps.count else { return refuse(entry, rule) }
-    for app in apps {
-      guard (1...Limits.appBytesMaximum).contains(app.utf8.count),
-        app.utf8.allSatisfy(ConfigurationTextRule.isNameByte)
+    return names(entry, rule, bytesMaximum: Limits.appBytesMaximum)
+  }
+
+  /// nil where the key may send all topics.
+  private mutating func readTopics() -> [String]? {
+    guard let entry = entries["topics"], entries["key_file"] != nil else { return nil }
+    if case .null = entry.input { return nil }
+    return names(
+      entry, "a list of one or more topics (letters, digits, '.', '_' and '-'), each once, or null",
+      bytesMaximum: Limits.topicBytesMaximum)
+  }
+
+  private mutating func names(_ entry: ConfigurationFile.Entry, _ rule: String, bytesMaximum: Int) -> [String]? {
+    guard let names = list(entry), !names.isEmpty, Set(names).count == names.count else { return refuse(entry, rule) }
+    for name in names {
+      guard (1...bytesMaximum).contains(name.utf8.count), name.utf8.allSatisfy(ConfigurationTextRule.isNameByte)
       else { return refuse(entry, rule) }
     }
-    return apps
+    return names
   }
 
   // MARK: Fields
@@ -140,7 +168,7 @@ struct CredentialReader {
   }
 
   /// What stands in the passphrase's file, without the end of its line.
-  private mutating func passphrase() -> String? {
+  private mutating func passphrase() -> Secret? {
     guard let entry = entries["passphrase_file"] else { return nil }
     if case .null = entry.input { return nil }
     guard let path = filePath("passphrase_file") else { return nil }
@@ -148,7 +176,7 @@ struct CredentialReader {
       problem("passphrase_file", "cannot read the file \(path)")
       return nil
     }
-    return text.trimmingCharacters(in: .newlines)
+    return Secret(text.trimmingCharacters(in: .newlines))
   }
 
   private func list(_ entry: ConfigurationFile.Entry) -> [String]? {

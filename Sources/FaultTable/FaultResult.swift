@@ -1,0 +1,25 @@
+/// What a run of a row showed.
+package struct FaultResult: Sendable {
+  package struct Figure: Sendable {
+    package let name: String
+    package let value: Double
+    package let unit: String
+  }
+
+  package let row: FaultRow
+  package internal(set) var figures: [Figure] = []
+  /// What should have held and did not; empty: the row holds.
+  package internal(set) var problems: [String] = []
+
+  package var isHeld: Bool { problems.isEmpty }
+
+  package func value(_ name: String) -> Double? { figures.first { $0.name == name }?.value }
+
+  mutating func add(_ name: String, _ value: Double, _ unit: String = "") {
+    figures.append(Figure(name: name, value: value, unit: unit))
+  }
+
+  mutating func require(_ condition: Bool, _ problem: @autoclosure () -> String) {
+    if !condition { problems.append(problem()) }
+  }
+}

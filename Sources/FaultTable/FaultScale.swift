@@ -1,0 +1,54 @@
+/// How large a run of a row is.
+package struct FaultScale: Sendable {
+  /// Jobs offered a second.
+  package var rate: Double
+  /// Without the fault, with it, and without it again, milliseconds.
+  package var beforeMilliseconds: Int64
+  package var faultMilliseconds: Int64
+  package var afterMilliseconds: Int64
+  /// Jobs are waited for so long after the last one was offered.
+  package var patienceMilliseconds: Int64
+  /// A connection's requests before GOAWAY; twice as many before a cut.
+  package var requestsToGoAway: Int
+  /// From a request to its answer, at most.
+  package var requestTimeoutMilliseconds: Int64
+  package var retryDelaysSeconds: [Int]
+  /// Of every answer.
+  package var latencyMilliseconds = 20
+
+  /// As the table asks for it.
+  package static func full(_ row: FaultRow, rate: Double = 5_000) -> FaultScale {
+    var scale = FaultScale(
+      rate: rate, beforeMilliseconds: 5_000, faultMilliseconds: 15_000, afterMilliseconds: 5_000,
+      patienceMilliseconds: 200_000, requestsToGoAway: 1_000, requestTimeoutMilliseconds: 10_000,
+      retryDelaysSeconds: [1, 5, 30, 120, 600])
+    switch row {
+    case .unavailable: (scale.faultMilliseconds, scale.afterMilliseconds) = (30_000, 10_000)
+    case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (60_000, 5_000)
+    case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 10_000)
+    case .window: (scale.faultMilliseconds, scale.afterMilliseconds) = (15_000, 20_000)
+    case .none, .goAway, .refusedSome, .refusedHalf, .cut, .blackHole: break
+    }
+    return scale
+  }
+
+  /// For a test: the same, small enough for an unoptimised build that shares its machine.
+  package static func short(_ row: FaultRow) -> FaultScale {
+    var scale = FaultScale(
+      rate: 300, beforeMilliseconds: 1_000, faultMilliseconds: 2_000, afterMilliseconds: 1_000,
+      patienceMilliseconds: 20_000, requestsToGoAway: 100, requestTimeoutMilliseconds: 2_000,
+      retryDelaysSeconds: [1, 2, 4])
+    switch row {
+    case .unavailable: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 4_000)
+    case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 2_000)
+    case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (1_000, 3_000)
+    case .blackHole: scale.faultMilliseconds = 4_000
+    case .window: (scale.faultMilliseconds, scale.afterMilliseconds) = (2_000, 3_000)
+    case .none, .goAway, .refusedSome, .refusedHalf, .cut: break
+    }
+    return scale
+  }
+
+  /// Streams that carry the offered rate at its latency, one and a half times.
+  var streamsNeeded: Int { max(2, Int(rate * Double(latencyMilliseconds) / 1000 * 1.5)) }
+}

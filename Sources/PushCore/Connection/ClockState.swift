@@ -1,0 +1,30 @@
+/// Whether this machine's clock agrees with APNs', by the dates of its answers. Provider tokens carry our time: too far off,
+/// and APNs refuses them all.
+package struct ClockState: Sendable {
+  package enum Change: Equatable, Sendable {
+    case none
+    /// APNs' clock is so far ahead of ours (negative: behind). Told once.
+    case differs(seconds: Int64)
+    /// It was said to differ, and does not any more.
+    case agrees
+  }
+
+  /// Answers are seconds under way, and dates have whole seconds.
+  package static let toleranceSeconds: Int64 = 30
+
+  /// By the newest date; nil before the first.
+  package private(set) var skewSeconds: Int64?
+  private var isSaid = false
+
+  package init() {}
+
+  /// An answer carried this date.
+  package mutating func heard(unixSeconds date: Int64, now: Now) -> Change {
+    let skew = date &- now.unixSeconds
+    skewSeconds = skew
+    let differs = skew.magnitude > UInt64(ClockState.toleranceSeconds)
+    guard differs != isSaid else { return .none }
+    isSaid = differs
+    return differs ? .differs(seconds: skew) : .agrees
+  }
+}

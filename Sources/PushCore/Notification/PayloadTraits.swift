@@ -1,0 +1,67 @@
+/// What is true of a payload: a bit for each key that is there, and for what else a rule asks. A rule is a pair of such
+/// sets, so that checking one is two instructions.
+struct PayloadTraits: OptionSet, Sendable {
+  let rawValue: UInt64
+
+  init(rawValue: UInt64) { self.rawValue = rawValue }
+
+  /// The key is there and not null.
+  static func has(_ key: PayloadKey) -> PayloadTraits { PayloadTraits(rawValue: 1 << UInt64(key.rawValue)) }
+
+  // Behind the keys, of which there are fewer than 44.
+  static let isStart = PayloadTraits(rawValue: 1 << 44)
+  static let isUpdate = PayloadTraits(rawValue: 1 << 45)
+  static let isEnd = PayloadTraits(rawValue: 1 << 46)
+  /// The job goes to a channel.
+  static let isBroadcast = PayloadTraits(rawValue: 1 << 47)
+  /// The topic is a pass type id.
+  static let isWallet = PayloadTraits(rawValue: 1 << 48)
+  /// The payload has no key at all.
+  static let isEmpty = PayloadTraits(rawValue: 1 << 49)
+  /// The payload has more than one key at its root.
+  static let hasSeveralRootKeys = PayloadTraits(rawValue: 1 << 50)
+  static let alertIsObject = PayloadTraits(rawValue: 1 << 51)
+  static let alertIsEmptyObject = PayloadTraits(rawValue: 1 << 52)
+  static let titleIsObject = PayloadTraits(rawValue: 1 << 53)
+  static let subtitleIsObject = PayloadTraits(rawValue: 1 << 54)
+  static let bodyIsObject = PayloadTraits(rawValue: 1 << 55)
+  static let contentAvailableIsOne = PayloadTraits(rawValue: 1 << 56)
+  static let contentChangedIsTrue = PayloadTraits(rawValue: 1 << 57)
+  /// `mdm` is a string that is not empty.
+  static let mdmIsFilled = PayloadTraits(rawValue: 1 << 58)
+  /// `container-identifier` is a string that is not empty.
+  static let containerIsFilled = PayloadTraits(rawValue: 1 << 59)
+  /// `relevance-score` is below 0 or above 1.
+  static let relevanceIsOutside = PayloadTraits(rawValue: 1 << 60)
+
+  /// What one pass over the payload found, and where the job goes.
+  init(_ facts: PayloadFacts, isWallet: Bool, isBroadcast: Bool) {
+    var traits = PayloadTraits(rawValue: facts.keys.bits)
+    switch facts.event {
+    case .start: traits.insert(.isStart)
+    case .update: traits.insert(.isUpdate)
+    case .end: traits.insert(.isEnd)
+    case nil: break
+    }
+    switch facts.alert {
+    case .absent, .string: break
+    case .object: traits.insert(.alertIsObject)
+    case .emptyObject: traits.insert([.alertIsObject, .alertIsEmptyObject])
+    }
+    if isBroadcast { traits.insert(.isBroadcast) }
+    if isWallet { traits.insert(.isWallet) }
+    if facts.rootKeyCount == 0 { traits.insert(.isEmpty) }
+    if facts.rootKeyCount > 1 { traits.insert(.hasSeveralRootKeys) }
+    if facts.textObjects != [] {
+      if facts.textObjects.contains(.title) { traits.insert(.titleIsObject) }
+      if facts.textObjects.contains(.subtitle) { traits.insert(.subtitleIsObject) }
+      if facts.textObjects.contains(.body) { traits.insert(.bodyIsObject) }
+    }
+    if facts.isContentAvailableOne { traits.insert(.contentAvailableIsOne) }
+    if facts.isContentChangedTrue { traits.insert(.contentChangedIsTrue) }
+    if facts.filledStrings.contains(.mdm) { traits.insert(.mdmIsFilled) }
+    if facts.filledStrings.contains(.containerIdentifier) { traits.insert(.containerIsFilled) }
+    if facts.relevanceScoreOutside != nil { traits.insert(.relevanceIsOutside) }
+    self = traits
+  }
+}

@@ -1,0 +1,98 @@
+import PushCore
+
+/// Asks Sentinels, one at a time, where the primary is: at the start, once a second, and at once after a loss.
+///
+/// PULLED: `turn` returns an address when one was told. Not Sendable: it belongs to the thread of its loop.
+final class RedisSentinelWatch {
+  private let loop: EventLoop
+  private let configuration: RedisConfiguration
+  private let primary: String
+  private let seed: UInt64
+  private var connection: RedisConnection
+  private var sentinel = 0
+  private var pending: UInt64?
+  private var nextAsk = Instant(nanoseconds: .min)
+  /// Why no Sentinel said anything useful, told once each.
+  private(set) var failure: RedisError?
+
+  private static let askMilliseconds: Int64 = 1_000
+
+  init(loop: EventLoop, configuration: RedisConfiguration, primary: String, seed: UInt64) {
+    self.loop = loop
+    self.configuration = configuration
+    self.primary = primary
+    self.seed = seed
+    connection = RedisSentinelWatch.connection(loop, configuration, 0, seed)
+  }
+
+  private static func connection(
+    _ loop: EventLoop, _ configuration: RedisConfiguration, _ index: Int, _ seed: UInt64
+  ) -> RedisConnection {
+    // Sentinels know no databases, and have users of their own.
+    var own = RedisConfiguration(address: configuration.addresses[index])
+    own.clientName = configuration.clientName
+    own.connectTimeoutMilliseconds = configuration.connectTimeoutMilliseconds
+    own.silenceTimeoutMilliseconds = 1_000
+    own.reconnectDelayMinimumMilliseconds = 200
+    return RedisConnection(loop: loop, configuration: own, tls: nil, seed: seed)
+  }
+
+  func connect() { connection.connect() }
+
+  func close() { connection.close() }
+
+  /// The primary may be another one.
+  func hurry() {
+    nextAsk = Instant(nanoseconds: .min)
+  }
+
+  func takeFailure() -> RedisError? { failure.take() }
+
+  /// Where the primary is, where a Sentinel just said so.
+  func turn() -> RedisConfiguration.Address? {
+    var found: RedisConfiguration.Address?
+    while let event = connection.nextEvent() {
+      switch event {
+      case .ready:
+        nextAsk = Instant(nanoseconds: .min)
+      case .reply(let tag, _) where tag == pending:
+        pending = nil
+        if let address = RedisSentinelWatch.address(connection.copyReply()) {
+          found = address
+        } else {
+          failure = .badReply(
+            server: connection.configuration.serverDescription, detail: "it knows no primary named \(primary)")
+          tryNext()
+          return nil
+        }
+      case .reply, .lost:
+        pending = nil
+      case .disconnected(let error):
+        failure = error
+        tryNext()
+        return found
+      }
+    }
+    if connection.isReady, pending == nil, loop.now.monotonic >= nextAsk {
+      pending = connection.request(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", primary])
+      nextAsk = loop.now.monotonic.adding(milliseconds: RedisSentinelWatch.askMilliseconds)
+    }
+    return found
+  }
+
+  private func tryNext() {
+    guard configuration.addresses.count > 1 else { return }
+    connection.close()
+    sentinel = (sentinel + 1) % configuration.addresses.count
+    pending = nil
+    connection = RedisSentinelWatch.connection(loop, configuration, sentinel, seed)
+    connection.connect()
+  }
+
+  private static func address(_ reply: RedisReply) -> RedisConfiguration.Address? {
+    guard case .array(let parts) = reply, parts.count == 2, let host = parts[0].text,
+      let port = parts[1].text.flatMap({ UInt16($0) })
+    else { return nil }
+    return .network(host: host, port: port)
+  }
+}

@@ -1,0 +1,111 @@
+import PushCore
+
+/// Commands one after another with an answer each, for command-line tools: blocks its thread, within bounds.
+package final class RedisSession {
+  /// A command, and the key that says which node of a cluster has it.
+  package struct Command: Sendable {
+    package let key: String
+    package let arguments: [String]
+
+    package init(_ arguments: [String], key: String) {
+      self.key = key
+      self.arguments = arguments
+    }
+  }
+
+  private let loop: EventLoop
+  private let router: RedisRouter
+
+  /// Commands that are on their way at once.
+  private static let window = 512
+  /// A command follows a slot that moves so often.
+  private static let redirectsMaximum = 8
+
+  /// Connects and greets; throws why it could not.
+  package init(configuration: RedisConfiguration, tls: TLSContext?) throws {
+    loop = try EventLoop()
+    router = RedisRouter(loop: loop, configuration: configuration, tls: tls, seed: 1)
+    router.connect()
+    let deadline = loop.now.monotonic.adding(milliseconds: configuration.connectTimeoutMilliseconds)
+    var failure: RedisError?
+    while !router.isWhole {
+      while let (_, event) = router.nextEvent() {
+        if case .disconnected(let error) = event { failure = error }
+      }
+      // Of several nodes another one may answer.
+      if let failure, configuration.addresses.count == 1 { throw failure }
+      guard loop.now.monotonic < deadline else {
+        throw failure
+          ?? RedisError.silent(
+            server: configuration.fullDescription, milliseconds: configuration.connectTimeoutMilliseconds)
+      }
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: 20)
+    }
+  }
+
+  /// The replies to these commands, in their order; an error reply is a reply. Throws where a connection was lost.
+  package func run(_ commands: [Command]) throws(RedisError) -> [RedisReply] {
+    var replies: [RedisReply?] = Array(repeating: nil, count: commands.count)
+    /// On their way: by node and tag, the command's place and how often it was redirected.
+    var waiting: [[UInt64: (place: Int, redirects: Int)]] = []
+    var next = 0
+    var done = 0
+    while done < commands.count {
+      while waiting.count < router.connections.count { waiting.append([:]) }
+      while next < commands.count, next - done < RedisSession.window {
+        let node = router.node(ofSlot: RedisSlot.of(commands[next].key.utf8.span))
+        guard let tag = router.connections[node].request(commands[next].arguments) else { break }
+        waiting[node][tag] = (next, 0)
+        next += 1
+      }
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: 20)
+      while let (node, event) = router.nextEvent() {
+        switch event {
+        case .reply(let tag, _):
+          guard let (place, redirects) = waiting[node].removeValue(forKey: tag) else { break }
+          let reply = router.connections[node].copyReply()
+          if let (target, again) = redirected(reply, from: node, commands[place], redirects) {
+            while waiting.count <= target { waiting.append([:]) }
+            waiting[target][again] = (place, redirects + 1)
+          } else {
+            replies[place] = reply
+            done += 1
+          }
+        case .disconnected(let error):
+          if router.isOwner(node) { throw error }
+        case .ready, .lost:
+          break
+        }
+      }
+    }
+    return replies.compactMap(\.self)
+  }
+
+  /// Sends a command again to where its slot is now.
+  private func redirected(
+    _ reply: RedisReply, from node: Int, _ command: Command, _ redirects: Int
+  ) -> (node: Int, tag: UInt64)? {
+    guard case .error(let error) = reply, redirects < RedisSession.redirectsMaximum,
+      let redirect = router.redirect(error, from: node)
+    else { return nil }
+    let target: Int
+    switch redirect {
+    case .moved(let node):
+      target = node
+    case .ask(let node):
+      target = node
+      guard router.connections[node].request(["ASKING"]) != nil else { return nil }
+    case .later:
+      target = node
+    }
+    return router.connections[target].request(command.arguments).map { (target, $0) }
+  }
+
+  /// Says goodbye.
+  package func close() {
+    router.close()
+    loop.flush()
+  }
+}

@@ -1,0 +1,67 @@
+/// The talk with an HTTP proxy before the tunnel is there, without a socket: what to say, and what the answer means.
+struct ProxyTunnel {
+  enum Progress: Equatable {
+    /// The answer is not whole yet.
+    case more
+    /// Bytes go to the target and back from now on.
+    case open
+    /// The proxy does not want to, or is none: what it said and what to do.
+    case failed(String)
+  }
+
+  /// An answer's head is at most this long, bytes.
+  static let headMaximum = 8 * 1024
+
+  /// What is said first.
+  let request: [UInt8]
+  private let proxy: Proxy
+  private let target: Endpoint
+  private var head: [UInt8] = []
+
+  init(proxy: Proxy, target: Endpoint) {
+    self.proxy = proxy
+    self.target = target
+    var text = "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n"
+    if let authorization = proxy.authorization { text += "Proxy-Authorization: \(authorization)\r\n" }
+    request = Array((text + "\r\n").utf8)
+  }
+
+  /// Takes what came.
+  mutating func receive(_ bytes: Span<UInt8>) -> Progress {
+    for index in bytes.indices {
+      head.append(bytes[index])
+      if head.count > ProxyTunnel.headMaximum { return failed("answered with an endless head: it is no HTTP proxy") }
+      guard head.suffix(4).elementsEqual("\r\n\r\n".utf8) else { continue }
+      let progress = judge()
+      // TLS is ours to begin: nobody behind the proxy speaks first.
+      if progress == .open, index + 1 < bytes.count { return failed("sent bytes of its own into the tunnel") }
+      return progress
+    }
+    return .more
+  }
+
+  /// The proxy closed the connection.
+  func ended() -> Progress {
+    failed(head.isEmpty ? "closed the connection without an answer" : "closed the connection within its answer")
+  }
+
+  private func judge() -> Progress {
+    let line = String(decoding: head.prefix { $0 != 13 && $0 != 10 }, as: UTF8.self)
+    let words = line.split(separator: " ", maxSplits: 2)
+    guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1]) else {
+      return failed("is no HTTP proxy: it answered \"\(line.prefix(80))\"")
+    }
+    let told = words.dropFirst().joined(separator: " ").prefix(120)
+    switch status {
+    case 200..<300: return .open
+    case 407: return failed("refused the login (\(told)): check user and password of apns.proxy")
+    case 403, 405: return failed("does not allow CONNECT to \(target) (\(told)): allow its host and port there")
+    case 502...504: return failed("cannot reach \(target) (\(told))")
+    default: return failed("refused CONNECT to \(target) (\(told))")
+    }
+  }
+
+  private func failed(_ what: String) -> Progress {
+    .failed("the proxy \(proxy.endpoint) \(what)")
+  }
+}

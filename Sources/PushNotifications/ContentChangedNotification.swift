@@ -1,0 +1,44 @@
+/// Tells WidgetKit to reload an app's widgets.
+///
+/// ```swift
+/// let reload = WidgetsNotification(priority: .considerate)
+/// ```
+public struct WidgetsNotification: PushNotification {
+  public static let pushType = "widgets"
+
+  private let priority: Priority?
+  public let expiration: Expiration
+
+  public init(priority: Priority? = nil, expiration: Expiration = .apnsDefault) {
+    self.priority = priority
+    self.expiration = expiration
+  }
+
+  public var priorityNumber: Int? { priority?.rawValue }
+
+  public func payload() throws(NotificationError) -> [UInt8] { contentChanged }
+}
+
+/// Tells WidgetKit to reload an app's controls.
+///
+/// ```swift
+/// let reload = ControlsNotification()
+/// ```
+public struct ControlsNotification: PushNotification {
+  public static let pushType = "controls"
+
+  private let priority: Priority?
+  public let expiration: Expiration
+
+  public init(priority: Priority? = nil, expiration: Expiration = .apnsDefault) {
+    self.priority = priority
+    self.expiration = expiration
+  }
+
+  public var priorityNumber: Int? { priority?.rawValue }
+
+  public func payload() throws(NotificationError) -> [UInt8] { contentChanged }
+}
+
+/// All that both may say.
+private let contentChanged = Array("{\"aps\":{\"content-changed\":true}}".utf8)

@@ -1,0 +1,34 @@
+/// What every kind of push has in common: a kind, what it sends, and when.
+///
+/// The kinds are the types that conform to it; each takes only what Apple allows it. Make a `Job` of one, and publish
+/// its bytes to Herald:
+///
+/// ```swift
+/// let push = try AlertNotification(Alert(title: "Shipped", body: "Your order is on its way."))
+/// let job = try Job(push, to: .device("00fc13adff785122"), of: "com.example.app")
+/// ```
+public protocol PushNotification: Sendable {
+  /// `push_type` of the job.
+  static var pushType: String { get }
+
+  /// `priority` of the job; nil leaves it to APNs, which takes 10.
+  var priorityNumber: Int? { get }
+
+  /// When APNs stops trying to deliver.
+  var expiration: Expiration { get }
+
+  /// `collapse_id` of the job: a later push with the same id takes the place of an earlier one.
+  var collapseID: CollapseID? { get }
+
+  /// The bytes that reach APNs.
+  func payload() throws(NotificationError) -> [UInt8]
+}
+
+extension PushNotification {
+  public var priorityNumber: Int? { nil }
+  public var expiration: Expiration { .apnsDefault }
+  public var collapseID: CollapseID? { nil }
+}
+
+/// A push that may go to a broadcast channel: a Live Activity's update or end.
+public protocol BroadcastNotification: PushNotification {}

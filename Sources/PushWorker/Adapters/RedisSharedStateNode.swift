@@ -1,0 +1,51 @@
+import PushCore
+import PushIO
+
+/// One Redis server as shared state uses it: what waits for its replies, whether it is asked or spared, and why.
+final class RedisSharedStateNode {
+  let connection: RedisConnection
+  var waiting = RedisSharedStateQueue()
+  /// Outcomes on their way, as they stand in `waiting`: lost ones are told again.
+  var unconfirmed = RedisOutcomeQueue()
+  var breaker: BreakerState
+  /// It answers, but takes no writes.
+  var writeRefusal: RedisServerError?
+  /// Why the breaker is open; nil while it is closed.
+  var outage: String?
+  var reloadTag: UInt64?
+  var nextWriteProbe = Instant(nanoseconds: 0)
+  var nextReconnect = Instant(nanoseconds: 0)
+  /// When a reply came last.
+  var lastReply = Instant(nanoseconds: .min)
+
+  init(connection: RedisConnection, breaker: BreakerState.Settings) {
+    self.connection = connection
+    self.breaker = BreakerState(settings: breaker)
+    outage = "Redis is not connected yet"
+  }
+
+  var trouble: String? { outage ?? writeRefusal?.description }
+}
+
+/// Outcomes that were sent and not confirmed, oldest first: a ring that doubles.
+struct RedisOutcomeQueue {
+  private var entries: [(request: GateRequest, outcome: RememberedOutcome)?] = Array(repeating: nil, count: 64)
+  private var head = 0
+  private(set) var count = 0
+
+  mutating func append(_ request: GateRequest, _ outcome: RememberedOutcome) {
+    if count == entries.count {
+      entries = Array(entries[head...] + entries[..<head]) + Array(repeating: nil, count: entries.count)
+      head = 0
+    }
+    entries[(head + count) & (entries.count - 1)] = (request, outcome)
+    count += 1
+  }
+
+  mutating func popFirst() -> (request: GateRequest, outcome: RememberedOutcome) {
+    guard count > 0, let entry = entries[head].take() else { preconditionFailure("a confirm without its outcome") }
+    head = (head + 1) & (entries.count - 1)
+    count -= 1
+    return entry
+  }
+}

@@ -1,0 +1,65 @@
+/// The scripts by which a fleet shares one provider token for a key. They run seldom, so their text goes with them.
+///
+/// The token's value: `iat` (Unix seconds, 10 digits), when it was made by Redis' clock (10 digits), the token. The lock's
+/// value is its holder's name. Both keys have one hash tag, and both end.
+enum RedisTokenScript {
+  /// KEYS: token, lock. ARGV: newer than this `iat`, renewal age (s), gap between tokens (s), our name, lock (ms).
+  ///
+  /// Replies a token that suits, or is too young to be followed by another one; 1 = the lock is ours and there is no token;
+  /// 2 = the lock is ours, to follow an older token; 0 = somebody else has it.
+  static let look = """
+    local known = redis.call('GET', KEYS[1])
+    if known then
+      local age = redis.call('TIME')[1] - tonumber(string.sub(known, 11, 20))
+      local suits = tonumber(string.sub(known, 1, 10)) > tonumber(ARGV[1]) and age < tonumber(ARGV[2])
+      if suits or age < tonumber(ARGV[3]) then
+        if redis.call('GET', KEYS[2]) == ARGV[4] then redis.pcall('DEL', KEYS[2]) end
+        return string.sub(known, 21)
+      end
+    end
+    local holder = redis.call('GET', KEYS[2])
+    if holder and holder ~= ARGV[4] then return 0 end
+    if holder then redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
+    elseif not redis.call('SET', KEYS[2], ARGV[4], 'NX', 'PX', ARGV[5]) then return 0 end
+    return known and 2 or 1
+    """
+
+  /// KEYS: token, lock. ARGV: our name, `iat`, gap (s), life (s), token. The fence: whoever lost the lock stores nothing,
+  /// `iat` only grows, and no token follows another one too soon.
+  ///
+  /// Replies the token that serves now; 0 = the lock was lost.
+  static let store = """
+    if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+    local known = redis.call('GET', KEYS[1])
+    local now = redis.call('TIME')[1]
+    if known and (tonumber(ARGV[2]) <= tonumber(string.sub(known, 1, 10))
+        or now - tonumber(string.sub(known, 11, 20)) < tonumber(ARGV[3])) then
+      redis.call('DEL', KEYS[2])
+      return string.sub(known, 21)
+    end
+    redis.call('SET', KEYS[1], string.format('%010d%010d', ARGV[2], now) .. ARGV[5], 'EX', ARGV[4])
+    redis.call('DEL', KEYS[2])
+    return ARGV[5]
+    """
+
+  /// KEYS: token. ARGV: `iat`, age (s), life (s), token. Puts a token that serves somewhere back where Redis forgot it.
+  ///
+  /// Replies the token that is stored now, where it is another one; 0 where it is this one.
+  static let keep = """
+    local known = redis.call('GET', KEYS[1])
+    local issued = known and tonumber(string.sub(known, 1, 10)) or 0
+    if issued > tonumber(ARGV[1]) then return string.sub(known, 21) end
+    local life = tonumber(ARGV[3]) - tonumber(ARGV[2])
+    if issued < tonumber(ARGV[1]) and life > 0 then
+      local made = redis.call('TIME')[1] - tonumber(ARGV[2])
+      redis.call('SET', KEYS[1], string.format('%010d%010d', ARGV[1], made) .. ARGV[4], 'EX', life)
+    end
+    return 0
+    """
+
+  /// KEYS: lock. ARGV: our name. Compare and delete.
+  static let release = """
+    if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+    return 0
+    """
+}

@@ -1,0 +1,142 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// Several Redis servers as one: a cluster of three masters, and a primary that a Sentinel names.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct RedisClusterTests {
+  private let accepted = RememberedOutcome(
+    outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
+
+  private func makeDriver(_ url: String, timeoutMilliseconds: Int64 = 500) throws -> RedisGateDriver<RedisSharedState> {
+    let loop = try EventLoop()
+    var settings = RedisSharedStateSettings()
+    settings.limits = RateLimits(RateLimit(burst: 2, perSecond: 0.001))
+    settings.timeoutMilliseconds = timeoutMilliseconds
+    let state = RedisSharedState(
+      loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, settings: settings, seed: 7)
+    state.connect()
+    return RedisGateDriver(state, loop: loop)
+  }
+
+  private func expectAllKnown(
+    _ driver: RedisGateDriver<RedisSharedState>, _ tokens: [String], _ location: SourceLocation = #_sourceLocation
+  ) throws {
+    var tickets: [Ticket] = []
+    for (index, token) in tokens.enumerated() { tickets.append(driver.ask(makeJob(token: token), id: UInt64(index))) }
+    for ticket in tickets {
+      #expect(try Answered(driver.answer(ticket)) == .duplicate(accepted), sourceLocation: location)
+    }
+  }
+
+  @Test func aClusterIsOneState() throws {
+    let cluster = try RedisCluster()
+    let driver = try makeDriver(cluster.url)
+    let tokens = (0..<300).map { "cluster-\($0)" }
+    var tickets: [Ticket] = []
+    for (index, token) in tokens.enumerated() { tickets.append(driver.ask(makeJob(token: token), id: UInt64(index))) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    for (index, token) in tokens.enumerated() {
+      driver.remember(accepted, of: makeJob(token: token), id: UInt64(index))
+    }
+    try expectAllKnown(driver, tokens)
+    #expect(driver.state.counters.decidedLocally == 0 && driver.state.counters.errors == 0)
+    for server in cluster.masters {
+      #expect(
+        try Int(server.cli(["DBSIZE"]).prefix { $0.isNumber }).map { $0 > 100 } == true, "every node has its part")
+    }
+
+    // Slots move while they are in use.
+    let reshard = try cluster.reshard(400, from: cluster.masters[0], to: cluster.masters[2])
+    var round = 0
+    while reshard.isRunning || round == 0 {
+      try expectAllKnown(driver, tokens)
+      let fresh = makeJob(token: "fresh-\(round)")
+      #expect(try Answered(driver.admit(fresh, id: 1)) == .proceed)
+      driver.remember(accepted, of: fresh, id: 1)
+      #expect(try Answered(driver.admit(fresh, id: 1)) == .duplicate(accepted))
+      round += 1
+    }
+    #expect(reshard.wait(timeoutMilliseconds: 20_000) == 0)
+    try expectAllKnown(driver, tokens)
+    #expect(driver.state.counters.redirects > 0)
+    #expect(driver.state.degradation(of: .duplicates) == nil)
+
+    // Another process that starts now finds its way, by whatever node it asks first.
+    let other = try makeDriver("redis-cluster://127.0.0.1:\(cluster.masters[2].port)")
+    try expectAllKnown(other, tokens)
+    #expect(other.state.counters.decidedLocally == 0)
+    other.state.close()
+
+    let session = try RedisSession(configuration: try RedisConfiguration(url: cluster.url), tls: nil)
+    let keys = (0..<200).map { "{\($0)}:k" }
+    #expect(
+      try session.run(keys.map { RedisSession.Command(["SET", $0, $0], key: $0) }).allSatisfy { $0 == .status("OK") })
+    #expect(try session.run(keys.map { RedisSession.Command(["GET", $0], key: $0) }).map(\.text) == keys)
+    session.close()
+
+    try failover(cluster, driver, tokens)
+    driver.state.close()
+    cluster.stop()
+  }
+
+  /// A master dies; its replica takes its slots.
+  private func failover(
+    _ cluster: RedisCluster, _ driver: RedisGateDriver<RedisSharedState>, _ tokens: [String]
+  ) throws {
+    try cluster.addReplica(of: cluster.masters[1])
+    cluster.masters[1].kill()
+    try driver.turn(untilWithinSeconds: 5, "degraded") { driver.state.degradation(of: .duplicates) != nil }
+    // The other two nodes serve their parts meanwhile.
+    var known = 0
+    for (index, token) in tokens.enumerated() {
+      if try Answered(driver.admit(makeJob(token: token), id: UInt64(index))) == .duplicate(accepted) { known += 1 }
+    }
+    #expect(known > 100, "\(known) of \(tokens.count)")
+    try driver.turn(untilWithinSeconds: 45, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    try expectAllKnown(driver, tokens)
+  }
+
+  @Test func aClusterHasTheFleetsToken() throws {
+    let cluster = try RedisCluster()
+    let signer = try ProviderTokenSigner(newKeyFor: "test")
+    let members = try (0..<2).map { _ in try ProviderTokenMember(cluster.url, signer: signer) }
+    let token = try #require(members[0].token())
+    #expect(members[1].token() == token)
+    #expect(members.allSatisfy { $0.tokens.snapshots().first?.refreshes == 1 })
+    for member in members { member.store.stop() }
+    cluster.stop()
+  }
+
+  @Test func theSentinelsPrimaryIsFollowed() throws {
+    let servers = try RedisSentinels()
+    let driver = try makeDriver(servers.url)
+    let tokens = (0..<50).map { "sentinel-\($0)" }
+    for (index, token) in tokens.enumerated() {
+      let job = makeJob(token: token)
+      #expect(try Answered(driver.admit(job, id: UInt64(index))) == .proceed)
+      driver.remember(accepted, of: job, id: UInt64(index))
+    }
+    try expectAllKnown(driver, tokens)
+    #expect(driver.state.counters.decidedLocally == 0)
+    let isCopied = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 50) { () -> Bool? in
+      (try? servers.replica.cli(["DBSIZE"])) == (try? servers.primary.cli(["DBSIZE"])) ? true : nil
+    }
+    #expect(isCopied == true)
+    servers.primary.kill()
+    try driver.turn(untilWithinSeconds: 5, "degraded") { driver.state.degradation(of: .duplicates) != nil }
+    // What is remembered meanwhile is told to the new primary.
+    driver.remember(accepted, of: makeJob(token: "meanwhile"), id: 1)
+    try driver.turn(untilWithinSeconds: 30, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    try expectAllKnown(driver, tokens)
+    try driver.turn(untilWithinSeconds: 5, "caught up") { driver.state.counters.caughtUp == 1 }
+    let other = try makeDriver(servers.url)
+    #expect(try Answered(other.admit(makeJob(token: "meanwhile"), id: 1)) == .duplicate(accepted))
+    #expect(other.state.counters.decidedLocally == 0)
+    other.state.close()
+    driver.state.close()
+    servers.stop()
+  }
+}

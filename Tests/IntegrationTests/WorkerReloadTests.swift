@@ -1,0 +1,60 @@
+import Foundation
+import Glibc
+import PushIO
+import TestSupport
+import Testing
+
+/// SIGHUP and changed files, at a worker with jobs in flight.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct WorkerReloadTests {
+  @Test func reloadsWithoutLosingAJob() throws {
+    let world = try WorkerWorld("reload")
+    // Started again, it takes any key.
+    world.simulator.stop()
+    try world.simulator.start()
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<100)
+    try world.waitForAccepted(100)
+
+    try world.folder.write("credentials: [{name: main, kee_file: x}]\n", to: "herald.yaml")
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("not reloaded", "kee_file", "everything stays"), "\(worker.log)")
+    try world.folder.write(world.configuration(keyFile: world.folder.path("none.p8")), to: "herald.yaml")
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("not reloaded", "none.p8", "no such file"), "\(worker.log)")
+    try world.publishJobs(100..<200)
+    try world.waitForAccepted(200)
+
+    // Another key, while jobs are in flight.
+    try world.simulator.setFaults("latency=500")
+    try world.publishJobs(200..<300)
+    let signer = try ProviderTokenSigner(newKeyFor: "rotation")
+    let keyFile = try world.folder.write(String(decoding: signer.privateKeyPEM(), as: UTF8.self), to: "New.p8")
+    let rotated = world.configuration(keyFile: keyFile, furtherLines: "log: {level: debug}")
+      .replacingOccurrences(of: world.simulator.keyID, with: "SIMKEY0002")
+      .replacingOccurrences(of: "prefetch: 200", with: "prefetch: 300")
+    try world.folder.write(rotated, to: "herald.yaml")
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("reloaded", "main"), "\(worker.log)")
+    #expect(worker.waitForLine("want a restart", "rabbitmq.prefetch"), "\(worker.log)")
+    try world.publishJobs(300..<400)
+    try world.waitForAccepted(400)
+    let metrics = world.admin("/metrics")?.body ?? ""
+    #expect(metrics.contains("herald_provider_token_refreshes_total{key_id=\"SIMKEY0002\"} 1\n"))
+
+    // The file of the key in use changes; nobody sends a signal.
+    let next = try ProviderTokenSigner(newKeyFor: "rotation")
+    let reloads = worker.lines.count { $0.contains("reloaded") }
+    try world.folder.write(String(decoding: next.privateKeyPEM(), as: UTF8.self), to: "New.p8")
+    let isReloaded = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+      worker.lines.count { $0.contains("reloaded") } > reloads ? true : nil
+    }
+    #expect(isReloaded == true, "\(worker.log)")
+    try world.publishJobs(400..<500)
+    try world.waitForAccepted(500)
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(0..<500) == 0)
+    #expect(try world.simulator.counters().duplicateIDs == 0)
+  }
+}

@@ -1,0 +1,92 @@
+import PushCore
+import PushIO
+import Testing
+
+/// A cluster's table as traces: what nodes said, and where a slot is then.
+@Suite struct RedisClusterStateTests {
+  private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
+
+  private func address(_ port: UInt16) -> RedisConfiguration.Address { .network(host: "10.0.0.1", port: port) }
+
+  private func slots(_ ranges: [(Int64, Int64, String, Int64)]) -> RedisReply {
+    .array(
+      ranges.map { first, last, host, port in
+        let owner = RedisReply.array([.bulk(Array(host.utf8)), .integer(port), .bulk(Array("id".utf8)), .array([])])
+        let replica = RedisReply.array([.bulk(Array(host.utf8)), .integer(port + 1000), .bulk(Array("id".utf8))])
+        return .array([.integer(first), .integer(last), owner, replica])
+      })
+  }
+
+  /// Keys and slots as `redis-cli CLUSTER KEYSLOT` gives them.
+  @Test(arguments: [
+    ("123456789", 12_739), ("foo", 12_182), ("{foo}bar", 12_182), ("a{foo}{bar}", 12_182), ("foo{}bar", 7_550),
+    ("", 0), ("{user1000}.following", 3_443), ("push:{AAAAAAAAAAAAAAAAAAAAAA}:x", 4_443),
+  ])
+  func slotsOfKeys(key: String, slot: Int) {
+    if key.hasPrefix("push") {
+      #expect(RedisSlot.of(key.utf8.span) == RedisSlot.of(tag: "AAAAAAAAAAAAAAAAAAAAAA".utf8.span))
+    } else if key == "foo{}bar" {
+      #expect(RedisSlot.of(key.utf8.span) == RedisSlot.of(tag: key.utf8.span), "an empty tag is none")
+    } else {
+      #expect(RedisSlot.of(key.utf8.span) == slot)
+    }
+  }
+
+  @Test func theTableIsAskedForUntilItIsWhole() {
+    var state = RedisClusterState(seeds: [address(1), address(2)])
+    #expect(state.nodeToAsk(now: at(0)) { _ in false } == nil)
+    #expect(state.nodeToAsk(now: at(0)) { $0 == 1 } == 1)
+    #expect(state.nodeToAsk(now: at(1)) { _ in true } == nil, "one question at a time")
+    #expect(state.learned(slots([(0, 5000, "10.0.0.1", 1), (5001, 16_382, "10.0.0.1", 3)]), now: at(2)) == false)
+    #expect(state.nodes.count == 3 && state.owner(of: 5001) == 2)
+    #expect(state.nodeToAsk(now: at(251)) { _ in true } == nil)
+    #expect(state.nodeToAsk(now: at(252)) { _ in true } == 2)
+    #expect(state.learned(slots([(0, 5000, "10.0.0.1", 1), (5001, 16_383, "10.0.0.1", 3)]), now: at(253)) == true)
+    #expect(state.ownerNumbers == [0, 2])
+    #expect(state.nodeToAsk(now: at(60_252)) { _ in true } == nil)
+    #expect(state.nodeToAsk(now: at(60_253)) { _ in true } == 0, "now and then")
+    #expect(state.learned(nil, now: at(60_300)) == true, "no answer takes nothing away")
+    #expect(state.nodeToAsk(now: at(60_550)) { $0 != 1 } == 2, "another one is asked")
+  }
+
+  @Test func aQuestionWithoutAnAnswerIsGivenUp() {
+    var state = RedisClusterState(seeds: [address(1), address(2)])
+    #expect(state.nodeToAsk(now: at(0)) { _ in true } == 0)
+    #expect(state.nodeToAsk(now: at(999)) { _ in true } == nil)
+    #expect(state.nodeToAsk(now: at(1000)) { _ in true } == 1)
+  }
+
+  @Test func redirectsAreFollowed() {
+    var state = RedisClusterState(seeds: [address(1)])
+    #expect(state.redirect("MOVED 42 10.0.0.1:7", from: 0, now: at(0)) == .moved(node: 1))
+    #expect(state.nodes[1] == address(7) && state.owner(of: 42) == 1 && state.owner(of: 43) == 0)
+    #expect(state.redirect("ASK 43 10.0.0.1:8", from: 0, now: at(0)) == .ask(node: 2))
+    #expect(state.owner(of: 43) == 0, "this one time")
+    #expect(state.redirect("MOVED 44 :9", from: 0, now: at(0)) == .moved(node: 3))
+    #expect(state.nodes[3] == address(9), "an empty host is that of who said so")
+    #expect(state.redirect("MOVED 45 fe80::1:6379", from: 0, now: at(0)) == .moved(node: 4))
+    #expect(state.nodes[4] == .network(host: "fe80::1", port: 6379))
+    #expect(state.redirect("TRYAGAIN Multiple keys request during rehashing of slot", from: 0, now: at(0)) == .later)
+    #expect(state.redirect("CLUSTERDOWN The cluster is down", from: 0, now: at(0)) == .later)
+    for wrong in [
+      "MOVED", "MOVED x 10.0.0.1:1", "MOVED 16384 10.0.0.1:1", "MOVED 1 10.0.0.1", "ASK 1 10.0.0.1:99999",
+      "CROSSSLOT Keys in request don't hash to the same slot", "ERR",
+    ] { #expect(state.redirect(wrong, from: 0, now: at(0)) == nil, "\(wrong)") }
+  }
+
+  @Test func nodesHaveABound() {
+    var state = RedisClusterState(seeds: [address(1)])
+    for port in 2..<400 { _ = state.redirect("MOVED 1 10.0.0.1:\(port)", from: 0, now: at(0)) }
+    #expect(state.nodes.count == RedisClusterState.nodesMaximum)
+    #expect(state.redirect("MOVED 1 10.0.0.1:5000", from: 0, now: at(0)) == nil)
+  }
+
+  @Test func nonsenseIsNoTable() {
+    var state = RedisClusterState(seeds: [address(1)])
+    for reply in [
+      RedisReply.null, .array([]), .array([.integer(1)]), .array([.array([.integer(5), .integer(2), .array([])])]),
+      slots([(0, 99_999, "10.0.0.1", 1)]), slots([(0, 16_383, "10.0.0.1", 70_000)]),
+    ] { #expect(state.learned(reply, now: at(0)) == false) }
+    #expect(state.owner(of: 7) == 0)
+  }
+}

@@ -1,0 +1,135 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// Credentials that change under a running service: which connections go on, which are replaced, which end at once.
+@Suite struct APNsReloadTests {
+  private func configuration(
+    _ bench: APNsTestBench, name: String = "main", key: String = "ABC123DEFG", file: String? = nil,
+    apps: [String] = ["com.example.app"], related: String? = nil
+  ) -> CredentialConfiguration {
+    CredentialConfiguration(
+      name: name, kind: .token(teamID: "DEF123GHIJ", keyID: key, keyFile: file ?? bench.files.keyFile),
+      environments: [.production, .sandbox], apps: apps, relatedKeyID: related)
+  }
+
+  private func reload(_ bench: APNsTestBench, _ configurations: [CredentialConfiguration]) throws {
+    bench.service.replaceCredentials(
+      try Credentials(
+        configurations, caFile: bench.files.authorityFile, tokens: bench.credentials.tokens,
+        replacing: bench.credentials))
+  }
+
+  private func anotherKey(_ bench: APNsTestBench) throws -> String {
+    let signer = try ProviderTokenSigner(newKeyFor: "another")
+    return try bench.files.folder.write(String(decoding: signer.privateKeyPEM(), as: UTF8.self), to: "Another.p8")
+  }
+
+  /// A service with one request in flight, which the server holds back.
+  private func busyBench() throws -> (APNsTestBench, APNsTestServer.Request) {
+    let bench = try APNsTestBench()
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    var held: [APNsTestServer.Request] = []
+    bench.server.answer = { _, request in held.append(request) }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { held.count == 1 })
+    bench.server.answer = nil
+    return (bench, try #require(held.first))
+  }
+
+  @Test(.timeLimit(.minutes(5))) func whatDidNotChangeGoesOn() throws {
+    let (bench, held) = try busyBench()
+    try reload(bench, [configuration(bench)])
+    #expect(bench.send(bench.job()) != nil)
+    bench.server.respond(held)
+    #expect(bench.turn { bench.answers.count == 3 })
+    #expect(bench.server.connections.count == 1)
+    #expect(Set(bench.server.requests.map(\.authorization)).count == 1)
+  }
+
+  @Test(.timeLimit(.minutes(5))) func anotherKeyGetsNewConnectionsAndTheOldOnesFinish() throws {
+    let (bench, held) = try busyBench()
+    try reload(bench, [configuration(bench, key: "XYZ123DEFG", file: try anotherKey(bench))])
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.server.requests.map(\.connection) == [0, 0, 1])
+    #expect(Set(bench.server.requests.map(\.authorization)).count == 2)
+    bench.server.respond(held)
+    #expect(bench.turn { bench.answers.count == 3 })
+    #expect(bench.answers.allSatisfy { $0.status == 200 }, "nothing was lost")
+    #expect(bench.turn { bench.service.counters.ended(for: .retired) == 1 })
+  }
+
+  @Test(.timeLimit(.minutes(5))) func anotherKeyUnderTheSameIdsIsAnotherKey() throws {
+    let bench = try APNsTestBench()
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    try reload(bench, [configuration(bench, file: try anotherKey(bench))])
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.server.requests.map(\.connection) == [0, 1])
+    #expect(Set(bench.server.requests.map(\.authorization)).count == 2)
+    #expect(bench.credentials.tokens.snapshots().count == 1)
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aRelatedKeyGoesOnOverTheSameConnections() throws {
+    let (bench, held) = try busyBench()
+    try reload(bench, [configuration(bench, key: "XYZ123DEFG", file: try anotherKey(bench), related: "ABC123DEFG")])
+    #expect(bench.send(bench.job()) != nil)
+    bench.server.respond(held)
+    #expect(bench.turn { bench.answers.count == 3 })
+    #expect(bench.server.connections.count == 1)
+    #expect(Set(bench.server.requests.map(\.authorization)).count == 2, "with the new key's token")
+  }
+
+  @Test(.timeLimit(.minutes(5))) func newAppsGetNewConnections() throws {
+    let bench = try APNsTestBench()
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    try reload(bench, [configuration(bench, apps: ["com.example.app", "com.example.other"])])
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.server.requests.map(\.connection) == [0, 1])
+    #expect(Set(bench.server.requests.map(\.authorization)).count == 1, "but no new token")
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aRevokedCredentialIsClosedAtOnce() throws {
+    let (bench, _) = try busyBench()
+    try reload(bench, [configuration(bench, name: "other", key: "XYZ123DEFG", file: try anotherKey(bench))])
+    bench.turn()
+    #expect(bench.answers.last?.kind == .lost, "ambiguous: it may have been processed")
+    #expect(bench.turn { bench.service.counters.ended(for: .retired) == 1 })
+    #expect(bench.notices.contains { $0.contains("gone from the configuration") })
+    #expect(
+      bench.service.send(
+        bench.job(), target: 0, apnsID: UUIDValue(high: 1, low: 3), pool: PoolIndex(0),
+        ticket: Ticket(index: 9, generation: 1), now: bench.loop.now) == .paused(retryAfterMilliseconds: 1),
+      "a job that was routed before comes back and is routed anew")
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aPauseEndsOnlyWhereTheCredentialChanged() throws {
+    let bench = try APNsTestBench()
+    bench.server.answer = { server, request in
+      server.respond(request, status: 403, body: #"{"reason":"InvalidProviderToken"}"#)
+    }
+    bench.judge = { service, answer, now in
+      let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
+      if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }
+    }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    func isPaused() -> Bool {
+      if case .paused = bench.trySend(bench.job()).0 { return true }
+      return false
+    }
+    bench.turn()
+    #expect(isPaused())
+    try reload(bench, [configuration(bench)])
+    #expect(isPaused(), "a reload mends nothing by itself")
+    try reload(bench, [configuration(bench, file: try anotherKey(bench))])
+    #expect(!isPaused(), "another key may be right")
+  }
+}

@@ -1,0 +1,13 @@
+import FaultTable
+import Testing
+
+/// Each row of the fault table in short: `herald-bench faults` runs the same at full length.
+@Suite(.serialized) struct FaultTableTests {
+  @Test(.timeLimit(.minutes(2)), arguments: FaultRow.allCases)
+  func holds(_ row: FaultRow) throws {
+    let result = try FaultRun.run(row, .short(row))
+    #expect(result.problems.isEmpty, "\(row.fault): \(result.figures.map { "\($0.name) \($0.value)" })")
+    #expect((result.value("offered") ?? 0) > 500)
+    #expect(result.value("lost") == 0)
+  }
+}

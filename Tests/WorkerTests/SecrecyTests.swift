@@ -1,0 +1,150 @@
+import Foundation
+import Logging
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// Marked secrets go in everywhere; none comes out of any error, finding, log line, description, dump or metric.
+@Suite(.timeLimit(.minutes(2))) struct SecrecyTests {
+  private static let marks = ["S3CRET-rabbit", "S3CRET-redis", "S3CRET-proxy", "S3CRET-phrase", "S3CRET-wrong"]
+
+  private func material(_ files: TemporaryFolder) throws -> [String] {
+    let authority = try CertificateFactory(commonName: "Herald test authority")
+    var request = CertificateFactory.Request(commonName: "Apple Push Services: app")
+    request.userID = "com.example.app"
+    let issued = try authority.issue(request)
+    try issued.write(certificateFile: files.path("c.pem"), keyFile: files.path("k.pem"))
+    try issued.writePKCS12(file: files.path("c.p12"), passphrase: "S3CRET-phrase")
+    try files.write("S3CRET-phrase\n", to: "phrase")
+    try files.write("S3CRET-wrong\n", to: "wrong")
+    let encrypted = try ChildProcess.run([
+      "/usr/bin/openssl", "pkcs8", "-topk8", "-in", files.path("k.pem"), "-out", files.path("e.pem"), "-passout",
+      "file:\(files.path("phrase"))",
+    ])
+    #expect(encrypted.status == 0, "\(encrypted.errors)")
+    let signer = try ProviderTokenSigner(newKeyFor: "test")
+    let pem = String(decoding: signer.privateKeyPEM(), as: UTF8.self)
+    try files.write(pem, to: "AuthKey.p8")
+    // A key whose last line is cut: it cannot be read, and must not be shown.
+    try files.write(String(pem.prefix(pem.count / 2)), to: "Cut.p8")
+    return pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.map(String.init)
+  }
+
+  private func configuration(_ credentials: String, _ port: UInt16) -> String {
+    """
+    rabbitmq: {url: "amqp://guest:S3CRET-rabbit@127.0.0.1:\(port)/"}
+    redis: {url: "redis://user:S3CRET-redis@127.0.0.1:\(port)/0"}
+    apns: {production: "https://127.0.0.1:\(port)", sandbox: "https://127.0.0.1:\(port)",
+      broadcast_production: "https://127.0.0.1:\(port)", broadcast_sandbox: "https://127.0.0.1:\(port)",
+      manage_production: "https://127.0.0.1:\(port)", manage_sandbox: "https://127.0.0.1:\(port)",
+      proxy: "http://me:S3CRET-proxy@127.0.0.1:\(port)"}
+    admin: {port: 0}
+    credentials:
+    \(credentials)
+    """
+  }
+
+  private static let good = """
+      - {name: main, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: AuthKey.p8, apps: [com.example.app]}
+      - {name: pem, certificate_file: c.pem, private_key_file: e.pem, passphrase_file: phrase, apps: [com.example.pem]}
+      - {name: p12, p12_file: c.p12, passphrase_file: phrase, apps: [com.example.app]}
+    """
+
+  private static let bad = [
+    "  - {name: a, certificate_file: c.pem, private_key_file: e.pem, passphrase_file: wrong, apps: [a]}",
+    "  - {name: a, certificate_file: c.pem, private_key_file: e.pem, apps: [a]}",
+    "  - {name: a, p12_file: c.p12, passphrase_file: wrong, apps: [a]}",
+    "  - {name: a, p12_file: c.p12, apps: [a]}",
+    "  - {name: a, p12_file: c.pem, passphrase_file: phrase, apps: [a]}",
+    "  - {name: a, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: Cut.p8, apps: [a]}",
+    "  - {name: a, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: phrase, apps: [a]}",
+    "  - {name: a, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: c.p12, apps: [a]}",
+  ]
+
+  /// Everything that a value says of itself.
+  private func says(_ value: Any) -> String {
+    var text = "\(value) \(String(reflecting: value))\n"
+    dump(value, to: &text)
+    return text
+  }
+
+  @Test func nothingShowsASecret() async throws {
+    let files = try TemporaryFolder("secrecy")
+    let keyLines = try material(files)
+    let port = try LoopbackPort.free()
+    var texts: [String] = []
+    let file = try files.write(configuration(Self.good, port), to: "herald.yaml")
+    let loaded = try ConfigurationLoader.load(file: file)
+    texts += [says(loaded), says(loaded.rabbitmq), says(loaded.redis), says(loaded.apns), says(loaded.credentials)]
+    texts += [says(loaded.apns.proxy as Any), says(loaded.effective)]
+    texts += [says(try AMQPAddress(loaded.rabbitmq.urls[0])), says(try RedisConfiguration(url: loaded.redis.url))]
+    let credentials = try Credentials(loaded.credentials)
+    for credential in credentials.all { texts.append(says(credential as Any)) }
+    // `herald check`, whose services do not answer.
+    Checker(loaded).run(offline: false) { texts.append(says($0)) }
+    // A worker that reaches nothing: its log and metrics.
+    let lines = LogLines()
+    let worker = try Worker(loaded, logger: Logger(label: "test") { _ in lines })
+    try worker.start()
+    #expect(await lines.wait(for: "127.0.0.1:\(port)"), "\(lines.text)")
+    texts.append(await worker.metricsText())
+    await worker.drain()
+    texts += [says(worker), lines.text]
+    // What is wrong, in every way.
+    for (number, entry) in Self.bad.enumerated() {
+      let wrong = try files.write(configuration(entry, port), to: "bad-\(number).yaml")
+      let configuration = try ConfigurationLoader.load(file: wrong)
+      let error = #expect(throws: CredentialError.self, "\(entry)") { try Credentials(configuration.credentials) }
+      texts.append(says(error as Any))
+      Checker(configuration).run(offline: true) { texts.append(says($0)) }
+    }
+    // A configuration whose own values are wrong.
+    for line in [
+      "rabbitmq: {url: \"amqp://guest:S3CRET-rabbit@:x/\"}", "redis: {url: \"redis://a:S3CRET-redis@b:x/0\"}",
+      "apns: {proxy: \"http://me:S3CRET-proxy@h:x\"}",
+    ] {
+      let wrong = try files.write(line, to: "wrong.yaml")
+      let error = #expect(throws: ConfigurationError.self, "\(line)") { try ConfigurationLoader.load(file: wrong) }
+      texts.append(says(error as Any))
+    }
+    let all = texts.joined(separator: "\n")
+    #expect(all.contains("***"), "passwords are shown as three stars")
+    for mark in Self.marks + keyLines { #expect(!all.contains(mark), "\(mark) is shown") }
+  }
+
+  @Test func passphrasesPrintAsStars() {
+    let secret: Secret = "S3CRET"
+    #expect(says(secret).contains("***") && !says(secret).contains("S3CRET"))
+    #expect(secret.revealed == "S3CRET")
+  }
+}
+
+/// A log handler that keeps what it is told.
+private final class LogLines: LogHandler, @unchecked Sendable {
+  private let lock = NSLock()
+  private var lines: [String] = []
+  var metadata: Logger.Metadata = [:]
+  var logLevel = Logger.Level.trace
+
+  var text: String { lock.withLock { lines.joined(separator: "\n") } }
+
+  /// Waits until a line holds a text.
+  func wait(for part: String) async -> Bool {
+    for _ in 0..<500 {
+      if text.contains(part) { return true }
+      try? await Task.sleep(for: .milliseconds(10))
+    }
+    return false
+  }
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {
+    lock.withLock { lines.append("\(event.level) \(event.message) \(event.metadata ?? [:])") }
+  }
+}
