@@ -192,8 +192,16 @@ package struct PacedBroker: Broker {
     return sequence
   }
 
+  /// What is given back comes as a new delivery, so no job becomes a suspect.
+  package mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    preconditionFailure("a delivery that was given once was not finished before")
+  }
+
   package mutating func publishDeadLetter(
-    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
   ) -> UInt64 {
     sequence += 1
     return sequence

@@ -19,8 +19,8 @@ struct BrokerAccess {
   }
 
   /// Connects; `purpose` names the connection in the broker's lists.
-  func connect(_ purpose: String) throws(AMQPError) -> AMQPAdmin {
+  func connect(_ purpose: String, options: AMQPOptions = AMQPOptions()) throws(AMQPError) -> AMQPAdmin {
     try AMQPAdmin(
-      addresses: addresses, tls: tls, name: "herald \(ProcessInfo.processInfo.hostName) \(purpose)")
+      addresses: addresses, tls: tls, name: "herald \(ProcessInfo.processInfo.hostName) \(purpose)", options: options)
   }
 }

@@ -38,6 +38,11 @@ package struct Lane<
   /// By job class: each has a channel, and so tags, of its own.
   private var watermarks: [AckWatermark]
   private var epoch: UInt32?
+  /// The delivery of the queue for suspects, until all that is to be put aside is put aside.
+  private var heldSuspect: Ticket?
+  private var suspectHeldUntil = Instant(nanoseconds: 0)
+  /// Deliveries that are being put aside.
+  private var isolating = 0
   /// The last turn left deliveries for the next one.
   private var mayHaveMore = false
   private var drain = DrainState()
@@ -77,7 +82,7 @@ package struct Lane<
   package var idleMilliseconds: Int {
     if mayHaveMore || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
-    return sends.count > 0 ? 10 : 250
+    return sends.count > 0 || heldSuspect != nil ? 10 : 250
   }
 
   /// One pass.
@@ -141,6 +146,8 @@ package struct Lane<
         for index in watermarks.indices { watermarks[index].reset() }
       case .consumingStopped:
         epoch = nil
+        if let suspect = heldSuspect { unstarted.append(suspect) }
+        heldSuspect = nil
         forgetUnstarted()
       case .publishing, .publishingStopped:
         for number in confirms.outstanding { publishSettled(number, isConfirmed: false, now) }
@@ -156,22 +163,25 @@ package struct Lane<
     isExhausted = false
     let jobClass = delivery.tag.jobClass
     counters.received[Int(jobClass.rawValue)] += 1
-    guard watermarks[Int(jobClass.rawValue)].delivered(delivery.tag.value) else { return }
+    if !delivery.tag.isAlone {
+      guard watermarks[Int(jobClass.rawValue)].delivered(delivery.tag.value) else { return }
+    }
     guard drain.isRunning, let ticket = jobs.take() else {
       handBack(delivery.tag, now)
       return
     }
     jobs[ticket].begin(delivery, now)
     jobs[ticket].copyDelivery(from: &broker)
-    parse(ticket, delivery)
-    unstarted.append(ticket)
+    jobs[ticket].judge(settings.isolation)
+    if jobs[ticket].isolation == .isolate { isolating += 1 } else { parse(ticket, delivery) }
+    if delivery.tag.isAlone, heldSuspect == nil { heldSuspect = ticket } else { unstarted.append(ticket) }
   }
 
   private mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
     guard tag.epoch == epoch else { return }
     counters.handedBack += 1
     broker.reject(tag, requeue: true)
-    watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+    if !tag.isAlone { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
   }
 
   // MARK: parsed
@@ -199,6 +209,10 @@ package struct Lane<
   /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
+    if let suspect = heldSuspect, isolating == 0, now.monotonic >= suspectHeldUntil {
+      heldSuspect = nil
+      unstarted.append(suspect)
+    }
     while let job = unstarted.first, canStartMore {
       start(job, now)
       if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted.popFirst() }
@@ -218,6 +232,8 @@ package struct Lane<
       sends[send].begin(job: job, target: target, of: jobs[job])
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
+      } else if jobs[job].isolation == .isolate {
+        perform(sends[send].delivery.isolated(), send, now)
       } else if let action = sends[send].delivery.started(jobs[job].times, policy: settings.retry, now: now) {
         perform(action, send, now)
       } else {
@@ -371,6 +387,8 @@ package struct Lane<
       preconditionFailure("a report without an ending")
     case .retry(let delaySeconds, let reason):
       publishRetry(ticket, delaySeconds: delaySeconds, reason: reason)
+    case .isolation:
+      publishIsolated(ticket)
     case .outcome(let outcome, let isSuppressed, let deadLetter):
       publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
       if let deadLetter { publishDeadLetter(ticket, reason: deadLetter, outcome) }
@@ -382,7 +400,7 @@ package struct Lane<
     message.removeAll(keepingCapacity: true)
     routingKey.removeAll(keepingCapacity: true)
     let record = OutcomeRecord(
-      outcome, detail: jobs[job].refusal, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
+      outcome, detail: jobs[job].detail, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
       receivedAt: jobs[job].firstSeen)
     writer.append(
       record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
@@ -420,15 +438,36 @@ package struct Lane<
     counters.retries[.init(reason: reason?.name ?? "none", delaySeconds: delaySeconds), default: 0] += 1
   }
 
+  /// A copy for the queue of suspects: the same bytes, and all that earlier copies carried.
+  private mutating func publishIsolated(_ ticket: Ticket) {
+    let job = sends[ticket].job
+    message.removeAll(keepingCapacity: true)
+    message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    expectConfirm(
+      broker.publishIsolated(
+        message, jobClass: jobs[job].tag.jobClass, firstSeen: jobs[job].firstSeen, metadata: jobs[job].metadata),
+      ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.isolated += 1
+  }
+
   private mutating func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
     let job = sends[ticket].job
     guard !jobs[job].isOversized else { return }
     message.removeAll(keepingCapacity: true)
-    message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
-    let detail = jobs[job].refusal ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
+    // Of a batch, the one target that failed: put back, it must not send the others again.
+    let isPart = jobs[job].refusal == nil && jobs[job].job.targets.count > 1
+    if isPart {
+      JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
+    } else {
+      message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    }
+    let detail = jobs[job].detail ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
     expectConfirm(
       broker.publishDeadLetter(
-        message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail, metadata: jobs[job].metadata),
+        message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail,
+        apnsID: isPart ? sends[ticket].apnsID : jobs[job].metadata.apnsID, metadata: jobs[job].metadata),
       ticket)
     counters.deadLetters["\(reason)", default: 0] += 1
   }
@@ -460,7 +499,13 @@ package struct Lane<
   private mutating func settle(_ job: Ticket, _ now: Now) {
     let tag = jobs[job].tag
     if !isOrphan(job) {
-      if jobs[job].isOversized {
+      if tag.isAlone {
+        broker.acknowledge(alone: tag)
+      } else if jobs[job].isolation == .isolate {
+        // Not behind the watermark: an older job may be what ends this worker.
+        broker.acknowledge(alone: tag)
+        watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+      } else if jobs[job].isOversized {
         broker.reject(tag, requeue: false)
         watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
       } else {
@@ -472,6 +517,10 @@ package struct Lane<
   }
 
   private mutating func forget(_ job: Ticket) {
+    if jobs[job].isolation == .isolate {
+      isolating -= 1
+      suspectHeldUntil = clock.now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
+    }
     jobs[job].finish()
     jobs.release(job)
   }

@@ -17,6 +17,8 @@ package struct LaneCounters: Sendable {
 
   package var received: [UInt64] = Array(repeating: 0, count: JobClass.allCases.count)
   package var handedBack: UInt64 = 0
+  /// Copies put into the queue for suspects.
+  package var isolated: UInt64 = 0
   package var retries: [RetryKey: UInt64] = [:]
   package var deadLetters: [String: UInt64] = [:]
   package var rateLimited: UInt64 = 0

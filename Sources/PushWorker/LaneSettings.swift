@@ -33,6 +33,11 @@ package struct LaneSettings: Sendable {
   /// After the broker refused a publish, the next ones wait so long.
   package var refusedPauseMilliseconds: Int64
   package var retry: RetryPolicy
+  /// What becomes of deliveries that workers did not finish.
+  package var isolation = IsolationPolicy()
+  /// After suspects were put aside, the next one is processed so much later: acknowledgements are with the broker by then,
+  /// and a death gives nothing back that is put aside already.
+  package var suspectPauseMilliseconds: Int64 = 100
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64
   package var randomSeed: UInt64

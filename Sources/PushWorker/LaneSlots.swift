@@ -17,6 +17,8 @@ struct JobSlot: ~Copyable {
   var isOversized = false
   /// The delivery went back to its queue while the job was on its way.
   var isHandedBack = false
+  /// What is done about a delivery that was not finished before.
+  var isolation = IsolationPolicy.Decision.process
   /// The first target that was not started.
   var nextTarget = 0
   /// Started targets that have not settled.
@@ -42,6 +44,7 @@ struct JobSlot: ~Copyable {
     refusal = nil
     isOversized = delivery.isOversized
     isHandedBack = false
+    isolation = .process
     nextTarget = 0
     openTargets = 0
     targetCount = 1
@@ -61,6 +64,33 @@ struct JobSlot: ~Copyable {
       job.bytes = Array("\(receivedAt) \(tag.epoch) \(tag.jobClass) \(tag.value)".utf8)
       job.bodyCount = job.bytes.count
     }
+  }
+
+  /// Decides about a delivery that was not finished before.
+  mutating func judge(_ policy: IsolationPolicy) {
+    if tag.isAlone { tag.jobClass = metadata.jobClass ?? tag.jobClass }
+    guard !isOversized else { return }
+    let (count, carried) = (metadata.deliveryCount, metadata.carriedDeliveries)
+    if count == 0, carried == 0 { return }
+    let origin: IsolationPolicy.Origin = tag.isAlone ? .alone : .shared
+    isolation = policy.decide(origin, deliveryCount: count, carriedCount: carried)
+    // From here on, what a copy of it carries.
+    metadata.carriedDeliveries = policy.aloneCount(origin, deliveryCount: count, carriedCount: carried)
+    if isolation == .isolate {
+      // It is not parsed, so the fields of the slot's job before it must not be taken for its own.
+      var bytes: [UInt8] = []
+      swap(&bytes, &job.bytes)
+      job = PushJob()
+      job.bodyCount = bytes.count
+      swap(&bytes, &job.bytes)
+    }
+  }
+
+  /// Why it ended without an answer; nil for most.
+  var detail: String? {
+    if let refusal { return refusal }
+    guard isolation == .fail else { return nil }
+    return "given up: \(metadata.carriedDeliveries) deliveries were not finished with no other suspect beside it"
   }
 
   mutating func parse(with parser: inout JobParser) throws(JobError) {
@@ -101,8 +131,10 @@ struct SendSlot: ~Copyable {
   mutating func begin(job ticket: Ticket, target index: Int, of slot: borrowing JobSlot) {
     job = ticket
     target = index
-    apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: slot.refusal == nil ? index : nil)
-    delivery = DeliveryState(attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous)
+    let isParsed = slot.refusal == nil && slot.isolation != .isolate
+    apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
+    delivery = DeliveryState(
+      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous, isGivenUp: slot.isolation == .fail)
     uniqueID = nil
     isCounted = false
   }

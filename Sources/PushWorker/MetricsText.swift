@@ -32,6 +32,9 @@ enum MetricsText {
     out.sample([:], reports.reduce(0) { $0 + $1.jobsInFlight })
     out.family("herald_jobs_handed_back_total", .counter, "Deliveries given back to their queue unfinished.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.handedBack })
+    out.family(
+      "herald_jobs_isolated_total", .counter, "Jobs put aside to be processed alone: workers did not finish them.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.isolated })
     out.family("herald_outcomes_total", .counter, "Final outcomes, one for each target of a job.")
     var outcomes: [[String]: UInt64] = [:]
     for count in reports.flatMap(\.counters.outcomeCounts) {

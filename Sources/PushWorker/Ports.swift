@@ -18,9 +18,16 @@ package protocol Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64
 
+  /// Publishes a copy of a job that comes back alone: of the queue for suspects one message is given at a time.
+  mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64
+
   /// Publishes the original bytes as a dead letter.
+  /// - Parameter apnsID: of one target of a batch, which cannot be made from the bytes.
   mutating func publishDeadLetter(
-    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
   ) -> UInt64
 
   /// Acknowledges every delivery of the tag's class and epoch up to this one.

@@ -54,6 +54,9 @@ enum Exit {
     return ExitCode(78)
   }
 
+  /// Words beside a result, on stderr; the command goes on.
+  static func note(_ text: String) { say(text) }
+
   private static func say(_ text: String) {
     for line in text.split(separator: "\n") { FileHandle.standardError.write(Data("herald: \(line)\n".utf8)) }
   }

@@ -48,6 +48,31 @@ struct WorkerStopTests {
     #expect(first.lines.count < 20, "\(first.log)")
   }
 
+  @Test func aSecondSIGTERMEndsItAtOnce() throws {
+    let world = try WorkerWorld("twice")
+    let first = try world.startWorker()
+    try world.publishJobs(0..<1)
+    try world.waitForAccepted(1)
+    try world.simulator.setFaults("silence")
+    try world.publishJobs(1..<20)
+    let isBusy = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 20) { () -> Bool? in
+      (try? world.simulator.counters().requests) == 20 ? true : nil
+    }
+    #expect(isBusy == true)
+    first.child.signalLeader(SIGTERM)
+    #expect(first.waitForLine("draining"), "\(first.log)")
+    #expect(first.child.isRunning)
+    let clock = ContinuousClock()
+    let start = clock.now
+    first.child.signalLeader(SIGTERM)
+    #expect(first.waitForExit(seconds: 3) == 128 + SIGTERM, "\(first.log)")
+    #expect(clock.now - start < .seconds(3))
+    // Nothing was said to the broker: it gives everything to the next one.
+    try world.simulator.clearFaults()
+    try world.runUntilEmpty()
+    #expect(try world.expectAccepted(0..<20) == 0)
+  }
+
   @Test func itGivesBackWhatDoesNotEndInTime() throws {
     var options = WorkerWorld.Options()
     options.drainTimeoutSeconds = 5

@@ -17,11 +17,13 @@ final class WorkerWorld {
     let ambiguous: Bool
     /// Unix milliseconds.
     let sentAt: Int64?
+    let completedAt: Int64?
 
     private enum CodingKeys: String, CodingKey {
       case jobID = "job_id"
       case apnsID = "apns_id"
       case sentAt = "sent_at"
+      case completedAt = "completed_at"
       case outcome, status, reason, detail, attempts, ambiguous
     }
   }

@@ -12,7 +12,7 @@ final class Auditor {
   private var excuses: [Target: Int] = [:]
   /// Retry copies that the broker keeps or has kept, by target.
   private var copies: [Target: Int] = [:]
-  private var deadLetters: Set<String> = []
+  private(set) var deadLetters: Set<String> = []
 
   func enqueued(_ target: Target) { enqueued.insert(target) }
 
@@ -23,6 +23,14 @@ final class Auditor {
   func brokerKeptCopy(of target: Target) { copies[target, default: 0] += 1 }
 
   func brokerKeptDeadLetter(job: String) { deadLetters.insert(job) }
+
+  /// The broker's own limit took a job away, and nobody tells what became of it.
+  func brokerGaveUp(_ targets: [Target]) {
+    for target in targets { violations.append("taken away by the broker without an outcome: \(target)") }
+  }
+
+  /// The final outcomes that the broker keeps of a job's targets, all together.
+  func outcomes(ofJob job: String) -> [String] { outcomes.filter { $0.key.job == job }.flatMap(\.value) }
 
   func apnsAccepted(_ target: Target) { accepted[target, default: 0] += 1 }
 

@@ -91,10 +91,18 @@ struct BrokenBroker: SimulatedBrokerPort {
     return inner.publishRetry(body, jobClass: jobClass, delaySeconds: delaySeconds, state: state, metadata: metadata)
   }
 
-  mutating func publishDeadLetter(
-    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+  mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
-    inner.publishDeadLetter(body, jobClass: jobClass, reason: reason, detail: detail, metadata: metadata)
+    inner.publishIsolated(body, jobClass: jobClass, firstSeen: firstSeen, metadata: metadata)
+  }
+
+  mutating func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    inner.publishDeadLetter(
+      body, jobClass: jobClass, reason: reason, detail: detail, apnsID: apnsID, metadata: metadata)
   }
 
   mutating func acknowledge(upTo tag: DeliveryTag) { inner.acknowledge(upTo: tag) }

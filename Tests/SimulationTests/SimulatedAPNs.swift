@@ -28,6 +28,10 @@ struct SimulatedAPNs: PushService {
     guard answers.count < streams else { return .noRoom }
     if world.chance(5) { return .paused(retryAfterMilliseconds: 3000) }
     let target = Target(job: text(job, job.id), token: text(job, job.targets[target]))
+    if world.poison.contains(target.job) {
+      world.isDying = true
+      return .sent
+    }
     answers.append((now.unixMilliseconds + Int64(world.pick(200)), answer(ticket, target, now)))
     return .sent
   }

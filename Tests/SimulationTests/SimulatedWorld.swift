@@ -9,6 +9,10 @@ final class SimulatedWorld {
   /// Unix milliseconds, and the monotonic clock with it.
   var milliseconds: Int64 = 1_800_000_000_000
   let auditor = Auditor()
+  /// Jobs that end the worker whenever it sends them.
+  var poison: Set<String> = []
+  /// The worker is ending in the middle of its turn: nothing of what it does any more reaches anybody.
+  var isDying = false
   let broker: BrokerServer
   let apns: APNsServer
   let memory: MemoryServer
@@ -77,6 +81,14 @@ struct Message {
   var jobClass: JobClass
   /// What must have an end before it may be acknowledged; read from the body by the world, not by the lane.
   var targets: [Target]
+  /// When its first copy was received, of a copy that carries no other state.
+  var firstSeen: Int64?
+  /// How often it was given to somebody who did not settle it.
+  var deliveryCount: UInt32 = 0
+  /// What the copy in the queue for suspects carries of the message before it.
+  var carriedDeliveries: UInt32 = 0
+  /// It belongs to the queue for suspects.
+  var isAlone = false
 }
 
 /// The simulated clock.

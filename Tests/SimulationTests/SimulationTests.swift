@@ -35,12 +35,20 @@ struct Run<RunBroker: SimulatedBrokerPort> {
 
   let world: SimulatedWorld
   private let makeBroker: (SimulatedWorld) -> RunBroker
+  private let isolation: IsolationPolicy
+  /// Workers that a job ended.
+  private(set) var deaths = 0
   private let jobCount = 120
   /// Steps, not seconds: a run that does not come to rest has lost something.
   private let stepsMaximum = 400_000
 
-  init(seed: UInt64, faults: Faults, makeBroker: @escaping (SimulatedWorld) -> RunBroker) {
+  init(
+    seed: UInt64, faults: Faults, poison: Set<Int> = [], isolation: IsolationPolicy = IsolationPolicy(),
+    makeBroker: @escaping (SimulatedWorld) -> RunBroker
+  ) {
     world = SimulatedWorld(seed: seed, faults: faults)
+    world.poison = Set(poison.map { "job-\($0)" })
+    self.isolation = isolation
     self.makeBroker = makeBroker
     for number in 0..<jobCount { enqueue(number) }
   }
@@ -62,18 +70,25 @@ struct Run<RunBroker: SimulatedBrokerPort> {
       if steps == 20_000 { world.faults = .none }
       lane.broker.step()
       lane.turn()
+      if world.isDying {
+        deaths += 1
+        lane.broker.die()
+        world.isDying = false
+        lane = makeLane()
+      }
     }
     if steps == stepsMaximum { world.auditor.misnamedDelivery("the run did not come to rest") }
     world.auditor.finish()
   }
 
   private func makeLane() -> RunLane {
-    RunLane(
+    var settings = LaneSettings(
+      workerName: "simulated/0", prefetch: 20, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,
+      randomSeed: world.random.next())
+    settings.isolation = isolation
+    return RunLane(
       broker: makeBroker(world), state: SimulatedState(world: world), push: SimulatedAPNs(world: world),
-      clock: SimulatedClock(world: world),
-      settings: LaneSettings(
-        workerName: "simulated/0", prefetch: 20, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,
-        randomSeed: world.random.next()))
+      clock: SimulatedClock(world: world), settings: settings)
   }
 
   /// Some jobs share devices, some are batches, some cannot be parsed.

@@ -19,6 +19,10 @@ package struct MessageMetadata: Sendable {
   package var isAmbiguous = false
   /// `x-herald-apns-id` of a retried target of a batch.
   package var apnsID: UUIDValue?
+  /// `x-herald-deliveries`: unfinished deliveries, alone, of the messages that this one is a copy of.
+  package var carriedDeliveries: UInt32 = 0
+  /// `x-herald-class` of a job that is processed alone: the class that it came from.
+  package var jobClass: JobClass?
 
   package init() {}
 
@@ -35,6 +39,8 @@ package struct MessageMetadata: Sendable {
     firstSeen = nil
     isAmbiguous = false
     apnsID = nil
+    carriedDeliveries = 0
+    jobClass = nil
   }
 }
 
@@ -44,10 +50,13 @@ package struct DeliveryTag: Hashable, Sendable {
   package var epoch: UInt32
   package var jobClass: JobClass
   package var value: UInt64
+  /// Of the queue for suspects, which gives one at a time: the tag counts on a channel of its own.
+  package var isAlone: Bool
 
-  package init(epoch: UInt32, jobClass: JobClass, value: UInt64) {
+  package init(epoch: UInt32, jobClass: JobClass, value: UInt64, isAlone: Bool = false) {
     self.epoch = epoch
     self.jobClass = jobClass
     self.value = value
+    self.isAlone = isAlone
   }
 }

@@ -18,6 +18,8 @@ package struct DeliveryState: Sendable {
     /// `deadLetter`: also publish the original bytes there, for this reason.
     case outcome(RememberedOutcome, isSuppressed: Bool, deadLetter: StaticString?)
     case retry(delaySeconds: Int, reason: APNsReason?)
+    /// In a copy that is processed alone.
+    case isolation
   }
 
   package private(set) var phase = Phase.admitting
@@ -27,15 +29,20 @@ package struct DeliveryState: Sendable {
   package private(set) var isAmbiguous: Bool
   /// When the last request was written, Unix milliseconds.
   package private(set) var sentAt: Int64?
+  /// Workers ended too often while they had it: it is not sent any more.
+  private let isGivenUp: Bool
   private var resends: UInt8 = 0
   /// Publishes of its ending that are not confirmed.
   private var unconfirmed: UInt8 = 0
   private var mustRepeat = false
 
-  /// - Parameters: what earlier copies of the job carried over.
-  package init(attempts: UInt32 = 0, isAmbiguous: Bool = false) {
+  /// - Parameters:
+  ///   - attempts: what earlier copies of the job carried over, and so is `isAmbiguous`.
+  ///   - isGivenUp: whatever shared state does not answer ends as `failed`; what became of earlier requests is not known.
+  package init(attempts: UInt32 = 0, isAmbiguous: Bool = false, isGivenUp: Bool = false) {
     self.attempts = attempts
-    self.isAmbiguous = isAmbiguous
+    self.isAmbiguous = isAmbiguous || isGivenUp
+    self.isGivenUp = isGivenUp
   }
 
   /// At once sent again so often; the verdict depends on it.
@@ -47,6 +54,12 @@ package struct DeliveryState: Sendable {
   package mutating func refused(now: Now) -> DeliveryAction {
     expect(.admitting)
     return end(.invalid, deadLetter: "invalid", now: now, isRemembered: false)
+  }
+
+  /// It may be what ends workers: nothing is asked, nothing is sent, a copy takes its place.
+  package mutating func isolated() -> DeliveryAction {
+    expect(.admitting)
+    return report(.isolation)
   }
 
   /// The job was parsed. nil: ask shared state; else its time is over.
@@ -63,6 +76,7 @@ package struct DeliveryState: Sendable {
     expect(.admitting)
     switch admission {
     case .proceed:
+      if isGivenUp { return giveUp(now: now) }
       phase = .waiting
       return .send
     case .duplicate(let remembered):
@@ -73,6 +87,7 @@ package struct DeliveryState: Sendable {
         sentAt: sentAt, completedAt: now.unixMilliseconds)
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     case .limited(let retryAfterMilliseconds):
+      if isGivenUp { return giveUp(now: now) }
       // One that APNs itself refused comes back whatever our own limits say.
       if dropsOverLimit, attempts == 0 { return end(.throttled, now: now, isRemembered: false) }
       return retry(
@@ -186,6 +201,10 @@ package struct DeliveryState: Sendable {
     case .expired:
       return end(.expired, status: status, reason: reason, now: now, isRemembered: false)
     }
+  }
+
+  private mutating func giveUp(now: Now) -> DeliveryAction {
+    end(.failed, deadLetter: "failed", now: now, isRemembered: false)
   }
 
   private mutating func end(_ outcome: Outcome, _ answer: borrowing PushAnswer, now: Now) -> DeliveryAction {

@@ -2,8 +2,9 @@ import PushCore
 
 /// A broker for command-line use: calls that wait, on an event loop of its own. Never for a lane.
 ///
-/// One connection; channel 1 declares, inspects and publishes with confirms, channel 2 consumes. Every call throws what
-/// ended the connection or the channel; a channel that the broker closed is opened anew at the next call.
+/// One connection; channel 1 declares, inspects and publishes with confirms, channel 2 and, where many messages are kept,
+/// those behind it consume. Every call throws what ended the connection or the channel; a channel that the broker closed
+/// is opened anew at the next call.
 package final class AMQPAdmin {
   /// The address that answered.
   package let address: AMQPAddress
@@ -22,8 +23,12 @@ package final class AMQPAdmin {
   /// Acknowledgements since the queue was last asked something.
   private var unsettled = 0
 
+  /// The channel that consumes; those before it, from `firstConsumer` on, only hold what was kept.
+  private var consumer = AMQPAdmin.firstConsumer
+  private let channelCount: UInt16
+
   private static let control: UInt16 = 1
-  private static let consumer: UInt16 = 2
+  private static let firstConsumer: UInt16 = 2
   private static let unsettledMaximum = 16
   private static let consumerTag = "herald"
   private static let answerMilliseconds: Int64 = 30_000
@@ -33,6 +38,7 @@ package final class AMQPAdmin {
     addresses: [AMQPAddress], tls: TLSContext?, name: String, options: AMQPOptions = AMQPOptions()
   ) throws(AMQPError) {
     precondition(!addresses.isEmpty, "a broker needs an address")
+    channelCount = options.channelCount
     let loop: EventLoop
     do throws(LoopError) {
       loop = try EventLoop()
@@ -105,7 +111,8 @@ package final class AMQPAdmin {
   }
 
   private func answer(to operation: AMQPOperation, channel: UInt16) throws(AMQPError) -> AMQPReply {
-    guard connection.isReady else { throw connection.failure ?? .connectionLost(to: address.hostAndPort, reason: nil) }
+    // The loop's time is that of its last turn, which may be long ago.
+    try pump(waitMilliseconds: 0)
     let number = connection.request(operation, channel: channel)
     let deadline = loop.now.monotonic.adding(milliseconds: AMQPAdmin.answerMilliseconds)
     while true {
@@ -137,6 +144,7 @@ package final class AMQPAdmin {
 
   /// Waits until every publish is settled. `results` says how.
   package func waitForConfirms(timeoutMilliseconds: Int64 = 60_000) throws(AMQPError) {
+    try pump(waitMilliseconds: 0)
     let deadline = loop.now.monotonic.adding(milliseconds: timeoutMilliseconds)
     while results.unconfirmed > 0 {
       try pump(waitMilliseconds: 100)
@@ -149,41 +157,64 @@ package final class AMQPAdmin {
   // MARK: consuming
 
   /// Hands messages of a queue to `each`, until `limit` were seen, nothing came for `idleMilliseconds` (nil: goes on
-  /// waiting), or `each` returns nil. Unsettled messages go back to the queue. Returns how many were seen.
+  /// waiting), or `each` returns nil. Unsettled messages go back to the queue, in their order. Returns how many were seen.
   ///
   /// `offset` is for streams, which must be acknowledged too: their credit is the prefetch. `each` may publish and
-  /// wait.
+  /// wait. At most `prefetch` messages wait in memory. Those that are kept wait in the broker: where they fill the
+  /// prefetch of a channel, the next channel consumes, as long as the connection has one. Acknowledgements are sent for
+  /// runs of at most `acknowledgeBatch` messages.
   @discardableResult
   package func consume(
     queue: String, offset: AMQPStreamOffset? = nil, prefetch: UInt16 = 100, limit: Int? = nil,
-    idleMilliseconds: Int64?, _ each: (AMQPMessage) throws(AMQPError) -> AMQPDisposition?
+    idleMilliseconds: Int64?, acknowledgeBatch: Int = .max, _ each: (AMQPMessage) throws(AMQPError) -> AMQPDisposition?
   ) throws(AMQPError) -> Int {
     precondition(limit != 0, "a limit is at least 1")
+    let bounds = ConsumeBounds(
+      queue: queue, offset: offset, prefetch: prefetch, limit: limit, idleMilliseconds: idleMilliseconds,
+      acknowledgeBatch: acknowledgeBatch)
     isCancelled = false
     inbox.removeAll()
-    _ = try answer(to: .openChannel, channel: AMQPAdmin.consumer)
-    _ = try answer(to: .prefetch(prefetch), channel: AMQPAdmin.consumer)
-    let consume = AMQPOperation.consume(
-      queue: queue, consumerTag: AMQPAdmin.consumerTag, arguments: offset.map { [$0.argument] } ?? [])
-    _ = try answer(to: consume, channel: AMQPAdmin.consumer)
+    consumer = AMQPAdmin.firstConsumer
     let count: Int
     do throws(AMQPError) {
-      count = try handOut(queue, limit: limit, idleMilliseconds: idleMilliseconds, each)
+      try startConsumer(bounds)
+      count = try handOut(bounds, each)
     } catch {
       inbox.removeAll()
-      if connection.isOpen(channel: AMQPAdmin.consumer) {
-        _ = try answer(to: .closeChannel, channel: AMQPAdmin.consumer)
-      }
+      try? closeConsumers()
       throw error
     }
-    if connection.isOpen(channel: AMQPAdmin.consumer) {
-      _ = try answer(to: .cancel(consumerTag: AMQPAdmin.consumerTag), channel: AMQPAdmin.consumer)
+    if connection.isOpen(channel: consumer) {
+      _ = try answer(to: .cancel(consumerTag: AMQPAdmin.consumerTag), channel: consumer)
       try settle(queue)
-      // Closing the channel gives back what is not settled.
-      _ = try answer(to: .closeChannel, channel: AMQPAdmin.consumer)
     }
+    try closeConsumers()
     inbox.removeAll()
     return count
+  }
+
+  private struct ConsumeBounds {
+    let queue: String
+    let offset: AMQPStreamOffset?
+    let prefetch: UInt16
+    let limit: Int?
+    let idleMilliseconds: Int64?
+    let acknowledgeBatch: Int
+  }
+
+  private func startConsumer(_ bounds: ConsumeBounds) throws(AMQPError) {
+    _ = try answer(to: .openChannel, channel: consumer)
+    _ = try answer(to: .prefetch(bounds.prefetch), channel: consumer)
+    let consume = AMQPOperation.consume(
+      queue: bounds.queue, consumerTag: AMQPAdmin.consumerTag, arguments: bounds.offset.map { [$0.argument] } ?? [])
+    _ = try answer(to: consume, channel: consumer)
+  }
+
+  /// Closing a channel gives back what is not settled: in order, so that the queue has its order again.
+  private func closeConsumers() throws(AMQPError) {
+    for channel in AMQPAdmin.firstConsumer...consumer where connection.isOpen(channel: channel) {
+      _ = try answer(to: .closeChannel, channel: channel)
+    }
   }
 
   /// A channel of a quorum queue holds acknowledgements back while 32 of its commands are under way, and forgets those
@@ -191,20 +222,20 @@ package final class AMQPAdmin {
   /// waits for what was sent before it.
   private func settle(_ queue: String) throws(AMQPError) {
     unsettled = 0
-    for _ in 0..<2 { _ = try answer(to: .inspectQueue(name: queue), channel: AMQPAdmin.consumer) }
+    for _ in 0..<2 { _ = try answer(to: .inspectQueue(name: queue), channel: consumer) }
   }
 
   private func handOut(
-    _ queue: String, limit: Int?, idleMilliseconds: Int64?,
-    _ each: (AMQPMessage) throws(AMQPError) -> AMQPDisposition?
+    _ bounds: ConsumeBounds, _ each: (AMQPMessage) throws(AMQPError) -> AMQPDisposition?
   ) throws(AMQPError) -> Int {
     var count = 0
-    var hasKept = false
+    /// Of the channel that consumes.
+    var keptCount = 0
     var lastSeen = loop.now.monotonic
     while true {
       // Settled in order, so that one acknowledgement stands for a run of them.
-      var run: UInt64?
-      defer { if let run { acknowledge(run, isMultiple: true) } }
+      var run: (last: UInt64, count: Int)?
+      defer { if let run { acknowledge(run.last, isMultiple: true) } }
       while !inbox.isEmpty {
         let messages = inbox
         inbox.removeAll()
@@ -212,40 +243,62 @@ package final class AMQPAdmin {
           guard let disposition = try each(message) else { return count }
           switch disposition {
           case .acknowledge:
-            if hasKept {
+            if keptCount > 0 {
               acknowledge(message.tag, isMultiple: false)
-              if unsettled >= AMQPAdmin.unsettledMaximum { try settle(queue) }
             } else {
-              run = message.tag
+              run = (message.tag, (run?.count ?? 0) + 1)
+              if let full = run, full.count >= bounds.acknowledgeBatch {
+                acknowledge(full.last, isMultiple: true)
+                run = nil
+              }
             }
+            if unsettled >= AMQPAdmin.unsettledMaximum { try settle(bounds.queue) }
           case .requeue, .keep:
-            if let tag = run { acknowledge(tag, isMultiple: true) }
+            if let run { acknowledge(run.last, isMultiple: true) }
             run = nil
-            if disposition == .keep { hasKept = true } else { requeue(message.tag) }
+            if disposition == .keep { keptCount += 1 } else { requeue(message.tag) }
           }
           count += 1
-          if count == limit { return count }
+          if count == bounds.limit { return count }
         }
         lastSeen = loop.now.monotonic
       }
-      if let tag = run { acknowledge(tag, isMultiple: true) }
+      if let run { acknowledge(run.last, isMultiple: true) }
       run = nil
-      if isCancelled { throw .consumerCancelled(channel: AMQPAdmin.consumer) }
-      if let idleMilliseconds, loop.now.monotonic.milliseconds(since: lastSeen) >= idleMilliseconds { return count }
-      try pump(waitMilliseconds: min(100, idleMilliseconds ?? 100))
+      if isCancelled { throw .consumerCancelled(channel: consumer) }
+      if keptCount >= Int(bounds.prefetch) {
+        guard consumer < channelCount else { return count }
+        _ = try answer(to: .cancel(consumerTag: AMQPAdmin.consumerTag), channel: consumer)
+        try settle(bounds.queue)
+        consumer += 1
+        keptCount = 0
+        try startConsumer(bounds)
+        lastSeen = loop.now.monotonic
+      }
+      if let idle = bounds.idleMilliseconds, loop.now.monotonic.milliseconds(since: lastSeen) >= idle { return count }
+      try pump(waitMilliseconds: min(100, bounds.idleMilliseconds ?? 100))
     }
   }
 
   private func acknowledge(_ tag: UInt64, isMultiple: Bool) {
-    guard connection.isOpen(channel: AMQPAdmin.consumer) else { return }
-    connection.acknowledge(tag, isMultiple: isMultiple, channel: AMQPAdmin.consumer)
+    guard connection.isOpen(channel: consumer) else { return }
+    connection.acknowledge(tag, isMultiple: isMultiple, channel: consumer)
     unsettled += 1
   }
 
   private func requeue(_ tag: UInt64) {
-    guard connection.isOpen(channel: AMQPAdmin.consumer) else { return }
-    connection.reject(tag, requeue: true, channel: AMQPAdmin.consumer)
+    guard connection.isOpen(channel: consumer) else { return }
+    connection.reject(tag, requeue: true, channel: consumer)
     unsettled += 1
+  }
+
+  /// Lets time pass, and the connection live.
+  package func wait(milliseconds: Int64) throws(AMQPError) {
+    try pump(waitMilliseconds: 0)
+    let end = loop.now.monotonic.adding(milliseconds: milliseconds)
+    while loop.now.monotonic < end {
+      try pump(waitMilliseconds: max(1, min(100, end.milliseconds(since: loop.now.monotonic))))
+    }
   }
 
   // MARK: the loop

@@ -125,6 +125,8 @@ enum AMQPPropertiesReader {
         metadata.firstSeen = number
       } else if name.equals("x-herald-ambiguous") {
         metadata.isAmbiguous = number != 0
+      } else if name.equals("x-herald-deliveries") {
+        metadata.carriedDeliveries = UInt32(clamping: number)
       }
     case .flag(let flag):
       if name.equals("x-herald-ambiguous") { metadata.isAmbiguous = flag }
@@ -136,6 +138,9 @@ enum AMQPPropertiesReader {
         metadata.tracestate = copy(range, header, into: &metadata)
       } else if name.equals("x-herald-apns-id") {
         metadata.apnsID = UUIDValue(header.extracting(range.range))
+      } else if name.equals("x-herald-class") {
+        let text = header.extracting(range.range)
+        metadata.jobClass = text.equals("bulk") ? .bulk : text.equals("transactional") ? .transactional : nil
       }
     case .other:
       break

@@ -147,9 +147,17 @@ package struct JSONLinesBroker: Broker {
     return sequence
   }
 
+  /// A line is given once, so no job becomes a suspect.
+  package mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    preconditionFailure("a line that was given once was not finished before")
+  }
+
   /// The outcome has told of it; there is no queue to put it in.
   package mutating func publishDeadLetter(
-    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
   ) -> UInt64 {
     sequence += 1
     return sequence

@@ -18,6 +18,8 @@ package final class RabbitMQBroker: Broker {
   private let results: AMQPExchange
   private let retries: AMQPExchange
   private let deadLetters: AMQPExchange
+  private let jobs: AMQPExchange
+  private let isolatedKey = Array(Topology.isolatedRoutingKey.utf8)
   /// By class, then by delay.
   private let retryKeys: [[[UInt8]]]
 
@@ -42,6 +44,8 @@ package final class RabbitMQBroker: Broker {
   private static let publishChannel: UInt16 = 1
   /// Declares again and counts messages, beside the publishes.
   private static let controlChannel: UInt16 = 2
+  /// Of the consumer's connection, behind those of the classes.
+  private static let isolatedChannel: UInt16 = 3
   private static let noticesMaximum = 64
   private static let lingerMilliseconds: Int64 = 100
 
@@ -52,6 +56,7 @@ package final class RabbitMQBroker: Broker {
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.outcomesAreMandatory)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     deadLetters = AMQPExchange(topology.deadExchange, isMandatory: true)
+    jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
     retryKeys = JobClass.allCases.map { jobClass in
       topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
     }
@@ -84,10 +89,16 @@ package final class RabbitMQBroker: Broker {
       steps.append((.openChannel, channel(jobClass)))
       steps.append((.prefetch(prefetch), channel(jobClass)))
     }
+    steps.append((.openChannel, isolatedChannel))
+    steps.append((.prefetch(1), isolatedChannel))
     return steps
   }
 
   private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
+
+  private static func channel(_ tag: DeliveryTag) -> UInt16 {
+    tag.isAlone ? isolatedChannel : channel(tag.jobClass)
+  }
 
   // MARK: state, for people
 
@@ -185,13 +196,16 @@ package final class RabbitMQBroker: Broker {
     case .down:
       return consumingEnded()
     case .connection(.delivery(let delivery)):
-      guard let jobClass = JobClass(rawValue: UInt8(truncatingIfNeeded: delivery.channel &- 1)) else { return nil }
+      let isAlone = delivery.channel == RabbitMQBroker.isolatedChannel
+      // The class of a suspect is read with its other properties.
+      let number = isAlone ? 0 : UInt8(truncatingIfNeeded: delivery.channel &- 1)
+      guard let jobClass = JobClass(rawValue: number) else { return nil }
       counters.deliveries += 1
       emptyWatch?.wasDisturbed = true
       return .delivery(
         Delivery(
-          tag: DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag), bodyCount: delivery.bodyCount,
-          isOversized: delivery.isOversized))
+          tag: DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isAlone: isAlone),
+          bodyCount: delivery.bodyCount, isOversized: delivery.isOversized))
     case .connection(.cancelled(let channel)):
       consumer.fail(.consumerCancelled(channel: channel))
       return consumingEnded()
@@ -211,12 +225,16 @@ package final class RabbitMQBroker: Broker {
     isConsuming = true
     counters.isConsumerConnected = true
     startingConsumers.removeAll()
-    for jobClass in JobClass.allCases {
-      let consume = AMQPOperation.consume(
-        queue: settings.topology.jobsQueue(jobClass), consumerTag: settings.laneName, arguments: [])
-      startingConsumers.insert(connection.request(consume, channel: RabbitMQBroker.channel(jobClass)))
+    for (queue, channel) in consumedQueues {
+      let consume = AMQPOperation.consume(queue: queue, consumerTag: settings.laneName, arguments: [])
+      startingConsumers.insert(connection.request(consume, channel: channel))
     }
     return .consuming(epoch: epoch)
+  }
+
+  private var consumedQueues: [(queue: String, channel: UInt16)] {
+    JobClass.allCases.map { (settings.topology.jobsQueue($0), RabbitMQBroker.channel($0)) }
+      + [(settings.topology.isolatedQueue, RabbitMQBroker.isolatedChannel)]
   }
 
   private func consumingEnded() -> BrokerEvent? {
@@ -283,18 +301,18 @@ package final class RabbitMQBroker: Broker {
   package func acknowledge(upTo tag: DeliveryTag) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
     counters.acknowledgements += 1
-    connection.acknowledge(tag.value, isMultiple: true, channel: RabbitMQBroker.channel(tag.jobClass))
+    connection.acknowledge(tag.value, isMultiple: true, channel: RabbitMQBroker.channel(tag))
   }
 
   package func acknowledge(alone tag: DeliveryTag) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
     counters.acknowledgements += 1
-    connection.acknowledge(tag.value, isMultiple: false, channel: RabbitMQBroker.channel(tag.jobClass))
+    connection.acknowledge(tag.value, isMultiple: false, channel: RabbitMQBroker.channel(tag))
   }
 
   package func reject(_ tag: DeliveryTag, requeue: Bool) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
-    connection.reject(tag.value, requeue: requeue, channel: RabbitMQBroker.channel(tag.jobClass))
+    connection.reject(tag.value, requeue: requeue, channel: RabbitMQBroker.channel(tag))
   }
 
   package func stopConsuming() {
@@ -304,8 +322,8 @@ package final class RabbitMQBroker: Broker {
       consumer.stop()
       return
     }
-    for jobClass in JobClass.allCases {
-      connection.request(.cancel(consumerTag: settings.laneName), channel: RabbitMQBroker.channel(jobClass))
+    for (_, channel) in consumedQueues {
+      connection.request(.cancel(consumerTag: settings.laneName), channel: channel)
     }
   }
 
@@ -351,18 +369,38 @@ package final class RabbitMQBroker: Broker {
     properties.addHeader("x-herald-first-seen", state.firstSeen)
     properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
     properties.addHeader("x-herald-apns-id", state.apnsID)
+    if metadata.carriedDeliveries > 0 {
+      properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
+    }
     if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
     let delays = settings.topology.retryDelaysSeconds
     let index = delays.firstIndex { $0 >= delaySeconds } ?? delays.count - 1
     return publish(body, to: retries, routingKey: retryKeys[Int(jobClass.rawValue)][index])
   }
 
-  package func publishDeadLetter(
-    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, metadata: borrowing MessageMetadata
+  package func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     properties.reset()
     keepOriginal(metadata)
     passOn(metadata)
+    properties.addHeader("x-herald-attempts", Int64(metadata.attempts))
+    properties.addHeader("x-herald-first-seen", firstSeen)
+    properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
+    if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
+    properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")
+    return publish(body, to: jobs, routingKey: isolatedKey)
+  }
+
+  package func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue? = nil,
+    metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    if let apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     properties.addHeader("x-herald-reason", literal: reason)
     properties.addHeader("x-herald-detail", detail)
     properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")

@@ -48,6 +48,10 @@ package struct Topology: Equatable, Sendable {
   package var resultsLogQueue: String { "\(prefix).results.log" }
   package var registrationsQueue: String { "\(prefix).registrations" }
 
+  /// Jobs that workers did not finish: single active consumer, so that one of them is processed at a time.
+  package var isolatedQueue: String { "\(prefix).jobs.isolated" }
+  package static let isolatedRoutingKey = "isolated"
+
   package func jobsQueue(_ jobClass: JobClass) -> String { "\(prefix).jobs.\(jobClass.name)" }
 
   package func retryQueue(_ jobClass: JobClass, seconds: Int) -> String {
@@ -58,9 +62,10 @@ package struct Topology: Equatable, Sendable {
 
   /// Where jobs may wait: empty when nothing is left to do.
   package var workQueues: [String] {
-    JobClass.allCases.flatMap { jobClass in
-      [jobsQueue(jobClass)] + retryDelaysSeconds.map { retryQueue(jobClass, seconds: $0) }
-    }
+    [isolatedQueue]
+      + JobClass.allCases.flatMap { jobClass in
+        [jobsQueue(jobClass)] + retryDelaysSeconds.map { retryQueue(jobClass, seconds: $0) }
+      }
   }
 
   // MARK: the table
@@ -80,22 +85,25 @@ package struct Topology: Equatable, Sendable {
     ]
   }
 
+  private var jobsArguments: [AMQPArgument] {
+    [
+      .quorum,
+      AMQPArgument("x-delivery-limit", .number(Topology.deliveryLimit)),
+      AMQPArgument("x-dead-letter-exchange", .text(deadExchange)),
+      AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
+      AMQPArgument("x-overflow", .text("reject-publish")),
+    ]
+  }
+
   private var queues: [AMQPOperation] {
     var queues: [AMQPOperation] = [
       .declareQueue(name: deadQueue, arguments: [.quorum]),
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
+      .declareQueue(
+        name: isolatedQueue, arguments: jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]),
     ]
     for jobClass in JobClass.allCases {
-      queues.append(
-        .declareQueue(
-          name: jobsQueue(jobClass),
-          arguments: [
-            .quorum,
-            AMQPArgument("x-delivery-limit", .number(Topology.deliveryLimit)),
-            AMQPArgument("x-dead-letter-exchange", .text(deadExchange)),
-            AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
-            AMQPArgument("x-overflow", .text("reject-publish")),
-          ]))
+      queues.append(.declareQueue(name: jobsQueue(jobClass), arguments: jobsArguments))
       for seconds in retryDelaysSeconds {
         queues.append(
           .declareQueue(
@@ -128,6 +136,7 @@ package struct Topology: Equatable, Sendable {
       .bind(queue: deadQueue, exchange: deadExchange, routingKey: ""),
       // A producer that names no class means the urgent one.
       .bind(queue: jobsQueue(.transactional), exchange: jobsExchange, routingKey: ""),
+      .bind(queue: isolatedQueue, exchange: jobsExchange, routingKey: Topology.isolatedRoutingKey),
     ]
     for jobClass in JobClass.allCases {
       bindings.append(.bind(queue: jobsQueue(jobClass), exchange: jobsExchange, routingKey: jobClass.name))

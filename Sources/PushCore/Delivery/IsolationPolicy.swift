@@ -1,0 +1,61 @@
+/// What becomes of a delivery whose earlier deliveries no worker finished: it may be what ended them.
+///
+/// RabbitMQ counts, for each message, how often it gave it to somebody who did not settle it. A worker's death counts for
+/// everything that it held, so the count alone does not tell the culprit from its neighbours. So a suspect leaves the
+/// queue of its class, as a copy, for a queue of which all workers together hold one message at a time: what dies there,
+/// dies alone, and is counted alone. Neighbours get there too, and are processed there; none can reach the limit for
+/// what another did.
+package struct IsolationPolicy: Equatable, Sendable {
+  /// Where a delivery came from.
+  package enum Origin: Sendable {
+    /// The queue of its class: many are in flight with it.
+    case shared
+    /// The queue for suspects: it is the only one in flight of that queue.
+    case alone
+  }
+
+  package enum Decision: Equatable, Sendable {
+    /// Go its usual way.
+    case process
+    /// Put a copy into the queue for suspects before anything else is done with it, even parsing.
+    case isolate
+    /// Do not send it any more: it ends as `failed`, and as a dead letter.
+    case fail
+  }
+
+  /// From so many unfinished deliveries on, a job is processed alone.
+  package var suspectCount: UInt32
+  /// After so many, those before it was alone included, it is not processed any more. Not above what the broker allows
+  /// in either queue, which would take the job away without an outcome.
+  package var limit: UInt32
+
+  package init(suspectCount: UInt32 = 3, limit: UInt32 = 20) {
+    precondition(suspectCount > 0 && limit > suspectCount, "a job is a suspect before it is given up")
+    self.suspectCount = suspectCount
+    self.limit = limit
+  }
+
+  /// - Parameters:
+  ///   - deliveryCount: the broker's count for this message, 0 at its first delivery.
+  ///   - carriedCount: unfinished deliveries, alone, of the messages that this one is a copy of. What was shared is not
+  ///     carried: it is no evidence against anybody.
+  package func decide(_ origin: Origin, deliveryCount: UInt32, carriedCount: UInt32) -> Decision {
+    switch origin {
+    case .shared:
+      deliveryCount >= suspectCount || carriedCount > 0 ? .isolate : .process
+    case .alone:
+      aloneCount(origin, deliveryCount: deliveryCount, carriedCount: carriedCount) >= limit - suspectCount
+        ? .fail : .process
+    }
+  }
+
+  /// What a copy of this message carries. Never overflows: both counts come from headers.
+  package func aloneCount(_ origin: Origin, deliveryCount: UInt32, carriedCount: UInt32) -> UInt32 {
+    switch origin {
+    case .shared: return carriedCount
+    case .alone:
+      let (sum, isTooMany) = deliveryCount.addingReportingOverflow(carriedCount)
+      return isTooMany ? .max : sum
+    }
+  }
+}

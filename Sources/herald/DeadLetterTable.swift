@@ -1,0 +1,47 @@
+import Foundation
+import PushCore
+import PushWorker
+
+/// Dead letters for people: a row each, or a page each.
+enum DeadLetterTable {
+  static let header = line(["#", "REASON", "CLASS", "APP", "ID", "ENQUEUED", "DETAIL"])
+
+  /// Widths of all columns but the last, which takes the rest of the line.
+  private static let widths = [5, 14, 13, 28, 36, 20]
+
+  static func row(_ letter: DeadLetter) -> String {
+    line([
+      "\(letter.position)", letter.reason, letter.jobClass.name, letter.app ?? "-", letter.id ?? "-",
+      letter.enqueuedAt?.formatted(.iso8601) ?? "-", letter.detail ?? "-",
+    ])
+  }
+
+  static func page(_ letter: DeadLetter) -> String {
+    let facts = [
+      ("position", "\(letter.position)"), ("reason", letter.reason), ("detail", letter.detail),
+      ("class", letter.jobClass.name), ("app", letter.app), ("id", letter.id),
+      ("enqueued", letter.enqueuedAt?.formatted(.iso8601)),
+    ]
+    let lines = facts.compactMap { name, value in value.map { "\(name): \(printable($0))" } }
+    let body =
+      letter.isOversized
+      ? "(too large to be read)" : letter.text ?? "base64: \(Data(letter.body).base64EncodedString())"
+    return lines.joined(separator: "\n") + "\n\n\(body)\n"
+  }
+
+  private static func line(_ columns: [String]) -> String {
+    var text = ""
+    for (column, width) in zip(columns, widths) {
+      let shown = printable(column)
+      text +=
+        shown.count > width ? shown.prefix(width - 1) + "…" : shown + String(repeating: " ", count: width - shown.count)
+      text += "  "
+    }
+    return text + printable(columns[columns.count - 1])
+  }
+
+  /// What producers wrote must not move the cursor of whoever reads it.
+  private static func printable(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
+  }
+}

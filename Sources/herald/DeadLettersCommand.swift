@@ -1,0 +1,168 @@
+import ArgumentParser
+import Foundation
+import PushCore
+import PushWorker
+
+/// Looks at dead letters, sends them again, drops them.
+struct DeadLettersCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "dead-letters",
+    abstract: "Looks at dead letters, sends them again, or drops them.",
+    discussion: """
+      Works on the queue <prefix>.dead, oldest first. While a command runs it holds the messages, so that a second one
+      beside it sees the others; what it does not replay or purge goes back to its place at the end, also when the
+      command is interrupted.
+      """,
+    subcommands: [List.self, Show.self, Replay.self, Purge.self])
+
+  /// Which dead letters, of all.
+  struct Selection: ParsableArguments {
+    @OptionGroup var common: CommonOptions
+
+    @Option(help: "Only those with this reason: failed, invalid, or a broker's word such as rejected.")
+    var reason: String?
+
+    @Option(help: "Only those of this app.")
+    var app: String?
+
+    @Option(help: "Only the job with this id.")
+    var id: String?
+
+    @Option(help: "At most so many that match, oldest first.")
+    var limit: Int?
+
+    @Flag(help: "Print JSON Lines.")
+    var json = false
+
+    func validate() throws {
+      if let limit, limit < 1 { throw ValidationError("--limit must be at least 1, not \(limit)") }
+    }
+
+    var filter: DeadLetterFilter { DeadLetterFilter(reason: reason, app: app, id: id) }
+
+    /// Does the work, and turns what it throws into words and exit 1.
+    func run(_ work: (DeadLetterBox) throws -> DeadLetterBox.Summary) throws -> DeadLetterBox.Summary {
+      let configuration = try common.load()
+      do {
+        return try work(try DeadLetterBox(configuration))
+      } catch {
+        throw Exit.failure("\(error)")
+      }
+    }
+
+    /// Prints each as it is told: a row of the table, or JSON.
+    func row(_ letter: DeadLetter) {
+      print(json ? letter.jsonLine(withBody: false) : DeadLetterTable.row(letter))
+    }
+
+    func header() {
+      if !json { print(DeadLetterTable.header) }
+    }
+
+    /// Says how it ended, for programs or for people.
+    func conclude(_ summary: DeadLetterBox.Summary, _ verb: String, isDryRun: Bool) throws {
+      if json {
+        print(
+          "{\"matched\":\(summary.matched),\"\(verb)\":\(summary.done),\"left\":\(summary.left),\"dry_run\":\(isDryRun)}"
+        )
+      } else if isDryRun {
+        print("\(summary.matched) would be \(verb); nothing was changed")
+      } else {
+        print("\(summary.done) of \(summary.matched) matching dead letters \(verb)")
+      }
+      if summary.left > 0 { throw Exit.failure("\(summary.left) are too large to be read, and stay") }
+    }
+  }
+
+  struct List: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Prints a table of dead letters; all stay.")
+
+    @OptionGroup var selection: Selection
+
+    func run() throws {
+      selection.header()
+      let summary = try selection.run { try $0.list(selection.filter, limit: selection.limit, selection.row) }
+      if !selection.json {
+        Exit.note("\(summary.matched) of \(summary.seen) dead letters")
+      }
+    }
+  }
+
+  struct Show: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Prints dead letters whole: what is known of each, and the job's bytes.")
+
+    @OptionGroup var selection: Selection
+
+    func run() throws {
+      let summary = try selection.run { box in
+        try box.list(selection.filter, limit: selection.limit) { letter in
+          print(selection.json ? letter.jsonLine(withBody: true) : DeadLetterTable.page(letter))
+        }
+      }
+      if summary.matched == 0 { throw Exit.failure("no dead letter matches; \(summary.seen) were looked at") }
+    }
+  }
+
+  struct Replay: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Puts fresh copies into the jobs exchange, and then removes the originals.",
+      discussion: """
+        An original is acknowledged only after the broker confirmed its copy: a command that is killed loses nothing,
+        and at worst the job that it was at is sent twice, with the same apns-id. A copy starts anew: attempts and age
+        count from its first receipt.
+        """)
+
+    @OptionGroup var selection: Selection
+
+    @Option(help: "Copies a second, at most.")
+    var rate: Double?
+
+    @Flag(help: "Only print what would be replayed.")
+    var dryRun = false
+
+    func validate() throws {
+      if let rate, !(rate > 0 && rate.isFinite) { throw ValidationError("--rate must be above 0, not \(rate)") }
+    }
+
+    func run() throws {
+      let summary =
+        if dryRun {
+          try selection.run { try $0.list(selection.filter, limit: selection.limit, selection.row) }
+        } else {
+          try selection.run { try $0.replay(selection.filter, limit: selection.limit, ratePerSecond: rate) }
+        }
+      try selection.conclude(summary, "replayed", isDryRun: dryRun)
+    }
+  }
+
+  struct Purge: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Drops dead letters for good.", discussion: "Needs --reason, --app, --id, or --all.")
+
+    @OptionGroup var selection: Selection
+
+    @Flag(help: "All of them, whatever they are.")
+    var all = false
+
+    @Flag(help: "Only print what would be dropped.")
+    var dryRun = false
+
+    func validate() throws {
+      if selection.filter.isEmpty && !all {
+        throw ValidationError("purge needs --reason, --app or --id; or --all to drop every dead letter")
+      }
+      if !selection.filter.isEmpty && all { throw ValidationError("--all does not go with --reason, --app or --id") }
+    }
+
+    func run() throws {
+      let summary =
+        if dryRun {
+          try selection.run { try $0.list(selection.filter, limit: selection.limit, selection.row) }
+        } else {
+          try selection.run { try $0.purge(selection.filter, limit: selection.limit) }
+        }
+      try selection.conclude(summary, "purged", isDryRun: dryRun)
+    }
+  }
+}

@@ -1,0 +1,166 @@
+import Foundation
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// `herald dead-letters` as a process, against a real broker.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct DeadLetterTests {
+  private struct Row: Decodable {
+    let position: Int
+    let reason: String
+    let id: String?
+    let app: String?
+    let `class`: String
+    let body: String?
+  }
+
+  private func topology(_ world: WorkerWorld) -> Topology {
+    Topology(prefix: world.prefix, retryDelaysSeconds: [1, 2])
+  }
+
+  private func admin(_ world: WorkerWorld) throws -> AMQPAdmin {
+    try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+  }
+
+  /// Puts dead letters as a worker writes them: `d-<number>`, each `reason` by its number.
+  private func put(_ world: WorkerWorld, _ numbers: Range<Int>, reason: (Int) -> StaticString) throws {
+    let admin = try admin(world)
+    defer { admin.close() }
+    let exchange = AMQPExchange(topology(world).deadExchange, isMandatory: true)
+    let properties = AMQPProperties()
+    for number in numbers {
+      properties.reset()
+      properties.setMessageID("d-\(number)".utf8.span)
+      properties.addHeader("x-herald-reason", literal: reason(number))
+      properties.addHeader("x-herald-detail", "for the test")
+      properties.addHeader("x-herald-class", literal: number % 2 == 0 ? "transactional" : "bulk")
+      properties.addHeader("x-herald-apns-id", UUIDValue(high: 7, low: UInt64(number)))
+      try admin.publish(
+        to: exchange, routingKey: "", properties: properties,
+        body: Array(world.job("d-\(number)", number: number).utf8))
+    }
+    try admin.waitForConfirms()
+    #expect(admin.results.confirmed == numbers.count)
+  }
+
+  private func rows(_ world: WorkerWorld, _ arguments: [String] = []) throws -> [Row] {
+    let result = try world.herald(["dead-letters", "list", "--json"] + arguments)
+    #expect(result.status == 0, "\(result.errors)")
+    return try result.output.split(separator: "\n").map { try JSONDecoder().decode(Row.self, from: Data($0.utf8)) }
+  }
+
+  /// Ids of what lies in a queue, which is empty afterwards.
+  private func takeAll(_ queue: String, _ world: WorkerWorld) throws -> [AMQPMessage] {
+    let admin = try admin(world)
+    defer { admin.close() }
+    var messages: [AMQPMessage] = []
+    guard let count = try admin.messageCount(queue: queue), count > 0 else { return [] }
+    try admin.consume(queue: queue, limit: count, idleMilliseconds: 5000) {
+      messages.append($0)
+      return .acknowledge
+    }
+    return messages
+  }
+
+  @Test func listShowReplayPurge() throws {
+    let world = try WorkerWorld("dead")
+    let topology = topology(world)
+    try put(world, 0..<8) { $0 < 4 ? "failed" : "invalid" }
+    let all = try rows(world)
+    #expect(all.map(\.id) == (0..<8).map { "d-\($0)" })
+    #expect(all.map(\.position) == Array(1...8))
+    #expect(all.allSatisfy { $0.app == "com.example.app" && $0.body == nil })
+    #expect(try rows(world, ["--reason", "failed", "--limit", "2"]).map(\.id) == ["d-0", "d-1"])
+    #expect(try rows(world, ["--app", "com.example.other"]).isEmpty)
+
+    let table = try world.herald(["dead-letters", "list", "--reason", "invalid"])
+    #expect(table.output.split(separator: "\n").count == 5, "\(table.output)")
+    #expect(table.output.hasPrefix("#      REASON") && table.output.contains("for the test"), "\(table.output)")
+    #expect(!table.output.contains("00fc"), "a token in a table")
+    #expect(table.errors.contains("4 of 8"))
+    let page = try world.herald(["dead-letters", "show", "--id", "d-3"])
+    #expect(page.output.contains("\n\n\(world.job("d-3", number: 3))\n") && page.output.contains("class: bulk"))
+    #expect(try world.herald(["dead-letters", "show", "--id", "d-99"]).status == 1)
+
+    let dry = try world.herald(["dead-letters", "replay", "--reason", "failed", "--dry-run"])
+    #expect(dry.output.contains("4 would be replayed; nothing was changed"), "\(dry.output)")
+    #expect(try rows(world).count == 8)
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "failed", "--limit", "3"])
+    #expect(replay.status == 0 && replay.output == "3 of 3 matching dead letters replayed\n", "\(replay.errors)")
+    // What stays, stays in its order.
+    #expect(try rows(world).map(\.id) == ["d-3", "d-4", "d-5", "d-6", "d-7"])
+    let bulk = try takeAll(topology.jobsQueue(.bulk), world)
+    #expect(bulk.map(\.messageID) == ["d-1"])
+    #expect(bulk.first?.body == Array(world.job("d-1", number: 1).utf8))
+    #expect(bulk.first?.metadata.apnsID == UUIDValue(high: 7, low: 1))
+    #expect(bulk.first?.header("x-herald-reason") == nil && bulk.first?.metadata.enqueuedAt != nil)
+    #expect(try takeAll(topology.jobsQueue(.transactional), world).map(\.messageID) == ["d-0", "d-2"])
+
+    #expect(try world.herald(["dead-letters", "purge"]).status == 64)
+    #expect(try world.herald(["dead-letters", "purge", "--all", "--app", "a"]).status == 64)
+    let dryPurge = try world.herald(["dead-letters", "purge", "--all", "--dry-run"])
+    #expect(dryPurge.output.contains("5 would be purged"))
+    let purge = try world.herald(["dead-letters", "purge", "--reason", "invalid", "--json"])
+    #expect(purge.output == "{\"matched\":4,\"purged\":4,\"left\":0,\"dry_run\":false}\n", "\(purge.output)")
+    #expect(try rows(world).map(\.id) == ["d-3"])
+    #expect(try world.herald(["dead-letters", "purge", "--all"]).output == "1 of 1 matching dead letters purged\n")
+    #expect(try rows(world).isEmpty)
+  }
+
+  /// Those that do not match fill one channel after the other, and go back in their order.
+  @Test func oneBehindManyOthers() throws {
+    let world = try WorkerWorld("dead-behind")
+    try put(world, 0..<503) { $0 < 500 ? "invalid" : "failed" }
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "failed"])
+    #expect(replay.output == "3 of 3 matching dead letters replayed\n", "\(replay.errors)")
+    #expect(try rows(world).map(\.id) == (0..<500).map { "d-\($0)" })
+  }
+
+  @Test func aReplayedJobIsSent() throws {
+    let world = try WorkerWorld("dead-sent")
+    try put(world, 0..<4) { _ in "failed" }
+    #expect(try world.herald(["dead-letters", "replay"]).status == 0)
+    try world.runUntilEmpty()
+    let outcomes = try world.takeOutcomes()
+    #expect(Set(outcomes.compactMap(\.jobID)) == ["d-0", "d-1", "d-2", "d-3"])
+    #expect(outcomes.allSatisfy { $0.outcome == "accepted" && $0.attempts == 1 })
+  }
+
+  @Test func aKillInTheMiddleLosesNothing() throws {
+    let world = try WorkerWorld("dead-kill")
+    let topology = topology(world)
+    let count = 400
+    try put(world, 0..<count) { _ in "failed" }
+    let replay = try ChildProcess(
+      [
+        try BuiltProgram.path("herald"), "dead-letters", "replay", "--rate", "150", "--config",
+        world.configurationFile,
+      ], environment: ChildProcess.inheritedEnvironment(without: ["HERALD_"]), output: world.folder.path("replay.log"),
+      errors: world.folder.path("replay.log"))
+    let admin = try admin(world)
+    func ready(_ queue: String) -> Int { (try? admin.messageCount(queue: queue)) ?? 0 }
+    func replayed() -> Int { JobClass.allCases.reduce(0) { $0 + ready(topology.jobsQueue($1)) } }
+    let isUnderWay = ChildProcess.poll(timeoutMilliseconds: 30_000) { replayed() >= 100 ? true : nil }
+    #expect(isUnderWay == true, "\(world.folder.read("replay.log"))")
+    replay.kill()
+    let before = replayed()
+    #expect(before < count, "killed too late to show anything")
+    // What it held comes back.
+    let isBack = ChildProcess.poll(timeoutMilliseconds: 10_000) {
+      replayed() + ready(topology.deadQueue) >= count ? true : nil
+    }
+    #expect(isBack == true)
+    admin.close()
+    let second = try world.herald(["dead-letters", "replay"])
+    #expect(second.status == 0, "\(second.errors)")
+    #expect(try rows(world).isEmpty)
+    var ids: [String] = []
+    for jobClass in JobClass.allCases { ids += try takeAll(topology.jobsQueue(jobClass), world).map(\.messageID) }
+    #expect(Set(ids) == Set((0..<count).map { "d-\($0)" }))
+    // One was copied and not acknowledged; a few acknowledgements may have been on their way.
+    #expect(ids.count - count <= 32, "\(ids.count - count) twice")
+  }
+}

@@ -1,0 +1,63 @@
+import Foundation
+import PushIO
+import TestSupport
+import Testing
+
+/// A broker that blocks publishers, or whose queues are deleted, under a running worker.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct WorkerBrokerFaultTests {
+  @Test func aMemoryAlarmStopsNewSends() throws {
+    let rabbitmq = try RabbitMQServer()
+    defer { rabbitmq.stop() }
+    let world = try WorkerWorld("alarm", rabbitmq: rabbitmq)
+    let jobs = 0..<6_000
+    // 200 in flight, and so about 300 a second: the backlog outlasts the alarm.
+    try world.simulator.setFaults("latency=500-700")
+    try world.publishJobs(jobs)
+    let worker = try world.startWorker()
+    try world.waitForAccepted(200)
+    try rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
+    // The broker tells a connection when it publishes under the alarm; with outcomes all the time, that is at once.
+    #expect(worker.waitForLine("blocked by the broker", seconds: 5), "\(worker.log)")
+    let isTold = ChildProcess.poll(timeoutMilliseconds: 1_000, everyMilliseconds: 20) {
+      world.admin("/metrics")?.body.contains("\nherald_rabbitmq_blocked 1\n") == true ? true : nil
+    }
+    #expect(isTold == true)
+    usleep(500_000)
+    let requests = try world.simulator.counters().requests
+    usleep(2_000_000)
+    #expect(try world.simulator.counters().requests == requests, "sends under the alarm")
+    #expect(requests < jobs.count, "everything was sent before the alarm")
+    #expect(world.admin("/livez")?.status == 200)
+
+    try rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "0.6"])
+    try world.simulator.clearFaults()
+    try world.waitForAccepted(jobs.count)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(jobs) == 0)
+    #expect(try world.simulator.counters().duplicateIDs == 0)
+  }
+
+  @Test func deletedQueuesAreSeenAndDeclaredAgain() throws {
+    let world = try WorkerWorld("deleted-queues")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    for (number, queue) in ["jobs.transactional", "jobs.bulk", "jobs.isolated"].enumerated() {
+      let name = "\(world.prefix).\(queue)"
+      try admin.perform(.deleteQueue(name: name))
+      // Seen by the broker: declared again, and consumed again.
+      let isBack = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+        (try? admin.perform(.inspectQueue(name: name)))?.consumerCount == 1 ? true : nil
+      }
+      #expect(isBack == true, "\(queue): \(worker.log)")
+      #expect(world.waitUntilReady(), "\(queue): \(worker.log)")
+      try world.publishJobs(number..<(number + 1))
+      try world.waitForAccepted(number + 1)
+    }
+    #expect(worker.waitForLine("ended the consumer"), "\(worker.log)")
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(0..<3) == 0)
+  }
+}

@@ -1,0 +1,54 @@
+import PushCore
+import Testing
+
+/// A job's life in unfinished deliveries, a line each.
+@Suite struct IsolationPolicyTests {
+  private let policy = IsolationPolicy(suspectCount: 3, limit: 6)
+
+  @Test func aJobThatEndsItsWorkers() {
+    // In the queue of its class, beside others.
+    #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 0) == .process)
+    #expect(policy.decide(.shared, deliveryCount: 1, carriedCount: 0) == .process)
+    #expect(policy.decide(.shared, deliveryCount: 2, carriedCount: 0) == .process)
+    #expect(policy.decide(.shared, deliveryCount: 3, carriedCount: 0) == .isolate)
+    // Its copy carries nothing of that: others shared those deaths. The broker counts the copy from 0.
+    #expect(policy.aloneCount(.shared, deliveryCount: 3, carriedCount: 0) == 0)
+    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 0) == .process)
+    #expect(policy.decide(.alone, deliveryCount: 1, carriedCount: 0) == .process)
+    #expect(policy.decide(.alone, deliveryCount: 2, carriedCount: 0) == .process)
+    #expect(policy.decide(.alone, deliveryCount: 3, carriedCount: 0) == .fail)
+    // A worker that ended before it had told of the failure.
+    #expect(policy.decide(.alone, deliveryCount: 4, carriedCount: 0) == .fail)
+  }
+
+  /// Put aside again and again, because workers died before they had acknowledged it: that is not its fault.
+  @Test func aNeighbour() {
+    #expect(policy.decide(.shared, deliveryCount: 15, carriedCount: 0) == .isolate)
+    #expect(policy.aloneCount(.shared, deliveryCount: 15, carriedCount: 0) == 0)
+    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 0) == .process)
+  }
+
+  /// Its device was over its rate in between: the retry copy does not begin anew.
+  @Test func aSuspectThatWasPostponed() {
+    #expect(policy.aloneCount(.alone, deliveryCount: 2, carriedCount: 0) == 2)
+    #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 2) == .isolate)
+    #expect(policy.aloneCount(.shared, deliveryCount: 0, carriedCount: 2) == 2)
+    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 2) == .process)
+    #expect(policy.decide(.alone, deliveryCount: 1, carriedCount: 2) == .fail)
+    // Nobody died with this one alone: it goes the usual way again.
+    #expect(policy.aloneCount(.alone, deliveryCount: 0, carriedCount: 0) == 0)
+    #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 0) == .process)
+  }
+
+  @Test func headersOfAnybodyDoNotTrap() {
+    #expect(policy.decide(.alone, deliveryCount: .max, carriedCount: .max) == .fail)
+    #expect(policy.decide(.shared, deliveryCount: .max, carriedCount: .max) == .isolate)
+    #expect(policy.aloneCount(.alone, deliveryCount: .max, carriedCount: 1) == .max)
+  }
+
+  @Test func theUsualOneStaysBelowWhatTheBrokerAllows() {
+    let usual = IsolationPolicy()
+    #expect(usual.suspectCount == 3)
+    #expect(usual.limit == 20)
+  }
+}
