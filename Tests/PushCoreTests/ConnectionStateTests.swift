@@ -52,7 +52,7 @@ import Testing
     var state = opened()
     #expect(state.turn(now: at(5_000), inFlight: 1, oldestSentAt: at(0)) == .ping)
     #expect(state.turn(now: at(8_999), inFlight: 1, oldestSentAt: at(0)) == .none)
-    state.received(now: at(9_999))
+    state.received(now: at(8_999))
     // Bytes are not a pong.
     #expect(state.turn(now: at(9_000), inFlight: 1, oldestSentAt: at(1)) == .abort(.silent))
     #expect(state.phase == .closed(.silent))
