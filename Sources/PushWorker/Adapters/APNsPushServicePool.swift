@@ -260,7 +260,7 @@ final class APNsPool {
     state.opened(place: place)
     context.counters.connectionsOpened += 1
     if let peer = links[place]?.connection.peerDescription {
-      context.say(notice(.information, "connected to \(host.endpoint) (\(peer))"))
+      context.say(notice(.information, "connected to \(peer)"))
     }
   }
 
