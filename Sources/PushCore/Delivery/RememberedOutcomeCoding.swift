@@ -50,15 +50,7 @@ extension RememberedOutcome {
   }
 
   private static func append(_ number: Int64?, to output: inout [UInt8]) {
-    guard let number else { return }
-    if number < 0 { output.append(UInt8(ascii: "-")) }
-    let start = output.count
-    var rest = number.magnitude
-    repeat {
-      output.append(UInt8(ascii: "0") + UInt8(rest % 10))
-      rest /= 10
-    } while rest > 0
-    output[start...].reverse()
+    if let number { output.append(decimal: number) }
   }
 
   /// Reads fields up to their commas.
