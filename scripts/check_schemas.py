@@ -1,6 +1,6 @@
 """Checks JSON Schemas against examples, one a line; `scripts/check-schemas` starts it.
 
-    schemas/job.schema.json, schemas/outcome.schema.json      themselves valid by JSON Schema 2020-12
+    schemas/<name>.schema.json                                themselves valid by JSON Schema 2020-12
     schemas/examples/<name>.valid.jsonl                       every line passes
     schemas/examples/<name>.invalid.jsonl                     every line, {"why": …, "instance": …}, fails
     demo/jobs.jsonl                                           every line passes that the demo does not mean to be wrong
@@ -83,7 +83,7 @@ def asyncapi_faults(path):
 def main(config):
     failures = [f"asyncapi.yaml: {fault}" for fault in asyncapi_faults(config / "schemas" / "asyncapi.yaml")]
     checked = 0
-    for name in ("job", "outcome"):
+    for name in ("job", "outcome", "channel-request", "channel-reply"):
         schema = json.loads((config / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8"))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)

@@ -23,11 +23,14 @@ package struct FaultScale: Sendable {
       patienceMilliseconds: 200_000, requestsToGoAway: 1_000, requestTimeoutMilliseconds: 10_000,
       retryDelaysSeconds: [1, 5, 30, 120, 600])
     switch row {
-    case .unavailable: (scale.faultMilliseconds, scale.afterMilliseconds) = (30_000, 10_000)
+    case .unavailable:
+      (scale.beforeMilliseconds, scale.faultMilliseconds, scale.afterMilliseconds) = (15_000, 30_000, 10_000)
     case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (60_000, 5_000)
     case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 10_000)
     case .window: (scale.faultMilliseconds, scale.afterMilliseconds) = (15_000, 20_000)
-    case .none, .goAway, .refusedSome, .refusedHalf, .cut, .blackHole: break
+    // What waited for the second connection, opened a second after the first, is to be sent by then.
+    case .blackHole: scale.beforeMilliseconds = 10_000
+    case .none, .goAway, .refusedSome, .refusedHalf, .cut: break
     }
     return scale
   }
@@ -36,14 +39,17 @@ package struct FaultScale: Sendable {
   package static func short(_ row: FaultRow) -> FaultScale {
     var scale = FaultScale(
       rate: 300, beforeMilliseconds: 1_000, faultMilliseconds: 2_000, afterMilliseconds: 1_000,
-      patienceMilliseconds: 20_000, requestsToGoAway: 100, requestTimeoutMilliseconds: 2_000,
+      patienceMilliseconds: 60_000, requestsToGoAway: 100, requestTimeoutMilliseconds: 10_000,
       retryDelaysSeconds: [1, 2, 4])
     switch row {
-    case .unavailable: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 4_000)
+    case .unavailable:
+      (scale.beforeMilliseconds, scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 3_000, 4_000)
     case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 2_000)
     case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (1_000, 3_000)
     // The second connection is opened a second after the first, and must be there before it goes silent.
-    case .blackHole: (scale.beforeMilliseconds, scale.faultMilliseconds) = (3_000, 4_000)
+    case .blackHole:
+      (scale.beforeMilliseconds, scale.faultMilliseconds) = (3_000, 4_000)
+      scale.requestTimeoutMilliseconds = 2_000
     case .window: (scale.faultMilliseconds, scale.afterMilliseconds) = (2_000, 3_000)
     case .none, .goAway, .refusedSome, .refusedHalf, .cut: break
     }

@@ -3,7 +3,8 @@ package import Hummingbird
 package import Logging
 package import PushWorker
 
-/// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; and `/status` for people.
+/// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; `/status` for people; and, from this
+/// machine only, `POST /credentials/NAME/revoke`.
 package enum AdminServer {
   /// A service that serves `worker` until its group shuts down.
   package static func application(
@@ -20,8 +21,8 @@ package enum AdminServer {
       logger: quiet)
   }
 
-  private static func router(for worker: Worker) -> Router<BasicRequestContext> {
-    let router = Router()
+  private static func router(for worker: Worker) -> Router<AdminContext> {
+    let router = Router(context: AdminContext.self)
     router.get("livez") { _, _ in
       let stalled = await worker.stalledLanes()
       return stalled.isEmpty
@@ -39,8 +40,24 @@ package enum AdminServer {
       guard let json = try? await worker.status().json() else { return answer(.internalServerError, "no status\n") }
       return answer(.ok, String(decoding: json, as: UTF8.self) + "\n", contentType: "application/json")
     }
+    router.post("credentials/:name/revoke") { request, context in
+      // The port may be open to a whole cluster's probes, and any page that a browser on this machine shows may post here.
+      guard context.isLocal, request.headers[AdminServer.commandHeader] != nil else {
+        return answer(.forbidden, "only `herald revoke` on this machine may do this\n")
+      }
+      guard let name = context.parameters.get("name"), worker.revoke(credential: name) else {
+        return answer(.notFound, "there is no credential of this name\n")
+      }
+      return answer(.ok, "revoked until the next reload\n")
+    }
     return router
   }
+
+  /// A header that no web page sets on its own.
+  private static let commandHeader: HTTPField.Name = {
+    guard let name = HTTPField.Name(AdminClient.commandHeader) else { preconditionFailure("a header's name") }
+    return name
+  }()
 
   private static func answer(
     _ status: HTTPResponse.Status, _ text: String, contentType: String = "text/plain; charset=utf-8"

@@ -71,6 +71,17 @@ public struct Job: Sendable {
       notification, .init(channel: channel.text), app, environment, id, nil, credential, nil, jobClass, meta)
   }
 
+  /// A job for all who listen to a channel: its app and environment are the channel's own.
+  public init(
+    broadcasting notification: some BroadcastNotification, to channel: BroadcastChannel,
+    id: String = UUID().uuidString.lowercased(), credential: String? = nil, class jobClass: Class = .transactional,
+    meta: (any Encodable & Sendable)? = nil
+  ) throws(NotificationError) {
+    try self.init(
+      broadcasting: notification, to: channel.id, of: channel.app, environment: channel.environment, id: id,
+      credential: credential, class: jobClass, meta: meta)
+  }
+
   private init(
     _ notification: some PushNotification, _ to: Content.To, _ app: String, _ environment: Environment, _ id: String,
     _ topic: String?, _ credential: String?, _ tokenRegisteredAt: Date?, _ jobClass: Class,

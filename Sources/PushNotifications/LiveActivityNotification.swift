@@ -71,6 +71,9 @@ public struct LiveActivityStart<Attributes: Encodable & Sendable, State: Encodab
     case token
     /// By broadcasts to a channel.
     case channel(ChannelID)
+
+    /// By broadcasts to a channel, which must be of the app and environment that the start goes to.
+    public static func channel(_ channel: BroadcastChannel) -> Updates { .channel(channel.id) }
   }
 
   private struct APS: Encodable {

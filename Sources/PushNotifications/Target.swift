@@ -47,12 +47,13 @@ public struct Target: Hashable, Sendable {
 public struct ChannelID: Hashable, Sendable {
   public let text: String
 
-  /// Takes base64 of 1 to 128 characters. Throws `NotificationError.channelID` otherwise.
+  /// Takes base64 of 1 to 128 characters, of either alphabet. Throws `NotificationError.channelID` otherwise.
   public init(_ text: String) throws(NotificationError) {
     let isBase64 = text.utf8.allSatisfy { byte in
       switch byte {
       case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="):
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "-"),
+        UInt8(ascii: "_"), UInt8(ascii: "="):
         true
       default: false
       }

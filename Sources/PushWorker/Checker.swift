@@ -103,7 +103,7 @@ package struct Checker {
       var address = try RedisConfiguration(url: configuration.redis.url)
       address.connectTimeoutMilliseconds = Checker.connectMilliseconds
       let session = try RedisSession(
-        configuration: address, tls: address.usesTLS ? try TLSContext.client(alpn: []) : nil)
+        configuration: address, tls: try address.tls(caFile: configuration.redis.caFile))
       session.close()
       return good("redis", address.fullDescription)
     } catch {

@@ -10,8 +10,14 @@ package struct DeadLetter: Sendable {
   /// jobs that were published with an unknown class.
   package let reason: String
   package let detail: String?
+  /// An earlier attempt may have reached APNs; a replay carries this on, so that a second acceptance is marked.
+  package let isAmbiguous: Bool
   /// Where a replay puts it.
   package let jobClass: JobClass
+  /// A request for channel management: a replay puts it into the queue of those.
+  package let isChannelRequest: Bool
+  /// `transactional`, `bulk` or `channels`.
+  package var className: String { isChannelRequest ? "channels" : jobClass.name }
   /// nil where the body does not tell.
   package let app: String?
   package let id: String?
@@ -43,15 +49,21 @@ package struct DeadLetter: Sendable {
     }
   }
 
+  /// The broker's word for a message that was given to workers too often.
+  private static let deliveryLimitReason = "delivery_limit"
+
   init(_ message: AMQPMessage, position: Int, topology: Topology) {
     self.position = position
     reason = message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"
     detail = message.header("x-herald-detail")
+    // What workers were given up to the broker's limit, they may have sent each time.
+    isAmbiguous = message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
     let queue = message.header("x-first-death-queue")
     jobClass =
       JobClass.allCases.first { jobClass in
         message.header("x-herald-class") == jobClass.name || queue == topology.jobsQueue(jobClass)
       } ?? .transactional
+    isChannelRequest = message.header("x-herald-class") == "channels" || queue == topology.channelsQueue
     let job = Job(message.body)
     app = job.app
     id = job.id ?? (message.messageID.isEmpty ? nil : message.messageID)
@@ -66,7 +78,7 @@ package struct DeadLetter: Sendable {
   /// For `--json`; `withBody` adds every byte of it.
   package func jsonLine(withBody: Bool) -> String {
     let object = JSONObject(
-      position: position, reason: reason, detail: detail, jobClass: jobClass.name, app: app, id: id,
+      position: position, reason: reason, detail: detail, ambiguous: isAmbiguous, jobClass: className, app: app, id: id,
       enqueuedAt: enqueuedAt.map { Int64($0.timeIntervalSince1970 * 1000) }, bytes: body.count,
       body: withBody ? text : nil, bodyBase64: withBody && text == nil ? Data(body).base64EncodedString() : nil)
     let encoder = JSONEncoder()
@@ -79,6 +91,7 @@ package struct DeadLetter: Sendable {
     let position: Int
     let reason: String
     let detail: String?
+    let ambiguous: Bool
     let jobClass: String
     let app: String?
     let id: String?
@@ -88,7 +101,7 @@ package struct DeadLetter: Sendable {
     let bodyBase64: String?
 
     private enum CodingKeys: String, CodingKey {
-      case position, reason, detail, app, id, bytes, body
+      case position, reason, detail, ambiguous, app, id, bytes, body
       case jobClass = "class"
       case enqueuedAt = "enqueued_at"
       case bodyBase64 = "body_base64"

@@ -17,6 +17,8 @@ package struct DeadLetterBox {
     package var done = 0
     /// Matching ones that stay: too large to be read, or refused by the broker.
     package var left = 0
+    /// The time of a run was over before everything was looked at.
+    package var isCutShort = false
   }
 
   package struct NoQueue: Error, CustomStringConvertible {
@@ -35,6 +37,7 @@ package struct DeadLetterBox {
   }
 
   private let access: BrokerAccess
+  private let runSecondsMaximum: Double
 
   /// Messages that wait in memory.
   private static let prefetch: UInt16 = 200
@@ -44,11 +47,11 @@ package struct DeadLetterBox {
   private static let bodyBytesMaximum = 8 << 20
   /// All ready messages were seen when as many came as there were; fewer come where another command takes them too.
   private static let idleMilliseconds: Int64 = 3000
-  /// RabbitMQ takes messages back that are held for 30 minutes.
-  private static let runSecondsMaximum = 20.0 * 60
 
-  package init(_ configuration: Configuration) throws {
+  /// - Parameter runSecondsMaximum: how long one look may take. RabbitMQ takes messages back that are held for 30 minutes.
+  package init(_ configuration: Configuration, runSecondsMaximum: Double = 20 * 60) throws {
     access = try BrokerAccess(configuration)
+    self.runSecondsMaximum = runSecondsMaximum
   }
 
   /// Tells every dead letter that matches; all stay.
@@ -64,8 +67,9 @@ package struct DeadLetterBox {
   }
 
   /// Publishes a fresh copy of every dead letter that matches to its class, and acknowledges the original once the broker
-  /// has confirmed the copy and not returned it. A copy starts anew: its attempts and its age are not carried over, its
-  /// ids are, so that APNs and shared state know it again.
+  /// has confirmed the copy and not returned it. A copy starts anew: its attempts and its age are not carried over. Its ids
+  /// are, so that APNs and shared state know it again, and whether APNs may have accepted it before, so that its outcome
+  /// says so.
   /// - Parameter ratePerSecond: copies a second at most; nil: as fast as they are confirmed.
   package func replay(
     _ filter: DeadLetterFilter, limit: Int? = nil, ratePerSecond: Double? = nil, tell: (DeadLetter) -> Void = { _ in }
@@ -74,6 +78,7 @@ package struct DeadLetterBox {
     defer { admin.close() }
     try admin.perform(all: access.topology.declarations)
     let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
+    let channels = AMQPExchange("", isMandatory: true)
     let properties = AMQPProperties()
     let start = Date.now
     var isRefused = false
@@ -86,9 +91,12 @@ package struct DeadLetterBox {
         let due = Double(summary.done) / ratePerSecond
         try admin.wait(milliseconds: Int64((due - Date.now.timeIntervalSince(start)) * 1000))
       }
-      DeadLetterBox.describeCopy(of: message, in: properties)
+      DeadLetterBox.describeCopy(of: message, isAmbiguous: letter.isAmbiguous, in: properties)
       let confirmed = admin.results.confirmed
-      try admin.publish(to: exchange, routingKey: letter.jobClass.name, properties: properties, body: letter.body)
+      try admin.publish(
+        to: letter.isChannelRequest ? channels : exchange,
+        routingKey: letter.isChannelRequest ? access.topology.channelsQueue : letter.jobClass.name,
+        properties: properties, body: letter.body)
       try admin.waitForConfirms()
       guard admin.results.confirmed == confirmed + 1 else {
         isRefused = true
@@ -141,7 +149,11 @@ package struct DeadLetterBox {
       queue: topology.deadQueue, prefetch: DeadLetterBox.prefetch, limit: count,
       idleMilliseconds: DeadLetterBox.idleMilliseconds, acknowledgeBatch: 1
     ) { message throws(AMQPError) -> AMQPDisposition? in
-      if summary.matched == limit || Date.now.timeIntervalSince(start) > DeadLetterBox.runSecondsMaximum { return nil }
+      if summary.matched == limit { return nil }
+      if Date.now.timeIntervalSince(start) > runSecondsMaximum {
+        summary.isCutShort = true
+        return nil
+      }
       summary.seen += 1
       let letter = DeadLetter(message, position: summary.seen, topology: topology)
       guard filter.matches(letter) else { return .keep }
@@ -151,19 +163,21 @@ package struct DeadLetterBox {
     return summary
   }
 
-  /// What a fresh copy keeps: the ids, and trace and correlation of the producer.
-  private static func describeCopy(of message: AMQPMessage, in properties: AMQPProperties) {
+  /// What a fresh copy keeps: the ids, trace and correlation of the producer, where it wants its answer, and what is not known of earlier attempts.
+  private static func describeCopy(of message: AMQPMessage, isAmbiguous: Bool, in properties: AMQPProperties) {
     let metadata = message.metadata
     let bytes = metadata.bytes.span
     properties.reset()
     properties.setTimestamp(unixMilliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
     if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
     if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
+    if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
     if !metadata.traceparent.isEmpty {
       properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
     }
     if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
     // One target of a batch: its id cannot be made from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
   }
 }

@@ -30,7 +30,7 @@ package struct DeadTokens {
   package init(_ configuration: Configuration, app: String, environment: APNsEnvironment) throws {
     let redis = try RedisConfiguration(url: configuration.redis.url)
     session = try RedisSession(
-      configuration: redis, tls: redis.usesTLS ? try TLSContext.client(alpn: []) : nil)
+      configuration: redis, tls: try redis.tls(caFile: configuration.redis.caFile))
     prefix = configuration.redis.prefix
     deadSeconds = RedisSharedStateSettings().deadSeconds
     self.app = app
@@ -109,7 +109,8 @@ package struct DeadTokens {
   private func key(_ token: String, _ topic: String) -> String {
     let device = GateKey(environment: environment, topic: topic.utf8.span, token: token.utf8.span)
     var text = [UInt8](repeating: 0, count: GateKey.textCount)
-    device.writeText(into: &text, at: 0)
+    var span = text.mutableSpan
+    device.writeText(into: &span, at: 0)
     return "\(prefix){\(String(decoding: text, as: UTF8.self))}:x"
   }
 

@@ -97,6 +97,7 @@ package struct Lane<
     publishReports(now)
     acknowledge(now)
     advanceDrain(now)
+    state.flush(now: now)
   }
 
   /// The loop's turn took so long.
@@ -237,8 +238,10 @@ package struct Lane<
       } else if let action = sends[send].delivery.started(jobs[job].times, policy: settings.retry, now: now) {
         perform(action, send, now)
       } else {
+        sends[send].device = GateKey(jobs[job].job, target: target)
         state.admit(
-          jobs[job].job, target: target, apnsID: sends[send].apnsID, arrival: jobs[job].arrival, ticket: send, now: now)
+          jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID, arrival: jobs[job].arrival,
+          ticket: send, now: now)
         admittingCount += 1
       }
     }
@@ -303,6 +306,10 @@ package struct Lane<
       }
     case .paused(let milliseconds):
       retryAfterMilliseconds = milliseconds
+    case .refused(let error):
+      jobs[job].refusal = "\(error.field): \(error.detail)"
+      perform(sends[ticket].delivery.refused(now: now), ticket, now)
+      return true
     }
     let action = sends[ticket].delivery.gaveUpWaiting(
       jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds, random: random.next(),
@@ -313,9 +320,10 @@ package struct Lane<
 
   /// Whether a pool that does not move takes so many slots that another one, which does, would go short.
   private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
-    guard waiting[pool].count > settings.slowWaitersMaximum, isStalled || waited >= settings.slowMilliseconds else {
-      return false
-    }
+    guard waiting[pool].count > settings.slowWaitersMaximum else { return false }
+    // Its newest may have come just now: it is the pool that does not move.
+    let stood = max(waited, lastSent[pool].map { now.monotonic.milliseconds(since: $0) } ?? 0)
+    guard isStalled || stood >= settings.slowMilliseconds else { return false }
     for other in lastSent.indices where other != pool {
       if let sent = lastSent[other], now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
         return true
@@ -334,7 +342,7 @@ package struct Lane<
       let verdict = Verdict(
         answer, tokenRegisteredAt: jobs[job].job.tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
       if verdict.notes.contains(.tightenDevice) {
-        state.tighten(jobs[job].job, target: sends[ticket].target, now: now)
+        state.tighten(jobs[job].job, device: sends[ticket].device, now: now)
       }
       if verdict.concernsService { push.apply(verdict, pool: jobs[job].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
@@ -357,9 +365,7 @@ package struct Lane<
       waitingCount += 1
       sends[ticket].waitingSince = now.monotonic
     case .remember(let outcome):
-      let job = sends[ticket].job
-      state.remember(
-        outcome, of: jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, now: now)
+      state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
       reports.append(ticket)
     case .report:
       reports.append(ticket)
@@ -464,10 +470,13 @@ package struct Lane<
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
     let detail = jobs[job].detail ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
+    // This target's own: an attempt of another target of its batch says nothing of it.
+    var metadata = jobs[job].metadata
+    metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous
     expectConfirm(
       broker.publishDeadLetter(
         message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail,
-        apnsID: isPart ? sends[ticket].apnsID : jobs[job].metadata.apnsID, metadata: jobs[job].metadata),
+        apnsID: isPart ? sends[ticket].apnsID : metadata.apnsID, metadata: metadata),
       ticket)
     counters.deadLetters["\(reason)", default: 0] += 1
   }

@@ -15,6 +15,8 @@ package final class LaneControl: Sendable {
     var isDrainWanted = false
     var isStopWanted = false
     var update: LaneUpdate?
+    /// Names of credentials, since the last update.
+    var revocations: [String] = []
     var requests: [ReportRequest] = []
     var isEnded = false
     var ended: [CheckedContinuation<Void, Never>] = []
@@ -41,7 +43,15 @@ package final class LaneControl: Sendable {
 
   /// Work with this from now on.
   package func reload(_ update: LaneUpdate) {
-    change { $0.update = update }
+    change {
+      $0.update = update
+      $0.revocations = []
+    }
+  }
+
+  /// End this credential's connections now, and use it no more until the next reload.
+  package func revoke(credential: String) {
+    change { $0.revocations.append(credential) }
   }
 
   /// What the lane says of itself; nil where it does not answer within the time, or has ended.
@@ -80,12 +90,24 @@ package final class LaneControl: Sendable {
   }
 
   /// What was asked since the last turn.
-  func take() -> (isDrainWanted: Bool, isStopWanted: Bool, update: LaneUpdate?, requests: [ReportRequest]) {
+  func take() -> Asked {
     state.withLock { state in
-      let requests = state.requests
-      if !requests.isEmpty { state.requests = [] }
-      return (state.isDrainWanted, state.isStopWanted, state.update.take(), requests)
+      let asked = Asked(
+        isDrainWanted: state.isDrainWanted, isStopWanted: state.isStopWanted, update: state.update.take(),
+        revocations: state.revocations, requests: state.requests)
+      if !asked.requests.isEmpty { state.requests = [] }
+      if !asked.revocations.isEmpty { state.revocations = [] }
+      return asked
     }
+  }
+
+  /// What a lane is asked in a turn; revocations are later than the update.
+  struct Asked {
+    let isDrainWanted: Bool
+    let isStopWanted: Bool
+    let update: LaneUpdate?
+    let revocations: [String]
+    let requests: [ReportRequest]
   }
 
   func end() {

@@ -23,7 +23,7 @@ struct LaneParts: Sendable {
       ? try TLSContext.client(alpn: [], caFile: configuration.rabbitmq.caFile) : nil
     topology = Topology(configuration)
     redis = try RedisConfiguration(url: configuration.redis.url)
-    redisTLS = redis.usesTLS ? try TLSContext.client(alpn: []) : nil
+    redisTLS = try redis.tls(caFile: configuration.redis.caFile)
     var sharedState = RedisSharedStateSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
@@ -42,11 +42,23 @@ struct LaneParts: Sendable {
     return settings
   }
 
+  /// What the channel desk is made from.
+  func channelDesk(_ configuration: Configuration, hostName: String) -> ChannelDeskSettings {
+    let rabbitmq = RabbitMQSettings(
+      addresses: addresses, tls: rabbitmqTLS, topology: topology, laneName: "\(hostName)/channels", prefetch: 2,
+      randomSeed: UInt64.random(in: .min ... .max))
+    var settings = ChannelDeskSettings(
+      rabbitmq: rabbitmq, redis: redis, redisTLS: redisTLS, prefix: configuration.redis.prefix,
+      client: ChannelClientConfiguration(configuration.apns))
+    settings.drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
+    return settings
+  }
+
   /// Where the process shares its provider tokens with others.
   static func tokenStore(_ configuration: Configuration, logger: Logger) throws -> RedisProviderTokenStore {
     let redis = try RedisConfiguration(url: configuration.redis.url)
     return RedisProviderTokenStore(
-      configuration: redis, tls: redis.usesTLS ? try TLSContext.client(alpn: []) : nil,
+      configuration: redis, tls: try redis.tls(caFile: configuration.redis.caFile),
       prefix: configuration.redis.prefix, seal: try configuration.redis.tokenKeyFile.map(TokenSeal.init(file:))
     ) { problem in logger.warning("redis: \(problem)") }
   }

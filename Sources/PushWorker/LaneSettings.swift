@@ -26,9 +26,10 @@ package struct LaneSettings: Sendable {
   package var roomWaitMilliseconds: Int64
   /// A pool that does not move keeps so many waiting while another one moves; the others go to the retry queues.
   package var slowWaitersMaximum: Int
-  /// A pool whose oldest has waited so long does not move.
+  /// A pool that took nothing for so long, or whose oldest has waited so long, does not move.
   package var slowMilliseconds: Int64
-  /// A pool that took a request within this time moves.
+  /// A pool that took a request within this time is in use. Longer than the time before: one that does not move may be what
+  /// keeps the others' jobs away.
   package var movingMilliseconds: Int64
   /// After the broker refused a publish, the next ones wait so long.
   package var refusedPauseMilliseconds: Int64
@@ -58,7 +59,7 @@ package struct LaneSettings: Sendable {
     roomWaitMilliseconds = 10_000
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
-    movingMilliseconds = 1_000
+    movingMilliseconds = 5_000
     refusedPauseMilliseconds = 100
     self.retry = retry
     self.onLimit = onLimit

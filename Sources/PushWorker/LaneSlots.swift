@@ -72,6 +72,8 @@ struct JobSlot: ~Copyable {
     guard !isOversized else { return }
     let (count, carried) = (metadata.deliveryCount, metadata.carriedDeliveries)
     if count == 0, carried == 0 { return }
+    // Whoever had it before may have sent it; nobody can ask.
+    if count > 0 { metadata.isAmbiguous = true }
     let origin: IsolationPolicy.Origin = tag.isAlone ? .alone : .shared
     isolation = policy.decide(origin, deliveryCount: count, carriedCount: carried)
     // From here on, what a copy of it carries.
@@ -121,6 +123,8 @@ struct SendSlot: ~Copyable {
   var job = Ticket(index: 0, generation: 0)
   var target = 0
   var apnsID = UUIDValue(high: 0, low: 0)
+  /// Its name in shared state, once it was asked about.
+  var device = GateKey(high: 0, low: 0)
   var delivery = DeliveryState()
   /// `apns-unique-id` of the sandbox.
   var uniqueID: UUIDValue?
@@ -134,7 +138,8 @@ struct SendSlot: ~Copyable {
     let isParsed = slot.refusal == nil && slot.isolation != .isolate
     apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
     delivery = DeliveryState(
-      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous, isGivenUp: slot.isolation == .fail)
+      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous && slot.refusal == nil,
+      isGivenUp: slot.isolation == .fail)
     uniqueID = nil
     isCounted = false
   }

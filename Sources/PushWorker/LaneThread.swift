@@ -22,6 +22,8 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
   let isClosed: (borrowing ThreadLane) -> Bool
   /// Takes a reload into use.
   var reload: (inout ThreadLane, LaneUpdate) -> Void = { _, _ in }
+  /// Ends a credential's connections.
+  var revoke: (inout ThreadLane, String) -> Void = { _, _ in }
   /// Drains by itself once the input ended and nothing is in flight.
   var endsWhenExhausted = false
   private let quiet = LogNotices()
@@ -56,6 +58,7 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
     lane.turned(nanoseconds: loop.lastTurnNanoseconds)
     let asked = control.take()
     if let update = asked.update { reload(&lane, update) }
+    for credential in asked.revocations { revoke(&lane, credential) }
     let isAtEnd = endsWhenExhausted && lane.isExhausted && lane.jobsInFlight == 0
     if asked.isDrainWanted || isAtEnd { lane.beginDrain() }
     for request in asked.requests { request.answer(report()) }

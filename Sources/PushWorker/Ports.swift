@@ -24,7 +24,9 @@ package protocol Broker {
   ) -> UInt64
 
   /// Publishes the original bytes as a dead letter.
-  /// - Parameter apnsID: of one target of a batch, which cannot be made from the bytes.
+  /// - Parameters:
+  ///   - apnsID: of one target of a batch, which cannot be made from the bytes.
+  ///   - metadata: of the delivery; but `isAmbiguous` is the target's own, for a replay to carry on.
   mutating func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
     metadata: borrowing MessageMetadata
@@ -67,16 +69,18 @@ package struct RetryState: Sendable {
 package protocol SharedState {
   /// Asks; the answer comes from `nextAdmission`, at the latest after the state's own deadline.
   mutating func admit(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now)
+    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now)
+
+  /// The turn ends: what it asked for goes out, together.
+  mutating func flush(now: Now)
 
   mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)?
 
   /// Remembers a final answer: answered (job, target)s, and dead tokens. Nobody waits for it.
-  mutating func remember(
-    _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now)
+  mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now)
 
   /// APNs refused a request as one too many for its device: the device is left alone for a while.
-  mutating func tighten(_ job: borrowing PushJob, target: Int, now: Now)
+  mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now)
 }
 
 /// APNs, as a lane sees it: pools of connections, one for each (credential, environment).
@@ -112,6 +116,8 @@ package enum SendDecision: Hashable, Sendable {
   case stalled
   /// The credential, topic or environment is paused: nothing is sent for about this long.
   case paused(retryAfterMilliseconds: Int64)
+  /// The job is wrong, which could not be told before: its channel does not take it.
+  case refused(RoutingError)
 }
 
 /// A pool of connections in a lane's table of pools.
@@ -124,7 +130,7 @@ package struct PoolIndex: Hashable, Sendable {
 }
 
 /// Why no credential serves a job.
-package struct RoutingError: Error, Sendable {
+package struct RoutingError: Error, Hashable, Sendable {
   /// The field at fault: `app`, `credential` or `environment`.
   package var field: String
   /// The rule, with what to do.

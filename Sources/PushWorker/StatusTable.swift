@@ -15,6 +15,9 @@ package enum StatusTable {
       guard let error = pool.lastError else { continue }
       lines.append("  \(pool.credential) \(pool.environment): \(error); next attempt in \(pool.backoffMs) ms")
     }
+    if !status.revoked.isEmpty {
+      lines.append("revoked until a reload: \(status.revoked.joined(separator: ", "))")
+    }
     lines.append("")
     lines.append(
       "connections: \(status.connectionsOpened) opened, \(status.connectionsFailed) failed, "
@@ -27,6 +30,7 @@ package enum StatusTable {
   private static func row(_ pool: WorkerStatus.Pool) -> [String] {
     var connections = "\(pool.ready) ready"
     if pool.opening > 0 { connections += ", \(pool.opening) opening" }
+    if pool.silent > 0 { connections += ", \(pool.silent) silent" }
     if pool.draining > 0 { connections += ", \(pool.draining) draining" }
     var stalled = pool.stalled ?? "no"
     if pool.pausedTopics > 0 { stalled += " (\(pool.pausedTopics) topics paused)" }

@@ -14,11 +14,16 @@ package final class Worker: Sendable {
   private struct Current {
     var configuration: Configuration
     var credentials: Credentials
+    /// Names of those that were revoked since the last reload.
+    var revoked: Set<String> = []
   }
 
   private let current: Mutex<Current>
   /// Shares provider tokens with the other workers.
   private let tokenStore: RedisProviderTokenStore
+  /// Answers requests for broadcast channels, and knows their storage policies for the lanes.
+  private let channelDesk: ChannelDesk
+  private let channelPolicies = ChannelPolicyBook()
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -40,6 +45,9 @@ package final class Worker: Sendable {
     let credentials = try Credentials(
       configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
     current = Mutex(Current(configuration: configuration, credentials: credentials))
+    channelDesk = ChannelDesk(
+      try LaneParts(configuration, laneCount: 1).channelDesk(configuration, hostName: hostName), book: channelPolicies,
+      logger: logger, untilEmpty: untilEmpty)
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
@@ -61,10 +69,11 @@ package final class Worker: Sendable {
         newer.credentials, caFile: configuration.apns.caFile, tokens: current.credentials.tokens,
         replacing: current.credentials)
       current = Current(configuration: newer, credentials: credentials)
+      for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
+      channelDesk.reload(credentials)
       return (newer.pathsNeedingRestart(comparedTo: configuration), credentials)
     }
     Log.reload(newer.log)
-    for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
     if !needingRestart.isEmpty {
       logger.warning("these options differ and want a restart: \(needingRestart.joined(separator: ", "))")
@@ -72,10 +81,30 @@ package final class Worker: Sendable {
     logger.notice("reloaded", metadata: ["credentials": "\(credentials.all.compactMap { $0?.name })"])
   }
 
+  /// Ends a credential's connections in every lane and at the channel desk, at once, and uses it no more until the next
+  /// reload: its jobs wait in the retry queues, its channel requests at the desk. false: there is no credential of this name.
+  package func revoke(credential name: String) -> Bool {
+    let isKnown = current.withLock { current in
+      guard current.credentials.all.contains(where: { $0?.name == name }) else { return false }
+      current.revoked.insert(name)
+      // Under the lock, as a reload is that ends the revocation: lanes hear of both in this order.
+      for control in controls { control.revoke(credential: name) }
+      channelDesk.revoke(credential: name)
+      return true
+    }
+    if isKnown {
+      logger.warning(
+        "credential revoked by command: its connections are closed, its jobs wait in the retry queues until a reload",
+        metadata: ["credential": "\(name)"])
+    }
+    return isKnown
+  }
+
   /// Starts the lanes; returns at once. Called once.
   package func start() throws {
     let parts = try LaneParts(configuration, laneCount: controls.count)
     tokenStore.start()
+    channelDesk.start(credentials: credentials)
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -104,7 +133,8 @@ package final class Worker: Sendable {
         loop: loop, configuration: parts.redis, tls: parts.redisTLS, settings: parts.sharedState,
         seed: settings.randomSeed)
       let push = APNsPushService(
-        loop: loop, credentials: credentials, configuration: parts.apns, seed: settings.randomSeed)
+        loop: loop, credentials: credentials, configuration: parts.apns, policies: channelPolicies,
+        seed: settings.randomSeed)
       state.connect()
       if watchesUntilEmpty { broker.watchUntilEmpty() }
       let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
@@ -124,7 +154,8 @@ package final class Worker: Sendable {
           lane.push.replaceCredentials(update.credentials)
           lane.state.update(limits: update.limits.rates)
           lane.update(onLimit: update.limits.onLimit)
-        }
+        },
+        revoke: { lane, credential in lane.push.revoke(credential: credential) }
       )
       thread.run()
     } catch {
@@ -139,26 +170,29 @@ package final class Worker: Sendable {
     isDraining.withLock { $0 = true }
     logger.info("draining", metadata: ["timeout_s": "\(configuration.drainTimeoutMilliseconds / 1000)"])
     for control in controls { control.drain() }
+    channelDesk.drain()
     for control in controls { await control.waitUntilEnded() }
     for thread in threads.withLock({ threads in
       let all = threads
       threads = []
       return all
     }) { thread.join() }
+    channelDesk.join()
     tokenStore.stop()
     logger.info("drained")
   }
 
-  /// Returns once every lane found all queues empty and has nothing in flight, twice in a row.
+  /// Returns once every lane found all queues empty and has nothing in flight, and so has the channel desk, twice in a row.
   package func waitUntilEmpty() async throws {
     var emptyLooks = 0
     while emptyLooks < 2 {
       try await Task.sleep(for: .milliseconds(200))
       let reports = await reports()
-      let isEmpty = reports.allSatisfy { report in
+      let areLanesEmpty = reports.allSatisfy { report in
         guard let report else { return false }
         return report.isExhausted && report.jobsInFlight == 0
       }
+      let isEmpty = areLanesEmpty && channelDesk.isExhausted
       emptyLooks = isEmpty ? emptyLooks + 1 : 0
     }
   }
@@ -193,11 +227,13 @@ package final class Worker: Sendable {
   package func metricsText() async -> String {
     MetricsText.make(
       await reports().compactMap { $0 }, tokens: credentials.tokens.snapshots(), certificates: certificates)
+      + ChannelMetrics.text(channelDesk.counters)
   }
 
   /// The state of every pool, for people and `herald check --live`.
   package func status() async -> WorkerStatus {
-    WorkerStatus(Array(zip(controls.map(\.name), await reports())))
+    let revoked = current.withLock { $0.revoked.sorted() }
+    return WorkerStatus(Array(zip(controls.map(\.name), await reports())), revoked: revoked)
   }
 
   private var certificates: [(credential: String, notAfter: Int64)] {

@@ -12,13 +12,16 @@ package struct WorkerStatus: Codable, Sendable {
     package var kind: String
     package var opening: Int
     package var ready: Int
+    /// Open, but without an answer while others answer: no requests go there.
+    package var silent: Int
     package var draining: Int
     package var streamsInFlight: Int
     /// Streams that APNs allows at once, on all ready connections.
     package var streamLimit: Int
     /// Bytes that APNs takes now, on all ready connections.
     package var sendWindowBytes: Int
-    /// Why requests wait: `no_connection`, `no_stream`, `no_window`, `paused`; null where they do not.
+    /// Why requests wait: `no_connection`, `no_stream`, `no_window`, `no_answer`,
+    /// `paused`; null where they do not.
     package var stalled: String?
     package var paused: Bool
     package var pausedTopics: Int
@@ -40,6 +43,8 @@ package struct WorkerStatus: Codable, Sendable {
   package var version: String
   package var lanes: [Lane]
   package var pools: [Pool]
+  /// Credentials that a command revoked: nothing is sent with them until the next reload.
+  package var revoked: [String]
   /// GOAWAY frames of APNs, by the reason they gave; `none` where they gave none.
   package var goaways: [String: UInt64]
   /// Connections that ended, by reason.
@@ -63,7 +68,8 @@ package struct WorkerStatus: Codable, Sendable {
   }
 
   /// - Parameter reports: each lane's, nil where it does not answer.
-  init(_ reports: [(name: String, report: LaneReport?)]) {
+  init(_ reports: [(name: String, report: LaneReport?)], revoked: [String]) {
+    self.revoked = revoked
     version = Herald.version
     lanes = []
     pools = []
@@ -92,7 +98,8 @@ extension WorkerStatus.Pool {
   init(_ pool: APNsPoolSnapshot, lane: String) {
     self.init(
       lane: lane, credential: pool.credential, environment: "\(pool.environment)", kind: "\(pool.kind)",
-      opening: pool.opening, ready: pool.ready, draining: pool.draining, streamsInFlight: pool.streamsInFlight,
+      opening: pool.opening, ready: pool.ready, silent: pool.silent, draining: pool.draining,
+      streamsInFlight: pool.streamsInFlight,
       streamLimit: pool.streamLimit, sendWindowBytes: pool.sendWindow, stalled: pool.stallCause?.rawValue,
       paused: pool.isPaused, pausedTopics: pool.pausedTopics, failures: pool.failures,
       backoffMs: pool.backoffMilliseconds, peers: pool.peers, lastError: pool.lastError)

@@ -16,8 +16,8 @@ struct SimulatorCommand: ParsableCommand {
       FAULTS are lines of words, for --fault and for POST /faults at the control port:
       \(FaultRule.manual)
 
-      CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /notifications, /faults; POST /faults,
-      /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /keys, /apps, /clock; DELETE /faults[/ID], /ledger.
+      CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /acceptances, /notifications, /faults; POST
+      /faults, /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /keys, /apps, /clock; DELETE /faults[/ID], /ledger.
       """,
     version: "1.0.0")
 
@@ -80,6 +80,8 @@ struct SimulatorCommand: ParsableCommand {
   var streamsAtOnce = false
   @Option(help: "Seconds that the simulated Apple's clock is ahead.")
   var clockOffset: Int64 = 0
+  @Option(help: "Single requests that the ledger keeps, the newest.")
+  var entries = 200_000
   @Option(help: "The seed of every random choice.")
   var seed: UInt64 = 1
   @Flag(help: "Nothing on standard error but errors.")
@@ -91,8 +93,8 @@ struct SimulatorCommand: ParsableCommand {
     if publicKey != nil && writeCredential != nil {
       throw ValidationError("--public-key and --write-credential exclude each other")
     }
-    if streams < 1 || deviceLimit < 0 || tokenInterval < 0 {
-      throw ValidationError("--streams is at least 1, --device-limit and --token-interval at least 0")
+    if streams < 1 || deviceLimit < 0 || tokenInterval < 0 || entries < 0 {
+      throw ValidationError("--streams is at least 1, --device-limit, --token-interval and --entries at least 0")
     }
   }
 
@@ -130,6 +132,7 @@ struct SimulatorCommand: ParsableCommand {
     options.maximumStreams = streams
     options.startsWithOneStream = !streamsAtOnce
     options.clockOffsetSeconds = clockOffset
+    options.ledgerBounds.entriesMaximum = entries
     options.seed = seed
     return options
   }

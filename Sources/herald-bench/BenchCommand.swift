@@ -9,6 +9,7 @@ struct BenchCommand: AsyncParsableCommand {
     version: Herald.version,
     subcommands: [
       JSONBench.self, HTTP2Bench.self, RedisBench.self, AMQPBench.self, PipelineBench.self, FaultBench.self,
+      SimulationBench.self,
     ])
 }
 

@@ -46,13 +46,14 @@ struct FaultBench: ParsableCommand {
     if json {
       var object: [String: Any] = [
         "row": result.row.rawValue, "fault": result.row.fault, "held": result.isHeld, "problems": result.problems,
+        "misses": result.misses,
       ]
       for figure in result.figures { object[figure.name] = figure.value }
       print(String(decoding: try JSONSerialization.data(withJSONObject: object, options: [.sortedKeys]), as: UTF8.self))
       return
     }
     print("\(result.isHeld ? "ok  " : "FAIL") \(result.row.rawValue): \(result.row.fault)")
-    for problem in result.problems { print("     ! \(problem)") }
+    for problem in result.problems + result.misses { print("     ! \(problem)") }
     for figure in result.figures {
       print("     \(figure.name): \(String(format: "%.6g", figure.value)) \(figure.unit)")
     }

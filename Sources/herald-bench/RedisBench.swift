@@ -7,7 +7,9 @@ import PushWorker
 
 struct RedisBench: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "redis", abstract: "Admits jobs through a real Redis and remembers their outcomes, 100 in flight.",
+    commandName: "redis",
+    abstract:
+      "Admits jobs through a real Redis and remembers their outcomes, as a busy lane does, each of another device.",
     discussion: """
       Flat out it shows the CPU of worker and server for a job. With --rate it shows how long an admission waits for its \
       answer, and how long an outcome is on its way: a worker that dies in that time sends the job again.
@@ -23,6 +25,9 @@ struct RedisBench: ParsableCommand {
 
   /// Every so many jobs the outcome's way is timed.
   private static let sampleInterval = 64
+  /// In flight at most, and asked for in one turn at most: a lane with its prefetch of 2000, half for each class.
+  private static let inFlightMaximum = 1000
+  private static let asksPerTurn = 128
 
   func validate() throws {
     if rate < 0 { throw ValidationError("--rate must be at least 0, not \(rate)") }
@@ -96,8 +101,15 @@ struct RedisBench: ParsableCommand {
     }
   }
 
+  /// The job's token is made another one, and the device hashed, as a lane does.
+  private func device(_ number: Int, _ job: inout PushJob) -> GateKey {
+    let start = job.targets[0].range.lowerBound
+    for digit in 0..<8 { job.bytes[start + digit] = UInt8(ascii: "0") + UInt8(number >> (digit * 3) & 7) }
+    return GateKey(job, target: 0)
+  }
+
   private func drive(_ state: RedisSharedState, _ loop: EventLoop, _ times: inout Times) throws {
-    let window = 100
+    let window = RedisBench.inFlightMaximum
     var jobs = RigidArray<PushJob>(capacity: window)
     var parser = JobParser()
     let none: [UInt8] = []
@@ -110,22 +122,27 @@ struct RedisBench: ParsableCommand {
     }
     var asked = 0
     var answered = 0
+    var devices = Array(repeating: GateKey(high: 0, low: 0), count: window)
     var askedAt = Array(repeating: ContinuousClock.now, count: window)
     var samples: [UInt64: ContinuousClock.Instant] = [:]
     let start = ContinuousClock.now
     while answered < options.jobs {
       let due = rate == 0 ? options.jobs : min(options.jobs, Int(microseconds(since: start) * Double(rate) / 1e6) + 1)
-      while asked < due, asked - answered < window {
+      let turnEnd = min(due, asked + RedisBench.asksPerTurn)
+      while asked < turnEnd, asked - answered < window {
         let id = UUIDValue(high: 1, low: UInt64(asked))
+        devices[asked % window] = device(asked, &jobs[asked % window])
         let ticket = Ticket(index: UInt32(asked % window), generation: UInt32(asked))
         if rate > 0 { askedAt[asked % window] = .now }
         state.admit(
-          jobs[asked % window], target: 0, apnsID: id,
+          jobs[asked % window], device: devices[asked % window], apnsID: id,
           arrival: JobArrival(firstSeen: loop.now.unixMilliseconds, isReturning: false), ticket: ticket, now: loop.now)
         asked += 1
       }
+      state.flush(now: loop.now)
       loop.flush()
-      loop.poll(maximumWaitMilliseconds: rate == 0 ? 100 : 1)
+      let hasMore = asked < due && asked - answered < window
+      loop.poll(maximumWaitMilliseconds: hasMore ? 0 : rate == 0 ? 100 : 1)
       while let (ticket, _) = state.nextAdmission(now: loop.now) {
         answered += 1
         if rate > 0 { times.admissions.append(microseconds(since: askedAt[Int(ticket.index)]) / 1000) }
@@ -133,7 +150,7 @@ struct RedisBench: ParsableCommand {
           outcome: .accepted, status: 200, attempts: 1, sentAt: loop.now.unixMilliseconds,
           completedAt: loop.now.unixMilliseconds)
         let id = UUIDValue(high: 1, low: UInt64(ticket.generation))
-        state.remember(outcome, of: jobs[Int(ticket.index)], target: 0, apnsID: id, now: loop.now)
+        state.remember(outcome, device: devices[Int(ticket.index)], apnsID: id, now: loop.now)
         // Answered behind the outcome, on the same connection.
         if rate > 0, answered % RedisBench.sampleInterval == 0, let tag = state.request(["PING"]) {
           samples[tag] = .now

@@ -39,7 +39,7 @@ struct CheckCommand: ParsableCommand {
   /// Shows what the worker says of itself; the finding is whether it did.
   private func showLive(_ configuration: Configuration) -> Checker.Finding {
     do {
-      let (status, bytes) = try StatusReader(configuration.admin).read()
+      let (status, bytes) = try AdminClient(configuration.admin).status()
       if json {
         print(String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines))
       } else {

@@ -11,7 +11,7 @@ enum DeadLetterTable {
 
   static func row(_ letter: DeadLetter) -> String {
     line([
-      "\(letter.position)", letter.reason, letter.jobClass.name, letter.app ?? "-", letter.id ?? "-",
+      "\(letter.position)", letter.reason, letter.className, letter.app ?? "-", letter.id ?? "-",
       letter.enqueuedAt?.formatted(.iso8601) ?? "-", letter.detail ?? "-",
     ])
   }
@@ -19,7 +19,8 @@ enum DeadLetterTable {
   static func page(_ letter: DeadLetter) -> String {
     let facts = [
       ("position", "\(letter.position)"), ("reason", letter.reason), ("detail", letter.detail),
-      ("class", letter.jobClass.name), ("app", letter.app), ("id", letter.id),
+      ("ambiguous", letter.isAmbiguous ? "an earlier attempt may have reached APNs" : nil),
+      ("class", letter.className), ("app", letter.app), ("id", letter.id),
       ("enqueued", letter.enqueuedAt?.formatted(.iso8601)),
     ]
     let lines = facts.compactMap { name, value in value.map { "\(name): \(printable($0))" } }

@@ -59,17 +59,26 @@ struct DeadLettersCommand: ParsableCommand {
       if !json { print(DeadLetterTable.header) }
     }
 
+    /// A run that its time ended has not seen everything: nobody shall take it for one that has.
+    func failIfCutShort(_ summary: DeadLetterBox.Summary) throws {
+      guard summary.isCutShort else { return }
+      throw Exit.failure(
+        "ended after its longest time, with \(summary.seen) dead letters looked at and others left: run it again")
+    }
+
     /// Says how it ended, for programs or for people.
     func conclude(_ summary: DeadLetterBox.Summary, _ verb: String, isDryRun: Bool) throws {
       if json {
         print(
-          "{\"matched\":\(summary.matched),\"\(verb)\":\(summary.done),\"left\":\(summary.left),\"dry_run\":\(isDryRun)}"
+          "{\"matched\":\(summary.matched),\"\(verb)\":\(summary.done),\"left\":\(summary.left),"
+            + "\"dry_run\":\(isDryRun),\"cut_short\":\(summary.isCutShort)}"
         )
       } else if isDryRun {
         print("\(summary.matched) would be \(verb); nothing was changed")
       } else {
         print("\(summary.done) of \(summary.matched) matching dead letters \(verb)")
       }
+      try failIfCutShort(summary)
       if summary.left > 0 { throw Exit.failure("\(summary.left) are too large to be read, and stay") }
     }
   }
@@ -85,6 +94,7 @@ struct DeadLettersCommand: ParsableCommand {
       if !selection.json {
         Exit.note("\(summary.matched) of \(summary.seen) dead letters")
       }
+      try selection.failIfCutShort(summary)
     }
   }
 
@@ -100,6 +110,7 @@ struct DeadLettersCommand: ParsableCommand {
           print(selection.json ? letter.jsonLine(withBody: true) : DeadLetterTable.page(letter))
         }
       }
+      try selection.failIfCutShort(summary)
       if summary.matched == 0 { throw Exit.failure("no dead letter matches; \(summary.seen) were looked at") }
     }
   }
@@ -110,7 +121,8 @@ struct DeadLettersCommand: ParsableCommand {
       discussion: """
         An original is acknowledged only after the broker confirmed its copy: a command that is killed loses nothing,
         and at worst the job that it was at is sent twice, with the same apns-id. A copy starts anew: attempts and age
-        count from its first receipt.
+        count from its first receipt. Where APNs may have accepted the job before, the outcome of its copy says
+        "ambiguous": true.
         """)
 
     @OptionGroup var selection: Selection

@@ -9,6 +9,6 @@ struct HeraldCommand: AsyncParsableCommand {
     version: Herald.version,
     subcommands: [
       RunCommand.self, CheckCommand.self, SendCommand.self, EnqueueCommand.self, ResultsCommand.self,
-      DeadLettersCommand.self, TokensCommand.self,
+      DeadLettersCommand.self, TokensCommand.self, ChannelsCommand.self, RevokeCommand.self,
     ])
 }

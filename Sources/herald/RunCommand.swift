@@ -14,7 +14,8 @@ struct RunCommand: AsyncParsableCommand {
 
   @OptionGroup var common: CommonOptions
 
-  @Flag(help: "Drain and exit 0 once the job queues, the retry queues and everything in flight are empty.")
+  @Flag(
+    help: "Drain and exit 0 once the queues of jobs, retries and channel requests and everything in flight are empty.")
   var untilEmpty = false
 
   func run() async throws {

@@ -14,6 +14,7 @@ struct DeadLetterTests {
     let id: String?
     let app: String?
     let `class`: String
+    let ambiguous: Bool
     let body: String?
   }
 
@@ -104,7 +105,9 @@ struct DeadLetterTests {
     let dryPurge = try world.herald(["dead-letters", "purge", "--all", "--dry-run"])
     #expect(dryPurge.output.contains("5 would be purged"))
     let purge = try world.herald(["dead-letters", "purge", "--reason", "invalid", "--json"])
-    #expect(purge.output == "{\"matched\":4,\"purged\":4,\"left\":0,\"dry_run\":false}\n", "\(purge.output)")
+    #expect(
+      purge.output == "{\"matched\":4,\"purged\":4,\"left\":0,\"dry_run\":false,\"cut_short\":false}\n",
+      "\(purge.output)")
     #expect(try rows(world).map(\.id) == ["d-3"])
     #expect(try world.herald(["dead-letters", "purge", "--all"]).output == "1 of 1 matching dead letters purged\n")
     #expect(try rows(world).isEmpty)
@@ -119,6 +122,17 @@ struct DeadLetterTests {
     #expect(try rows(world).map(\.id) == (0..<500).map { "d-\($0)" })
   }
 
+  @Test func aLookThatTakesTooLongSaysSo() throws {
+    let world = try WorkerWorld("dead-long")
+    try put(world, 0..<3) { _ in "failed" }
+    let configuration = try ConfigurationLoader.load(file: world.configurationFile, environment: [:])
+    let everything = DeadLetterFilter(reason: nil, app: nil, id: nil)
+    let cut = try DeadLetterBox(configuration, runSecondsMaximum: 0).replay(everything)
+    #expect(cut.isCutShort && cut.done == 0)
+    let whole = try DeadLetterBox(configuration).replay(everything)
+    #expect(!whole.isCutShort && whole.done == 3)
+  }
+
   @Test func aReplayedJobIsSent() throws {
     let world = try WorkerWorld("dead-sent")
     try put(world, 0..<4) { _ in "failed" }
@@ -126,7 +140,63 @@ struct DeadLetterTests {
     try world.runUntilEmpty()
     let outcomes = try world.takeOutcomes()
     #expect(Set(outcomes.compactMap(\.jobID)) == ["d-0", "d-1", "d-2", "d-3"])
-    #expect(outcomes.allSatisfy { $0.outcome == "accepted" && $0.attempts == 1 })
+    #expect(outcomes.allSatisfy { $0.outcome == "accepted" && $0.attempts == 1 && !$0.ambiguous })
+  }
+
+  /// One target was accepted without anybody hearing of it, the other was refused: each dead letter says its own, and so
+  /// does the outcome of its replay.
+  @Test func aReplayMarksWhatMayHaveBeenAcceptedBefore() throws {
+    let world = try WorkerWorld("dead-marked")
+    let once = world.configuration().replacing("attempts_max: 10", with: "attempts_max: 1")
+    try world.simulator.setFaults(
+      "prefix=aa,reset=8,processed\nprefix=bb,status=503,reason=ServiceUnavailable")
+    let tokens = ["aa", "bb"].map { "\"\($0)\(String(repeating: "0", count: 62))\"" }.joined(separator: ",")
+    try world.publish(
+      world.job("batch").replacing(
+        #""to":{"token":"00fc\#(String(repeating: "0", count: 60))"}"#,
+        with: #""to":{"tokens":[\#(tokens)]}"#))
+    let worker = try world.startWorker(["--until-empty"], configuration: once)
+    #expect(worker.waitForExit(seconds: 60) == 0, "\(worker.log)")
+    #expect(try world.takeOutcomes().map(\.outcome) == ["failed", "failed"])
+    let letters = try rows(world)
+    #expect(letters.count == 2 && letters.count(where: \.ambiguous) == 1, "\(letters)")
+    let page = try world.herald(["dead-letters", "show"])
+    #expect(page.output.contains("ambiguous: an earlier attempt may have reached APNs"), "\(page.output)")
+
+    try world.simulator.clearFaults()
+    #expect(try world.herald(["dead-letters", "replay"]).status == 0)
+    try world.runUntilEmpty()
+    let replayed = try world.takeOutcomes().dropFirst(2)
+    #expect(replayed.map(\.outcome) == ["accepted", "accepted"], "\(replayed)")
+    let twice = try world.simulator.duplicates()
+    #expect(twice.count == 1 && twice.values.first == 2, "\(twice)")
+    #expect(Set(replayed.filter(\.ambiguous).compactMap(\.apnsID)) == Set(twice.keys), "\(replayed)")
+  }
+
+  /// Whoever gave a job back so often may have sent it each time.
+  @Test func aReplayMarksWhatTheBrokersLimitTookAway() throws {
+    let world = try WorkerWorld("dead-limit")
+    try world.publish(world.job("given-back"))
+    let admin = try admin(world)
+    defer { admin.close() }
+    var deliveries = 0
+    try admin.consume(
+      queue: topology(world).jobsQueue(.transactional), limit: Int(Topology.deliveryLimit) + 1, idleMilliseconds: 5000
+    ) { _ in
+      deliveries += 1
+      return .requeue
+    }
+    #expect(deliveries == Int(Topology.deliveryLimit) + 1)
+    let isDead = ChildProcess.poll(timeoutMilliseconds: 30_000) {
+      try? admin.messageCount(queue: topology(world).deadQueue) == 1 ? true : nil
+    }
+    #expect(isDead == true)
+    let letters = try rows(world)
+    #expect(letters.map(\.reason) == ["delivery_limit"] && letters.allSatisfy(\.ambiguous), "\(letters)")
+    #expect(try world.herald(["dead-letters", "replay"]).status == 0)
+    try world.runUntilEmpty()
+    let outcomes = try world.takeOutcomes()
+    #expect(outcomes.map(\.outcome) == ["accepted"] && outcomes.allSatisfy(\.ambiguous), "\(outcomes)")
   }
 
   @Test func aKillInTheMiddleLosesNothing() throws {

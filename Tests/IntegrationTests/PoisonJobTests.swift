@@ -55,6 +55,8 @@ struct PoisonJobTests {
     #expect(letters.allSatisfy { $0.header("x-herald-reason") == "failed" })
     #expect(letters.allSatisfy { $0.header("x-herald-detail")?.contains("deliveries were not finished") == true })
     #expect(letters.contains { $0.header("x-herald-class") == "bulk" })
+    // Whoever had it last may have sent it: a replay must know.
+    #expect(letters.allSatisfy { $0.metadata.isAmbiguous })
 
     var outcomes: [String: Set<String>] = [:]
     let outcomeCount = try admin.messageCount(queue: outcomesQueue) ?? 0
@@ -170,20 +172,20 @@ private struct OpenState: SharedState {
   private var waiting: [Ticket] = []
 
   mutating func admit(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     waiting.append(ticket)
   }
+
+  mutating func flush(now: Now) {}
 
   mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
     waiting.isEmpty ? nil : (waiting.removeFirst(), .proceed)
   }
 
-  mutating func remember(
-    _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now
-  ) {}
+  mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {}
 
-  mutating func tighten(_ job: borrowing PushJob, target: Int, now: Now) {}
+  mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}
 }
 
 private struct TestClock: LaneClock {

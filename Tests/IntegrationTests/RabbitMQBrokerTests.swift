@@ -42,8 +42,10 @@ struct RabbitMQBrokerTests {
     let retry = harness.publish {
       $0.publishRetry([42], jobClass: .bulk, delaySeconds: 1, state: state, metadata: metadata)
     }
+    var uncertain = metadata
+    uncertain.isAmbiguous = true
     let dead = harness.publish {
-      $0.publishDeadLetter([43], jobClass: .bulk, reason: "invalid", detail: "to: missing", metadata: metadata)
+      $0.publishDeadLetter([43], jobClass: .bulk, reason: "invalid", detail: "to: missing", metadata: uncertain)
     }
     #expect(harness.run { $0.confirmed.isSuperset(of: [sequence, retry, dead]) })
     harness.broker.acknowledge(upTo: bulk[19].delivery.tag)
@@ -72,6 +74,7 @@ struct RabbitMQBrokerTests {
     #expect(letters[0].header("x-herald-reason") == "invalid")
     #expect(letters[0].header("x-herald-detail") == "to: missing")
     #expect(letters[0].header("x-herald-class") == "bulk")
+    #expect(letters[0].metadata.isAmbiguous)
     var outcomes: [AMQPMessage] = []
     try admin.consume(queue: harness.topology.resultsLogQueue, offset: .first, limit: 1, idleMilliseconds: 5000) {
       outcomes.append($0)

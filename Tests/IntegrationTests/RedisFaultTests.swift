@@ -326,16 +326,16 @@ struct RedisFaultTests {
     #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
     driver.remember(accepted, of: job, id: 1)
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
-    for index in 0..<4 { try server.cli(["EVAL", "for i=1,500 do redis.call('SET','f:\(index):'..i,'x') end", "0"]) }
+    for index in 0..<16 { try server.cli(["EVAL", "for i=1,500 do redis.call('SET','f:\(index):'..i,'x') end", "0"]) }
     server.stop()
     try expectDegraded(driver, reason: "cannot be reached")
-    // A millisecond for each of 2000 keys.
+    // A millisecond for each of 8000 keys.
     let loading = LoadingStart(server)
-    try driver.turn(untilWithinSeconds: 10, "loading") {
+    try driver.turn(untilWithinSeconds: 30, "loading") {
       driver.state.degradation(of: .duplicates)?.contains("wait until its data set is loaded") == true
     }
     #expect(try Answered(driver.admit(makeJob(token: "load-2"), id: 1)) == .proceed)
-    try driver.turn(untilWithinSeconds: 20, "loaded") { loading.isDone }
+    try driver.turn(untilWithinSeconds: 60, "loaded") { loading.isDone }
     try expectRecovered(driver)
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
     driver.state.close()

@@ -30,6 +30,7 @@ final class RedisGateDriver<State: SharedState> {
     while let (ticket, admission) = state.nextAdmission(now: now) {
       if admissions.updateValue(admission, forKey: ticket) != nil { throw TestFailure("\(ticket) was answered twice") }
     }
+    state.flush(now: now)
     loop.flush()
   }
 
@@ -55,7 +56,8 @@ final class RedisGateDriver<State: SharedState> {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(firstSeen: firstSeen ?? now.unixMilliseconds, isReturning: firstSeen != nil)
-    state.admit(job, target: target, apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
+    state.admit(
+      job, device: GateKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket
   }
 
@@ -70,7 +72,7 @@ final class RedisGateDriver<State: SharedState> {
   }
 
   func remember(_ outcome: RememberedOutcome, of job: borrowing PushJob, id: UInt64, target: Int = 0) {
-    state.remember(outcome, of: job, target: target, apnsID: uuid(id), now: now)
+    state.remember(outcome, device: GateKey(job, target: target), apnsID: uuid(id), now: now)
   }
 
   private func uuid(_ id: UInt64) -> UUIDValue {

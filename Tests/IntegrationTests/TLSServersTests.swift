@@ -38,7 +38,7 @@ struct TLSServersTests {
 
     func state(trusting file: String, _ loop: EventLoop) throws -> RedisSharedState {
       let state = RedisSharedState(
-        loop: loop, configuration: configuration, tls: try .client(alpn: [], caFile: file),
+        loop: loop, configuration: configuration, tls: try configuration.tls(caFile: file),
         settings: RedisSharedStateSettings(), seed: 1)
       state.connect()
       return state

@@ -17,7 +17,7 @@ struct WorkerAdminTests {
     "herald_event_loop_turn_duration_seconds", "herald_build_info", "herald_apns_paused", "herald_apns_paused_topics",
     "herald_apns_pauses_total", "herald_apns_rules_missed_total", "herald_apns_stalled", "herald_apns_stream_limit",
     "herald_apns_send_window_bytes", "herald_apns_connections_ended_total", "herald_apns_connections_failed_total",
-    "herald_apns_tls_failures_total",
+    "herald_apns_tls_failures_total", "herald_apns_clock_skew_seconds",
   ]
 
   @Test func probesAndMetrics() throws {
@@ -90,6 +90,29 @@ struct WorkerAdminTests {
     #expect(
       worker.lines.count { $0.contains("APNs refuses the credential (InvalidProviderToken)") } == 1, "\(worker.log)")
     #expect(worker.log.contains("the pause is over"), "\(worker.log)")
+    #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
+  }
+
+  /// The machine's clock is five minutes behind APNs', and then it is not.
+  @Test func aWrongClockIsSeen() throws {
+    let world = try WorkerWorld("clock")
+    try world.simulator.setClock(secondsAhead: 300)
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<10)
+    try world.waitForAccepted(10)
+    #expect(worker.waitForLine("this machine's clock is", "s behind APNs'", "check the clock (NTP)"), "\(worker.log)")
+    let skew = world.admin("/metrics")?.body.split(separator: "\n").first {
+      $0.hasPrefix("herald_apns_clock_skew_seconds ")
+    }
+    let seconds = skew.flatMap { $0.split(separator: " ").last }.flatMap { Int($0) } ?? 0
+    #expect((297...301).contains(seconds), "\(skew ?? "no clock skew in /metrics")")
+
+    // Every refusal says what time it is.
+    try world.simulator.setClock(secondsAhead: 0)
+    try world.publish(world.job("refused", token: "bad0"))
+    #expect(worker.waitForLine("clock agrees with APNs' again"), "\(worker.log)")
+    #expect(worker.lines.count { $0.contains("check the clock") } == 1, "\(worker.log)")
     #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
   }
 

@@ -7,6 +7,44 @@ import Testing
 /// SIGHUP and changed files, at a worker with jobs in flight.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerReloadTests {
+  /// `herald revoke`, with jobs on the connection: it is closed, nothing is sent any more, and after a reload everything is.
+  @Test func revokesWithoutLosingAJob() throws {
+    let world = try WorkerWorld("revoke")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<10)
+    try world.waitForAccepted(10)
+    try world.simulator.setFaults("silence")
+    try world.publishJobs(10..<30)
+    let isBusy = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
+      world.admin("/metrics")?.body.contains("herald_apns_streams_in_flight 20\n") == true ? true : nil
+    }
+    #expect(isBusy == true, "\(worker.log)")
+
+    let unknown = try world.herald(["revoke", "nobody"])
+    #expect(unknown.status == 1 && unknown.errors.contains("no credential of this name"), "\(unknown.errors)")
+    #expect(LoopbackHTTP.request("POST", "/credentials/main/revoke", port: world.adminPort)?.status == 403)
+    let revoked = try world.herald(["revoke", "main"])
+    #expect(revoked.status == 0 && revoked.output.contains("main is revoked"), "\(revoked.output)\(revoked.errors)")
+    #expect(worker.waitForLine("the credential is revoked: its connections are closed"), "\(worker.log)")
+    #expect(try world.herald(["check", "--live"]).output.contains("revoked until a reload: main"))
+    let requests = try world.simulator.counters().requests
+    try world.simulator.clearFaults()
+    try world.publishJobs(30..<40)
+    // All of them went to the retry queues, and none to APNs.
+    let isIdle = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
+      world.admin("/metrics")?.body.contains("herald_jobs_in_flight 0\n") == true ? true : nil
+    }
+    #expect(isIdle == true, "\(worker.log)")
+    #expect(try world.simulator.counters().requests == requests)
+
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("reloaded", "main"), "\(worker.log)")
+    try world.waitForAccepted(40)
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(0..<40) == 0)
+  }
+
   @Test func reloadsWithoutLosingAJob() throws {
     let world = try WorkerWorld("reload")
     // Started again, it takes any key.

@@ -49,7 +49,9 @@ struct WorkerStopTests {
   }
 
   @Test func aSecondSIGTERMEndsItAtOnce() throws {
-    let world = try WorkerWorld("twice")
+    var options = WorkerWorld.Options()
+    options.drainTimeoutSeconds = 120
+    let world = try WorkerWorld("twice", options: options)
     let first = try world.startWorker()
     try world.publishJobs(0..<1)
     try world.waitForAccepted(1)
@@ -62,11 +64,9 @@ struct WorkerStopTests {
     first.child.signalLeader(SIGTERM)
     #expect(first.waitForLine("draining"), "\(first.log)")
     #expect(first.child.isRunning)
-    let clock = ContinuousClock()
-    let start = clock.now
     first.child.signalLeader(SIGTERM)
-    #expect(first.waitForExit(seconds: 3) == 128 + SIGTERM, "\(first.log)")
-    #expect(clock.now - start < .seconds(3))
+    // Long before the drain would end by itself, and with another status.
+    #expect(first.waitForExit(seconds: 30) == 128 + SIGTERM, "\(first.log)")
     // Nothing was said to the broker: it gives everything to the next one.
     try world.simulator.clearFaults()
     try world.runUntilEmpty()

@@ -16,12 +16,14 @@ final class WorkerWorld {
     let attempts: Int
     let ambiguous: Bool
     /// Unix milliseconds.
+    let receivedAt: Int64?
     let sentAt: Int64?
     let completedAt: Int64?
 
     private enum CodingKeys: String, CodingKey {
       case jobID = "job_id"
       case apnsID = "apns_id"
+      case receivedAt = "received_at"
       case sentAt = "sent_at"
       case completedAt = "completed_at"
       case outcome, status, reason, detail, attempts, ambiguous
@@ -121,8 +123,9 @@ final class WorkerWorld {
   /// Starts `herald run`; it is killed with the value, should a test end early.
   func startWorker(_ arguments: [String] = [], configuration: String? = nil) throws(TestFailure) -> WorkerProcess {
     var file = configurationFile
-    if let configuration { file = try folder.write(configuration, to: "other.yaml") }
     workerCount += 1
+    // A file for each: a worker may read its own after the next one was started.
+    if let configuration { file = try folder.write(configuration, to: "worker-\(workerCount).yaml") }
     let name = "worker-\(workerCount).log"
     let child = try ChildProcess(
       [try BuiltProgram.path("herald"), "run", "--config", file] + arguments, environment: Self.environment,

@@ -123,6 +123,18 @@ enum NotificationExamples {
     return [here, everywhere]
   }
 
+  static func broadcast() throws -> Job {
+    struct Score: Encodable, Sendable {
+      var home: Int
+      var away: Int
+    }
+
+    let channel = BroadcastChannel(try ChannelID("dHN0LXNyY2gtY2hubA=="), of: "com.example.app")
+    let goal = LiveActivityUpdate(Score(home: 1, away: 0))
+    let job = try Job(broadcasting: goal, to: channel)
+    return job
+  }
+
   static func activityEnd() throws -> [Job] {
     struct Score: Encodable, Sendable {
       var home: Int
@@ -145,6 +157,7 @@ enum NotificationExamples {
     all += try [("fileprovider", fileProvider()), ("location", location()), ("mdm", mdm())]
     all += try [("widgets", widgets()), ("controls", controls()), ("liveactivity", activityStart())]
     all += try activityUpdate().map { ("liveactivity", $0) }
+    all += try [("liveactivity", broadcast())]
     all += try activityEnd().map { ("liveactivity", $0) }
     return all
   }

@@ -17,6 +17,20 @@ import Testing
     ] { #expect(date(wrong) == nil, "\(wrong)") }
   }
 
+  @Test func writesDatesAsItReadsThem() {
+    #expect(
+      String(decoding: HTTPDate.bytes(unixSeconds: 784_111_777), as: UTF8.self) == "Sun, 06 Nov 1994 08:49:37 GMT")
+    #expect(String(decoding: HTTPDate.bytes(unixSeconds: 0), as: UTF8.self) == "Thu, 01 Jan 1970 00:00:00 GMT")
+    #expect(
+      String(decoding: HTTPDate.bytes(unixSeconds: 1_709_251_199), as: UTF8.self) == "Thu, 29 Feb 2024 23:59:59 GMT")
+    // Eight days and a bit at a time, over leap days, years and centuries.
+    for seconds in stride(from: 0, to: 32_000_000_000, by: 700_001) as StrideTo<Int64> {
+      guard HTTPDate.unixSeconds(HTTPDate.bytes(unixSeconds: seconds).span) != seconds else { continue }
+      Issue.record("\(seconds): \(String(decoding: HTTPDate.bytes(unixSeconds: seconds), as: UTF8.self))")
+      return
+    }
+  }
+
   @Test func saysOnceThatTheClocksDiffer() {
     var clock = ClockState()
     let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 1_000_000)

@@ -207,6 +207,38 @@ import Testing
     state.published()
     #expect(state.publishSettled(isConfirmed: true) == .open)
     #expect(state.publishSettled(isConfirmed: true) == .settled)
+    // The broker may hold its dead letter twice, and both may be replayed.
+    #expect(state.isAmbiguous)
+  }
+
+  @Test func anOutcomeAloneThatIsToldAgainIsNotSentTwice() {
+    var state = admitted()
+    state.sent(now: now)
+    _ = answered(&state, answer(400, .badDeviceToken))
+    state.published()
+    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    #expect(!state.isAmbiguous)
+  }
+
+  @Test func aCopyThatIsToldAgainMayBeSentTwice() {
+    var state = admitted()
+    state.sent(now: now)
+    _ = answered(&state, answer(503, .serviceUnavailable))
+    #expect(!state.isAmbiguous)
+    state.published()
+    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    #expect(state.isAmbiguous)
+  }
+
+  @Test func whatMayHaveBeenSentBeforeSaysSoWhateverIsRemembered() {
+    let remembered = RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 5, completedAt: 6)
+    for isAmbiguous in [true, false] {
+      var state = DeliveryState(isAmbiguous: isAmbiguous)
+      #expect(
+        state.admitted(.duplicate(remembered), times, policy: policy, dropsOverLimit: false, now: now) == .report)
+      #expect(outcome(state)?.isAmbiguous == isAmbiguous)
+      #expect(outcome(state)?.completedAt == 6)
+    }
   }
 }
 

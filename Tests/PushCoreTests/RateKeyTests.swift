@@ -30,19 +30,42 @@ struct RateKeyTests {
     #expect(key(.production, "com.example", "00ff") == keys[0])
   }
 
+  private func text(_ high: UInt64, _ low: UInt64) -> [UInt8] {
+    var text = [UInt8](repeating: 0, count: GateKey.textCount + 2)
+    var span = text.mutableSpan
+    GateKey(high: high, low: low).writeText(into: &span, at: 1)
+    #expect(text.first == 0 && text.last == 0, "nothing beside it is touched")
+    return Array(text.dropFirst().dropLast())
+  }
+
+  /// Every digit, against an alphabet that is written out.
+  @Test func textIsBase64() {
+    let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+    var random = SeededRandom(seed: 4)
+    for _ in 0..<1000 {
+      let (high, low) = (random.next(), random.next())
+      var expected: [UInt8] = []
+      for word in [high >> 16, (high & 0xFFFF) << 32 | low >> 32] {
+        for shift in stride(from: 42, through: 0, by: -6) { expected.append(alphabet[Int(word >> UInt64(shift) & 63)]) }
+      }
+      for shift in stride(from: 30, through: 0, by: -6) {
+        expected.append(alphabet[Int(low & 0xFFFF_FFFF) >> shift & 63])
+      }
+      #expect(text(high, low) == expected)
+    }
+  }
+
   @Test func textsDifferWhereKeysDo() {
     var random = SeededRandom(seed: 3)
     var texts: Set<[UInt8]> = []
     for bit in 0..<128 {
       let low: UInt64 = bit < 64 ? 1 << UInt64(bit) : 0
       let high: UInt64 = bit < 64 ? 0 : 1 << UInt64(bit - 64)
-      var text = [UInt8](repeating: 0, count: GateKey.textCount)
-      GateKey(high: high, low: low).writeText(into: &text, at: 0)
+      let text = text(high, low)
       #expect(texts.insert(text).inserted, "bit \(bit)")
     }
     for _ in 0..<1000 {
-      var text = [UInt8](repeating: 0, count: GateKey.textCount)
-      GateKey(high: random.next(), low: random.next()).writeText(into: &text, at: 0)
+      let text = text(random.next(), random.next())
       #expect(text.allSatisfy { $0 > 0x2C && $0 < 0x7B && $0 != UInt8(ascii: ":") })
       #expect(texts.insert(text).inserted)
     }

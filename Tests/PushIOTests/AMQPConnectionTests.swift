@@ -26,7 +26,7 @@ struct AMQPConnectionTests {
     #expect(
       answer.starts(
         with: AMQPFrames.method(
-          0x000A_001F, AMQPFrames.big(UInt16(4)) + AMQPFrames.big(UInt32(131_072)) + AMQPFrames.big(UInt16(10)),
+          0x000A_001F, AMQPFrames.big(UInt16(4)) + AMQPFrames.big(UInt32(131_072)) + AMQPFrames.big(UInt16(7)),
           channel: 0)))
     broker.send(AMQPFrames.openOK)
     #expect(broker.events() == [.opened])

@@ -66,13 +66,16 @@ struct EventLoopTests {
   @Test func aTimerThatSchedulesItselfLeavesThePoll() throws {
     let loop = try EventLoop()
     var count = 0
+    var last: TimerToken?
     func again() {
       count += 1
-      loop.schedule(afterMilliseconds: 0) { again() }
+      last = loop.schedule(afterMilliseconds: 0) { again() }
     }
     again()
     loop.poll(maximumWaitMilliseconds: 0)
     #expect(count == 2)
+    // It holds the loop that holds it.
+    loop.cancel(try #require(last))
   }
 
   @Test func aTokenOfAnEarlierTimerCancelsNothing() throws {

@@ -49,6 +49,36 @@ struct HTTP2HostileServerTests {
     #expect(pair.post() == nil)
   }
 
+  private static func field(_ name: String, _ value: String) -> [UInt8] {
+    [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+  }
+
+  /// Answers that are no HTTP: RFC 9113, 8.1 to 8.3. 0x88 is `:status 200`.
+  @Test(
+    arguments: [
+      ("a name in capitals", [0x88] + field("X-Dummy", "a")),
+      ("a status behind a header", field("x-dummy", "a") + [0x88]),
+      ("an unknown pseudo-header", [0x88] + field(":test", "a")),
+      ("a request's pseudo-header", [0x88, 0x84]),
+      ("no status", field("x-dummy", "a")),
+      ("two statuses", [0x88, 0x88]),
+      ("a status that is none", field(":status", "abc")),
+      ("a header of HTTP/1", [0x88] + field("connection", "keep-alive")),
+      ("another length than it says", [0x88] + field("content-length", "1")),
+    ] as [(String, [UInt8])])
+  func aMalformedAnswerEndsItsStreamOnly(_ what: String, _ block: [UInt8]) {
+    let pair = busy()
+    pair.feedClient(frame(1, flags: 5, stream: 3, block))
+    #expect(!pair.isClientClosed, "\(what)")
+    // By ticket: the second one was on stream 3.
+    #expect(pair.told.keys.sorted() == [2] && pair.told[2] != .response(200), "\(what): \(pair.told)")
+    pair.exchange()
+    pair.respondToAll()
+    pair.exchange()
+    #expect(pair.told[1] == .response(200) && pair.told[3] == .response(200))
+    pair.endAndAudit()
+  }
+
   @Test func aFloodOfSettingsThatNobodyReadsIsGivenUp() {
     var settings = HTTP2ClientSettings()
     settings.outboundLimit = 64 * 1024

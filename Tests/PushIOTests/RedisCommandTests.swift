@@ -18,18 +18,16 @@ struct RedisCommandTests {
     #expect(text(command) == head + tail + String(repeating: "é", count: 600) + "\r\n")
   }
 
-  @Test func overwriting() {
+  @Test func usedAgain() {
     var command = RedisCommand()
     command.begin(argumentCount: 3)
     command.append("SET")
-    let offset = command.appendPlaceholder(count: 5)
+    command.append(encoded: Array("$1\r\nk\r\n".utf8))
     let count = command.bytes.count
     command.append("a")
-    command.overwrite(123, at: offset, digits: 5)
-    #expect(text(command) == "*3\r\n$3\r\nSET\r\n$5\r\n00123\r\n$1\r\na\r\n")
+    #expect(text(command) == "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\na\r\n")
     command.truncate(to: count)
     command.append("bc")
-    command.overwrite(1_234_567, at: offset, digits: 5)
-    #expect(text(command) == "*3\r\n$3\r\nSET\r\n$5\r\n34567\r\n$2\r\nbc\r\n")
+    #expect(text(command) == "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nbc\r\n")
   }
 }

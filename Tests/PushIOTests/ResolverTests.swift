@@ -15,15 +15,18 @@ struct ResolverTests {
     }
     var ticks = 0
     var found: [SocketAddress] = []
+    var last: TimerToken?
     func tick() {
       ticks += 1
-      loop.schedule(afterMilliseconds: 5) { tick() }
+      last = loop.schedule(afterMilliseconds: 5) { tick() }
     }
     tick()
     _ = loop.resolver.resolve(host: "slow.test", port: 443) { result in found = (try? result.get()) ?? [] }
     #expect(loop.turn { !found.isEmpty })
     #expect(ticks > 10)
     #expect(found.map(\.description) == ["127.0.0.1:443"])
+    // It holds the loop that holds it.
+    loop.cancel(try #require(last))
   }
 
   @Test func aCancelledQuestionIsNotAnswered() throws {

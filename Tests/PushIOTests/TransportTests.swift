@@ -19,9 +19,10 @@ struct TransportTests {
     let acceptor = AcceptingDelegate(loop: loop)
     acceptor.configure = { $0.echoes = true }
     let listener = try Listener.listen(loop: loop, host: "127.0.0.1", port: 0, delegate: acceptor)
+    // Before the connection, whose time counts: under a sanitizer this takes seconds.
+    let source = patternBytes(4 << 20)
     let delegate = RecordingDelegate()
     let transport = connect(loop, Endpoint(host: "127.0.0.1", port: listener.port), delegate)
-    let source = patternBytes(4 << 20)
     var written = 0
     #expect(
       loop.turn(upToMilliseconds: 30_000) {

@@ -1,3 +1,4 @@
+import LaneSimulation
 import PushCore
 import PushWorker
 import Testing
@@ -38,7 +39,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 3, 4, 5] as [UInt64]) func aRedeliveredBatchSendsOnlyWhatIsOpen(seed: UInt64) throws {
-    let world = SimulatedWorld(seed: seed, faults: .none)
+    let world = SimulatedWorld(seed: seed, faults: Faults())
     let tokens = (0..<1000).map { number in
       let digits = String(number, radix: 16)
       return String(repeating: "0", count: 16 - digits.count) + digits

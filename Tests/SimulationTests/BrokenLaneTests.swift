@@ -1,3 +1,4 @@
+import LaneSimulation
 import PushCore
 import PushWorker
 import Testing
@@ -5,7 +6,7 @@ import Testing
 /// Lanes that break the promise on purpose: the auditor must catch each, or its silence elsewhere means nothing.
 @Suite struct BrokenLaneTests {
   private func violations(_ fault: BrokenBroker.Fault, seed: UInt64) -> [String] {
-    var run = Run(seed: seed, faults: .many) { BrokenBroker(SimulatedBroker(world: $0), fault) }
+    var run = SimulatedRun(seed: seed, faults: .many) { BrokenBroker(SimulatedBroker(world: $0), fault) }
     run.play()
     return run.world.auditor.violations
   }
@@ -19,7 +20,9 @@ import Testing
   }
 
   @Test func anOutcomeToldTwiceIsCaught() {
-    var run = Run(seed: 3, faults: .none) { BrokenBroker(SimulatedBroker(world: $0), .publishesOutcomesTwice) }
+    var run = SimulatedRun(seed: 3, faults: Faults()) {
+      BrokenBroker(SimulatedBroker(world: $0), .publishesOutcomesTwice)
+    }
     run.play()
     #expect(run.world.auditor.violations.contains { $0.contains("outcomes, 1 explained") })
   }
@@ -27,12 +30,30 @@ import Testing
   @Test func aTagOfAnOldChannelIsCaught() {
     #expect(violations(.acknowledgesOldTags, seed: 4).contains { $0.hasPrefix("acknowledged a tag of an old channel") })
   }
+
+  @Test func aRepetitionThatIsNotMarkedIsCaught() {
+    let seeds: ClosedRange<UInt64> = 1...10
+    #expect(seeds.contains { violations(.hidesRedeliveries, seed: $0).contains { $0.hasSuffix("no outcome says so") } })
+  }
+
+  @Test func aDeadLetterThatForgetsWhatIsNotKnownIsCaught() {
+    let seeds: ClosedRange<UInt64> = 1...10
+    let isCaught = seeds.contains { seed in
+      var run = SimulatedRun(seed: seed, faults: ReplayTests.faults, jobs: 40, retry: ReplayTests.retry) {
+        BrokenBroker(SimulatedBroker(world: $0), .unmarksDeadLetters)
+      }
+      run.play(replaysDeadLetters: true)
+      return run.world.auditor.violations.contains { $0.hasSuffix("no outcome says so") }
+    }
+    #expect(isCaught)
+  }
 }
 
 /// A broker that makes its lane break one rule, as a mistake in the lane would.
 struct BrokenBroker: SimulatedBrokerPort {
   enum Fault {
     case confirmsOutcomesUnpublished, confirmsRetriesUnpublished, publishesOutcomesTwice, acknowledgesOldTags
+    case hidesRedeliveries, unmarksDeadLetters
   }
 
   private var inner: SimulatedBroker
@@ -68,6 +89,7 @@ struct BrokenBroker: SimulatedBrokerPort {
 
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     inner.copyDelivery(into: &job, metadata: &metadata)
+    if fault == .hidesRedeliveries { metadata.deliveryCount = 0 }
   }
 
   mutating func publishOutcome(
@@ -78,7 +100,7 @@ struct BrokenBroker: SimulatedBrokerPort {
       return invent()
     case .publishesOutcomesTwice:
       _ = inner.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)
-    case .confirmsRetriesUnpublished, .acknowledgesOldTags:
+    case .confirmsRetriesUnpublished, .acknowledgesOldTags, .hidesRedeliveries, .unmarksDeadLetters:
       break
     }
     return inner.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)
@@ -101,8 +123,10 @@ struct BrokenBroker: SimulatedBrokerPort {
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
     metadata: borrowing MessageMetadata
   ) -> UInt64 {
-    inner.publishDeadLetter(
-      body, jobClass: jobClass, reason: reason, detail: detail, apnsID: apnsID, metadata: metadata)
+    var carried = copy metadata
+    if fault == .unmarksDeadLetters { carried.isAmbiguous = false }
+    return inner.publishDeadLetter(
+      body, jobClass: jobClass, reason: reason, detail: detail, apnsID: apnsID, metadata: carried)
   }
 
   mutating func acknowledge(upTo tag: DeliveryTag) { inner.acknowledge(upTo: tag) }

@@ -1,3 +1,4 @@
+import LaneSimulation
 import PushCore
 import PushWorker
 import Testing
@@ -6,12 +7,21 @@ import Testing
 @Suite struct PoisonTests {
   private let poison: Set<Int> = [3, 40, 41]
   /// What may end a job as a dead letter, beside poison, is left out.
-  private let faults = Faults(
-    consumerLost: 2, publisherLost: 4, brokerBlocked: 2, publishRefused: 20, lostAfterProcessing: 5,
-    lostBeforeProcessing: 5, notProcessed: 10, memoryFailsOpen: 20)
+  private var faults: Faults {
+    var faults = Faults()
+    faults.consumerLost = 2
+    faults.publisherLost = 4
+    faults.brokerBlocked = 2
+    faults.publishRefused = 20
+    faults.lostAfterProcessing = 5
+    faults.lostBeforeProcessing = 5
+    faults.notProcessed = 10
+    faults.memoryFailsOpen = 20
+    return faults
+  }
 
   @Test(arguments: 1...20 as ClosedRange<UInt64>) func onlyPoisonBecomesADeadLetter(seed: UInt64) {
-    var run = Run(seed: seed, faults: faults, poison: poison) { SimulatedBroker(world: $0) }
+    var run = SimulatedRun(seed: seed, faults: faults, poison: poison) { SimulatedBroker(world: $0) }
     run.play()
     let auditor = run.world.auditor
     #expect(auditor.violations == [], "seed \(seed)")
@@ -29,7 +39,7 @@ import Testing
   /// Without isolation the broker's own limit takes the neighbours away too: the auditor sees it.
   @Test func withoutIsolationNeighboursAreLost() {
     let never = IsolationPolicy(suspectCount: 1000, limit: 2000)
-    var run = Run(seed: 1, faults: .none, poison: poison, isolation: never) { SimulatedBroker(world: $0) }
+    var run = SimulatedRun(seed: 1, faults: Faults(), poison: poison, isolation: never) { SimulatedBroker(world: $0) }
     run.play()
     let taken = run.world.auditor.violations.filter { $0.hasPrefix("taken away by the broker") }
     let neighbours = taken.filter { violation in !run.world.poison.contains { violation.contains("\"\($0)\"") } }

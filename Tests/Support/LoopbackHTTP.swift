@@ -7,22 +7,25 @@ package enum LoopbackHTTP {
     package let body: String
   }
 
-  /// Sends a request and reads the answer to its end; nil where nobody listens or no whole answer came in time.
+  /// Sends a request and reads the answer to its end, after a pause; nil where nobody listens or no whole answer came in
+  /// time.
   package static func request(
-    _ method: String, _ path: String, port: UInt16, body: String = "", timeoutMilliseconds: Int = 5_000
+    _ method: String, _ path: String, port: UInt16, body: String = "", timeoutMilliseconds: Int = 5_000,
+    pauseMilliseconds: UInt32 = 0
   ) -> Answer? {
     let head =
       "\(method) \(path) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nConnection: close\r\n"
       + "Content-Length: \(body.utf8.count)\r\n\r\n"
     let question = Array((head + body).utf8)
     let bytes = LoopbackPort.withConnection(to: port, timeoutMilliseconds: timeoutMilliseconds) { descriptor in
-      exchange(question, on: descriptor)
+      exchange(question, on: descriptor, pauseMilliseconds)
     }
     return bytes.flatMap { $0 }.flatMap(parse)
   }
 
-  private static func exchange(_ question: [UInt8], on descriptor: Int32) -> [UInt8]? {
+  private static func exchange(_ question: [UInt8], on descriptor: Int32, _ pauseMilliseconds: UInt32) -> [UInt8]? {
     guard unsafe send(descriptor, question, question.count, Int32(MSG_NOSIGNAL)) == question.count else { return nil }
+    if pauseMilliseconds > 0 { usleep(pauseMilliseconds * 1000) }
     var answer: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 65_536)
     while true {

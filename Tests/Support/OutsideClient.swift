@@ -10,6 +10,7 @@ package struct OutsideClient: Sendable {
     package let type: String?
     package let contentType: String?
     package let deliveryMode: Int?
+    package let correlationID: String?
     package let headers: [String: String]
     private let encodedBody: String
 
@@ -19,6 +20,7 @@ package struct OutsideClient: Sendable {
       case type, headers
       case contentType = "content_type"
       case deliveryMode = "delivery_mode"
+      case correlationID = "correlation_id"
       case encodedBody = "body"
     }
 
@@ -88,6 +90,7 @@ package struct OutsideClient: Sendable {
             print(json.dumps({
                 "routing_key": method.routing_key, "message_id": properties.message_id, "type": properties.type,
                 "content_type": properties.content_type, "delivery_mode": properties.delivery_mode,
+                "correlation_id": properties.correlation_id,
                 "headers": headers, "body": base64.b64encode(body).decode()}))
     connection.close()
     """

@@ -95,6 +95,9 @@ package final class SimulatorProcess: Sendable {
   /// Sets faults, one a line, as `apns-simulator --help` lists them.
   package func setFaults(_ lines: String) throws(TestFailure) { try control("POST", "/faults", lines) }
 
+  /// Sets its clock ahead of the machine's.
+  package func setClock(secondsAhead: Int) throws(TestFailure) { try control("POST", "/clock", "\(secondsAhead)") }
+
   package func clearFaults() throws(TestFailure) { try control("DELETE", "/faults") }
 
   @discardableResult

@@ -56,7 +56,7 @@ import Testing
     let bench = try APNsTestBench()
     var job = APNsTestFiles.job(app: "com.example.app", token: "dHN0LXNyY2gtY2hubA==", type: .liveactivity)
     job.targetKind = .channel
-    job.expiration = 1_796_083_200
+    job.expiration = bench.loop.now.unixSeconds + 600
     #expect(bench.send(job) != nil)
     #expect(bench.turn { bench.answers.count == 1 })
     let request = try #require(bench.server.requests.first)
@@ -65,7 +65,7 @@ import Testing
     #expect(request.requestID == "00000000-0000-0001-0000-000000000002")
     #expect(request.topic == "" && request.apnsID == "")
     #expect(request.pushType == "liveactivity")
-    #expect(request.expiration == "1796083200")
+    #expect(request.expiration == "\(job.expiration ?? 0)")
     #expect(bench.service.poolSnapshots(now: bench.loop.now).map(\.kind) == [.broadcast])
   }
 
@@ -253,6 +253,47 @@ import Testing
     #expect(bench.trySend(bench.job()).0 == .sent, "there are streams enough")
     #expect(bench.turn { bench.service.counters.pings == 1 })
     #expect(bench.trySend(bench.job()).0 == .noRoom)
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatFallsSilentBesideAnotherIsPingedAndSpared() throws {
+    var settings = HTTP2ServerSettings()
+    settings.maximumStreams = 2
+    settings.acknowledgesPings = false
+    let bench = try APNsTestBench(settings: settings) {
+      $0.connectionsMaximum = 2
+      // The one ping that comes is not for silence alone.
+      $0.timing.silenceMilliseconds = 60_000
+    }
+    var held: [APNsTestServer.Request] = []
+    bench.server.answer = { _, request in held.append(request) }
+    for _ in 0..<4 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { held.count == 4 })
+    #expect(Set(held.map(\.connection)) == [0, 1])
+    // From now on the second one is mute.
+    for connection in bench.server.connections { connection.changeMaximumStreams(100) }
+    for request in held where request.connection == 0 { bench.server.respond(request) }
+    var swallowed = 0
+    bench.server.answer = { server, request in
+      if request.connection == 0 { server.respond(request) } else { swallowed += 1 }
+    }
+    #expect(
+      bench.turn {
+        _ = bench.trySend(bench.job())
+        return bench.service.counters.pings == 1
+      })
+    bench.turn()
+    let before = swallowed
+    for _ in 0..<50 { #expect(bench.send(bench.job()) != nil) }
+    bench.turn()
+    #expect(swallowed == before, "nothing more goes there")
+    let snapshot = try #require(bench.service.poolSnapshots(now: bench.loop.now).first)
+    #expect(snapshot.ready == 1 && snapshot.silent == 1)
+    #expect(bench.service.counters.pings == 1)
+
+    // It was only slow: its first answer brings it back.
+    for request in held where request.connection == 1 { bench.server.respond(request) }
+    #expect(bench.turn { bench.service.poolSnapshots(now: bench.loop.now).first?.silent == 0 })
+    #expect(bench.server.connections.count == 2)
   }
 
   @Test(.timeLimit(.minutes(5))) func streamsFollowSettingsDownAndUp() throws {

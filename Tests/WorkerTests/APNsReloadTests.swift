@@ -40,6 +40,36 @@ import Testing
     return (bench, try #require(held.first))
   }
 
+  @Test(.timeLimit(.minutes(5))) func aRevokedCredentialIsClosedAtOnceUntilAReload() throws {
+    let (bench, _) = try busyBench()
+    bench.service.revoke(credential: "nobody")
+    bench.service.revoke(credential: "main")
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.answers[1].kind == .lost, "it may have been sent")
+    #expect(bench.service.counters.ended(for: .retired) == 1)
+    #expect(bench.notices.count { $0.contains("revoked: its connections are closed") } == 1)
+    for _ in 0..<20 {
+      #expect(bench.trySend(bench.job()).0 == .paused(retryAfterMilliseconds: 15_000))
+      bench.turn()
+    }
+    #expect(bench.server.connections.count == 1, "none is opened")
+    try reload(bench, [configuration(bench, key: "XYZ123DEFG", file: try anotherKey(bench))])
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 3 })
+    #expect(bench.answers[2].status == 200)
+    #expect(bench.server.requests.map(\.connection) == [0, 0, 1])
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aRevokedCredentialThatAReloadKeepsIsUsedAgain() throws {
+    let (bench, _) = try busyBench()
+    bench.service.revoke(credential: "main")
+    #expect(bench.turn { bench.answers.count == 2 })
+    try reload(bench, [configuration(bench)])
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 3 })
+    #expect(Set(bench.server.requests.map(\.authorization)).count == 1, "with the token that it had")
+  }
+
   @Test(.timeLimit(.minutes(5))) func whatDidNotChangeGoesOn() throws {
     let (bench, held) = try busyBench()
     try reload(bench, [configuration(bench)])

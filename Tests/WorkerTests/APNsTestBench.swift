@@ -17,7 +17,7 @@ final class APNsTestBench {
 
   init(
     isTLS: Bool = false, port: UInt16? = nil, settings: HTTP2ServerSettings = HTTP2ServerSettings(),
-    _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
+    policies: ChannelPolicyBook? = nil, _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
   ) throws {
     files = try APNsTestFiles()
     loop = try EventLoop()
@@ -42,7 +42,8 @@ final class APNsTestBench {
     configuration.poolLimits.openIntervalMilliseconds = 20
     configuration.poolLimits.backoffFirstMilliseconds = 20
     adjust(&configuration)
-    service = APNsPushService(loop: loop, credentials: credentials, configuration: configuration, seed: 1)
+    service = APNsPushService(
+      loop: loop, credentials: credentials, configuration: configuration, policies: policies, seed: 1)
   }
 
   func job(_ token: String = "00fc13adff785122", payload: String = #"{"aps":{"alert":"hello"}}"#) -> PushJob {

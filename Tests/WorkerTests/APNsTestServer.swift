@@ -7,6 +7,7 @@ final class APNsTestServer: ListenerDelegate {
   struct Request {
     let connection: Int
     let stream: HTTP2StreamID
+    var method = ""
     var path = ""
     var authorization = ""
     var apnsID = ""
@@ -85,7 +86,8 @@ final class APNsTestServer: ListenerDelegate {
       connection.withHeader(name, of: stream) { APNsTestServer.text($0) }
     }
     return Request(
-      connection: index, stream: stream, path: value(.path), authorization: value(.authorization),
+      connection: index, stream: stream, method: value(.method), path: value(.path),
+      authorization: value(.authorization),
       apnsID: value(.apnsID), topic: value(.apnsTopic), pushType: value(.apnsPushType), priority: value(.apnsPriority),
       expiration: value(.apnsExpiration), collapseID: value(.apnsCollapseID), channelID: value(.apnsChannelID),
       requestID: value(.apnsRequestID), authority: value(.authority),

@@ -21,6 +21,8 @@ final class SimulatorClient {
   let loop: EventLoop
   let http: HTTP2ClientConnection
   private(set) var answers: [Int: Answer] = [:]
+  /// What answers said it is, Unix seconds, in turn; nil where one did not say.
+  private(set) var dates: [Int64?] = []
   private(set) var notProcessed: Set<Int> = []
   private(set) var lost: [Int: HTTP2ErrorCode] = [:]
   private(set) var goAways: [GoAway] = []
@@ -94,6 +96,7 @@ final class SimulatorClient {
       case .goAway(let last, let code):
         goAways.append(GoAway(last: last, code: code, debug: http.withGoAwayReason { String(bytes: $0) }))
       case .response(let ticket, let status):
+        dates.append(http.withResponseHeader(.date) { HTTPDate.unixSeconds($0) })
         answers[Int(ticket.index)] = Answer(
           status: status, body: http.withResponseBody { String(bytes: $0) },
           identifier: http.withResponseHeader(.apnsID) { String(bytes: $0) },

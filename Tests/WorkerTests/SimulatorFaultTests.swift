@@ -97,6 +97,8 @@ struct SimulatorFaultTests {
     #expect(client.ask(notification(id: 1))?.identifier == "00000000-0000-4000-8000-000000000001")
     #expect(client.ask(notification("dead" + SimulatorRequests.deviceToken, id: 2))?.status == 410)
     #expect(client.ask(notification(id: 3, payload: ""))?.status == 400)
+    #expect(client.dates.count == 4)
+    #expect([0, 2, 3].allSatisfy { client.dates[$0] != nil }, "a connection's first answer, and every refusal")
     #expect(client.limits == [1000])
     #expect(simulator.ledger.accepted == 2)
     #expect(simulator.ledger.duplicates.count == 1)

@@ -56,6 +56,9 @@ struct SimulatorServerTests {
     #expect(client.ask(notification(token))?.status == 200)
     simulator.setClock(offsetSeconds: 4000)
     #expect(client.ask(notification(token))?.body == #"{"reason":"ExpiredProviderToken"}"#)
+    // And answers are dated by it.
+    let ahead = client.dates.map { $0.map { $0 - client.loop.now.unixSeconds } ?? .min }
+    #expect(ahead.count == 2 && (-60...1).contains(ahead[0]) && (3940...4001).contains(ahead[1]), "\(ahead)")
   }
 
   @Test(arguments: [true, false])
@@ -194,6 +197,8 @@ struct SimulatorServerTests {
     #expect(counters?["answers"]?["503 Shutdown"]?.integer == 1)
     let ledger = JSONValue(Array(try control(port, "GET", "/ledger").1.utf8))
     #expect(ledger?["requests"]?.array?.count == 2)
+    let requestID = try #require(ledger?["requests"]?.array?.last?["apns_id"]?.string)
+    #expect(try control(port, "GET", "/acceptances").1 == "\(requestID) 1\n")
     #expect(JSONValue(Array(try control(port, "GET", "/connections").1.utf8))?.array?.count == 1)
     let seen = JSONValue(Array(try control(port, "GET", "/notifications").1.utf8))
     #expect(seen?.array?.first?["payload"] == JSONValue(Array(payload.utf8)))
@@ -210,6 +215,22 @@ struct SimulatorServerTests {
     #expect(client.run { !$0.goAways.isEmpty })
     #expect(try control(port, "DELETE", "/ledger").0 == 200)
     #expect(simulator.ledger.requests == 0)
+  }
+
+  /// Longer than an end of a connection waits elsewhere; more than the sockets hold.
+  @Test func aSlowReaderGetsAllOfALargeAnswer() throws {
+    var options = SimulatorOptions()
+    options.controlPort = 0
+    let simulator = try Simulator(options)
+    let port = try #require(try simulator.start().controlPort)
+    defer { simulator.stop() }
+    let reason = String(repeating: "x", count: 2_000)
+    for _ in 0..<8_000 { _ = try simulator.add(fault: "status=400,reason=\(reason)") }
+    let answer = LoopbackHTTP.request(
+      "GET", "/faults", port: port, timeoutMilliseconds: 30_000, pauseMilliseconds: 2_500)
+    #expect(answer?.status == 200)
+    #expect((answer?.body.utf8.count ?? 0) > 16_000_000)
+    #expect(answer?.body.hasSuffix("]\n") == true)
   }
 
   @Test func keysAndAppsAtTheControlPort() throws {

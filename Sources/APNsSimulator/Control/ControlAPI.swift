@@ -4,6 +4,7 @@
 /// | --- | --- |
 /// | `GET /` | a page with the last notifications |
 /// | `GET /counters` · `/connections` · `/ledger` · `/notifications` | JSON |
+/// | `GET /acceptances` | a line for each accepted `apns-id`: the id, how often |
 /// | `GET /faults` · `POST /faults` (a line each) · `DELETE /faults[/id]` | faults: list, set, clear |
 /// | `POST /actions` | once and now: `goaway=…` · `drop` · `streams=…` · `shutdown` · `revoke=KEY` |
 /// | `POST /devices` | a line each: `TOKEN unregistered [ms]` · `TOKEN foreign` · `TOKEN topic=T` · `TOKEN ok` |
@@ -20,6 +21,7 @@ enum ControlAPI {
       case ("GET", "/counters"): return counters(state)
       case ("GET", "/connections"): return connections(state)
       case ("GET", "/ledger"): return ControlResponse(json: JSONText(raw: state.ledger.json()))
+      case ("GET", "/acceptances"): return ControlResponse(lines: state.ledger.acceptanceLines())
       case ("GET", "/notifications"): return notifications(state)
       case ("GET", "/faults"): return faults(state)
       case ("POST", "/faults"): return try setFaults(request.body, &state)

@@ -5,9 +5,14 @@ final class ControlConnection: TransportDelegate {
   private weak var server: ControlServer?
   private var transport: Transport?
 
+  /// A whole ledger has many megabytes, and its reader may be slow.
+  private static let closeMilliseconds: Int64 = 60_000
+
   init(server: ControlServer, loop: EventLoop, fileDescriptor: Int32) {
     self.server = server
-    transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, delegate: self)
+    var options = ConnectOptions()
+    options.closeTimeoutMilliseconds = ControlConnection.closeMilliseconds
+    transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, options: options, delegate: self)
   }
 
   func abort() {

@@ -15,6 +15,13 @@ struct ControlResponse: Sendable {
     body = Array(html.utf8)
   }
 
+  /// Plain lines, for programs that read a great many.
+  init(lines: [UInt8]) {
+    status = 200
+    contentType = "text/plain"
+    body = lines
+  }
+
   /// `{"error": …}`
   static func error(_ status: Int, _ text: String) -> ControlResponse {
     var json = JSONText()

@@ -52,6 +52,19 @@ extension Ledger {
     return json.bytes
   }
 
+  /// A line for each accepted id: the id in lower case, a space, how often. Complete where no id was dropped.
+  func acceptanceLines() -> [UInt8] {
+    var lines: [UInt8] = []
+    lines.reserveCapacity(acceptances.count * 39)
+    for (id, count) in acceptances {
+      lines.append(contentsOf: Ledger.text(of: (id.high, id.low)).utf8)
+      lines.append(UInt8(ascii: " "))
+      lines.append(contentsOf: String(count).utf8)
+      lines.append(UInt8(ascii: "\n"))
+    }
+    return lines
+  }
+
   static func text(of id: (high: UInt64, low: UInt64)) -> String {
     var text: [UInt8] = []
     for index in 0..<32 {

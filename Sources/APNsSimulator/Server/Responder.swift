@@ -6,9 +6,20 @@ final class Responder {
   private var headers = HTTP2HeaderList()
   /// `:status 200`, and then whatever the request adds.
   private var acceptance = HTTP2HeaderList()
+  /// The simulated Apple's time, and how answers say it.
+  private(set) var unixSeconds: Int64 = 0
+  private var date: [UInt8] = []
 
   init() {
     acceptance.append(.status, "200")
+    tell(unixSeconds: 0)
+  }
+
+  /// Answers from now on carry this time. Its text is made once a second.
+  func tell(unixSeconds: Int64) {
+    if unixSeconds == self.unixSeconds, !date.isEmpty { return }
+    self.unixSeconds = unixSeconds
+    date = HTTPDate.bytes(unixSeconds: max(0, unixSeconds))
   }
 
   /// Sends a whole answer; false: the stream is gone.
@@ -27,18 +38,26 @@ final class Responder {
     }
     headers.removeAll()
     headers.append(.status, decimal: answer.status)
+    let date = date
+    headers.append(.date, date.span)
     if !body.isEmpty { headers.append(.contentType, "application/json") }
     for field in answer.fields { headers.append(name: field.name.utf8.span, value: field.value.utf8.span) }
     return http.respond(stream, headers, body: body, options: options)
   }
 
   /// Accepts a notification that needs no second look; false: it needs one.
+  /// - Parameter isDated: a header more costs what this mode is there to spare, so a connection is told the time once a second.
   func acceptFast(
-    _ stream: HTTP2StreamID, on http: HTTP2ServerConnection, _ state: inout SimulatorState, countsIdentifiers: Bool
+    _ stream: HTTP2StreamID, on http: HTTP2ServerConnection, _ state: inout SimulatorState, countsIdentifiers: Bool,
+    isDated: Bool
   ) -> Bool {
     let isPlain = http.withHeader(.path, of: stream) { path in Responder.isPlain(path, state.plan.prefixes) }
     guard isPlain, http.bodyCount(of: stream) > 0 else { return false }
     acceptance.truncate(to: 1)
+    if isDated {
+      let date = date
+      acceptance.append(.date, date.span)
+    }
     http.withHeader(.apnsID, of: stream) { id in
       if id.count == 36 { acceptance.append(.apnsID, id, isIndexed: false) }
       state.ledger.recordAccepted(apnsID: id, countsIdentifiers: countsIdentifiers)

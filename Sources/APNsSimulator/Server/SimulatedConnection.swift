@@ -16,6 +16,8 @@ final class SimulatedConnection {
   /// As last written into the ledger.
   private var counters = HTTP2ServerCounters()
   private var hasRaisedLimit: Bool
+  /// In fast mode: the time that an answer said last.
+  private var datedAt: Int64?
 
   init(http: HTTP2ServerConnection, door: SimulatedService.Door, loop: EventLoop, options: SimulatorOptions) {
     self.http = http
@@ -39,8 +41,11 @@ final class SimulatedConnection {
       case .request(let stream):
         requests += 1
         if options.isFast, door == .send, state.plan.active.isEmpty,
-          responder.acceptFast(stream, on: http, &state, countsIdentifiers: options.countsIdentifiers)
+          responder.acceptFast(
+            stream, on: http, &state, countsIdentifiers: options.countsIdentifiers,
+            isDated: datedAt != responder.unixSeconds)
         {
+          datedAt = responder.unixSeconds
           break
         }
         handle(stream, &state, responder, now: now)

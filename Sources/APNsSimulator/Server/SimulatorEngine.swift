@@ -69,6 +69,7 @@ final class SimulatorEngine: ListenerDelegate {
       state.pendingActions = []
       for action in actions { act(action, &state) }
       let now = loop.now
+      responder.tell(unixSeconds: state.time(now).unixSeconds)
       var hasClosed = false
       for connection in connections {
         connection.turn(&state, responder, now: now)
@@ -109,11 +110,13 @@ final class SimulatorEngine: ListenerDelegate {
   }
 
   func listener(_ listener: Listener, didAccept fileDescriptor: Int32) {
+    let door: SimulatedService.Door = listener === manageListener ? .manage : .send
+    // A fault that was set before the client connected holds for it, also where both are seen in one turn.
+    shared.withState { applyFaults($0.plan.connection) }
     if connectionFaults.failsHandshakes {
       refuseHandshake(fileDescriptor)
       return
     }
-    let door: SimulatedService.Door = listener === manageListener ? .manage : .send
     let delay = connectionFaults.handshakeDelayMilliseconds
     guard delay > 0 else {
       adopt(fileDescriptor, door)

@@ -94,7 +94,8 @@ package struct ConnectionState: Sendable {
   package private(set) var phase: Phase
   private var lastReceivedAt: Instant
   private var lastAnsweredAt: Instant?
-  private var pingedAt: Instant?
+  /// A ping is under way; without its pong by then the peer is gone.
+  private var pongDueAt: Instant?
   private var streamsOpened: UInt32 = 0
 
   package init(timing: Timing, now: Instant) {
@@ -132,7 +133,17 @@ package struct ConnectionState: Sendable {
   }
 
   package mutating func pongReceived() {
-    pingedAt = nil
+    pongDueAt = nil
+  }
+
+  /// Other connections answer and this one does not. true: send PING. That is asked early, so its pong may take until
+  /// silence alone would have ended the connection: what is on it is not sent twice before.
+  package mutating func suspected(now: Instant) -> Bool {
+    guard phase == .open, pongDueAt == nil else { return false }
+    pongDueAt = max(
+      now.adding(milliseconds: timing.pongMilliseconds),
+      lastReceivedAt.adding(milliseconds: timing.silenceMilliseconds + timing.pongMilliseconds))
+    return true
   }
 
   /// A request went out. true: it was the last one that this connection takes.
@@ -195,8 +206,8 @@ package struct ConnectionState: Sendable {
     if let oldest = oldestSentAt, now.milliseconds(since: oldest) >= timing.requestMilliseconds {
       return .timeOut(sentUntil: now.adding(milliseconds: -timing.requestMilliseconds))
     }
-    if let pinged = pingedAt {
-      guard now.milliseconds(since: pinged) >= timing.pongMilliseconds else { return .none }
+    if let due = pongDueAt {
+      guard now >= due else { return .none }
       phase = .closed(.silent)
       return .abort(.silent)
     }
@@ -209,7 +220,7 @@ package struct ConnectionState: Sendable {
       isSilent = silence >= timing.idleMilliseconds
     }
     guard isSilent else { return .none }
-    pingedAt = now
+    pongDueAt = now.adding(milliseconds: timing.pongMilliseconds)
     return .ping
   }
 }

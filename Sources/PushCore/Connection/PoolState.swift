@@ -3,9 +3,12 @@
 ///
 /// Each connection has a place. What it can take (streams, send window) is told once a turn with `update`; between two
 /// turns the pool counts down itself. Connections are opened one by one, seconds apart, and only for need: after
-/// failures later and later, and after several in a row the breaker is open: one attempt at a time, ten seconds apart.
+/// failures later and later, and after several in a row the breaker is open: one attempt at a time, a second or two apart.
 /// What was of use and goes without our wish (a GOAWAY, a cut) is replaced at once: a host that sends us away every
 /// thousand requests is followed.
+///
+/// A connection that answers nothing while the others answer is found out long before its silence is proved: first it gets
+/// only what the others have no room for, then nothing, and a ping. So what it swallows is what was on it, and little more.
 package struct PoolState: Sendable {
   package struct Limits: Sendable {
     /// Connections that take requests or are being opened. Draining ones come on top, at most as many again.
@@ -16,7 +19,8 @@ package struct PoolState: Sendable {
     package var replacedAtOnceRequests = 100
     /// After the first failure; doubled after each.
     package var backoffFirstMilliseconds: Int64 = 500
-    package var backoffLongestMilliseconds: Int64 = 10_000
+    /// No longer: when the host is back, what waits is on its way within this time.
+    package var backoffLongestMilliseconds: Int64 = 2_000
     /// Failures in a row that open the breaker.
     package var breakerFailures = 5
     /// How long the load is watched before a connection is let go.
@@ -27,6 +31,10 @@ package struct PoolState: Sendable {
     package var paceMilliseconds: Int64 = 250
     /// One answer in so many that asks for fewer streams halves them.
     package var fewerStreamsShare = 8
+    /// The least that the others go on answering before a connection without an answer is late, however quick they are.
+    package var lateMilliseconds: Int64 = 50
+    /// How long it is late, at least, before it is silent.
+    package var silentMilliseconds: Int64 = 250
 
     package init() {}
   }
@@ -37,6 +45,8 @@ package struct PoolState: Sendable {
     case open(place: Int)
     /// Let the connection at this place finish, and close it.
     case drain(place: Int)
+    /// Ask the connection at this place for a sign of life.
+    case ping(place: Int)
   }
 
   package enum Breaker: Equatable, Sendable {
@@ -56,6 +66,8 @@ package struct PoolState: Sendable {
     case noStream = "no_stream"
     /// The peer takes no more bytes: its flow-control window is used up.
     case noWindow = "no_window"
+    /// The connections that there are answer nothing, and none of them said a word since it was asked.
+    case noAnswer = "no_answer"
   }
 
   private enum Occupant: Equatable, Sendable {
@@ -69,8 +81,23 @@ package struct PoolState: Sendable {
     case leaving
   }
 
+  /// Whether a connection answers, beside the others. Only what it was sent since its last answer counts.
+  private enum Hearing: Equatable, Sendable {
+    /// It does, or nothing is on it. Becomes `late`.
+    case answering
+    /// It does not, and others do: it takes what these have no room for. Becomes `answering`, or `silent`.
+    case late(since: Instant)
+    /// Late for long, and asked for a sign of life: it takes nothing. Becomes `answering`, or `proving` with a pong.
+    case silent
+    /// It is alive, by its pong: it takes one request, before all others. Becomes `silent` with that, or `answering`.
+    case proving
+  }
+
   private struct Place: Sendable {
     var occupant = Occupant.nobody
+    var hearing = Hearing.answering
+    /// When the oldest request was sent of those after its last answer.
+    var waitingSince: Instant?
     var inFlight = 0
     /// Streams that the peer allows at once.
     var streamLimit = 0
@@ -111,6 +138,13 @@ package struct PoolState: Sendable {
   private var peakInFlight = 0
   private var wasShort = false
   private var isClosing = false
+  private var answerTime = AnswerTime()
+  /// Of any connection.
+  private var lastAnsweredAt: Instant?
+  /// `lastAnsweredAt`, when the connections were compared last.
+  private var comparedAt: Instant?
+  /// Ready connections that are silent.
+  package private(set) var silentCount = 0
 
   package init(limits: Limits = Limits()) {
     precondition(limits.connectionsMaximum >= 1, "a pool has at least one connection")
@@ -139,11 +173,16 @@ package struct PoolState: Sendable {
     places[place].streamLimit = streamLimit
     places[place].window = window
     if inFlight > places[place].peak { places[place].peak = inFlight }
+    if inFlight == 0 {
+      // Nothing waits for an answer, whatever became of it.
+      places[place].waitingSince = nil
+      if places[place].hearing != .answering { hear(place, as: .answering) }
+    }
   }
 
   /// Whether a request would find room.
   package var hasRoom: Bool {
-    for place in places where place.occupant == .ready && place.free > 0 { return true }
+    for place in places where place.occupant == .ready && place.hearing != .silent && place.free > 0 { return true }
     return false
   }
 
@@ -151,7 +190,7 @@ package struct PoolState: Sendable {
   package mutating func take(byteCount: Int, now: Instant) -> Int? {
     lastRequestAt = now
     var best = -1
-    var bestRoom = 0
+    var bestRoom = -1
     for index in places.indices where places[index].occupant == .ready {
       let free = places[index].free
       guard free > 0 else { continue }
@@ -160,6 +199,12 @@ package struct PoolState: Sendable {
       if places[index].inFlight > 0 {
         guard places[index].window >= byteCount else { continue }
         room = min(free, 1 + places[index].window >> PoolState.typicalBodyShift)
+      }
+      switch places[index].hearing {
+      case .answering: break
+      case .late: room = 0
+      case .silent: continue
+      case .proving: room = .max
       }
       if room > bestRoom {
         bestRoom = room
@@ -171,6 +216,10 @@ package struct PoolState: Sendable {
       lastRefusal = (now, byteCount)
       return nil
     }
+    // Only a late one has room: that is hardly any.
+    if bestRoom == 0 { isShort = true }
+    if places[best].hearing == .proving { hear(best, as: .silent) }
+    if places[best].waitingSince == nil { places[best].waitingSince = now }
     places[best].inFlight += 1
     places[best].window -= byteCount
     places[best].taken += 1
@@ -182,6 +231,10 @@ package struct PoolState: Sendable {
     guard let refusal = lastRefusal, now.milliseconds(since: refusal.at) < 1_000 else { return nil }
     var stall = Stall.noConnection
     for place in places where place.occupant == .ready {
+      if place.hearing == .silent {
+        if stall == .noConnection { stall = .noAnswer }
+        continue
+      }
       if place.free > 0 {
         guard place.inFlight > 0, place.window < refusal.byteCount else { return nil }
         return .noWindow
@@ -211,13 +264,30 @@ package struct PoolState: Sendable {
     }
   }
 
-  /// The connection answered a request: the host takes us. true: that ends a row of failures.
-  package mutating func answered(place: Int) -> Bool {
+  /// The connection answered a request that was sent at `sentAt`: the host takes us. true: that ends a row of failures.
+  package mutating func answered(place: Int, sentAt: Instant, now: Instant) -> Bool {
     places[place].answers += 1
+    places[place].waitingSince = nil
+    if places[place].hearing != .answering { hear(place, as: .answering) }
+    lastAnsweredAt = now
+    answerTime.heard(nanoseconds: now.nanoseconds &- sentAt.nanoseconds)
     guard failures > 0 else { return false }
     backoff.succeeded()
     notBefore = nil
     return true
+  }
+
+  /// The connection answered a ping: it is alive, if not well.
+  package mutating func pongReceived(place: Int) {
+    if places[place].hearing == .silent { hear(place, as: .proving) }
+  }
+
+  private mutating func hear(_ place: Int, as hearing: Hearing) {
+    if places[place].occupant == .ready {
+      if places[place].hearing == .silent { silentCount -= 1 }
+      if hearing == .silent { silentCount += 1 }
+    }
+    places[place].hearing = hearing
   }
 
   /// The connection takes no more requests (GOAWAY, an advice, a place in `drain`).
@@ -227,6 +297,7 @@ package struct PoolState: Sendable {
       openingCount -= 1
       places[place].occupant = .leaving
     case .ready:
+      hear(place, as: .answering)
       readyCount -= 1
       places[place].occupant = .leaving
       owe(place)
@@ -247,6 +318,7 @@ package struct PoolState: Sendable {
     switch places[place].occupant {
     case .opening: openingCount -= 1
     case .ready:
+      hear(place, as: .answering)
       readyCount -= 1
       owe(place)
     case .leaving: break
@@ -298,8 +370,8 @@ package struct PoolState: Sendable {
       }
       return .none
     }
-    let total = inFlight
-    peakInFlight = max(peakInFlight, total)
+    if let place = placeToPing() { return .ping(place: place) }
+    peakInFlight = max(peakInFlight, inFlight)
     if let place = placeToOpen(now) {
       places[place].occupant = .opening
       openingCount += 1
@@ -310,20 +382,63 @@ package struct PoolState: Sendable {
     }
     wasShort = wasShort || isShort
     isShort = false
-    guard let place = placeToLetGo(now) else { return .none }
+    guard let place = placeBeyondMaximum ?? placeToLetGo(now) else { return .none }
+    hear(place, as: .answering)
     readyCount -= 1
     places[place].occupant = .leaving
     return .drain(place: place)
   }
 
+  /// Compares the connections by what they answer. Returns one that fell silent and was not asked yet.
+  private mutating func placeToPing() -> Int? {
+    // Nobody answered since: nothing new can be said of anybody.
+    guard readyCount > 1, let last = lastAnsweredAt, last != comparedAt else { return nil }
+    let late = max(limits.lateMilliseconds * 1_000_000, answerTime.longestUsualNanoseconds)
+    let silent = max(limits.silentMilliseconds * 1_000_000, 2 * answerTime.longestUsualNanoseconds)
+    for index in places.indices {
+      guard places[index].occupant == .ready, let waitingSince = places[index].waitingSince else { continue }
+      switch places[index].hearing {
+      case .answering:
+        // Its own answers end its waiting, so this one was another's.
+        if last.nanoseconds - waitingSince.nanoseconds >= late { hear(index, as: .late(since: last)) }
+      case .late(let since):
+        guard last.nanoseconds - since.nanoseconds >= silent else { continue }
+        hear(index, as: .silent)
+        return index
+      case .silent, .proving:
+        break
+      }
+    }
+    comparedAt = last
+    return nil
+  }
+
+  /// Silent ones are replaced beside themselves; where one comes back there is one too many.
+  private var placeBeyondMaximum: Int? {
+    guard readyCount - silentCount > limits.connectionsMaximum else { return nil }
+    var candidate: Int?
+    for index in places.indices where places[index].occupant == .ready && places[index].hearing != .silent {
+      if let other = candidate, places[other].inFlight <= places[index].inFlight { continue }
+      candidate = index
+    }
+    return candidate
+  }
+
+  /// A connection has fewer streams than its peer allows, because APNs asked for less.
+  private var isPaced: Bool {
+    places.contains { $0.occupant == .ready && $0.ownLimit != .max }
+  }
+
   private func placeToOpen(_ now: Instant) -> Int? {
-    guard openingCount == 0, readyCount < limits.connectionsMaximum, let lastRequestAt else { return nil }
+    let takingCount = readyCount - silentCount
+    guard openingCount == 0, takingCount < limits.connectionsMaximum, let lastRequestAt else { return nil }
     if let notBefore, now < notBefore { return nil }
-    if readyCount == 0 {
+    if takingCount == 0 {
       // The first one, or the last one is gone: as long as somebody may want it.
       guard now.milliseconds(since: lastRequestAt) < limits.keepWarmMilliseconds else { return nil }
     } else {
-      guard isShort || owed > 0 else { return nil }
+      // Where APNs asks for fewer streams, the shortage is of our own making.
+      guard owed > 0 || isShort && !isPaced else { return nil }
     }
     if owed == 0, let last = lastOpenedAt, now.milliseconds(since: last) < limits.openIntervalMilliseconds {
       return nil

@@ -3,8 +3,8 @@
 /// Jobs end out of order; the broker is told of the highest tag below which all are settled. A tag that was rejected is
 /// settled too, but never named in an acknowledgement: the broker does not know it any more and would close the channel.
 ///
-/// One job that waits long for its answer must not hold up the credit of all behind it: where it does, they are
-/// acknowledged alone (`takeAlone`).
+/// Jobs that wait long must not hold up the credit of all behind them, whether it is one or one after the other: as long as
+/// what was delivered a look ago is not settled, the others are acknowledged alone (`takeAlone`).
 package struct AckWatermark: Sendable {
   private enum Mark: UInt8 {
     /// Delivered; its job is still on its way.
@@ -15,8 +15,8 @@ package struct AckWatermark: Sendable {
     case rejected
   }
 
-  /// So long the oldest open delivery may hold up the others.
-  private static let patienceMilliseconds: Int64 = 200
+  /// From one look for what is held up to the next.
+  private static let lookMilliseconds: Int64 = 100
 
   private var marks: [Mark]
   /// The oldest tag that is not settled; everything before it is.
@@ -31,10 +31,12 @@ package struct AckWatermark: Sendable {
   package private(set) var pendingSince: Instant?
   /// Deliveries that are done while an older one is open.
   private var heldUpCount = 0
-  /// Since when the same one holds them up.
-  private var heldUpSince: Instant?
-  /// Where `takeAlone` goes on; nil: it has not begun.
-  private var aloneNext: UInt64?
+  /// The last look, and one past the newest delivery at that time.
+  private var look: (at: Instant, end: UInt64)?
+  /// At the last look, something that was delivered before the look before was still open.
+  private var isHeldUp = false
+  /// What `takeAlone` still goes through; nil: it has not begun.
+  private var alone: Range<UInt64>?
 
   /// `capacity`: unsettled deliveries to expect, the channel's prefetch.
   package init(capacity: Int) {
@@ -62,8 +64,9 @@ package struct AckWatermark: Sendable {
     pendingCount = 0
     pendingSince = nil
     heldUpCount = 0
-    heldUpSince = nil
-    aloneNext = nil
+    look = nil
+    isHeldUp = false
+    alone = nil
   }
 
   /// A delivery came. false: the tag was seen before or jumps by more than any prefetch, so the peer is at fault.
@@ -101,24 +104,28 @@ package struct AckWatermark: Sendable {
     return tag
   }
 
-  /// The next tag to acknowledge alone, where an older delivery has held up at least `batch` for too long; nil: no more.
+  /// The next tag to acknowledge alone, where an old delivery holds up at least `batch`; nil: no more. Answers that are only
+  /// out of order cost no frames of their own.
   package mutating func takeAlone(now: Instant, batch: Int) -> UInt64? {
-    if aloneNext == nil {
-      guard heldUpCount >= batch, let since = heldUpSince,
-        now.milliseconds(since: since) >= AckWatermark.patienceMilliseconds
-      else { return nil }
-    }
-    var tag = max(aloneNext ?? base, base)
-    while tag < end {
-      if marks[slot(tag)] == .done {
-        marks[slot(tag)] = .rejected
-        heldUpCount -= 1
-        aloneNext = tag + 1
-        return tag
+    if alone == nil {
+      guard let last = look else {
+        look = (now, end)
+        return nil
       }
-      tag += 1
+      if now.milliseconds(since: last.at) >= AckWatermark.lookMilliseconds {
+        isHeldUp = base < last.end
+        look = (now, end)
+      }
+      guard isHeldUp, heldUpCount >= batch else { return nil }
+      alone = base..<end
     }
-    aloneNext = nil
+    while let tag = alone?.popFirst() {
+      guard tag >= base, marks[slot(tag)] == .done else { continue }
+      marks[slot(tag)] = .rejected
+      heldUpCount -= 1
+      return tag
+    }
+    alone = nil
     return nil
   }
 
@@ -126,13 +133,7 @@ package struct AckWatermark: Sendable {
     precondition(tag >= base && tag < end && marks[slot(tag)] == .open, "a delivery is settled once")
     marks[slot(tag)] = mark
     if mark == .done { heldUpCount += 1 }
-    let before = base
     advance(now: now)
-    if heldUpCount == 0 {
-      heldUpSince = nil
-    } else if base != before || heldUpSince == nil {
-      heldUpSince = now
-    }
   }
 
   private mutating func advance(now: Instant) {

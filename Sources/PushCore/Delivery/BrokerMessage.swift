@@ -5,6 +5,8 @@ package struct MessageMetadata: Sendable {
   package var bytes: [UInt8] = []
   package var messageID = ByteRange.empty
   package var correlationID = ByteRange.empty
+  /// Where an answer is wanted: a queue's name.
+  package var replyTo = ByteRange.empty
   package var traceparent = ByteRange.empty
   package var tracestate = ByteRange.empty
   /// The AMQP timestamp, Unix milliseconds: when the producer enqueued. nil where it set none.
@@ -31,6 +33,7 @@ package struct MessageMetadata: Sendable {
     bytes.removeAll(keepingCapacity: true)
     messageID = .empty
     correlationID = .empty
+    replyTo = .empty
     traceparent = .empty
     tracestate = .empty
     enqueuedAt = nil

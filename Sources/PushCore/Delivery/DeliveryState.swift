@@ -50,9 +50,9 @@ package struct DeliveryState: Sendable {
 
   // MARK: events
 
-  /// The job is wrong: nothing is asked, nothing is sent.
+  /// The job is wrong: nothing is asked, nothing is sent. What its channel allows is known only when it is to be sent.
   package mutating func refused(now: Now) -> DeliveryAction {
-    expect(.admitting)
+    if phase != .waiting { expect(.admitting) }
     return end(.invalid, deadLetter: "invalid", now: now, isRemembered: false)
   }
 
@@ -79,7 +79,9 @@ package struct DeliveryState: Sendable {
       if isGivenUp { return giveUp(now: now) }
       phase = .waiting
       return .send
-    case .duplicate(let remembered):
+    case .duplicate(var remembered):
+      // What is remembered may be another copy's answer; this one may have been sent as well.
+      if isAmbiguous { remembered.isAmbiguous = true }
       return report(.outcome(remembered, isSuppressed: false, deadLetter: nil))
     case .dead(let unregisteredAt):
       let outcome = RememberedOutcome(
@@ -181,6 +183,11 @@ package struct DeliveryState: Sendable {
     guard unconfirmed == 0 else { return .open }
     if mustRepeat {
       mustRepeat = false
+      // The broker may have kept the first copy too, and both may be sent: two dead letters may both be replayed.
+      switch ending {
+      case .retry, .outcome(_, _, deadLetter: .some): isAmbiguous = true
+      case .outcome(_, _, deadLetter: nil), .isolation, nil: break
+      }
       return .publishAgain
     }
     phase = .settled

@@ -22,34 +22,43 @@ package struct GateKey: Hashable, Sendable {
     (low, high) = hash.finish()
   }
 
+  /// The device, or channel, of one target of a job.
+  package init(_ job: borrowing PushJob, target: Int) {
+    let bytes = job.bytes.span
+    self.init(
+      environment: job.environment, topic: bytes.extracting(job.topic.range),
+      token: bytes.extracting(job.targets[target].range))
+  }
+
   /// Length of the text form.
   package static let textCount = 22
 
   /// Writes both words as 22 digits of 6 bits (`A–Z a–z 0–9 - _`): short, and readable in `redis-cli`.
-  package static func writeText(high: UInt64, low: UInt64, into output: inout [UInt8], at offset: Int) {
+  package static func writeText(high: UInt64, low: UInt64, into output: inout MutableSpan<UInt8>, at offset: Int) {
     precondition(offset >= 0 && offset + textCount <= output.count)
-    var span = output.mutableSpan
-    var shift: UInt64 = 60
-    for index in 0..<11 {
-      span[offset + index] = digit(high >> shift)
-      span[offset + 11 + index] = digit(low >> shift)
-      shift &-= 6
-    }
+    // The last 32 bits fill six digits of eight; the word before it takes the place of the two others.
+    output.store(bigEndian: digits(low & 0xFFFF_FFFF), at: offset + 14)
+    output.store(bigEndian: digits((high & 0xFFFF) << 32 | low >> 32), at: offset + 8)
+    output.store(bigEndian: digits(high >> 16), at: offset)
   }
 
-  package func writeText(into output: inout [UInt8], at offset: Int) {
+  package func writeText(into output: inout MutableSpan<UInt8>, at offset: Int) {
     GateKey.writeText(high: high, low: low, into: &output, at: offset)
   }
 
-  /// Eleven digits hold 66 bits: the first one carries only the top 4. Arithmetic and no table: the gaps between the ranges are added where a value lies behind them.
-  @inline(__always)
-  private static func digit(_ bits: UInt64) -> UInt8 {
-    let value = UInt8(truncatingIfNeeded: bits) & 63
-    var digit = value &+ UInt8(ascii: "A")
-    digit &+= value > 25 ? 6 : 0
-    digit &-= value > 51 ? 75 : 0
-    digit &-= value == 62 ? 13 : 0
-    digit &+= value == 63 ? 36 : 0
-    return digit
+  /// 48 bits as eight digits, a byte each, the first one highest. Spread in three steps, then all bytes are mapped at once:
+  /// arithmetic and no table, the gaps between the ranges are added where a value lies behind them.
+  private static func digits(_ bits: UInt64) -> UInt64 {
+    var word = (bits & 0xFFFF_FF00_0000) << 8 | bits & 0xFF_FFFF
+    word = (word & 0x00FF_F000_00FF_F000) << 4 | word & 0x0000_0FFF_0000_0FFF
+    word = (word & 0x0FC0_0FC0_0FC0_0FC0) << 2 | word & 0x003F_003F_003F_003F
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    // 1 in each byte that is at least `value`.
+    func reached(_ value: UInt64) -> UInt64 { (word &+ (128 &- value) &* ones) >> 7 & ones }
+    var text = word &+ UInt64(UInt8(ascii: "A")) &* ones
+    text = text &+ reached(26) &* 6
+    text = text &- reached(52) &* 75
+    text = text &- reached(62) &* 13
+    return text &+ reached(63) &* 49
   }
 }

@@ -137,7 +137,7 @@ package struct GateMemory: Sendable {
       if !dead.isEmpty { dead = GateTable(capacity: settings.entriesMaximum) }
       return nil
     }
-    return (GateRequest(device: key.device, apnsID: key.apnsID, registeredAt: 0, isRated: false), outcome)
+    return (GateRequest(device: key.device, apnsID: key.apnsID), outcome)
   }
 
   package mutating func remember(_ outcome: RememberedOutcome, of request: GateRequest, now: Now) {

@@ -24,23 +24,26 @@ package struct GateRequest: Sendable {
 
   /// All that an admission needs.
   package init(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits
+    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits
   ) {
-    self.init(job, target: target, apnsID: apnsID)
+    self.init(
+      device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
+      isRated: job.targetKind != .channel)
     rate = limits.number(for: job)
     firstSeen = arrival.firstSeen
     isReturning = arrival.isReturning
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
-  package init(_ job: borrowing PushJob, target: Int, apnsID: UUIDValue) {
-    let bytes = job.bytes.span
-    device = GateKey(
-      environment: job.environment, topic: bytes.extracting(job.topic.range),
-      token: bytes.extracting(job.targets[target].range))
-    self.apnsID = apnsID
-    registeredAt = max(0, job.tokenRegisteredAt ?? 0)
-    isRated = job.targetKind != .channel
+  /// What names a (job, target) whose end is told.
+  package init(device: GateKey, apnsID: UUIDValue) {
+    self.init(device: device, apnsID: apnsID, registeredAt: 0, isRated: false)
+  }
+
+  /// What names a device that APNs refused for its rate.
+  package init(_ job: borrowing PushJob, device: GateKey, limits: borrowing RateLimits) {
+    self.init(device: device, apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: true)
+    rate = limits.number(for: job)
   }
 }
 

@@ -6,7 +6,7 @@
 /// - An optional field is left out, never null; inside the payload null counts as absent.
 /// - `id` wins over the message id where both are there.
 /// - An empty `collapse_id` is none.
-/// - A broadcast without `expiration` is not stored: APNs demands a value, and 0 is right for every channel.
+/// - A broadcast without `expiration` gets the one that is right for its channel when it is sent.
 package struct JobParser: ~Copyable {
   private let scanner = JobScanner()
   private let pushTypes = KeyTable(PushType.named.map(\.name))
@@ -56,8 +56,6 @@ package struct JobParser: ~Copyable {
       let rules = PushTypeRules.table[Int(job.pushType.rawValue)]
       job.priority = try priority(fields.priority, rules, &job)
       job.expiration = try expiration(fields.expiration, rules, job)
-      // APNs demands the header of a broadcast; 0 is right for every channel.
-      if job.targetKind == .channel, job.expiration == nil { job.expiration = 0 }
       job.tokenRegisteredAt = try tokenRegisteredAt(fields.tokenRegisteredAt)
       if job.targetKind == .channel { try checkChannel(&job) } else { try checkTokens(&job) }
       try checkPayload(job, fields.facts, rules)

@@ -32,7 +32,7 @@ package struct PushJob: Sendable, ~Copyable {
   package var credential = ByteRange.empty
   /// 10, 5 or 1; nil sends no header.
   package var priority: UInt8?
-  /// Unix seconds; 0 = one try, nothing stored; nil sends no header.
+  /// Unix seconds; 0 = one try, nothing stored; nil sends no header (of a broadcast: the one that its channel wants).
   package var expiration: Int64?
   /// At most 64 bytes; empty sends no header.
   package var collapseID = ByteRange.empty

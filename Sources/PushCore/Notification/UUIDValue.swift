@@ -94,6 +94,13 @@ package struct UUIDValue: Hashable, Sendable {
     return UUIDValue(version5Of: &hash)
   }
 
+  /// A version-4 UUID (RFC 9562): random bits, six of them replaced.
+  package static func version4(_ random: inout some RandomNumberGenerator) -> UUIDValue {
+    UUIDValue(
+      high: random.next() & 0xFFFF_FFFF_FFFF_0FFF | 0x4000,
+      low: random.next() & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+  }
+
   private init(version5Of hash: inout SHA1) {
     let words = hash.finish()
     self.init(

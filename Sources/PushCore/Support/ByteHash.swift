@@ -11,11 +11,6 @@ package enum ByteHash {
     return mixed(state)
   }
 
-  /// Hash of a device token: its first sixteen digits are as random as all of them.
-  package static func hash(token: Span<UInt8>) -> UInt64 {
-    mixed(token.word(at: 0, count: token.count) ^ mixed(token.word(at: min(8, token.count), count: token.count &- 8)))
-  }
-
   /// Whether two spans hold the same bytes.
   package static func areSame(_ one: Span<UInt8>, _ other: Span<UInt8>) -> Bool { one.isSame(as: other) }
 

@@ -1,6 +1,7 @@
 /// The date of HTTP answers: `Sun, 06 Nov 1994 08:49:37 GMT`.
 package enum HTTPDate {
   private static let count = 29
+  private static let weekdays: [String] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
   private static let months: [String] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
   ]
@@ -22,6 +23,44 @@ package enum HTTPDate {
     let dayOfYear = (153 * monthFromMarch + 2) / 5 + Int64(day) - 1
     let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     return days * 86_400 + Int64(hour * 3_600 + minute * 60 + second)
+  }
+
+  /// Such a text. Whole seconds of the years 1970 to 9999.
+  package static func bytes(unixSeconds: Int64) -> [UInt8] {
+    let days = unixSeconds / 86_400
+    let second = unixSeconds % 86_400
+    // The same years that begin in March, the other way round.
+    let shifted = days + 719_468
+    let era = shifted / 146_097
+    let dayOfEra = shifted - era * 146_097
+    let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let monthFromMarch = (5 * dayOfYear + 2) / 153
+    let month = Int((monthFromMarch + 2) % 12)
+    var text: [UInt8] = []
+    text.reserveCapacity(count)
+    text.append(contentsOf: weekdays[Int((days + 4) % 7)].utf8)
+    text.append(contentsOf: ", ".utf8)
+    append(dayOfYear - (153 * monthFromMarch + 2) / 5 + 1, to: &text)
+    text.append(ASCII.space)
+    text.append(contentsOf: months[month].utf8)
+    text.append(ASCII.space)
+    let year = yearOfEra + era * 400 + (month < 2 ? 1 : 0)
+    append(year / 100, to: &text)
+    append(year % 100, to: &text)
+    text.append(ASCII.space)
+    append(second / 3_600, to: &text)
+    text.append(ASCII.colon)
+    append(second / 60 % 60, to: &text)
+    text.append(ASCII.colon)
+    append(second % 60, to: &text)
+    text.append(contentsOf: " GMT".utf8)
+    return text
+  }
+
+  private static func append(_ number: Int64, to text: inout [UInt8]) {
+    text.append(UInt8(ascii: "0") + UInt8(number / 10 % 10))
+    text.append(UInt8(ascii: "0") + UInt8(number % 10))
   }
 
   private static func number(_ text: Span<UInt8>, _ range: Range<Int>) -> Int? {

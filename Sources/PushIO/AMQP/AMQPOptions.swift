@@ -4,8 +4,9 @@ package struct AMQPOptions: Equatable, Sendable {
   package var channelCount: UInt16 = 4
   /// Frames that we accept and send, overhead included; the broker may ask for less.
   package var frameBytesMaximum: UInt32 = 131_072
-  /// What we ask for where the URL says nothing; the broker may ask for less. 0 = none.
-  package var heartbeatSeconds: UInt16 = 10
+  /// What we ask for where the URL says nothing; the broker may ask for less. 0 = none. A silent peer is given up after two
+  /// of them, looked at twice in each: so within 17.5 s.
+  package var heartbeatSeconds: UInt16 = 7
   /// From the open transport to the open connection.
   package var handshakeTimeoutMilliseconds: Int64 = 10_000
   /// Bytes of one body that are kept.

@@ -64,6 +64,11 @@ package final class AMQPProperties {
     unsafe properties._flags |= Self.flag(10)
   }
 
+  package func setReplyTo(_ text: Span<UInt8>) {
+    unsafe properties.reply_to = copy(text, maximum: AMQPProperties.shortTextMaximum)
+    unsafe properties._flags |= Self.flag(9)
+  }
+
   package func setType(_ text: StaticString) {
     unsafe properties.type = copy(text)
     unsafe properties._flags |= Self.flag(5)

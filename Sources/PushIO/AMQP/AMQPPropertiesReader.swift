@@ -18,6 +18,8 @@ enum AMQPPropertiesReader {
         while let field = table.next(header) { readHeader(field.name, field.value, header, into: &metadata) }
       case .correlationID(let range):
         metadata.correlationID = copy(range, header, into: &metadata)
+      case .replyTo(let range):
+        metadata.replyTo = copy(range, header, into: &metadata)
       case .messageID(let range):
         metadata.messageID = copy(range, header, into: &metadata)
       case .timestamp(let seconds):
@@ -55,6 +57,7 @@ enum AMQPPropertiesReader {
   private enum Property {
     case headers(AMQPTableReader)
     case correlationID(ByteRange)
+    case replyTo(ByteRange)
     case messageID(ByteRange)
     case timestamp(UInt64)
     case other
@@ -101,7 +104,7 @@ enum AMQPPropertiesReader {
         let range = ByteRange(start: offset + 1, count: Int(header[offset]))
         guard range.range.upperBound <= header.count else { return stop() }
         offset = range.range.upperBound
-        return bit == 10 ? .correlationID(range) : bit == 7 ? .messageID(range) : .other
+        return bit == 10 ? .correlationID(range) : bit == 7 ? .messageID(range) : bit == 9 ? .replyTo(range) : .other
       }
     }
 

@@ -37,15 +37,16 @@ package struct APNsRequestWriter: ~Copyable {
     text.removeAll(keepingCapacity: true)
     apnsID.write(to: &text)
     appendText(.apnsID, isIndexed: isFirst)
-    finish(job, isFirst: isFirst)
+    finish(job, expiration: job.expiration, isFirst: isFirst)
     if !job.collapseID.isEmpty {
       headers.append(.apnsCollapseID, bytes.extracting(job.collapseID.range), isIndexed: isFirst)
     }
   }
 
   /// The headers of `POST /4/broadcasts/apps/<bundle id>`; the target is the channel.
+  /// - Parameter expiration: `apns-expiration`, which APNs demands: the job's, or what its channel wants.
   package mutating func writeBroadcast(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, authorization: [UInt8], isFirst: Bool
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, authorization: [UInt8], expiration: Int64, isFirst: Bool
   ) {
     let bytes = job.bytes.span
     start("/4/broadcasts/apps/", bytes.extracting(job.app.range), authorization)
@@ -54,7 +55,7 @@ package struct APNsRequestWriter: ~Copyable {
     text.removeAll(keepingCapacity: true)
     apnsID.write(to: &text)
     appendText(.apnsRequestID, isIndexed: isFirst)
-    finish(job, isFirst: isFirst)
+    finish(job, expiration: expiration, isFirst: isFirst)
   }
 
   private mutating func start(_ prefix: StaticString, _ rest: Span<UInt8>, _ authorization: [UInt8]) {
@@ -71,14 +72,14 @@ package struct APNsRequestWriter: ~Copyable {
     headers.append(name, value.span, isIndexed: isIndexed)
   }
 
-  private mutating func finish(_ job: borrowing PushJob, isFirst: Bool) {
+  private mutating func finish(_ job: borrowing PushJob, expiration: Int64?, isFirst: Bool) {
     switch job.priority {
     case 10: headers.append(.apnsPriority, "10")
     case 5: headers.append(.apnsPriority, "5")
     case .some(let other): headers.append(.apnsPriority, decimal: Int(other))
     case nil: break
     }
-    if let expiration = job.expiration {
+    if let expiration {
       headers.append(.apnsExpiration, decimal: Int(expiration), isIndexed: isFirst)
     }
   }

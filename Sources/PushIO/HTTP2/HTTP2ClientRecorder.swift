@@ -81,7 +81,7 @@ struct HTTP2ClientRecorder: ~Copyable {
       unsafe UnsafePointer(streams + Int(index))
     }
     @inline(__always)
-    nonmutating unsafeMutableAddress {
+    unsafeMutableAddress {
       unsafe streams + Int(index)
     }
   }

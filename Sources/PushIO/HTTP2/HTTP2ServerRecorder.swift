@@ -77,7 +77,7 @@ struct HTTP2ServerRecorder: ~Copyable {
       unsafe UnsafePointer(address(index))
     }
     @inline(__always)
-    nonmutating unsafeMutableAddress {
+    unsafeMutableAddress {
       unsafe address(index)
     }
   }

@@ -44,13 +44,9 @@ package struct RedisCommand: Sendable {
     append(argument.utf8.span)
   }
 
-  /// Appends an argument of `count` zero digits, to be overwritten.
-  package mutating func appendPlaceholder(count: Int) -> Int {
-    writeCount(UInt8(ascii: "$"), count)
-    let offset = bytes.count
-    bytes.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: count))
-    writeLineEnd()
-    return offset
+  /// Appends arguments that are written as they go over the wire.
+  package mutating func append(encoded arguments: [UInt8]) {
+    bytes.append(contentsOf: arguments)
   }
 
   /// Appends the integer in decimal.
@@ -70,7 +66,7 @@ package struct RedisCommand: Sendable {
   }
 
   /// Writes the number over `digits` bytes, with leading zeros. What does not fit keeps its low digits.
-  package mutating func overwrite(_ value: UInt64, at offset: Int, digits: Int) {
+  private mutating func overwrite(_ value: UInt64, at offset: Int, digits: Int) {
     precondition(offset >= 0 && offset + digits <= bytes.count)
     var span = bytes.mutableSpan
     var rest = value

@@ -41,6 +41,11 @@ package struct RedisConfiguration: Hashable, Sendable {
     self.address = address
   }
 
+  /// What the connections need; nil where they use no TLS. `caFile`: trusted beside the system's authorities.
+  package func tls(caFile: String?) throws(TLSError) -> TLSContext? {
+    usesTLS ? try TLSContext.client(alpn: [], caFile: caFile) : nil
+  }
+
   package init(url: String) throws(RedisError) {
     guard let schemeEnd = RedisConfiguration.firstIndex(of: "://", in: url) else {
       throw .invalidURL(rule: "has no scheme; write redis://host:port/database, rediss:// for TLS or unix:///path")

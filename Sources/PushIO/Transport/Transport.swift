@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 import PushCore
 
@@ -6,8 +5,11 @@ import PushCore
 ///
 /// It reads into `inbound` (up to a limit, then it pauses) and writes `outbound` once a turn, in `EventLoop.flush`. The
 /// loop holds it while it is open; it holds neither its loop nor its delegate.
+///
+/// Its life from connecting to closing is here, the bytes are in TransportReading and TransportWriting. What these three
+/// share is not `private`, and yet for nobody else.
 package final class Transport: ReadinessHandler {
-  private enum State {
+  enum State {
     /// The name is looked up or addresses are tried. → handshaking, open, closed
     case connecting
     /// The TLS handshake is under way. → open, closed
@@ -31,15 +33,15 @@ package final class Transport: ReadinessHandler {
   /// Whom it talks to: the endpoint, and the address once connected.
   package private(set) var peerDescription: String
 
-  private weak var loop: EventLoop?
-  private let options: ConnectOptions
+  weak var loop: EventLoop?
+  let options: ConnectOptions
   private let tlsContext: TLSContext?
   private let serverName: String
-  private var tls: TLSStream?
-  private var state: State
-  private var fileDescriptor: Int32 = -1
-  private var registration: Registration?
-  private var interest: Readiness = []
+  var tls: TLSStream?
+  var state: State
+  var fileDescriptor: Int32 = -1
+  var registration: Registration?
+  var interest: Readiness = []
   private var connector: Connector?
   /// Ends opening, or closing, that takes too long.
   private var deadline: TimerToken?
@@ -48,22 +50,22 @@ package final class Transport: ReadinessHandler {
   /// In the loop's list for the next poll.
   private var isDeferred = false
   /// The last send was short: the rest goes when the socket is writable.
-  private var awaitsWritable = false
+  var awaitsWritable = false
   /// Reading stopped at the inbound limit.
-  private var isPaused = false
+  var isPaused = false
   /// Taken out of epoll while paused, because the socket reported an end that cannot be read yet.
-  private var isSuspended = false
+  var isSuspended = false
   /// The peer closed its half.
-  private var peerEnded = false
+  var peerEnded = false
   /// TLS said its goodbye, which is written last.
-  private var saidGoodbye = false
+  var saidGoodbye = false
   /// Connected without TLS: open as soon as the next poll can say so.
   private var opensInNextPoll = false
   /// Room was made while TLS held back bytes it had received: they are decrypted in the next poll.
-  private var readsInNextPoll = false
+  var readsInNextPoll = false
   /// A send failed with this: what the peer said before is read first.
-  private var writeError: TransportError?
-  private var closeError: TransportError?
+  var writeError: TransportError?
+  var closeError: TransportError?
 
   // MARK: - Making
 
@@ -219,7 +221,7 @@ package final class Transport: ReadinessHandler {
     }
   }
 
-  private func advanceHandshake() {
+  func advanceHandshake() {
     guard let tls else { return }
     switch tls.handshake() {
     case .blocked:
@@ -302,248 +304,15 @@ package final class Transport: ReadinessHandler {
     }
   }
 
-  /// Whether the loop may forget that this transport is paused: it reads again, or never will.
-  func resumeReadingIfRoom() -> Bool {
-    guard isPaused, case .open = state else { return true }
-    if inbound.count >= options.inboundLimit { return false }
-    stopPausing()
-    if tls != nil {
-      readsInNextPoll = true
-      runInNextPoll()
-    }
-    return true
-  }
-
-  private func runInNextPoll() {
+  func runInNextPoll() {
     if isDeferred { return }
     isDeferred = true
     loop?.runLater(self)
   }
 
-  // MARK: - Reading
-
-  private func receive() {
-    if writeError != nil { return }
-    if isPaused {
-      // An end that cannot be read yet would be reported in every turn.
-      if let registration, !isSuspended {
-        isSuspended = true
-        loop?.suspend(registration)
-      }
-      return
-    }
-    guard let loop, delegate != nil else {
-      abort()
-      return
-    }
-    let buffer = unsafe loop.receiveBuffer
-    let room = tls == nil ? min(buffer.count, options.inboundLimit - inbound.count) : buffer.count
-    let count = unsafe recv(fileDescriptor, buffer.baseAddress, max(room, 1), 0)
-    if count > 0 {
-      let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count]).assumingMemoryBound(to: UInt8.self)
-      if let tls {
-        unsafe tls.ciphertextIn.append(bytes)
-        if case .handshaking = state { advanceHandshake() } else { decrypt() }
-      } else {
-        unsafe inbound.append(bytes)
-        delegate?.transportDidReceive(self)
-        pauseIfFull()
-      }
-    } else if count == 0 {
-      peerClosed()
-    } else if errno != EAGAIN, errno != EINTR {
-      finish(broken("receiving", errno))
-    }
-  }
-
-  /// Turns what came into plaintext, up to the inbound limit, and tells the delegate.
-  private func decrypt() {
-    guard let tls, case .open = state else { return }
-    let before = inbound.count
-    let progress = tls.read(into: &inbound, limit: options.inboundLimit)
-    if inbound.count > before { delegate?.transportDidReceive(self) }
-    guard case .open = state else { return }
-    switch progress {
-    case .blocked:
-      pauseIfFull()
-    case .full:
-      pause()
-    case .ended:
-      peerHalfClosed(error: nil)
-    case .failed(let error):
-      sendCiphertext()
-      finish(tlsFailure(error))
-    }
-    // An answer of TLS itself, to a key update say.
-    if !tls.ciphertextOut.isEmpty { setNeedsFlush() }
-  }
-
-  /// The peer's end of the stream.
-  private func peerClosed() {
-    if case .handshaking = state {
-      finish(error(.tls, "the peer closed the connection during the TLS handshake; is this port meant for TLS?"))
-    } else if tls != nil {
-      peerHalfClosed(error: error(.truncated, "the connection ended without TLS's goodbye (close_notify)"))
-    } else {
-      peerHalfClosed(error: nil)
-    }
-  }
-
-  /// Nothing more comes in; what this turn still writes goes out before the end.
-  private func peerHalfClosed(error: TransportError?) {
-    guard case .open = state else { return }
-    peerEnded = true
-    closeError = error
-    state = .closing
-    startDeadline(options.closeTimeoutMilliseconds)
-    setInterest(interest.subtracting(.readable))
-    setNeedsFlush()
-  }
-
-  /// A send failed: takes what the peer said before it broke the connection (a GOAWAY often), as far as there is room.
-  private func receiveRest() {
-    guard let loop else { return }
-    let before = inbound.count
-    while inbound.count < options.inboundLimit {
-      let buffer = unsafe loop.receiveBuffer
-      let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
-      if count <= 0 { break }
-      let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count]).assumingMemoryBound(to: UInt8.self)
-      if let tls {
-        unsafe tls.ciphertextIn.append(bytes)
-        guard case .blocked = tls.read(into: &inbound, limit: options.inboundLimit) else { break }
-      } else {
-        unsafe inbound.append(bytes)
-      }
-    }
-    if inbound.count > before { delegate?.transportDidReceive(self) }
-  }
-
-  /// Closing: what comes in is of no interest, but its end is.
-  private func discard() {
-    if peerEnded { return }
-    guard let loop else { return }
-    let buffer = unsafe loop.receiveBuffer
-    let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
-    if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
-    if case .lingering = state {
-      finish(nil)
-    } else if count == 0 {
-      peerEnded = true
-      setInterest(interest.subtracting(.readable))
-    } else {
-      finish(broken("closing", errno))
-    }
-  }
-
-  private func pauseIfFull() {
-    if case .open = state, inbound.count >= options.inboundLimit { pause() }
-  }
-
-  private func pause() {
-    if isPaused { return }
-    isPaused = true
-    setInterest(interest.subtracting(.readable))
-    loop?.pause(self)
-  }
-
-  private func stopPausing() {
-    isPaused = false
-    interest.insert(.readable)
-    guard let loop, let registration else { return }
-    if isSuspended {
-      isSuspended = false
-      if !loop.resume(registration, interest: interest) { finish(error(.broken, "the socket could not be watched")) }
-    } else {
-      loop.change(registration, interest: interest)
-    }
-  }
-
-  // MARK: - Writing
-
-  /// Ciphertext that is made at once: one send's worth. The rest stays plaintext, so that memory is bounded.
-  private static let ciphertextTarget = 256 * 1024
-
-  private func becameWritable() {
-    awaitsWritable = false
-    setInterest(interest.subtracting(.writable))
-    if case .handshaking = state { sendCiphertext() } else { writeOut() }
-  }
-
-  private func writeOut() {
-    if writeError != nil { return }
-    if let tls {
-      if let error = tls.write(from: &outbound, ciphertextTarget: Transport.ciphertextTarget) {
-        finish(tlsFailure(error))
-        return
-      }
-      sendCiphertext()
-    } else if !outbound.isEmpty {
-      let sent = send(&outbound)
-      outbound.consume(sent)
-    }
-    if awaitsWritable || writeError != nil { return }
-    switch state {
-    case .open:
-      if !outbound.isEmpty { setNeedsFlush() }
-    case .closing:
-      if outbound.isEmpty { finishWriting() } else { setNeedsFlush() }
-    case .connecting, .handshaking, .lingering, .closed:
-      break
-    }
-  }
-
-  private func sendCiphertext() {
-    guard let tls, !tls.ciphertextOut.isEmpty, !awaitsWritable else { return }
-    let sent = send(&tls.ciphertextOut)
-    tls.ciphertextOut.consume(sent)
-  }
-
-  /// One send. Returns how much the kernel took; less than all: the rest waits for the socket.
-  private func send(_ queue: inout ByteQueue) -> Int {
-    let count = queue.count
-    let sent = unsafe queue.withUnsafeBytes { bytes in
-      unsafe Glibc.send(fileDescriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
-    }
-    if sent == count { return sent }
-    if sent < 0, errno != EAGAIN, errno != EINTR {
-      writeFailed(errno)
-      return 0
-    }
-    awaitsWritable = true
-    setInterest(interest.union(.writable))
-    return max(0, sent)
-  }
-
-  private func writeFailed(_ code: Int32) {
-    if saidGoodbye {
-      // Everything of the user's was taken; the peer was gone before the goodbye.
-      finish(closeError)
-      return
-    }
-    writeError = broken("sending", code)
-    runInNextPoll()
-  }
-
-  /// Closing, and all is written.
-  private func finishWriting() {
-    if let tls, !saidGoodbye {
-      saidGoodbye = true
-      tls.sayGoodbye()
-      sendCiphertext()
-      if awaitsWritable || isClosed { return }
-    }
-    if peerEnded {
-      finish(closeError)
-    } else {
-      state = .lingering
-      _ = shutdown(fileDescriptor, Int32(SHUT_WR))
-    }
-  }
-
   // MARK: - The end
 
-  private func finish(_ error: TransportError?) {
+  func finish(_ error: TransportError?) {
     if isClosed { return }
     state = .closed
     closeError = error
@@ -559,7 +328,7 @@ package final class Transport: ReadinessHandler {
     runInNextPoll()
   }
 
-  private func startDeadline(_ milliseconds: Int64) {
+  func startDeadline(_ milliseconds: Int64) {
     cancelDeadline()
     // Cancelled before this object ends. A weak reference would make every retain of it a slow one.
     deadline = loop?.schedule(afterMilliseconds: milliseconds) { [unowned self] in
@@ -588,21 +357,21 @@ package final class Transport: ReadinessHandler {
     }
   }
 
-  private func setInterest(_ wanted: Readiness) {
+  func setInterest(_ wanted: Readiness) {
     if wanted == interest { return }
     interest = wanted
     if let registration, !isSuspended { loop?.change(registration, interest: wanted) }
   }
 
-  private func error(_ kind: TransportError.Kind, _ text: String) -> TransportError {
+  func error(_ kind: TransportError.Kind, _ text: String) -> TransportError {
     TransportError(kind: kind, peer: peerDescription, text: text)
   }
 
-  private func broken(_ doing: String, _ code: Int32) -> TransportError {
+  func broken(_ doing: String, _ code: Int32) -> TransportError {
     error(.broken, "\(doing) failed: \(systemErrorText(code))")
   }
 
-  private func tlsFailure(_ error: TLSError) -> TransportError {
+  func tlsFailure(_ error: TLSError) -> TransportError {
     TransportError(kind: .tls, peer: peerDescription, text: error.description, tls: error)
   }
 }

@@ -10,6 +10,8 @@ package final class APNsPushService: PushService {
   private static let tokenLookMilliseconds: Int64 = 1_000
   /// What the lane is told of a paused job that would have been the probe, had a connection had room.
   private static let probeWaitMilliseconds: Int64 = 1_000
+  /// How long jobs of a revoked credential are kept away, each time: nothing but a reload helps them.
+  private static let revokedWaitMilliseconds: Int64 = 15_000
 
   private var credentials: Credentials
   /// By `PoolIndex`; made when first used.
@@ -18,9 +20,11 @@ package final class APNsPushService: PushService {
   private var retired: [APNsPool] = []
   /// By (credential, environment).
   private var pauses: [PauseTable]
-  /// By credential: its requests carry a token; nil: there is none at this place. A copy of what `credentials` says:
-  /// looking there would copy the credential for every request.
+  /// By credential: its requests carry a token; nil: there is none at this place, or it is revoked. A copy of what
+  /// `credentials` says: looking there would copy the credential for every request.
   private var usesToken: [Bool?]
+  /// Names of credentials that were revoked since the last reload.
+  private var revoked: Set<String> = []
   /// By credential: somebody sent with it.
   private var isWanted: [Bool]
   /// By credential; nil: none is known, or it uses none.
@@ -30,12 +34,17 @@ package final class APNsPushService: PushService {
   private var context: APNsContext
   private var lastTold: APNsContext.Answered?
   private var isClosing = false
+  private var broadcasts: BroadcastGate
 
-  /// `seed`: for jitter, different in each lane.
+  /// - Parameters:
+  ///   - policies: what is known of broadcast channels; nil: nothing, and APNs judges.
+  ///   - seed: for jitter, different in each lane.
   package init(
-    loop: EventLoop, credentials: Credentials, configuration: APNsPushServiceConfiguration, seed: UInt64
+    loop: EventLoop, credentials: Credentials, configuration: APNsPushServiceConfiguration,
+    policies: ChannelPolicyBook? = nil, seed: UInt64
   ) {
     self.credentials = credentials
+    broadcasts = BroadcastGate(policies)
     context = APNsContext(loop: loop, configuration: configuration, seed: seed)
     let count = credentials.all.count
     pools = Array(repeating: nil, count: count * Credentials.environments * Credentials.poolKinds)
@@ -51,6 +60,7 @@ package final class APNsPushService: PushService {
   package func replaceCredentials(_ newer: Credentials) {
     let older = credentials
     credentials = newer
+    revoked = []
     usesToken = newer.all.map { $0?.usesToken }
     let count = newer.all.count
     while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
@@ -62,23 +72,43 @@ package final class APNsPushService: PushService {
       let stays = older.all[place].flatMap { older in credential?.shares(connectionsOf: older) } ?? false
       for (offset, environment) in APNsEnvironment.allCases.enumerated() {
         if stays, credential?.configuration.environments.contains(environment) == true { continue }
-        retire(scope: place * Credentials.environments + offset, isRevoked: credential == nil)
+        let scope = place * Credentials.environments + offset
+        if credential == nil {
+          revoke(scope: scope, because: "the credential is gone from the configuration")
+        } else {
+          retire(scope: scope)
+        }
       }
     }
     tokensLookedAt = nil
     lookAtTokens(context.loop.now)
   }
 
-  private func retire(scope: Int, isRevoked: Bool) {
+  /// Ends the connections of a credential at once and opens no more until the next reload. What was on them is ambiguous; its
+  /// jobs, and those that come, go to the retry queues. A name that no credential has changes nothing.
+  package func revoke(credential name: String) {
+    guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
+    revoked.insert(name)
+    usesToken[place] = nil
+    isWanted[place] = false
+    tokens[place] = nil
+    for offset in 0..<Credentials.environments {
+      revoke(scope: place * Credentials.environments + offset, because: "the credential is revoked")
+    }
+  }
+
+  private func revoke(scope: Int, because reason: String) {
+    retire(scope: scope) { pool in
+      context.say(pool.notice(.warning, "\(reason): its connections are closed"))
+      pool.revoke()
+    }
+  }
+
+  private func retire(scope: Int, _ end: (APNsPool) -> Void = { $0.close() }) {
     pauses[scope] = PauseTable()
     for index in scope * Credentials.poolKinds..<(scope + 1) * Credentials.poolKinds {
       guard let pool = pools[index] else { continue }
-      if isRevoked {
-        context.say(pool.notice(.warning, "the credential is gone from the configuration: its connections are closed"))
-        pool.revoke()
-      } else {
-        pool.close()
-      }
+      end(pool)
       retired.append(pool)
       pools[index] = nil
     }
@@ -93,6 +123,7 @@ package final class APNsPushService: PushService {
   package func maintain(now: Now) {
     lookAtTokens(now)
     for index in pools.indices { pools[index]?.maintain(now: now, context: &context) }
+    broadcasts.turn(now: now, context: &context)
     guard !retired.isEmpty else { return }
     for pool in retired {
       pool.maintain(now: now, context: &context)
@@ -106,14 +137,25 @@ package final class APNsPushService: PushService {
   ) -> SendDecision {
     let place = Credentials.place(of: pool)
     if isClosing { return .noRoom }
-    // A reload took it away: the job comes back soon, and is routed anew.
-    guard let usesToken = usesToken[place] else { return .paused(retryAfterMilliseconds: 1) }
+    guard let usesToken = usesToken[place] else {
+      // A reload took it away: the job comes back soon, and is routed anew.
+      let isRevoked = credentials.all[place].map { revoked.contains($0.name) } ?? false
+      return .paused(retryAfterMilliseconds: isRevoked ? APNsPushService.revokedWaitMilliseconds : 1)
+    }
     if usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
     let scope = Int(pool.value) / Credentials.poolKinds
     let bytes = job.bytes.span
+    var expiration: Int64 = 0
+    if job.targetKind == .channel {
+      switch broadcasts.decide(job, target: target, ticket: ticket, pool: Int(pool.value), now: now) {
+      case .send(let decided): expiration = decided
+      case .hold: return .sent
+      case .refuse(let error): return .refused(error)
+      }
+    }
     let topic = job.topic.isEmpty ? job.app : job.topic
     let topicHash = ByteHash.hash(bytes.extracting(topic.range))
-    let targetHash = ByteHash.hash(token: bytes.extracting(job.targets[target].range))
+    let targetHash = ByteHash.hash(bytes.extracting(job.targets[target].range))
     if let wait = context.slowed.waitMilliseconds(targetHash, now: now.monotonic) {
       return .paused(retryAfterMilliseconds: wait)
     }
@@ -124,7 +166,9 @@ package final class APNsPushService: PushService {
     if job.targetKind != .channel, context.suspects.contains(targetHash) {
       index += Int(APNsPoolKind.suspects.rawValue)
     }
-    let isSent = self.pool(index).send(
+    let chosen = self.pool(index)
+    if job.targetKind == .channel { chosen.broadcastExpiration = expiration }
+    let isSent = chosen.send(
       job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: topicHash,
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }

@@ -83,6 +83,8 @@ struct APNsContext {
   var clock = ClockState()
   var suspects = Suspects()
   var slowed = Slowed()
+  /// Hashes of channels that APNs does not know any more, until the service looks.
+  var goneChannels: [UInt64] = []
   var random: SeededRandom
   private(set) var notices: [APNsNotice] = []
   var lastConnectionSerial: UInt32 = 0

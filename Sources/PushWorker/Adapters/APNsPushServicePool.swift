@@ -32,7 +32,12 @@ final class APNsPool {
   private let lists: [UInt16]
   private var writer: APNsRequestWriter
   private(set) var lastError: String?
+  /// `apns-expiration` of the broadcast that is sent next.
+  var broadcastExpiration: Int64 = 0
   private var isSaidBroken = false
+  /// Errors that were said since the host answered last: each of them once, also where they take turns.
+  private var saidErrors: Set<String> = []
+  private static let saidErrorsMaximum = 8
 
   init(
     index: Int, credential: Credential, environment: APNsEnvironment, kind: APNsPoolKind, context: inout APNsContext
@@ -87,7 +92,9 @@ final class APNsPool {
     case .device, .suspects:
       writer.writeDevice(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
     case .broadcast:
-      writer.writeBroadcast(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
+      writer.writeBroadcast(
+        job, target: target, apnsID: apnsID, authorization: authorization, expiration: broadcastExpiration,
+        isFirst: isFirst)
     }
     guard connection.submit(writer.headers, body: job.bytes, bodyRange: job.payload.range, ticket: ticket) else {
       return false
@@ -110,6 +117,7 @@ final class APNsPool {
       case .none: return
       case .open(let place): open(place, now, &context)
       case .drain(let place): links[place]?.state.drain(.unneeded)
+      case .ping(let place): ask(place, now, &context)
       }
     }
   }
@@ -134,6 +142,7 @@ final class APNsPool {
         wentAway(place, code, &context)
       case .pingAcknowledged:
         links[place]?.state.pongReceived()
+        state.pongReceived(place: place)
       case .closed(let error):
         ended(place, error, now, &context)
         return
@@ -209,8 +218,9 @@ final class APNsPool {
       context.counters.refused(answer.status, answer.reason)
       if kind != .broadcast, APNsPool.isSuspicious(answer) { context.suspects.insert(request.targetHash) }
       if answer.reason == .tooManyRequests { context.slowed.refused(request.targetHash, now: now.monotonic) }
+      if answer.reason == .channelNotRegistered { context.goneChannels.append(request.targetHash) }
     }
-    if state.answered(place: place) { recovered(&context) }
+    if state.answered(place: place, sentAt: request.sentAt, now: now.monotonic) { recovered(&context) }
     lastError = nil
     enqueue(answer, request, place, &context)
   }
@@ -298,14 +308,14 @@ final class APNsPool {
   }
 
   private func failed(_ text: String, _ now: Now, _ context: inout APNsContext) {
-    let isNews = lastError != text
     lastError = text
+    let isNews = saidErrors.count < APNsPool.saidErrorsMaximum && saidErrors.insert(text).inserted
     if state.breaker == .open, !isSaidBroken {
       isSaidBroken = true
       context.say(
         notice(
           .error,
-          "cannot connect to \(host.endpoint), \(state.failures) times in a row: \(text); it is tried every 10 s at most"
+          "cannot connect to \(host.endpoint), \(state.failures) times in a row: \(text); it is tried every 2 s at most"
         ))
     } else if isNews {
       let wait = state.backoffMilliseconds(now: now.monotonic)
@@ -315,6 +325,7 @@ final class APNsPool {
 
   private func recovered(_ context: inout APNsContext) {
     isSaidBroken = false
+    saidErrors = []
     context.say(notice(.information, "\(host.endpoint) answers again"))
   }
 
@@ -329,6 +340,13 @@ final class APNsPool {
         loop: context.loop, to: host.endpoint, tls: tls, options: context.configuration.connectOptions,
         settings: HTTP2ClientSettings(maximumStreams: context.configuration.streamsMaximum)),
       state: ConnectionState(timing: timing, now: now.monotonic), serial: context.lastConnectionSerial)
+  }
+
+  /// Others answer and this connection does not.
+  private func ask(_ place: Int, _ now: Now, _ context: inout APNsContext) {
+    guard links[place]?.state.suspected(now: now.monotonic) == true else { return }
+    context.counters.pings += 1
+    links[place]?.connection.ping()
   }
 
   /// The pool chooses this connection no more.
@@ -387,7 +405,8 @@ final class APNsPool {
     let open = links.compactMap { $0 }.filter { $0.state.isOpen }
     return APNsPoolSnapshot(
       credential: credential, environment: environment, kind: kind, opening: state.isOpening ? 1 : 0,
-      ready: state.readyCount, draining: state.leavingCount, streamsInFlight: state.inFlight,
+      ready: state.readyCount - state.silentCount, silent: state.silentCount, draining: state.leavingCount,
+      streamsInFlight: state.inFlight,
       streamLimit: open.reduce(0) { $0 + $1.connection.streamLimit },
       sendWindow: open.reduce(0) { $0 + $1.connection.sendWindow }, failures: state.failures,
       backoffMilliseconds: state.backoffMilliseconds(now: now.monotonic),

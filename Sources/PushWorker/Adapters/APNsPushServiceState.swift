@@ -28,6 +28,7 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
   case noConnection = "no_connection"
   case noStream = "no_stream"
   case noWindow = "no_window"
+  case noAnswer = "no_answer"
   /// APNs refuses the credential, or the topic: everything waits for a probe.
   case paused
 
@@ -36,6 +37,7 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
     case .noConnection: self = .noConnection
     case .noStream: self = .noStream
     case .noWindow: self = .noWindow
+    case .noAnswer: self = .noAnswer
     }
   }
 }
@@ -44,7 +46,7 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
 package struct APNsPoolSnapshot: Sendable {
   /// Connections by state, as metrics name them.
   package var connections: [(state: String, count: Int)] {
-    [("opening", opening), ("ready", ready), ("draining", draining)]
+    [("opening", opening), ("ready", ready), ("silent", silent), ("draining", draining)]
   }
 
   package var credential: String
@@ -52,6 +54,8 @@ package struct APNsPoolSnapshot: Sendable {
   package var kind: APNsPoolKind
   package var opening: Int
   package var ready: Int
+  /// Open, but without an answer while others answer: no requests go there.
+  package var silent: Int
   package var draining: Int
   package var streamsInFlight: Int
   package var streamLimit: Int

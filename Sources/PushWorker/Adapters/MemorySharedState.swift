@@ -18,10 +18,10 @@ package final class MemorySharedState: SharedState {
   }
 
   package func admit(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     let request = GateRequest(
-      job, target: target, apnsID: apnsID, arrival: arrival, limits: memory.settings.limits)
+      job, device: device, apnsID: apnsID, arrival: arrival, limits: memory.settings.limits)
     answers.append((ticket, memory.admit(request, now: now)))
   }
 
@@ -35,16 +35,14 @@ package final class MemorySharedState: SharedState {
     return answers[nextAnswer - 1]
   }
 
-  package func remember(
-    _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now
-  ) {
-    memory.remember(outcome, of: GateRequest(job, target: target, apnsID: apnsID), now: now)
+  package func flush(now: Now) {}
+
+  package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
+    memory.remember(outcome, of: GateRequest(device: device, apnsID: apnsID), now: now)
   }
 
-  package func tighten(_ job: borrowing PushJob, target: Int, now: Now) {
+  package func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {
     guard job.targetKind != .channel else { return }
-    var request = GateRequest(job, target: target, apnsID: UUIDValue(high: 0, low: 0))
-    request.rate = memory.settings.limits.number(for: job)
-    memory.tighten(request, now: now)
+    memory.tighten(GateRequest(job, device: device, limits: memory.settings.limits), now: now)
   }
 }

@@ -401,6 +401,7 @@ package final class RabbitMQBroker: Broker {
     keepOriginal(metadata)
     passOn(metadata)
     if let apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     properties.addHeader("x-herald-reason", literal: reason)
     properties.addHeader("x-herald-detail", detail)
     properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")

@@ -15,7 +15,8 @@ package struct RabbitMQSettings: Sendable {
   /// Publishes that may be unconfirmed and still be told apart when the broker returns one.
   package var unconfirmedMaximum = 16_384
   package var reconnectInitialMilliseconds: Int64 = 200
-  package var reconnectMaximumMilliseconds: Int64 = 15_000
+  /// No longer: a broker that is back is noticed within this time.
+  package var reconnectMaximumMilliseconds: Int64 = 3_000
   /// Between two looks at the queues while somebody waits for them to be empty.
   package var emptyPollMilliseconds: Int64 = 500
   /// Outcomes come back where no queue takes them. Off without a results log, when that is nobody's fault.

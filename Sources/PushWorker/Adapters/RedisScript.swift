@@ -1,54 +1,97 @@
-/// The scripts that Redis runs: one decides all about a (job, target), one remembers a dead token.
-///
-/// The reply of `admit` is one value: 0 = proceed, n > 0 = over its rate for n ms, n < 0 = dead since -n (Unix ms), a bulk =
-/// answered before, with the remembered outcome, a status = superseded by a newer job of its collapse id, an error = proceed, but the rate could not be charged (a replica, out of
-/// memory): that is asked last, so the error also says "neither answered nor dead".
+/// The scripts that Redis runs: one decides all about (job, target)s, one remembers a dead token.
 ///
 /// Redelivered while the first delivery is in flight: the rate's value names the last charges (see `RateState`), so the
 /// second one proceeds and costs nothing. Key and charges end when the device has its whole burst again.
 enum RedisScript {
-  /// KEYS: answered, dead, rate, and for a rated job with a collapse id the newest delayed one. ARGV: charge (8 bytes),
-  /// registered at (Unix ms or 0), interval and tolerance (µs; interval 0: no rate but what `tighten` left), and with a
-  /// fourth key: first receipt (Unix ms), life of the key (ms), 1 where the job comes back from a delay.
+  /// Admits what a turn of the lane asks for, in one call: the call itself costs Redis as much as a write.
+  ///
+  /// KEYS: a device each, `<prefix>{<device>}`, to which the script adds what its keys end with. ARGV: an ask each, then the
+  /// settings (`RedisAdmissions` writes both). An ask: the rate's number (1 byte, 255: none), charge (8), registered at (Unix
+  /// ms), the text of the apns-id (22), and of a rated job with a collapse id its hash (8), first receipt (Unix ms), 1 where
+  /// the job comes back from a delay (1 byte). Settings: life of a collapse key (ms), then interval and tolerance of each rate
+  /// (µs; interval 0: no rate but what `tighten` left). Numbers are little-endian doubles.
+  ///
+  /// The reply is 0 where all proceed; else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 =
+  /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, a status = superseded by a newer job of
+  /// its collapse id, an error = proceed, but the rate could not be charged (a replica, out of memory): that is asked last, so the
+  /// error also says "neither answered nor dead".
   ///
   /// The rate's value: theoretical arrival in Unix µs, 16 digits, then charges of 8 bytes, the last one first.
   static let admit = """
-    local known = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
-    if known[1] then return known[1] end
-    if known[2] then
-      local mark = tonumber(known[2])
-      if mark and tonumber(ARGV[2]) <= mark then return -mark end
-      redis.pcall('DEL', KEYS[2])
-    end
-    local interval = tonumber(ARGV[3])
-    local rate = known[3]
-    if interval == 0 and not rate then return 0 end
-    local newest, mine
-    if KEYS[4] then
-      newest, mine = tonumber(redis.call('GET', KEYS[4]) or 0), tonumber(ARGV[5])
-      if newest > mine and ARGV[7] == '1' then return redis.status_reply('superseded') end
-    end
-    local time = redis.call('TIME')
+    local call, pcall, byte, find, sub, unpack =
+      redis.call, redis.pcall, string.byte, string.find, string.sub, struct.unpack
+    local settings = ARGV[#KEYS + 1]
+    local time = call('TIME')
     local now = time[1] * 1000000 + time[2]
-    local arrival = now
-    local charges = ''
-    if rate then
-      local last = tonumber(string.sub(rate, 1, 16))
-      if last and last > now then
-        if string.find(rate, ARGV[1], 17, true) then return 0 end
-        arrival = last
-        charges = string.sub(rate, 17, 72)
+    local rates = {}
+
+    local function rate(number)
+      local interval, tolerance = unpack('<dd', settings, 9 + number * 16)
+      local known = {
+        interval = interval, tolerance = tolerance, suffix = number == 0 and ':r' or ':r' .. number,
+        first = string.format('%.0f', now + interval), life = string.format('%.0f', math.ceil(interval / 1000))}
+      rates[number] = known
+      return known
+    end
+
+    local function charge(device, ask, rate)
+      local key = device .. rate.suffix
+      local value = call('GET', key)
+      local collapsed, first, newest
+      if #ask > 39 then
+        collapsed, first = device .. ':c' .. sub(ask, 40, 47), unpack('<d', ask, 48)
+        newest = call('GET', collapsed)
+        newest = newest and tonumber(newest)
+        if newest and newest > first and byte(ask, 56) == 1 then return redis.status_reply('superseded') end
+      end
+      local ahead, mine, charges = 0, sub(ask, 2, 9), ''
+      local arrival = value and tonumber(sub(value, 1, 16))
+      if arrival and arrival > now then
+        if find(value, mine, 17, true) then return 0 end
+        ahead, charges = arrival - now, sub(value, 17, 72)
+      end
+      local wait = ahead - rate.tolerance
+      if collapsed and (wait > 0 or newest) and first > (newest or 0) then
+        pcall('SET', collapsed, string.format('%.0f', first), 'PX', (unpack('<d', settings)))
+      end
+      if wait > 0 then return math.ceil(wait / 1000) end
+      if rate.interval == 0 then return 0 end
+      local stored
+      if ahead == 0 then
+        stored = pcall('SET', key, rate.first .. mine, 'PX', rate.life)
+      else
+        ahead = ahead + rate.interval
+        stored = pcall('SET', key, string.format('%.0f', now + ahead) .. mine .. charges, 'PX', math.ceil(ahead / 1000))
+      end
+      return stored.err and stored or 0
+    end
+
+    local function admit(device, ask)
+      local answered = call('GET', device .. ':d:' .. sub(ask, 18, 39))
+      if answered then return answered end
+      local mark = call('GET', device .. ':x')
+      if mark then
+        mark = tonumber(mark)
+        if mark and unpack('<d', ask, 10) <= mark then return -mark end
+        pcall('DEL', device .. ':x')
+      end
+      local number = byte(ask)
+      if number == 255 then return 0 end
+      return charge(device, ask, rates[number] or rate(number))
+    end
+
+    local answers
+    for index = 1, #KEYS do
+      local answer = admit(KEYS[index], ARGV[index])
+      if answer ~= 0 then
+        if not answers then
+          answers = {}
+          for other = 1, #KEYS do answers[other] = 0 end
+        end
+        answers[index] = answer
       end
     end
-    local wait = arrival - now - tonumber(ARGV[4])
-    if newest and newest < mine and (wait > 0 or newest > 0) then redis.pcall('SET', KEYS[4], mine, 'PX', ARGV[6]) end
-    if wait > 0 then return math.ceil(wait / 1000) end
-    if interval == 0 then return 0 end
-    arrival = arrival + interval
-    local stored = redis.pcall('SET', KEYS[3], string.format('%.0f', arrival) .. ARGV[1] .. charges,
-      'PX', math.ceil((arrival - now) / 1000))
-    if stored.err then return stored end
-    return 0
+    return answers or 0
     """
 
   /// KEYS: rate. ARGV: so far ahead of the clock (µs). What was charged is forgotten: the refused request must wait too.

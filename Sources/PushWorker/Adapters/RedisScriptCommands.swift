@@ -1,12 +1,8 @@
 import PushCore
 import PushIO
 
-/// The gate's commands, written once: for a job only digits and hashes are overwritten.
+/// What the gate tells Redis of a job's end, written once: for a job only digits and hashes are overwritten.
 struct RedisScriptCommands {
-  /// EVALSHA of the admission script: without a rate, then by the rate's number without and with a collapse id.
-  private var unrated: Admit
-  private var rated: [Admit]
-  private var collapsing: [Admit]
   private var rememberHead: RedisCommand
   private let rememberKey: Key
   private let rememberCount: Int
@@ -32,86 +28,12 @@ struct RedisScriptCommands {
     var apnsID: Int?
   }
 
-  fileprivate struct Admit {
-    var command: RedisCommand
-    var answered: Key
-    var dead: Key
-    var rate: Key
-    var charge: Int
-    var registeredAt: Int
-    /// Where the collapse id's parts stand.
-    var collapse: (key: Key, hash: Int, firstSeen: Int, isReturning: Int)?
-
-    /// `rate`: the number that tells rates of one device apart.
-    init(prefix: String, digest: [UInt8], limit: RateLimit?, rate: Int, collapseMilliseconds: Int64?) {
-      command = RedisCommand()
-      command.begin(argumentCount: collapseMilliseconds == nil ? 10 : 14)
-      command.append("EVALSHA")
-      command.append(digest)
-      command.append(collapseMilliseconds == nil ? "3" : "4")
-      answered = Key(appendingTo: &command, prefix: prefix, kind: "d", hasIdentifier: true)
-      dead = Key(appendingTo: &command, prefix: prefix, kind: "x", hasIdentifier: false)
-      self.rate = Key(
-        appendingTo: &command, prefix: prefix, kind: rate == 0 ? "r" : "r\(rate)", hasIdentifier: false)
-      var collapseKey: (Key, Int)?
-      if collapseMilliseconds != nil {
-        let key = Key(appendingTo: &command, prefix: prefix, kind: "c" + Admit.zeros, hasIdentifier: false)
-        collapseKey = (key, command.bytes.count - 2 - Admit.zeros.utf8.count)
-      }
-      charge = command.appendPlaceholder(count: 8)
-      registeredAt = command.appendPlaceholder(count: 16)
-      command.append(limit?.intervalMicroseconds ?? 0)
-      command.append(limit?.toleranceMicroseconds ?? 0)
-      if let collapseMilliseconds, let (key, hash) = collapseKey {
-        let firstSeen = command.appendPlaceholder(count: 16)
-        command.append(collapseMilliseconds)
-        collapse = (key, hash, firstSeen, command.appendPlaceholder(count: 1))
-      }
-    }
-
-    /// As many digits as a hash of 64 bits has.
-    private static let zeros = "00000000000000000000"
-
-    mutating func fill(_ request: GateRequest) {
-      answered.write(request, into: &command.bytes)
-      dead.copyDevice(from: answered, in: &command.bytes)
-      rate.copyDevice(from: answered, in: &command.bytes)
-      var name = RateState.chargeName(request.apnsID)
-      let start = charge
-      var span = command.bytes.mutableSpan
-      for offset in 0..<8 {
-        span[start + offset] = UInt8(truncatingIfNeeded: name)
-        name >>= 8
-      }
-      command.overwrite(UInt64(max(0, request.registeredAt)), at: registeredAt, digits: 16)
-      if let collapse {
-        collapse.key.copyDevice(from: answered, in: &command.bytes)
-        command.overwrite(request.collapse, at: collapse.hash, digits: 20)
-        command.overwrite(UInt64(max(0, request.firstSeen)), at: collapse.firstSeen, digits: 16)
-        command.overwrite(request.isReturning ? 1 : 0, at: collapse.isReturning, digits: 1)
-      }
-    }
-  }
-
-  /// `digest`: SHA-1 of `RedisScript.admit` as the server gave it.
-  init(digest: [UInt8], settings: RedisSharedStateSettings) {
+  init(settings: RedisSharedStateSettings) {
     prefix = settings.prefix
     outcomeSeconds = settings.outcomeSeconds
     deadSeconds = settings.deadSeconds
     limits = settings.limits
     tightMilliseconds = settings.tightMilliseconds
-    unrated = Admit(prefix: prefix, digest: digest, limit: nil, rate: 0, collapseMilliseconds: nil)
-    rated = []
-    collapsing = []
-    for number in 0..<limits.count {
-      let limit = limits[UInt8(number)]
-      rated.append(
-        Admit(prefix: prefix, digest: digest, limit: limit, rate: number, collapseMilliseconds: nil))
-      collapsing.append(
-        Admit(
-          prefix: prefix, digest: digest, limit: limit, rate: number,
-          collapseMilliseconds: settings.collapseMilliseconds))
-    }
     rememberHead = RedisCommand()
     rememberHead.begin(argumentCount: 5)
     rememberHead.append("SET")
@@ -119,21 +41,6 @@ struct RedisScriptCommands {
     rememberCount = rememberHead.bytes.count
     outcomeSecondsText = Array(String(outcomeSeconds).utf8)
     probe = RedisCommand(["SET", prefix + "probe", "1", "PX", "1000"])
-  }
-
-  /// Queues the admission script's call. false: the connection takes nothing.
-  mutating func sendAdmission(_ request: GateRequest, on connection: RedisConnection) -> Bool {
-    if !request.isRated {
-      unrated.fill(request)
-      return connection.send(unrated.command, tag: 0)
-    }
-    let rate = Int(request.rate)
-    if request.collapse == 0 {
-      rated[rate].fill(request)
-      return connection.send(rated[rate].command, tag: 0)
-    }
-    collapsing[rate].fill(request)
-    return connection.send(collapsing[rate].command, tag: 0)
   }
 
   /// Queues what leaves the device alone for a while. false: the connection takes nothing.
@@ -145,8 +52,8 @@ struct RedisScriptCommands {
     let kind = request.rate == 0 ? "r" : "r\(request.rate)"
     let key = Key(appendingTo: &tightenCommand, prefix: prefix, kind: kind, hasIdentifier: false)
     tightenCommand.append((limits[request.rate]?.toleranceMicroseconds ?? 0) + tightMilliseconds * 1000)
-    request.device.writeText(into: &tightenCommand.bytes, at: key.device)
-    return connection.send(tightenCommand, tag: 0)
+    key.write(request, into: &tightenCommand.bytes)
+    return connection.send(tightenCommand, tag: 1)
   }
 
   /// Queues what remembers an outcome. false: the connection takes nothing.
@@ -161,7 +68,7 @@ struct RedisScriptCommands {
     rememberHead.append(value)
     rememberHead.append("EX")
     rememberHead.append(outcomeSecondsText)
-    return connection.send(rememberHead, tag: 0)
+    return connection.send(rememberHead, tag: 1)
   }
 
   /// With the script's text: a token dies seldom, and nothing waits that could be sent again after a NOSCRIPT.
@@ -177,8 +84,8 @@ struct RedisScriptCommands {
     buryCommand.append(mark)
     buryCommand.append(deadSeconds)
     answered.write(request, into: &buryCommand.bytes)
-    dead.copyDevice(from: answered, in: &buryCommand.bytes)
-    return connection.send(buryCommand, tag: 0)
+    dead.write(request, into: &buryCommand.bytes)
+    return connection.send(buryCommand, tag: 1)
   }
 }
 
@@ -194,12 +101,8 @@ extension RedisScriptCommands.Key {
   }
 
   fileprivate func write(_ request: GateRequest, into bytes: inout [UInt8]) {
-    request.device.writeText(into: &bytes, at: device)
-    if let apnsID { GateKey.writeText(high: request.apnsID.high, low: request.apnsID.low, into: &bytes, at: apnsID) }
-  }
-
-  fileprivate func copyDevice(from other: RedisScriptCommands.Key, in bytes: inout [UInt8]) {
     var span = bytes.mutableSpan
-    for offset in 0..<GateKey.textCount { span[device + offset] = span[other.device + offset] }
+    request.device.writeText(into: &span, at: device)
+    if let apnsID { GateKey.writeText(high: request.apnsID.high, low: request.apnsID.low, into: &span, at: apnsID) }
   }
 }

@@ -1,7 +1,8 @@
 package import PushCore
 package import PushIO
 
-/// Shared state in Redis: one script call admits a (job, target), one command remembers its end, all pipelined.
+/// Shared state in Redis: one script call admits what a turn of the lane asks for, one command remembers the end of each
+/// (job, target), all pipelined.
 ///
 /// It never stops the lane. An answer that is late or an error lets the job proceed, with this lane's own memory for the
 /// rate: twice is better than never. Late is what waits for `timeoutMilliseconds` while Redis says nothing at all, or
@@ -24,6 +25,9 @@ package final class RedisSharedState: SharedState {
   let router: RedisRouter
   var settings: RedisSharedStateSettings
   var commands: RedisScriptCommands?
+  var admissionFormat: RedisAdmissionFormat?
+  /// (job, target)s of one call: in a cluster each has a slot of its own.
+  private let admissionsMaximum: Int
   private var memory: GateMemory
   private let breakerSettings: BreakerState.Settings
   /// By the router's numbers.
@@ -39,12 +43,13 @@ package final class RedisSharedState: SharedState {
   var toldDegraded = false
   var notices: [SharedStateNotice] = []
   var wake: (token: TimerToken, at: Instant, flag: WakeFlag)?
-  private var tagText = [UInt8](repeating: 0, count: GateKey.textCount)
 
   /// A replica does not become a primary by waiting: its address is looked up again this often.
   static let replicaReconnectMilliseconds: Int64 = 5000
   /// A slot on its way from one node to another is there in milliseconds.
   private static let postponeMilliseconds: Int64 = 5
+  /// A call that asks for more would keep Redis from its other clients for too long.
+  private static let callMaximum = 64
   /// NOSCRIPT and redirects of one command: more is a server that does not know itself.
   private static let resendsMaximum: UInt8 = 5
 
@@ -58,6 +63,7 @@ package final class RedisSharedState: SharedState {
     self.settings = settings
     router = RedisRouter(
       loop: loop, configuration: configuration, tls: tls, scripts: [RedisScript.admit], seed: seed)
+    admissionsMaximum = router.isCluster ? 1 : RedisSharedState.callMaximum
     var memorySettings = GateMemory.Settings()
     memorySettings.limits = settings.limits.share(of: settings.localShares)
     memorySettings.outcomeSeconds = settings.outcomeSeconds
@@ -97,7 +103,9 @@ package final class RedisSharedState: SharedState {
 
   private func addNodes() {
     while nodes.count < router.connections.count {
-      nodes.append(RedisSharedStateNode(connection: router.connections[nodes.count], breaker: breakerSettings))
+      let node = RedisSharedStateNode(connection: router.connections[nodes.count], breaker: breakerSettings)
+      node.admissions = admissionFormat.map { RedisAdmissions(format: $0) }
+      nodes.append(node)
     }
   }
 
@@ -141,14 +149,14 @@ package final class RedisSharedState: SharedState {
   // MARK: - Asking
 
   package func admit(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     counters.admissions &+= 1
     let entry = Entry(
       kind: .admission, ticket: ticket,
       deadline: now.monotonic.adding(milliseconds: settings.timeoutMilliseconds),
       lastDeadline: now.monotonic.adding(milliseconds: settings.timeoutMilliseconds &* settings.patience),
-      request: GateRequest(job, target: target, apnsID: apnsID, arrival: arrival, limits: settings.limits))
+      request: GateRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: settings.limits))
     guard isSettled else {
       early.append(entry)
       return
@@ -162,26 +170,39 @@ package final class RedisSharedState: SharedState {
       answers.append((entry.ticket, known))
       return
     }
-    guard sendAdmission(entry, to: nodes[node(for: entry.request)]) else {
-      answerLocally(entry, now: now)
-      return
+    if !sendAdmission(entry, to: nodes[node(for: entry.request)]) { answerLocally(entry, now: now) }
+  }
+
+  package func flush(now: Now) {
+    for node in nodes { flush(node, now: now) }
+  }
+
+  /// Sends what was asked for so far.
+  func flush(_ node: RedisSharedStateNode, now: Now) {
+    guard let count = node.admissions?.entries.count, count > 0 else { return }
+    let isSent = node.admissions?.send(on: node.connection) == true
+    for index in 0..<count {
+      guard let entry = node.admissions?.entries[index] else { break }
+      if isSent { node.waiting.append(entry) } else { answerLocally(entry, now: now) }
     }
-    wakeUp(at: entry.deadline)
+    node.admissions?.removeAll()
+    if let deadline = node.waiting.nextDeadline() { wakeUp(at: deadline) }
   }
 
   /// The number of the node that has the device's keys.
   private func node(for request: GateRequest) -> Int {
     guard router.isCluster else { return 0 }
-    request.device.writeText(into: &tagText, at: 0)
-    let tag = tagText
+    var tag = InlineArray<22, UInt8>(repeating: 0)
+    var span = tag.mutableSpan
+    request.device.writeText(into: &span, at: 0)
     return router.node(ofSlot: RedisSlot.of(tag: tag.span))
   }
 
   private func sendAdmission(_ entry: Entry, to node: RedisSharedStateNode) -> Bool {
-    guard node.breaker.isClosed, node.waiting.count < settings.waitingMaximum,
-      commands?.sendAdmission(entry.request, on: node.connection) == true
+    guard node.breaker.isClosed, node.waiting.count < settings.waitingMaximum, node.connection.isReady,
+      node.admissions?.append(entry) != nil
     else { return false }
-    node.waiting.append(entry)
+    if node.admissions?.entries.count == admissionsMaximum { flush(node, now: loop.now) }
     return true
   }
 
@@ -191,10 +212,8 @@ package final class RedisSharedState: SharedState {
     answers.append((entry.ticket, memory.charge(entry.request, now: now)))
   }
 
-  package func remember(
-    _ outcome: RememberedOutcome, of job: borrowing PushJob, target: Int, apnsID: UUIDValue, now: Now
-  ) {
-    let request = GateRequest(job, target: target, apnsID: apnsID)
+  package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
+    let request = GateRequest(device: device, apnsID: apnsID)
     if sendMemory(outcome, of: request, to: nodes[node(for: request)]) {
       counters.remembered &+= 1
     } else {
@@ -233,10 +252,9 @@ package final class RedisSharedState: SharedState {
     wakeUp(at: now.monotonic)
   }
 
-  package func tighten(_ job: borrowing PushJob, target: Int, now: Now) {
+  package func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {
     guard job.targetKind != .channel else { return }
-    var request = GateRequest(job, target: target, apnsID: UUIDValue(high: 0, low: 0))
-    request.rate = settings.limits.number(for: job)
+    let request = GateRequest(job, device: device, limits: settings.limits)
     let node = nodes[node(for: request)]
     // Also here, for the case that Redis goes away meanwhile.
     memory.tighten(request, now: now)
@@ -255,7 +273,8 @@ package final class RedisSharedState: SharedState {
       switch event {
       case .reply(let tag, let head):
         nodes[index].lastReply = now.monotonic
-        if let admission = replied(tag: tag, head: head, from: index, now: now) { return admission }
+        replied(tag: tag, head: head, from: index, now: now)
+        if let answer = takeAnswer() { return answer }
       case .lost(let tag):
         lost(tag: tag, nodes[index], now: now)
       case .ready:
@@ -293,42 +312,40 @@ package final class RedisSharedState: SharedState {
     return answers[nextAnswer - 1]
   }
 
-  private func replied(
-    tag: UInt64, head: RedisValue, from index: Int, now: Now
-  ) -> (ticket: Ticket, admission: Admission)? {
+  /// `tag`: how many entries the command is for.
+  private func replied(tag: UInt64, head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if tag & RedisConnection.requestBit != 0 {
       if tag == node.reloadTag { node.reloadTag = nil } else { replies.append((tag, node.connection.copyReply())) }
-      return nil
+      return
     }
-    guard let entry = node.waiting.popFirst() else { preconditionFailure("a reply without its command") }
-    switch entry.kind {
-    case .admission:
-      return admitted(entry, head: head, from: index, now: now)
-    case .memory:
-      confirmed(head, from: index, now: now)
-      return nil
-    case .tighten:
-      if head.kind == .error, !isRedirected(serverError(head, node), entry, from: index) {
-        refused(node, serverError(head, node), now: now)
+    // One answer for all, or a list with one for each.
+    let isList = head.kind == .array && head.integer == Int64(tag) && node.connection.valueCount == Int(tag) + 1
+    for position in 0..<Int(tag) {
+      guard let entry = node.waiting.popFirst() else { preconditionFailure("a reply without its command") }
+      switch entry.kind {
+      case .admission:
+        admitted(entry, isList ? node.connection.value(at: position + 1) : head, from: index, now: now)
+      case .memory:
+        confirmed(head, from: index, now: now)
+      case .tighten:
+        if head.kind == .error, !isRedirected(serverError(head, node), entry, from: index) {
+          refused(node, serverError(head, node), now: now)
+        }
+      case .probe:
+        probed(node, head, now: now)
+      case .asking:
+        break
       }
-      return nil
-    case .probe:
-      probed(node, head, now: now)
-      return nil
-    case .asking:
-      return nil
     }
   }
 
-  private func admitted(
-    _ entry: Entry, head: RedisValue, from index: Int, now: Now
-  ) -> (ticket: Ticket, admission: Admission)? {
+  private func admitted(_ entry: Entry, _ head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if entry.isAnswered {
       counters.lateReplies &+= 1
       if head.kind != .error { node.breaker.succeeded() }
-      return nil
+      return
     }
     let admission: Admission
     switch head.kind {
@@ -347,24 +364,24 @@ package final class RedisSharedState: SharedState {
       guard let outcome = node.connection.withText(of: head, { RememberedOutcome(decoding: $0) }) else {
         counters.unreadable &+= 1
         answerLocally(entry, now: now)
-        return nil
+        return
       }
       admission = .duplicate(outcome)
     case .error:
       let error = serverError(head, node)
-      if error.kind == .noScript, resend(entry, to: node) { return nil }
-      if isRedirected(error, entry, from: index) { return nil }
+      if error.kind == .noScript, resend(entry, to: node) { return }
+      if isRedirected(error, entry, from: index) { return }
       refused(node, error, now: now)
       answerLocally(entry, now: now)
-      return nil
+      return
     case .null, .array:
       counters.unreadable &+= 1
       answerLocally(entry, now: now)
-      return nil
+      return
     }
     counters.answeredInTime &+= 1
     node.breaker.succeeded()
-    return (entry.ticket, admission)
+    answers.append((entry.ticket, admission))
   }
 
   /// What became of an outcome that was sent.
@@ -410,7 +427,7 @@ package final class RedisSharedState: SharedState {
       target = nodes[node]
     case .ask(let node):
       target = nodes[node]
-      guard let asking = commands?.asking, target.connection.send(asking, tag: 0) else { return false }
+      guard let asking = commands?.asking, target.connection.send(asking, tag: 1) else { return false }
       target.waiting.append(Entry(kind: .asking, request: Entry.noRequest))
     case .later:
       guard entry.kind == .admission else { return false }

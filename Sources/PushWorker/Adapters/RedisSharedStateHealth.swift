@@ -32,6 +32,10 @@ extension RedisSharedState {
       if tag == node.reloadTag { node.reloadTag = nil } else { replies.append((tag, nil)) }
       return
     }
+    for _ in 0..<tag { lostFirst(of: node, now: now) }
+  }
+
+  private func lostFirst(of node: RedisSharedStateNode, now: Now) {
     guard let entry = node.waiting.popFirst() else { preconditionFailure("a loss without its command") }
     switch entry.kind {
     case .admission:
@@ -46,7 +50,7 @@ extension RedisSharedState {
   }
 
   func connected(_ node: RedisSharedStateNode, now: Now) {
-    if commands == nil { makeCommands(digest: node.connection.scriptDigest(0)) }
+    if commands == nil { makeCommands() }
     _ = node.breaker.connected()
     node.outage = nil
     node.writeRefusal = nil
@@ -76,9 +80,16 @@ extension RedisSharedState {
   }
 
   /// The digest is that of the script's text: every server's is the same.
-  func makeCommands(digest: [UInt8]? = nil) {
-    let digest = digest ?? nodes.lazy.map { $0.connection.scriptDigest(0) }.first { !$0.isEmpty }
-    commands = digest.map { RedisScriptCommands(digest: $0, settings: settings) }
+  func makeCommands() {
+    guard let digest = nodes.lazy.map({ $0.connection.scriptDigest(0) }).first(where: { !$0.isEmpty }) else { return }
+    commands = RedisScriptCommands(settings: settings)
+    let format = RedisAdmissionFormat(digest: digest, settings: settings)
+    admissionFormat = format
+    for node in nodes {
+      // Written with the limits of before, they go out with them.
+      flush(node, now: loop.now)
+      node.admissions = RedisAdmissions(format: format)
+    }
   }
 
   func probed(_ node: RedisSharedStateNode, _ head: RedisValue, now: Now) {
@@ -122,7 +133,7 @@ extension RedisSharedState {
 
   func sendProbe(_ node: RedisSharedStateNode) {
     guard let commands else { return }
-    guard node.connection.send(router.isCluster ? commands.ping : commands.probe, tag: 0) else { return }
+    guard node.connection.send(router.isCluster ? commands.ping : commands.probe, tag: 1) else { return }
     node.waiting.append(Entry(kind: .probe, request: Entry.noRequest))
   }
 

@@ -5,6 +5,8 @@ import PushIO
 final class RedisSharedStateNode {
   let connection: RedisConnection
   var waiting = RedisSharedStateQueue()
+  /// Asked for in this turn, not sent yet; nil until a server gave the script's digest.
+  var admissions: RedisAdmissions?
   /// Outcomes on their way, as they stand in `waiting`: lost ones are told again.
   var unconfirmed = RedisOutcomeQueue()
   var breaker: BreakerState

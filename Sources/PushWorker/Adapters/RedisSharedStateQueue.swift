@@ -23,8 +23,7 @@ struct RedisSharedStateQueue {
     var lastDeadline = Instant.distantFuture
     var request: GateRequest
 
-    static let noRequest = GateRequest(
-      device: GateKey(high: 0, low: 0), apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: false)
+    static let noRequest = GateRequest(device: GateKey(high: 0, low: 0), apnsID: UUIDValue(high: 0, low: 0))
   }
 
   private var entries: [Entry] = Array(repeating: Entry(kind: .memory, request: Entry.noRequest), count: 256)

@@ -47,6 +47,8 @@ package struct Topology: Equatable, Sendable {
   package var deadQueue: String { "\(prefix).dead" }
   package var resultsLogQueue: String { "\(prefix).results.log" }
   package var registrationsQueue: String { "\(prefix).registrations" }
+  /// Requests for channel management. Producers publish to it by the default exchange.
+  package var channelsQueue: String { "\(prefix).channels" }
 
   /// Jobs that workers did not finish: single active consumer, so that one of them is processed at a time.
   package var isolatedQueue: String { "\(prefix).jobs.isolated" }
@@ -99,6 +101,7 @@ package struct Topology: Equatable, Sendable {
     var queues: [AMQPOperation] = [
       .declareQueue(name: deadQueue, arguments: [.quorum]),
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
+      .declareQueue(name: channelsQueue, arguments: jobsArguments),
       .declareQueue(
         name: isolatedQueue, arguments: jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]),
     ]

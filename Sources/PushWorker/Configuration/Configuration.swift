@@ -15,6 +15,7 @@ package struct Configuration: Equatable, Sendable {
     package let url: String
     package let prefix: String
     package let timeoutMilliseconds: Int
+    package let caFile: String?
     /// Of the key that hides provider tokens; nil: they are stored as they are.
     package let tokenKeyFile: String?
   }
@@ -79,7 +80,7 @@ package struct Configuration: Equatable, Sendable {
       prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"))
     redis = Redis(
       url: values.text("redis.url"), prefix: values.text("redis.prefix"),
-      timeoutMilliseconds: values.integer("redis.timeout_ms"),
+      timeoutMilliseconds: values.integer("redis.timeout_ms"), caFile: values.optionalText("redis.ca_file"),
       tokenKeyFile: values.optionalText("redis.token_key_file"))
     apns = APNs(
       production: values.service("apns.production"), sandbox: values.service("apns.sandbox"),

@@ -22,6 +22,7 @@ extension ConfigurationOption {
     ConfigurationOption(
       "redis.timeout_ms", .integer(1...10_000), .integer(20),
       "A job that waits longer for its admission goes on without it, unless Redis answers others meanwhile."),
+    ConfigurationOption("redis.ca_file", .text(.file), .none, "A trust anchor for rediss:// beside the system's."),
     ConfigurationOption(
       "redis.token_key_file", .text(.file), .none,
       "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),

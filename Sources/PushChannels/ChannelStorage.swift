@@ -1,0 +1,23 @@
+import PushCore
+
+/// Whether a channel keeps a message for devices that are away. Chosen when the channel is created, and never changed.
+public enum ChannelStorage: String, CaseIterable, Hashable, Sendable {
+  /// Nothing is kept: for frequent updates, which get a larger budget so. Broadcasts to it expire at once.
+  case none
+  /// The newest message is kept, for at most 8 hours: for updates that are few.
+  case mostRecent = "most-recent"
+
+  init(_ policy: StoragePolicy) {
+    switch policy {
+    case .none: self = .none
+    case .mostRecent: self = .mostRecent
+    }
+  }
+
+  var policy: StoragePolicy {
+    switch self {
+    case .none: .none
+    case .mostRecent: .mostRecent
+    }
+  }
+}

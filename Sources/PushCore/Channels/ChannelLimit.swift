@@ -1,0 +1,23 @@
+/// Apple's limit of channels for an app and environment, as an operator hears of it.
+package struct ChannelLimit: Hashable, Sendable {
+  package let maximum: Int
+
+  /// Where to begin to warn: 80 %.
+  package var warning: Int { maximum / 5 * 4 }
+
+  package init(maximum: Int = ChannelScope.channelsMaximum) {
+    precondition(maximum > 0, "a limit is above zero")
+    self.maximum = maximum
+  }
+
+  package enum Level: Hashable, Sendable {
+    case fine
+    /// From 80 % on.
+    case near
+    case full
+  }
+
+  package func level(_ count: Int) -> Level {
+    count >= maximum ? .full : count >= warning ? .near : .fine
+  }
+}

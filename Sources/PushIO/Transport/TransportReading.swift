@@ -1,0 +1,155 @@
+import Glibc
+
+/// What comes in: from the socket, through TLS where there is one, into `inbound`, up to its limit.
+extension Transport {
+  func receive() {
+    if writeError != nil { return }
+    if isPaused {
+      // An end that cannot be read yet would be reported in every turn.
+      if let registration, !isSuspended {
+        isSuspended = true
+        loop?.suspend(registration)
+      }
+      return
+    }
+    guard let loop, delegate != nil else {
+      abort()
+      return
+    }
+    let buffer = unsafe loop.receiveBuffer
+    let room = tls == nil ? min(buffer.count, options.inboundLimit - inbound.count) : buffer.count
+    let count = unsafe recv(fileDescriptor, buffer.baseAddress, max(room, 1), 0)
+    if count > 0 {
+      let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count]).assumingMemoryBound(to: UInt8.self)
+      if let tls {
+        unsafe tls.ciphertextIn.append(bytes)
+        if case .handshaking = state { advanceHandshake() } else { decrypt() }
+      } else {
+        unsafe inbound.append(bytes)
+        delegate?.transportDidReceive(self)
+        pauseIfFull()
+      }
+    } else if count == 0 {
+      peerClosed()
+    } else if errno != EAGAIN, errno != EINTR {
+      finish(broken("receiving", errno))
+    }
+  }
+
+  /// Turns what came into plaintext, up to the inbound limit, and tells the delegate.
+  func decrypt() {
+    guard let tls, case .open = state else { return }
+    let before = inbound.count
+    let progress = tls.read(into: &inbound, limit: options.inboundLimit)
+    if inbound.count > before { delegate?.transportDidReceive(self) }
+    guard case .open = state else { return }
+    switch progress {
+    case .blocked:
+      pauseIfFull()
+    case .full:
+      pause()
+    case .ended:
+      peerHalfClosed(error: nil)
+    case .failed(let error):
+      sendCiphertext()
+      finish(tlsFailure(error))
+    }
+    // An answer of TLS itself, to a key update say.
+    if !tls.ciphertextOut.isEmpty { setNeedsFlush() }
+  }
+
+  /// The peer's end of the stream.
+  private func peerClosed() {
+    if case .handshaking = state {
+      finish(error(.tls, "the peer closed the connection during the TLS handshake; is this port meant for TLS?"))
+    } else if tls != nil {
+      peerHalfClosed(error: error(.truncated, "the connection ended without TLS's goodbye (close_notify)"))
+    } else {
+      peerHalfClosed(error: nil)
+    }
+  }
+
+  /// Nothing more comes in; what this turn still writes goes out before the end.
+  private func peerHalfClosed(error: TransportError?) {
+    guard case .open = state else { return }
+    peerEnded = true
+    closeError = error
+    state = .closing
+    startDeadline(options.closeTimeoutMilliseconds)
+    setInterest(interest.subtracting(.readable))
+    setNeedsFlush()
+  }
+
+  /// A send failed: takes what the peer said before it broke the connection (a GOAWAY often), as far as there is room.
+  func receiveRest() {
+    guard let loop else { return }
+    let before = inbound.count
+    while inbound.count < options.inboundLimit {
+      let buffer = unsafe loop.receiveBuffer
+      let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
+      if count <= 0 { break }
+      let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count]).assumingMemoryBound(to: UInt8.self)
+      if let tls {
+        unsafe tls.ciphertextIn.append(bytes)
+        guard case .blocked = tls.read(into: &inbound, limit: options.inboundLimit) else { break }
+      } else {
+        unsafe inbound.append(bytes)
+      }
+    }
+    if inbound.count > before { delegate?.transportDidReceive(self) }
+  }
+
+  /// Closing: what comes in is of no interest, but its end is.
+  func discard() {
+    if peerEnded { return }
+    guard let loop else { return }
+    let buffer = unsafe loop.receiveBuffer
+    let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
+    if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
+    if case .lingering = state {
+      finish(nil)
+    } else if count == 0 {
+      peerEnded = true
+      setInterest(interest.subtracting(.readable))
+    } else {
+      finish(broken("closing", errno))
+    }
+  }
+
+  // MARK: - Pausing
+
+  private func pauseIfFull() {
+    if case .open = state, inbound.count >= options.inboundLimit { pause() }
+  }
+
+  private func pause() {
+    if isPaused { return }
+    isPaused = true
+    setInterest(interest.subtracting(.readable))
+    loop?.pause(self)
+  }
+
+  func stopPausing() {
+    isPaused = false
+    interest.insert(.readable)
+    guard let loop, let registration else { return }
+    if isSuspended {
+      isSuspended = false
+      if !loop.resume(registration, interest: interest) { finish(error(.broken, "the socket could not be watched")) }
+    } else {
+      loop.change(registration, interest: interest)
+    }
+  }
+
+  /// Whether the loop may forget that this transport is paused: it reads again, or never will.
+  func resumeReadingIfRoom() -> Bool {
+    guard isPaused, case .open = state else { return true }
+    if inbound.count >= options.inboundLimit { return false }
+    stopPausing()
+    if tls != nil {
+      readsInNextPoll = true
+      runInNextPoll()
+    }
+    return true
+  }
+}

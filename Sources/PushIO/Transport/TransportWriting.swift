@@ -1,0 +1,85 @@
+import CLinux
+import Glibc
+
+/// What goes out: from `outbound`, through TLS where there is one, as far as the socket takes it; and the goodbye.
+extension Transport {
+  /// Ciphertext that is made at once: one send's worth. The rest stays plaintext, so that memory is bounded.
+  private static let ciphertextTarget = 256 * 1024
+
+  func becameWritable() {
+    awaitsWritable = false
+    setInterest(interest.subtracting(.writable))
+    if case .handshaking = state { sendCiphertext() } else { writeOut() }
+  }
+
+  func writeOut() {
+    if writeError != nil { return }
+    if let tls {
+      if let error = tls.write(from: &outbound, ciphertextTarget: Transport.ciphertextTarget) {
+        finish(tlsFailure(error))
+        return
+      }
+      sendCiphertext()
+    } else if !outbound.isEmpty {
+      let sent = send(&outbound)
+      outbound.consume(sent)
+    }
+    if awaitsWritable || writeError != nil { return }
+    switch state {
+    case .open:
+      if !outbound.isEmpty { setNeedsFlush() }
+    case .closing:
+      if outbound.isEmpty { finishWriting() } else { setNeedsFlush() }
+    case .connecting, .handshaking, .lingering, .closed:
+      break
+    }
+  }
+
+  func sendCiphertext() {
+    guard let tls, !tls.ciphertextOut.isEmpty, !awaitsWritable else { return }
+    let sent = send(&tls.ciphertextOut)
+    tls.ciphertextOut.consume(sent)
+  }
+
+  /// One send. Returns how much the kernel took; less than all: the rest waits for the socket.
+  private func send(_ queue: inout ByteQueue) -> Int {
+    let count = queue.count
+    let sent = unsafe queue.withUnsafeBytes { bytes in
+      unsafe Glibc.send(fileDescriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+    if sent == count { return sent }
+    if sent < 0, errno != EAGAIN, errno != EINTR {
+      writeFailed(errno)
+      return 0
+    }
+    awaitsWritable = true
+    setInterest(interest.union(.writable))
+    return max(0, sent)
+  }
+
+  private func writeFailed(_ code: Int32) {
+    if saidGoodbye {
+      // Everything of the user's was taken; the peer was gone before the goodbye.
+      finish(closeError)
+      return
+    }
+    writeError = broken("sending", code)
+    runInNextPoll()
+  }
+
+  /// Closing, and all is written.
+  private func finishWriting() {
+    if let tls, !saidGoodbye {
+      saidGoodbye = true
+      tls.sayGoodbye()
+      sendCiphertext()
+      if awaitsWritable || isClosed { return }
+    }
+    if peerEnded {
+      finish(closeError)
+    } else {
+      state = .lingering
+      _ = shutdown(fileDescriptor, Int32(SHUT_WR))
+    }
+  }
+}

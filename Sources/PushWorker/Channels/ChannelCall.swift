@@ -1,0 +1,33 @@
+import PushCore
+import PushIO
+
+/// One request on its way through a `ChannelClient`: asked, sent (perhaps again), told once.
+final class ChannelCall {
+  typealias Completion = (Result<ChannelAnswer, ChannelFailure>) -> Void
+
+  let request: ChannelRequest
+  /// `apns-request-id`, the same for each sending.
+  let requestID: UUIDValue
+  var state: ChannelCallState
+  /// When it began to wait for a stream, the last time.
+  var waitingSince: Instant
+  private let then: Completion
+
+  init(_ request: ChannelRequest, requestID: UUIDValue, now: Instant, then: @escaping Completion) {
+    var request = request
+    request.requestID = requestID
+    self.request = request
+    self.requestID = requestID
+    self.then = then
+    waitingSince = now
+    state = ChannelCallState(request)
+  }
+
+  func succeed(_ answer: ChannelAnswer) {
+    then(.success(answer))
+  }
+
+  func fail(_ kind: ChannelFailure.Kind, host: APNsHost) {
+    then(.failure(ChannelFailure(kind, request: request, host: host.endpoint.description)))
+  }
+}

@@ -1,0 +1,199 @@
+import PushCore
+import PushIO
+
+/// One HTTP/2 connection to a management host, and the calls on it.
+final class ChannelConnection {
+  private struct Sent {
+    let call: ChannelCall
+    let at: Instant
+    /// Of the provider token that it carried; 0 for none.
+    let tokenSerial: UInt32
+  }
+
+  /// How one sending of a call ended.
+  struct Ending {
+    let call: ChannelCall
+    let event: ChannelCallState.Event
+    let tokenSerial: UInt32
+    /// What the answer says, read for the case that it is one of success.
+    let answer: Result<ChannelAnswer, ChannelAnswer.Fault>?
+  }
+
+  private let http: HTTP2ClientConnection
+  private let host: APNsHost
+  private let requestMilliseconds: Int64
+  private var state: ConnectionState
+  private var sent: [Ticket: Sent] = [:]
+  private var lastIndex: UInt32 = 0
+  private var headers = HTTP2HeaderList()
+  /// When the last call ended; since when it is idle.
+  private(set) var quietSince: Instant
+  private(set) var isClosed = false
+  /// Why it ended; nil while it goes on, or where it ended in order.
+  private(set) var failure: String?
+  private(set) var hasOpened = false
+  /// Whether it ever answered: one that did not is no proof that the host wants us.
+  var hasAnswered: Bool { state.hasAnswered }
+
+  init(loop: EventLoop, host: APNsHost, tls: TLSContext?, configuration: ChannelClientConfiguration) {
+    self.host = host
+    requestMilliseconds = configuration.requestTimeoutMilliseconds
+    var timing = configuration.timing
+    timing.requestMilliseconds = configuration.requestTimeoutMilliseconds
+    http = HTTP2ClientConnection.connect(
+      loop: loop, to: host.endpoint, tls: tls, options: configuration.connectOptions,
+      settings: HTTP2ClientSettings(
+        maximumStreams: configuration.streamsMaximum, responseBodyLimit: ChannelAnswer.bodyBytesMaximum))
+    state = ConnectionState(timing: timing, now: loop.now.monotonic)
+    quietSince = loop.now.monotonic
+  }
+
+  /// A request may be sent now. Not while a sign of life is awaited: nothing more is lost in it then.
+  var hasRoom: Bool {
+    state.isOpen && !http.isGoingAway && http.unansweredPingSince == nil && http.availableStreams > 0
+  }
+
+  /// It takes no more calls, now or later.
+  var isLeaving: Bool {
+    switch state.phase {
+    case .opening, .open: http.isGoingAway
+    case .draining, .closed: true
+    }
+  }
+
+  var callCount: Int { sent.count }
+
+  /// Sends a call; false: there is no room after all.
+  func send(_ call: ChannelCall, authorization: [UInt8], tokenSerial: UInt32, now: Instant) -> Bool {
+    lastIndex &+= 1
+    let ticket = Ticket(index: lastIndex, generation: 0)
+    let body = call.request.body
+    write(call, authorization)
+    guard http.submit(headers, body: body, bodyRange: body.indices, ticket: ticket) else { return false }
+    sent[ticket] = Sent(call: call, at: now, tokenSerial: tokenSerial)
+    if state.sent() || http.shouldRotate { drain(.rotated) }
+    return true
+  }
+
+  private func write(_ call: ChannelCall, _ authorization: [UInt8]) {
+    headers.removeAll()
+    headers.append(.method, call.request.method)
+    headers.append(.scheme, "https")
+    headers.append(.authority, host.authority.utf8.span)
+    headers.append(.path, call.request.path.utf8.span)
+    if !authorization.isEmpty { headers.append(.authorization, authorization.span) }
+    if let id = call.request.channelID { headers.append(.apnsChannelID, id.text.utf8.span, isIndexed: false) }
+    headers.append(.apnsRequestID, call.requestID.text.utf8.span, isIndexed: false)
+  }
+
+  func drain(_ reason: ConnectionState.EndReason) {
+    state.drain(reason)
+  }
+
+  /// Ends it at once: what is on it is told as lost, in its next turn.
+  func abort(_ reason: String) {
+    failure = failure ?? reason
+    http.abort()
+  }
+
+  /// Once a turn: hands over what ended, then does what time asks for.
+  func turn(now: Instant, _ ended: (Ending) -> Void) {
+    state.received(now: http.lastReceived)
+    takeEvents(now, ended)
+    while !isClosed {
+      switch state.turn(now: now, inFlight: sent.count, oldestSentAt: sent.values.map(\.at).min()) {
+      case .none:
+        return
+      case .ping:
+        http.ping()
+      case .timeOut(let sentUntil):
+        timeOut(sentUntil: sentUntil, now, ended)
+      case .close:
+        http.shutdown()
+        // The goodbye still has to be written and answered; nothing is on it any more.
+        return
+      case .abort(let reason):
+        failure = reason == .silent ? "it did not answer a ping" : "it did not open in time"
+        http.abort()
+        takeEvents(now, ended)
+        return
+      }
+    }
+  }
+
+  private func takeEvents(_ now: Instant, _ ended: (Ending) -> Void) {
+    while let event = http.nextEvent() {
+      switch event {
+      case .opened:
+        hasOpened = true
+        state.opened(now: now)
+      case .settingsChanged:
+        break
+      case .response(let ticket, let status):
+        state.answered(now: now)
+        guard let sent = take(ticket, now) else { continue }
+        ended(answered(sent, status))
+      case .notProcessed(let ticket):
+        guard let sent = take(ticket, now) else { continue }
+        ended(Ending(call: sent.call, event: .notProcessed, tokenSerial: sent.tokenSerial, answer: nil))
+      case .lost(let ticket, let code):
+        guard let sent = take(ticket, now) else { continue }
+        let text = "the connection or stream was lost after the request was sent (\(code))"
+        ended(Ending(call: sent.call, event: .lost(text: text), tokenSerial: sent.tokenSerial, answer: nil))
+      case .goAway:
+        drain(.goAway)
+      case .pingAcknowledged:
+        state.pongReceived()
+      case .closed(let error):
+        state.closed()
+        isClosed = true
+        failure = failure ?? error?.description
+      }
+    }
+  }
+
+  private func take(_ ticket: Ticket, _ now: Instant) -> Sent? {
+    if sent.count == 1 { quietSince = now }
+    return sent.removeValue(forKey: ticket)
+  }
+
+  private func answered(_ sent: Sent, _ status: Int) -> Ending {
+    let call = sent.call
+    let requestID = http.withResponseHeader(.apnsRequestID) { ChannelAnswer.requestID($0) } ?? call.requestID
+    let answer = http.withResponseHeader(.apnsChannelID) { channelID in
+      http.withResponseBody { body in read(call, channelID, body, requestID) }
+    }
+    let reason = status < 300 ? nil : http.withResponseBody { APNsResponseBody($0).reason }
+    return Ending(
+      call: call, event: .answered(status: UInt16(clamping: status), reason: reason), tokenSerial: sent.tokenSerial,
+      answer: answer)
+  }
+
+  private func read(
+    _ call: ChannelCall, _ channelID: Span<UInt8>, _ body: Span<UInt8>, _ requestID: UUIDValue
+  ) -> Result<ChannelAnswer, ChannelAnswer.Fault> {
+    if http.isResponseBodyCut {
+      return .failure(ChannelAnswer.Fault("its body is longer than \(ChannelAnswer.bodyBytesMaximum) bytes"))
+    }
+    do throws(ChannelAnswer.Fault) {
+      return .success(
+        try ChannelAnswer(to: call.request.operation, channelID: channelID, body: body, requestID: requestID))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private func timeOut(sentUntil: Instant, _ now: Instant, _ ended: (Ending) -> Void) {
+    for (ticket, late) in sent where late.at <= sentUntil {
+      sent[ticket] = nil
+      if state.timedOut(sentAt: late.at) { failure = "it answers no requests" }
+      // What is told of the stream's end comes too late: nobody has the ticket any more.
+      _ = http.cancel(ticket)
+      ended(
+        Ending(
+          call: late.call, event: .timedOut(milliseconds: requestMilliseconds), tokenSerial: late.tokenSerial,
+          answer: nil))
+    }
+    if sent.isEmpty { quietSince = now }
+  }
+}

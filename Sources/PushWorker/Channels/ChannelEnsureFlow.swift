@@ -1,0 +1,275 @@
+import Logging
+import PushCore
+import PushIO
+
+/// Carries out what `ChannelEnsureState` decides for one name, one step after another.
+final class ChannelEnsureFlow {
+  private let registry: ChannelRegistry
+  private let name: ChannelName
+  private let scope: ChannelScope
+  private let keys: ChannelKeys
+  private let credential: String?
+  private var state: ChannelEnsureState
+  private var then: ChannelRegistry.Then<ChannelEnsureState.Result?> = { _ in }
+  /// New channels that are not known, of the last search.
+  private var strays: [ChannelID] = []
+
+  init(
+    _ registry: ChannelRegistry, _ name: ChannelName, _ scope: ChannelScope, _ wish: ChannelEnsureState.Wish,
+    credential: String?
+  ) {
+    self.registry = registry
+    self.name = name
+    self.scope = scope
+    self.credential = credential
+    keys = registry.keys(scope)
+    state = ChannelEnsureState(
+      name, in: scope, wish, timing: registry.timing, limit: registry.limit, now: registry.loop.now.monotonic)
+  }
+
+  func start(_ then: @escaping ChannelRegistry.Then<ChannelEnsureState.Result?>) {
+    self.then = then
+    perform(.look)
+  }
+
+  private var now: Now { registry.loop.now }
+
+  private func perform(_ action: ChannelEnsureState.Action) {
+    switch action {
+    case .look: look()
+    case .wait(let milliseconds):
+      registry.loop.schedule(afterMilliseconds: milliseconds) { [self] in perform(state.waited()) }
+    case .count: count()
+    case .search(let storage): search(storage)
+    case .create(let storage): create(storage)
+    case .store(let id, let entry, let isNew): store(id, entry, isNew: isNew)
+    case .clear(let isUndecided): clear(isUndecided: isUndecided)
+    case .discard(let id, let result): discard(id, result)
+    case .fail(let failure, let clearsIntent, let holdsLock):
+      guard holdsLock else { return then(.failure(failure)) }
+      release(clearsIntent: clearsIntent, freesLock: true) { [self] _ in then(.failure(failure)) }
+    case .done(let result): done(result)
+    case .nothing: then(.success(nil))
+    }
+  }
+
+  private func done(_ result: ChannelEnsureState.Result) {
+    switch result.origin {
+    case .found:
+      break
+    case .created:
+      registry.counters.created += 1
+      registry.say(.info, "channels: made \(result.id) of \(scope) for \"\(name)\"")
+    case .adopted:
+      registry.counters.adopted += 1
+      registry.say(
+        .warning,
+        "channels: \(result.id) of \(scope) is taken for \"\(name)\": an earlier create made it, and nobody heard so")
+    }
+    then(.success(result))
+  }
+
+  // MARK: - Redis
+
+  private func look() {
+    registry.eval(
+      ChannelScript.look, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count],
+      [
+        name.text, registry.owner, String(registry.timing.lockMilliseconds), String(state.storage.rawValue),
+        String(registry.limit.maximum), state.mayCreate ? "1" : "0",
+      ]
+    ) { [self] result in
+      switch result {
+      case .failure(.redis(let text)):
+        perform(state.redisFailed(text))
+      case .failure(let failure):
+        perform(state.redisFailed("\(failure)"))
+      case .success(let reply):
+        guard let look = ChannelEnsureFlow.look(reply) else {
+          return perform(state.redisFailed("the entry of \"\(name)\" cannot be read; look at \(keys.names)"))
+        }
+        switch look {
+        case .begun(let count), .full(let count): registry.counted(count, in: scope)
+        case .found, .lockedByOther, .unfinished, .uncounted, .nothing: break
+        }
+        perform(state.looked(look, now: now, random: registry.nextRandom()))
+      }
+    }
+  }
+
+  private static func look(_ reply: RedisReply) -> ChannelEnsureState.Look? {
+    guard case .array(let values) = reply, case .integer(let kind)? = values.first else { return nil }
+    switch (kind, values.count) {
+    case (0, 3):
+      guard let id = values[1].text.flatMap({ ChannelID(text: $0) }),
+        let entry = values[2].text.flatMap(ChannelEntry.init)
+      else { return nil }
+      return .found(id, entry)
+    case (1, _): return .lockedByOther
+    case (2, 3):
+      guard let intent = values[1].text.flatMap(ChannelIntent.init), let now = values[2].text.flatMap({ Int64($0) })
+      else { return nil }
+      return .unfinished(intent, redisNow: now)
+    case (3, 2), (5, 2):
+      guard case .integer(let count) = values[1] else { return nil }
+      return kind == 3 ? .begun(count: Int(count)) : .full(count: Int(count))
+    case (4, _): return .uncounted
+    case (6, _): return .nothing
+    default: return nil
+    }
+  }
+
+  private func store(_ id: ChannelID, _ entry: ChannelEntry, isNew: Bool) {
+    registry.eval(
+      ChannelScript.store, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count],
+      [name.text, registry.owner, id.text, entry.text, isNew ? "1" : "0"]
+    ) { [self] result in
+      switch result {
+      case .failure(let failure):
+        registry.say(
+          .warning,
+          "channels: \(id) of \(scope) was made for \"\(name)\" and could not be stored; the next ensure finds it: \(failure)"
+        )
+        perform(state.redisFailed("\(failure)"))
+      case .success(let reply):
+        let stored: ChannelEnsureState.Stored =
+          switch reply {
+          case .integer(1): .stored
+          case .integer(2): .taken
+          default: .lockLost
+          }
+        perform(state.stored(stored, now: now, random: registry.nextRandom()))
+      }
+    }
+  }
+
+  private func clear(isUndecided: Bool) {
+    if isUndecided {
+      registry.counters.undecided += 1
+      let ids = strays.prefix(5).map(\.text).joined(separator: ", ")
+      registry.say(
+        .error,
+        """
+        channels: an earlier create of "\(name)" (\(scope)) was not answered, and there are more new channels than such \
+        creates (\(ids)): another sender makes channels of this app too; another one is made, and one of these may be of \
+        no use (herald channels reconcile)
+        """)
+      return registry.learn(strays, in: scope, isForced: true) { [self] _ in clear(isUndecided: false) }
+    }
+    release(clearsIntent: true, freesLock: false) { [self] result in
+      switch result {
+      case .failure(let failure): perform(state.redisFailed("\(failure)"))
+      case .success: perform(state.cleared())
+      }
+    }
+  }
+
+  private func release(
+    clearsIntent: Bool, freesLock: Bool, then: @escaping ChannelRegistry.Then<RedisReply>
+  ) {
+    registry.eval(
+      ChannelScript.release, [keys.intents, keys.lock(name)],
+      [name.text, registry.owner, clearsIntent ? "1" : "0", freesLock ? "1" : "0"], then: then)
+  }
+
+  // MARK: - APNs
+
+  private func create(_ storage: StoragePolicy) {
+    registry.manage(.create(storage), scope, credential) { [self] result in
+      switch result {
+      case .failure(let failure):
+        perform(state.createFailed(failure, now: now))
+      case .success(let answer):
+        guard case .created(let id) = answer.content else { preconditionFailure("a create is answered by an id") }
+        perform(state.created(id, now: now))
+      }
+    }
+  }
+
+  /// Counts, and remembers what is there, so that a create that is lost later can be told from it.
+  private func count() {
+    registry.list(scope, credential: credential) { [self] result in
+      switch result {
+      case .failure(.apns(let failure)): perform(state.lookFailed(failure))
+      case .failure(let failure): perform(state.redisFailed("\(failure)"))
+      case .success(let list):
+        registry.learn(list.ids, in: scope, isForced: false) { [self] result in
+          if case .failure(let failure) = result { return perform(state.redisFailed("\(failure)")) }
+          perform(state.counted())
+        }
+      }
+    }
+  }
+
+  private func search(_ storage: StoragePolicy) {
+    registry.list(scope, credential: credential) { [self] result in
+      switch result {
+      case .failure(.apns(let failure)): perform(state.lookFailed(failure))
+      case .failure(let failure): perform(state.redisFailed("\(failure)"))
+      case .success(let list):
+        registry.unknown(list.ids, in: scope) { [self] result in
+          switch result {
+          case .failure(let failure): perform(state.redisFailed("\(failure)"))
+          case .success(let unknown):
+            strays = unknown
+            ask(unknown.prefix(ChannelRecovery.candidatesMaximum), storage, candidates: [])
+          }
+        }
+      }
+    }
+  }
+
+  /// Which of these have the storage policy.
+  private func ask(_ rest: ArraySlice<ChannelID>, _ storage: StoragePolicy, candidates: [ChannelID]) {
+    guard let id = rest.first else { return decide(storage, candidates) }
+    registry.manage(.read(id), scope, credential) { [self] result in
+      var candidates = candidates
+      switch result {
+      case .failure(let failure):
+        // Gone meanwhile: nobody's.
+        guard failure.isUnknownChannel else { return perform(state.lookFailed(failure)) }
+      case .success(let answer):
+        if answer.content == .read(storage) { candidates.append(id) }
+      }
+      ask(rest.dropFirst(), storage, candidates: candidates)
+    }
+  }
+
+  private func decide(_ storage: StoragePolicy, _ candidates: [ChannelID]) {
+    registry.ask(["HVALS", keys.intents], key: keys.intents) { [self] result in
+      switch result {
+      case .failure(let failure):
+        perform(state.redisFailed("\(failure)"))
+      case .success(let reply):
+        guard case .array(let values) = reply else { return perform(state.redisFailed("HVALS was answered oddly")) }
+        let intents = values.compactMap { $0.text.flatMap(ChannelIntent.init) }.filter { $0.storage == storage }
+        registry.ask(["TIME"], key: keys.intents) { [self] result in
+          guard case .success(.array(let parts)) = result, let seconds = parts.first?.text.flatMap({ Int64($0) }) else {
+            return perform(state.redisFailed("TIME was not answered"))
+          }
+          perform(
+            state.searched(
+              candidates: candidates, intents: intents, storage: storage, redisNow: seconds * 1000, now: now,
+              random: registry.nextRandom()))
+        }
+      }
+    }
+  }
+
+  /// Deletes what was made in vain, unless somebody took it.
+  private func discard(_ id: ChannelID, _ result: ChannelEnsureState.Result) {
+    registry.eval(ChannelScript.take, [keys.ids], [id.text, String(now.unixMilliseconds)]) { [self] taken in
+      guard case .success(.integer(1)) = taken else { return finish(result) }
+      registry.say(.warning, "channels: \(id) of \(scope) was made in vain for \"\(name)\", and is deleted again")
+      registry.delete(id, in: scope, credential: credential) { [self] _ in
+        registry.counters.discarded += 1
+        finish(result)
+      }
+    }
+  }
+
+  private func finish(_ result: ChannelEnsureState.Result) {
+    if let failure = state.conflict(result.id, result.entry, isOurs: false) { return then(.failure(failure)) }
+    done(result)
+  }
+}

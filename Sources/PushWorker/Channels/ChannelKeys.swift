@@ -1,0 +1,25 @@
+package import PushCore
+
+/// The names of an app's channel keys in Redis: one hash tag, so that all lie in one slot of a cluster.
+package struct ChannelKeys: Hashable, Sendable {
+  private let tag: String
+
+  package init(prefix: String, scope: ChannelScope) {
+    tag = "\(prefix){channels:\(scope.environment.name):\(scope.app)}:"
+  }
+
+  /// Hash: name → id.
+  package var names: String { tag + "names" }
+  /// Hash: id → `ChannelEntry`.
+  package var ids: String { tag + "ids" }
+  /// Sorted set: id by the time of its last use, Unix seconds.
+  package var used: String { tag + "used" }
+  /// Hash: name → `ChannelIntent`.
+  package var intents: String { tag + "intents" }
+  /// How many channels APNs has; ends, and is then counted again.
+  package var count: String { tag + "count" }
+  /// Who makes the channel of a name now; ends by itself.
+  package func lock(_ name: ChannelName) -> String { tag + "lock:" + name.text }
+  /// The answer to a request of the queue; ends.
+  package func answer(_ request: String) -> String { tag + "answer:" + request }
+}

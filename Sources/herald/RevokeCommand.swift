@@ -1,0 +1,29 @@
+import ArgumentParser
+import PushWorker
+
+struct RevokeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "revoke",
+    abstract: "Makes the worker on this machine stop using a credential at once.",
+    discussion: """
+      For a key or certificate in wrong hands: the worker that runs with this configuration closes the credential's \
+      connections, in every lane and to channel management, and its jobs wait in the retry queues. What was on the connections may or may not have \
+      been sent. The next reload (SIGHUP, or a changed key file) uses what the configuration says then, so change that \
+      too, and run this beside each worker.
+      """)
+
+  @OptionGroup var common: CommonOptions
+
+  @Argument(help: "The credential's name in the configuration.")
+  var credential: String
+
+  func run() throws {
+    let configuration = try common.load()
+    do {
+      try AdminClient(configuration.admin).revoke(credential: credential)
+    } catch {
+      throw Exit.failure("\(error)")
+    }
+    print("\(credential) is revoked until the worker's next reload")
+  }
+}

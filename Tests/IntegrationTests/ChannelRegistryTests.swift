@@ -1,0 +1,159 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// Names and channels over a real Redis, with an APNs that loses answers.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct ChannelRegistryTests {
+  private func bench(registries: Int = 1, limit: Int = 100) throws -> ChannelRegistryBench {
+    try ChannelRegistryBench(url: RedisServer.shared().url, registries: registries, limit: limit)
+  }
+
+  @Test func oneNameIsOneChannelHoweverManyAsk() throws {
+    let bench = try bench(registries: 8)
+    var results: [String: [ChannelEnsureState.Result]] = [:]
+    var failures: [ChannelRegistryFailure] = []
+    bench.manager.answerMilliseconds = 20
+    for round in 0..<5 {
+      for registry in bench.registries {
+        let name = try bench.name("event-\(round)")
+        registry.settle(name, in: bench.scope, .ensure(.none)) { result in
+          switch result {
+          case .success(let settled): results[name.text, default: []] += settled.map { [$0] } ?? []
+          case .failure(let failure): failures.append(failure)
+          }
+        }
+      }
+    }
+    let isDone = bench.turn { results.values.reduce(0) { $0 + $1.count } == 40 }
+    #expect(isDone, "\(failures)")
+    #expect(failures.isEmpty && bench.manager.createCount == 5 && bench.manager.channels.count == 5)
+    for (name, settled) in results {
+      #expect(Set(settled.map(\.id)).count == 1, "\(name)")
+      #expect(settled.count { $0.origin == .created } == 1, "\(name)")
+    }
+    let snapshot = try bench.snapshot()
+    #expect(snapshot.names.count == 5 && snapshot.intents.isEmpty)
+  }
+
+  @Test func anotherPolicyAndAnotherRequestAreConflicts() throws {
+    let bench = try bench()
+    let made = try bench.ensure("match", .mostRecent)
+    #expect(made.origin == .created && made.entry.storage == .mostRecent)
+    #expect(throws: ChannelRegistryFailure.self) { try bench.ensure("match", .none) }
+    let name = try bench.name("match")
+    #expect(throws: ChannelRegistryFailure.exists(name, made.id)) {
+      _ = try bench.wait {
+        bench.registries[0].settle(name, in: bench.scope, .create(.mostRecent, request: "r1"), then: $0)
+      }
+    }
+    // The same request again gets what it made.
+    let own = try bench.name("own")
+    for _ in 0..<2 {
+      let settled = try bench.wait {
+        bench.registries[0].settle(own, in: bench.scope, .create(.none, request: "r2"), then: $0)
+      }
+      #expect(settled?.entry.request == "r2")
+    }
+    #expect(bench.manager.createCount == 2)
+  }
+
+  @Test func aLostAnswerMakesNoSecondChannel() throws {
+    let bench = try bench()
+    let stranger = bench.manager.add(.none)
+    bench.manager.createsToLose = 1
+    let settled = try bench.ensure("match")
+    #expect(settled.origin == .adopted && settled.id != stranger)
+    #expect(bench.manager.createCount == 1 && bench.manager.channels.count == 2)
+    #expect(bench.registries[0].counters.adopted == 1)
+    #expect(try bench.ensure("match").id == settled.id)
+    #expect(try bench.snapshot().intents.isEmpty)
+  }
+
+  @Test func aDeadHoldersChannelIsFound() throws {
+    let bench = try bench(registries: 2)
+    bench.manager.answerMilliseconds = 50
+    bench.manager.afterCreate = { bench.kill(0) }
+    bench.registries[0].settle(try bench.name("match"), in: bench.scope, .ensure(.none)) { _ in }
+    #expect(bench.turn { bench.manager.createCount == 1 })
+    let settled = try bench.ensure("match", registry: 1)
+    #expect(settled.origin == .adopted)
+    #expect(bench.manager.createCount == 1 && bench.manager.channels.count == 1)
+  }
+
+  @Test func aHolderThatMadeNothingIsFollowed() throws {
+    let bench = try bench(registries: 2)
+    bench.manager.answerMilliseconds = 50
+    bench.manager.afterCreate = {
+      bench.kill(0)
+      // APNs did not carry it out after all.
+      if let id = bench.manager.channels.keys.first { bench.manager.remove(id) }
+    }
+    bench.registries[0].settle(try bench.name("match"), in: bench.scope, .ensure(.none)) { _ in }
+    #expect(bench.turn { bench.manager.createCount == 1 })
+    let settled = try bench.ensure("match", .mostRecent, registry: 1)
+    #expect(settled.origin == .created && settled.entry.storage == .mostRecent)
+    #expect(bench.manager.channels == [settled.id: .mostRecent])
+  }
+
+  @Test func strangersChannelsAreNotTaken() throws {
+    let bench = try bench(registries: 1)
+    bench.manager.createsToLose = 1
+    // Another sender makes one at the same time: which of the two is ours cannot be told.
+    bench.manager.afterCreate = { bench.manager.add(.none) }
+    let settled = try bench.ensure("match")
+    #expect(settled.origin == .created && bench.manager.createCount == 2)
+    #expect(bench.registries[0].counters.undecided == 1)
+    #expect(bench.notices.contains { $0.contains("another sender makes channels") })
+    #expect(try bench.snapshot().entries.count == 3, "the others are remembered as somebody's")
+  }
+
+  @Test func theLimitIsToldBeforeItIsReached() throws {
+    let bench = try bench(limit: 10)
+    for number in 0..<10 { _ = try bench.ensure("event-\(number)") }
+    #expect(bench.notices.contains { $0.contains("has 8 of at most 10 channels; delete") }, "\(bench.notices)")
+    #expect(throws: ChannelRegistryFailure.full(bench.scope, count: 10, maximum: 10)) {
+      try bench.ensure("one-too-many")
+    }
+    #expect(bench.manager.createCount == 10 && bench.manager.listCount == 1, "counted, not listed each time")
+    let first = try bench.ensure("event-0")
+    _ = try bench.wait { bench.registries[0].delete(first.id, in: bench.scope, then: $0) }
+    #expect(try bench.ensure("one-more").origin == .created, "there is room again")
+    #expect(try bench.ensure("event-1").origin == .found)
+  }
+
+  @Test func aChannelThatIsGoneIsForgotten() throws {
+    let bench = try bench()
+    let first = try bench.ensure("match")
+    bench.manager.remove(first.id)
+    #expect(throws: ChannelRegistryFailure.self) {
+      _ = try bench.wait { bench.registries[0].read(first.id, in: bench.scope, then: $0) }
+    }
+    let second = try bench.ensure("match")
+    #expect(second.origin == .created && second.id != first.id)
+    // What APNs says of a channel is kept: the next question is Redis' alone.
+    let stranger = bench.manager.add(.mostRecent)
+    for _ in 0..<2 {
+      let storage = try bench.wait { bench.registries[0].storage(of: stranger, in: bench.scope, then: $0) }
+      #expect(storage == .mostRecent)
+    }
+    #expect(try bench.snapshot().entries[stranger]?.storage == .mostRecent)
+    bench.registries[0].use([stranger], in: bench.scope, unixSeconds: 17)
+    bench.registries[0].use([stranger], in: bench.scope, unixSeconds: 5)
+    #expect(bench.turn { (try? bench.snapshot().used[stranger]) == 17 })
+  }
+
+  @Test func inAClusterToo() throws {
+    let cluster = try RedisCluster()
+    defer { for master in cluster.masters { master.stop() } }
+    let bench = try ChannelRegistryBench(url: cluster.url, registries: 3)
+    bench.manager.createsToLose = 1
+    let first = try bench.ensure("match", .mostRecent)
+    #expect(first.origin == .adopted)
+    for index in 1..<3 { #expect(try bench.ensure("match", .mostRecent, registry: index).id == first.id) }
+    #expect(bench.manager.createCount == 1)
+    #expect(try bench.snapshot().names.count == 1)
+  }
+}

@@ -1,0 +1,75 @@
+import APNsSimulator
+import PushCore
+import PushIO
+import PushWorker
+import Testing
+
+/// Channel management through an HTTP proxy: our client, a proxy that does CONNECT, and the strict simulator behind it.
+@Suite(.timeLimit(.minutes(2)))
+struct ChannelProxyTests {
+  /// Turns until all is told; false: it was not in a minute.
+  private func turn(_ loop: EventLoop, _ client: ChannelClient, until isDone: () -> Bool) -> Bool {
+    let start = ContinuousClock.now
+    while !isDone() {
+      loop.poll(maximumWaitMilliseconds: 20)
+      client.turn()
+      loop.flush()
+      if ContinuousClock.now - start > .seconds(60) { return false }
+    }
+    return true
+  }
+
+  private func client(_ world: ChannelWorld, _ loop: EventLoop, _ proxy: ConnectProxy) -> ChannelClient {
+    let host = APNsHost(host: "localhost", port: world.ports.managePort ?? 0)
+    var configuration = ChannelClientConfiguration(production: host, sandbox: host)
+    configuration.connectOptions.proxy = Proxy(
+      endpoint: Endpoint(host: "127.0.0.1", port: proxy.port), user: "me", password: "p:w")
+    return ChannelClient(loop: loop, credentials: world.credentials, configuration: configuration, seed: 1)
+  }
+
+  @Test func makesAndListsChannelsThroughTheTunnel() throws {
+    let world = try ChannelWorld()
+    let loop = try EventLoop()
+    let proxy = try ConnectProxy(loop: loop)
+    let client = client(world, loop, proxy)
+    var contents: [ChannelAnswer.Content] = []
+    var failures: [ChannelFailure] = []
+    for operation in [ChannelRequest.Operation.create(.mostRecent), .list] {
+      client.perform(ChannelRequest(operation, in: ChannelWorld.scope)) { result in
+        switch result {
+        case .success(let answer): contents.append(answer.content)
+        case .failure(let failure): failures.append(failure)
+        }
+      }
+      #expect(turn(loop, client) { client.inFlight == 0 })
+    }
+    #expect(failures == [])
+    guard case .created(let id)? = contents.first else { throw APNsTestFailure("\(contents)") }
+    #expect(contents.last == .listed([id]) && world.existing() == 1)
+    let target = "localhost:\(world.ports.managePort ?? 0)"
+    #expect(
+      proxy.heads == [
+        "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\nProxy-Authorization: Basic bWU6cDp3\r\n\r\n"
+      ], "one tunnel for both")
+    client.close()
+    #expect(turn(loop, client) { client.isClosed })
+  }
+
+  /// Nothing was sent, and the failure names the proxy and what it said.
+  @Test func aProxyThatRefusesIsNamed() throws {
+    let world = try ChannelWorld()
+    let loop = try EventLoop()
+    let proxy = try ConnectProxy(loop: loop)
+    proxy.refusal = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
+    let client = client(world, loop, proxy)
+    var failure: ChannelFailure?
+    client.perform(ChannelRequest(.create(.none), in: ChannelWorld.scope)) { result in
+      if case .failure(let told) = result { failure = told }
+    }
+    #expect(turn(loop, client) { client.inFlight == 0 })
+    let told = try #require(failure)
+    #expect(!told.isAmbiguous && told.isTemporary)
+    #expect(told.description.contains("the proxy 127.0.0.1:\(proxy.port) refused the login (407"), "\(told)")
+    #expect(!told.description.contains("p:w") && world.existing() == 0)
+  }
+}

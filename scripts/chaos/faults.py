@@ -1,0 +1,324 @@
+"""What goes wrong: every fault by name, with what it occupies, and the plan of a run from its seed.
+
+A fault takes its locks, records its time as a window, does harm for a while, and undoes it. Its name begins with what suffers.
+"""
+
+import contextlib
+import random
+import time
+
+from audit import Window
+from herald import RETRY_DELAYS
+from processes import Failure, wait_until
+from world import PREFIX
+
+_TABLE = {}
+
+
+def fault(*resources):
+    """`worker` stands for the one that the plan names, `all` for everything."""
+
+    def add(function):
+        _TABLE[function.__name__.replace("_", "-")] = (resources, function)
+        return function
+
+    return add
+
+
+class Fault:
+    """One of a plan: when it begins, whom it meets, how long it lasts; `choice` is for its own use."""
+
+    def __init__(self, at, name, worker, seconds, choice):
+        self.at = at
+        self.name = name
+        self.worker = worker
+        self.seconds = seconds
+        self.choice = choice
+
+    def __str__(self):
+        return f"{self.name} (worker {self.worker}, {self.seconds:.1f} s)"
+
+    def run(self, world):
+        resources, function = _TABLE[self.name]
+        names = list(world.locks) if "all" in resources else [
+            f"worker-{self.worker}" if name == "worker" else name for name in resources]
+        with contextlib.ExitStack() as stack:
+            for name in sorted(names):
+                stack.enter_context(world.locks[name])
+            begin = time.time()
+            world.note("begin", fault=str(self))
+            try:
+                function(world, self)
+            except Exception as error:  # pylint: disable=broad-except
+                world.errors.append(f"{self}: {error!r}")
+            world.windows.append(Window(self.name, begin, time.time()))
+            world.note("end", fault=str(self))
+
+
+def plan(seed, seconds, gap, longest, workers, names=None):
+    """Every fault once in an order from the seed, then in another order, and so on; `gap` seconds apart on average."""
+    chance = random.Random(f"faults {seed}")
+    names = list(names or _TABLE)
+    unknown = set(names) - set(_TABLE)
+    if unknown:
+        raise Failure(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(_TABLE)}")
+    faults, at = [], 0.0
+    while True:
+        chance.shuffle(names)
+        for name in names:
+            at += chance.uniform(0.3, 1.7) * gap
+            if at > seconds:
+                return faults
+            faults.append(Fault(at, name, chance.randrange(workers), chance.uniform(1, longest), chance.random()))
+
+
+# Workers
+
+
+@fault("worker")
+def worker_kill(world, this):
+    worker = world.workers[this.worker]
+    worker.kill()
+    time.sleep(2 * this.choice)
+    worker.start()
+
+
+@fault("worker")
+def worker_stop(world, this):
+    worker = world.workers[this.worker]
+    worker.stop()
+    worker.start()
+
+
+@fault("worker")
+def worker_pause(world, this):
+    worker = world.workers[this.worker]
+    worker.pause()
+    time.sleep(this.seconds)
+    worker.resume()
+
+
+@fault("worker")
+def worker_partition(world, this):
+    """One worker without the broker, which gives its jobs to others while it still has them."""
+    _hole(world, "broker", this, this.worker)
+
+
+# RabbitMQ
+
+
+@fault("broker")
+def broker_restart(world, _):
+    world.rabbitmq.stop()
+    world.rabbitmq.start()
+
+
+@fault("broker")
+def broker_kill(world, _):
+    world.rabbitmq.kill()
+    world.rabbitmq.start()
+
+
+@fault("broker")
+def broker_pause(world, this):
+    world.rabbitmq.pause()
+    time.sleep(this.seconds)
+    world.rabbitmq.resume()
+
+
+@fault("broker")
+def broker_hole(world, this):
+    _hole(world, "broker", this)
+
+
+@fault("broker")
+def broker_cut(world, this):
+    _refuse(world, "broker", this)
+
+
+@fault("broker")
+def alarm_memory(world, this):
+    world.rabbitmq.control("set_vm_memory_high_watermark", "0.00001")
+    time.sleep(this.seconds)
+    world.rabbitmq.control("set_vm_memory_high_watermark", "0.4")
+
+
+@fault("broker")
+def alarm_disk(world, this):
+    world.rabbitmq.control("set_disk_free_limit", "1000GB")
+    time.sleep(this.seconds)
+    world.rabbitmq.control("set_disk_free_limit", "50MB")
+
+
+# Queues. What lies in a deleted queue is gone, whoever was to read it: so none is deleted that may hold a job.
+
+
+@fault("broker")
+def queue_delete_log(world, _):
+    """Every outcome has a second place, the auditor's queue."""
+    _delete(world, f"{PREFIX}.results.log")
+
+
+@fault("all")
+def queue_delete_retry(world, this):
+    """All workers are paused until it is empty, so that no copy is on its way to it."""
+    name = "bulk" if this.choice < 0.5 else "transactional"
+    queue = f"{PREFIX}.retry.{name}.{RETRY_DELAYS[int(this.choice * 10) % len(RETRY_DELAYS)]}"
+    for worker in world.workers:
+        worker.pause()
+    try:
+        quiet_since = None
+        for _ in range(100):
+            is_empty = not world.rabbitmq.lengths([queue])[queue]
+            quiet_since = (quiet_since or time.monotonic()) if is_empty else None
+            if quiet_since and time.monotonic() - quiet_since > 0.5:
+                _delete(world, queue)
+                break
+            time.sleep(0.1)
+        else:
+            world.note("not deleted: it was never empty", queue=queue)
+    finally:
+        for worker in world.workers:
+            worker.resume()
+
+
+@fault("all")
+def queue_delete_jobs(world, this):
+    """The producer pauses, every job comes to its end; the queue goes, and must come back by itself."""
+    queue = f"{PREFIX}.jobs.{'bulk' if this.choice < 0.5 else 'transactional'}"
+    world.producer.paused.set()
+    try:
+        try:
+            wait_until("idle", 60, world.is_idle, every=0.2)
+        except Failure:
+            world.note("not deleted: jobs are on their way", queue=queue)
+            return
+        _delete(world, queue)
+        wait_until(f"{queue} is declared again", 30, lambda: world.rabbitmq.lengths([queue])[queue] is not None)
+    finally:
+        world.producer.paused.clear()
+
+
+# Redis
+
+
+@fault("redis")
+def redis_flush(world, _):
+    world.redis.command("FLUSHALL")
+
+
+@fault("redis")
+def redis_script_flush(world, _):
+    world.redis.command("SCRIPT", "FLUSH")
+
+
+@fault("redis")
+def redis_kill(world, this):
+    world.redis.kill()
+    time.sleep(this.seconds / 2)
+    world.redis.start()
+
+
+@fault("redis")
+def redis_pause(world, this):
+    world.redis.pause()
+    time.sleep(this.seconds)
+    world.redis.resume()
+
+
+@fault("redis")
+def redis_hole(world, this):
+    _hole(world, "redis", this)
+
+
+@fault("redis")
+def redis_cut(world, this):
+    _refuse(world, "redis", this)
+
+
+# APNs
+
+
+@fault("apns")
+def apns_pause(world, this):
+    world.apns.pause()
+    time.sleep(this.seconds)
+    world.apns.resume()
+
+
+@fault("apns")
+def apns_hole(world, this):
+    _hole(world, "apns", this)
+
+
+@fault("apns")
+def apns_cut(world, this):
+    _refuse(world, "apns", this)
+
+
+@fault("apns")
+def apns_goaway(world, this):
+    """A storm: every few requests the connection says goodbye, and all of them five times a second."""
+    with _apns_fault(world, "after=20,share=0.05,goaway=previous,reason=Shutdown"):
+        end = time.monotonic() + this.seconds
+        while time.monotonic() < end:
+            world.apns.act("goaway=all,reason=Shutdown")
+            time.sleep(0.2)
+
+
+@fault("apns")
+def apns_unavailable(world, this):
+    with _apns_fault(world, f"share={0.3 + 0.7 * this.choice:.2f},status=503,reason=ServiceUnavailable"):
+        time.sleep(min(this.seconds, 8))
+
+
+@fault("apns")
+def apns_breaks(world, this):
+    """Connections break, some of them after the request was accepted; never one that APNs would have refused."""
+    with _apns_fault(world, "share=0.01,drop"), _apns_fault(world, "prefix=00fc,share=0.01,processed,drop"):
+        time.sleep(this.seconds)
+
+
+@fault("apns")
+def apns_silent(world, this):
+    """Some requests are accepted and never answered."""
+    with _apns_fault(world, "prefix=00fc,share=0.02,processed,silence"):
+        time.sleep(min(this.seconds, 8))
+
+
+@fault("apns")
+def apns_slow(world, this):
+    with _apns_fault(world, "latency=exp:200"):
+        time.sleep(this.seconds)
+
+
+# Parts
+
+
+@contextlib.contextmanager
+def _apns_fault(world, line):
+    number = world.apns.add_fault(line)
+    try:
+        yield
+    finally:
+        world.apns.remove_fault(number)
+
+
+def _hole(world, server, this, worker=None):
+    """What was held back goes on its way in the end, or the connections are reset."""
+    world.doors(server, "hole", worker)
+    time.sleep(this.seconds)
+    world.doors(server, "forward" if this.choice < 0.5 else "cut", worker)
+
+
+def _refuse(world, server, this):
+    world.doors(server, "refuse")
+    time.sleep(this.seconds / 2)
+    world.doors(server, "forward")
+
+
+def _delete(world, queue):
+    connection = world.rabbitmq.connect()
+    connection.channel().queue_delete(queue)
+    connection.close()
+    world.note("deleted", queue=queue)

@@ -1,0 +1,53 @@
+"""A private Redis that can be stopped, killed and paused, and comes back on its port with its data."""
+
+import pathlib
+import shutil
+import signal
+import socket
+
+from processes import Failure, free_port, wait_until
+
+
+class Redis:
+    def __init__(self, processes, folder):
+        self.processes = processes
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True)
+        self.port = free_port()
+        self.program = shutil.which("redis-server")
+        if not self.program:
+            raise Failure("redis-server is not installed; run make setup")
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.process = self.processes.start(
+            [self.program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", "",
+             "--appendonly", "yes"], self.folder / "redis.log")
+        wait_until("Redis", 60, self._answers, every=0.02)
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            raise Failure(f"Redis ended; see {self.folder}/redis.log")
+        try:
+            return self.command("PING") == "+PONG"
+        except OSError:
+            return False
+
+    def command(self, *words):
+        """The first line of the answer."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as client:
+            client.sendall((" ".join(words) + "\r\n").encode())
+            return client.makefile("r").readline().strip()
+
+    def stop(self):
+        self.processes.stop(self.process, 30)
+
+    def kill(self):
+        self.processes.kill(self.process)
+
+    def pause(self):
+        self.processes.signal(self.process, signal.SIGSTOP)
+
+    def resume(self):
+        self.processes.signal(self.process, signal.SIGCONT)

@@ -1,0 +1,209 @@
+"""Everything of a run: private servers, doors, workers, producer, reader; its times and what is left of it as evidence."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import audit
+import herald
+from apns import APNs
+from processes import Failure, Processes, wait_until
+from producer import Producer
+from proxy import ProxyProcess
+from rabbitmq import RabbitMQ
+from reader import Reader
+from redis_server import Redis
+
+PREFIX = "chaos"
+SERVERS = ("broker", "redis", "apns")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def build(configuration):
+    """Builds what is missing or old."""
+    for product in ("herald", "apns-simulator"):
+        command = ["swift", "build", "-c", configuration, "--product", product]
+        if subprocess.run(command, cwd=ROOT, stdout=sys.stderr, check=False).returncode != 0:
+            raise Failure(f"{' '.join(command)} failed")
+
+
+def programs(configuration):
+    """The folder of the built programs: those of the tree, `release` or `debug`."""
+    folder = ROOT / ".build" / configuration
+    for name in ("herald", "apns-simulator"):
+        if not (folder / name).exists():
+            raise Failure(f"{folder}/{name} is not there; build it with: swift build -c {configuration} --product {name}")
+    return folder
+
+
+class World:
+    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), doors=True):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="herald-chaos."))
+        self.processes = Processes()
+        self.windows = []
+        self.errors = []
+        self.producer = None
+        self.began = time.time()
+        # A worker is paused, killed or stopped by one fault at a time, and so is a server.
+        self.locks = {name: threading.Lock() for name in SERVERS + tuple(f"worker-{i}" for i in range(workers))}
+        self._timeline = open(self.folder / "timeline.jsonl", "a", encoding="utf-8")
+        self._timeline_lock = threading.Lock()
+        try:
+            self._start(programs(configuration), workers, prefetch, simulator_options, doors)
+        except BaseException:
+            self.close(keep=False)
+            raise
+
+    def _start(self, built, workers, prefetch, simulator_options, doors):
+        program = str(built / "herald")
+        self.rabbitmq = RabbitMQ(self.processes, self.folder / "rabbitmq")
+        self.redis = Redis(self.processes, self.folder / "redis")
+        self.apns = APNs(self.processes, str(built / "apns-simulator"), self.folder / "apns", simulator_options)
+        ports = {"broker": self.rabbitmq.port, "redis": self.redis.port, "apns": self.apns.port}
+        self.proxy = None
+        if doors:
+            targets = {f"{server}-{i}": ports[server] for server in SERVERS for i in range(workers)}
+            self.proxy = ProxyProcess(self.processes, targets, self.folder / "proxy.log")
+
+        def write(number):
+            port = {server: self.proxy.ports[f"{server}-{number}"] if doors else ports[server] for server in SERVERS}
+            return lambda admin_port: herald.configuration(
+                PREFIX, port["broker"], port["redis"], port["apns"], self.apns, prefetch, admin_port)
+
+        self.workers = [
+            herald.Worker(self.processes, program, f"worker-{i}", self.folder, write(i)) for i in range(workers)]
+        plain = self.folder / "herald.yaml"
+        plain.write_text(herald.configuration(
+            PREFIX, self.rabbitmq.port, self.redis.port, self.apns.port, self.apns, prefetch, 0))
+        herald.declare(program, str(plain))
+        self.reader = Reader(self.rabbitmq, PREFIX, self.folder / "outcomes.jsonl")
+        self.reader.start()
+
+    # What happens
+
+    def note(self, text, **details):
+        """A line of the timeline."""
+        with self._timeline_lock:
+            record = {"at": round(time.time() - self.began, 3), "what": text} | details
+            self._timeline.write(json.dumps(record) + "\n")
+            self._timeline.flush()
+
+    def doors(self, server, mode, worker=None):
+        """All doors to a server, or that of one worker."""
+        for number in range(len(self.workers)) if worker is None else [worker]:
+            self.proxy.set(f"{server}-{number}", mode)
+
+    def start_workers(self):
+        for worker in self.workers:
+            worker.start()
+        for worker in self.workers:
+            wait_until(f"{worker.name} is ready", 60, worker.is_ready)
+
+    def produce(self, maker, rate=None, count=None):
+        self.producer = Producer(self.rabbitmq, PREFIX, maker, rate, count)
+        self.producer.start()
+        return self.producer
+
+    # How far it is
+
+    def work_queues(self):
+        delays = [f"{PREFIX}.retry.{name}.{delay}" for name in herald.CLASSES for delay in herald.RETRY_DELAYS]
+        return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + [f"{PREFIX}.jobs.isolated"] + delays
+
+    def waiting(self):
+        """Messages of Herald's work queues that no consumer has."""
+        return sum(length or 0 for length in self.rabbitmq.lengths(self.work_queues()).values())
+
+    def is_idle(self):
+        """Every job has an outcome at least, and nothing is on its way. Of a batch others may be missing still."""
+        if not self.producer.is_quiet() or len(self.reader.jobs) < len(self.producer.jobs):
+            return False
+        return self.waiting() == 0 and sum(worker.metric("herald_jobs_in_flight") for worker in self.workers) == 0
+
+    def settle(self, seconds):
+        """No new jobs; returns once every job was confirmed and came to its end."""
+        self.producer.paused.clear()
+        self.producer.finish()
+        wait_until("the producer's last confirms", 60, self.producer.is_all_confirmed)
+        try:
+            wait_until("every job's end", seconds, self.is_idle, every=0.5)
+        except Failure as failure:
+            # The audit says which.
+            self.errors.append(str(failure))
+
+    # The end
+
+    def stop_workers(self):
+        for worker in self.workers:
+            if worker.process and not worker.has_ended():
+                try:
+                    worker.stop()
+                except Failure as failure:
+                    self.errors.append(str(failure))
+
+    def audit(self, keeps_requests=True):
+        """After `settle`: stops workers and reader, collects the books and lays them side by side."""
+        self.stop_workers()
+        self.reader.finish()
+        acceptances = self.apns.acceptances()
+        times = {}
+        if keeps_requests and any(count > 1 for count in acceptances.values()):
+            for request in self.apns.requests():
+                apns_id = request["apns_id"].lower()
+                if acceptances.get(apns_id, 0) > 1 and request["status"] == 200:
+                    times.setdefault(apns_id, []).append(request["received_at"] / 1000)
+        with open(self.folder / "acceptances.json", "w", encoding="utf-8") as file:
+            json.dump({"counts": acceptances, "times": times}, file)
+        with open(self.folder / "jobs.jsonl", "w", encoding="utf-8") as file:
+            for job in self.producer.jobs.values():
+                file.write(json.dumps([job.id, job.kind, job.job_class, job.publishes, job.confirmed_at]) + "\n")
+        verdict = audit.audit(
+            self.producer.jobs, self.reader.outcomes, acceptances, times, self._dead_letters(), self.windows)
+        left = {queue: length for queue, length in self.rabbitmq.lengths(self.work_queues()).items() if length}
+        for queue, length in left.items():
+            verdict.fail("left in a queue", f"{queue}: {length}")
+        for error in self.errors:
+            verdict.fail("the run", error)
+        verdict.counts["published_twice"] = sum(job.publishes > 1 for job in self.producer.jobs.values())
+        verdict.counts["read_again"] = self.reader.delivered_again
+        (self.folder / "verdict.json").write_text(
+            json.dumps({"counts": verdict.counts, "findings": verdict.findings}, indent=1))
+        return verdict
+
+    def _dead_letters(self):
+        letters = []
+        connection = self.rabbitmq.connect()
+        channel = connection.channel()
+        while True:
+            method, properties, body = channel.basic_get(f"{PREFIX}.dead")
+            if method is None:
+                break
+            # A broken body says nothing reliable; what Herald keeps of its name is the message's id.
+            found = re.search(rb'"id":"([^"]*)"', body)
+            job_id = properties.message_id or (found.group(1).decode() if found else "")
+            letters.append(audit.DeadLetter(job_id, (properties.headers or {}).get("x-herald-reason", "none")))
+        connection.close()
+        return letters
+
+    def close(self, keep):
+        """Ends every process; keeps the logs and books, or nothing."""
+        self.processes.end_all()
+        self._timeline.close()
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for name in ("rabbitmq/data", "rabbitmq/home", "rabbitmq/plugins", "redis/appendonlydir"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def commit():
+    """What was tested."""
+    result = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return result.stdout.strip() or "unknown"
