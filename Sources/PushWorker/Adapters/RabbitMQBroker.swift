@@ -169,7 +169,7 @@ package final class RabbitMQBroker: Broker {
     case .connection(.blocked):
       isBlocked = true
       counters.isBlocked = true
-      let reason = publisher.connection?.blockedReason ?? "no reason given"
+      let reason = publisher.blockedReason ?? "no reason given"
       addNotice(.warning, .publisher, "blocked by the broker: \(reason); publishing waits")
       return .blocked
     case .connection(.unblocked):
@@ -275,7 +275,7 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func redeclare() {
-    guard !isRedeclaring, publisher.isUp, let connection = publisher.connection else { return }
+    guard !isRedeclaring, let connection = publisher.connection else { return }
     isRedeclaring = true
     for operation in settings.topology.declarations {
       connection.request(operation, channel: RabbitMQBroker.controlChannel)
@@ -425,8 +425,7 @@ package final class RabbitMQBroker: Broker {
     if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
   }
 
-  /// While the publisher is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat
-  /// it.
+  /// While the publisher is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat it.
   private func publish(_ body: [UInt8], to exchange: AMQPExchange, routingKey: [UInt8]) -> UInt64 {
     let sequence = nextSequence
     nextSequence += 1
@@ -440,7 +439,7 @@ package final class RabbitMQBroker: Broker {
       }
       : 0
     publishLog.published(sequence, key: key)
-    guard isUp, let connection = publisher.connection else { return sequence }
+    guard let connection = publisher.connection else { return sequence }
     let number = connection.publish(
       to: exchange, channel: RabbitMQBroker.publishChannel, routingKey: routingKey.span, properties: properties,
       body: body.span)
@@ -450,8 +449,7 @@ package final class RabbitMQBroker: Broker {
 
   // MARK: until empty
 
-  /// From now on `.exhausted` is told whenever all queues with work were seen empty twice in a row, with nothing
-  /// delivered
+  /// From now on `.exhausted` is told whenever all queues with work were seen empty twice in a row, with nothing delivered
   /// and nothing published in between. What other lanes have in flight is theirs to know.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
@@ -460,7 +458,7 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func lookWhetherEmpty() {
-    guard var watch = emptyWatch, publisher.isUp, let connection = publisher.connection else { return }
+    guard var watch = emptyWatch, let connection = publisher.connection else { return }
     guard watch.pending.isEmpty else { return }
     for queue in watch.queues {
       watch.pending.insert(connection.request(.inspectQueue(name: queue), channel: RabbitMQBroker.controlChannel))

@@ -3,8 +3,7 @@ import PushIO
 
 /// One of a lane's two connections: connects, sets up, and comes back after a loss, over the addresses in turn.
 ///
-/// Pulled like the connection that it owns. It says `up` once everything of its set-up was answered, and `down` once
-/// for
+/// Pulled like the connection that it owns. It says `up` once everything of its set-up was answered, and `down` once for
 /// each `up`.
 final class RabbitMQLink {
   enum State: Equatable {
@@ -29,7 +28,8 @@ final class RabbitMQLink {
   }
 
   private(set) var state = State.idle
-  private(set) var connection: AMQPConnection?
+  /// The one that is connecting, in use or saying goodbye.
+  private var current: AMQPConnection?
   /// Why it is down; nil while it is not, or never was up.
   private(set) var failure: AMQPError?
   private(set) var lostCount: UInt64 = 0
@@ -64,6 +64,12 @@ final class RabbitMQLink {
 
   var isUp: Bool { state == .up }
 
+  /// The one in use, which takes operations; nil while it is not up.
+  var connection: AMQPConnection? { isUp ? current : nil }
+
+  /// What a broker under an alarm said; nil while it is not blocked.
+  var blockedReason: String? { current?.blockedReason }
+
   /// Connects, where it does not already.
   func start() {
     guard state == .idle else { return }
@@ -79,7 +85,7 @@ final class RabbitMQLink {
       state = .idle
     case .connecting, .settingUp, .up:
       state = .closing
-      connection?.close()
+      current?.close()
     }
   }
 
@@ -100,7 +106,7 @@ final class RabbitMQLink {
       while leaving.nextEvent() != nil {}
       if leaving.isClosed { self.leaving = nil }
     }
-    guard let connection else { return nil }
+    guard let connection = current else { return nil }
     while let event = connection.nextEvent() {
       switch event {
       case .opened:
@@ -129,7 +135,7 @@ final class RabbitMQLink {
   private func connect() {
     let connection = AMQPConnection(
       loop: loop, address: address, name: "herald \(settings.laneName) \(role.rawValue)", options: settings.connection)
-    self.connection = connection
+    current = connection
     state = .connecting
     connection.connect(tls: address.usesTLS ? settings.tls : nil)
   }
@@ -145,7 +151,7 @@ final class RabbitMQLink {
     let wasUp = state == .up
     if state == .closing {
       state = .idle
-      connection = nil
+      current = nil
       return .down
     }
     leave()
@@ -154,13 +160,13 @@ final class RabbitMQLink {
   }
 
   private func leave() {
-    guard let connection, !connection.isClosed else { return }
-    connection.close()
-    leaving = connection
+    guard let current, !current.isClosed else { return }
+    current.close()
+    leaving = current
   }
 
   private func lost(_ error: AMQPError) {
-    connection = nil
+    current = nil
     failure = error
     lostCount += 1
     let tried = address

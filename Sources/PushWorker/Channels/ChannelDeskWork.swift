@@ -173,6 +173,7 @@ final class ChannelDeskWork {
   func close() {
     guard !isClosing else { return }
     isClosing = true
+    emptyWatch = nil
     policies.tellUses()
     requests = [:]
     publisher.stop()
@@ -252,7 +253,7 @@ final class ChannelDeskWork {
 
   /// The queue is gone: it is declared before it is consumed again.
   private func declareAgain() {
-    guard publisher.isUp, let connection = publisher.connection else { return }
+    guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {
       connection.request(operation, channel: ChannelDeskWork.controlChannel)
     }
@@ -398,9 +399,7 @@ final class ChannelDeskWork {
   // MARK: - Publishing
 
   private func publish() {
-    guard publisher.isUp, !isBlocked, loop.now.monotonic >= heldUntil, let connection = publisher.connection else {
-      return
-    }
+    guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
     for request in requests.values {
       for index in request.publishes.indices where request.publishes[index].state == .waiting {
         let number = publish(request, request.publishes[index].target, on: connection)
