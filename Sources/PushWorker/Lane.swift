@@ -85,6 +85,10 @@ package struct Lane<
     return sends.count > 0 || heldSuspect != nil ? 10 : 250
   }
 
+  /// How far apart turns start. A busy lane's jobs are under way for much longer than that anyway, and whatever is
+  /// taken, asked, sent and published together costs all four peers less: fewer wake-ups, reads and writes.
+  package var spacingMicroseconds: Int64 { jobs.count >= settings.busyJobsMinimum ? settings.spacingMicroseconds : 0 }
+
   /// One pass.
   package mutating func turn() {
     let now = clock.now

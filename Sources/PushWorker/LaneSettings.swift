@@ -18,6 +18,10 @@ package struct LaneSettings: Sendable {
   /// Deliveries taken in one turn: a backlog flows through Redis, APNs and the broker while the lane works on the next
   /// part of it, and no turn becomes longer than what waits for an answer allows.
   package var deliveriesPerTurn: Int
+  /// A lane with so many jobs in flight is busy: at 25,000 jobs a second, each is under way for 20 ms.
+  package var busyJobsMinimum = 512
+  /// Turns of a busy lane start so far apart.
+  package var spacingMicroseconds: Int64 = 2000
   /// Deliveries of one channel acknowledged with one frame, at most.
   package var acknowledgeBatch: Int
   /// The longest that a settled delivery waits to be acknowledged.

@@ -39,7 +39,7 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
     var isStopped = false
     var nextStanding = loop.now.monotonic
     while !isStopped, !lane.isDrained {
-      loop.poll(maximumWaitMilliseconds: lane.idleMilliseconds)
+      loop.poll(maximumWaitMilliseconds: lane.idleMilliseconds, spacingMicroseconds: lane.spacingMicroseconds)
       lane.turn()
       loop.flush()
       isStopped = attend()

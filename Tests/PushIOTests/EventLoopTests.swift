@@ -1,3 +1,4 @@
+import Glibc
 import PushCore
 import PushIO
 import Testing
@@ -23,6 +24,28 @@ struct EventLoopTests {
     loop.poll(maximumWaitMilliseconds: 1000)
     let elapsed = try #require(fired).nanoseconds - start.nanoseconds
     #expect(elapsed >= 25_000_000)
+  }
+
+  @Test func spacedTurnsAreNeverCloser() throws {
+    let loop = try EventLoop()
+    loop.poll(maximumWaitMilliseconds: 0)
+    for _ in 0..<5 {
+      let before = loop.now.monotonic
+      // Work that waits does not bring the turn forward.
+      _ = loop.mailbox.post {}
+      loop.poll(maximumWaitMilliseconds: 1000, spacingMicroseconds: 3_000)
+      #expect(loop.now.monotonic.nanoseconds - before.nanoseconds >= 3_000_000)
+    }
+  }
+
+  @Test func aTurnThatIsLateAlreadyDoesNotRest() throws {
+    let loop = try EventLoop()
+    loop.poll(maximumWaitMilliseconds: 0)
+    let before = loop.now.monotonic
+    usleep(2_000)
+    loop.poll(maximumWaitMilliseconds: 0, spacingMicroseconds: 1_000)
+    #expect(loop.lastTurnNanoseconds >= 2_000_000)
+    #expect(loop.now.monotonic.nanoseconds - before.nanoseconds >= 2_000_000)
   }
 
   @Test func aCancelledTimerReleasesWhatItHolds() throws {

@@ -11,11 +11,14 @@ import Testing
   /// More than the broker gives at once (20), so that one app's jobs alone could take all of it.
   private let jobsOfEach = 100
 
-  private func makeLane(_ world: SimulatedWorld, slow: SendDecision, waitersMaximum: Int) -> FairLane {
+  private func makeLane(
+    _ world: SimulatedWorld, slow: SendDecision, waitersMaximum: Int, busyJobsMinimum: Int = 512
+  ) -> FairLane {
     var settings = LaneSettings(
       workerName: "simulated/0", prefetch: 20, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,
       randomSeed: 1)
     settings.slowWaitersMaximum = waitersMaximum
+    settings.busyJobsMinimum = busyJobsMinimum
     return Lane(
       broker: SimulatedBroker(world: world), state: MemorySharedState(settings: GateMemory.Settings()),
       push: TwoPools(world: world, slow: slow), clock: SimulatedClock(world: world), settings: settings)
@@ -77,6 +80,20 @@ import Testing
     #expect(lane.push.accepted < 60)
     #expect(lane.jobsInFlight > 15)
     #expect(world.broker.delayed.isEmpty)
+  }
+
+  @Test func onlyABusyLaneSpacesItsTurns() {
+    let world = SimulatedWorld(seed: 1, faults: Faults())
+    enqueue(world)
+    var lane = makeLane(world, slow: .stalled, waitersMaximum: 1_000, busyJobsMinimum: 15)
+    #expect(lane.spacingMicroseconds == 0)
+    play(&lane, world, milliseconds: 5_000)
+    #expect(lane.jobsInFlight > 15)
+    #expect(lane.spacingMicroseconds == 2_000)
+    lane.push.slow = nil
+    play(&lane, world, milliseconds: 60_000)
+    #expect(lane.jobsInFlight == 0)
+    #expect(lane.spacingMicroseconds == 0)
   }
 
   /// Alone in the house, the slow one's jobs are in nobody's way: they wait, for a while.

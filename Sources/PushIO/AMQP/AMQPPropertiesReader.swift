@@ -154,8 +154,7 @@ enum AMQPPropertiesReader {
     _ range: ByteRange, _ header: Span<UInt8>, into metadata: inout MessageMetadata
   ) -> ByteRange {
     let start = metadata.bytes.count
-    metadata.bytes.reserveCapacity(start + range.range.count)
-    for index in range.range { metadata.bytes.append(header[index]) }
+    unsafe header.extracting(range.range).withUnsafeBufferPointer { unsafe metadata.bytes.append(contentsOf: $0) }
     return ByteRange(start: start, count: range.range.count)
   }
 }

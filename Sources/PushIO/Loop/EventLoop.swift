@@ -66,9 +66,17 @@ package final class EventLoop {
 
   /// Waits up to `maximumWaitMilliseconds` for something to do (not at all while work is pending), then tells
   /// transports and listeners, runs the mailbox and the timers that are due.
-  package func poll(maximumWaitMilliseconds: Int) {
+  ///
+  /// `spacingMicroseconds`: turns start at least so far apart, less than a second; one turn takes what came meanwhile.
+  package func poll(maximumWaitMilliseconds: Int, spacingMicroseconds: Int64 = 0) {
     let entered = clockNanoseconds(CLOCK_MONOTONIC)
     if turnCount > 0 { lastTurnNanoseconds = entered &- now.monotonic.nanoseconds }
+    let early = now.monotonic.nanoseconds &+ spacingMicroseconds * 1000 &- entered
+    if spacingMicroseconds > 0, early > 0 {
+      var rest = timespec(tv_sec: 0, tv_nsec: Int(early))
+      // A signal ends it too soon, which is no more than a turn of its own.
+      unsafe nanosleep(&rest, nil)
+    }
     let eventCount = watches.wait(milliseconds: waitMilliseconds(maximumWaitMilliseconds, from: entered))
     now = EventLoop.readClocks()
     turnCount &+= 1

@@ -431,15 +431,15 @@ package final class RabbitMQBroker: Broker {
     nextSequence += 1
     emptyWatch?.wasDisturbed = true
     counters.published += 1
-    let isUp = publisher.isUp
+    let connection = publisher.connection
     let key =
-      exchange.isMandatory && isUp
+      exchange.isMandatory && connection != nil
       ? properties.withMessageID {
         RabbitMQPublishLog.key(exchange: exchange.name.utf8.span, routingKey: routingKey.span, messageID: $0)
       }
       : 0
     publishLog.published(sequence, key: key)
-    guard let connection = publisher.connection else { return sequence }
+    guard let connection else { return sequence }
     let number = connection.publish(
       to: exchange, channel: RabbitMQBroker.publishChannel, routingKey: routingKey.span, properties: properties,
       body: body.span)
