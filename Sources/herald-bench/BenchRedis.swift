@@ -1,41 +1,40 @@
 import Foundation
-import PushCore
 import PushIO
+import PushWorker
 
-/// How often Redis was asked, by its own count: a worker that spares Redis under load has not done the same work.
-struct BenchRedis {
+/// The Redis beside a measurement: how often it was asked, by its own count (a worker that spares Redis under load has not
+/// done the same work), and what a run left in it.
+enum BenchRedis {
   static var url: String { ProcessInfo.processInfo.environment["HERALD_REDIS_URL"] ?? "redis://127.0.0.1:6379/0" }
 
-  private static let waitMilliseconds: Int64 = 10_000
+  static func session(_ url: String = url) throws -> RedisSession {
+    let configuration = try RedisConfiguration(url: url)
+    return try RedisSession(configuration: configuration, tls: configuration.tls(caFile: nil))
+  }
 
   /// SETs since the server started, those made inside scripts too.
   static func setCount() throws -> Int {
-    let loop = try EventLoop()
-    let address = try RedisConfiguration(url: url)
-    let tls = try address.tls(caFile: nil)
-    let connection = RedisConnection(loop: loop, configuration: address, tls: tls, scripts: [], seed: 1)
-    defer {
-      connection.close()
-      loop.flush()
-    }
-    connection.connect()
-    let deadline = loop.now.monotonic.adding(milliseconds: waitMilliseconds)
-    while loop.now.monotonic < deadline {
-      loop.flush()
-      loop.poll(maximumWaitMilliseconds: 50)
-      while let event = connection.nextEvent() {
-        switch event {
-        case .ready:
-          _ = connection.request(["INFO", "commandstats"])
-        case .reply:
-          let text = connection.copyReply().text ?? ""
-          return count("set", in: text)
-        case .lost, .disconnected:
-          break
-        }
-      }
-    }
-    throw SimulatorProcess.Failure(description: "Redis at \(url) did not answer within \(waitMilliseconds) ms")
+    let session = try session()
+    defer { session.close() }
+    return count("set", in: try run(["INFO", "commandstats"], session).text ?? "")
+  }
+
+  /// Forgets what a run left, so that it is not the next one's.
+  static func remove(prefix: String, from session: RedisSession) throws {
+    var cursor = "0"
+    repeat {
+      guard case .array(let page) = try run(["SCAN", cursor, "MATCH", "\(prefix)*", "COUNT", "1000"], session),
+        page.count == 2, let next = page[0].text, case .array(let keys) = page[1]
+      else { throw SimulatorProcess.Failure(description: "Redis at \(url) answered SCAN with something else") }
+      cursor = next
+      if !keys.isEmpty { _ = try run(["UNLINK"] + keys.compactMap(\.text), session) }
+    } while cursor != "0"
+  }
+
+  private static func run(_ command: [String], _ session: RedisSession) throws -> RedisReply {
+    let replies = try session.run([RedisSession.Command(command, key: "")])
+    guard let reply = replies.first else { throw SimulatorProcess.Failure(description: "no answer of Redis at \(url)") }
+    return reply
   }
 
   /// `cmdstat_set:calls=12,usec=…`; a command that was never called has no line.

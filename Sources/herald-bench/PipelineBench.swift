@@ -96,6 +96,9 @@ struct PipelineBench: AsyncParsableCommand {
         throw SimulatorProcess.Failure(description: "\(sets) SETs in Redis for \(options.jobs) jobs")
       }
     }
+    let session = try BenchRedis.session()
+    defer { session.close() }
+    try BenchRedis.remove(prefix: "\(broker.topology.prefix):", from: session)
     return usage
   }
 

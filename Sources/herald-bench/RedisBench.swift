@@ -34,9 +34,9 @@ struct RedisBench: ParsableCommand {
   }
 
   func run() throws {
-    let address = url ?? ProcessInfo.processInfo.environment["HERALD_REDIS_URL"] ?? "redis://127.0.0.1:6379/0"
+    let address = url ?? BenchRedis.url
     let configuration = try RedisConfiguration(url: address)
-    let session = try RedisSession(configuration: configuration, tls: nil)
+    let session = try BenchRedis.session(address)
     defer { session.close() }
     var figures = Figures()
     for run in 0..<options.runs {
@@ -74,6 +74,7 @@ struct RedisBench: ParsableCommand {
       }
       state.close()
       loop.flush()
+      try BenchRedis.remove(prefix: settings.prefix, from: session)
     }
     try figures.show("redis: \(options.jobs) jobs, one script call and one SET each", json: options.json)
   }
