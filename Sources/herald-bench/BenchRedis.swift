@@ -19,6 +19,16 @@ enum BenchRedis {
     return count("set", in: try run(["INFO", "commandstats"], session).text ?? "")
   }
 
+  /// Ends the server, as a crash would: nothing is saved. Returns once it has hung up.
+  static func stop() throws {
+    let session = try session()
+    defer { session.close() }
+    do {
+      let reply = try run(["SHUTDOWN", "NOSAVE"], session)
+      throw SimulatorProcess.Failure(description: "Redis at \(url) would not stop: \(reply)")
+    } catch is RedisError {}
+  }
+
   /// Forgets what a run left, so that it is not the next one's.
   static func remove(prefix: String, from session: RedisSession) throws {
     var cursor = "0"

@@ -26,6 +26,9 @@ struct PipelineBench: AsyncParsableCommand {
   @Option(help: "Another worker to measure in the same run, in turn with Herald: a program of scripts/peers.")
   var peer: String?
 
+  @Flag(help: "Stop Redis for good once half of the jobs are done; it must be yours to stop. Takes one run.")
+  var stopRedis = false
+
   /// As it is by default; beside a peer long enough that Redis decides about every job, as it does for the peer.
   private var redisTimeoutMilliseconds: Int { peer == nil ? 20 : 5000 }
 
@@ -35,6 +38,9 @@ struct PipelineBench: AsyncParsableCommand {
     }
     if peer != nil, invalidPercent > 0 {
       throw ValidationError("--peer takes valid jobs only: leave --invalid-percent")
+    }
+    if stopRedis, options.runs > 1 || peer != nil {
+      throw ValidationError("--stop-redis takes --runs 1 and no --peer: nobody starts Redis again")
     }
     if let peer, !FileManager.default.isExecutableFile(atPath: peer) {
       throw ValidationError("--peer: \(peer) is no program; scripts/peers/go/build makes one")
@@ -96,9 +102,11 @@ struct PipelineBench: AsyncParsableCommand {
         throw SimulatorProcess.Failure(description: "\(sets) SETs in Redis for \(options.jobs) jobs")
       }
     }
-    let session = try BenchRedis.session()
-    defer { session.close() }
-    try BenchRedis.remove(prefix: "\(broker.topology.prefix):", from: session)
+    if !stopRedis {
+      let session = try BenchRedis.session()
+      defer { session.close() }
+      try BenchRedis.remove(prefix: "\(broker.topology.prefix):", from: session)
+    }
     return usage
   }
 
@@ -118,6 +126,7 @@ struct PipelineBench: AsyncParsableCommand {
     var startCount: UInt64 = 0
     var allocationsStart: (jobs: UInt64, own: UInt64, libraries: UInt64)?
     var start = ContinuousClock.now
+    var isRedisToStop = stopRedis
     while true {
       try await Task.sleep(for: .milliseconds(first == nil ? 2 : 50))
       let report = await worker.reports().compactMap { $0 }
@@ -133,6 +142,10 @@ struct PipelineBench: AsyncParsableCommand {
       if residentEarly == nil, done > UInt64(options.jobs / 10) {
         residentEarly = resident
         allocationsStart = (done, laneAllocations(.own), laneAllocations(.libraries))
+      }
+      if isRedisToStop, done >= UInt64(options.jobs / 2) {
+        isRedisToStop = false
+        try BenchRedis.stop()
       }
       if done >= UInt64(options.jobs), report.allSatisfy({ $0.jobsInFlight == 0 }) { break }
       if microseconds(since: begun) > 600e6 {
