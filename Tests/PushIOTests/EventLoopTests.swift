@@ -1,4 +1,3 @@
-import Glibc
 import PushCore
 import PushIO
 import Testing
@@ -36,16 +35,6 @@ struct EventLoopTests {
       loop.poll(maximumWaitMilliseconds: 1000, spacingMicroseconds: 3_000)
       #expect(loop.now.monotonic.nanoseconds - before.nanoseconds >= 3_000_000)
     }
-  }
-
-  @Test func aTurnThatIsLateAlreadyDoesNotRest() throws {
-    let loop = try EventLoop()
-    loop.poll(maximumWaitMilliseconds: 0)
-    let before = loop.now.monotonic
-    usleep(2_000)
-    loop.poll(maximumWaitMilliseconds: 0, spacingMicroseconds: 1_000)
-    #expect(loop.lastTurnNanoseconds >= 2_000_000)
-    #expect(loop.now.monotonic.nanoseconds - before.nanoseconds >= 2_000_000)
   }
 
   @Test func aCancelledTimerReleasesWhatItHolds() throws {
