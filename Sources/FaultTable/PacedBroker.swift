@@ -140,6 +140,7 @@ package struct PacedBroker: Broker {
     guard let state = current.state else { return }
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen
+    metadata.copy = state.copy
     metadata.isAmbiguous = state.isAmbiguous
     metadata.apnsID = state.apnsID
   }

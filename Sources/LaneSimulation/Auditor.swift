@@ -8,7 +8,7 @@ package final class Auditor {
   private var accepted: [Target: Int] = [:]
   /// Targets of which an outcome says that an earlier attempt may have reached APNs; none need say so of what the producer
   /// published twice.
-  private var marked: Set<Target> = []
+  package private(set) var marked: Set<Target> = []
   private var publishedTwice: Set<Target> = []
   /// How often a target had been accepted when its dead letter was replayed last.
   private var acceptedBefore: [Target: Int] = [:]
@@ -33,6 +33,9 @@ package final class Auditor {
     marked.insert(target)
     publishedTwice.insert(target)
   }
+
+  /// Shared state forgot that it came twice: nothing needs to say so.
+  package func forgive(_ target: Target) { marked.insert(target) }
 
   /// Its dead letter was put back as a job: one more end of it is legal, and one more send. Marks told so far do not speak
   /// for the copy: where APNs had accepted the target before and accepts it again, what is told from here on must say so.

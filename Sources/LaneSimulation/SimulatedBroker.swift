@@ -13,6 +13,8 @@ package final class BrokerServer {
   package var suspectUnacknowledged: [UInt64: Message] = [:]
   /// What the queue of dead letters holds.
   package var deadLetters: [Message] = []
+  /// Targets of retry copies that came twice.
+  package private(set) var handedOnTwice: Set<Target> = []
   package var epoch: UInt32 = 0
 
   /// What a real broker is told as x-delivery-limit.
@@ -57,8 +59,17 @@ package final class BrokerServer {
     deadLetters = []
   }
 
-  package func releaseDelayed(_ now: Int64) {
-    ready.append(contentsOf: delayed.filter { $0.dueAt <= now }.map(\.message))
+  /// Copies whose delay is over are jobs again. A retry queue that restarts, or moves, may not know any more that the queue
+  /// of jobs has a copy, and hands it on once more, with nothing that tells the two apart.
+  package func releaseDelayed(_ world: SimulatedWorld) {
+    let now = world.milliseconds
+    for (dueAt, message) in delayed where dueAt <= now {
+      ready.append(message)
+      guard world.chance(world.faults.handedOnTwice) else { continue }
+      for target in message.targets { world.auditor.excuse(target) }
+      handedOnTwice.formUnion(message.targets)
+      ready.insert(message, at: world.pick(ready.count))
+    }
     delayed.removeAll { $0.dueAt <= now }
   }
 }
@@ -116,7 +127,7 @@ package struct SimulatedBroker: Broker {
       events.append(.unblocked)
     }
     if now >= reopensAt { open() }
-    server.releaseDelayed(now)
+    server.releaseDelayed(world)
   }
 
   private mutating func open() {
@@ -207,6 +218,7 @@ package struct SimulatedBroker: Broker {
     guard let state = message.state else { return }
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen
+    metadata.copy = state.copy
     metadata.isAmbiguous = state.isAmbiguous
     metadata.apnsID = state.apnsID
   }
@@ -240,7 +252,8 @@ package struct SimulatedBroker: Broker {
     let targets = targets(body)
     let state = metadata.apnsID.map {
       RetryState(
-        attempts: metadata.attempts, firstSeen: firstSeen, isAmbiguous: metadata.isAmbiguous, apnsID: $0, reason: nil)
+        attempts: metadata.attempts, firstSeen: firstSeen, copy: max(1, metadata.copy),
+        isAmbiguous: metadata.isAmbiguous, apnsID: $0, reason: nil)
     }
     let message = Message(
       body: body, state: state, jobClass: jobClass, targets: targets, firstSeen: firstSeen,

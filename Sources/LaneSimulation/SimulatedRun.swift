@@ -112,10 +112,13 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     }
   }
 
-  /// Shared state lost its memory: what was answered may be sent again if it is delivered again.
+  /// Shared state lost its memory: what was answered may be sent again if it is delivered again, and nobody can tell any more
+  /// that a copy came before.
   private func forgetEverything() {
     world.memory.answered = [:]
     world.memory.dead = [:]
+    world.memory.claimed = [:]
+    for target in world.broker.handedOnTwice { world.auditor.forgive(target) }
   }
 
   private func excuseInFlight() {

@@ -53,6 +53,8 @@ package struct Faults {
   package var clockJumps = 0
   /// Per job.
   package var publishedTwice = 0
+  /// Per retry copy.
+  package var handedOnTwice = 0
   /// Per publish.
   package var publishRefused = 0
   /// Per request.
@@ -79,6 +81,7 @@ package struct Faults {
     faults.memoryForgets = 1
     faults.clockJumps = 2
     faults.publishedTwice = 30
+    faults.handedOnTwice = 100
     faults.publishRefused = 20
     faults.serverError = 30
     faults.lostAfterProcessing = 15

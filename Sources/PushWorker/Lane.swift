@@ -258,10 +258,10 @@ package struct Lane<
       admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
       switch admission {
-      case .proceed: break
       case .duplicate: counters.duplicatesSuppressed += 1
       case .dead: counters.suppressed += 1
-      case .limited, .superseded: counters.rateLimited += 1
+      case .limited, .superseded, .repeated(.limited), .repeated(.superseded): counters.rateLimited += 1
+      case .proceed, .repeated: break
       }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[sends[ticket].job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
@@ -437,8 +437,8 @@ package struct Lane<
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
     let carried = RetryState(
-      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, isAmbiguous: delivery.isAmbiguous,
-      apnsID: sends[ticket].apnsID, reason: reason)
+      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, copy: jobs[job].arrival.nextCopy,
+      isAmbiguous: delivery.isAmbiguous, apnsID: sends[ticket].apnsID, reason: reason)
     expectConfirm(
       broker.publishRetry(
         message, jobClass: jobs[job].tag.jobClass, delaySeconds: delaySeconds, state: carried,

@@ -29,7 +29,10 @@ struct JobSlot: ~Copyable {
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
   /// Earlier copies' first receipt where there were any.
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
-  var arrival: JobArrival { JobArrival(firstSeen: firstSeen, isReturning: metadata.firstSeen != nil) }
+  /// What was received before is a copy, also where it does not tell its number.
+  var arrival: JobArrival {
+    JobArrival(firstSeen: firstSeen, copy: max(metadata.copy, metadata.firstSeen == nil ? 0 : 1))
+  }
   var times: JobTimes { JobTimes(firstSeen: firstSeen, expiration: job.expiration) }
 
   /// A slot whose job was larger than this gives its memory back.

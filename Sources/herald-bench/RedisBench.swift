@@ -137,7 +137,7 @@ struct RedisBench: ParsableCommand {
         if rate > 0 { askedAt[asked % window] = .now }
         state.admit(
           jobs[asked % window], device: devices[asked % window], apnsID: id,
-          arrival: JobArrival(firstSeen: loop.now.unixMilliseconds, isReturning: false), ticket: ticket, now: loop.now)
+          arrival: JobArrival(firstSeen: loop.now.unixMilliseconds, copy: 0), ticket: ticket, now: loop.now)
         asked += 1
       }
       state.flush(now: loop.now)

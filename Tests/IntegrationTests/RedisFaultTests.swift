@@ -116,6 +116,9 @@ struct RedisFaultTests {
     #expect(try Answered(driver.admit(other, id: 3)) == .limited)
     driver.remember(accepted, of: other, id: 2)
     #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted))
+    // Whether a copy came before is not known.
+    let copy = driver.ask(makeJob(token: "stop-3"), id: 4, firstSeen: driver.now.unixMilliseconds, copy: 1)
+    #expect(try Answered(driver.answer(copy)) == .repeated(.proceed))
     #expect(driver.state.counters.timeouts == 0, "answered at once")
 
     try server.start()

@@ -51,11 +51,14 @@ final class RedisGateDriver<State: SharedState> {
     }
   }
 
-  /// `firstSeen`: when the job was received first, where it comes back from a delay.
-  func ask(_ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil) -> Ticket {
+  /// `firstSeen`: when the job was received first, where it comes back from a delay, each time as another copy, or as this one.
+  func ask(
+    _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, copy: UInt32? = nil
+  ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
-    let arrival = JobArrival(firstSeen: firstSeen ?? now.unixMilliseconds, isReturning: firstSeen != nil)
+    let arrival = JobArrival(
+      firstSeen: firstSeen ?? now.unixMilliseconds, copy: firstSeen == nil ? 0 : copy ?? nextIndex)
     state.admit(
       job, device: GateKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket
@@ -99,12 +102,13 @@ func makeJob(
 }
 
 /// The kinds of an admission, to compare where the numbers do not matter.
-enum Answered: Equatable {
+indirect enum Answered: Equatable {
   case proceed
   case duplicate(RememberedOutcome)
   case dead(Int64)
   case limited
   case superseded
+  case repeated(Answered)
 
   init(_ admission: Admission) {
     switch admission {
@@ -113,6 +117,7 @@ enum Answered: Equatable {
     case .dead(let mark): self = .dead(mark)
     case .limited: self = .limited
     case .superseded: self = .superseded
+    case .repeated(let admission): self = .repeated(Answered(admission))
     }
   }
 }

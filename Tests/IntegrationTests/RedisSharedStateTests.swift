@@ -321,6 +321,80 @@ struct RedisSharedStateTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
+  /// Brokers hand a retry copy on twice. Only Redis, which all workers ask, can tell.
+  @Test func aCopyThatComesTwiceIsTold() throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "copy")
+        let start = driver.now.unixMilliseconds
+        func ask(_ copy: UInt32, id: UInt64 = 1, from first: Int64 = start) throws -> Answered {
+          try Answered(driver.answer(driver.ask(job, id: id, firstSeen: first, copy: copy)))
+        }
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "the producer's own message")
+        #expect(try ask(1) == .proceed)
+        #expect(try ask(1) == .repeated(.proceed))
+        #expect(try ask(2) == .proceed)
+        #expect(try ask(1) == .repeated(.proceed), "the other one's successor came first")
+        #expect(try ask(2) == .repeated(.proceed))
+        #expect(try ask(1, id: 2) == .proceed, "another job")
+        #expect(try ask(1, from: start + 1) == .proceed, "put back from the dead letters: received anew")
+        #expect(try ask(3) == .repeated(.proceed), "older than that")
+        #expect(try ask(.max, id: 3) == .proceed)
+        #expect(try ask(.max, id: 3) == .repeated(.proceed))
+        // Both in one call, and of a job with a collapse id.
+        let collapsing = makeJob(token: "copy", collapseID: "match-7")
+        let both = [4, 4].map { driver.ask(collapsing, id: 5, firstSeen: start, copy: $0) }
+        #expect(try Answered(driver.answer(both[0])) == .proceed)
+        #expect(try Answered(driver.answer(both[1])) == .repeated(.proceed))
+        let broadcast = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
+        #expect(try Answered(driver.answer(driver.ask(broadcast, id: 6, firstSeen: start, copy: 1))) == .proceed)
+        #expect(
+          try Answered(driver.answer(driver.ask(broadcast, id: 6, firstSeen: start, copy: 1))) == .repeated(.proceed))
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try ask(2) == .duplicate(accepted), "answered comes first")
+      }
+    }
+    try run(.redis, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
+  }
+
+  @Test func aCopyThatComesTwiceAndMustWaitIsTold() throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "copy")
+        let start = driver.now.unixMilliseconds
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start, copy: 1))) == .limited)
+        let again = try driver.answer(driver.ask(job, id: 2, firstSeen: start, copy: 1))
+        guard case .repeated(.limited(let milliseconds)) = again else {
+          Issue.record("\(again)")
+          return
+        }
+        #expect((90_000...100_000).contains(milliseconds))
+      }
+    }
+    try run(.redis, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
+  /// What one ask of a call changes the next one sees.
+  @Test(arguments: Kind.allCases) func oneDeviceTwiceInOneCall(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "busy")
+        let asked = (1...3).map { driver.ask(job, id: $0) }
+        #expect(try asked.map { try Answered(driver.answer($0)) } == [.proceed, .proceed, .limited])
+        let gone = RememberedOutcome(
+          outcome: .unregistered, status: 410, reason: .unregistered, unregisteredAt: 7, attempts: 1, sentAt: 5,
+          completedAt: 9)
+        let token = makeJob(token: "back")
+        driver.remember(gone, of: token, id: 4)
+        let registered = makeJob(token: "back", registeredAt: 8)
+        let mixed = [driver.ask(token, id: 5), driver.ask(registered, id: 6), driver.ask(token, id: 7)]
+        #expect(try mixed.map { try Answered(driver.answer($0)) } == [.dead(7), .proceed, .proceed], "lifted")
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 2, perSecond: 0.01), Scenario())
+  }
+
   @Test(arguments: Kind.allCases) func aChannelThatIsGoneIsNotSentToAgain(kind: Kind) throws {
     struct Scenario: SharedStateScenario {
       func run(_ driver: RedisGateDriver<some SharedState>) throws {

@@ -38,6 +38,39 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
+  /// A retry queue that restarts hands on twice what the queue of jobs had already: the same copy, with nothing that tells
+  /// the two apart. Here the second one comes while APNs takes its time over the first.
+  @Test func aCopyThatTheBrokerHandsOnTwiceIsMarked() throws {
+    var options = WorkerWorld.Options()
+    options.lanes = 2
+    options.redisTimeoutMilliseconds = 2000
+    let world = try WorkerWorld("twice", options: options)
+    try world.simulator.setFaults("latency=1000-1000")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    let properties = AMQPProperties()
+    properties.addHeader("x-herald-attempts", 1)
+    properties.addHeader("x-herald-first-seen", Int64(Date().timeIntervalSince1970 * 1000))
+    properties.addHeader("x-herald-copy", 1)
+    properties.addHeader("x-herald-ambiguous", false)
+    for _ in 0..<2 {
+      try admin.publish(
+        to: AMQPExchange("\(world.prefix).jobs", isMandatory: true), routingKey: "transactional",
+        properties: properties, body: Array(world.job("job-0").utf8))
+    }
+    try admin.waitForConfirms()
+    let isSentTwice = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+      (try? world.simulator.counters().duplicateIDs) == 1 ? true : nil
+    }
+    #expect(isSentTwice == true, "\(worker.log)")
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(0..<1) == 1)
+    let marks = try world.takeOutcomes().filter(\.ambiguous).count
+    #expect(marks == 1, "the second one says so, and only it")
+  }
+
   @Test func deletedQueuesAreSeenAndDeclaredAgain() throws {
     let world = try WorkerWorld("deleted-queues")
     let worker = try world.startWorker()

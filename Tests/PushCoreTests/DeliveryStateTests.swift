@@ -69,6 +69,22 @@ import Testing
     #expect(outcome(state)?.unregisteredAt == 99)
   }
 
+  @Test func aCopyThatWasAskedAboutBeforeSaysSo() {
+    var state = DeliveryState(attempts: 1)
+    let admission = Admission.repeated(.proceed)
+    #expect(state.admitted(admission, times, policy: policy, dropsOverLimit: false, now: now) == .send)
+    state.sent(now: now)
+    _ = answered(&state, answer(200))
+    #expect(outcome(state)?.isAmbiguous == true)
+    #expect(outcome(state)?.attempts == 2)
+
+    var limited = DeliveryState(attempts: 1)
+    let later = Admission.repeated(.limited(retryAfterMilliseconds: 1200))
+    #expect(limited.admitted(later, times, policy: policy, dropsOverLimit: false, now: now) == .report)
+    #expect(retryDelay(limited) == 5)
+    #expect(limited.isAmbiguous, "its copy carries it on")
+  }
+
   @Test func deadTokenIsSuppressed() {
     var state = DeliveryState()
     #expect(

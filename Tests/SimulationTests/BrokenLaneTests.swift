@@ -36,6 +36,14 @@ import Testing
     #expect(seeds.contains { violations(.hidesRedeliveries, seed: $0).contains { $0.hasSuffix("no outcome says so") } })
   }
 
+  @Test func aCopyThatCameTwiceUnnoticedIsCaught() {
+    var run = SimulatedRun(seed: 5, faults: SimulationTests.copiesTwice) {
+      BrokenBroker(SimulatedBroker(world: $0), .forgetsCopies)
+    }
+    run.play()
+    #expect(run.world.auditor.violations.contains { $0.hasSuffix("no outcome says so") })
+  }
+
   @Test func aDeadLetterThatForgetsWhatIsNotKnownIsCaught() {
     let seeds: ClosedRange<UInt64> = 1...10
     let isCaught = seeds.contains { seed in
@@ -53,7 +61,7 @@ import Testing
 struct BrokenBroker: SimulatedBrokerPort {
   enum Fault {
     case confirmsOutcomesUnpublished, confirmsRetriesUnpublished, publishesOutcomesTwice, acknowledgesOldTags
-    case hidesRedeliveries, unmarksDeadLetters
+    case hidesRedeliveries, forgetsCopies, unmarksDeadLetters
   }
 
   private var inner: SimulatedBroker
@@ -71,6 +79,7 @@ struct BrokenBroker: SimulatedBrokerPort {
   var canPublish: Bool { inner.canPublish }
 
   mutating func nextEvent() -> BrokerEvent? {
+    if fault == .forgetsCopies { inner.world.memory.claimed = [:] }
     if !invented.isEmpty { return .confirmed(sequence: invented.removeFirst(), isMultiple: false) }
     let event = inner.nextEvent()
     if fault == .acknowledgesOldTags, case .consuming = event, let lastTag {
@@ -100,7 +109,7 @@ struct BrokenBroker: SimulatedBrokerPort {
       return invent()
     case .publishesOutcomesTwice:
       _ = inner.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)
-    case .confirmsRetriesUnpublished, .acknowledgesOldTags, .hidesRedeliveries, .unmarksDeadLetters:
+    case .confirmsRetriesUnpublished, .acknowledgesOldTags, .hidesRedeliveries, .forgetsCopies, .unmarksDeadLetters:
       break
     }
     return inner.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)

@@ -3,11 +3,30 @@ import Testing
 
 /// The whole lane over a simulated world. A failing seed reproduces exactly: run its number alone.
 @Suite struct SimulationTests {
-  /// Nothing goes wrong: everything is sent exactly once.
+  /// Nothing goes wrong: everything is sent exactly once, and nothing says otherwise.
   @Test(arguments: 1...20 as ClosedRange<UInt64>) func nothingGoesWrong(seed: UInt64) {
     var run = SimulatedRun(seed: seed, faults: Faults()) { SimulatedBroker(world: $0) }
     run.play()
     #expect(run.world.auditor.violations == [], "seed \(seed)")
+    #expect(run.world.auditor.marked.isEmpty, "seed \(seed)")
+  }
+
+  /// Half of all retry copies come twice.
+  static var copiesTwice: Faults {
+    var faults = Faults()
+    faults.handedOnTwice = 500
+    faults.serverError = 300
+    return faults
+  }
+
+  /// Only retry copies are handed on twice: each target that APNs accepted twice says so, and none is left out.
+  @Test(arguments: 1...20 as ClosedRange<UInt64>) func aCopyThatComesTwiceIsMarked(seed: UInt64) {
+    var run = SimulatedRun(seed: seed, faults: SimulationTests.copiesTwice) { SimulatedBroker(world: $0) }
+    run.play()
+    #expect(run.world.auditor.violations == [], "seed \(seed)")
+    #expect(!run.world.broker.handedOnTwice.isEmpty, "seed \(seed)")
+    let unexplained = run.world.auditor.marked.subtracting(run.world.broker.handedOnTwice).count
+    #expect(unexplained == 0, "seed \(seed)")
   }
 
   /// Everything goes wrong: nothing is lost, and nothing happens twice without a reason.

@@ -9,6 +9,9 @@ package enum Admission: Sendable {
   case limited(retryAfterMilliseconds: Int64)
   /// It waited for its device's rate, and a newer job with its collapse id came meanwhile.
   case superseded
+  /// This copy was asked about before: brokers hand a copy on twice where its retry queue moves, or restarts. Whoever had
+  /// the other one may have sent it. Without that, what is inside.
+  indirect case repeated(Admission)
 }
 
 /// The part of a final outcome that cannot be told from its job.

@@ -100,6 +100,9 @@ package struct DeliveryState: Sendable {
         outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
         completedAt: now.unixMilliseconds)
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
+    case .repeated(let admission):
+      isAmbiguous = true
+      return admitted(admission, times, policy: policy, dropsOverLimit: dropsOverLimit, now: now)
     }
   }
 

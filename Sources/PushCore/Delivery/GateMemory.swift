@@ -1,7 +1,8 @@
 /// What one lane remembers by itself: answered (job, target)s, dead tokens and device rates, in bounded tables.
 ///
 /// It answers as the script in Redis does, in the same order: answered? dead? over its rate? Only what will be sent is
-/// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away.
+/// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away. Of copies that come
+/// twice it knows nothing: that takes a broker, and workers who share what they know.
 package struct GateMemory: Sendable {
   package struct Settings: Sendable {
     package var limits = RateLimits.none

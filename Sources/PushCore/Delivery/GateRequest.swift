@@ -12,8 +12,10 @@ package struct GateRequest: Sendable {
   package var isRated: Bool
   /// Which of `RateLimits` holds.
   package var rate: UInt8 = 0
+  /// As `JobArrival.copy`.
+  package var copy: UInt32 = 0
   /// A copy that waited in a retry queue: a newer job of the same collapse id takes its place.
-  package var isReturning = false
+  package var isReturning: Bool { copy > 0 }
 
   package init(device: GateKey, apnsID: UUIDValue, registeredAt: Int64, isRated: Bool) {
     self.device = device
@@ -31,7 +33,7 @@ package struct GateRequest: Sendable {
       isRated: job.targetKind != .channel)
     rate = limits.number(for: job)
     firstSeen = arrival.firstSeen
-    isReturning = arrival.isReturning
+    copy = arrival.copy
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
@@ -51,11 +53,13 @@ package struct GateRequest: Sendable {
 package struct JobArrival: Sendable {
   /// When its first copy was received, Unix milliseconds.
   package var firstSeen: Int64
-  /// It comes back from a retry queue.
-  package var isReturning: Bool
+  /// The number of the copy that came back: 1 for the first that waited in a retry queue, 0 for the producer's own message.
+  package var copy: UInt32
+  /// The number of the copy that comes after it.
+  package var nextCopy: UInt32 { copy == .max ? copy : copy + 1 }
 
-  package init(firstSeen: Int64, isReturning: Bool) {
+  package init(firstSeen: Int64, copy: UInt32) {
     self.firstSeen = firstSeen
-    self.isReturning = isReturning
+    self.copy = copy
   }
 }

@@ -367,6 +367,7 @@ package final class RabbitMQBroker: Broker {
     passOn(metadata)
     properties.addHeader("x-herald-attempts", Int64(state.attempts))
     properties.addHeader("x-herald-first-seen", state.firstSeen)
+    properties.addHeader("x-herald-copy", Int64(state.copy))
     properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
     properties.addHeader("x-herald-apns-id", state.apnsID)
     if metadata.carriedDeliveries > 0 {
@@ -386,6 +387,7 @@ package final class RabbitMQBroker: Broker {
     passOn(metadata)
     properties.addHeader("x-herald-attempts", Int64(metadata.attempts))
     properties.addHeader("x-herald-first-seen", firstSeen)
+    if metadata.copy > 0 { properties.addHeader("x-herald-copy", Int64(metadata.copy)) }
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))

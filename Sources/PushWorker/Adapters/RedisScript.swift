@@ -3,46 +3,57 @@
 /// Redelivered while the first delivery is in flight: the rate's value names the last charges (see `RateState`), so the
 /// second one proceeds and costs nothing. Key and charges end when the device has its whole burst again.
 enum RedisScript {
-  /// Admits what a turn of the lane asks for, in one call: the call itself costs Redis as much as a write.
+  /// Admits what a turn of the lane asks for, in one call: the call itself costs Redis as much as a write. What is known of all
+  /// of them is read at once, for each further call of a command costs the script more than the command.
   ///
   /// KEYS: a device each, `<prefix>{<device>}`, to which the script adds what its keys end with. ARGV: an ask each, then the
   /// settings (`RedisAdmissions` writes both). An ask: the rate's number (1 byte, 255: none), charge (8), registered at (Unix
-  /// ms), the text of the apns-id (22), and of a rated job with a collapse id its hash (8), first receipt (Unix ms), 1 where
-  /// the job comes back from a delay (1 byte). Settings: life of a collapse key (ms), then interval and tolerance of each rate
-  /// (µs; interval 0: no rate but what `tighten` left). Numbers are little-endian doubles.
+  /// ms), the text of the apns-id (22), and of a job with a collapse id, or one that comes back, the hash of the collapse id
+  /// (8, the first one 0: none), first receipt (Unix ms), number of the copy (0: the first). Settings: life of what is kept of delayed
+  /// jobs and of copies (ms), then interval and tolerance of each rate (µs; interval 0: no rate but what `tighten` left). Numbers are
+  /// little-endian doubles.
   ///
   /// The reply is 0 where all proceed; else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 =
-  /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, a status = superseded by a newer job of
-  /// its collapse id, an error = proceed, but the rate could not be charged (a replica, out of memory): that is asked last, so the
-  /// error also says "neither answered nor dead".
+  /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but something could not
+  /// be written (a replica, out of memory): that is done last, so the error also says "neither answered nor dead". A status:
+  /// `superseded` by a newer job of its collapse id, `repeated n` = 0 or n > 0 as above, but this copy was asked about before.
   ///
-  /// The rate's value: theoretical arrival in Unix µs, 16 digits, then charges of 8 bytes, the last one first.
+  /// The rate's value: theoretical arrival in Unix µs, 16 digits, then charges of 8 bytes, the last one first. The claim's: the
+  /// newest copy that was asked about, by its first receipt and its number.
   static let admit = """
-    local call, pcall, byte, find, sub, unpack =
-      redis.call, redis.pcall, string.byte, string.find, string.sub, struct.unpack
+    local call, pcall, byte, find, sub, format, number_of =
+      redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, struct.unpack
     local settings = ARGV[#KEYS + 1]
+    local life = number_of('<d', settings)
     local time = call('TIME')
     local now = time[1] * 1000000 + time[2]
-    local rates = {}
+    local rates, names, changed = {}, {}, {}
 
     local function rate(number)
-      local interval, tolerance = unpack('<dd', settings, 9 + number * 16)
+      local interval, tolerance = number_of('<dd', settings, 9 + number * 16)
       local known = {
         interval = interval, tolerance = tolerance, suffix = number == 0 and ':r' or ':r' .. number,
-        first = string.format('%.0f', now + interval), life = string.format('%.0f', math.ceil(interval / 1000))}
+        first = format('%.0f', now + interval), life = format('%.0f', math.ceil(interval / 1000))}
       rates[number] = known
       return known
     end
 
-    local function charge(device, ask, rate)
-      local key = device .. rate.suffix
-      local value = call('GET', key)
+    for index = 1, #KEYS do
+      local device, ask = KEYS[index], ARGV[index]
+      local mark, number = device .. ':x', byte(ask)
+      names[index * 3 - 2] = device .. ':d:' .. sub(ask, 18, 39)
+      names[index * 3 - 1] = mark
+      names[index * 3] = number == 255 and mark or device .. (rates[number] or rate(number)).suffix
+    end
+    local values = call('MGET', unpack(names))
+
+    local function charge(device, ask, rate, key, value)
       local collapsed, first, newest
-      if #ask > 39 then
-        collapsed, first = device .. ':c' .. sub(ask, 40, 47), unpack('<d', ask, 48)
+      if #ask > 39 and byte(ask, 40) ~= 0 then
+        collapsed, first = device .. ':c' .. sub(ask, 40, 47), number_of('<d', ask, 48)
         newest = call('GET', collapsed)
         newest = newest and tonumber(newest)
-        if newest and newest > first and byte(ask, 56) == 1 then return redis.status_reply('superseded') end
+        if newest and newest > first and number_of('<d', ask, 56) > 0 then return redis.status_reply('superseded') end
       end
       local ahead, mine, charges = 0, sub(ask, 2, 9), ''
       local arrival = value and tonumber(sub(value, 1, 16))
@@ -52,37 +63,52 @@ enum RedisScript {
       end
       local wait = ahead - rate.tolerance
       if collapsed and (wait > 0 or newest) and first > (newest or 0) then
-        pcall('SET', collapsed, string.format('%.0f', first), 'PX', (unpack('<d', settings)))
+        pcall('SET', collapsed, format('%.0f', first), 'PX', life)
       end
       if wait > 0 then return math.ceil(wait / 1000) end
       if rate.interval == 0 then return 0 end
+      changed[device] = true
       local stored
       if ahead == 0 then
         stored = pcall('SET', key, rate.first .. mine, 'PX', rate.life)
       else
         ahead = ahead + rate.interval
-        stored = pcall('SET', key, string.format('%.0f', now + ahead) .. mine .. charges, 'PX', math.ceil(ahead / 1000))
+        stored = pcall('SET', key, format('%.0f', now + ahead) .. mine .. charges, 'PX', math.ceil(ahead / 1000))
       end
       return stored.err and stored or 0
     end
 
-    local function admit(device, ask)
-      local answered = call('GET', device .. ':d:' .. sub(ask, 18, 39))
+    local function claim(device, ask)
+      local copy = number_of('<d', ask, 56)
+      if copy == 0 then return nil end
+      local key, mine = device .. ':a:' .. sub(ask, 18, 39), number_of('<d', ask, 48) * 4096 + math.min(copy, 4095)
+      local newest = call('GET', key)
+      if newest and tonumber(newest) >= mine then return 'repeated ' end
+      local stored = pcall('SET', key, format('%.0f', mine), 'PX', life)
+      return stored.err and stored
+    end
+
+    local function admit(index)
+      local answered, mark, value = values[index * 3 - 2], values[index * 3 - 1], values[index * 3]
       if answered then return answered end
-      local mark = call('GET', device .. ':x')
+      local device, ask = KEYS[index], ARGV[index]
+      if changed[device] then mark, value = call('GET', names[index * 3 - 1]), call('GET', names[index * 3]) end
       if mark then
         mark = tonumber(mark)
-        if mark and unpack('<d', ask, 10) <= mark then return -mark end
-        pcall('DEL', device .. ':x')
+        if mark and number_of('<d', ask, 10) <= mark then return -mark end
+        changed[device] = true
+        pcall('DEL', names[index * 3 - 1])
       end
-      local number = byte(ask)
-      if number == 255 then return 0 end
-      return charge(device, ask, rates[number] or rate(number))
+      local claimed = #ask > 39 and claim(device, ask)
+      local number, answer = byte(ask), 0
+      if number ~= 255 then answer = charge(device, ask, rates[number], names[index * 3], value) end
+      if not claimed or type(answer) == 'table' then return answer end
+      return type(claimed) == 'table' and claimed or redis.status_reply(claimed .. answer)
     end
 
     local answers
     for index = 1, #KEYS do
-      local answer = admit(KEYS[index], ARGV[index])
+      local answer = admit(index)
       if answer ~= 0 then
         if not answers then
           answers = {}

@@ -206,10 +206,12 @@ package final class RedisSharedState: SharedState {
     return true
   }
 
-  /// Late, failed or spared: not known to be answered or dead, and this lane's share of the rate decides.
+  /// Late, failed or spared: not known to be answered or dead, and this lane's share of the rate decides. Nor is it known
+  /// whether a copy was asked about before.
   func answerLocally(_ entry: Entry, now: Now) {
     counters.decidedLocally &+= 1
-    answers.append((entry.ticket, memory.charge(entry.request, now: now)))
+    let admission = memory.charge(entry.request, now: now)
+    answers.append((entry.ticket, entry.request.copy > 0 ? .repeated(admission) : admission))
   }
 
   package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
@@ -359,7 +361,7 @@ package final class RedisSharedState: SharedState {
     case .integer:
       admission = .dead(unregisteredAt: 0 &- head.integer)
     case .status:
-      admission = .superseded
+      admission = node.connection.withText(of: head) { RedisSharedState.admission(ofStatus: $0) }
     case .bulk:
       guard let outcome = node.connection.withText(of: head, { RememberedOutcome(decoding: $0) }) else {
         counters.unreadable &+= 1
@@ -382,6 +384,16 @@ package final class RedisSharedState: SharedState {
     counters.answeredInTime &+= 1
     node.breaker.succeeded()
     answers.append((entry.ticket, admission))
+  }
+
+  /// `superseded`, or `repeated n`: see `RedisScript.admit`.
+  private static func admission(ofStatus text: Span<UInt8>) -> Admission {
+    var milliseconds: Int64 = 0
+    for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
+      milliseconds = milliseconds &* 10 &+ Int64(text[index] - UInt8(ascii: "0"))
+    }
+    guard text.count > 0, text[0] == UInt8(ascii: "r") else { return .superseded }
+    return .repeated(milliseconds > 0 ? .limited(retryAfterMilliseconds: milliseconds) : .proceed)
   }
 
   /// What became of an outcome that was sent.
