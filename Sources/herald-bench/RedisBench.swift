@@ -110,6 +110,8 @@ struct RedisBench: ParsableCommand {
   }
 
   private func drive(_ state: RedisSharedState, _ loop: EventLoop, _ times: inout Times) throws {
+    // Options are looked up at each access, which is not what is measured.
+    let (count, rate) = (options.jobs, rate)
     let window = RedisBench.inFlightMaximum
     var jobs = RigidArray<PushJob>(capacity: window)
     var parser = JobParser()
@@ -127,8 +129,8 @@ struct RedisBench: ParsableCommand {
     var askedAt = Array(repeating: ContinuousClock.now, count: window)
     var samples: [UInt64: ContinuousClock.Instant] = [:]
     let start = ContinuousClock.now
-    while answered < options.jobs {
-      let due = rate == 0 ? options.jobs : min(options.jobs, Int(microseconds(since: start) * Double(rate) / 1e6) + 1)
+    while answered < count {
+      let due = rate == 0 ? count : min(count, Int(microseconds(since: start) * Double(rate) / 1e6) + 1)
       let turnEnd = min(due, asked + RedisBench.asksPerTurn)
       while asked < turnEnd, asked - answered < window {
         let id = UUIDValue(high: 1, low: UInt64(asked))
