@@ -83,6 +83,39 @@ struct RedisClusterTests {
     cluster.stop()
   }
 
+  /// While a slot is between two nodes, the new one takes commands with one key only.
+  @Test func aSlotOnItsWayIsAskedToo() throws {
+    let cluster = try RedisCluster()
+    let driver = try makeDriver(cluster.url)
+    let job = makeJob(token: "on-its-way")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    let owners = try cluster.masters.filter { try $0.cli(["KEYS", "push:*"]).contains(":d:") }
+    let source = try #require(owners.first)
+    let target = try #require(cluster.masters.first { $0.port != source.port })
+    func word(_ server: RedisServer, _ command: String...) throws -> String {
+      String(try server.cli(command).prefix { !$0.isWhitespace })
+    }
+    let slot = try word(source, "CLUSTER", "KEYSLOT", word(source, "KEYS", "push:*:d:*"))
+    try target.cli(["CLUSTER", "SETSLOT", slot, "IMPORTING", word(source, "CLUSTER", "MYID")])
+    try source.cli(["CLUSTER", "SETSLOT", slot, "MIGRATING", word(target, "CLUSTER", "MYID")])
+
+    #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
+    let copy = driver.ask(job, id: 3, firstSeen: driver.now.unixMilliseconds, copy: 1)
+    #expect(try Answered(driver.answer(copy)) == .proceed, "of a rate of two, as the new node knows it")
+    #expect(try Answered(driver.admit(job, id: 4)) == .limited)
+    driver.remember(accepted, of: job, id: 2)
+    try driver.turn(untilWithinSeconds: 5, "remembered") {
+      (try? target.cli(["KEYS", "push:*:d:*"]))?.isEmpty == false
+    }
+    #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
+    #expect(driver.state.counters.decidedLocally == 0 && driver.state.counters.rememberedLocally == 0)
+    #expect(driver.state.counters.errors == 0)
+    driver.state.close()
+    cluster.stop()
+  }
+
   /// A master dies; its replica takes its slots.
   private func failover(
     _ cluster: RedisCluster, _ driver: RedisGateDriver<RedisSharedState>, _ tokens: [String]

@@ -4,7 +4,8 @@
 /// second one proceeds and costs nothing. Key and charges end when the device has its whole burst again.
 enum RedisScript {
   /// Admits what a turn of the lane asks for, in one call: the call itself costs Redis as much as a write. What is known of all
-  /// of them is read at once, for each further call of a command costs the script more than the command.
+  /// of them is read at once, for each further call of a command costs the script more than the command; of a single one by
+  /// one, for in a cluster a slot that is between two nodes takes no command with several keys.
   ///
   /// KEYS: a device each, `<prefix>{<device>}`, to which the script adds what its keys end with. ARGV: an ask each, then the
   /// settings (`RedisAdmissions` writes both). An ask: the rate's number (1 byte, 255: none), charge (8), registered at (Unix
@@ -45,7 +46,12 @@ enum RedisScript {
       names[index * 3 - 1] = mark
       names[index * 3] = number == 255 and mark or device .. (rates[number] or rate(number)).suffix
     end
-    local values = call('MGET', unpack(names))
+    local values = {}
+    if #KEYS > 1 then
+      values = call('MGET', unpack(names))
+    else
+      for index = 1, 3 do values[index] = call('GET', names[index]) end
+    end
 
     local function charge(device, ask, rate, key, value)
       local collapsed, first, newest

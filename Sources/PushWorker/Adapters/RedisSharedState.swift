@@ -404,9 +404,15 @@ package final class RedisSharedState: SharedState {
       return
     }
     let error = serverError(head, nodes[index])
-    keep(outcome, of: request, now: now)
+    let redirect = router.redirect(error, from: index)
+    addNodes()
+    if case .ask(let node) = redirect, sendAsking(to: nodes[node]), sendMemory(outcome, of: request, to: nodes[node]) {
+      counters.redirects &+= 1
+      return
+    }
     // To its new owner it goes with what else Redis missed.
-    if router.redirect(error, from: index) == nil { refused(nodes[index], error, now: now) } else { addNodes() }
+    keep(outcome, of: request, now: now)
+    if redirect == nil { refused(nodes[index], error, now: now) }
   }
 
   func serverError(_ head: RedisValue, _ node: RedisSharedStateNode) -> RedisServerError {
@@ -439,8 +445,7 @@ package final class RedisSharedState: SharedState {
       target = nodes[node]
     case .ask(let node):
       target = nodes[node]
-      guard let asking = commands?.asking, target.connection.send(asking, tag: 1) else { return false }
-      target.waiting.append(Entry(kind: .asking, request: Entry.noRequest))
+      guard sendAsking(to: target) else { return false }
     case .later:
       guard entry.kind == .admission else { return false }
       postponed.append((entry, loop.now.monotonic.adding(milliseconds: RedisSharedState.postponeMilliseconds)))
@@ -450,6 +455,13 @@ package final class RedisSharedState: SharedState {
     if entry.kind == .admission { return sendAdmission(again, to: target) }
     guard commands?.sendTightening(entry.request, on: target.connection) == true else { return false }
     target.waiting.append(again)
+    return true
+  }
+
+  /// Has the node take the next command for a slot that is on its way to it.
+  private func sendAsking(to node: RedisSharedStateNode) -> Bool {
+    guard let asking = commands?.asking, node.connection.send(asking, tag: 1) else { return false }
+    node.waiting.append(Entry(kind: .asking, request: Entry.noRequest))
     return true
   }
 
