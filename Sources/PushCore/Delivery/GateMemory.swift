@@ -3,7 +3,9 @@
 /// It answers as the script in Redis does, in the same order: answered? dead? over its rate? Only what will be sent is
 /// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away. Of copies that come
 /// twice it knows nothing: that takes a broker, and workers who share what they know.
-package struct GateMemory: Sendable {
+///
+/// It has one owner, so that looking into it copies nothing.
+package struct GateMemory: ~Copyable, Sendable {
   package struct Settings: Sendable {
     package var limits = RateLimits.none
     package var outcomeSeconds: Int64 = 6 * 3600
