@@ -4,8 +4,9 @@
 /// second one proceeds and costs nothing. Key and charges end when the device has its whole burst again.
 enum RedisScript {
   /// Admits what a turn of the lane asks for, in one call: the call itself costs Redis as much as a write. What is known of all
-  /// of them is read at once, for each further call of a command costs the script more than the command; of a single one by
-  /// one, for in a cluster a slot that is between two nodes takes no command with several keys.
+  /// of them is read at once, for each further call of a command costs the script more than the command; a single one's one
+  /// by one, for in a cluster a slot that is between two nodes takes no command with several keys. Most devices have no rate
+  /// yet: theirs is set without a look.
   ///
   /// KEYS: a device each, `<prefix>{<device>}`, to which the script adds what its keys end with. ARGV: an ask each, then the
   /// settings (`RedisAdmissions` writes both). An ask: the rate's number (1 byte, 255: none), charge (8), registered at (Unix
@@ -28,7 +29,7 @@ enum RedisScript {
     local life = number_of('<d', settings)
     local time = call('TIME')
     local now = time[1] * 1000000 + time[2]
-    local rates, names, changed = {}, {}, {}
+    local rates, names, lifted = {}, {}, {}
 
     local function rate(number)
       local interval, tolerance = number_of('<dd', settings, 9 + number * 16)
@@ -40,20 +41,23 @@ enum RedisScript {
     end
 
     for index = 1, #KEYS do
-      local device, ask = KEYS[index], ARGV[index]
-      local mark, number = device .. ':x', byte(ask)
-      names[index * 3 - 2] = device .. ':d:' .. sub(ask, 18, 39)
-      names[index * 3 - 1] = mark
-      names[index * 3] = number == 255 and mark or device .. (rates[number] or rate(number)).suffix
+      names[index * 2 - 1] = KEYS[index] .. ':d:' .. sub(ARGV[index], 18, 39)
+      names[index * 2] = KEYS[index] .. ':x'
     end
-    local values = {}
+    local values
     if #KEYS > 1 then
       values = call('MGET', unpack(names))
     else
-      for index = 1, 3 do values[index] = call('GET', names[index]) end
+      values = {call('GET', names[1]), call('GET', names[2])}
     end
 
-    local function charge(device, ask, rate, key, value)
+    local function charge(device, ask, rate)
+      local key, mine = device .. rate.suffix, sub(ask, 2, 9)
+      if #ask == 39 and rate.interval > 0 then
+        local stored = pcall('SET', key, rate.first .. mine, 'NX', 'PX', rate.life)
+        if stored then return stored.err and stored or 0 end
+      end
+      local value = call('GET', key)
       local collapsed, first, newest
       if #ask > 39 and byte(ask, 40) ~= 0 then
         collapsed, first = device .. ':c' .. sub(ask, 40, 47), number_of('<d', ask, 48)
@@ -61,7 +65,7 @@ enum RedisScript {
         newest = newest and tonumber(newest)
         if newest and newest > first and number_of('<d', ask, 56) > 0 then return redis.status_reply('superseded') end
       end
-      local ahead, mine, charges = 0, sub(ask, 2, 9), ''
+      local ahead, charges = 0, ''
       local arrival = value and tonumber(sub(value, 1, 16))
       if arrival and arrival > now then
         if find(value, mine, 17, true) then return 0 end
@@ -73,7 +77,6 @@ enum RedisScript {
       end
       if wait > 0 then return math.ceil(wait / 1000) end
       if rate.interval == 0 then return 0 end
-      changed[device] = true
       local stored
       if ahead == 0 then
         stored = pcall('SET', key, rate.first .. mine, 'PX', rate.life)
@@ -95,19 +98,17 @@ enum RedisScript {
     end
 
     local function admit(index)
-      local answered, mark, value = values[index * 3 - 2], values[index * 3 - 1], values[index * 3]
+      local device, ask, answered, mark = KEYS[index], ARGV[index], values[index * 2 - 1], values[index * 2]
       if answered then return answered end
-      local device, ask = KEYS[index], ARGV[index]
-      if changed[device] then mark, value = call('GET', names[index * 3 - 1]), call('GET', names[index * 3]) end
-      if mark then
+      if mark and not lifted[device] then
         mark = tonumber(mark)
         if mark and number_of('<d', ask, 10) <= mark then return -mark end
-        changed[device] = true
-        pcall('DEL', names[index * 3 - 1])
+        lifted[device] = true
+        pcall('DEL', names[index * 2])
       end
       local claimed = #ask > 39 and claim(device, ask)
       local number, answer = byte(ask), 0
-      if number ~= 255 then answer = charge(device, ask, rates[number], names[index * 3], value) end
+      if number ~= 255 then answer = charge(device, ask, rates[number] or rate(number)) end
       if not claimed or type(answer) == 'table' then return answer end
       return type(claimed) == 'table' and claimed or redis.status_reply(claimed .. answer)
     end
