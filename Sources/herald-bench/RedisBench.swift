@@ -42,7 +42,8 @@ struct RedisBench: ParsableCommand {
     for run in 0..<options.runs {
       let loop = try EventLoop()
       var settings = RedisSharedStateSettings()
-      settings.prefix = "bench:\(UUID().uuidString.prefix(8)):"
+      // As short as the usual one, `push:`, for Redis hashes and compares all of it.
+      settings.prefix = "b\(UUID().uuidString.prefix(3)):"
       settings.timeoutMilliseconds = 1000
       settings.limits = RateLimits(RateLimit(burst: 10, perSecond: 1))
       let state = RedisSharedState(
