@@ -23,6 +23,9 @@ struct RedisBench: ParsableCommand {
   @Option(help: "Jobs a second; 0: as many as there can be.")
   var rate = 0
 
+  @Option(help: "Jobs that Redis remembers already: with 700000 its tables do not grow while it is measured.")
+  var remembered = 0
+
   /// Every so many jobs the outcome's way is timed.
   private static let sampleInterval = 64
   /// In flight at most, and asked for in one turn at most: a lane with its prefetch of 2000, half for each class.
@@ -31,6 +34,7 @@ struct RedisBench: ParsableCommand {
 
   func validate() throws {
     if rate < 0 { throw ValidationError("--rate must be at least 0, not \(rate)") }
+    if remembered < 0 { throw ValidationError("--remembered must be at least 0, not \(remembered)") }
   }
 
   func run() throws {
@@ -56,11 +60,17 @@ struct RedisBench: ParsableCommand {
         _ = state.nextAdmission(now: loop.now)
         if loop.now.monotonic > deadline { throw SimulatorProcess.Failure(description: "no Redis at \(address)") }
       }
+      if remembered > 0 {
+        var untold = Times()
+        try drive(state, loop, 0..<remembered, rate: 0, &untold)
+        // Most of their rates end meanwhile; Redis takes the last of them away bit by bit, as it always does.
+        Thread.sleep(forTimeInterval: 3)
+      }
       let serverUsed = try serverMicroseconds(session)
       let used = ProcessUsage.current.cpuMicroseconds
       let start = ContinuousClock.now
       var times = Times()
-      try drive(state, loop, &times)
+      try drive(state, loop, remembered..<remembered + options.jobs, rate: rate, &times)
       let jobs = Double(options.jobs)
       let elapsed = microseconds(since: start)
       figures.add(
@@ -110,9 +120,10 @@ struct RedisBench: ParsableCommand {
     return GateKey(job, target: 0)
   }
 
-  private func drive(_ state: RedisSharedState, _ loop: EventLoop, _ times: inout Times) throws {
-    // Options are looked up at each access, which is not what is measured.
-    let (count, rate) = (options.jobs, rate)
+  /// `rate`: jobs a second, 0 for as many as there can be. Options are looked up at each access: not here.
+  private func drive(
+    _ state: RedisSharedState, _ loop: EventLoop, _ numbers: Range<Int>, rate: Int, _ times: inout Times
+  ) throws {
     let window = RedisBench.inFlightMaximum
     var jobs = RigidArray<PushJob>(capacity: window)
     var parser = JobParser()
@@ -124,6 +135,7 @@ struct RedisBench: ParsableCommand {
       try parser.parse(into: &job, fallbackID: none.span)
       jobs.append(job)
     }
+    let count = numbers.count
     var asked = 0
     var answered = 0
     var devices = Array(repeating: GateKey(high: 0, low: 0), count: window)
@@ -134,8 +146,8 @@ struct RedisBench: ParsableCommand {
       let due = rate == 0 ? count : min(count, Int(microseconds(since: start) * Double(rate) / 1e6) + 1)
       let turnEnd = min(due, asked + RedisBench.asksPerTurn)
       while asked < turnEnd, asked - answered < window {
-        let id = UUIDValue(high: 1, low: UInt64(asked))
-        devices[asked % window] = device(asked, &jobs[asked % window])
+        let id = UUIDValue(high: 1, low: UInt64(numbers.lowerBound + asked))
+        devices[asked % window] = device(numbers.lowerBound + asked, &jobs[asked % window])
         let ticket = Ticket(index: UInt32(asked % window), generation: UInt32(asked))
         if rate > 0 { askedAt[asked % window] = .now }
         state.admit(
@@ -153,7 +165,7 @@ struct RedisBench: ParsableCommand {
         let outcome = RememberedOutcome(
           outcome: .accepted, status: 200, attempts: 1, sentAt: loop.now.unixMilliseconds,
           completedAt: loop.now.unixMilliseconds)
-        let id = UUIDValue(high: 1, low: UInt64(ticket.generation))
+        let id = UUIDValue(high: 1, low: UInt64(numbers.lowerBound) + UInt64(ticket.generation))
         state.remember(outcome, device: devices[Int(ticket.index)], apnsID: id, now: loop.now)
         // Answered behind the outcome, on the same connection.
         if rate > 0, answered % RedisBench.sampleInterval == 0, let tag = state.request(["PING"]) {
