@@ -64,26 +64,14 @@ package struct DeadTokens {
   /// The marks of these tokens, at most one for each topic of the app.
   package func marks(of tokens: [String]) throws -> [Mark] {
     let places = tokens.flatMap { token in topics.map { (token: token, topic: $0) } }
-    let commands = places.flatMap { place -> [RedisSession.Command] in
-      let key = key(place.token, place.topic)
-      return [RedisSession.Command(["GET", key], key: key), RedisSession.Command(["TTL", key], key: key)]
-    }
-    let replies = try run(commands)
-    return places.enumerated().compactMap { index, place in
-      guard let mark = replies[index * 2].text.flatMap(Int64.init) else { return nil }
-      guard case .integer(let seconds) = replies[index * 2 + 1] else { return nil }
-      return Mark(token: place.token, topic: place.topic, unregisteredAt: mark, secondsLeft: max(0, seconds))
-    }
+    let replies = try run(RedisScript.show, of: places)
+    return zip(places, replies).compactMap { place, reply in Mark(place.token, place.topic, reply) }
   }
 
   /// Takes the tokens' marks away; returns what was there.
   package func forget(_ tokens: [String]) throws -> [Mark] {
     let marks = try marks(of: tokens)
-    _ = try run(
-      marks.map { mark in
-        let key = key(mark.token, mark.topic)
-        return RedisSession.Command(["DEL", key], key: key)
-      })
+    _ = try run(RedisScript.forget, of: marks.map { ($0.token, $0.topic) })
     return marks
   }
 
@@ -91,15 +79,8 @@ package struct DeadTokens {
   package func importMarks(_ tokens: [String], topic: String?, unregisteredAt: Int64) throws -> [Mark] {
     let topic = topic ?? app
     let replies = try run(
-      tokens.map { token in
-        let key = key(token, topic)
-        return RedisSession.Command(
-          ["EVAL", RedisScript.mark, "1", key, String(unregisteredAt), String(deadSeconds)], key: key)
-      })
-    return zip(tokens, replies).compactMap { token, reply in
-      guard let mark = reply.text.flatMap(Int64.init) else { return nil }
-      return Mark(token: token, topic: topic, unregisteredAt: mark, secondsLeft: deadSeconds)
-    }
+      RedisScript.mark, of: tokens.map { ($0, topic) }, arguments: [String(unregisteredAt), String(deadSeconds)])
+    return zip(tokens, replies).compactMap { token, reply in Mark(token, topic, reply) }
   }
 
   package func close() {
@@ -111,14 +92,31 @@ package struct DeadTokens {
     var text = [UInt8](repeating: 0, count: GateKey.textCount)
     var span = text.mutableSpan
     device.writeText(into: &span, at: 0)
-    return "\(prefix){\(String(decoding: text, as: UTF8.self))}:x"
+    return "\(prefix){\(String(decoding: text, as: UTF8.self))}"
   }
 
-  private func run(_ commands: [RedisSession.Command]) throws -> [RedisReply] {
-    let replies = try session.run(commands)
+  /// Runs the script for each of them.
+  private func run(
+    _ script: String, of places: [(token: String, topic: String)], arguments: [String] = []
+  ) throws -> [RedisReply] {
+    let replies = try session.run(
+      places.map { place in
+        let key = key(place.token, place.topic)
+        return RedisSession.Command(["EVAL", script, "1", key] + arguments, key: key)
+      })
     for reply in replies {
       if case .error(let error) = reply { throw Failure(description: "Redis refuses: \(error)") }
     }
     return replies
+  }
+}
+
+extension DeadTokens.Mark {
+  /// nil where the script's reply says that there is none.
+  fileprivate init?(_ token: String, _ topic: String, _ reply: RedisReply) {
+    guard case .array(let values) = reply, values.count == 2, case .integer(let mark) = values[0],
+      case .integer(let seconds) = values[1]
+    else { return nil }
+    self.init(token: token, topic: topic, unregisteredAt: mark, secondsLeft: seconds)
   }
 }

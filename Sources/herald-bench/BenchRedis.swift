@@ -12,11 +12,12 @@ enum BenchRedis {
     return try RedisSession(configuration: configuration, tls: configuration.tls(caFile: nil))
   }
 
-  /// SETs since the server started, those made inside scripts too.
-  static func setCount() throws -> Int {
+  /// Writes since the server started, those made inside scripts too.
+  static func writeCount() throws -> Int {
     let session = try session()
     defer { session.close() }
-    return count("set", in: try run(["INFO", "commandstats"], session).text ?? "")
+    let text = try run(["INFO", "commandstats"], session).text ?? ""
+    return count("set", in: text) + count("append", in: text)
   }
 
   /// Ends the server, as a crash would: nothing is saved. Returns once it has hung up.

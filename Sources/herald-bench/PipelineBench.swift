@@ -79,7 +79,7 @@ struct PipelineBench: AsyncParsableCommand {
     let broker = try BenchBroker(url: nil)
     defer { broker.remove() }
     try broker.fill(options.jobs, invalidPercent: invalidPercent)
-    let earlier = peer == nil ? nil : try BenchRedis.setCount()
+    let earlier = peer == nil ? nil : try BenchRedis.writeCount()
     let usage = try await work(broker, simulator)
     let outcomes = try broker.outcomeCount()
     guard outcomes == options.jobs else {
@@ -96,10 +96,10 @@ struct PipelineBench: AsyncParsableCommand {
         description: "\(counters.requests) requests, \(counters.acceptedIDs) ids accepted, for \(valid) valid jobs")
     }
     if let earlier {
-      let sets = try BenchRedis.setCount() - earlier
-      // Each job: the SET of its device's rate inside a script, and the SET that remembers the answer.
-      guard sets >= 2 * options.jobs else {
-        throw SimulatorProcess.Failure(description: "\(sets) SETs in Redis for \(options.jobs) jobs")
+      let writes = try BenchRedis.writeCount() - earlier
+      // Each job: its device's rate is written inside a script, and the answer is remembered.
+      guard writes >= 2 * options.jobs else {
+        throw SimulatorProcess.Failure(description: "\(writes) writes in Redis for \(options.jobs) jobs")
       }
     }
     if !stopRedis {

@@ -9,7 +9,7 @@ struct RedisBench: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "redis",
     abstract:
-      "Admits jobs through a real Redis and remembers their outcomes, as a busy lane does, each of another device.",
+      "Admits jobs through a real Redis and remembers their outcomes, as a busy lane does.",
     discussion: """
       Flat out it shows the CPU of worker and server for a job. With --rate it shows how long an admission waits for its \
       answer, and how long an outcome is on its way: a worker that dies in that time sends the job again.
@@ -26,6 +26,9 @@ struct RedisBench: ParsableCommand {
   @Option(help: "Jobs that Redis remembers already: with 700000 its tables do not grow while it is measured.")
   var remembered = 0
 
+  @Option(help: "Devices that the jobs are for, in turn; 0: another one for each job.")
+  var devices = 0
+
   /// Every so many jobs the outcome's way is timed.
   private static let sampleInterval = 64
   /// In flight at most, and asked for in one turn at most: a lane with its prefetch of 2000, half for each class.
@@ -34,6 +37,7 @@ struct RedisBench: ParsableCommand {
 
   func validate() throws {
     if rate < 0 { throw ValidationError("--rate must be at least 0, not \(rate)") }
+    if devices < 0 { throw ValidationError("--devices must be at least 0, not \(devices)") }
     if remembered < 0 { throw ValidationError("--remembered must be at least 0, not \(remembered)") }
   }
 
@@ -87,7 +91,7 @@ struct RedisBench: ParsableCommand {
       loop.flush()
       try BenchRedis.remove(prefix: settings.prefix, from: session)
     }
-    try figures.show("redis: \(options.jobs) jobs, one script call and one SET each", json: options.json)
+    try figures.show("redis: \(options.jobs) jobs, a part of a script call and one APPEND each", json: options.json)
   }
 
   /// What the server used until now, by its own account.
@@ -136,9 +140,10 @@ struct RedisBench: ParsableCommand {
       jobs.append(job)
     }
     let count = numbers.count
+    let deviceCount = devices
     var asked = 0
     var answered = 0
-    var devices = Array(repeating: GateKey(high: 0, low: 0), count: window)
+    var keys = Array(repeating: GateKey(high: 0, low: 0), count: window)
     var askedAt = Array(repeating: ContinuousClock.now, count: window)
     var samples: [UInt64: ContinuousClock.Instant] = [:]
     let start = ContinuousClock.now
@@ -147,11 +152,12 @@ struct RedisBench: ParsableCommand {
       let turnEnd = min(due, asked + RedisBench.asksPerTurn)
       while asked < turnEnd, asked - answered < window {
         let id = UUIDValue(high: 1, low: UInt64(numbers.lowerBound + asked))
-        devices[asked % window] = device(numbers.lowerBound + asked, &jobs[asked % window])
+        let number = numbers.lowerBound + asked
+        keys[asked % window] = device(deviceCount > 0 ? number % deviceCount : number, &jobs[asked % window])
         let ticket = Ticket(index: UInt32(asked % window), generation: UInt32(asked))
         if rate > 0 { askedAt[asked % window] = .now }
         state.admit(
-          jobs[asked % window], device: devices[asked % window], apnsID: id,
+          jobs[asked % window], device: keys[asked % window], apnsID: id,
           arrival: JobArrival(firstSeen: loop.now.unixMilliseconds, copy: 0), ticket: ticket, now: loop.now)
         asked += 1
       }
@@ -166,7 +172,7 @@ struct RedisBench: ParsableCommand {
           outcome: .accepted, status: 200, attempts: 1, sentAt: loop.now.unixMilliseconds,
           completedAt: loop.now.unixMilliseconds)
         let id = UUIDValue(high: 1, low: UInt64(numbers.lowerBound) + UInt64(ticket.generation))
-        state.remember(outcome, device: devices[Int(ticket.index)], apnsID: id, now: loop.now)
+        state.remember(outcome, device: keys[Int(ticket.index)], apnsID: id, now: loop.now)
         // Answered behind the outcome, on the same connection.
         if rate > 0, answered % RedisBench.sampleInterval == 0, let tag = state.request(["PING"]) {
           samples[tag] = .now

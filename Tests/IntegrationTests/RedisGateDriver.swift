@@ -46,7 +46,11 @@ final class RedisGateDriver<State: SharedState> {
     try turn()
     let end = loop.now.monotonic.adding(milliseconds: seconds * 1000)
     while !condition() {
-      guard loop.now.monotonic < end else { throw TestFailure("after \(seconds) s still not: \(what)") }
+      guard loop.now.monotonic < end else {
+        let redis = state as? RedisSharedState
+        let trouble = redis.map { "\($0.counters), \($0.degradation(of: .duplicates) ?? "not degraded")" } ?? ""
+        throw TestFailure("after \(seconds) s still not: \(what) \(trouble)")
+      }
       try turn()
     }
   }
@@ -102,7 +106,7 @@ func makeJob(
 }
 
 /// The kinds of an admission, to compare where the numbers do not matter.
-indirect enum Answered: Equatable {
+indirect enum Answered: Hashable {
   case proceed
   case duplicate(RememberedOutcome)
   case dead(Int64)

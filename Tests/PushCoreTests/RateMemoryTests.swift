@@ -62,28 +62,47 @@ struct RateMemoryTests {
     }
   }
 
-  @Test func theTextIsWhatOperatorsRead() {
-    let outcome = RememberedOutcome(
+  /// As they lie in Redis: other workers, of other versions, read them.
+  @Test func theBytesAreTheseAndFew() {
+    let accepted = RememberedOutcome(
       outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
-    var bytes: [UInt8] = []
-    outcome.encode(into: &bytes)
-    #expect(String(decoding: bytes, as: UTF8.self) == "1a200,1,0,1796000000031,27,,")
+    let gone = RememberedOutcome(
+      outcome: .unregistered, status: 410, reason: .unregistered, unregisteredAt: 1_795_990_000_000, attempts: 2,
+      isAmbiguous: true, sentAt: 1_796_000_000_058, completedAt: 1_796_000_000_031)
+    let expired = RememberedOutcome(outcome: .expired, attempts: 0, sentAt: nil, completedAt: 1_796_000_000_031)
+    // 200 less 200 is 0; 27 ms forward is 54, back 53; 210 is 420, in seven bits each 36 and 3.
+    let completion: [UInt8] = [0xBE, 0xA0, 0x89, 0x9F, 0xC5, 0x68]
+    func bytes(_ outcome: RememberedOutcome) -> [UInt8] {
+      var bytes: [UInt8] = []
+      outcome.encode(into: &bytes)
+      return bytes
+    }
+    #expect(bytes(accepted) == [0 | 16 | 32] + completion + [2, 0, 54])
+    #expect(
+      bytes(gone) == [2 | 8 | 16 | 32 | 64 | 128] + completion + [4, 0x80 | 36, 3, 53]
+        + [0x80, 0xC6, 0xC4, 0x95, 0xC5, 0x68] + Array("Unregistered".utf8))
+    #expect(bytes(expired) == [3] + completion + [0])
   }
 
-  @Test func extremesFit() {
+  @Test(arguments: [0, Int64.max]) func extremesFit(sentAt: Int64) {
     let outcome = RememberedOutcome(
       outcome: .failed, status: .max, reason: .other(String(repeating: "x", count: 64)), unregisteredAt: .min,
-      attempts: .max, isAmbiguous: true, sentAt: .max, completedAt: .min)
+      attempts: .max, isAmbiguous: true, sentAt: sentAt, completedAt: .min)
     var bytes: [UInt8] = []
     outcome.encode(into: &bytes)
     #expect(bytes.count <= RememberedOutcome.encodedCountMaximum)
+    #expect((bytes.count == RememberedOutcome.encodedCountMaximum) == (sentAt == 0), "the widest has no wrapped time")
     #expect(RememberedOutcome(decoding: bytes.span) == outcome)
   }
 
   @Test(arguments: 1...5 as ClosedRange<UInt64>)
-  func brokenTextIsNothingOrSomethingButNeverATrap(seed: UInt64) {
+  func brokenBytesAreNothingOrSomethingButNeverATrap(seed: UInt64) {
     var random = SeededRandom(seed: seed)
-    let sample = Array("1u410,2,1,1796000000031,-27,1795990000000,Unregistered".utf8)
+    let outcome = RememberedOutcome(
+      outcome: .unregistered, status: 410, reason: .unregistered, unregisteredAt: 1_795_990_000_000, attempts: 2,
+      isAmbiguous: true, sentAt: 1_796_000_000_058, completedAt: 1_796_000_000_031)
+    var sample: [UInt8] = []
+    outcome.encode(into: &sample)
     var refused = 0
     for _ in 0..<20_000 {
       var bytes = sample
@@ -98,8 +117,11 @@ struct RateMemoryTests {
       if RememberedOutcome(decoding: bytes.span) == nil { refused += 1 }
     }
     #expect(refused > 1000)
-    for text in ["", "1", "2a,,,,,,", "1a", "1a,,,,,,", "1z200,1,0,1,1,,", "1a70000,1,0,1,1,,", "1a200,1,2,1,1,,"] {
-      #expect(RememberedOutcome(decoding: text.utf8.span) == nil, "\(text)")
-    }
+    let broken: [[UInt8]] = [
+      [], [0], [0, 2], [7, 2, 2], [0, 2, 3], [0, 0x80, 0x80], [0, 2, 2, 65], [16, 2, 2], [32, 2, 2], [64, 2, 2, 0x80],
+      [0] + [UInt8](repeating: 0xFF, count: 9) + [2, 2], [16, 2, 2, 0x91, 3],
+      [0, 2] + [0x80, 0x80, 0x80, 0x80, 0x20], [128, 2, 2] + [UInt8](repeating: 65, count: 101),
+    ]
+    for bytes in broken { #expect(RememberedOutcome(decoding: bytes.span) == nil, "\(bytes)") }
   }
 }

@@ -90,7 +90,7 @@ package struct GateMemory: ~Copyable, Sendable {
       let milliseconds = state.tightMilliseconds(nowMicroseconds: nowMicroseconds)
       return milliseconds > 0 ? .limited(retryAfterMilliseconds: milliseconds) : .proceed
     }
-    let answer = state.charge(RateState.chargeName(request.apnsID), limit: limit, nowMicroseconds: nowMicroseconds)
+    let answer = state.charge(request.jobName, limit: limit, nowMicroseconds: nowMicroseconds)
     switch answer {
     case .limited(let milliseconds):
       noteDelayed(request, now)

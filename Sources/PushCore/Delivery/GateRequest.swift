@@ -17,6 +17,15 @@ package struct GateRequest: Sendable {
   /// A copy that waited in a retry queue: a newer job of the same collapse id takes its place.
   package var isReturning: Bool { copy > 0 }
 
+  /// Names the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
+  /// Never 0.
+  package var jobName: UInt64 {
+    // Producers' own UUIDs may hold the same low half a million times (version 1: the machine), so both halves count.
+    let mixed = (apnsID.high ^ 0x9E37_79B9_7F4A_7C15) &* 0xFF51_AFD7_ED55_8CCD
+    let name = (mixed ^ mixed >> 32) &+ apnsID.low
+    return name == 0 ? 1 : name
+  }
+
   package init(device: GateKey, apnsID: UUIDValue, registeredAt: Int64, isRated: Bool) {
     self.device = device
     self.apnsID = apnsID

@@ -52,12 +52,4 @@ package struct RateState: Sendable {
   package func tightMilliseconds(nowMicroseconds: Int64) -> Int64 {
     arrivalMicroseconds <= nowMicroseconds ? 0 : (arrivalMicroseconds - nowMicroseconds + 999) / 1000
   }
-
-  /// The charge's name: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
-  package static func chargeName(_ apnsID: UUIDValue) -> UInt64 {
-    // Producers' own UUIDs may hold the same low half a million times (version 1: the machine), so both halves count.
-    let mixed = (apnsID.high ^ 0x9E37_79B9_7F4A_7C15) &* 0xFF51_AFD7_ED55_8CCD
-    let name = (mixed ^ mixed >> 32) &+ apnsID.low
-    return name == 0 ? 1 : name
-  }
 }

@@ -1,92 +1,94 @@
-/// The text form of a remembered outcome, for Redis: `1a200,1,0,1796000000031,27,,`.
+/// The bytes of a remembered outcome, for Redis: 10 or 11 for most.
 ///
-/// Version, outcome letter, then fields between commas, empty where nil: status, attempts, ambiguous (1 or 0), completion
-/// (Unix ms), milliseconds from sending to completion, unregistration (Unix ms), reason. The reason is last because an
-/// unknown one may hold a comma. Text rather than binary: as short (29 bytes for most), and readable in `redis-cli`.
+/// First what it is (3 bits, `Outcome.code`), whether it is ambiguous (8), and which of these it has: a status (16), a time of
+/// sending (32), an unregistration (64), a reason (128). Then numbers: completion (Unix ms), attempts, and where they are, status
+/// less 200, milliseconds from sending to completion, unregistration (Unix ms). Then the reason's text. A number has seven bits a
+/// byte, the lowest first, 128 where more follow, and its sign in its lowest bit.
+///
+/// Short because the fleet's memory holds one for each job of hours.
 extension RememberedOutcome {
   /// The longest encoding in bytes: every field at its widest.
-  package static let encodedCountMaximum = 192
+  package static let encodedCountMaximum = 103
+
+  private static let ambiguous: UInt8 = 8
+  private static let hasStatus: UInt8 = 16
+  private static let hasSendingTime: UInt8 = 32
+  private static let hasUnregistration: UInt8 = 64
+  private static let hasReason: UInt8 = 128
 
   package func encode(into output: inout [UInt8]) {
-    output.append(UInt8(ascii: "1"))
-    output.append(outcome.letter)
-    RememberedOutcome.append(status.map(Int64.init), to: &output)
-    output.append(UInt8(ascii: ","))
-    RememberedOutcome.append(Int64(attempts), to: &output)
-    output.append(UInt8(ascii: ","))
-    output.append(isAmbiguous ? UInt8(ascii: "1") : UInt8(ascii: "0"))
-    output.append(UInt8(ascii: ","))
-    RememberedOutcome.append(completedAt, to: &output)
-    output.append(UInt8(ascii: ","))
-    RememberedOutcome.append(sentAt.map { completedAt &- $0 }, to: &output)
-    output.append(UInt8(ascii: ","))
-    RememberedOutcome.append(unregisteredAt, to: &output)
-    output.append(UInt8(ascii: ","))
+    var head = outcome.code
+    if isAmbiguous { head |= Self.ambiguous }
+    if status != nil { head |= Self.hasStatus }
+    if sentAt != nil { head |= Self.hasSendingTime }
+    if unregisteredAt != nil { head |= Self.hasUnregistration }
+    if reason != nil { head |= Self.hasReason }
+    output.append(head)
+    Self.append(completedAt, to: &output)
+    Self.append(Int64(attempts), to: &output)
+    if let status { Self.append(Int64(status) - 200, to: &output) }
+    if let sentAt { Self.append(completedAt &- sentAt, to: &output) }
+    if let unregisteredAt { Self.append(unregisteredAt, to: &output) }
     reason?.writeName(to: &output)
   }
 
-  /// nil where the bytes are not an encoding of this version: the job is then sent as if nothing were remembered.
+  /// nil where the bytes are no encoding: the job is then sent as if nothing were remembered.
   package init?(decoding bytes: Span<UInt8>) {
-    guard bytes.count >= 2, bytes.count <= RememberedOutcome.encodedCountMaximum, bytes[0] == UInt8(ascii: "1"),
-      let outcome = Outcome(letter: bytes[1])
-    else { return nil }
-    var reader = FieldReader(position: 2)
-    guard let status = reader.number(bytes), let attempts = reader.number(bytes), let ambiguous = reader.number(bytes),
-      let completedAt = reader.number(bytes)?.value, let duration = reader.number(bytes),
-      let unregisteredAt = reader.number(bytes)
-    else { return nil }
-    var statusCode: UInt16?
-    if let value = status.value {
-      guard let code = UInt16(exactly: value) else { return nil }
-      statusCode = code
+    guard bytes.count > 0, bytes.count <= Self.encodedCountMaximum, let outcome = Outcome(code: bytes[0] & 7) else {
+      return nil
     }
-    guard let attemptCount = attempts.value.flatMap({ UInt32(exactly: $0) }), let flag = ambiguous.value, 0...1 ~= flag
-    else { return nil }
-    let reasonBytes = bytes.extracting(reader.position..<bytes.count)
+    let head = bytes[0]
+    var reader = NumberReader(position: 1)
+    guard let completedAt = reader.next(bytes), let attempts = reader.next(bytes).flatMap(UInt32.init(exactly:)) else {
+      return nil
+    }
     self.init(
-      outcome: outcome, status: statusCode, reason: reasonBytes.isEmpty ? nil : APNsReason(reasonBytes),
-      unregisteredAt: unregisteredAt.value, attempts: attemptCount, isAmbiguous: flag == 1,
-      sentAt: duration.value.map { completedAt &- $0 }, completedAt: completedAt)
-  }
-
-  private static func append(_ number: Int64?, to output: inout [UInt8]) {
-    if let number { output.append(decimal: number) }
-  }
-
-  /// Reads fields up to their commas.
-  private struct FieldReader {
-    struct Field {
-      /// nil where the field is empty.
-      var value: Int64?
+      outcome: outcome, attempts: attempts, isAmbiguous: head & Self.ambiguous != 0, sentAt: nil,
+      completedAt: completedAt)
+    if head & Self.hasStatus != 0 {
+      guard let number = reader.next(bytes), let code = UInt16(exactly: number &+ 200) else { return nil }
+      status = code
     }
+    if head & Self.hasSendingTime != 0 {
+      guard let duration = reader.next(bytes) else { return nil }
+      sentAt = completedAt &- duration
+    }
+    if head & Self.hasUnregistration != 0 {
+      guard let number = reader.next(bytes) else { return nil }
+      unregisteredAt = number
+    }
+    let rest = bytes.extracting(reader.position..<bytes.count)
+    if head & Self.hasReason != 0 {
+      reason = APNsReason(rest)
+    } else if !rest.isEmpty {
+      return nil
+    }
+  }
 
+  private static func append(_ number: Int64, to output: inout [UInt8]) {
+    var rest = UInt64(bitPattern: number << 1 ^ number >> 63)
+    while rest >= 128 {
+      output.append(UInt8(truncatingIfNeeded: rest) | 128)
+      rest >>= 7
+    }
+    output.append(UInt8(rest))
+  }
+
+  private struct NumberReader {
     var position: Int
 
-    /// The next field and its comma; nil where it is not a number that fits.
-    mutating func number(_ bytes: Span<UInt8>) -> Field? {
-      var magnitude: Int64 = 0
-      var isNegative = false
-      var isEmpty = true
-      while position < bytes.count {
+    /// The next number; nil where it does not end, or does not fit.
+    mutating func next(_ bytes: Span<UInt8>) -> Int64? {
+      var number: UInt64 = 0
+      var shift: UInt64 = 0
+      while position < bytes.count, shift < 64 {
         let byte = bytes[position]
         position += 1
-        switch byte {
-        case UInt8(ascii: ","):
-          if isEmpty { return isNegative ? nil : Field(value: nil) }
-          return Field(value: magnitude)
-        case UInt8(ascii: "-") where isEmpty && !isNegative:
-          isNegative = true
-        case UInt8(ascii: "0")...UInt8(ascii: "9"):
-          let digit = Int64(byte - UInt8(ascii: "0"))
-          let (product, overflow) = magnitude.multipliedReportingOverflow(by: 10)
-          // Summed with its sign, so that the smallest number fits as well.
-          let (sum, carry) = product.addingReportingOverflow(isNegative ? -digit : digit)
-          if overflow || carry { return nil }
-          magnitude = sum
-          isEmpty = false
-        default:
-          return nil
-        }
+        // Of the tenth byte only the lowest bit has room.
+        if shift == 63, byte > 1 { return nil }
+        number |= UInt64(byte & 127) << shift
+        if byte < 128 { return Int64(bitPattern: number >> 1) ^ -Int64(number & 1) }
+        shift += 7
       }
       return nil
     }
@@ -94,20 +96,21 @@ extension RememberedOutcome {
 }
 
 extension Outcome {
-  fileprivate var letter: UInt8 {
+  /// As Redis has it: these numbers never change.
+  fileprivate var code: UInt8 {
     switch self {
-    case .accepted: UInt8(ascii: "a")
-    case .rejected: UInt8(ascii: "r")
-    case .unregistered: UInt8(ascii: "u")
-    case .expired: UInt8(ascii: "e")
-    case .throttled: UInt8(ascii: "t")
-    case .invalid: UInt8(ascii: "i")
-    case .failed: UInt8(ascii: "f")
+    case .accepted: 0
+    case .rejected: 1
+    case .unregistered: 2
+    case .expired: 3
+    case .throttled: 4
+    case .invalid: 5
+    case .failed: 6
     }
   }
 
-  fileprivate init?(letter: UInt8) {
-    for outcome in Outcome.allCases where outcome.letter == letter {
+  fileprivate init?(code: UInt8) {
+    for outcome in Outcome.allCases where outcome.code == code {
       self = outcome
       return
     }

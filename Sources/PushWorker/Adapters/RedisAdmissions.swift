@@ -26,19 +26,19 @@ struct RedisAdmissions {
     names.append(contentsOf: format.name)
     var nameSpan = names.mutableSpan
     request.device.writeText(into: &nameSpan, at: name)
-    let isLong = request.copy > 0 || (request.isRated && request.collapse != 0)
+    let isCopy = request.copy > 0
+    let hasReceipt = isCopy || (request.isRated && request.collapse != 0)
     let ask = asks.count + RedisAdmissionFormat.askHead
-    asks.append(contentsOf: isLong ? format.longAsk : format.ask)
+    asks.append(contentsOf: isCopy ? format.askOfCopy : hasReceipt ? format.askWithReceipt : format.ask)
     var span = asks.mutableSpan
     span[ask] = request.isRated ? request.rate : RedisAdmissionFormat.unrated
-    span.store(littleEndian: RateState.chargeName(request.apnsID), at: ask + 1)
+    span.store(littleEndian: request.jobName, at: ask + 1)
     span.store(littleEndian: Double(request.registeredAt).bitPattern, at: ask + 9)
-    GateKey.writeText(high: request.apnsID.high, low: request.apnsID.low, into: &span, at: ask + 17)
-    if isLong {
-      span.store(littleEndian: request.collapse, at: ask + 39)
-      span.store(littleEndian: Double(request.firstSeen).bitPattern, at: ask + 47)
-      span.store(littleEndian: Double(request.copy).bitPattern, at: ask + 55)
+    if hasReceipt {
+      span.store(littleEndian: request.collapse, at: ask + 17)
+      span.store(littleEndian: Double(request.firstSeen).bitPattern, at: ask + 25)
     }
+    if isCopy { span.store(littleEndian: Double(request.copy).bitPattern, at: ask + 33) }
     entries.append(entry)
   }
 
@@ -69,16 +69,16 @@ struct RedisAdmissionFormat {
   let name: [UInt8]
   let nameDevice: Int
   let ask: [UInt8]
-  /// Of a job with a collapse id, or one that comes back.
-  let longAsk: [UInt8]
+  /// Of a job with a collapse id.
+  let askWithReceipt: [UInt8]
+  /// Of one that comes back.
+  let askOfCopy: [UInt8]
   let settings: [UInt8]
 
   /// In the place of a rate's number: a broadcast channel has none.
   static let unrated: UInt8 = 255
-  /// Bytes of an argument in front of an ask: `$39` or `$63`, and the end of the line.
+  /// Bytes of an argument in front of an ask: `$17`, `$33` or `$41`, and the end of the line.
   static let askHead = 5
-  private static let askCount = 39
-  private static let longAskCount = 63
 
   init(digest: [UInt8], settings: RedisSharedStateSettings) {
     self.digest = digest
@@ -86,9 +86,12 @@ struct RedisAdmissionFormat {
     let text = "\(settings.prefix){\(device)}"
     name = Array("$\(text.utf8.count)\r\n\(text)\r\n".utf8)
     nameDevice = name.count - 3 - GateKey.textCount
-    ask = Self.argument(count: Self.askCount)
-    longAsk = Self.argument(count: Self.longAskCount)
-    var numbers = [Double(settings.collapseMilliseconds)]
+    ask = Self.argument(count: 17)
+    askWithReceipt = Self.argument(count: 33)
+    askOfCopy = Self.argument(count: 41)
+    var numbers = [
+      Double(settings.collapseMilliseconds / 1000), Double(settings.outcomeSeconds + RedisScript.slackSeconds),
+    ]
     for number in 0..<settings.limits.count {
       let limit = settings.limits[UInt8(number)]
       numbers.append(Double(limit?.intervalMicroseconds ?? 0))

@@ -3,16 +3,15 @@ import PushIO
 
 /// What the gate tells Redis of a job's end, written once: for a job only digits and hashes are overwritten.
 struct RedisScriptCommands {
-  private var rememberHead: RedisCommand
-  private let rememberKey: Key
+  private var rememberHead = RedisCommand()
+  private let rememberKey: Int
   private let rememberCount: Int
-  private var buryCommand = RedisCommand()
-  private var value: [UInt8] = []
+  /// What is told seldom: the script's text goes with it, and nothing waits that could be sent again after a NOSCRIPT.
+  private var rareCommand = RedisCommand()
+  private var record: [UInt8] = []
   private let prefix: String
   private let outcomeSeconds: Int64
   private let deadSeconds: Int64
-  private let outcomeSecondsText: [UInt8]
-  private var tightenCommand = RedisCommand()
   private let limits: RateLimits
   private let tightMilliseconds: Int64
 
@@ -22,87 +21,110 @@ struct RedisScriptCommands {
   let ping = RedisCommand(["PING"])
   let asking = RedisCommand(["ASKING"])
 
-  /// Where a key's hashes stand in a command.
-  fileprivate struct Key {
-    var device: Int
-    var apnsID: Int?
-  }
-
   init(settings: RedisSharedStateSettings) {
     prefix = settings.prefix
     outcomeSeconds = settings.outcomeSeconds
     deadSeconds = settings.deadSeconds
     limits = settings.limits
     tightMilliseconds = settings.tightMilliseconds
-    rememberHead = RedisCommand()
-    rememberHead.begin(argumentCount: 5)
-    rememberHead.append("SET")
-    rememberKey = Key(appendingTo: &rememberHead, prefix: prefix, kind: "d", hasIdentifier: true)
+    rememberHead.begin(argumentCount: 3)
+    rememberHead.append("APPEND")
+    rememberKey = Self.appendKey(to: &rememberHead, prefix: prefix)
     rememberCount = rememberHead.bytes.count
-    outcomeSecondsText = Array(String(outcomeSeconds).utf8)
     probe = RedisCommand(["SET", prefix + "probe", "1", "PX", "1000"])
   }
 
   /// Queues what leaves the device alone for a while. false: the connection takes nothing.
   mutating func sendTightening(_ request: GateRequest, on connection: RedisConnection) -> Bool {
-    tightenCommand.begin(argumentCount: 5)
-    tightenCommand.append("EVAL")
-    tightenCommand.append(RedisScript.tighten)
-    tightenCommand.append("1")
-    let kind = request.rate == 0 ? "r" : "r\(request.rate)"
-    let key = Key(appendingTo: &tightenCommand, prefix: prefix, kind: kind, hasIdentifier: false)
-    tightenCommand.append((limits[request.rate]?.toleranceMicroseconds ?? 0) + tightMilliseconds * 1000)
-    key.write(request, into: &tightenCommand.bytes)
-    return connection.send(tightenCommand, tag: 1)
+    begin(RedisScript.tighten, of: request, argumentCount: 3)
+    rareCommand.append(Int64(request.rate))
+    rareCommand.append((limits[request.rate]?.toleranceMicroseconds ?? 0) + tightMilliseconds * 1000)
+    rareCommand.append(deviceSeconds)
+    return connection.send(rareCommand, tag: 1)
   }
 
-  /// Queues what remembers an outcome. false: the connection takes nothing.
+  /// Queues what remembers an outcome of a job that Redis admitted just now: it has seen to the key. The reply is how many bytes
+  /// the key has now. Returns how many of them are the outcome's; nil: the connection takes nothing.
   mutating func sendMemory(
-    _ outcome: RememberedOutcome, of request: GateRequest, on connection: RedisConnection
-  ) -> Bool {
-    value.removeAll(keepingCapacity: true)
-    outcome.encode(into: &value)
-    if let mark = outcome.deadMark { return bury(mark, request, on: connection) }
+    _ outcome: RememberedOutcome, of request: GateRequest, on connection: RedisConnection, now: Now
+  ) -> Int? {
+    if outcome.deadMark != nil { return sendLateMemory(outcome, of: request, on: connection, now: now) }
+    write(outcome, of: request, now: now)
     rememberHead.truncate(to: rememberCount)
-    rememberKey.write(request, into: &rememberHead.bytes)
-    rememberHead.append(value)
-    rememberHead.append("EX")
-    rememberHead.append(outcomeSecondsText)
-    return connection.send(rememberHead, tag: 1)
+    Self.writeText(of: request.device, into: &rememberHead.bytes, at: rememberKey)
+    rememberHead.append(record)
+    return connection.send(rememberHead, tag: 1) ? record.count : nil
   }
 
-  /// With the script's text: a token dies seldom, and nothing waits that could be sent again after a NOSCRIPT.
-  private mutating func bury(_ mark: Int64, _ request: GateRequest, on connection: RedisConnection) -> Bool {
-    buryCommand.begin(argumentCount: 9)
-    buryCommand.append("EVAL")
-    buryCommand.append(RedisScript.bury)
-    buryCommand.append("2")
-    let answered = Key(appendingTo: &buryCommand, prefix: prefix, kind: "d", hasIdentifier: true)
-    let dead = Key(appendingTo: &buryCommand, prefix: prefix, kind: "x", hasIdentifier: false)
-    buryCommand.append(value)
-    buryCommand.append(outcomeSeconds)
-    buryCommand.append(mark)
-    buryCommand.append(deadSeconds)
-    answered.write(request, into: &buryCommand.bytes)
-    dead.write(request, into: &buryCommand.bytes)
-    return connection.send(buryCommand, tag: 1)
+  /// The same, of a job that nobody admitted lately, or that found its token dead: the key's end is looked at.
+  mutating func sendLateMemory(
+    _ outcome: RememberedOutcome, of request: GateRequest, on connection: RedisConnection, now: Now
+  ) -> Int? {
+    write(outcome, of: request, now: now)
+    if let mark = outcome.deadMark {
+      begin(RedisScript.bury, of: request, argumentCount: 4)
+      rareCommand.append(record)
+      rareCommand.append(deviceSeconds)
+      rareCommand.append(mark)
+      rareCommand.append(deadSeconds)
+    } else {
+      begin(RedisScript.tell, of: request, argumentCount: 2)
+      rareCommand.append(record)
+      rareCommand.append(deviceSeconds)
+    }
+    return connection.send(rareCommand, tag: 1) ? record.count : nil
+  }
+
+  /// Queues what has a device's key end that was made by an outcome. false: the connection takes nothing.
+  mutating func sendEnd(_ request: GateRequest, on connection: RedisConnection) -> Bool {
+    rareCommand.begin(argumentCount: 3)
+    rareCommand.append("EXPIRE")
+    appendKey(of: request)
+    rareCommand.append(deviceSeconds)
+    return connection.send(rareCommand, tag: 1)
+  }
+
+  /// Seconds that a device's key lives after it was told something.
+  private var deviceSeconds: Int64 { outcomeSeconds + RedisScript.slackSeconds }
+
+  /// The outcome as `RedisScript` has it. Redis counts whole seconds: it is forgotten up to one later.
+  private mutating func write(_ outcome: RememberedOutcome, of request: GateRequest, now: Now) {
+    record.removeAll(keepingCapacity: true)
+    record.append(RedisScript.answerKind)
+    record.append(0)
+    record.append(littleEndian: request.jobName, count: 8)
+    record.append(littleEndian: UInt64(clamping: now.unixMilliseconds / 1000 + outcomeSeconds + 1), count: 4)
+    outcome.encode(into: &record)
+    record[1] = UInt8(record.count - 2)
+  }
+
+  private mutating func begin(_ script: String, of request: GateRequest, argumentCount: Int) {
+    rareCommand.begin(argumentCount: 4 + argumentCount)
+    rareCommand.append("EVAL")
+    rareCommand.append(script)
+    rareCommand.append("1")
+    appendKey(of: request)
+  }
+
+  private mutating func appendKey(of request: GateRequest) {
+    let offset = Self.appendKey(to: &rareCommand, prefix: prefix)
+    Self.writeText(of: request.device, into: &rareCommand.bytes, at: offset)
+  }
+
+  /// `<prefix>{<device>}`: the braces put all keys of a device into one slot of a cluster. Returns where the device's text belongs.
+  private static func appendKey(to command: inout RedisCommand, prefix: String) -> Int {
+    let placeholder = String(repeating: "0", count: GateKey.textCount)
+    return command.append(prefix + "{" + placeholder + "}") + prefix.utf8.count + 1
+  }
+
+  private static func writeText(of device: GateKey, into bytes: inout [UInt8], at offset: Int) {
+    var span = bytes.mutableSpan
+    device.writeText(into: &span, at: offset)
   }
 }
 
-extension RedisScriptCommands.Key {
-  /// `<prefix>{<device>}:<kind>[:<apns-id>]`: the braces put all keys of a device into one slot of a cluster.
-  fileprivate init(appendingTo command: inout RedisCommand, prefix: String, kind: String, hasIdentifier: Bool) {
-    let placeholder = String(repeating: "0", count: GateKey.textCount)
-    let head = prefix + "{"
-    let middle = "}:" + kind
-    let offset = command.append(head + placeholder + middle + (hasIdentifier ? ":" + placeholder : ""))
-    device = offset + head.utf8.count
-    apnsID = hasIdentifier ? device + GateKey.textCount + middle.utf8.count + 1 : nil
-  }
-
-  fileprivate func write(_ request: GateRequest, into bytes: inout [UInt8]) {
-    var span = bytes.mutableSpan
-    request.device.writeText(into: &span, at: device)
-    if let apnsID { GateKey.writeText(high: request.apnsID.high, low: request.apnsID.low, into: &span, at: apnsID) }
+extension [UInt8] {
+  fileprivate mutating func append(littleEndian value: UInt64, count: Int) {
+    for index in 0..<count { append(UInt8(truncatingIfNeeded: value >> UInt64(8 * index))) }
   }
 }

@@ -216,7 +216,7 @@ package final class RedisSharedState: SharedState {
 
   package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
     let request = GateRequest(device: device, apnsID: apnsID)
-    if sendMemory(outcome, of: request, to: nodes[node(for: request)]) {
+    if sendMemory(outcome, of: request, to: nodes[node(for: request)], now: now) {
       counters.remembered &+= 1
     } else {
       keep(outcome, of: request, now: now)
@@ -224,13 +224,20 @@ package final class RedisSharedState: SharedState {
   }
 
   private func sendMemory(
-    _ outcome: RememberedOutcome, of request: GateRequest, to node: RedisSharedStateNode
+    _ outcome: RememberedOutcome, of request: GateRequest, isLate: Bool = false, resends: UInt8 = 0,
+    to node: RedisSharedStateNode, now: Now
   ) -> Bool {
-    guard node.breaker.isClosed, node.writeRefusal == nil, node.waiting.count < settings.waitingMaximum,
-      commands?.sendMemory(outcome, of: request, on: node.connection) == true
-    else { return false }
+    guard node.breaker.isClosed, node.writeRefusal == nil, node.waiting.count < settings.waitingMaximum else {
+      return false
+    }
+    let byteCount =
+      isLate
+      ? commands?.sendLateMemory(outcome, of: request, on: node.connection, now: now)
+      : commands?.sendMemory(outcome, of: request, on: node.connection, now: now)
+    guard let byteCount else { return false }
     node.waiting.append(Entry(kind: .memory, request: Entry.noRequest))
-    node.unconfirmed.append(request, outcome)
+    node.unconfirmed.append(
+      RedisOutcomeQueue.Entry(request: request, outcome: outcome, byteCount: byteCount, resends: resends))
     return true
   }
 
@@ -245,7 +252,7 @@ package final class RedisSharedState: SharedState {
     guard !memory.isEmpty, trouble == nil else { return }
     for _ in 0..<settings.catchUpMaximum {
       guard let (request, outcome) = memory.takeRemembered() else { return }
-      guard sendMemory(outcome, of: request, to: nodes[node(for: request)]) else {
+      guard sendMemory(outcome, of: request, isLate: true, to: nodes[node(for: request)], now: now) else {
         memory.remember(outcome, of: request, now: now)
         return
       }
@@ -330,7 +337,7 @@ package final class RedisSharedState: SharedState {
         admitted(entry, isList ? node.connection.value(at: position + 1) : head, from: index, now: now)
       case .memory:
         confirmed(head, from: index, now: now)
-      case .tighten:
+      case .tighten, .end:
         if head.kind == .error, !isRedirected(serverError(head, node), entry, from: index) {
           refused(node, serverError(head, node), now: now)
         }
@@ -353,9 +360,7 @@ package final class RedisSharedState: SharedState {
     switch head.kind {
     case .integer where head.integer == 0:
       admission = .proceed
-      if node.writeRefusal != nil, entry.request.isRated, settings.limits[entry.request.rate] != nil {
-        writeSucceeded(node)
-      }
+      writeSucceeded(node)
     case .integer where head.integer > 0:
       admission = .limited(retryAfterMilliseconds: head.integer)
     case .integer:
@@ -398,21 +403,44 @@ package final class RedisSharedState: SharedState {
 
   /// What became of an outcome that was sent.
   private func confirmed(_ head: RedisValue, from index: Int, now: Now) {
-    let (request, outcome) = nodes[index].unconfirmed.popFirst()
+    let told = nodes[index].unconfirmed.popFirst()
     guard head.kind == .error else {
       writeSucceeded(nodes[index])
+      // Nothing else is in the key: Redis forgot it meanwhile, and it was made anew, without an end.
+      if head.integer == told.byteCount { sendEnd(told.request, to: nodes[index]) }
       return
     }
     let error = serverError(head, nodes[index])
     let redirect = router.redirect(error, from: index)
     addNodes()
-    if case .ask(let node) = redirect, sendAsking(to: nodes[node]), sendMemory(outcome, of: request, to: nodes[node]) {
-      counters.redirects &+= 1
-      return
-    }
-    // To its new owner it goes with what else Redis missed.
-    keep(outcome, of: request, now: now)
+    if let redirect, isTold(told, after: redirect, now: now) { return }
+    keep(told.outcome, of: told.request, now: now)
     if redirect == nil { refused(nodes[index], error, now: now) }
+  }
+
+  /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
+  private func isTold(_ told: RedisOutcomeQueue.Entry, after redirect: RedisClusterState.Redirect, now: Now) -> Bool {
+    guard told.resends < RedisSharedState.resendsMaximum else { return false }
+    let target: RedisSharedStateNode
+    switch redirect {
+    case .moved(let node):
+      target = nodes[node]
+    case .ask(let node):
+      target = nodes[node]
+      guard sendAsking(to: target) else { return false }
+    case .later:
+      return false
+    }
+    guard sendMemory(told.outcome, of: told.request, resends: told.resends + 1, to: target, now: now) else {
+      return false
+    }
+    counters.redirects &+= 1
+    return true
+  }
+
+  private func sendEnd(_ request: GateRequest, to node: RedisSharedStateNode) {
+    guard commands?.sendEnd(request, on: node.connection) == true else { return }
+    node.waiting.append(Entry(kind: .end, request: request))
   }
 
   func serverError(_ head: RedisValue, _ node: RedisSharedStateNode) -> RedisServerError {
@@ -452,8 +480,14 @@ package final class RedisSharedState: SharedState {
       return true
     }
     counters.redirects &+= 1
-    if entry.kind == .admission { return sendAdmission(again, to: target) }
-    guard commands?.sendTightening(entry.request, on: target.connection) == true else { return false }
+    let isSent: Bool?
+    switch entry.kind {
+    case .admission: return sendAdmission(again, to: target)
+    case .tighten: isSent = commands?.sendTightening(entry.request, on: target.connection)
+    case .end: isSent = commands?.sendEnd(entry.request, on: target.connection)
+    case .memory, .probe, .asking: preconditionFailure("not redirected")
+    }
+    guard isSent == true else { return false }
     target.waiting.append(again)
     return true
   }

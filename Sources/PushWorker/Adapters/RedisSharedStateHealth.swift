@@ -42,9 +42,9 @@ extension RedisSharedState {
       if !entry.isAnswered { answerLocally(entry, now: now) }
     case .memory:
       // It may have run or not: told twice is the same.
-      let (request, outcome) = node.unconfirmed.popFirst()
-      keep(outcome, of: request, now: now)
-    case .tighten, .probe, .asking:
+      let told = node.unconfirmed.popFirst()
+      keep(told.outcome, of: told.request, now: now)
+    case .tighten, .end, .probe, .asking:
       break
     }
   }

@@ -31,20 +31,29 @@ final class RedisSharedStateNode {
 
 /// Outcomes that were sent and not confirmed, oldest first: a ring that doubles.
 struct RedisOutcomeQueue {
-  private var entries: [(request: GateRequest, outcome: RememberedOutcome)?] = Array(repeating: nil, count: 64)
+  struct Entry {
+    var request: GateRequest
+    var outcome: RememberedOutcome
+    /// Bytes that it has in Redis.
+    var byteCount: Int
+    /// Sent again to another node so often.
+    var resends: UInt8
+  }
+
+  private var entries: [Entry?] = Array(repeating: nil, count: 64)
   private var head = 0
   private(set) var count = 0
 
-  mutating func append(_ request: GateRequest, _ outcome: RememberedOutcome) {
+  mutating func append(_ entry: Entry) {
     if count == entries.count {
       entries = Array(entries[head...] + entries[..<head]) + Array(repeating: nil, count: entries.count)
       head = 0
     }
-    entries[(head + count) & (entries.count - 1)] = (request, outcome)
+    entries[(head + count) & (entries.count - 1)] = entry
     count += 1
   }
 
-  mutating func popFirst() -> (request: GateRequest, outcome: RememberedOutcome) {
+  mutating func popFirst() -> Entry {
     guard count > 0, let entry = entries[head].take() else { preconditionFailure("a confirm without its outcome") }
     head = (head + 1) & (entries.count - 1)
     count -= 1

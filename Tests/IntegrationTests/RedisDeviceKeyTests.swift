@@ -1,0 +1,276 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// What lies in the one key of a device: that it stays small, ends, and holds what it should whatever was in it.
+@Suite(.timeLimit(.minutes(2)))
+struct RedisDeviceKeyTests {
+  private let accepted = RememberedOutcome(
+    outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
+
+  /// A state with keys of its own.
+  private struct Fleet {
+    let server: RedisServer
+    var settings = RedisSharedStateSettings()
+
+    init(_ server: RedisServer, limit: RateLimit? = RateLimit(burst: 3, perSecond: 0.001)) {
+      self.server = server
+      settings.prefix = "device-\(UInt64.random(in: 0 ... .max)):"
+      settings.limits = RateLimits(limit)
+      settings.timeoutMilliseconds = 2000
+    }
+
+    func join() throws -> RedisGateDriver<RedisSharedState> {
+      let loop = try EventLoop()
+      let state = RedisSharedState(
+        loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings, seed: 7)
+      state.connect()
+      let driver = RedisGateDriver(state, loop: loop)
+      try driver.turn(untilWithinSeconds: 10, "connected") { state.isConnected }
+      try driver.turn()
+      return driver
+    }
+
+    func key(_ job: borrowing PushJob) -> String {
+      let device = GateKey(job, target: 0)
+      var text = [UInt8](repeating: 0, count: GateKey.textCount)
+      var span = text.mutableSpan
+      device.writeText(into: &span, at: 0)
+      return "\(settings.prefix){\(String(decoding: text, as: UTF8.self))}"
+    }
+
+    func number(_ command: String...) throws -> Int {
+      try #require(try Int(server.cli(command).filter { !$0.isNewline }))
+    }
+
+    /// Keys of this fleet, and how many of them never end.
+    func keys() throws -> (count: Int, endless: Int, answersElsewhere: Int) {
+      let script = """
+        local keys, endless, elsewhere = redis.call('KEYS', ARGV[1]), 0, 0
+        for _, key in ipairs(keys) do
+          if redis.call('PTTL', key) == -1 then endless = endless + 1 end
+          if string.find(key, '}:d:', 1, true) then elsewhere = elsewhere + 1 end
+        end
+        return #keys * 1000000 + endless * 1000 + elsewhere
+        """
+      let numbers = try number("EVAL", script, "0", settings.prefix + "*")
+      return (numbers / 1_000_000, numbers / 1000 % 1000, numbers % 1000)
+    }
+  }
+
+  @Test func onePushIsOneSmallKey() throws {
+    let fleet = Fleet(try RedisServer.shared())
+    let driver = try fleet.join()
+    let job = makeJob(token: "small")
+    let key = fleet.key(job)
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    let life = try fleet.number("TTL", key)
+    // Six hours, a minute in which it is sent, and until the burst is back.
+    #expect((22_600...22_660).contains(life), "\(life)")
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    // Redis gives a value that grows twice its room: of up to 38 bytes 80, of one more 96.
+    #expect(try fleet.number("STRLEN", key) <= 38)
+    let broadcast = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
+    #expect(try Answered(driver.admit(broadcast, id: 1)) == .proceed)
+    driver.remember(accepted, of: broadcast, id: 1)
+    #expect(try Answered(driver.admit(broadcast, id: 1)) == .duplicate(accepted))
+    #expect(try fleet.number("STRLEN", fleet.key(broadcast)) <= 38)
+    #expect(try fleet.keys() == (2, 0, 0))
+    #expect(driver.state.counters.errors == 0)
+    driver.state.close()
+  }
+
+  @Test(arguments: [RateLimit(burst: 1000, perSecond: 1), nil])
+  func aDeviceThatIsPushedOftenHasASmallKeyToo(limit: RateLimit?) throws {
+    let fleet = Fleet(try RedisServer.shared(), limit: limit)
+    let driver = try fleet.join()
+    let job = makeJob(token: "often")
+    let odd = RememberedOutcome(
+      outcome: .rejected, status: 400, reason: .other(String(repeating: "x", count: 64)), attempts: 3, sentAt: nil,
+      completedAt: 5)
+    for id in UInt64(0)..<200 {
+      #expect(try Answered(driver.admit(job, id: id)) == .proceed)
+      driver.remember(id % 10 == 0 ? odd : accepted, of: job, id: id)
+      if id % 20 == 0 { #expect(try fleet.number("STRLEN", fleet.key(job)) < 1000) }
+    }
+    var tickets: [Ticket] = []
+    for id in UInt64(0)..<200 { tickets.append(driver.ask(job, id: id)) }
+    for (id, ticket) in tickets.enumerated() {
+      #expect(try Answered(driver.answer(ticket)) == .duplicate(id % 10 == 0 ? odd : accepted))
+    }
+    #expect(try Answered(driver.admit(job, id: 200)) == .proceed)
+    let keys = try fleet.keys()
+    #expect(keys.endless == 0 && keys.answersElsewhere == keys.count - 1 && keys.answersElsewhere >= 170, "\(keys)")
+    #expect(driver.state.counters.decidedLocally == 0 && driver.state.counters.errors == 0)
+    driver.state.close()
+  }
+
+  /// As when Redis evicts it, or is emptied.
+  @Test func aKeyThatIsGoneWhenTheAnswerComesEndsToo() throws {
+    let fleet = Fleet(try RedisServer.shared())
+    let driver = try fleet.join()
+    func job(_ index: Int) -> PushJob { makeJob(token: "gone-\(index)") }
+    for index in 0..<3 {
+      #expect(try Answered(driver.admit(job(index), id: 1)) == .proceed)
+      try fleet.server.cli(["DEL", fleet.key(job(index))])
+      let dead = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 2)
+      driver.remember(index == 1 ? dead : accepted, of: job(index), id: 1)
+    }
+    try driver.turn(untilWithinSeconds: 5, "all keys end") { (try? fleet.keys()).map { $0 == (3, 0, 0) } == true }
+    for index in 0..<3 {
+      let life = try fleet.number("TTL", fleet.key(job(index)))
+      #expect((index == 1 ? 2_591_900...2_592_000 : 21_600...21_660).contains(life), "\(life)")
+    }
+    #expect(try Answered(driver.admit(job(0), id: 1)) == .duplicate(accepted))
+    driver.state.close()
+  }
+
+  /// What Redis missed, of a device whose key ends soon.
+  @Test func whatIsToldLateLivesAsLong() throws {
+    let server = try RedisServer()
+    let fleet = Fleet(server)
+    let driver = try fleet.join()
+    let job = makeJob(token: "late")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    try server.cli(["EXPIRE", fleet.key(job), "100"])
+    server.stop()
+    try driver.turn(untilWithinSeconds: 8, "degraded") { driver.state.degradation(of: .duplicates) != nil }
+    driver.remember(accepted, of: job, id: 2)
+    try server.start()
+    try driver.turn(untilWithinSeconds: 5, "told Redis") { driver.state.counters.caughtUp == 1 }
+    #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    let life = try fleet.number("TTL", fleet.key(job))
+    #expect((21_600...21_660).contains(life), "\(life)")
+    driver.state.close()
+    server.stop()
+  }
+
+  /// Bytes that somebody else wrote, or another version: no answer of ours, no error, and they do not stay for ever.
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func whatSomebodyElseWroteHarmsNothing(seed: UInt64) throws {
+    let fleet = Fleet(try RedisServer.shared(), limit: RateLimit(burst: 100, perSecond: 1))
+    let driver = try fleet.join()
+    var random = SeededRandom(seed: seed)
+    var script = ""
+    func job(_ index: Int) -> PushJob { makeJob(token: "odd-\(index)") }
+    let all = 0..<200
+    for index in all {
+      var bytes: [UInt8] = []
+      for _ in 0..<Int.random(in: 0...12, using: &random) {
+        func some(_ count: ClosedRange<Int>, of bytes: ClosedRange<UInt8>) -> [UInt8] {
+          (0..<Int.random(in: count, using: &random)).map { _ in UInt8.random(in: bytes, using: &random) }
+        }
+        switch random.next() % 5 {
+        case 0: bytes += some(1...1, of: 0...2) + [11] + some(0...11, of: 0...0)
+        case 1: bytes += [239] + some(1...1, of: 0...14) + some(12...12, of: 0...0)
+        case 2: bytes += [240, 4] + some(0...5, of: 1...1)
+        case 3: bytes += [241] + some(1...1, of: 0...40) + some(20...20, of: 0...255)
+        default: bytes += some(1...60, of: 0...255)
+        }
+      }
+      // A rate of the far future would hold the device for as long as it says.
+      for index in bytes.indices.dropFirst(2) where bytes[index - 2] < 240 { bytes[index] &= 0x0F }
+      let text = bytes.map { "\\" + ("00" + String($0)).suffix(3) }.joined()
+      script += "redis.call('SET', '\(fleet.key(job(index)))', '\(text)', 'EX', '500')\n"
+    }
+    try fleet.server.cli(["EVAL", script, "0"])
+    var proceeded = 0
+    for round in UInt64(1)...40 {
+      for (index, ticket) in zip(all, all.map { driver.ask(job($0), id: round) }) {
+        switch try driver.answer(ticket) {
+        case .proceed:
+          driver.remember(accepted, of: job(index), id: round)
+          proceeded += 1
+        case .limited, .dead: break
+        case let other: Issue.record("\(other)")
+        }
+      }
+      for (index, ticket) in zip(all, all.map { driver.ask(job($0), id: round) }) {
+        switch try driver.answer(ticket) {
+        case .duplicate(let outcome): #expect(outcome == accepted)
+        case .limited, .proceed: break
+        case let other: Issue.record("\(other) of \(fleet.key(job(index)))")
+        }
+      }
+    }
+    #expect(proceeded > 40 * 100, "\(proceeded)")
+    #expect(driver.state.counters.errors == 0 && driver.state.counters.unreadable == 0)
+    #expect(driver.state.counters.decidedLocally == 0)
+    for index in all { #expect(try fleet.number("STRLEN", fleet.key(job(index))) < 1500) }
+    driver.state.close()
+  }
+
+  /// Whatever is asked and told, in whichever order: Redis answers as memory does.
+  @Test(arguments: 1...6 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
+    let limits = RateLimits(
+      RateLimit(burst: 20, perSecond: 0.0001),
+      overrides: [
+        RateLimits.Override(app: [], pushType: .background, limit: RateLimit(burst: 4, perSecond: 0.0001)),
+        RateLimits.Override(app: [], pushType: .voip, limit: nil),
+      ])
+    var fleet = Fleet(try RedisServer.shared())
+    fleet.settings.limits = limits
+    let redis = try fleet.join()
+    var settings = GateMemory.Settings()
+    settings.limits = limits
+    let memory = RedisGateDriver(MemorySharedState(settings: settings), loop: try EventLoop())
+    var random = SeededRandom(seed: seed)
+    var answers: [Answered: Int] = [:]
+    func somebody() -> PushJob {
+      let type: PushType = [.alert, .alert, .alert, .background, .voip][Int(random.next() % 5)]
+      let registeredAt = Bool.random(using: &random) ? nil : Int64(random.next() % 1000)
+      return makeJob(
+        token: "device-\(random.next() % 3)", registeredAt: registeredAt, type: type,
+        collapseID: ["", "", "one", "two"][Int(random.next() % 4)])
+    }
+    let start = memory.now.unixMilliseconds - 2000
+    for step in 0..<400 {
+      // What is told leaves before what is asked in the same turn.
+      for _ in 0..<Int.random(in: 0...2, using: &random) {
+        let job = somebody()
+        let id = random.next() % 80
+        var outcome = accepted
+        outcome.attempts = UInt32(step)
+        if random.next() % 5 == 0 {
+          outcome.outcome = .unregistered
+          outcome.unregisteredAt = Int64(random.next() % 1000)
+        }
+        memory.remember(outcome, of: job, id: id)
+        redis.remember(outcome, of: job, id: id)
+      }
+      if step % 100 == 99 {
+        let job = somebody()
+        memory.state.tighten(job, device: GateKey(job, target: 0), now: memory.now)
+        redis.state.tighten(job, device: GateKey(job, target: 0), now: redis.now)
+      }
+      var asked: [(memory: Ticket, redis: Ticket)] = []
+      for _ in 0..<Int.random(in: 1...4, using: &random) {
+        let job = somebody()
+        let id = random.next() % 80
+        let firstSeen = Bool.random(using: &random) ? nil : start + Int64(random.next() % 1000)
+        asked.append((memory.ask(job, id: id, firstSeen: firstSeen), redis.ask(job, id: id, firstSeen: firstSeen)))
+      }
+      for (one, other) in asked {
+        let expected = try Answered(memory.answer(one))
+        var answer = try Answered(redis.answer(other))
+        // Which copies came before only Redis knows.
+        if case .repeated(let known) = answer { answer = known }
+        #expect(answer == expected, "step \(step)")
+        switch answer {
+        case .duplicate: answers[.duplicate(accepted), default: 0] += 1
+        case .dead: answers[.dead(0), default: 0] += 1
+        default: answers[answer, default: 0] += 1
+        }
+      }
+    }
+    #expect(answers.count == 5 && answers.values.allSatisfy { $0 > 10 }, "\(answers)")
+    #expect(redis.state.counters.decidedLocally == 0 && redis.state.counters.errors == 0)
+    #expect(try fleet.keys().endless == 0)
+    redis.state.close()
+  }
+}
