@@ -125,6 +125,14 @@ struct RedisClusterTests {
     try source.cli(["MIGRATE", "127.0.0.1", "\(target.port)", key(of: job), "0", "5000"])
     #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
     #expect(try Answered(driver.admit(job, id: 3)) == .limited)
+
+    // The slot is the other node's: an answer told to the old one is there before who asks about it is sent on.
+    for server in [target, source] {
+      try server.cli(["CLUSTER", "SETSLOT", "\(slot)", "NODE", word(target, "CLUSTER", "MYID")])
+    }
+    driver.remember(accepted, of: job, id: 3)
+    #expect(try Answered(driver.admit(job, id: 3)) == .duplicate(accepted))
+    #expect(driver.state.counters.rememberedLocally == 0)
     #expect(driver.state.counters.decidedLocally == 0 && driver.state.counters.errors == 0)
     driver.state.close()
     cluster.stop()
