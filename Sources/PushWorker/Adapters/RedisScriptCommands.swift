@@ -8,7 +8,9 @@ struct RedisScriptCommands {
   private let rememberCount: Int
   /// What is told seldom: the script's text goes with it, and nothing waits that could be sent again after a NOSCRIPT.
   private var rareCommand = RedisCommand()
-  private var record: [UInt8] = []
+  /// Kind, count, name, end; behind them the outcome.
+  private var record: [UInt8] = [RedisScript.answerKind] + [UInt8](repeating: 0, count: recordHead - 1)
+  private static let recordHead = 14
   private let prefix: String
   private let outcomeSeconds: Int64
   private let deadSeconds: Int64
@@ -89,13 +91,13 @@ struct RedisScriptCommands {
 
   /// The outcome as `RedisScript` has it. Redis counts whole seconds: it is forgotten up to one later.
   private mutating func write(_ outcome: RememberedOutcome, of request: GateRequest, now: Now) {
-    record.removeAll(keepingCapacity: true)
-    record.append(RedisScript.answerKind)
-    record.append(0)
-    record.append(littleEndian: request.jobName, count: 8)
-    record.append(littleEndian: UInt64(clamping: now.unixMilliseconds / 1000 + outcomeSeconds + 1), count: 4)
+    record.removeSubrange(Self.recordHead...)
     outcome.encode(into: &record)
-    record[1] = UInt8(record.count - 2)
+    let ends = UInt32(clamping: now.unixMilliseconds / 1000 + outcomeSeconds + 1)
+    var span = record.mutableSpan
+    span[1] = UInt8(span.count - 2)
+    span.store(littleEndian: request.jobName, at: 2)
+    for index in 0..<4 { span[10 + index] = UInt8(truncatingIfNeeded: ends >> UInt32(8 * index)) }
   }
 
   private mutating func begin(_ script: String, of request: GateRequest, argumentCount: Int) {
@@ -120,11 +122,5 @@ struct RedisScriptCommands {
   private static func writeText(of device: GateKey, into bytes: inout [UInt8], at offset: Int) {
     var span = bytes.mutableSpan
     device.writeText(into: &span, at: offset)
-  }
-}
-
-extension [UInt8] {
-  fileprivate mutating func append(littleEndian value: UInt64, count: Int) {
-    for index in 0..<count { append(UInt8(truncatingIfNeeded: value >> UInt64(8 * index))) }
   }
 }

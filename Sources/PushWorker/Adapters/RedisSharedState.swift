@@ -403,19 +403,24 @@ package final class RedisSharedState: SharedState {
 
   /// What became of an outcome that was sent.
   private func confirmed(_ head: RedisValue, from index: Int, now: Now) {
-    let told = nodes[index].unconfirmed.popFirst()
-    guard head.kind == .error else {
-      writeSucceeded(nodes[index])
-      // Nothing else is in the key: Redis forgot it meanwhile, and it was made anew, without an end.
-      if head.integer == told.byteCount { sendEnd(told.request, to: nodes[index]) }
+    let node = nodes[index]
+    if head.kind != .error {
+      writeSucceeded(node)
+      if Int(head.integer) != node.unconfirmed.firstByteCount {
+        node.unconfirmed.removeFirst()
+      } else {
+        // Nothing else is in the key: Redis forgot it meanwhile, and it was made anew, without an end.
+        sendEnd(node.unconfirmed.popFirst().request, to: node)
+      }
       return
     }
-    let error = serverError(head, nodes[index])
+    let told = node.unconfirmed.popFirst()
+    let error = serverError(head, node)
     let redirect = router.redirect(error, from: index)
     addNodes()
     if let redirect, isTold(told, after: redirect, now: now) { return }
     keep(told.outcome, of: told.request, now: now)
-    if redirect == nil { refused(nodes[index], error, now: now) }
+    if redirect == nil { refused(node, error, now: now) }
   }
 
   /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.

@@ -54,9 +54,19 @@ struct RedisOutcomeQueue {
   }
 
   mutating func popFirst() -> Entry {
-    guard count > 0, let entry = entries[head].take() else { preconditionFailure("a confirm without its outcome") }
-    head = (head + 1) & (entries.count - 1)
-    count -= 1
+    guard count > 0, let entry = entries[head] else { preconditionFailure("a confirm without its outcome") }
+    removeFirst()
     return entry
   }
+
+  /// Confirmed: nobody looks at it any more.
+  mutating func removeFirst() {
+    precondition(count > 0)
+    entries[head] = nil
+    head = (head + 1) & (entries.count - 1)
+    count -= 1
+  }
+
+  /// Bytes that the oldest one has in Redis.
+  var firstByteCount: Int? { entries[head]?.byteCount }
 }
