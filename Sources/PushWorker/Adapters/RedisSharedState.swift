@@ -425,17 +425,7 @@ package final class RedisSharedState: SharedState {
 
   /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
   private func isTold(_ told: RedisOutcomeQueue.Entry, after redirect: RedisClusterState.Redirect, now: Now) -> Bool {
-    guard told.resends < RedisSharedState.resendsMaximum else { return false }
-    let target: RedisSharedStateNode
-    switch redirect {
-    case .moved(let node):
-      target = nodes[node]
-    case .ask(let node):
-      target = nodes[node]
-      guard sendAsking(to: target) else { return false }
-    case .later:
-      return false
-    }
+    guard told.resends < RedisSharedState.resendsMaximum, let target = target(of: redirect) else { return false }
     guard sendMemory(told.outcome, of: told.request, resends: told.resends + 1, to: target, now: now) else {
       return false
     }
@@ -472,15 +462,8 @@ package final class RedisSharedState: SharedState {
     addNodes()
     var again = entry
     again.resends += 1
-    let target: RedisSharedStateNode
-    switch redirect {
-    case .moved(let node):
-      target = nodes[node]
-    case .ask(let node):
-      target = nodes[node]
-      guard sendAsking(to: target) else { return false }
-    case .later:
-      guard entry.kind == .admission else { return false }
+    guard let target = target(of: redirect) else {
+      guard redirect == .later, entry.kind == .admission else { return false }
       postponed.append((entry, loop.now.monotonic.adding(milliseconds: RedisSharedState.postponeMilliseconds)))
       return true
     }
@@ -495,6 +478,15 @@ package final class RedisSharedState: SharedState {
     guard isSent == true else { return false }
     target.waiting.append(again)
     return true
+  }
+
+  /// Whom to send it to, made ready to take it. nil: nobody, yet.
+  private func target(of redirect: RedisClusterState.Redirect) -> RedisSharedStateNode? {
+    switch redirect {
+    case .moved(let node): nodes[node]
+    case .ask(let node): sendAsking(to: nodes[node]) ? nodes[node] : nil
+    case .later: nil
+    }
   }
 
   /// Has the node take the next command for a slot that is on its way to it.
