@@ -17,10 +17,9 @@ import Testing
 
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
-  private func request(_ index: UInt32, _ list: UInt16, at time: Int64, generation: UInt32 = 1) -> RequestTable.Request
-  {
+  private func request(_ send: UInt32, _ list: UInt16, at time: Int64) -> RequestTable.Request {
     RequestTable.Request(
-      ticket: Ticket(index: index, generation: generation), sentAt: at(time), list: list, tokenSerial: 0, topicHash: 0,
+      send: Ticket(index: send, generation: 1), sentAt: at(time), list: list, tokenSerial: 0, topicHash: 0,
       targetHash: 0)
   }
 
@@ -28,27 +27,34 @@ import Testing
     var table = RequestTable()
     let one = table.makeList()
     let other = table.makeList()
-    table.insert(request(7, one, at: 10))
-    table.insert(request(3, other, at: 11))
-    table.insert(request(900, one, at: 12))
+    let first = table.insert(request(7, one, at: 10))
+    _ = table.insert(request(3, other, at: 11))
+    let second = table.insert(request(900, one, at: 12))
     #expect(table.oldestSentAt(of: one) == at(10))
     #expect(table.oldestSentAt(of: other) == at(11))
-    #expect(table.remove(Ticket(index: 7, generation: 1))?.sentAt == at(10))
-    #expect(table.oldest(of: one)?.ticket.index == 900)
-    #expect(table.remove(Ticket(index: 900, generation: 1)) != nil)
+    #expect(table.remove(first)?.sentAt == at(10))
+    #expect(table.oldest(of: one) == second)
+    #expect(table.remove(second)?.send.index == 900)
     #expect(table.oldestSentAt(of: one) == nil)
     #expect(table.count(of: one) == 0)
     #expect(table.count == 1)
   }
 
-  @Test func staleTicketsFindNothing() {
+  /// A send may have a second request while the first one's end is still to be told.
+  @Test func aNameIsNeverUsedAgain() {
     var table = RequestTable()
     let list = table.makeList()
-    #expect(table.remove(Ticket(index: 5, generation: 1)) == nil)
-    table.insert(request(5, list, at: 0, generation: 3))
-    #expect(table.remove(Ticket(index: 5, generation: 1)) == nil)
-    #expect(table.remove(Ticket(index: 5, generation: 3)) != nil)
-    #expect(table.remove(Ticket(index: 5, generation: 3)) == nil)
+    #expect(table.remove(Ticket(index: 0, generation: 1)) == nil)
+    var names: Set<Ticket> = []
+    for time in 0..<1000 as Range<Int64> {
+      let name = table.insert(request(5, list, at: time))
+      #expect(names.insert(name).inserted)
+      #expect(table.remove(name)?.sentAt == at(time))
+      #expect(table.remove(name) == nil)
+    }
+    let given = table.insert(request(5, list, at: 0))
+    #expect(names.allSatisfy { table.remove($0) == nil }, "late events find nobody")
+    #expect(table.remove(given) != nil)
   }
 
   /// Against a plain model: any order of sending and answering.
@@ -57,20 +63,21 @@ import Testing
     var random = SeededRandom(seed: seed)
     var table = RequestTable()
     let lists = (0..<3).map { _ in table.makeList() }
-    var model: [RequestTable.Request] = []
-    for step in 0..<3000 {
-      let index = UInt32(random.next() % 64)
-      if let place = model.firstIndex(where: { $0.ticket.index == index }) {
+    var model: [(name: Ticket, request: RequestTable.Request)] = []
+    for step in 0..<3000 as Range<Int64> {
+      let place = Int(random.next() % 64)
+      if place < model.count {
         let expected = model.remove(at: place)
-        #expect(table.remove(expected.ticket)?.sentAt == expected.sentAt)
+        #expect(table.remove(expected.name)?.sentAt == expected.request.sentAt)
+        #expect(table.remove(expected.name) == nil)
       } else {
-        let new = request(index, lists[Int(random.next() % 3)], at: Int64(step), generation: UInt32(step))
-        model.append(new)
-        table.insert(new)
+        let new = request(UInt32(place), lists[Int(random.next() % 3)], at: step)
+        model.append((table.insert(new), new))
       }
       for list in lists {
-        let mine = model.filter { $0.list == list }
-        #expect(table.oldestSentAt(of: list) == mine.first?.sentAt)
+        let mine = model.filter { $0.request.list == list }
+        #expect(table.oldestSentAt(of: list) == mine.first?.request.sentAt)
+        #expect(table.oldest(of: list) == mine.first?.name)
         #expect(table.count(of: list) == mine.count)
       }
     }

@@ -1,13 +1,17 @@
-/// The requests in flight of a lane, by the ticket of their job, in lists by connection, each oldest first.
+/// The requests in flight of a lane, in lists by connection, each oldest first.
+///
+/// A request has a name of its own, given for one sending and never used again: whatever is told late of a request that was
+/// given up finds nobody, also where its job was sent again meanwhile.
 ///
 /// All requests of a connection have the same time to be answered, so the order of sending is the order of deadlines: the
-/// head of a list is the only one to look at. The lists are threaded through one array (a slot for each ticket index)
+/// head of a list is the only one to look at. The lists are threaded through one array (a slot for each request)
 /// rather than kept as queues: an answer takes its request out of the middle at once, so a list is never longer than what
 /// is truly in flight, and nothing is allocated.
 package struct RequestTable: Sendable {
   /// What is remembered of a request until it is answered.
   package struct Request: Sendable {
-    package var ticket: Ticket
+    /// Who is told of it.
+    package var send: Ticket
     package var sentAt: Instant
     /// The list that it is in.
     package var list: UInt16
@@ -17,13 +21,11 @@ package struct RequestTable: Sendable {
     package var topicHash: UInt64
     /// Which device it was for, as a hash.
     package var targetHash: UInt64
-    /// Its time is over and its stream is being cancelled: what is told of it now means that.
-    package fileprivate(set) var isTimedOut = false
 
     package init(
-      ticket: Ticket, sentAt: Instant, list: UInt16, tokenSerial: UInt32, topicHash: UInt64, targetHash: UInt64
+      send: Ticket, sentAt: Instant, list: UInt16, tokenSerial: UInt32, topicHash: UInt64, targetHash: UInt64
     ) {
-      self.ticket = ticket
+      self.send = send
       self.sentAt = sentAt
       self.list = list
       self.tokenSerial = tokenSerial
@@ -34,9 +36,11 @@ package struct RequestTable: Sendable {
 
   private struct Slot {
     var request: Request
+    /// Odd while the slot is used; the next use has another.
+    var generation: UInt32
+    /// The next one of its list, or the next free slot.
     var next: UInt32
     var previous: UInt32
-    var isUsed: Bool
   }
 
   private struct List {
@@ -48,6 +52,7 @@ package struct RequestTable: Sendable {
   private static let none = UInt32.max
 
   private var slots: [Slot] = []
+  private var firstFree = RequestTable.none
   private var lists: [List] = []
   /// Lists that were given back.
   private var freeLists: [UInt16] = []
@@ -77,23 +82,23 @@ package struct RequestTable: Sendable {
     return first == RequestTable.none ? nil : slots[Int(first)].request.sentAt
   }
 
-  /// The oldest request of a list.
-  package func oldest(of list: UInt16) -> Request? {
+  /// The name of the oldest request of a list.
+  package func oldest(of list: UInt16) -> Ticket? {
     let first = lists[Int(list)].first
-    return first == RequestTable.none ? nil : slots[Int(first)].request
+    return first == RequestTable.none ? nil : Ticket(index: first, generation: slots[Int(first)].generation)
   }
 
-  /// Appends a request to its list. A ticket has one request at a time.
-  package mutating func insert(_ request: Request) {
-    let index = Int(request.ticket.index)
-    if index >= slots.count { grow(to: index + 1) }
-    precondition(!slots[index].isUsed, "a ticket has one request at a time")
+  /// Appends a request to its list, and names it.
+  package mutating func insert(_ request: Request) -> Ticket {
+    if firstFree == RequestTable.none { grow(like: request) }
+    let index = Int(firstFree)
+    firstFree = slots[index].next
     let list = Int(request.list)
     let last = lists[list].last
     slots[index].request = request
+    slots[index].generation &+= 1
     slots[index].next = RequestTable.none
     slots[index].previous = last
-    slots[index].isUsed = true
     if last == RequestTable.none {
       lists[list].first = UInt32(index)
     } else {
@@ -102,12 +107,13 @@ package struct RequestTable: Sendable {
     lists[list].last = UInt32(index)
     lists[list].count += 1
     count += 1
+    return Ticket(index: UInt32(index), generation: slots[index].generation)
   }
 
-  /// Takes a request out; nil where the ticket has none (it was answered, or ended by its deadline).
-  package mutating func remove(_ ticket: Ticket) -> Request? {
-    let index = Int(ticket.index)
-    guard index < slots.count, slots[index].isUsed, slots[index].request.ticket == ticket else { return nil }
+  /// Takes a request out; nil where it was taken out before (it was answered, or given up).
+  package mutating func remove(_ name: Ticket) -> Request? {
+    let index = Int(name.index)
+    guard index < slots.count, name.generation & 1 == 1, slots[index].generation == name.generation else { return nil }
     let slot = slots[index]
     let list = Int(slot.request.list)
     if slot.previous == RequestTable.none {
@@ -120,20 +126,22 @@ package struct RequestTable: Sendable {
     } else {
       slots[Int(slot.next)].previous = slot.previous
     }
-    slots[index].isUsed = false
+    slots[index].generation &+= 1
+    slots[index].next = firstFree
+    firstFree = name.index
     lists[list].count -= 1
     count -= 1
     return slot.request
   }
 
-  private mutating func grow(to needed: Int) {
-    let empty = Slot(
-      request: Request(
-        ticket: Ticket(index: 0, generation: 0), sentAt: Instant(nanoseconds: 0), list: 0, tokenSerial: 0, topicHash: 0,
-        targetHash: 0),
-      next: RequestTable.none, previous: RequestTable.none, isUsed: false)
-    let size = max(needed, slots.count * 2, 256)
+  private mutating func grow(like request: Request) {
+    let size = max(slots.count * 2, 256)
     slots.reserveCapacity(size)
-    while slots.count < size { slots.append(empty) }
+    let start = slots.count
+    for index in start..<size {
+      let next = index + 1 < size ? UInt32(index + 1) : RequestTable.none
+      slots.append(Slot(request: request, generation: 0, next: next, previous: RequestTable.none))
+    }
+    firstFree = UInt32(start)
   }
 }

@@ -64,26 +64,27 @@ final class APNsPool {
   ) -> Bool {
     let byteCount = Int(job.payload.count)
     guard let place = state.take(byteCount: byteCount, now: now.monotonic) else { return false }
-    guard isSubmitted(job, target, apnsID, ticket, token, at: place) else {
+    let request = context.requests.insert(
+      RequestTable.Request(
+        send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
+        topicHash: topicHash, targetHash: targetHash))
+    guard isSubmitted(job, target, apnsID, request, token, at: place) else {
       // It knows better than what it told: nothing more for it in this turn.
+      _ = context.requests.remove(request)
       state.giveBack(place: place, byteCount: byteCount)
       if let connection = links[place]?.connection {
         state.update(place: place, inFlight: connection.streamsInFlight, streamLimit: 0, window: 0)
       }
       return false
     }
-    context.requests.insert(
-      RequestTable.Request(
-        ticket: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
-        topicHash: topicHash, targetHash: targetHash))
     context.counters.requests += 1
     if links[place]?.state.sent() == true { leave(place) }
     return true
   }
 
   private func isSubmitted(
-    _ job: borrowing PushJob, _ target: Int, _ apnsID: UUIDValue, _ ticket: Ticket, _ token: ProviderTokens.Current?,
-    at place: Int
+    _ job: borrowing PushJob, _ target: Int, _ apnsID: UUIDValue, _ request: Ticket,
+    _ token: ProviderTokens.Current?, at place: Int
   ) -> Bool {
     guard let connection = links[place]?.connection else { preconditionFailure("the pool chose an empty place") }
     let isFirst = links[place]?.hasSent == false
@@ -96,7 +97,7 @@ final class APNsPool {
         job, target: target, apnsID: apnsID, authorization: authorization, expiration: broadcastExpiration,
         isFirst: isFirst)
     }
-    guard connection.submit(writer.headers, body: job.bytes, bodyRange: job.payload.range, ticket: ticket) else {
+    guard connection.submit(writer.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request) else {
       return false
     }
     if isFirst { links[place]?.hasSent = true }
@@ -127,13 +128,15 @@ final class APNsPool {
     links[place]?.state.received(now: connection.lastReceived)
     while let event = connection.nextEvent() {
       switch event {
-      case .response(let ticket, let status):
+      case .response(let name, let status):
         if status != 200 || links[place]?.state.hasAnswered == false { lookAtDate(connection, now, &context) }
-        answered(PushAnswer(response: ticket, status: status, from: connection), place, now, &context)
-      case .notProcessed(let ticket):
-        told(PushAnswer(ticket: ticket, kind: .notProcessed), place, &context)
-      case .lost(let ticket, _):
-        told(PushAnswer(ticket: ticket, kind: .lost), place, &context)
+        links[place]?.state.answered(now: now.monotonic)
+        guard let request = context.requests.remove(name) else { break }
+        answered(PushAnswer(response: request.send, status: status, from: connection), request, place, now, &context)
+      case .notProcessed(let name):
+        unanswered(name, .notProcessed, place, &context)
+      case .lost(let name, _):
+        unanswered(name, .lost, place, &context)
       case .opened:
         opened(place, now, &context)
       case .settingsChanged:
@@ -179,11 +182,13 @@ final class APNsPool {
   private func timeOut(
     _ place: Int, _ connection: HTTP2ClientConnection, sentUntil: Instant, _ context: inout APNsContext
   ) {
-    while let request = context.requests.oldest(of: lists[place]), request.sentAt <= sentUntil {
-      told(PushAnswer(ticket: request.ticket, kind: .timedOut), place, &context)
-      // What it says of the stream's end comes too late: the request is not in the table any more.
-      _ = connection.cancel(request.ticket)
-      if links[place]?.state.timedOut(sentAt: request.sentAt) == true {
+    while let name = context.requests.oldest(of: lists[place]),
+      let sentAt = context.requests.oldestSentAt(of: lists[place]), sentAt <= sentUntil
+    {
+      unanswered(name, .timedOut, place, &context)
+      // What is told of the stream's end finds no request any more, whatever its job does by then.
+      _ = connection.cancel(name)
+      if links[place]?.state.timedOut(sentAt: sentAt) == true {
         leave(place)
         context.say(notice(.warning, "connection to \(host.endpoint) is replaced: it answers no requests"))
       }
@@ -205,9 +210,9 @@ final class APNsPool {
 
   // MARK: - Events
 
-  private func answered(_ answer: PushAnswer, _ place: Int, _ now: Now, _ context: inout APNsContext) {
-    links[place]?.state.answered(now: now.monotonic)
-    guard let request = context.requests.remove(answer.ticket) else { return }
+  private func answered(
+    _ answer: PushAnswer, _ request: RequestTable.Request, _ place: Int, _ now: Now, _ context: inout APNsContext
+  ) {
     context.counters.requestDuration.record(
       nanoseconds: now.monotonic.nanoseconds &- request.sentAt.nanoseconds)
     if answer.status == 200 {
@@ -245,15 +250,15 @@ final class APNsPool {
   }
 
   /// A request ended without an answer.
-  private func told(_ answer: PushAnswer, _ place: Int, _ context: inout APNsContext) {
-    guard let request = context.requests.remove(answer.ticket) else { return }
-    switch answer.kind {
+  private func unanswered(_ name: Ticket, _ kind: PushAnswer.Kind, _ place: Int, _ context: inout APNsContext) {
+    guard let request = context.requests.remove(name) else { return }
+    switch kind {
     case .response: preconditionFailure("a response is an answer")
     case .notProcessed: context.counters.notProcessed += 1
     case .lost: context.counters.lost += 1
     case .timedOut: context.counters.timedOut += 1
     }
-    enqueue(answer, request, place, &context)
+    enqueue(PushAnswer(ticket: request.send, kind: kind), request, place, &context)
   }
 
   private func enqueue(
