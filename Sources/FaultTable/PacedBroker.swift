@@ -85,7 +85,7 @@ package struct PacedBroker: Broker {
 
   // MARK: Broker
 
-  package mutating func nextEvent() -> BrokerEvent? {
+  package mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     if !isStarted {
       isStarted = true
       begunAt = clock().monotonic
@@ -99,7 +99,7 @@ package struct PacedBroker: Broker {
       confirmed = sequence
       return .confirmed(sequence: sequence, isMultiple: true)
     }
-    guard unacknowledged < prefetch else { return nil }
+    guard takesDeliveries, unacknowledged < prefetch else { return nil }
     let now = clock().unixMilliseconds
     for delay in retries.keys {
       guard let list = retries[delay], list.head < list.items.count, list.items[list.head].dueAt <= now else {

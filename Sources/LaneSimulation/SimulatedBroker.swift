@@ -164,7 +164,7 @@ package struct SimulatedBroker: Broker {
     confirms = []
   }
 
-  package mutating func nextEvent() -> BrokerEvent? {
+  package mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     if !events.isEmpty { return events.removeFirst() }
     let now = world.milliseconds
     if let index = confirms.firstIndex(where: { $0.at <= now }) {
@@ -179,7 +179,7 @@ package struct SimulatedBroker: Broker {
         return .refused(sequence: due.sequence, isMultiple: false)
       }
     }
-    guard isConsuming, !isStopped else { return nil }
+    guard takesDeliveries, isConsuming, !isStopped else { return nil }
     if let message = server.suspects.first, server.suspectUnacknowledged.isEmpty {
       server.suspects.removeFirst()
       server.suspectUnacknowledged[nextSuspectTag] = message

@@ -27,10 +27,10 @@ package struct Lane<
   /// Jobs with targets that shared state was not asked about yet.
   private var unstarted: RingBuffer<Ticket>
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
-  private var waiting: [RingBuffer<Ticket>] = []
+  private var queues: [PoolQueue] = []
   private var waitingCount = 0
-  /// By pool: when it took a request last.
-  private var lastSent: [Instant?] = []
+  /// Requests on the wire whose delivery is gone.
+  private var orphanCount = 0
   /// Sends whose end is decided and not published.
   private var reports: RingBuffer<Ticket>
   private var reportsHeldUntil = Instant(nanoseconds: 0)
@@ -58,6 +58,9 @@ package struct Lane<
   package private(set) var isExhausted = false
 
   package init(broker: LaneBroker, state: LaneState, push: LanePush, clock: Time, settings: LaneSettings) {
+    precondition(
+      settings.jobsMaximum > settings.prefetch && settings.sendsMaximum > settings.prefetch,
+      "a lane's tables are larger than what the broker gives it")
     self.broker = broker
     self.state = state
     self.push = push
@@ -127,7 +130,7 @@ package struct Lane<
   private mutating func takeBrokerEvents(_ now: Now) {
     var takenCount = 0
     mayHaveMore = false
-    while let event = broker.nextEvent() {
+    while let event = broker.nextEvent(takesDeliveries: !jobs.isFull) {
       switch event {
       case .delivery(let delivery):
         received(delivery, now)
@@ -147,13 +150,12 @@ package struct Lane<
           publishSettled(number, isConfirmed: false, now)
         }
       case .consuming(let epoch):
+        abandonDeliveries()
         self.epoch = epoch
         for index in watermarks.indices { watermarks[index].reset() }
       case .consumingStopped:
         epoch = nil
-        if let suspect = heldSuspect { unstarted.append(suspect) }
-        heldSuspect = nil
-        forgetUnstarted()
+        abandonDeliveries()
       case .publishing, .publishingStopped:
         for number in confirms.outstanding { publishSettled(number, isConfirmed: false, now) }
       case .blocked, .unblocked:
@@ -171,10 +173,11 @@ package struct Lane<
     if !delivery.tag.isAlone {
       guard watermarks[Int(jobClass.rawValue)].delivered(delivery.tag.value) else { return }
     }
-    guard drain.isRunning, let ticket = jobs.take() else {
+    guard drain.isRunning else {
       handBack(delivery.tag, now)
       return
     }
+    guard let ticket = jobs.take() else { preconditionFailure("no delivery is taken without room for it") }
     jobs[ticket].begin(delivery, now)
     jobs[ticket].copyDelivery(from: &broker)
     jobs[ticket].judge(settings.isolation)
@@ -183,7 +186,6 @@ package struct Lane<
   }
 
   private mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
-    guard tag.epoch == epoch else { return }
     counters.handedBack += 1
     broker.reject(tag, requeue: true)
     if !tag.isAlone { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
@@ -264,7 +266,7 @@ package struct Lane<
       case .proceed, .repeated: break
       }
       let action = sends[ticket].delivery.admitted(
-        admission, jobs[sends[ticket].job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
+        admission, jobs[job(of: ticket)].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
         now: now)
       perform(action, ticket, now)
     }
@@ -273,63 +275,65 @@ package struct Lane<
   // MARK: sent
 
   private mutating func sendWaiting(_ now: Now) {
-    guard waitingCount > 0, broker.canPublish else { return }
-    for pool in waiting.indices {
-      while let ticket = waiting[pool].first, sendFirst(ticket, now) {
-        _ = waiting[pool].popFirst()
-        waitingCount -= 1
-      }
+    guard broker.canPublish else { return }
+    while let ticket = push.nextReleased() {
+      guard sends.isLive(ticket) else { continue }
+      perform(sends[ticket].delivery.released(), ticket, now)
+    }
+    guard waitingCount > 0 else { return }
+    for pool in queues.indices {
+      while let ticket = queues[pool].first, sendFirst(ticket, ofPool: pool, now) {}
     }
   }
 
   /// false: it goes on waiting, and all behind it.
-  private mutating func sendFirst(_ ticket: Ticket, _ now: Now) -> Bool {
-    let job = sends[ticket].job
-    if isOrphan(job) {
-      // Its consumer is gone and it was not sent: whoever gets the job next sends it.
-      release(ticket, now)
-      return true
-    }
+  private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
+    let job = job(of: ticket)
     let decision = push.send(
-      jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: jobs[job].pool, ticket: ticket,
-      now: now)
+      jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
+      ticket: ticket, now: now)
     var retryAfterMilliseconds: Int64?
     switch decision {
-    case .sent:
-      sends[ticket].delivery.sent(now: now)
-      lastSent[Int(jobs[job].pool.value)] = now.monotonic
-      return true
+    case .sent, .held, .refused:
+      break
     case .noRoom, .stalled:
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
       if waited < settings.roomWaitMilliseconds {
-        guard isInOthersWay(Int(jobs[job].pool.value), waited, isStalled: decision == .stalled, now) else {
-          return false
-        }
+        guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }
         // Longer and longer, by its age.
-        retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].firstSeen)
+        retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].enqueuedAt)
       }
     case .paused(let milliseconds):
       retryAfterMilliseconds = milliseconds
+    }
+    queues[pool].popFirst(of: sends)
+    waitingCount -= 1
+    switch decision {
+    case .sent:
+      sends[ticket].delivery.sent(now: now)
+      queues[pool].lastSent = now.monotonic
+    case .held:
+      sends[ticket].delivery.held()
     case .refused(let error):
       jobs[job].refusal = "\(error.field): \(error.detail)"
       perform(sends[ticket].delivery.refused(now: now), ticket, now)
-      return true
+    case .noRoom, .stalled, .paused:
+      let action = sends[ticket].delivery.gaveUpWaiting(
+        jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds,
+        random: random.next(), now: now)
+      perform(action, ticket, now)
     }
-    let action = sends[ticket].delivery.gaveUpWaiting(
-      jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds, random: random.next(),
-      now: now)
-    perform(action, ticket, now)
     return true
   }
 
   /// Whether a pool that does not move takes so many slots that another one, which does, would go short.
   private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
-    guard waiting[pool].count > settings.slowWaitersMaximum else { return false }
+    guard queues[pool].count > settings.slowWaitersMaximum else { return false }
     // Its newest may have come just now: it is the pool that does not move.
-    let stood = max(waited, lastSent[pool].map { now.monotonic.milliseconds(since: $0) } ?? 0)
+    let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)
     guard isStalled || stood >= settings.slowMilliseconds else { return false }
-    for other in lastSent.indices where other != pool {
-      if let sent = lastSent[other], now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
+    for other in queues.indices where other != pool {
+      if let sent = queues[other].lastSent, now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
         return true
       }
     }
@@ -342,36 +346,41 @@ package struct Lane<
     while let answer = push.nextAnswer(now: now) {
       let ticket = answer.ticket
       guard sends.isLive(ticket) else { continue }
-      let job = sends[ticket].job
       let verdict = Verdict(
-        answer, tokenRegisteredAt: jobs[job].job.tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
-      if verdict.notes.contains(.tightenDevice) {
+        answer, tokenRegisteredAt: sends[ticket].tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
+      let job = sends[ticket].job
+      if let job, verdict.notes.contains(.tightenDevice) {
         state.tighten(jobs[job].job, device: sends[ticket].device, now: now)
       }
-      if verdict.concernsService { push.apply(verdict, pool: jobs[job].pool, now: now) }
+      if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
+      // An orphan is not tried again, so its times decide nothing.
+      let times = job.map { jobs[$0].times } ?? JobTimes(firstSeen: now.unixMilliseconds, expiration: nil)
       let action = sends[ticket].delivery.answered(
-        answer, verdict, jobs[job].times, policy: settings.retry, random: random.next(), now: now)
+        answer, verdict, times, policy: settings.retry, random: random.next(), now: now)
       perform(action, ticket, now)
     }
   }
 
   /// Does what a delivery's state decided.
   private mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
+    if case .remember(let outcome) = action {
+      state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
+    }
+    guard sends[ticket].job != nil else {
+      // Whoever has the job now tells its end, from what was remembered: told here too it would be told twice.
+      orphanCount -= 1
+      sends.release(ticket)
+      return
+    }
     switch action {
     case .send:
-      let pool = Int(jobs[sends[ticket].job].pool.value)
-      while waiting.count <= pool {
-        waiting.append(RingBuffer(capacity: settings.sendsMaximum))
-        lastSent.append(nil)
-      }
-      waiting[pool].append(ticket)
-      waitingCount += 1
+      let pool = Int(sends[ticket].pool.value)
+      while queues.count <= pool { queues.append(PoolQueue()) }
       sends[ticket].waitingSince = now.monotonic
-    case .remember(let outcome):
-      state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
-      reports.append(ticket)
-    case .report:
+      queues[pool].append(ticket, to: &sends)
+      waitingCount += 1
+    case .remember, .report:
       reports.append(ticket)
     }
   }
@@ -382,12 +391,7 @@ package struct Lane<
     guard now.monotonic >= reportsHeldUntil else { return }
     while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
       _ = reports.popFirst()
-      if isOrphan(sends[ticket].job) {
-        // Whoever gets the delivery next tells its end, from what was remembered: told here too it would be told twice.
-        release(ticket, now)
-      } else {
-        report(ticket, now)
-      }
+      report(ticket, now)
     }
   }
 
@@ -406,12 +410,12 @@ package struct Lane<
   }
 
   private mutating func publishOutcome(_ ticket: Ticket, _ outcome: RememberedOutcome, isSuppressed: Bool, _ now: Now) {
-    let job = sends[ticket].job
+    let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
     routingKey.removeAll(keepingCapacity: true)
     let record = OutcomeRecord(
       outcome, detail: jobs[job].detail, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
-      receivedAt: jobs[job].firstSeen)
+      enqueuedAt: jobs[job].metadata.enqueuedAt, receivedAt: jobs[job].firstSeen)
     writer.append(
       record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
       apnsID: sends[ticket].apnsID, to: &message)
@@ -428,7 +432,7 @@ package struct Lane<
   }
 
   private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
-    let job = sends[ticket].job
+    let job = job(of: ticket)
     let delivery = sends[ticket].delivery
     message.removeAll(keepingCapacity: true)
     if jobs[job].job.targets.count > 1 {
@@ -450,7 +454,7 @@ package struct Lane<
 
   /// A copy for the queue of suspects: the same bytes, and all that earlier copies carried.
   private mutating func publishIsolated(_ ticket: Ticket) {
-    let job = sends[ticket].job
+    let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
     message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     expectConfirm(
@@ -463,7 +467,7 @@ package struct Lane<
   }
 
   private mutating func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
-    let job = sends[ticket].job
+    let job = job(of: ticket)
     guard !jobs[job].isOversized else { return }
     message.removeAll(keepingCapacity: true)
     // Of a batch, the one target that failed: put back, it must not send the others again.
@@ -493,7 +497,8 @@ package struct Lane<
   // MARK: confirmed
 
   private mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
-    guard let ticket = confirms.take(sequence) else { return }
+    // Of a delivery that is gone nothing is awaited any more.
+    guard let ticket = confirms.take(sequence), sends.isLive(ticket) else { return }
     switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
     case .open: break
     case .publishAgain: reports.append(ticket)
@@ -503,7 +508,7 @@ package struct Lane<
 
   /// The target is settled; its job is where it was the last.
   private mutating func release(_ ticket: Ticket, _ now: Now) {
-    let job = sends[ticket].job
+    let job = job(of: ticket)
     sends.release(ticket)
     jobs[job].openTargets -= 1
     if jobs[job].isSettled { settle(job, now) }
@@ -511,19 +516,17 @@ package struct Lane<
 
   private mutating func settle(_ job: Ticket, _ now: Now) {
     let tag = jobs[job].tag
-    if !isOrphan(job) {
-      if tag.isAlone {
-        broker.acknowledge(alone: tag)
-      } else if jobs[job].isolation == .isolate {
-        // Not behind the watermark: an older job may be what ends this worker.
-        broker.acknowledge(alone: tag)
-        watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
-      } else if jobs[job].isOversized {
-        broker.reject(tag, requeue: false)
-        watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
-      } else {
-        watermarks[Int(tag.jobClass.rawValue)].done(tag.value, now: now.monotonic)
-      }
+    if tag.isAlone {
+      broker.acknowledge(alone: tag)
+    } else if jobs[job].isolation == .isolate {
+      // Not behind the watermark: an older job may be what ends this worker.
+      broker.acknowledge(alone: tag)
+      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+    } else if jobs[job].isOversized {
+      broker.reject(tag, requeue: false)
+      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+    } else {
+      watermarks[Int(tag.jobClass.rawValue)].done(tag.value, now: now.monotonic)
     }
     counters.jobDuration.record(nanoseconds: now.monotonic.nanoseconds - jobs[job].received.nanoseconds)
     forget(job)
@@ -557,33 +560,46 @@ package struct Lane<
 
   // MARK: given back
 
-  /// The delivery is not ours any more: its consumer is gone, or it was handed back.
-  private func isOrphan(_ job: Ticket) -> Bool {
-    jobs[job].tag.epoch != epoch || jobs[job].isHandedBack
+  /// The job of a send that is no orphan.
+  private func job(of send: Ticket) -> Ticket {
+    guard let job = sends[send].job else { preconditionFailure("an orphan has no job") }
+    return job
   }
 
-  /// Of jobs whose consumer is gone, forgets the targets that were not started: the broker delivers them again.
-  private mutating func forgetUnstarted() {
-    for _ in 0..<unstarted.count {
-      guard let job = unstarted.popFirst() else { return }
-      if jobs[job].openTargets == 0 {
-        forget(job)
-      } else {
-        jobs[job].stopAtStarted()
+  /// The deliveries are not ours any more: their consumer is gone, or they were handed back. The broker gives them to somebody
+  /// again. What is on the wire stays there, as a request without a job, and its answer is remembered; all else is forgotten.
+  private mutating func abandonDeliveries() {
+    for index in 0..<sends.capacity {
+      guard let send = sends.liveTicket(at: index), sends[send].job != nil else { continue }
+      switch sends[send].delivery.phase {
+      case .sent:
+        sends[send].job = nil
+        orphanCount += 1
+      case .admitting, .waiting, .held, .reporting, .settled:
+        sends.release(send)
       }
+    }
+    for index in queues.indices { queues[index].removeAll() }
+    waitingCount = 0
+    unstarted.removeAll()
+    reports.removeAll()
+    heldSuspect = nil
+    for index in 0..<jobs.capacity {
+      guard let job = jobs.liveTicket(at: index) else { continue }
+      forget(job)
     }
   }
 
   private mutating func advanceDrain(_ now: Now) {
-    switch drain.turn(now: now.monotonic, inFlight: jobs.count) {
+    switch drain.turn(now: now.monotonic, inFlight: jobs.count + orphanCount) {
     case .none, .stopConsuming:
       break
     case .handBack:
       for index in 0..<jobs.capacity {
         guard let job = jobs.liveTicket(at: index) else { continue }
         handBack(jobs[job].tag, now)
-        jobs[job].isHandedBack = true
       }
+      abandonDeliveries()
     case .finish:
       acknowledge(now)
       push.close()

@@ -15,8 +15,6 @@ struct JobSlot: ~Copyable {
   var refusal: String?
   /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
   var isOversized = false
-  /// The delivery went back to its queue while the job was on its way.
-  var isHandedBack = false
   /// What is done about a delivery that was not finished before.
   var isolation = IsolationPolicy.Decision.process
   /// The first target that was not started.
@@ -29,11 +27,14 @@ struct JobSlot: ~Copyable {
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
   /// Earlier copies' first receipt where there were any.
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
+  /// When its producer published it, or where that is not told, when it was received first: what its age counts from, and which of
+  /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
+  var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
   /// What was received before is a copy, also where it does not tell its number.
   var arrival: JobArrival {
-    JobArrival(firstSeen: firstSeen, copy: max(metadata.copy, metadata.firstSeen == nil ? 0 : 1))
+    JobArrival(firstSeen: enqueuedAt, copy: max(metadata.copy, metadata.firstSeen == nil ? 0 : 1))
   }
-  var times: JobTimes { JobTimes(firstSeen: firstSeen, expiration: job.expiration) }
+  var times: JobTimes { JobTimes(firstSeen: enqueuedAt, expiration: job.expiration) }
 
   /// A slot whose job was larger than this gives its memory back.
   private static let retainedBytes = 16 * 1024
@@ -46,7 +47,6 @@ struct JobSlot: ~Copyable {
     received = now.monotonic
     refusal = nil
     isOversized = delivery.isOversized
-    isHandedBack = false
     isolation = .process
     nextTarget = 0
     openTargets = 0
@@ -57,6 +57,7 @@ struct JobSlot: ~Copyable {
     // Of a body that is not kept nothing is parsed: fields of the slot's job before it must not be taken for its own.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
+    metadata.boundTimes(now: receivedAt)
     guard isOversized else { return }
     if 1...Limits.idBytesMaximum ~= Int(metadata.messageID.count) {
       // All that is known of the job: its message id stands for its own.
@@ -111,11 +112,6 @@ struct JobSlot: ~Copyable {
     targetCount = job.targets.count
   }
 
-  /// No target is started beyond those that were.
-  mutating func stopAtStarted() {
-    targetCount = nextTarget
-  }
-
   mutating func finish() {
     if job.bytes.capacity > JobSlot.retainedBytes { job = PushJob() }
   }
@@ -123,8 +119,13 @@ struct JobSlot: ~Copyable {
 
 /// One (job, target) in flight.
 struct SendSlot: ~Copyable {
-  var job = Ticket(index: 0, generation: 0)
+  /// nil: its delivery is gone, and what is left is a request on the wire.
+  var job: Ticket? = Ticket(index: 0, generation: 0)
   var target = 0
+  var pool = PoolIndex(0)
+  var tokenRegisteredAt: Int64?
+  /// The next one that waits for room in the same pool.
+  var nextWaiting: Ticket?
   var apnsID = UUIDValue(high: 0, low: 0)
   /// Its name in shared state, once it was asked about.
   var device = GateKey(high: 0, low: 0)
@@ -138,6 +139,9 @@ struct SendSlot: ~Copyable {
   mutating func begin(job ticket: Ticket, target index: Int, of slot: borrowing JobSlot) {
     job = ticket
     target = index
+    pool = slot.pool
+    tokenRegisteredAt = slot.job.tokenRegisteredAt
+    nextWaiting = nil
     let isParsed = slot.refusal == nil && slot.isolation != .isolate
     apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
     delivery = DeliveryState(
@@ -145,5 +149,33 @@ struct SendSlot: ~Copyable {
       isGivenUp: slot.isolation == .fail)
     uniqueID = nil
     isCounted = false
+  }
+}
+
+/// The sends that wait for room in one pool, first come, first served: a list through their slots, so that a pool costs
+/// nothing while nobody waits for it.
+struct PoolQueue {
+  private(set) var first: Ticket?
+  private var last = Ticket(index: 0, generation: 0)
+  private(set) var count = 0
+  /// When the pool took a request last.
+  var lastSent: Instant?
+
+  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
+    sends[ticket].nextWaiting = nil
+    if first == nil { first = ticket } else { sends[last].nextWaiting = ticket }
+    last = ticket
+    count += 1
+  }
+
+  mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
+    guard let ticket = first else { preconditionFailure("nobody waits for the pool") }
+    first = sends[ticket].nextWaiting
+    count -= 1
+  }
+
+  mutating func removeAll() {
+    first = nil
+    count = 0
   }
 }

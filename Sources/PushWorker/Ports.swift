@@ -3,7 +3,8 @@ package import PushCore
 /// The broker, as a lane sees it. Nothing here blocks: calls queue bytes, events are what came back.
 package protocol Broker {
   /// The next event of this turn; nil once everything is told.
-  mutating func nextEvent() -> BrokerEvent?
+  /// - Parameter takesDeliveries: false: a delivery, and what came behind it, stays where it is.
+  mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent?
 
   /// Copies out what the delivery told last carries. Called at most once, before the next `nextEvent`.
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata)
@@ -101,6 +102,9 @@ package protocol PushService {
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
   ) -> SendDecision
 
+  /// A send that was held and can be tried again; nil: none.
+  mutating func nextReleased() -> Ticket?
+
   /// The next answer of this turn; nil once everything is told.
   mutating func nextAnswer(now: Now) -> PushAnswer?
 
@@ -113,8 +117,10 @@ package protocol PushService {
 
 /// Whether a pool took a request.
 package enum SendDecision: Hashable, Sendable {
-  /// It did; an answer with the request's ticket follows, whatever happens.
+  /// It did; an answer with the send's ticket follows, whatever happens.
   case sent
+  /// What its channel takes is not known yet: `nextReleased` gives its ticket back.
+  case held
   /// No connection has a stream or window free: try again next turn.
   case noRoom
   /// None has, nor will one soon: the pool cannot connect, or APNs asked it for less.
@@ -150,4 +156,9 @@ package struct RoutingError: Error, Hashable, Sendable {
 /// Time, read once a turn.
 package protocol LaneClock {
   var now: Now { get }
+}
+
+extension PushService {
+  /// Of a service that holds nothing.
+  package mutating func nextReleased() -> Ticket? { nil }
 }

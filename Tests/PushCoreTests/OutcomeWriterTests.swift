@@ -13,7 +13,7 @@ import Testing
         {"version":1,"job_id":"\(someID)","apns_id":"\(someID)","apns_unique_id":null,"outcome":"accepted","status":200,\
         "reason":null,"detail":null,"app":"com.example.app","topic":"com.example.app","push_type":"alert",\
         "environment":"production","to":{"token":"\(someToken)"},"attempts":1,"ambiguous":false,"suppressed":false,\
-        "unregistered_at":null,"received_at":1796000000000,"sent_at":1796000000004,"completed_at":1796000000031,\
+        "unregistered_at":null,"enqueued_at":null,"received_at":1796000000000,"sent_at":1796000000004,"completed_at":1796000000031,\
         "worker":"host-1/0","meta":{"campaign": "42"}}
         """)
   }
@@ -27,7 +27,7 @@ import Testing
     let record = OutcomeRecord(
       outcome: .unregistered, status: 410, reason: .other("say \"why\""), detail: "line\nbreak",
       apnsUniqueID: UUIDValue(high: 1, low: 2), attempts: 3, isAmbiguous: true, isSuppressed: true, unregisteredAt: -5,
-      receivedAt: 0, sentAt: nil, completedAt: Int64.max)
+      enqueuedAt: 1, receivedAt: 0, sentAt: nil, completedAt: Int64.max)
     let apnsID = UUIDValue.apnsID(for: parsed.job, target: 1).text
     #expect(
       outcomeText(record, parsed.job, target: 1) == """
@@ -35,7 +35,8 @@ import Testing
         "apns_unique_id":"00000000-0000-0001-0000-000000000002","outcome":"unregistered","status":410,\
         "reason":"say \\"why\\"","detail":"line\\u000abreak","app":"com.example.app","topic":"com.example.app",\
         "push_type":"alert","environment":"sandbox","to":{"token":"00112233"},"attempts":3,"ambiguous":true,\
-        "suppressed":true,"unregistered_at":-5,"received_at":0,"sent_at":null,"completed_at":9223372036854775807,\
+        "suppressed":true,"unregistered_at":-5,"enqueued_at":1,"received_at":0,"sent_at":null,\
+        "completed_at":9223372036854775807,\
         "worker":"host-1/0","meta":null}
         """)
   }

@@ -78,10 +78,10 @@ struct BrokenBroker: SimulatedBrokerPort {
 
   var canPublish: Bool { inner.canPublish }
 
-  mutating func nextEvent() -> BrokerEvent? {
+  mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     if fault == .forgetsCopies { inner.world.memory.claimed = [:] }
     if !invented.isEmpty { return .confirmed(sequence: invented.removeFirst(), isMultiple: false) }
-    let event = inner.nextEvent()
+    let event = inner.nextEvent(takesDeliveries: takesDeliveries)
     if fault == .acknowledgesOldTags, case .consuming = event, let lastTag {
       inner.acknowledge(upTo: lastTag)
     }

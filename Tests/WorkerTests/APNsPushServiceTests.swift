@@ -116,6 +116,43 @@ import Testing
     #expect(good == [0, 0, 0])
   }
 
+  /// The end of a stream that was given up is told late, when its job is on its way once more.
+  @Test(.timeLimit(.minutes(5))) func theLateEndOfARequestIsNotItsSuccessors() throws {
+    let bench = try APNsTestBench { configuration in
+      configuration.requestTimeoutMilliseconds = 300
+      // Others answer on this connection: nothing is wrong with it but the one stream.
+      configuration.timing.silenceMilliseconds = 60_000
+    }
+    let silent = "51fc13adff785122"
+    var asked = 0
+    bench.server.answer = { server, request in
+      if request.path.hasSuffix(silent) {
+        asked += 1
+        if asked == 1 { return }
+      }
+      server.respond(request)
+    }
+    guard let ticket = bench.send(bench.job(silent)) else {
+      Issue.record("not sent")
+      return
+    }
+    bench.judge = { service, answer, now in
+      // As a lane does, in the turn in which it hears of it.
+      guard answer.ticket == ticket, answer.kind == .timedOut else { return }
+      #expect(bench.trySend(bench.job(silent), ticket: ticket).0 == .sent)
+    }
+    let isDone = bench.turn {
+      _ = bench.trySend(bench.job())
+      return bench.answers.contains { $0.ticket == ticket && $0.kind == .response }
+    }
+    #expect(isDone, "the answer to the second request is told")
+    #expect(bench.turn { bench.service.inFlight == 0 })
+    #expect(bench.answers.filter { $0.ticket == ticket }.map(\.kind) == [.timedOut, .response])
+    #expect(asked == 2, "once more, and no more")
+    #expect(bench.server.connections.count == 1)
+    #expect(bench.service.poolSnapshots(now: bench.loop.now).map(\.streamsInFlight) == [0], "no place leaks")
+  }
+
   @Test(.timeLimit(.minutes(5))) func aDeviceThatGotTooMuchIsLeftAlone() throws {
     let bench = try APNsTestBench()
     bench.server.answer = { server, request in

@@ -11,6 +11,8 @@ final class APNsTestBench {
   let service: APNsPushService
   private(set) var answers: [PushAnswer] = []
   private(set) var notices: [String] = []
+  /// Held sends that were given back.
+  private(set) var released: [Ticket] = []
   /// What to do with each answer as it is told.
   var judge: ((APNsPushService, PushAnswer, Now) -> Void)?
   private var lastIndex: UInt32 = 0
@@ -54,6 +56,7 @@ final class APNsTestBench {
   func turn() {
     loop.poll(maximumWaitMilliseconds: 5)
     service.maintain(now: loop.now)
+    while let ticket = service.nextReleased() { released.append(ticket) }
     while let answer = service.nextAnswer(now: loop.now) {
       answers.append(answer)
       judge?(service, answer, loop.now)
@@ -76,19 +79,23 @@ final class APNsTestBench {
     return true
   }
 
-  /// Tries to send in this turn.
-  func trySend(_ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> (SendDecision, Ticket) {
+  /// Tries to send in this turn; with a ticket, as a lane that sends a job once more.
+  func trySend(
+    _ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2), ticket again: Ticket? = nil
+  ) -> (SendDecision, Ticket) {
     lastIndex += 1
-    let ticket = Ticket(index: lastIndex, generation: 1)
+    let ticket = again ?? Ticket(index: lastIndex, generation: 1)
     guard let pool = try? service.route(for: job) else { preconditionFailure("the test's job has a route") }
     return (service.send(job, target: 0, apnsID: apnsID, pool: pool, ticket: ticket, now: loop.now), ticket)
   }
 
   /// Sends once there is room.
-  func send(_ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2)) -> Ticket? {
+  func send(
+    _ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2), ticket again: Ticket? = nil
+  ) -> Ticket? {
     var sent: Ticket?
     let isSent = turn {
-      let (decision, ticket) = trySend(job, apnsID: apnsID)
+      let (decision, ticket) = trySend(job, apnsID: apnsID, ticket: again)
       if decision == .sent { sent = ticket }
       return decision == .sent
     }

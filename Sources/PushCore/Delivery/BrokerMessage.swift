@@ -30,6 +30,13 @@ package struct MessageMetadata: Sendable {
 
   package init() {}
 
+  /// Takes out times that cannot be: of a message that comes now (Unix milliseconds), before 1970 or after now. Headers and
+  /// properties are anybody's to write.
+  package mutating func boundTimes(now: Int64) {
+    if let time = enqueuedAt { enqueuedAt = time > 0 ? min(time, now) : nil }
+    if let time = firstSeen { firstSeen = time > 0 ? min(time, now) : now }
+  }
+
   /// Forgets everything but the buffer's capacity.
   package mutating func reset() {
     bytes.removeAll(keepingCapacity: true)

@@ -3,8 +3,10 @@ package struct DeliveryState: Sendable {
   package enum Phase: Sendable {
     /// Shared state was asked whether it may be sent. May become `waiting` or `reporting`.
     case admitting
-    /// May be sent; waits for room in its pool. May become `sent` or `reporting`.
+    /// May be sent; waits for room in its pool. May become `held`, `sent` or `reporting`.
     case waiting
+    /// Waits until it is known what its channel takes. Becomes `waiting`.
+    case held
     /// On a connection. May become `waiting` (sent again at once) or `reporting`.
     case sent
     /// Its end is decided; what tells of it waits to be published and confirmed. May become `settled`.
@@ -104,6 +106,19 @@ package struct DeliveryState: Sendable {
       isAmbiguous = true
       return admitted(admission, times, policy: policy, dropsOverLimit: dropsOverLimit, now: now)
     }
+  }
+
+  /// Nobody can say yet what its channel takes.
+  package mutating func held() {
+    expect(.waiting)
+    phase = .held
+  }
+
+  /// That is known now, or was waited for long enough.
+  package mutating func released() -> DeliveryAction {
+    expect(.held)
+    phase = .waiting
+    return .send
   }
 
   /// The pool took the request.

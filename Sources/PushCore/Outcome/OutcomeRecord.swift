@@ -16,6 +16,8 @@ package struct OutcomeRecord: Sendable {
   package var isSuppressed: Bool
   /// Times are Unix milliseconds.
   package var unregisteredAt: Int64?
+  /// nil where the message does not say when it was published.
+  package var enqueuedAt: Int64?
   package var receivedAt: Int64
   /// nil where nothing was sent.
   package var sentAt: Int64?
@@ -24,7 +26,7 @@ package struct OutcomeRecord: Sendable {
   package init(
     outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, detail: String? = nil,
     apnsUniqueID: UUIDValue? = nil, attempts: UInt32, isAmbiguous: Bool = false, isSuppressed: Bool = false,
-    unregisteredAt: Int64? = nil, receivedAt: Int64, sentAt: Int64?, completedAt: Int64
+    unregisteredAt: Int64? = nil, enqueuedAt: Int64? = nil, receivedAt: Int64, sentAt: Int64?, completedAt: Int64
   ) {
     self.outcome = outcome
     self.status = status
@@ -35,6 +37,7 @@ package struct OutcomeRecord: Sendable {
     self.isAmbiguous = isAmbiguous
     self.isSuppressed = isSuppressed
     self.unregisteredAt = unregisteredAt
+    self.enqueuedAt = enqueuedAt
     self.receivedAt = receivedAt
     self.sentAt = sentAt
     self.completedAt = completedAt
@@ -42,12 +45,13 @@ package struct OutcomeRecord: Sendable {
 
   /// What a delivery's state decided, with what only the lane knows.
   package init(
-    _ ending: RememberedOutcome, detail: String?, uniqueID: UUIDValue?, isSuppressed: Bool, receivedAt: Int64
+    _ ending: RememberedOutcome, detail: String?, uniqueID: UUIDValue?, isSuppressed: Bool, enqueuedAt: Int64?,
+    receivedAt: Int64
   ) {
     self.init(
       outcome: ending.outcome, status: ending.status, reason: ending.reason, detail: detail, apnsUniqueID: uniqueID,
       attempts: ending.attempts, isAmbiguous: ending.isAmbiguous, isSuppressed: isSuppressed,
-      unregisteredAt: ending.unregisteredAt, receivedAt: receivedAt, sentAt: ending.sentAt,
+      unregisteredAt: ending.unregisteredAt, enqueuedAt: enqueuedAt, receivedAt: receivedAt, sentAt: ending.sentAt,
       completedAt: ending.completedAt)
   }
 }

@@ -73,6 +73,8 @@ package struct OutcomeWriter: Sendable {
     output.append(text: record.isSuppressed ? ",\"suppressed\":true" : ",\"suppressed\":false")
     output.append(text: ",\"unregistered_at\":")
     OutcomeWriter.append(record.unregisteredAt, to: &output)
+    output.append(text: ",\"enqueued_at\":")
+    OutcomeWriter.append(record.enqueuedAt, to: &output)
     output.append(text: ",\"received_at\":")
     output.append(decimal: record.receivedAt)
     output.append(text: ",\"sent_at\":")

@@ -123,7 +123,7 @@ package final class APNsPushService: PushService {
   package func maintain(now: Now) {
     lookAtTokens(now)
     for index in pools.indices { pools[index]?.maintain(now: now, context: &context) }
-    broadcasts.turn(now: now, context: &context)
+    broadcasts.turn(now: now, goneChannels: &context.goneChannels)
     guard !retired.isEmpty else { return }
     for pool in retired {
       pool.maintain(now: now, context: &context)
@@ -147,9 +147,9 @@ package final class APNsPushService: PushService {
     let bytes = job.bytes.span
     var expiration: Int64 = 0
     if job.targetKind == .channel {
-      switch broadcasts.decide(job, target: target, ticket: ticket, pool: Int(pool.value), now: now) {
+      switch broadcasts.decide(job, target: target, ticket: ticket, now: now) {
       case .send(let decided): expiration = decided
-      case .hold: return .sent
+      case .hold: return .held
       case .refuse(let error): return .refused(error)
       }
     }
@@ -176,6 +176,8 @@ package final class APNsPushService: PushService {
     pauses[scope].probeNotSent(topicHash: topicHash, now: now.monotonic)
     return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
   }
+
+  package func nextReleased() -> Ticket? { broadcasts.nextReleased() }
 
   package func nextAnswer(now: Now) -> PushAnswer? {
     guard let told = context.answers.popFirst() else {

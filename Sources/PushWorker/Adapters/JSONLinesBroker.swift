@@ -51,7 +51,7 @@ package struct JSONLinesBroker: Broker {
 
   package var canPublish: Bool { outputError == nil }
 
-  package mutating func nextEvent() -> BrokerEvent? {
+  package mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     if !isStarted {
       isStarted = true
       return .consuming(epoch: 1)
@@ -65,7 +65,7 @@ package struct JSONLinesBroker: Broker {
       confirmedSequence = sequence
       return .confirmed(sequence: sequence, isMultiple: true)
     }
-    return isStopped ? nil : nextDelivery()
+    return isStopped || !takesDeliveries ? nil : nextDelivery()
   }
 
   private var inFlight: Int { Int(tag - acknowledgedTag) - settledAlone.count }

@@ -124,11 +124,13 @@ package final class RabbitMQBroker: Broker {
 
   // MARK: events
 
-  package func nextEvent() -> BrokerEvent? {
+  package func nextEvent() -> BrokerEvent? { nextEvent(takesDeliveries: true) }
+
+  package func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     while let event = publisher.nextEvent() {
       if let told = take(publisherEvent: event) { return told }
     }
-    while let event = consumer.nextEvent() {
+    while takesDeliveries, let event = consumer.nextEvent() {
       if let told = take(consumerEvent: event) { return told }
     }
     return nil

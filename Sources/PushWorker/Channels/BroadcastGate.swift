@@ -5,12 +5,12 @@ import PushCore
 ///
 /// A lane's own small table; what is not in it is asked of the process's `ChannelPolicyBook`. A broadcast whose channel is
 /// not known yet is held (its ticket; other jobs go on) until the book answers or `holdMilliseconds` have passed: then
-/// APNs judges. Held broadcasts come back to the lane as "not processed", and so are sent again, uncounted.
+/// APNs judges.
 struct BroadcastGate {
   enum Decision {
     /// With this `apns-expiration`.
     case send(expiration: Int64)
-    /// Its ticket is kept, and answered later.
+    /// Its ticket is kept until `nextReleased` gives it back.
     case hold
     case refuse(RoutingError)
   }
@@ -26,7 +26,6 @@ struct BroadcastGate {
 
   private struct Held {
     let ticket: Ticket
-    let pool: Int
     let key: GateKey
     let hash: UInt64
     let deadline: Instant
@@ -36,6 +35,8 @@ struct BroadcastGate {
   /// By the hash of the channel's id.
   private var channels: [UInt64: Channel] = [:]
   private var held: [Held] = []
+  /// Those whose channel is known now, or was waited for long enough.
+  private var released: [Ticket] = []
 
   /// Channels in a lane's table; when it is full it begins anew.
   static let channelsMaximum = 4096
@@ -52,7 +53,7 @@ struct BroadcastGate {
   }
 
   mutating func decide(
-    _ job: borrowing PushJob, target: Int, ticket: Ticket, pool: Int, now: Now
+    _ job: borrowing PushJob, target: Int, ticket: Ticket, now: Now
   ) -> Decision {
     var storage: StoragePolicy?
     if let book {
@@ -73,7 +74,7 @@ struct BroadcastGate {
         // 0 is right whatever the channel is.
         if job.expiration != 0, held.count < BroadcastGate.heldMaximum {
           let deadline = now.monotonic.adding(milliseconds: BroadcastGate.holdMilliseconds)
-          held.append(Held(ticket: ticket, pool: pool, key: key, hash: hash, deadline: deadline))
+          held.append(Held(ticket: ticket, key: key, hash: hash, deadline: deadline))
           return .hold
         }
       } else {
@@ -86,13 +87,16 @@ struct BroadcastGate {
     }
   }
 
-  /// Gives back what the book has answered meanwhile, or did not answer in time; tells the book of channels that are gone.
-  mutating func turn(now: Now, context: inout APNsContext) {
-    if !context.goneChannels.isEmpty {
-      for hash in context.goneChannels {
+  /// A broadcast that may be decided about now; nil: none.
+  mutating func nextReleased() -> Ticket? { released.popLast() }
+
+  /// Releases what the book has answered meanwhile, or did not answer in time; tells the book of channels that are gone.
+  mutating func turn(now: Now, goneChannels: inout [UInt64]) {
+    if !goneChannels.isEmpty {
+      for hash in goneChannels {
         if let channel = channels.removeValue(forKey: hash) { book?.gone(channel.key) }
       }
-      context.goneChannels.removeAll(keepingCapacity: true)
+      goneChannels.removeAll(keepingCapacity: true)
     }
     guard !held.isEmpty, let book else { return }
     var waiters: [Held] = []
@@ -105,10 +109,7 @@ struct BroadcastGate {
         }
         channels[waiting.hash]?.until = now.monotonic.adding(milliseconds: BroadcastGate.unknownMilliseconds)
       }
-      context.answers.append(
-        APNsContext.Answered(
-          answer: PushAnswer(ticket: waiting.ticket, kind: .notProcessed), pool: waiting.pool, place: 0,
-          connectionSerial: 0, tokenSerial: 0, topicHash: 0))
+      released.append(waiting.ticket)
     }
   }
 

@@ -1,0 +1,198 @@
+import PushCore
+import PushWorker
+
+/// A lane whose three peers do as they are told, turn by turn, on a clock of its own.
+final class LaneBench {
+  typealias BenchLane = Lane<LaneBenchBroker, LaneBenchState, LaneBenchPush, LaneBenchClock>
+
+  let world = LaneBenchWorld()
+  var lane: BenchLane
+
+  init(prefetch: Int = 20, retry: RetryPolicy = RetryPolicy(), _ adjust: (inout LaneSettings) -> Void = { _ in }) {
+    var settings = LaneSettings(
+      workerName: "bench/0", prefetch: prefetch, retry: retry, onLimit: .delay, drainTimeoutMilliseconds: 1000,
+      randomSeed: 1)
+    adjust(&settings)
+    lane = Lane(
+      broker: LaneBenchBroker(world: world), state: LaneBenchState(world: world), push: LaneBenchPush(world: world),
+      clock: LaneBenchClock(world: world), settings: settings)
+  }
+
+  // A lane cannot be copied, so an expectation cannot look into it by itself.
+  var jobsInFlight: Int { lane.jobsInFlight }
+  var unconfirmedCount: Int { lane.unconfirmedCount }
+  var isDrained: Bool { lane.isDrained }
+
+  /// Some turns, 5 ms apart.
+  func turn(_ count: Int = 4) {
+    for _ in 0..<count {
+      world.milliseconds += 5
+      lane.turn()
+    }
+  }
+
+  /// A new consumer connection, which is given these jobs.
+  func consume(_ numbers: Range<Int>, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
+    world.epoch += 1
+    world.nextTag = 0
+    world.events.append(.consuming(epoch: world.epoch))
+    for number in numbers { world.deliver(number, describe) }
+  }
+}
+
+/// What the peers have, were told, and are to say.
+final class LaneBenchWorld {
+  var milliseconds: Int64 = 1_800_000_000_000
+  var events: [BrokerEvent] = [.publishing]
+  /// Not taken by the lane yet.
+  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata)] = []
+  var epoch: UInt32 = 0
+  var nextTag: UInt64 = 0
+  private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
+  var rejected: [DeliveryTag] = []
+  var outcomes: [String] = []
+  var retries: [RetryState] = []
+  var sequence: UInt64 = 0
+  /// Publishes are confirmed in the next turn.
+  var confirmsPublishes = true
+  var remembered: [RememberedOutcome] = []
+  var requests: [Ticket] = []
+  var released: [Ticket] = []
+  var answers: [PushAnswer] = []
+  /// What the pool says to each request.
+  var decision = SendDecision.sent
+
+  var now: Now { Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds) }
+
+  func deliver(_ number: Int, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
+    nextTag += 1
+    var metadata = MessageMetadata()
+    describe(&metadata)
+    ready.append((number, nextTag, metadata))
+  }
+
+  func takeDelivery() -> BrokerEvent? {
+    guard !ready.isEmpty else { return nil }
+    let next = ready.removeFirst()
+    delivered.append((next.job, next.metadata))
+    let tag = DeliveryTag(epoch: epoch, jobClass: .transactional, value: next.tag)
+    return .delivery(Delivery(tag: tag, bodyCount: 200, isOversized: false))
+  }
+
+  /// The consumer's connection is lost, with all that was not taken.
+  func loseConsumer() {
+    ready = []
+    events.append(.consumingStopped)
+  }
+
+  func answer(_ ticket: Ticket, status: UInt16 = 200, reason: APNsReason? = nil) {
+    var answer = PushAnswer(ticket: ticket, kind: .response)
+    answer.status = status
+    answer.reason = reason
+    answers.append(answer)
+  }
+}
+
+struct LaneBenchBroker: Broker {
+  let world: LaneBenchWorld
+
+  var canPublish: Bool { true }
+
+  mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
+    if !world.events.isEmpty { return world.events.removeFirst() }
+    return takesDeliveries ? world.takeDelivery() : nil
+  }
+
+  mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
+    guard let last = world.delivered.last else { preconditionFailure("nothing was delivered") }
+    metadata = last.metadata
+    let digits = String(last.job, radix: 16)
+    job.bytes = Array(
+      """
+      {"version":1,"id":"job-\(last.job)","app":"com.example.app","push_type":"alert",\
+      "to":{"token":"\(String(repeating: "0", count: 16 - digits.count))\(digits)"},"payload":{"aps":{"alert":"hello"}}}
+      """.utf8)
+    job.bodyCount = job.bytes.count
+  }
+
+  private func published() -> UInt64 {
+    world.sequence += 1
+    if world.confirmsPublishes { world.events.append(.confirmed(sequence: world.sequence, isMultiple: false)) }
+    return world.sequence
+  }
+
+  mutating func publishOutcome(
+    _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    world.outcomes.append(String(decoding: body, as: UTF8.self))
+    return published()
+  }
+
+  mutating func publishRetry(
+    _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    world.retries.append(state)
+    return published()
+  }
+
+  mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 { published() }
+
+  mutating func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
+  ) -> UInt64 { published() }
+
+  mutating func acknowledge(upTo tag: DeliveryTag) {}
+  mutating func acknowledge(alone tag: DeliveryTag) {}
+  mutating func reject(_ tag: DeliveryTag, requeue: Bool) { world.rejected.append(tag) }
+  mutating func stopConsuming() {}
+}
+
+struct LaneBenchState: SharedState {
+  let world: LaneBenchWorld
+  private var asked: [Ticket] = []
+
+  init(world: LaneBenchWorld) { self.world = world }
+
+  mutating func admit(
+    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) { asked.append(ticket) }
+
+  mutating func flush(now: Now) {}
+
+  mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
+    asked.isEmpty ? nil : (asked.removeFirst(), .proceed)
+  }
+
+  mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
+    world.remembered.append(outcome)
+  }
+
+  mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}
+}
+
+struct LaneBenchPush: PushService {
+  let world: LaneBenchWorld
+
+  func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
+  mutating func maintain(now: Now) {}
+
+  mutating func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+  ) -> SendDecision {
+    if world.decision == .sent || world.decision == .held { world.requests.append(ticket) }
+    return world.decision
+  }
+
+  mutating func nextReleased() -> Ticket? { world.released.popLast() }
+  mutating func nextAnswer(now: Now) -> PushAnswer? { world.answers.isEmpty ? nil : world.answers.removeFirst() }
+  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func close() {}
+}
+
+struct LaneBenchClock: LaneClock {
+  let world: LaneBenchWorld
+  var now: Now { world.now }
+}

@@ -1,0 +1,172 @@
+import PushCore
+import PushWorker
+import Testing
+
+/// What a lane does with deliveries that come, go, and come again.
+@Suite struct LaneDeliveryTests {
+  /// A slow APNs, and a broker that closes the connection again and again: what is on the wire holds no place of a job.
+  @Test func aLostConsumerTakesItsDeliveriesWithIt() {
+    let bench = LaneBench()
+    for round in 0..<10 {
+      bench.consume(0..<20)
+      bench.turn()
+      #expect(bench.jobsInFlight == 20, "round \(round)")
+      #expect(bench.world.requests.count == 20 * (round + 1))
+      bench.world.loseConsumer()
+      bench.turn(1)
+      #expect(bench.jobsInFlight == 0)
+    }
+    #expect(bench.world.rejected.isEmpty, "nothing is given back: the broker would count it")
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn()
+    #expect(bench.world.remembered.count == 200, "whoever is given them next is told")
+    #expect(bench.world.outcomes.isEmpty, "and tells it")
+    bench.consume(100..<110)
+    bench.turn()
+    for ticket in bench.world.requests.suffix(10) { bench.world.answer(ticket) }
+    bench.turn()
+    #expect(bench.world.outcomes.count == 10)
+    #expect(bench.jobsInFlight == 0)
+  }
+
+  /// Whatever the broker gives beyond its prefetch waits on the connection.
+  @Test func noDeliveryIsTakenWithoutRoomForIt() {
+    let bench = LaneBench { $0.jobsMaximum = 32 }
+    bench.consume(0..<100)
+    bench.turn(10)
+    #expect(bench.jobsInFlight == 32)
+    #expect(bench.world.ready.count == 68)
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn(10)
+    #expect(bench.world.outcomes.count == 32, "confirms are heard meanwhile")
+    #expect(bench.world.ready.count == 36)
+    #expect(bench.world.rejected.isEmpty)
+  }
+
+  /// Of a request whose delivery is gone only what is final is worth anything.
+  @Test func anOrphanIsNotTriedAgain() {
+    let bench = LaneBench()
+    bench.consume(0..<4)
+    bench.turn()
+    let orphans = bench.world.requests
+    bench.world.loseConsumer()
+    bench.turn(1)
+    bench.consume(10..<11)
+    bench.turn()
+    bench.world.answer(orphans[0], status: 503, reason: .serviceUnavailable)
+    bench.world.answers.append(PushAnswer(ticket: orphans[1], kind: .notProcessed))
+    bench.world.answers.append(PushAnswer(ticket: orphans[2], kind: .timedOut))
+    bench.world.answer(orphans[3], status: 400, reason: .badDeviceToken)
+    bench.turn()
+    #expect(bench.world.requests.count == 5)
+    #expect(bench.world.retries.isEmpty)
+    #expect(bench.world.remembered.map(\.outcome) == [.rejected])
+    // Answers that come twice, or of nobody, are nobody's.
+    for orphan in orphans { bench.world.answer(orphan) }
+    bench.turn()
+    #expect(bench.world.remembered.count == 1)
+  }
+
+  /// An outcome was published and not confirmed when the delivery went.
+  @Test func aConfirmOfADeliveryThatIsGoneMeansNothing() {
+    let bench = LaneBench()
+    bench.world.confirmsPublishes = false
+    bench.consume(0..<2)
+    bench.turn()
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn()
+    #expect(bench.unconfirmedCount == 2)
+    bench.world.loseConsumer()
+    bench.consume(0..<2)
+    bench.turn()
+    bench.world.events.append(.confirmed(sequence: 1, isMultiple: false))
+    bench.world.events.append(.refused(sequence: 2, isMultiple: false))
+    bench.turn()
+    #expect(bench.unconfirmedCount == 0)
+    #expect(bench.jobsInFlight == 2)
+    #expect(bench.world.outcomes.count == 2, "told again by those who have it now")
+  }
+
+  @Test func anEndingLaneWaitsForWhatIsOnTheWire() {
+    let bench = LaneBench()
+    bench.consume(0..<3)
+    bench.turn()
+    bench.world.loseConsumer()
+    bench.turn(1)
+    bench.lane.beginDrain()
+    bench.turn()
+    #expect(!bench.isDrained)
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn()
+    #expect(bench.isDrained)
+    #expect(bench.world.remembered.count == 3)
+  }
+
+  /// A job's age counts from when its producer published it.
+  @Test func aJobIsAsOldAsItsTimestampSays() {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
+    let now = bench.world.milliseconds
+    bench.consume(0..<1) { $0.enqueuedAt = now - 7_200_000 }
+    bench.turn()
+    #expect(bench.world.requests.isEmpty)
+    #expect(bench.world.outcomes.first?.contains("\"outcome\":\"expired\"") == true)
+    #expect(bench.world.outcomes.first?.contains("\"enqueued_at\":\(now - 7_200_000),") == true)
+    // Given again: as old as before. Of one that says nothing, the copy's first receipt counts.
+    bench.world.deliver(1) { metadata in
+      metadata.enqueuedAt = now - 601_000
+      metadata.deliveryCount = 1
+    }
+    bench.world.deliver(2) { $0.firstSeen = now - 601_000 }
+    bench.world.deliver(3) { $0.enqueuedAt = now - 590_000 }
+    bench.turn()
+    #expect(bench.world.outcomes.count == 3)
+    #expect(bench.world.outcomes.allSatisfy { $0.contains("\"outcome\":\"expired\"") })
+    #expect(bench.world.requests.count == 1)
+  }
+
+  /// Times come from anybody: those that cannot be are as if they were not there, and the later ones are now.
+  @Test(arguments: [Int64.min, Int64.min + 1, -1, 0, Int64.max, 1 << 62] as [Int64])
+  func timesThatCannotBeHarmNobody(time: Int64) {
+    let bench = LaneBench { settings in
+      settings.slowWaitersMaximum = 1
+      settings.roomWaitMilliseconds = 100
+    }
+    bench.world.decision = .noRoom
+    bench.consume(0..<4) { metadata in
+      metadata.firstSeen = time
+      metadata.enqueuedAt = time
+    }
+    bench.turn(40)
+    #expect(bench.world.retries.count == 4)
+    #expect(bench.world.retries.allSatisfy { abs($0.firstSeen - bench.world.milliseconds) < 1000 })
+    #expect(bench.jobsInFlight == 0)
+  }
+
+  /// A broadcast that waits for its channel was not sent: it costs no attempt, and is sent once.
+  @Test func aHeldBroadcastIsNoRequest() {
+    let bench = LaneBench()
+    bench.world.decision = .held
+    bench.consume(0..<1)
+    bench.turn()
+    let ticket = bench.world.requests[0]
+    bench.world.decision = .sent
+    bench.turn(100)
+    #expect(bench.world.requests.count == 1, "it waits until it is given back")
+    bench.world.released = [ticket]
+    bench.turn()
+    #expect(bench.world.requests == [ticket, ticket])
+    bench.world.answer(ticket)
+    bench.turn()
+    #expect(bench.world.outcomes.first?.contains("\"attempts\":1,\"ambiguous\":false") == true)
+    // Given back when its delivery is gone.
+    bench.world.decision = .held
+    bench.world.deliver(1)
+    bench.turn()
+    bench.world.loseConsumer()
+    bench.turn(1)
+    bench.world.decision = .sent
+    bench.world.released = [bench.world.requests[2]]
+    bench.turn()
+    #expect(bench.world.requests.count == 3)
+  }
+}
