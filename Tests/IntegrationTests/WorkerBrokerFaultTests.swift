@@ -38,6 +38,27 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
+  /// What is on its way to a slow APNs when the connection is lost holds no place of the jobs that are given again: none is
+  /// given back for lack of room, until the broker's delivery limit takes it away.
+  @Test func connectionsThatAreClosedInARowUnderASlowAPNsLoseNothing() throws {
+    let world = try WorkerWorld("closed")
+    let jobs = 0..<600
+    try world.simulator.setFaults("latency=4000-4000")
+    try world.publishJobs(jobs)
+    let worker = try world.startWorker()
+    for _ in 0..<3 {
+      #expect(world.waitUntilReady(), "\(worker.log)")
+      usleep(700_000)
+      try world.rabbitmq.rabbitmqctl(["close_all_connections", "closed by a test"])
+    }
+    try world.waitForAccepted(jobs.count, seconds: 60)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    _ = try world.expectAccepted(jobs)
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    #expect(try admin.messageCount(queue: "\(world.prefix).dead") == 0, "the broker gave up jobs that nobody told of")
+  }
+
   /// A retry queue that restarts hands on twice what the queue of jobs had already: the same copy, with nothing that tells
   /// the two apart. Here the second one comes while APNs takes its time over the first.
   @Test func aCopyThatTheBrokerHandsOnTwiceIsMarked() throws {
