@@ -15,6 +15,8 @@ final class RabbitMQBrokerHarness {
   private(set) var confirmed: Set<UInt64> = []
   private(set) var refused: Set<UInt64> = []
   private(set) var notices: [RabbitMQNotice] = []
+  /// false: deliveries are left where they are.
+  var takesDeliveries = true
   private var highestPublished: UInt64 = 0
 
   init(server: RabbitMQServer, prefix: String, resultsLog: Bool = true) throws {
@@ -58,7 +60,7 @@ final class RabbitMQBrokerHarness {
     let start = loop.now.monotonic
     while true {
       loop.poll(maximumWaitMilliseconds: 20)
-      while let event = broker.nextEvent() { record(event) }
+      while let event = broker.nextEvent(takesDeliveries: takesDeliveries) { record(event) }
       notices += broker.takeNotices()
       loop.flush()
       if condition(self) { return true }

@@ -106,6 +106,54 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
+  @Test func confirmsAreHeardWhileDeliveriesWait() throws {
+    let harness = try started("wait")
+    harness.takesDeliveries = false
+    try harness.enqueue((0..<20).map { [UInt8($0)] }, routingKey: "bulk")
+    let sequence = harness.publish {
+      $0.publishOutcome(outcome, routingKey: key, apnsID: UUIDValue(high: 1, low: 2), metadata: MessageMetadata())
+    }
+    #expect(harness.run { $0.confirmed.contains(sequence) })
+    harness.settle()
+    #expect(harness.deliveries.isEmpty)
+    harness.takesDeliveries = true
+    #expect(harness.run { $0.deliveries.count == 20 })
+    #expect(harness.deliveries.map(\.body) == (0..<20).map { [UInt8($0)] })
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
+  /// Both connections end on purpose, though deliveries are not wanted: others get the jobs, and so does who comes back.
+  @Test func aRestartGivesDeliveriesBackAndComesBack() throws {
+    let harness = try started("restart")
+    try harness.enqueue([[1], [2]], routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 2 })
+    harness.takesDeliveries = false
+    try harness.enqueue([[3]], routingKey: "bulk")
+    harness.settle()
+    let sequence = harness.publish {
+      $0.publishOutcome(outcome, routingKey: key, apnsID: UUIDValue(high: 1, low: 2), metadata: MessageMetadata())
+    }
+    harness.broker.restart(reason: "nothing moved for 60 s")
+    #expect(!harness.broker.canPublish)
+    // Again, while neither is up: there is nothing to end.
+    harness.broker.restart(reason: "nothing moved for 60 s")
+    // A tag of the old connection does nothing.
+    harness.broker.acknowledge(alone: harness.deliveries[0].delivery.tag)
+    harness.takesDeliveries = true
+    #expect(harness.run { $0.deliveries.count == 5 && $0.count(of: "publishing") == 2 })
+    #expect(
+      harness.events.filter { $0 != "publishing" && $0 != "consuming 1" }
+        == ["publishingStopped", "consumingStopped", "consuming 2"])
+    #expect(Set(harness.deliveries[2...].map(\.body)) == [[1], [2], [3]])
+    #expect(harness.deliveries[2...].allSatisfy { $0.delivery.tag.epoch == 2 })
+    #expect(!harness.confirmed.contains(sequence))
+    #expect(harness.notices.contains { $0.level == .warning && $0.text.contains("nothing moved for 60 s") })
+    #expect(harness.broker.failure(.publisher) == nil)
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
   @Test func unroutableOutcomeIsRefusedOnceAndTopologyHeals() throws {
     let harness = try started("heal")
     let admin = try harness.admin()

@@ -171,12 +171,22 @@ struct AMQPConnectionStateTests {
   @Test func heartbeats() throws {
     var state = try readyState()
     state.bytesSent()
-    #expect(state.tick(now: at(5000)) == .none)
-    #expect(state.tick(now: at(10_000)) == .sendHeartbeat)
-    #expect(state.tick(now: at(20_000)) == .sendHeartbeat)
-    #expect(state.tick(now: at(20_001)) == .giveUp(silentMilliseconds: 20_001))
+    #expect(state.tick(now: at(5000), isReading: true) == .none)
+    #expect(state.tick(now: at(10_000), isReading: true) == .sendHeartbeat)
+    #expect(state.tick(now: at(20_000), isReading: true) == .sendHeartbeat)
+    #expect(state.tick(now: at(20_001), isReading: true) == .giveUp(silentMilliseconds: 20_001))
     state.bytesReceived(now: at(20_001))
-    #expect(state.tick(now: at(40_000)) == .sendHeartbeat)
+    #expect(state.tick(now: at(40_000), isReading: true) == .sendHeartbeat)
+  }
+
+  /// What we do not read cannot be heard: its silence counts from when it is read again.
+  @Test func aPeerThatIsNotReadFromIsNotSilent() throws {
+    var state = try readyState()
+    state.bytesSent()
+    #expect(state.tick(now: at(5000), isReading: false) == .none)
+    #expect(state.tick(now: at(60_000), isReading: false) == .sendHeartbeat)
+    #expect(state.tick(now: at(80_000), isReading: true) == .sendHeartbeat)
+    #expect(state.tick(now: at(80_001), isReading: true) == .giveUp(silentMilliseconds: 20_001))
   }
 
   @Test func blockedAndUnblocked() throws {

@@ -89,6 +89,71 @@ struct AMQPConnectionTests {
     #expect(oversized == [false, false, true])
   }
 
+  /// Everything before a delivery is told while none is wanted; it and what is behind it stay, in order.
+  @Test func deliveriesThatAreNotWantedStayWhereTheyAre() throws {
+    let broker = try AMQPScriptedBroker()
+    broker.open()
+    for sequence in 1...2 {
+      let number = broker.connection.publish(
+        to: AMQPExchange("e", isMandatory: false), channel: 1, routingKey: Span(), properties: AMQPProperties(),
+        body: [1].span)
+      #expect(number == UInt64(sequence))
+    }
+    broker.send(
+      AMQPFrames.ack(1) + AMQPFrames.deliver(1) + AMQPFrames.header(size: 2) + AMQPFrames.body([1, 2])
+        + AMQPFrames.heartbeat + AMQPFrames.ack(2) + AMQPFrames.deliver(2) + AMQPFrames.header(size: 2))
+    #expect(broker.eventsWithoutDeliveries() == [.confirmed(channel: 1, sequence: 1, isMultiple: false)])
+    // The rest of the second comes while the first waits, and the peer is gone behind it.
+    broker.send(AMQPFrames.body([3]) + AMQPFrames.body([4]))
+    broker.hangUp()
+    #expect(broker.eventsWithoutDeliveries() == [])
+    var bodies: [[UInt8]] = []
+    var events: [AMQPEvent] = []
+    broker.turn { event in
+      events.append(event)
+      guard case .delivery = event else { return }
+      var body: [UInt8] = []
+      broker.connection.copyBody(into: &body)
+      bodies.append(body)
+    }
+    func delivery(_ tag: UInt64) -> AMQPEvent {
+      .delivery(AMQPDelivery(channel: 1, tag: tag, isRedelivered: false, bodyCount: 2, isOversized: false))
+    }
+    #expect(
+      events == [delivery(1), .confirmed(channel: 1, sequence: 2, isMultiple: false), delivery(2), .closed])
+    #expect(bodies == [[1, 2], [3, 4]])
+  }
+
+  /// A delivery in pieces is kept as one is that came whole, and stays readable.
+  @Test func aCollectedDeliveryIsKept() throws {
+    let broker = try AMQPScriptedBroker()
+    broker.open()
+    broker.send(AMQPFrames.deliver(7) + AMQPFrames.header(size: 4) + AMQPFrames.body([1, 2]))
+    #expect(broker.eventsWithoutDeliveries() == [])
+    broker.send(AMQPFrames.body([3, 4]) + AMQPFrames.deliver(8) + AMQPFrames.header(size: 1) + AMQPFrames.body([5]))
+    #expect(broker.eventsWithoutDeliveries() == [])
+    #expect(broker.eventsWithoutDeliveries() == [])
+    var bodies: [[UInt8]] = []
+    broker.turn { _ in
+      var body: [UInt8] = []
+      broker.connection.copyBody(into: &body)
+      bodies.append(body)
+    }
+    #expect(bodies == [[1, 2, 3, 4], [5]])
+  }
+
+  @Test func aGoodbyeForgetsTheDeliveryThatWasKept() throws {
+    let broker = try AMQPScriptedBroker()
+    broker.open()
+    broker.send(AMQPFrames.deliver(1) + AMQPFrames.header(size: 1) + AMQPFrames.body([1]))
+    #expect(broker.eventsWithoutDeliveries() == [])
+    broker.connection.close()
+    broker.send(
+      AMQPFrames.deliver(2) + AMQPFrames.header(size: 1) + AMQPFrames.body([2])
+        + AMQPFrames.method(0x000A_0033, channel: 0))
+    #expect(broker.eventsWithoutDeliveries() == [.closed])
+  }
+
   @Test func publishOnTheWire() throws {
     let broker = try AMQPScriptedBroker()
     broker.open()

@@ -68,6 +68,17 @@ final class AMQPScriptedBroker {
     return events
   }
 
+  /// The same while no delivery is wanted.
+  func eventsWithoutDeliveries() -> [AMQPEvent] {
+    var events: [AMQPEvent] = []
+    for _ in 0..<4 {
+      loop.poll(maximumWaitMilliseconds: 2)
+      while let event = connection.nextEvent(takesDeliveries: false) { events.append(event) }
+      loop.flush()
+    }
+    return events
+  }
+
   /// Up to an open connection with channel 1 confirming and consuming.
   func open() {
     send(AMQPFrames.handshake)

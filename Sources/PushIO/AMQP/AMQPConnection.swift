@@ -23,6 +23,8 @@ package final class AMQPConnection {
   private var ear: AMQPConnectionEar?
   private var collected: [AMQPCollectedContent]
   private var place = AMQPContentPlace.none
+  /// A delivery that came while none was wanted: told before everything behind it, its bytes stay at `place`.
+  private var heldDelivery: AMQPEvent?
   /// Something came, or happened, since the last nil.
   private var hasNews = false
   /// What ended the connection, found outside `nextEvent`.
@@ -84,12 +86,25 @@ package final class AMQPConnection {
   // MARK: events
 
   /// The next event; nil once everything that came is told. Ends what was said of the message told last.
-  package func nextEvent() -> AMQPEvent? {
+  ///
+  /// - Parameter takesDeliveries: false tells everything up to the next delivery, which is kept with all behind it: nothing
+  ///   is lost, nothing overtakes it, an end of the connection included.
+  package func nextEvent(takesDeliveries: Bool = true) -> AMQPEvent? {
+    if let heldDelivery {
+      guard takesDeliveries else { return nil }
+      self.heldDelivery = nil
+      return heldDelivery
+    }
     releaseContent()
     guard hasNews, let transport else { return nil }
     do throws(AMQPError) {
       while let frame = try nextFrame(transport) {
-        if let event = try take(frame, transport) { return event }
+        guard let event = try take(frame, transport) else { continue }
+        if !takesDeliveries, case .delivery = event {
+          heldDelivery = event
+          return nil
+        }
+        return event
       }
     } catch {
       return end(error, transport)
@@ -359,9 +374,10 @@ package final class AMQPConnection {
     flushLater(transport)
   }
 
-  /// Says goodbye; `.closed` follows. What was appended before is still written.
+  /// Says goodbye; `.closed` follows. What was appended before is still written, a delivery that was kept is told no more.
   package func close() {
     guard let transport, !wasClosedTold else { return }
+    heldDelivery = nil
     if state.closeRequested() {
       codec.appendClose(code: 200, text: "goodbye", to: &transport.outbound)
       flushLater(transport)
@@ -404,7 +420,7 @@ package final class AMQPConnection {
   fileprivate func heartbeatTick() {
     timer = nil
     guard let transport, state.phase == .ready else { return }
-    switch state.tick(now: loop.now.monotonic) {
+    switch state.tick(now: loop.now.monotonic, isReading: !transport.isPaused) {
     case .none:
       break
     case .sendHeartbeat:

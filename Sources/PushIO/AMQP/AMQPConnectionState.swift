@@ -141,9 +141,10 @@ struct AMQPConnectionState {
     hasSentSinceTick = true
   }
 
-  /// Called about every half of the agreed interval.
-  mutating func tick(now: Instant) -> AMQPHeartbeatAction {
+  /// Called about every half of the agreed interval. A peer that is not read from is not silent.
+  mutating func tick(now: Instant, isReading: Bool) -> AMQPHeartbeatAction {
     guard tuning.heartbeatSeconds > 0, phase == .ready else { return .none }
+    if !isReading { lastReceived = now }
     let silent = now.milliseconds(since: lastReceived)
     if silent > Int64(tuning.heartbeatSeconds) * 2000 { return .giveUp(silentMilliseconds: silent) }
     defer { hasSentSinceTick = false }

@@ -6,6 +6,8 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
   case cannotConnect(to: String, reason: String)
   /// The connection was open and ended; nil where the peer closed it without a word.
   case connectionLost(to: String, reason: String?)
+  /// We ended the connection, to start anew.
+  case ended(reason: String)
   /// The broker accepted the connection and did not finish the handshake in time.
   case handshakeTimedOut(to: String, waitingFor: String)
   /// The broker sent nothing for two heartbeat intervals.
@@ -59,7 +61,7 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .cannotConnect, .connectionLost, .handshakeTimedOut, .heartbeatMissed: true
     case .badURL, .accessRefused, .noCommonMechanism, .notAMQP, .frameTooLarge, .badFrameEnd, .unknownFrameKind,
       .unexpectedChannel, .unexpectedMethod, .unexpectedContent, .malformedMethod, .confirmOfNothing, .closedByBroker,
-      .channelClosed, .mismatch, .consumerCancelled, .timedOut:
+      .channelClosed, .mismatch, .consumerCancelled, .timedOut, .ended:
       false
     }
   }
@@ -72,6 +74,8 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
       "cannot connect to RabbitMQ at \(peer): \(reason)"
     case .connectionLost(let peer, let reason):
       "connection to RabbitMQ at \(peer) lost: \(reason ?? "closed by the peer")"
+    case .ended(let reason):
+      "connection to RabbitMQ ended here: \(reason)"
     case .handshakeTimedOut(let peer, let what):
       "RabbitMQ at \(peer) accepted the connection but sent no \(what) in time"
     case .heartbeatMissed(let peer, let silent):

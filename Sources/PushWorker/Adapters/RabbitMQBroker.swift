@@ -13,7 +13,7 @@ package final class RabbitMQBroker: Broker {
   private let settings: RabbitMQSettings
   private let consumer: RabbitMQLink
   private let publisher: RabbitMQLink
-  private let notices = NoticeBox()
+  private let notices = RabbitMQNoticeBox()
   private let properties = AMQPProperties()
   private let results: AMQPExchange
   private let retries: AMQPExchange
@@ -38,6 +38,8 @@ package final class RabbitMQBroker: Broker {
   /// Numbers that came back and whose confirm is not worth telling.
   private var returned: Set<UInt64> = []
   private var isRedeclaring = false
+  /// Ends of connections that we wanted, to be told before anything else.
+  private var endings: [BrokerEvent] = []
 
   private var emptyWatch: RabbitMQEmptyWatch?
 
@@ -126,11 +128,16 @@ package final class RabbitMQBroker: Broker {
 
   package func nextEvent() -> BrokerEvent? { nextEvent(takesDeliveries: true) }
 
+  /// The next event of this turn; nil once everything is told.
+  ///
+  /// - Parameter takesDeliveries: false leaves the next delivery, and what the consumer's connection said behind it, where
+  ///   they are until they are wanted again; confirms, and all else of the publisher's connection, are told.
   package func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
+    if !endings.isEmpty { return endings.removeFirst() }
     while let event = publisher.nextEvent() {
       if let told = take(publisherEvent: event) { return told }
     }
-    while takesDeliveries, let event = consumer.nextEvent() {
+    while let event = consumer.nextEvent(takesDeliveries: takesDeliveries) {
       if let told = take(consumerEvent: event) { return told }
     }
     return nil
@@ -151,10 +158,7 @@ package final class RabbitMQBroker: Broker {
       if !isStopped { consumer.start() }
       return .publishing
     case .down:
-      counters.isPublisherConnected = false
-      counters.isBlocked = false
-      counters.connectionsLost += 1
-      return .publishingStopped
+      return publishingEnded()
     case .connection(.confirmed(_, let number, let isMultiple)):
       let sequence = sequenceBase + number
       publishLog.settled(sequence, isMultiple: isMultiple)
@@ -237,6 +241,13 @@ package final class RabbitMQBroker: Broker {
   private var consumedQueues: [(queue: String, channel: UInt16)] {
     JobClass.allCases.map { (settings.topology.jobsQueue($0), RabbitMQBroker.channel($0)) }
       + [(settings.topology.isolatedQueue, RabbitMQBroker.isolatedChannel)]
+  }
+
+  private func publishingEnded() -> BrokerEvent {
+    counters.isPublisherConnected = false
+    counters.isBlocked = false
+    counters.connectionsLost += 1
+    return .publishingStopped
   }
 
   private func consumingEnded() -> BrokerEvent? {
@@ -347,6 +358,17 @@ package final class RabbitMQBroker: Broker {
 
   /// Both connections are gone after `close`.
   package var isClosed: Bool { consumer.state == .idle && publisher.state == .idle }
+
+  /// Ends both connections on purpose, where they are up or on their way there, and connects anew after the usual waits.
+  /// `.publishingStopped` and `.consumingStopped` are told; unacknowledged deliveries go back to their queues, for whoever
+  /// consumes them. For a lane that stands still.
+  package func restart(reason: String) {
+    let (wasPublishing, wasConsuming) = (publisher.isUp, isConsuming)
+    publisher.restart(.ended(reason: reason))
+    consumer.restart(.ended(reason: reason))
+    if wasPublishing { endings.append(publishingEnded()) }
+    if wasConsuming, let event = consumingEnded() { endings.append(event) }
+  }
 
   // MARK: publishes
 
@@ -475,19 +497,5 @@ package final class RabbitMQBroker: Broker {
     guard let isEmpty = emptyWatch?.answered(reply) else { return nil }
     loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.lookWhetherEmpty() }
     return isEmpty ? .exhausted : nil
-  }
-}
-
-/// Notices that wait to be logged; the newest are dropped where nobody takes them.
-private final class NoticeBox {
-  private var waiting: [RabbitMQNotice] = []
-
-  func add(_ notice: RabbitMQNotice, maximum: Int) {
-    if waiting.count < maximum { waiting.append(notice) }
-  }
-
-  func take() -> [RabbitMQNotice] {
-    defer { waiting.removeAll() }
-    return waiting
   }
 }

@@ -101,13 +101,22 @@ final class RabbitMQLink {
     lost(error)
   }
 
-  func nextEvent() -> Event? {
+  /// As `fail`, where there is a connection to give up.
+  func restart(_ reason: AMQPError) {
+    switch state {
+    case .connecting, .settingUp, .up: fail(reason)
+    case .idle, .waiting, .closing: break
+    }
+  }
+
+  /// The next event; `takesDeliveries` as for `AMQPConnection`.
+  func nextEvent(takesDeliveries: Bool = true) -> Event? {
     if let leaving {
       while leaving.nextEvent() != nil {}
       if leaving.isClosed { self.leaving = nil }
     }
     guard let connection = current else { return nil }
-    while let event = connection.nextEvent() {
+    while let event = connection.nextEvent(takesDeliveries: takesDeliveries) {
       switch event {
       case .opened:
         begin(connection)

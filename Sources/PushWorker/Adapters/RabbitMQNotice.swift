@@ -6,3 +6,17 @@ package struct RabbitMQNotice: Equatable, Sendable {
   package var role: RabbitMQRole
   package var text: String
 }
+
+/// Notices that wait to be logged; the newest are dropped where nobody takes them.
+final class RabbitMQNoticeBox {
+  private var waiting: [RabbitMQNotice] = []
+
+  func add(_ notice: RabbitMQNotice, maximum: Int) {
+    if waiting.count < maximum { waiting.append(notice) }
+  }
+
+  func take() -> [RabbitMQNotice] {
+    defer { waiting.removeAll() }
+    return waiting
+  }
+}
