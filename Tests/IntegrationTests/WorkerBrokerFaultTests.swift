@@ -43,14 +43,20 @@ struct WorkerBrokerFaultTests {
   @Test func connectionsThatAreClosedInARowUnderASlowAPNsLoseNothing() throws {
     let world = try WorkerWorld("closed")
     let jobs = 0..<600
-    try world.simulator.setFaults("latency=4000-4000")
-    try world.publishJobs(jobs)
+    try world.simulator.setFaults("latency=4500-4500")
+    // Of both classes: each has half of the prefetch.
+    try world.publishJobs(0..<300)
+    try world.publishJobs(300..<600, jobClass: "bulk")
     let worker = try world.startWorker()
-    for _ in 0..<3 {
-      #expect(world.waitUntilReady(), "\(worker.log)")
-      usleep(700_000)
-      try world.rabbitmq.rabbitmqctl(["close_all_connections", "closed by a test"])
-    }
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.rabbitmq.rabbitmqctl([
+      "eval",
+      """
+      lists:foreach(fun(_) -> timer:sleep(900),
+        [rabbit_networking:close_connection(P, "closed by a test") || P <- rabbit_networking:connections()] end,
+        lists:seq(1, 4)).
+      """,
+    ])
     try world.waitForAccepted(jobs.count, seconds: 60)
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
     _ = try world.expectAccepted(jobs)

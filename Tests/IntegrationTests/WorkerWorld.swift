@@ -155,9 +155,9 @@ final class WorkerWorld {
 
   /// Publishes jobs `job-<number>`, each for a device of its own. Confirmed: of many messages that a client publishes
   /// without confirms and then closes, a quorum queue loses the last.
-  func publishJobs(_ numbers: Range<Int>) throws(TestFailure) {
+  func publishJobs(_ numbers: Range<Int>, jobClass: String = "transactional") throws(TestFailure) {
     let lines = numbers.map { job("job-\($0)", number: $0) }.joined(separator: "\n") + "\n"
-    let result = try herald(["enqueue"], input: lines)
+    let result = try herald(["enqueue", "--class", jobClass], input: lines)
     guard result.output == "\(numbers.count) of \(numbers.count) jobs confirmed\n" else {
       throw TestFailure("herald enqueue: \(result.output)\(result.errors)")
     }
