@@ -1,5 +1,5 @@
 /// Escapes inside JSON strings: read, undone, written.
-enum JSONEscape {
+package enum JSONEscape {
   /// The UTF-16 unit of the `\uXXXX` at `start`.
   static func unit(_ bytes: Span<UInt8>, at start: Int) throws(JSONError) -> UInt32 {
     var unit: UInt32 = 0
@@ -28,8 +28,8 @@ enum JSONEscape {
     return ByteRange(start: start, count: bytes.count - start)
   }
 
-  /// A copy of a string's text: for keys, whose escapes are as good as never seen.
-  static func unescaped(_ range: ByteRange, of bytes: Span<UInt8>) -> [UInt8] {
+  /// A copy of a string's text: for those whose escapes are as good as never seen.
+  package static func unescaped(_ range: ByteRange, of bytes: Span<UInt8>) -> [UInt8] {
     var text: [UInt8] = []
     var index = range.range.lowerBound
     while index < range.range.upperBound {

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// What the body of an error answer says: `{"reason": "…", "timestamp": …}`.
+/// What the body of an error answer says: `{"reason": "…", "timestamp": …}`; a reason is text, its escapes undone.
 ///
 /// It is read as far as it can be: an answer without a body, with one that is cut, or with one that is not JSON (a proxy's
 /// page) has whatever was understood before, usually nothing; the status decides then.
@@ -20,18 +20,29 @@ package struct APNsResponseBody: Sendable {
     var hasMember = try scanner.beginObject(body)
     while hasMember {
       let key = try scanner.key(body)
-      let name = body.extracting(key.range.range)
       let first = scanner.peek(body)
-      if first == UInt8(ascii: "\""), name.equals("reason") {
+      if first == UInt8(ascii: "\""), APNsResponseBody.withText(key, body, { $0.equals("reason") }) {
         let text = try scanner.string(body)
-        reason = APNsReason(body.extracting(text.range.range))
-      } else if first >= UInt8(ascii: "0"), first <= UInt8(ascii: "9"), name.equals("timestamp") {
+        reason = APNsResponseBody.withText(text, body) { APNsReason($0) }
+      } else if first >= UInt8(ascii: "0"), first <= UInt8(ascii: "9"),
+        APNsResponseBody.withText(key, body, { $0.equals("timestamp") })
+      {
         timestamp = try scanner.number(body).integer
       } else {
         try scanner.skipValue(body)
       }
       hasMember = try scanner.nextMember(body)
     }
+  }
+}
+
+extension APNsResponseBody {
+  private static func withText<Result>(
+    _ string: JSONString, _ body: Span<UInt8>, _ use: (Span<UInt8>) -> Result
+  ) -> Result {
+    guard string.hasEscapes else { return use(body.extracting(string.range.range)) }
+    let text = JSONEscape.unescaped(string.range, of: body)
+    return use(text.span)
   }
 }
 
