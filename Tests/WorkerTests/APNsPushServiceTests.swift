@@ -66,6 +66,7 @@ import Testing
     #expect(request.topic == "" && request.apnsID == "")
     #expect(request.pushType == "liveactivity")
     #expect(request.expiration == "\(job.expiration ?? 0)")
+    #expect(request.priority == "10", "what Apple takes an absent one for, said")
     #expect(bench.service.poolSnapshots(now: bench.loop.now).map(\.kind) == [.broadcast])
   }
 

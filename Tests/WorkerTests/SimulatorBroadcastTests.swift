@@ -55,6 +55,7 @@ struct SimulatorBroadcastTests {
     Row("no push type", R.broadcast(["apns-push-type": nil]), "400 MissingPushType"),
     Row("push type alert", R.broadcast(["apns-push-type": "alert"]), "400 InvalidPushType"),
     Row("priority 1", R.broadcast(["apns-priority": "1"]), "400 BadPriority"),
+    Row("no priority", R.broadcast(["apns-priority": nil]), "400 BadPriority"),
     Row("priority 5", R.broadcast(["apns-priority": "5"]), "200"),
     Row("no channel", R.broadcast(["apns-channel-id": nil]), "400 MissingChannelId"),
     Row("channel not base64", R.broadcast(["apns-channel-id": "###"]), "400 BadChannelId"),

@@ -27,7 +27,7 @@ extension SimulatedService {
     if let refusal = headerRefusal(request) { return refusal }
     guard let pushType = request["apns-push-type"] else { return .badRequest("MissingPushType") }
     guard pushType.lowercased() == "liveactivity" else { return .badRequest("InvalidPushType") }
-    if request["apns-priority"] == "1" { return .badRequest("BadPriority") }
+    guard let priority = request["apns-priority"], priority != "1" else { return .badRequest("BadPriority") }
     guard let channelID = request["apns-channel-id"] else { return .badRequest("MissingChannelId") }
     guard HeaderRules.isBase64(channelID) else { return .badRequest("BadChannelId") }
     if channels.disabledApps.contains(app) { return .badRequest("FeatureNotEnabled") }

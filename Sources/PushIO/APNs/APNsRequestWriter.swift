@@ -37,13 +37,14 @@ package struct APNsRequestWriter: ~Copyable {
     text.removeAll(keepingCapacity: true)
     apnsID.write(to: &text)
     appendText(.apnsID, isIndexed: isFirst)
-    finish(job, expiration: job.expiration, isFirst: isFirst)
+    finish(priority: job.priority, expiration: job.expiration, isFirst: isFirst)
     if !job.collapseID.isEmpty {
       headers.append(.apnsCollapseID, bytes.extracting(job.collapseID.range), isIndexed: isFirst)
     }
   }
 
-  /// The headers of `POST /4/broadcasts/apps/<bundle id>`; the target is the channel.
+  /// The headers of `POST /4/broadcasts/apps/<bundle id>`; the target is the channel. `apns-priority`, which APNs demands
+  /// here, is 10 where the job says nothing.
   /// - Parameter expiration: `apns-expiration`, which APNs demands: the job's, or what its channel wants.
   package mutating func writeBroadcast(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, authorization: [UInt8], expiration: Int64, isFirst: Bool
@@ -55,7 +56,7 @@ package struct APNsRequestWriter: ~Copyable {
     text.removeAll(keepingCapacity: true)
     apnsID.write(to: &text)
     appendText(.apnsRequestID, isIndexed: isFirst)
-    finish(job, expiration: expiration, isFirst: isFirst)
+    finish(priority: job.priority ?? 10, expiration: expiration, isFirst: isFirst)
   }
 
   private mutating func start(_ prefix: StaticString, _ rest: Span<UInt8>, _ authorization: [UInt8]) {
@@ -72,8 +73,8 @@ package struct APNsRequestWriter: ~Copyable {
     headers.append(name, value.span, isIndexed: isIndexed)
   }
 
-  private mutating func finish(_ job: borrowing PushJob, expiration: Int64?, isFirst: Bool) {
-    switch job.priority {
+  private mutating func finish(priority: UInt8?, expiration: Int64?, isFirst: Bool) {
+    switch priority {
     case 10: headers.append(.apnsPriority, "10")
     case 5: headers.append(.apnsPriority, "5")
     case .some(let other): headers.append(.apnsPriority, decimal: Int(other))
