@@ -19,7 +19,6 @@ package struct Lane<
   package var push: LanePush
   private let clock: Time
   private var settings: LaneSettings
-  private var random: SeededRandom
   private var parser = JobParser()
 
   private var jobs: SlotTable<JobSlot>
@@ -67,7 +66,6 @@ package struct Lane<
     self.clock = clock
     self.settings = settings
     writer = OutcomeWriter(worker: settings.workerName)
-    random = SeededRandom(seed: settings.randomSeed)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
     sends = SlotTable(capacity: settings.sendsMaximum) { SendSlot() }
     unstarted = RingBuffer(capacity: settings.jobsMaximum)
@@ -319,8 +317,7 @@ package struct Lane<
       perform(sends[ticket].delivery.refused(now: now), ticket, now)
     case .noRoom, .stalled, .paused:
       let action = sends[ticket].delivery.gaveUpWaiting(
-        jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds,
-        random: random.next(), now: now)
+        jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds, now: now)
       perform(action, ticket, now)
     }
     return true
@@ -357,7 +354,7 @@ package struct Lane<
       // An orphan is not tried again, so its times decide nothing.
       let times = job.map { jobs[$0].times } ?? JobTimes(firstSeen: now.unixMilliseconds, expiration: nil)
       let action = sends[ticket].delivery.answered(
-        answer, verdict, times, policy: settings.retry, random: random.next(), now: now)
+        answer, verdict, times, policy: settings.retry, now: now)
       perform(action, ticket, now)
     }
   }

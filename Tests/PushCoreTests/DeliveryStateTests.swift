@@ -17,7 +17,7 @@ import Testing
 
   private func answered(_ state: inout DeliveryState, _ answer: PushAnswer, _ now: Now? = nil) -> DeliveryAction {
     let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: state.resendCount)
-    return state.answered(answer, verdict, times, policy: policy, random: 1, now: now ?? self.now)
+    return state.answered(answer, verdict, times, policy: policy, now: now ?? self.now)
   }
 
   private func admitted(attempts: UInt32 = 0) -> DeliveryState {
@@ -202,11 +202,11 @@ import Testing
   @Test func waitingTooLongIsARetryUncounted() {
     var state = admitted()
     #expect(
-      state.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: nil, random: 1, now: now) == .report)
+      state.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: nil, now: now) == .report)
     #expect(retryDelay(state) == 1)
     var paused = admitted()
     #expect(
-      paused.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: 20_000, random: 1, now: now) == .report)
+      paused.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: 20_000, now: now) == .report)
     #expect(retryDelay(paused) == 30)
     #expect(paused.attempts == 0)
   }

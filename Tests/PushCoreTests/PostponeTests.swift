@@ -33,6 +33,20 @@ import Testing
     #expect(decide(500_000, age: 3500) == .expired, "the longest age is an end too")
   }
 
+  /// A pause's length is a guess: while a queue fits before its end, a job is tried again.
+  @Test func aPauseEndsNoJobBeforeItsTime() {
+    func pause(_ milliseconds: Int64, endsIn seconds: Int64) -> RetryPolicy.Decision {
+      let times = JobTimes(firstSeen: start, expiration: start / 1000 + seconds)
+      return policy.postpone(milliseconds: milliseconds, times, now: now(0))
+    }
+    #expect(pause(130_000, endsIn: 700) == .again(delaySeconds: 600))
+    #expect(pause(130_000, endsIn: 500) == .again(delaySeconds: 120), "600 s would be past its end, the wait is not")
+    #expect(pause(1_200_000, endsIn: 700) == .again(delaySeconds: 600))
+    #expect(pause(15_000, endsIn: 10) == .again(delaySeconds: 5))
+    #expect(pause(15_000, endsIn: 1) == .expired, "no queue gives it back in time")
+    #expect(pause(.max, endsIn: 700) == .again(delaySeconds: 600))
+  }
+
   @Test func dropSparesWhatAPNsRefused() {
     let times = JobTimes(firstSeen: start, expiration: nil)
     var fresh = DeliveryState()

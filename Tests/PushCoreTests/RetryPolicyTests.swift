@@ -6,12 +6,8 @@ import Testing
   private let policy = RetryPolicy()
   private let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 1_796_000_000_000)
 
-  private func decide(_ attempts: UInt32, age: Int64 = 0, expiration: Int64? = nil, random: UInt64 = 1)
-    -> RetryPolicy.Decision
-  {
-    policy.decide(
-      attempts: attempts, firstSeen: now.unixMilliseconds - age * 1000, expiration: expiration, now: now, random: random
-    )
+  private func decide(_ attempts: UInt32, age: Int64 = 0, expiration: Int64? = nil) -> RetryPolicy.Decision {
+    policy.decide(attempts: attempts, firstSeen: now.unixMilliseconds - age * 1000, expiration: expiration, now: now)
   }
 
   @Test func waitsLongerFromAttemptToAttempt() {
@@ -20,21 +16,6 @@ import Testing
     }
     #expect(decide(6) == .exhausted)
     #expect(decide(.max) == .exhausted)
-  }
-
-  @Test func jitterMovesOneInFourToTheNextQueue() {
-    var counts: [Int: Int] = [:]
-    var random = SeededRandom(seed: 7)
-    for _ in 0..<4000 {
-      if case .again(let delay) = decide(2, random: random.next()) { counts[delay, default: 0] += 1 }
-    }
-    #expect(Set(counts.keys) == [5, 30])
-    #expect((800...1200).contains(counts[30] ?? 0))
-    #expect(decide(5, random: 0) == .again(delaySeconds: 120))
-    let single = RetryPolicy(delaysSeconds: [7])
-    #expect(
-      single.decide(attempts: 3, firstSeen: now.unixMilliseconds, expiration: nil, now: now, random: 0)
-        == .again(delaySeconds: 7))
   }
 
   @Test func endsWithTheLongestAge() {
@@ -58,7 +39,88 @@ import Testing
 
   @Test func numbersFromOutsideDoNotTrap() {
     for number in [Int64.min, -1, 0, 1, Int64.max] {
-      _ = policy.decide(attempts: 1, firstSeen: number, expiration: number, now: now, random: 0)
+      _ = policy.decide(attempts: 1, firstSeen: number, expiration: number, now: now)
+    }
+  }
+
+  /// A policy and the times of a job, from a seed.
+  private struct Case {
+    let policy: RetryPolicy
+    let times: JobTimes
+    /// Until its end, milliseconds.
+    let left: Int64
+
+    init(_ random: inout SeededRandom, now: Now) {
+      func pick(_ range: ClosedRange<Int64>) -> Int64 { .random(in: range, using: &random) }
+      let delays = Set((0..<pick(1...16)).map { _ in Int(pick(1...[5, 60, 86_400][Int(pick(0...2))])) })
+      policy = RetryPolicy(
+        delaysSeconds: Array(delays), attemptsMaximum: UInt32(pick(1...100)), ageMaximumSeconds: pick(1...100_000))
+      let age = pick(0...120_000)
+      let expiration = pick(0...2) == 0 ? nil : now.unixSeconds + pick(-10...2000)
+      times = JobTimes(firstSeen: now.unixMilliseconds - age * 1000, expiration: expiration)
+      left = min(policy.ageMaximumSeconds - age, expiration.map { $0 - now.unixSeconds } ?? .max) * 1000
+    }
+
+    /// The longest delay up to this one that ends before the job does.
+    func longest(upTo delay: Int) -> RetryPolicy.Decision {
+      let fitting = policy.delaysSeconds.last { $0 <= delay && Int64($0) * 1000 < left }
+      return fitting.map { .again(delaySeconds: $0) } ?? .expired
+    }
+  }
+
+  private func seconds(_ decision: RetryPolicy.Decision) -> Int {
+    switch decision {
+    case .again(let delaySeconds): delaySeconds
+    case .expired: 0
+    case .exhausted: .max
+    }
+  }
+
+  /// Against the rule, written down another way: the n-th retry waits in the n-th queue, or in the longest before it that the
+  /// job outlives.
+  @Test(arguments: 0..<20 as Range<UInt64>) func theNthRetryWaitsInTheNthQueueAndNeverPastTheEnd(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    for _ in 0..<200 {
+      let one = Case(&random, now: now)
+      let delays = one.policy.delaysSeconds
+      var last = 0
+      for attempts in 0..<one.policy.attemptsMaximum {
+        let decision = one.policy.decide(
+          attempts: attempts, firstSeen: one.times.firstSeen, expiration: one.times.expiration, now: now)
+        let nth = delays[min(max(Int(attempts), 1), delays.count) - 1]
+        #expect(decision == one.longest(upTo: nth), "\(one), attempt \(attempts)")
+        #expect(seconds(decision) >= last)
+        last = seconds(decision)
+      }
+      #expect(
+        one.policy.decide(
+          attempts: one.policy.attemptsMaximum, firstSeen: one.times.firstSeen, expiration: one.times.expiration,
+          now: now) == .exhausted)
+    }
+  }
+
+  /// A wait that was asked for: the nearest queue that is long enough, else the longest; a shorter one where the job would not
+  /// outlive it, and never one past its end.
+  @Test(arguments: 0..<20 as Range<UInt64>) func aWaitTakesTheNearestQueueAndNeverPastTheEnd(seed: UInt64) throws {
+    var random = SeededRandom(seed: seed)
+    for _ in 0..<200 {
+      let one = Case(&random, now: now)
+      let delays = one.policy.delaysSeconds
+      let longest = try #require(delays.last)
+      var last = 0
+      for wait in (0..<10).map({ _ in Int64.random(in: 0...2_000_000, using: &random) }).sorted() {
+        let nearest = delays.first { Int64($0) * 1000 >= wait } ?? longest
+        let decision = one.policy.postpone(milliseconds: wait, one.times, now: now)
+        #expect(decision == one.longest(upTo: nearest), "\(one), \(wait) ms")
+        #expect(seconds(decision) >= last)
+        last = seconds(decision)
+        let limited = one.policy.postponeLimited(milliseconds: wait, one.times, now: now)
+        if limited == .expired {
+          #expect(wait >= one.left - 1000 || decision == .expired, "\(one), \(wait) ms")
+        } else {
+          #expect(delays.contains(seconds(limited)) && Int64(seconds(limited)) * 1000 < one.left)
+        }
+      }
     }
   }
 }

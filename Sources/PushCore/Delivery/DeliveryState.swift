@@ -132,23 +132,21 @@ package struct DeliveryState: Sendable {
   /// There was no room in the pool for too long, or it is paused: it comes back later, uncounted.
   /// - Parameter retryAfterMilliseconds: how long a pause lasts; nil where there was only no room.
   package mutating func gaveUpWaiting(
-    _ times: JobTimes, policy: borrowing RetryPolicy, retryAfterMilliseconds: Int64?, random: UInt64, now: Now
+    _ times: JobTimes, policy: borrowing RetryPolicy, retryAfterMilliseconds: Int64?, now: Now
   ) -> DeliveryAction {
     expect(.waiting)
     let decision =
       if let retryAfterMilliseconds {
         policy.postpone(milliseconds: retryAfterMilliseconds, times, now: now)
       } else {
-        policy.decide(
-          attempts: 0, firstSeen: times.firstSeen, expiration: times.expiration, now: now, random: random)
+        policy.decide(attempts: 0, firstSeen: times.firstSeen, expiration: times.expiration, now: now)
       }
     return retry(decision, status: nil, reason: nil, now: now)
   }
 
   /// What became of the request.
   package mutating func answered(
-    _ answer: borrowing PushAnswer, _ verdict: Verdict, _ times: JobTimes, policy: borrowing RetryPolicy,
-    random: UInt64, now: Now
+    _ answer: borrowing PushAnswer, _ verdict: Verdict, _ times: JobTimes, policy: borrowing RetryPolicy, now: Now
   ) -> DeliveryAction {
     expect(.sent)
     if verdict.notes.contains(.ambiguous) { isAmbiguous = true }
@@ -180,7 +178,7 @@ package struct DeliveryState: Sendable {
       case .response, .lost, .timedOut: break
       }
       let decision = policy.decide(
-        attempts: attempts, firstSeen: times.firstSeen, expiration: times.expiration, now: now, random: random)
+        attempts: attempts, firstSeen: times.firstSeen, expiration: times.expiration, now: now)
       return retry(decision, status: status, reason: answer.reason, now: now)
     }
   }
@@ -291,42 +289,5 @@ package struct JobTimes: Sendable {
   package init(firstSeen: Int64, expiration: Int64?) {
     self.firstSeen = firstSeen
     self.expiration = expiration
-  }
-}
-
-extension RetryPolicy {
-  /// The delay for a job over its device's rate, which has room again after so long.
-  ///
-  /// Where many jobs wait for one device, each of them is told the same time and only one has it: so the longer a job has
-  /// waited the less often it asks, up to an eighth of its age. A delay that the job would not outlive is replaced by
-  /// the longest that it does; where the room comes after its end, so does its outcome, now.
-  package func postponeLimited(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
-    let age = max(0, now.unixMilliseconds &- min(times.firstSeen, now.unixMilliseconds))
-    var tier = delaysSeconds.firstIndex { Int64($0) * 1000 >= milliseconds } ?? delaysSeconds.count - 1
-    while tier + 1 < delaysSeconds.count, Int64(delaysSeconds[tier + 1]) * 1000 <= age / 8 { tier += 1 }
-    while true {
-      if outlives(Int64(delaysSeconds[tier]) * 1000, times, now) { return .again(delaySeconds: delaysSeconds[tier]) }
-      guard tier > 0, outlives(milliseconds, times, now) else { return .expired }
-      tier -= 1
-    }
-  }
-
-  private func outlives(_ milliseconds: Int64, _ times: JobTimes, _ now: Now) -> Bool {
-    var then = now
-    then.unixMilliseconds += milliseconds
-    return !isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: then)
-  }
-
-  /// The shortest delay after which there is room again; never past the job's end.
-  package func postpone(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
-    var delaySeconds = delaysSeconds[delaysSeconds.count - 1]
-    for candidate in delaysSeconds where Int64(candidate) * 1000 >= milliseconds {
-      delaySeconds = candidate
-      break
-    }
-    var then = now
-    then.unixMilliseconds += Int64(delaySeconds) * 1000
-    return isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: then)
-      ? .expired : .again(delaySeconds: delaySeconds)
   }
 }

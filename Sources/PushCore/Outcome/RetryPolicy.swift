@@ -1,8 +1,8 @@
 /// When a job that may succeed later is tried again, and when it is given up.
 ///
-/// Delays are those of the retry queues, so jitter is a choice between neighbouring queues, not a number of
-/// milliseconds: one in four goes one queue further than its attempt says (from the last queue: one back), which tears
-/// apart what failed together.
+/// Delays are those of the retry queues: the first retry waits in the first one, the second in the second, and so on. A wait
+/// that was asked for (a pause, a device's rate) chooses the nearest that is long enough (`postpone`). Never is a job put
+/// into a queue that it would not outlive: it takes the longest that it does, rather sooner than never.
 package struct RetryPolicy: Hashable, Sendable {
   package enum Decision: Hashable, Sendable {
     /// Into the retry queue of this delay.
@@ -37,20 +37,47 @@ package struct RetryPolicy: Hashable, Sendable {
   ///   - attempts: requests written so far (0 where none was: the pool was paused or full).
   ///   - firstSeen: when its first copy was received, Unix milliseconds.
   ///   - expiration: of the job, Unix seconds; nil or 0 does not end retries (0 is about what APNs stores).
-  ///   - random: any 64 random bits.
-  package func decide(attempts: UInt32, firstSeen: Int64, expiration: Int64?, now: Now, random: UInt64) -> Decision {
+  package func decide(attempts: UInt32, firstSeen: Int64, expiration: Int64?, now: Now) -> Decision {
     guard attempts < attemptsMaximum else { return .exhausted }
-    guard let left = secondsLeft(firstSeen: firstSeen, expiration: expiration, now: now) else { return .expired }
-    var tier = min(Int(max(attempts, 1)) - 1, delaysSeconds.count - 1)
-    if random & 3 == 0 && delaysSeconds.count > 1 {
-      tier += tier + 1 < delaysSeconds.count ? 1 : -1
+    let tier = min(Int(max(attempts, 1)) - 1, delaysSeconds.count - 1)
+    return longest(from: tier, JobTimes(firstSeen: firstSeen, expiration: expiration), now)
+  }
+
+  /// For a job that shall wait about so long, as a pause wants: the nearest delay that is long enough, else the longest.
+  package func postpone(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
+    longest(from: nearest(milliseconds), times, now)
+  }
+
+  /// The delay for a job over its device's rate, which has room again after so long.
+  ///
+  /// Where many jobs wait for one device, each of them is told the same time and only one has it: so the longer a job has
+  /// waited the less often it asks, up to an eighth of its age. Where the room comes after its end, so does its outcome, now.
+  package func postponeLimited(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
+    let age = max(0, now.unixMilliseconds &- min(times.firstSeen, now.unixMilliseconds))
+    var tier = nearest(milliseconds)
+    while tier + 1 < delaysSeconds.count, Int64(delaysSeconds[tier + 1]) * 1000 <= age / 8 { tier += 1 }
+    if outlives(Int64(delaysSeconds[tier]) * 1000, times, now) { return .again(delaySeconds: delaysSeconds[tier]) }
+    return outlives(milliseconds, times, now) ? longest(from: tier, times, now) : .expired
+  }
+
+  private func nearest(_ milliseconds: Int64) -> Int {
+    delaysSeconds.firstIndex { Int64($0) * 1000 >= milliseconds } ?? delaysSeconds.count - 1
+  }
+
+  /// The longest delay, from this one downwards, that the job outlives.
+  private func longest(from tier: Int, _ times: JobTimes, _ now: Now) -> Decision {
+    for tier in stride(from: tier, through: 0, by: -1)
+    where outlives(Int64(delaysSeconds[tier]) * 1000, times, now) {
+      return .again(delaySeconds: delaysSeconds[tier])
     }
-    // Rather sooner than never: a job that ends before its queue would give it back takes the longest that it outlives.
-    while Int64(delaysSeconds[tier]) >= left {
-      guard tier > 0 else { return .expired }
-      tier -= 1
-    }
-    return .again(delaySeconds: delaysSeconds[tier])
+    return .expired
+  }
+
+  private func outlives(_ milliseconds: Int64, _ times: JobTimes, _ now: Now) -> Bool {
+    var then = now
+    let (sum, isPast) = now.unixMilliseconds.addingReportingOverflow(milliseconds)
+    then.unixMilliseconds = sum
+    return !isPast && !isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: then)
   }
 
   /// Whether there is no use in sending the job any more.
