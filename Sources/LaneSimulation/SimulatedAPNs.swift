@@ -23,7 +23,8 @@ package struct SimulatedAPNs: PushService {
   package mutating func maintain(now: Now) {}
 
   package mutating func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision {
     guard answers.count < streams else { return .noRoom }
     if world.chance(5) { return .paused(retryAfterMilliseconds: 3000) }

@@ -289,7 +289,7 @@ package struct Lane<
     let job = job(of: ticket)
     let decision = push.send(
       jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
-      ticket: ticket, now: now)
+      ticket: ticket, jobClass: jobs[job].tag.jobClass, now: now)
     var retryAfterMilliseconds: Int64?
     switch decision {
     case .sent, .held, .refused:

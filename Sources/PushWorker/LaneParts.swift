@@ -82,6 +82,7 @@ struct LaneParts: Sendable {
           isOurFault: Verdict(status: answer.status, reason: answer.reason).notes.contains(.ourFault)))
     }
     report.pauses = apns.pauses
+    report.badDeviceTokenWarnings = apns.badDeviceTokenWarnings
     report.goAways = apns.goAways.map { ($0.key, $0.value) }
     report.connectionsEnded = ConnectionState.EndReason.allCases.map { ("\($0.name)", apns.ended(for: $0)) }
     report.connectionsOpened = apns.connectionsOpened

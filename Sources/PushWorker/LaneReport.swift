@@ -33,6 +33,8 @@ package struct LaneReport: Sendable {
   package var responses: [Responses] = []
   /// Pauses of credentials and topics that began.
   package var pauses: UInt64 = 0
+  /// Warnings of many refused device tokens among accepted ones.
+  package var badDeviceTokenWarnings: UInt64 = 0
   package var goAways: [(reason: String, count: UInt64)] = []
   package var connectionsEnded: [(reason: String, count: UInt64)] = []
   package var connectionsOpened: UInt64 = 0

@@ -144,12 +144,18 @@ enum MetricsText {
     for (labels, value) in isPaused.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["credential": labels[0], "environment": labels[1]], value)
     }
-    out.family("herald_apns_paused_topics", .gauge, "Topics of a credential that a lane has paused, most of all lanes.")
+    out.family(
+      "herald_apns_paused_topics", .gauge,
+      "Topics, classes or broadcasts of one, that a lane has paused; most of all lanes.")
     for (labels, value) in topics.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       out.sample(["credential": labels[0], "environment": labels[1]], value)
     }
     out.family("herald_apns_pauses_total", .counter, "Pauses of credentials and topics that began.")
     out.sample([:], reports.reduce(0) { $0 + $1.pauses })
+    out.family(
+      "herald_apns_bad_device_token_warnings_total", .counter,
+      "Times that many device tokens of a topic and class were refused while others were accepted.")
+    out.sample([:], reports.reduce(0) { $0 + $1.badDeviceTokenWarnings })
   }
 
   private static func brokerAndState(_ reports: [LaneReport], _ out: inout PrometheusText) {

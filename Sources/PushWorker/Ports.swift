@@ -98,8 +98,10 @@ package protocol PushService {
   mutating func maintain(now: Now)
 
   /// Hands one request to a pool, or says why not.
+  /// - Parameter jobClass: the queue that it came from; what is wrong with one class's device tokens holds up no other.
   mutating func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision
 
   /// A send that was held and can be tried again; nil: none.

@@ -41,6 +41,8 @@ package final class ProviderTokens: Sendable {
     case none
     /// Another token serves from now on.
     case changed
+    /// Nothing is to be sent with the key for this long.
+    case held(milliseconds: Int64)
     /// APNs calls a token expired that is this fresh by our clock.
     case suspectClock(ageSeconds: Int64)
   }
@@ -242,6 +244,8 @@ package final class ProviderTokens: Sendable {
       return (.changed, .serves(token: token, issuedAt: issuedAt))
     case .fallBack:
       return (.changed, .none)
+    case .hold(let milliseconds):
+      return (.held(milliseconds: milliseconds), .none)
     case .suspectClock(let ageSeconds):
       return (.suspectClock(ageSeconds: ageSeconds), .none)
     }

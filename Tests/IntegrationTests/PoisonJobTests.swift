@@ -147,7 +147,8 @@ private struct PoisonPush: PushService {
   mutating func maintain(now: Now) { turn += 1 }
 
   mutating func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision {
     let id = String(decoding: job.bytes[job.id.range], as: UTF8.self)
     if log.poison.contains(id) { log.die() }

@@ -127,72 +127,216 @@ import Testing
     #expect(pause.decide(now: at(now)) == .stop(milliseconds: 600_001))
   }
 
+  @Test func aHoldHasAKnownEndAndThenAProbe() {
+    var pause = PauseState()
+    #expect(pause.hold(milliseconds: 1_200_000, now: at(0)) == true)
+    #expect(pause.hold(milliseconds: 1_199_000, now: at(1_000)) == false, "known")
+    #expect(pause.decide(now: at(600_000)) == .stop(milliseconds: 600_001))
+    #expect(pause.decide(now: at(1_200_000)) == .probe)
+    #expect(pause.hold(milliseconds: 1_200_000, now: at(1_200_100)) == true, "the probe was refused as well")
+    #expect(pause.decide(now: at(1_200_101)) == .stop(milliseconds: 1_200_000))
+    #expect(pause.accepted() == true)
+    #expect(pause.decide(now: at(1_200_102)) == .go)
+  }
+}
+
+/// What of a credential is held up, and what is not.
+@Suite struct PauseTableTests {
+  private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (9_000 + milliseconds) * 1_000_000) }
+
+  private func key(_ topic: UInt64, _ jobClass: JobClass = .bulk, isBroadcast: Bool = false) -> PauseKey {
+    PauseKey(topicHash: topic * 4, jobClass: jobClass, isBroadcast: isBroadcast)
+  }
+
+  private let accepted: PauseTable.Proof = [.credential, .topic, .environment]
+
+  /// A refused device token: the answer, then what its verdict asks for.
+  private func badToken(_ table: inout PauseTable, _ key: PauseKey, at time: Int64 = 0) -> PauseTable.Effect {
+    #expect(table.answered(key, proving: []) == false)
+    return table.refused(.branchWhenNoneAccepted, key, now: at(time))
+  }
+
   @Test func oneTopicLeavesTheOthersAlone() {
     var table = PauseTable()
     #expect(table.isQuiet)
-    #expect(table.refused(.topic, topicHash: 7, now: at(0)) == true)
+    #expect(table.refused(.topic, key(7), now: at(0)) == .paused)
     #expect(!table.isQuiet)
-    #expect(table.decide(topicHash: 7, now: at(1)) == .stop(milliseconds: 15_000))
-    #expect(table.decide(topicHash: 8, now: at(1)) == .go)
-    #expect(table.accepted(topicHash: 8) == false)
-    #expect(table.accepted(topicHash: 7) == true)
+    #expect(table.decide(key(7), now: at(1)) == .stop(milliseconds: 15_000))
+    #expect(table.decide(key(7, .transactional), now: at(1)) == .stop(milliseconds: 15_000), "a topic is all of it")
+    #expect(table.decide(key(7, isBroadcast: true), now: at(1)) == .stop(milliseconds: 15_000))
+    #expect(table.decide(key(8), now: at(1)) == .go)
+    #expect(table.answered(key(8), proving: accepted) == false)
+    #expect(table.answered(key(7), proving: accepted) == true)
     #expect(table.isQuiet)
   }
 
   @Test func repeatedMeansFiveInARow() {
     var table = PauseTable()
     for time in 0..<4 as Range<Int64> {
-      #expect(table.refused(.topicWhenRepeated, topicHash: 7, now: at(time)) == false)
+      #expect(table.refused(.topicWhenRepeated, key(7), now: at(time)) == .none)
     }
-    #expect(table.decide(topicHash: 7, now: at(5)) == .go)
-    #expect(table.accepted(topicHash: 7) == false)
+    #expect(table.decide(key(7), now: at(5)) == .go)
+    #expect(table.answered(key(7), proving: accepted) == false)
     for time in 10..<14 as Range<Int64> {
-      #expect(table.refused(.topicWhenRepeated, topicHash: 7, now: at(time)) == false)
+      #expect(table.refused(.topicWhenRepeated, key(7), now: at(time)) == .none)
     }
-    #expect(table.refused(.topicWhenRepeated, topicHash: 7, now: at(15)) == true)
-    #expect(table.decide(topicHash: 7, now: at(16)) != .go)
+    #expect(table.refused(.topicWhenRepeated, key(7), now: at(15)) == .paused)
+    #expect(table.decide(key(7), now: at(16)) != .go)
     #expect(table.pausedCounts.topics == 1)
   }
 
   @Test func refusalsThatAreFarApartAreNoRow() {
     var table = PauseTable()
     for minute in 0..<20 as Range<Int64> {
-      #expect(table.refused(.topicWhenRepeated, topicHash: 7, now: at(minute * 60_001)) == false)
+      #expect(table.refused(.topicWhenRepeated, key(7), now: at(minute * 60_001)) == .none)
     }
   }
 
   @Test func aPausedTopicsProbePausesAgainAtOnce() {
     var table = PauseTable()
-    for time in 0..<5 as Range<Int64> { _ = table.refused(.topicWhenRepeated, topicHash: 7, now: at(time)) }
-    #expect(table.decide(topicHash: 7, now: at(20_000)) == .probe)
-    #expect(table.refused(.topicWhenRepeated, topicHash: 7, now: at(20_100)) == true)
+    for time in 0..<5 as Range<Int64> { _ = table.refused(.topicWhenRepeated, key(7), now: at(time)) }
+    #expect(table.decide(key(7), now: at(20_000)) == .probe)
+    #expect(table.refused(.topicWhenRepeated, key(7), now: at(20_100)) == .paused)
   }
 
-  @Test func aJumpOfRefusedTokensPausesEverything() {
+  @Test func broadcastsArePausedWithoutTheTopicsPushes() {
     var table = PauseTable()
-    for index in 0..<49 as Range<Int64> {
-      table.answered(now: at(index))
-      #expect(table.refused(.everythingWhenFrequent, topicHash: 1, now: at(index)) == false)
-    }
-    table.answered(now: at(49))
-    #expect(table.refused(.everythingWhenFrequent, topicHash: 1, now: at(49)) == true)
-    #expect(table.decide(topicHash: 2, now: at(50)) != .go)
-    #expect(table.pausedCounts.everything)
-  }
-
-  @Test func refusedTokensAmongManyOthersPauseNothing() {
-    var table = PauseTable()
-    for index in 0..<3000 as Range<Int64> {
-      table.answered(now: at(index * 5))
-      if index % 3 == 0 { #expect(table.refused(.everythingWhenFrequent, topicHash: 1, now: at(index * 5)) == false) }
-    }
+    #expect(table.refused(.branch, key(7, isBroadcast: true), now: at(0)) == .paused)
+    #expect(table.decide(key(7, isBroadcast: true), now: at(1)) != .go)
+    for jobClass in JobClass.allCases { #expect(table.decide(key(7, jobClass), now: at(1)) == .go) }
+    #expect(table.answered(key(7), proving: accepted) == false, "a push to a device proves nothing of broadcasts")
+    #expect(table.decide(key(7, isBroadcast: true), now: at(2)) != .go)
+    #expect(table.answered(key(7, isBroadcast: true), proving: accepted) == true)
     #expect(table.isQuiet)
+  }
+
+  @Test func twoHundredAnswersWithoutAnAcceptancePauseTopicAndClassAlone() {
+    var table = PauseTable()
+    for time in 0..<199 as Range<Int64> { #expect(badToken(&table, key(7), at: time) == .none) }
+    #expect(table.decide(key(7), now: at(200)) == .go)
+    #expect(badToken(&table, key(7), at: 200) == .paused)
+    #expect(badToken(&table, key(7), at: 201) == .none, "it was under way")
+    #expect(table.decide(key(7), now: at(202)) != .go)
+    #expect(table.decide(key(7, .transactional), now: at(202)) == .go)
+    #expect(table.decide(key(7, isBroadcast: true), now: at(202)) == .go)
+    #expect(table.decide(key(8), now: at(202)) == .go)
+    #expect(table.pausedCounts == (false, 1))
+    #expect(table.decide(key(7), now: at(15_201)) == .probe)
+    #expect(badToken(&table, key(7), at: 15_202) == .paused)
+    #expect(table.decide(key(7), now: at(45_203)) == .probe)
+    #expect(table.answered(key(7), proving: accepted) == true)
+    #expect(table.decide(key(7), now: at(45_204)) == .go)
+    for time in 0..<199 as Range<Int64> { #expect(badToken(&table, key(7), at: 50_000 + time) != .paused) }
+    #expect(badToken(&table, key(7), at: 51_000) == .paused, "counted anew")
+  }
+
+  /// 410 says that APNs knew the token: its environment is right. Any other answer is one more without an acceptance.
+  @Test func whatProvesTheEnvironmentAndWhatDoesNot() {
+    for (proof, isPaused) in [([], true), (.environment, false), (accepted, false)] as [(PauseTable.Proof, Bool)] {
+      var table = PauseTable()
+      for time in 0..<199 as Range<Int64> { _ = badToken(&table, key(7), at: time) }
+      #expect(table.answered(key(7), proving: proof) == false)
+      #expect((badToken(&table, key(7), at: 300) == .paused) == isPaused, "\(proof)")
+    }
+  }
+
+  /// Whatever the order in which good and bad come: one acceptance in 200, and nothing is paused.
+  @Test(arguments: 0..<20 as Range<UInt64>) func againstAPlainModel(seed: UInt64) {
+    var random = SeededRandom(seed: seed)
+    var table = PauseTable()
+    var last: [PauseKey: [Bool]] = [:]
+    var isPaused: Set<PauseKey> = []
+    let keys = [key(1), key(1, .transactional), key(2), key(2, .transactional)]
+    for step in 0..<6_000 as Range<Int64> {
+      let key = keys[Int(random.next() % 4)]
+      guard !isPaused.contains(key) else { continue }
+      let isAccepted = random.next() % 150 == 0
+      // Only what came since the first refused token is counted.
+      if !isAccepted || last[key] != nil { last[key, default: []].append(isAccepted) }
+      if isAccepted {
+        #expect(table.answered(key, proving: accepted) == false)
+        continue
+      }
+      let isDue = (last[key]?.count ?? 0) >= 200 && last[key]?.suffix(200).contains(true) == false
+      #expect((badToken(&table, key, at: step) == .paused) == isDue, "step \(step)")
+      if isDue { isPaused.insert(key) }
+      for other in keys { #expect((table.decide(other, now: at(step)) == .go) == !isPaused.contains(other)) }
+    }
+    #expect(!isPaused.isEmpty, "long enough to see some")
+  }
+
+  @Test func aMixedCampaignIsWarnedOfOnceAndNeverPaused() {
+    var table = PauseTable()
+    var effects: [PauseTable.Effect] = []
+    for index in 0..<5_000 as Range<Int64> {
+      if index % 5 < 3 {
+        effects.append(badToken(&table, key(7), at: index))
+      } else {
+        #expect(table.answered(key(7), proving: accepted) == false)
+      }
+      #expect(table.decide(key(7), now: at(index)) == .go)
+    }
+    #expect(effects.count { $0 == .warned } == 1)
+    #expect(!effects.contains(.paused))
+    // It ends, good ones follow, and the next one is news.
+    for _ in 0..<400 { _ = table.answered(key(7), proving: accepted) }
+    #expect(table.isQuiet)
+    effects = []
+    for index in 0..<200 as Range<Int64> {
+      if index % 2 == 0 {
+        effects.append(badToken(&table, key(7), at: 9_000 + index))
+      } else {
+        _ = table.answered(key(7), proving: accepted)
+      }
+    }
+    #expect(effects.count { $0 == .warned } == 1)
+  }
+
+  @Test func fewRefusedTokensAmongManyOthersAreNothing() {
+    var table = PauseTable()
+    for index in 0..<10_000 as Range<Int64> {
+      if index % 6 == 0 {
+        #expect(badToken(&table, key(7), at: index) == .none)
+      } else {
+        _ = table.answered(key(7), proving: accepted)
+      }
+    }
+    for _ in 0..<400 { _ = table.answered(key(7), proving: accepted) }
+    #expect(table.isQuiet)
+  }
+
+  @Test func anAcceptanceOfAnOlderTokenProvesTheTopicAlone() {
+    var table = PauseTable()
+    #expect(table.hold(milliseconds: 1_200_000, now: at(0)) == true)
+    #expect(table.answered(key(7), proving: [.topic, .environment]) == false)
+    #expect(table.decide(key(7), now: at(1)) != .go)
+    #expect(table.answered(key(7), proving: accepted) == true)
+    #expect(table.decide(key(7), now: at(2)) == .go)
+  }
+
+  /// A job that one pause keeps is not the probe of another.
+  @Test func aProbeIsNotSpentOnWhatIsKeptAllTheSame() {
+    var table = PauseTable()
+    _ = table.refused(.everything, key(1), now: at(0))
+    _ = table.refused(.topic, key(1), now: at(10_000))
+    _ = table.refused(.branch, key(2), now: at(20_000))
+    #expect(table.decide(key(1), now: at(16_000)) == .stop(milliseconds: 9_001))
+    #expect(table.decide(key(2), now: at(21_000)) == .stop(milliseconds: 14_001))
+    #expect(table.decide(key(3), now: at(21_000)) == .probe, "the whole is still to be probed")
+    #expect(table.decide(key(4), now: at(21_001)) != .go)
+    table.probeNotSent(key(3), now: at(21_001))
+    #expect(table.decide(key(4), now: at(21_002)) == .probe)
   }
 
   @Test func theTableIsBounded() {
     var table = PauseTable()
-    for hash in 0..<1000 as Range<UInt64> { _ = table.refused(.topic, topicHash: hash, now: at(Int64(hash))) }
-    #expect(table.pausedCounts.topics == 64)
-    #expect(table.decide(topicHash: 999, now: at(1_000)) != .go)
+    for hash in 0..<1000 as Range<UInt64> { _ = table.refused(.topic, key(hash), now: at(Int64(hash))) }
+    #expect(table.pausedCounts.topics == PauseTable.watchesMaximum)
+    #expect(table.decide(key(999), now: at(1_000)) != .go)
+    // What pauses nothing makes room first.
+    for hash in 2000..<2500 as Range<UInt64> {
+      _ = badToken(&table, key(hash), at: Int64(hash))
+      #expect(table.pausedCounts.topics >= PauseTable.watchesMaximum - 1)
+    }
   }
 }

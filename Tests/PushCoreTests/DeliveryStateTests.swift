@@ -211,6 +211,19 @@ import Testing
     #expect(paused.attempts == 0)
   }
 
+  @Test func aCredentialThatHasToWaitCostsNoAttempt() {
+    for attempts in UInt32(0)..<6 {
+      var state = admitted(attempts: attempts)
+      state.sent(now: now)
+      #expect(answered(&state, answer(429, .tooManyProviderTokenUpdates)) == .report)
+      #expect(state.attempts == attempts)
+      #expect(retryDelay(state) != nil)
+    }
+    var state = admitted()
+    #expect(state.gaveUpWaiting(times, policy: policy, retryAfterMilliseconds: 1_200_000, now: now) == .report)
+    #expect(retryDelay(state) == 600, "longer than every queue: the longest")
+  }
+
   @Test func aRefusedPublishTellsTheWholeEndingAgain() {
     var state = admitted(attempts: 5)
     state.sent(now: now)

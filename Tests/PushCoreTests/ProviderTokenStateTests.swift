@@ -199,7 +199,8 @@ import Testing
     #expect(state.tooManyUpdates(serial: 2, now: at(2410)) == .fallBack(serial: 1))
     #expect(state.current?.serial == 1)
     #expect(state.tooManyUpdates(serial: 2, now: at(2411)) == .none)
-    #expect(state.tooManyUpdates(serial: 1, now: at(2411)) == .none)
+    #expect(
+      state.tooManyUpdates(serial: 1, now: at(2411)) == .hold(milliseconds: 1_199_000), "the older one neither")
     #expect(state.turn(now: at(3000), jitter: 0) == .none)
     #expect(state.storeOffered(issuedAt: issued(2999), now: at(3000), jitter: 0) == .none)
     // The older one ends at 60 minutes, before the 20 are over: the newer one is all there is.
@@ -214,7 +215,8 @@ import Testing
     #expect(state.expired(serial: 1, now: at(1200), jitter: 0) == .askStore(newerThan: issued(0)))
     #expect(state.storeAnswered(.absent, now: at(1200), jitter: 0) == .mint(serial: 2, issuedAt: issued(1200)))
     // Expired means that there is no older one to keep.
-    #expect(state.tooManyUpdates(serial: 2, now: at(1210)) == .none)
+    #expect(state.tooManyUpdates(serial: 2, now: at(1210)) == .hold(milliseconds: 1_200_000))
+    #expect(state.tooManyUpdates(serial: 2, now: at(1310)) == .hold(milliseconds: 1_100_000))
     #expect(state.current?.serial == 2)
     #expect(state.turn(now: at(2409), jitter: 0) == .none)
     #expect(state.turn(now: at(2411), jitter: 0) == .none)

@@ -25,7 +25,7 @@ import Testing
       "MissingChannelQueueSize",
     ].map { Row(400, $0, ourFault) } + [
       Row(400, "BadChannelId", Verdict(.reject)),
-      Row(400, "BadDeviceToken", Verdict(.reject, pause: .environmentWhenFrequent, notes: .suspectToken)),
+      Row(400, "BadDeviceToken", Verdict(.reject, pause: .topicAndClassWhenNoneAccepted, notes: .suspectToken)),
       Row(400, "DeviceTokenNotForTopic", Verdict(.reject, notes: .suspectToken)),
       Row(400, "BadTopic", Verdict(.reject, pause: .topicWhenRepeated)),
       Row(400, "MissingTopic", Verdict(.reject, pause: .topicWhenRepeated)),
@@ -44,7 +44,7 @@ import Testing
       Row(410, "Unregistered", Verdict(.dead)), Row(410, "ExpiredToken", Verdict(.dead)),
       Row(413, "PayloadTooLarge", ourFault),
       Row(429, "TooManyRequests", Verdict(.retry, notes: .tightenDevice)),
-      Row(429, "TooManyProviderTokenUpdates", Verdict(.retry, connection: .close, token: .keepOlder)),
+      Row(429, "TooManyProviderTokenUpdates", Verdict(.hold, connection: .close, token: .keepOlder)),
       Row(500, "InternalServerError", Verdict(.retry)),
       Row(503, "ServiceUnavailable", Verdict(.retry, connection: .fewerStreams)),
       Row(503, "Service Unavailable", Verdict(.retry, connection: .fewerStreams)),
@@ -88,15 +88,24 @@ import Testing
     #expect(Verdict(status: status, reason: nil) == verdict)
   }
 
-  @Test func aDeviceThatRegisteredLaterIsNotMarked() {
-    func fate(_ timestamp: Int64?, _ registered: Int64?) -> Verdict.Fate {
-      Verdict(status: 410, reason: .unregistered, unregisteredAt: timestamp, tokenRegisteredAt: registered).fate
+  /// What APNs says of the time, what the job says of it, and what is to become of the token.
+  static let registrations: [(timestamp: Int64?, registered: Int64?, fate: Verdict.Fate)] = [
+    (1000, 1001, .unregisteredBefore), (1000, 1000, .dead), (1000, 999, .dead), (1000, nil, .dead), (nil, 1001, .dead),
+    (nil, nil, .dead), (0, 1, .unregisteredBefore), (.min, .max, .unregisteredBefore), (.max, .min, .dead),
+  ]
+
+  @Test(arguments: [APNsReason.unregistered, .expiredToken, nil])
+  func aDeviceThatRegisteredLaterIsNotMarked(reason: APNsReason?) {
+    for row in VerdictTests.registrations {
+      let verdict = Verdict(
+        status: 410, reason: reason, unregisteredAt: row.timestamp, tokenRegisteredAt: row.registered)
+      #expect(verdict == Verdict(row.fate), "\(row)")
+      var answer = PushAnswer(ticket: Ticket(index: 1, generation: 1), kind: .response)
+      answer.status = 410
+      answer.reason = reason
+      answer.unregisteredAt = row.timestamp
+      #expect(Verdict(answer, tokenRegisteredAt: row.registered, resends: 0) == verdict)
     }
-    #expect(fate(1000, 1001) == .unregisteredBefore)
-    #expect(fate(1000, 1000) == .dead)
-    #expect(fate(1000, 999) == .dead)
-    #expect(fate(1000, nil) == .dead)
-    #expect(fate(nil, 1001) == .dead)
   }
 
   @Test func resendsAreBounded() {

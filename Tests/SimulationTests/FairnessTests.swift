@@ -132,7 +132,8 @@ private struct TwoPools: PushService {
   mutating func maintain(now: Now) {}
 
   mutating func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision {
     if pool.value == 0, let slow {
       if takenBySlow == TwoPools.slowAfter { return slow }

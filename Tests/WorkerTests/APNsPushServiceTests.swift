@@ -416,7 +416,7 @@ import Testing
       plain.turn {
         _ = service.send(
           job, target: 0, apnsID: UUIDValue(high: 0, low: 1), pool: pool, ticket: Ticket(index: 1, generation: 1),
-          now: plain.loop.now)
+          jobClass: .transactional, now: plain.loop.now)
         service.maintain(now: plain.loop.now)
         return service.counters.connectionsFailed == 1
       })

@@ -81,12 +81,15 @@ final class APNsTestBench {
 
   /// Tries to send in this turn; with a ticket, as a lane that sends a job once more.
   func trySend(
-    _ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2), ticket again: Ticket? = nil
+    _ job: borrowing PushJob, apnsID: UUIDValue = UUIDValue(high: 1, low: 2), ticket again: Ticket? = nil,
+    jobClass: JobClass = .transactional
   ) -> (SendDecision, Ticket) {
     lastIndex += 1
     let ticket = again ?? Ticket(index: lastIndex, generation: 1)
     guard let pool = try? service.route(for: job) else { preconditionFailure("the test's job has a route") }
-    return (service.send(job, target: 0, apnsID: apnsID, pool: pool, ticket: ticket, now: loop.now), ticket)
+    let decision = service.send(
+      job, target: 0, apnsID: apnsID, pool: pool, ticket: ticket, jobClass: jobClass, now: loop.now)
+    return (decision, ticket)
   }
 
   /// Sends once there is room.

@@ -180,7 +180,8 @@ struct LaneBenchPush: PushService {
   mutating func maintain(now: Now) {}
 
   mutating func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision {
     if world.decision == .sent || world.decision == .held { world.requests.append(ticket) }
     return world.decision

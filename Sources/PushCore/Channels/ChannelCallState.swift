@@ -78,7 +78,7 @@ package struct ChannelCallState: Hashable, Sendable {
     case .resend:
       resends += 1
       return .sendAgain(closing: true, afterMilliseconds: 0)
-    case .retry, .renew, .sendOnceMore:
+    case .retry, .renew, .sendOnceMore, .hold:
       // A pause is somebody's errand, which half a second does not change.
       guard isRepeatable, !isRepeated, verdict.pause == .none, verdict.token == .keep else { return refusal }
       isRepeated = true

@@ -59,7 +59,7 @@ package struct ChannelFailure: Error, Hashable, Sendable {
     switch kind {
     case .refused(let status, let reason):
       switch Verdict(status: status, reason: reason).fate {
-      case .resend, .sendOnceMore, .renew, .retry: !needsPeople
+      case .resend, .sendOnceMore, .renew, .retry, .hold: !needsPeople
       case .accept, .reject, .dead, .unregisteredBefore: false
       }
     case .unanswered, .unreachable, .noProviderToken, .revoked, .tooManyWaiting: true

@@ -75,6 +75,19 @@ package struct PauseState: Sendable {
     }
   }
 
+  /// The scope may be sent to again after a time that is known; a probe follows. true: that was not known before.
+  package mutating func hold(milliseconds: Int64, now: Instant) -> Bool {
+    let end = now.adding(milliseconds: milliseconds)
+    switch phase {
+    case .running, .probing:
+      phase = .paused(until: end, lengthMilliseconds: PauseState.firstMilliseconds)
+      return true
+    case .paused(let until, let length):
+      phase = .paused(until: max(until, end), lengthMilliseconds: length)
+      return false
+    }
+  }
+
   /// A request of the scope was accepted. true: this ends a pause. One that was sent before the pause proves as much as
   /// the probe does: that APNs takes them.
   package mutating func accepted() -> Bool {

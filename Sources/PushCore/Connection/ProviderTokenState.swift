@@ -35,6 +35,8 @@ package struct ProviderTokenState: Sendable {
     case mint(serial: UInt32, issuedAt: Int64)
     /// The token before this one serves again, under its own serial.
     case fallBack(serial: UInt32)
+    /// There is no token but the one that APNs does not take yet: send nothing for this long.
+    case hold(milliseconds: Int64)
     /// APNs calls a token expired that is fresh by our clock: one of the clocks is wrong. Say so; a new token would not help.
     case suspectClock(ageSeconds: Int64)
   }
@@ -202,11 +204,14 @@ package struct ProviderTokenState: Sendable {
   package mutating func tooManyUpdates(serial: UInt32, now: Now) -> Action {
     guard let token = current, token.serial == serial else { return .none }
     switch phase {
-    case .held:
-      return .none
+    case .held(let until):
+      return .hold(milliseconds: max(0, until.milliseconds(since: now.monotonic)))
     case .empty, .serving, .asking:
-      phase = .held(until: now.monotonic.adding(milliseconds: ProviderTokenState.renewalGapSeconds * 1000))
-      guard let older = previous, age(of: older, now: now) <= ProviderTokenState.ageMaximumSeconds else { return .none }
+      let gap = ProviderTokenState.renewalGapSeconds * 1000
+      phase = .held(until: now.monotonic.adding(milliseconds: gap))
+      guard let older = previous, age(of: older, now: now) <= ProviderTokenState.ageMaximumSeconds else {
+        return .hold(milliseconds: gap)
+      }
       previous = nil
       refused = token
       current = older

@@ -172,9 +172,10 @@ package struct DeliveryState: Sendable {
       resends += 1
       phase = .waiting
       return .send
-    case .sendOnceMore, .retry:
+    case .sendOnceMore, .retry, .hold:
       switch answer.kind {
       case .notProcessed: attempts -= 1
+      case .response where verdict.fate == .hold: attempts -= 1
       case .response, .lost, .timedOut: break
       }
       let decision = policy.decide(

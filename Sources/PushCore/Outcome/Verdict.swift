@@ -19,8 +19,10 @@ package struct Verdict: Hashable, Sendable {
     case sendOnceMore
     /// The provider token was too old: renew it, then send again, once.
     case renew
-    /// Later, with back-off and jitter: `RetryPolicy` says when.
+    /// Later: `RetryPolicy` says when.
     case retry
+    /// Later, uncounted: it is the credential that has to wait.
+    case hold
   }
 
   /// What becomes of the connection.
@@ -37,7 +39,7 @@ package struct Verdict: Hashable, Sendable {
     case keep
     /// Too old: make a new one now.
     case renew
-    /// Renewed too often: keep the older one, and make none for 20 minutes.
+    /// Renewed too often: keep the older one, and make none for 20 minutes. Where there is no older one, nothing is sent.
     case keepOlder
   }
 
@@ -54,9 +56,9 @@ package struct Verdict: Hashable, Sendable {
     case topicWhenRepeated
     /// The credential for this topic, where such answers repeat.
     case credentialWhenRepeated
-    /// (credential, environment), where the share of such answers jumps: usually the wrong environment.
-    case environmentWhenFrequent
-    /// The app's broadcasts.
+    /// Topic and class, where none of the last 200 answers was accepted: surely the wrong environment.
+    case topicAndClassWhenNoneAccepted
+    /// The app's broadcasts, and not its pushes to devices.
     case broadcastsOfApp
     /// Making channels: the app has as many as it may have.
     case channelCreation

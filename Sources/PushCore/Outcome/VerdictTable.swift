@@ -32,7 +32,7 @@ extension Verdict {
     case .badChannelId:
       self.init(.reject)
     case .badDeviceToken:
-      self.init(.reject, pause: .environmentWhenFrequent, notes: .suspectToken)
+      self.init(.reject, pause: .topicAndClassWhenNoneAccepted, notes: .suspectToken)
     case .deviceTokenNotForTopic:
       self.init(.reject, notes: .suspectToken)
     case .badTopic, .missingTopic, .topicDisallowed:
@@ -56,7 +56,7 @@ extension Verdict {
     case .tooManyRequests:
       self.init(.retry, notes: .tightenDevice)
     case .tooManyProviderTokenUpdates:
-      self.init(.retry, connection: .close, token: .keepOlder)
+      self.init(.hold, connection: .close, token: .keepOlder)
     case .internalServerError:
       self.init(.retry)
     case .serviceUnavailable:

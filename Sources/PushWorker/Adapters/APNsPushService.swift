@@ -133,7 +133,8 @@ package final class APNsPushService: PushService {
   }
 
   package func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision {
     let place = Credentials.place(of: pool)
     if isClosing { return .noRoom }
@@ -154,13 +155,20 @@ package final class APNsPushService: PushService {
       }
     }
     let topic = job.topic.isEmpty ? job.app : job.topic
-    let topicHash = ByteHash.hash(bytes.extracting(topic.range))
+    let key = PauseKey(
+      topicHash: ByteHash.hash(bytes.extracting(topic.range)), jobClass: jobClass,
+      isBroadcast: job.targetKind == .channel)
     let targetHash = ByteHash.hash(bytes.extracting(job.targets[target].range))
     if let wait = context.slowed.waitMilliseconds(targetHash, now: now.monotonic) {
       return .paused(retryAfterMilliseconds: wait)
     }
-    if !pauses[scope].isQuiet, case .stop(let wait) = pauses[scope].decide(topicHash: topicHash, now: now.monotonic) {
-      return .paused(retryAfterMilliseconds: wait)
+    var isProbe = false
+    if !pauses[scope].isQuiet {
+      switch pauses[scope].decide(key, now: now.monotonic) {
+      case .go: break
+      case .probe: isProbe = true
+      case .stop(let wait): return .paused(retryAfterMilliseconds: wait)
+      }
     }
     var index = Int(pool.value)
     if job.targetKind != .channel, context.suspects.contains(targetHash) {
@@ -169,11 +177,11 @@ package final class APNsPushService: PushService {
     let chosen = self.pool(index)
     if job.targetKind == .channel { chosen.broadcastExpiration = expiration }
     let isSent = chosen.send(
-      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: topicHash,
+      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: key.bits,
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
-    if pauses[scope].isQuiet { return pools[index]?.isStalled == true ? .stalled : .noRoom }
-    pauses[scope].probeNotSent(topicHash: topicHash, now: now.monotonic)
+    guard isProbe else { return pools[index]?.isStalled == true ? .stalled : .noRoom }
+    pauses[scope].probeNotSent(key, now: now.monotonic)
     return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
   }
 
@@ -187,12 +195,23 @@ package final class APNsPushService: PushService {
     lastTold = told
     if told.answer.kind == .response {
       let scope = told.pool / Credentials.poolKinds
-      pauses[scope].answered(now: now.monotonic)
-      if told.answer.status == 200, !pauses[scope].isQuiet, pauses[scope].accepted(topicHash: told.topicHash) {
+      if !pauses[scope].isQuiet, pauses[scope].answered(PauseKey(bits: told.topicHash), proving: proof(told)) {
         say(told.pool, .information, "accepted again: the pause is over")
       }
     }
     return told.answer
+  }
+
+  /// What an answer shows to be in order.
+  private func proof(_ told: APNsContext.Answered) -> PauseTable.Proof {
+    switch told.answer.status {
+    case 200:
+      let place = Credentials.place(of: PoolIndex(UInt16(told.pool)))
+      let isCurrent = told.tokenSerial == tokens[place]?.serial ?? 0
+      return isCurrent ? [.credential, .topic, .environment] : [.topic, .environment]
+    case 410: return .environment
+    default: return []
+    }
   }
 
   package func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
@@ -281,29 +300,34 @@ package final class APNsPushService: PushService {
       case .keepOlder:
         credentials.tokens.tooManyUpdates(handle, serial: told.tokenSerial, now: now)
       }
-    if advice == .keepOlder {
-      say(
-        told.pool, .warning,
-        """
-        APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
-        restarted lately; its jobs wait in the retry queues, and no token is made for 20 minutes
-        """)
-    }
     switch effect {
     case .none: break
+    case .held(let milliseconds):
+      guard pauses[told.pool / Credentials.poolKinds].hold(milliseconds: milliseconds, now: now.monotonic) else {
+        break
+      }
+      context.counters.pauses += 1
+      sayRenewedTooOften(told, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
     case .changed:
+      if advice == .keepOlder { sayRenewedTooOften(told, "the older one serves on, and none is made for 20 min") }
       tokensLookedAt = nil
       lookAtTokens(now)
     case .suspectClock(let ageSeconds):
       context.counters.clockSuspicions += 1
-      if pauses[told.pool / Credentials.poolKinds].refused(.everything, topicHash: 0, now: now.monotonic) {
-        context.counters.pauses += 1
-        say(
-          told.pool, .error,
-          "APNs calls a provider token expired that is \(ageSeconds) s old by this machine's clock: check the clock (NTP)"
-        )
-      }
+      pause(
+        .everything, told, now,
+        "APNs calls a provider token expired that is \(ageSeconds) s old by this machine's clock: check the clock (NTP)"
+      )
     }
+  }
+
+  private func sayRenewedTooOften(_ told: APNsContext.Answered, _ consequence: String) {
+    say(
+      told.pool, .warning,
+      """
+      APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
+      restarted lately; \(consequence)
+      """)
   }
 
   // MARK: - Pauses
@@ -317,7 +341,7 @@ package final class APNsPushService: PushService {
     case .credential:
       let first = scope / Credentials.environments * Credentials.environments
       for other in first..<first + Credentials.environments where other != scope {
-        _ = pauses[other].refused(.everything, topicHash: told.topicHash, now: now.monotonic)
+        _ = pauses[other].refused(.everything, PauseKey(bits: told.topicHash), now: now.monotonic)
       }
       self.pause(
         .everything, told, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
@@ -329,12 +353,15 @@ package final class APNsPushService: PushService {
       self.pause(.topic, told, now, "an app is paused: the credential may not send to it (\(reason))")
     case .topicWhenRepeated, .credentialWhenRepeated:
       self.pause(.topicWhenRepeated, told, now, "a topic is paused: it was refused again and again (\(reason))")
-    case .environmentWhenFrequent:
+    case .topicAndClassWhenNoneAccepted:
       self.pause(
-        .everythingWhenFrequent, told, now,
-        "paused: most device tokens are refused (\(reason)); are they of the other environment?")
+        .branchWhenNoneAccepted, told, now,
+        """
+        a topic's \(PauseKey(bits: told.topicHash).branchName) are paused: of the last \(PauseTable.window) none was \
+        accepted (\(reason)): their device tokens are of the other environment
+        """)
     case .broadcastsOfApp:
-      self.pause(.topic, told, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
+      self.pause(.branch, told, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
     }
   }
 
@@ -342,9 +369,21 @@ package final class APNsPushService: PushService {
     _ scope: PauseTable.Scope, _ told: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
   ) {
     let index = told.pool / Credentials.poolKinds
-    guard pauses[index].refused(scope, topicHash: told.topicHash, now: now.monotonic) else { return }
-    context.counters.pauses += 1
-    say(told.pool, .error, text())
+    let key = PauseKey(bits: told.topicHash)
+    switch pauses[index].refused(scope, key, now: now.monotonic) {
+    case .none: break
+    case .paused:
+      context.counters.pauses += 1
+      say(told.pool, .error, text())
+    case .warned:
+      context.counters.badDeviceTokenWarnings += 1
+      say(
+        told.pool, .warning,
+        """
+        of the last \(PauseTable.window) of a topic's \(key.branchName) at least \(PauseTable.warningMinimum) had device \
+        tokens that APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?
+        """)
+    }
   }
 
   // MARK: - Pools

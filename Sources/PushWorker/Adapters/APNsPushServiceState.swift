@@ -108,6 +108,8 @@ package struct APNsCounters: Sendable {
   package private(set) var goAways: [String: UInt64] = [:]
   /// Pauses that began.
   package internal(set) var pauses: UInt64 = 0
+  /// Warnings of many refused device tokens among accepted ones.
+  package internal(set) var badDeviceTokenWarnings: UInt64 = 0
   /// Times that APNs called a fresh provider token expired.
   package internal(set) var clockSuspicions: UInt64 = 0
   /// Notices that nobody took in time.

@@ -1,0 +1,48 @@
+import PushCore
+import PushIO
+import PushWorker
+import Testing
+
+/// What an answer pauses, and whom it leaves alone.
+@Suite struct APNsPauseTests {
+  private func makeBench() throws -> APNsTestBench {
+    let bench = try APNsTestBench()
+    bench.judge = { service, answer, now in
+      let verdict = Verdict(answer, tokenRegisteredAt: nil, resends: 0)
+      if verdict.concernsService { service.apply(verdict, pool: PoolIndex(0), now: now) }
+    }
+    return bench
+  }
+
+  private func liveActivity(isBroadcast: Bool) -> PushJob {
+    var job = APNsTestFiles.job(
+      app: "com.example.app", token: isBroadcast ? "dHN0LXNyY2gtY2hubA==" : "00fc13adff785122", type: .liveactivity)
+    if isBroadcast { job.targetKind = .channel }
+    job.expiration = 0
+    return job
+  }
+
+  @Test(.timeLimit(.minutes(2))) func broadcastsThatAreNotEnabledHoldUpNoDevicePush() throws {
+    let bench = try makeBench()
+    bench.server.answer = { server, request in
+      if request.path.hasPrefix("/4/") {
+        server.respond(request, status: 400, body: #"{"reason":"FeatureNotEnabled"}"#)
+      } else {
+        server.respond(request)
+      }
+    }
+    #expect(bench.send(liveActivity(isBroadcast: false)) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    #expect(bench.send(liveActivity(isBroadcast: true)) != nil)
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.answers.last?.reason == .featureNotEnabled)
+    #expect(bench.trySend(liveActivity(isBroadcast: false)).0 == .sent, "a push to a device of the same topic")
+    bench.loop.flush()
+    #expect(bench.turn { bench.answers.count == 3 })
+    guard case .paused = bench.trySend(liveActivity(isBroadcast: true)).0 else {
+      Issue.record("the app's broadcasts go on")
+      return
+    }
+    #expect(bench.notices.count { $0.contains("FeatureNotEnabled") } == 1)
+  }
+}
