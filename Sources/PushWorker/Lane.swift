@@ -401,6 +401,7 @@ package struct Lane<
     case .isolation:
       publishIsolated(ticket)
     case .outcome(let outcome, let isSuppressed, let deadLetter):
+      if let deadLetter, !sends[ticket].isCounted { counters.deadLetters["\(deadLetter)", default: 0] += 1 }
       publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
       if let deadLetter { publishDeadLetter(ticket, reason: deadLetter, outcome) }
     }
@@ -483,7 +484,6 @@ package struct Lane<
         message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail,
         apnsID: isPart ? sends[ticket].apnsID : metadata.apnsID, metadata: metadata),
       ticket)
-    counters.deadLetters["\(reason)", default: 0] += 1
   }
 
   private mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {

@@ -35,11 +35,9 @@ struct LaneParts: Sendable {
   }
 
   func rabbitmq(_ lane: LaneSettings) -> RabbitMQSettings {
-    var settings = RabbitMQSettings(
+    RabbitMQSettings(
       addresses: addresses, tls: rabbitmqTLS, topology: topology, laneName: lane.workerName, prefetch: lane.prefetch,
       randomSeed: lane.randomSeed)
-    settings.unconfirmedMaximum = lane.unconfirmedMaximum
-    return settings
   }
 
   /// What the channel desk is made from.

@@ -91,8 +91,11 @@ struct BenchBroker {
   }
 
   func settings(prefetch: Int) -> RabbitMQSettings {
-    RabbitMQSettings(
+    var settings = RabbitMQSettings(
       addresses: [address], tls: nil, topology: topology, laneName: "bench/0", prefetch: prefetch, randomSeed: 1)
+    // As with a results log, which is the default.
+    settings.outcomesAreMandatory = true
+    return settings
   }
 
   /// Outcomes go to a quorum queue that stands for analytics.

@@ -52,8 +52,9 @@ package final class AMQPConnection {
     transport?.abort()
   }
 
-  /// Starts to connect to the address; `.opened` or `.closed` follows.
+  /// Starts to connect to the address; `.opened` or `.closed` follows. An `amqps://` address needs a TLS context.
   package func connect(tls: TLSContext?) {
+    precondition(!address.usesTLS || tls != nil, "amqps:// needs a TLS context")
     guard let ear else { preconditionFailure("made with the connection") }
     var connectOptions = ConnectOptions()
     connectOptions.connectTimeoutMilliseconds = options.connectTimeoutMilliseconds

@@ -52,13 +52,6 @@ package final class AMQPProperties {
     unsafe properties._flags |= Self.flag(7)
   }
 
-  /// Reads the message id as set; empty where none is.
-  package func withMessageID<Result>(_ read: (Span<UInt8>) -> Result) -> Result {
-    guard unsafe properties._flags & Self.flag(7) != 0 else { return read(Span()) }
-    let text = unsafe properties.message_id
-    return read(unsafe UnsafeBufferPointer(start: text.bytes.assumingMemoryBound(to: UInt8.self), count: text.len).span)
-  }
-
   package func setCorrelationID(_ text: Span<UInt8>) {
     unsafe properties.correlation_id = copy(text, maximum: AMQPProperties.shortTextMaximum)
     unsafe properties._flags |= Self.flag(10)

@@ -34,9 +34,8 @@ package final class RabbitMQBroker: Broker {
   private var nextSequence: UInt64 = 1
   /// The connection's confirm number 1 is the sequence number behind this one.
   private var sequenceBase: UInt64 = 0
-  private var publishLog: RabbitMQPublishLog
-  /// Numbers that came back and whose confirm is not worth telling.
-  private var returned: Set<UInt64> = []
+  /// Numbers that came back and whose confirm, which follows, is not worth telling.
+  private(set) var returned: Set<UInt64> = []
   private var isRedeclaring = false
   /// Ends of connections that we wanted, to be told before anything else.
   private var endings: [BrokerEvent] = []
@@ -62,7 +61,6 @@ package final class RabbitMQBroker: Broker {
     retryKeys = JobClass.allCases.map { jobClass in
       topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
     }
-    publishLog = RabbitMQPublishLog(capacity: settings.unconfirmedMaximum)
     let notices = notices
     publisher = RabbitMQLink(
       loop: loop, role: .publisher, settings: settings, setUp: RabbitMQBroker.publisherSetUp(topology)
@@ -148,7 +146,6 @@ package final class RabbitMQBroker: Broker {
     case .up:
       publisher.provedItself()
       sequenceBase = nextSequence - 1
-      publishLog.reset()
       returned.removeAll()
       isRedeclaring = false
       isBlocked = false
@@ -161,13 +158,12 @@ package final class RabbitMQBroker: Broker {
       return publishingEnded()
     case .connection(.confirmed(_, let number, let isMultiple)):
       let sequence = sequenceBase + number
-      publishLog.settled(sequence, isMultiple: isMultiple)
-      if !isMultiple, !returned.isEmpty, returned.remove(sequence) != nil { return nil }
+      guard !wasReturned(sequence, isMultiple: isMultiple) else { return nil }
       counters.confirmed = isMultiple ? max(counters.confirmed, sequence) : counters.confirmed + 1
       return .confirmed(sequence: sequence, isMultiple: isMultiple)
     case .connection(.refused(_, let number, let isMultiple)):
       let sequence = sequenceBase + number
-      publishLog.settled(sequence, isMultiple: isMultiple)
+      guard !wasReturned(sequence, isMultiple: isMultiple) else { return nil }
       counters.refused += 1
       return .refused(sequence: sequence, isMultiple: isMultiple)
     case .connection(.returned):
@@ -262,29 +258,31 @@ package final class RabbitMQBroker: Broker {
 
   // MARK: what came back
 
-  /// A message that no queue takes: its number is found by what it is, and the topology is declared again.
+  /// A message that no queue takes, by the number that it carries: the topology is declared again.
   private func takeReturned() -> BrokerEvent? {
     guard let connection = publisher.connection else { return nil }
     counters.returned += 1
-    var metadata = MessageMetadata()
-    connection.copyMetadata(into: &metadata)
-    let key = RabbitMQPublishLog.key(
-      exchange: connection.returnedExchange.utf8.span, routingKey: connection.returnedRoutingKey.utf8.span,
-      messageID: metadata.bytes.span.extracting(metadata.messageID.range))
     addNotice(
       .warning, .publisher,
       "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
         + "declaring queues and bindings again")
-    guard let sequence = publishLog.sequence(ofKey: key) else {
+    guard let sequence = RabbitMQPublishNumber.ofReturned(connection), sequence > sequenceBase, sequence < nextSequence
+    else {
       // Which one it was cannot be told: all unconfirmed ones are published again on a new connection.
-      publisher.fail(.connectionLost(to: "the broker", reason: "a returned message is not among the unconfirmed"))
-      counters.isPublisherConnected = false
-      return .publishingStopped
+      publisher.fail(.connectionLost(to: "the broker", reason: "a returned message does not carry its number"))
+      return publishingEnded()
     }
-    publishLog.settled(sequence, isMultiple: false)
     returned.insert(sequence)
     redeclare()
     return .refused(sequence: sequence, isMultiple: false)
+  }
+
+  /// What came back was told when it did. A confirm of many covers others too, and is told.
+  private func wasReturned(_ sequence: UInt64, isMultiple: Bool) -> Bool {
+    guard !returned.isEmpty else { return false }
+    guard isMultiple else { return returned.remove(sequence) != nil }
+    returned = returned.filter { $0 > sequence }
+    return false
   }
 
   private func redeclare() {
@@ -457,15 +455,8 @@ package final class RabbitMQBroker: Broker {
     nextSequence += 1
     emptyWatch?.wasDisturbed = true
     counters.published += 1
-    let connection = publisher.connection
-    let key =
-      exchange.isMandatory && connection != nil
-      ? properties.withMessageID {
-        RabbitMQPublishLog.key(exchange: exchange.name.utf8.span, routingKey: routingKey.span, messageID: $0)
-      }
-      : 0
-    publishLog.published(sequence, key: key)
-    guard let connection else { return sequence }
+    guard let connection = publisher.connection else { return sequence }
+    if exchange.isMandatory { RabbitMQPublishNumber.add(sequence, to: properties) }
     let number = connection.publish(
       to: exchange, channel: RabbitMQBroker.publishChannel, routingKey: routingKey.span, properties: properties,
       body: body.span)

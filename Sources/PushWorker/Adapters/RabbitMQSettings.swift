@@ -12,8 +12,6 @@ package struct RabbitMQSettings: Sendable {
   /// Unacknowledged deliveries of transactional jobs: capacity that a bulk backlog cannot take.
   package var prefetchTransactional: UInt16
   package var prefetchBulk: UInt16
-  /// Publishes that may be unconfirmed and still be told apart when the broker returns one.
-  package var unconfirmedMaximum = 16_384
   package var reconnectInitialMilliseconds: Int64 = 200
   /// No longer: a broker that is back is noticed within this time.
   package var reconnectMaximumMilliseconds: Int64 = 3_000

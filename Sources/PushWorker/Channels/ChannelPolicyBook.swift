@@ -31,23 +31,71 @@ package final class ChannelPolicyBook: Sendable {
     package var gone: [Channel] = []
   }
 
+  /// What is known of one channel, and wanted.
+  private struct Entry {
+    enum Question {
+      case unasked
+      /// Waits for the desk. → asked
+      case waiting
+      /// The desk has it. → unasked
+      case asked
+    }
+
+    let key: GateKey
+    /// nil: it made room, and was answered after that.
+    var channel: Channel?
+    var answer: Answer?
+    var until = Instant(nanoseconds: 0)
+    var question = Question.unasked
+    /// Unix seconds of the last use that the desk was not told of.
+    var used: Int64?
+  }
+
+  /// A ring: who came first makes room, with all that is wanted of it, and is asked again by whoever needs it.
   private struct State {
-    var answers: [GateKey: (answer: Answer, until: Instant)] = [:]
-    var channels: [GateKey: Channel] = [:]
-    var asked: Set<GateKey> = []
-    var questions: [GateKey] = []
-    var uses: [GateKey: Int64] = [:]
+    private(set) var entries: [Entry] = []
+    private var places: [GateKey: Int] = [:]
+    private var oldest = 0
+    var waitingCount = 0
     var gone: [Channel] = []
     var mailbox: Mailbox?
 
-    mutating func note(_ channel: Channel, _ key: GateKey) {
-      if channels.count >= ChannelPolicyBook.entriesMaximum { channels.removeAll(keepingCapacity: true) }
-      channels[key] = channel
+    subscript(_ key: GateKey) -> Entry? { places[key].map { entries[$0] } }
+
+    /// Changes the entry of this key, which is made where there is none.
+    mutating func update(_ key: GateKey, _ change: (inout Entry) -> Void) {
+      update(at: places[key] ?? makeRoom(for: key), change)
+    }
+
+    mutating func update(at place: Int, _ change: (inout Entry) -> Void) {
+      let wasWaiting = entries[place].question == .waiting
+      change(&entries[place])
+      waitingCount += (entries[place].question == .waiting ? 1 : 0) - (wasWaiting ? 1 : 0)
+    }
+
+    private mutating func makeRoom(for key: GateKey) -> Int {
+      var place = entries.count
+      if place < ChannelPolicyBook.entriesMaximum {
+        entries.append(Entry(key: key))
+      } else {
+        place = oldest
+        oldest = (oldest + 1) % entries.count
+        places[entries[place].key] = nil
+        update(at: place) { $0 = Entry(key: key) }
+      }
+      places[key] = place
+      return place
+    }
+
+    /// Where the entries are, the oldest first.
+    var placesByAge: some Sequence<Int> {
+      let (oldest, count) = (oldest, entries.count)
+      return (0..<count).lazy.map { (oldest + $0) % count }
     }
   }
 
-  /// Entries of each table; a full one begins anew, and is asked again.
-  private static let entriesMaximum = 20_000
+  /// Channels that are known, asked for or used; the oldest makes room.
+  static let entriesMaximum = 20_000
   private static let knownMilliseconds: Int64 = 3_600_000
   private static let unknownMilliseconds: Int64 = 10_000
 
@@ -60,18 +108,19 @@ package final class ChannelPolicyBook: Sendable {
   /// nil: not known yet.
   func look(_ key: GateKey, now: Instant) -> Answer? {
     state.withLock { state in
-      guard let known = state.answers[key], known.until > now else { return nil }
-      return known.answer
+      guard let entry = state[key], entry.until > now else { return nil }
+      return entry.answer
     }
   }
 
   /// Asks for a channel, once until it is answered. `channel` names it; nil: it cannot be one.
   func ask(_ key: GateKey, _ channel: () -> Channel?) {
     let mailbox = state.withLock { state -> Mailbox? in
-      guard state.asked.count < ChannelPolicyBook.entriesMaximum, state.asked.insert(key).inserted else { return nil }
-      guard let channel = channel() else { return nil }
-      state.note(channel, key)
-      state.questions.append(key)
+      guard state[key]?.question ?? .unasked == .unasked, let channel = channel() else { return nil }
+      state.update(key) {
+        $0.channel = channel
+        $0.question = .waiting
+      }
       return state.mailbox
     }
     mailbox?.wake()
@@ -80,18 +129,23 @@ package final class ChannelPolicyBook: Sendable {
   /// A broadcast goes to a channel.
   func use(_ key: GateKey, at unixSeconds: Int64, _ channel: () -> Channel?) {
     state.withLock { state in
-      guard state.uses.count < ChannelPolicyBook.entriesMaximum else { return }
-      if state.channels[key] == nil, let channel = channel() { state.note(channel, key) }
-      state.uses[key] = unixSeconds
+      guard let channel = state[key]?.channel ?? channel() else { return }
+      state.update(key) {
+        $0.channel = channel
+        $0.used = unixSeconds
+      }
     }
   }
 
   /// APNs does not know the channel any more.
   func gone(_ key: GateKey) {
     let mailbox = state.withLock { state -> Mailbox? in
-      state.answers[key] = nil
-      state.uses[key] = nil
-      guard let channel = state.channels[key], state.gone.count < ChannelPolicyBook.entriesMaximum else { return nil }
+      guard let entry = state[key] else { return nil }
+      state.update(key) {
+        $0.answer = nil
+        $0.used = nil
+      }
+      guard let channel = entry.channel, state.gone.count < ChannelPolicyBook.entriesMaximum else { return nil }
       state.gone.append(channel)
       return state.mailbox
     }
@@ -109,39 +163,46 @@ package final class ChannelPolicyBook: Sendable {
   package func take(questionsMaximum: Int, withUses: Bool) -> Work {
     state.withLock { state in
       var work = Work()
-      if !state.questions.isEmpty {
-        for key in state.questions.prefix(questionsMaximum) {
-          if let channel = state.channels[key] { work.questions.append((key, channel)) }
-        }
-        state.questions.removeFirst(min(questionsMaximum, state.questions.count))
-      }
       swap(&work.gone, &state.gone)
-      guard withUses, !state.uses.isEmpty else { return work }
-      for (key, seconds) in state.uses {
-        switch state.answers[key]?.answer {
-        case .known:
-          if let channel = state.channels[key] { work.uses[channel] = seconds }
-          state.uses[key] = nil
-        case .unknown:
-          // Not known to be a channel at all.
-          state.uses[key] = nil
-        case nil:
-          // Asked where nobody did: what expiration 0 is sent to needs no answer first.
-          if state.asked.insert(key).inserted { state.questions.append(key) }
-        }
+      if withUses { takeUses(&state, into: &work) }
+      guard state.waitingCount > 0, questionsMaximum > 0 else { return work }
+      for place in state.placesByAge where state.entries[place].question == .waiting {
+        guard let channel = state.entries[place].channel else { continue }
+        work.questions.append((state.entries[place].key, channel))
+        state.update(at: place) { $0.question = .asked }
+        if work.questions.count == questionsMaximum || state.waitingCount == 0 { break }
       }
       return work
     }
   }
 
+  private func takeUses(_ state: inout State, into work: inout Work) {
+    for place in state.entries.indices {
+      let entry = state.entries[place]
+      guard let used = entry.used, let channel = entry.channel else { continue }
+      switch entry.answer {
+      case .known:
+        work.uses[channel] = used
+        state.update(at: place) { $0.used = nil }
+      case .unknown:
+        // Not known to be a channel at all.
+        state.update(at: place) { $0.used = nil }
+      case nil:
+        // Asked where nobody did: what expiration 0 is sent to needs no answer first.
+        if entry.question == .unasked { state.update(at: place) { $0.question = .waiting } }
+      }
+    }
+  }
+
   /// What was found out. nil: nothing.
   package func answer(_ key: GateKey, _ storage: StoragePolicy?, now: Instant) {
+    let milliseconds = storage == nil ? ChannelPolicyBook.unknownMilliseconds : ChannelPolicyBook.knownMilliseconds
     state.withLock { state in
-      state.asked.remove(key)
-      if state.answers.count >= ChannelPolicyBook.entriesMaximum { state.answers.removeAll(keepingCapacity: true) }
-      let milliseconds =
-        storage == nil ? ChannelPolicyBook.unknownMilliseconds : ChannelPolicyBook.knownMilliseconds
-      state.answers[key] = (storage.map { .known($0) } ?? .unknown, now.adding(milliseconds: milliseconds))
+      state.update(key) {
+        $0.question = .unasked
+        $0.answer = storage.map { .known($0) } ?? .unknown
+        $0.until = now.adding(milliseconds: milliseconds)
+      }
     }
   }
 }

@@ -1,0 +1,86 @@
+import PushCore
+import PushIO
+import Testing
+
+@testable import PushWorker
+
+/// What a broker gives back, among publishes that are not confirmed yet.
+@Suite(.timeLimit(.minutes(1))) struct RabbitMQReturnTests {
+  private struct Told: Equatable {
+    var confirmed: [UInt64] = []
+    var refused: [UInt64] = []
+  }
+
+  private final class World {
+    let loop: EventLoop
+    let server: ScriptedRabbitMQ
+    let broker: RabbitMQBroker
+    private(set) var told = Told()
+    private(set) var isPublishing = false
+
+    init() throws {
+      loop = try EventLoop()
+      server = try ScriptedRabbitMQ(loop: loop)
+      broker = RabbitMQBroker(
+        loop: loop,
+        settings: RabbitMQSettings(
+          addresses: [try server.address], tls: nil, topology: Topology(prefix: "scripted", retryDelaysSeconds: [1]),
+          laneName: "test/0", prefetch: 100, randomSeed: 1))
+    }
+
+    func run(until condition: (World) -> Bool) -> Bool {
+      for _ in 0..<2_000 {
+        loop.poll(maximumWaitMilliseconds: 5)
+        while let event = broker.nextEvent() {
+          switch event {
+          case .publishing: isPublishing = true
+          case .confirmed(let sequence, let isMultiple):
+            told.confirmed.append(contentsOf: isMultiple ? 1...sequence : sequence...sequence)
+          case .refused(let sequence, _): told.refused.append(sequence)
+          default: break
+          }
+        }
+        loop.flush()
+        if condition(self) { return true }
+      }
+      return false
+    }
+
+    /// The same job's retry copy: exchange, routing key and message id are those of any other copy of it.
+    func publish() -> UInt64 {
+      let state = RetryState(
+        attempts: 1, firstSeen: 1, isAmbiguous: false, apnsID: UUIDValue(high: 1, low: 2), reason: nil)
+      return broker.publishRetry([1], jobClass: .bulk, delaySeconds: 1, state: state, metadata: MessageMetadata())
+    }
+  }
+
+  /// Two copies that nothing but their number tells apart: one finds no queue, and it is that one that is published again.
+  @Test(arguments: [0, 1]) func theOneThatCameBackIsRefused(_ lost: Int) throws {
+    let world = try World()
+    #expect(world.run { $0.isPublishing })
+    let sequences = [world.publish(), world.publish()]
+    #expect(world.run { $0.server.publishes.count == 2 })
+    let published = world.server.publishes
+    world.server.giveBack(published[lost])
+    #expect(world.run { !$0.told.refused.isEmpty })
+    #expect(world.told == Told(confirmed: [], refused: [sequences[lost]]))
+    world.server.confirm(published[lost], number: UInt64(lost + 1))
+    world.server.confirm(published[1 - lost], number: UInt64(2 - lost))
+    #expect(world.run { !$0.told.confirmed.isEmpty })
+    #expect(world.told == Told(confirmed: [sequences[1 - lost]], refused: [sequences[lost]]))
+  }
+
+  /// One confirm for many covers what came back too: that was told, and its number is done with.
+  @Test func aConfirmOfManyBehindAReturn() throws {
+    let world = try World()
+    #expect(world.run { $0.isPublishing })
+    let sequences = (0..<3).map { _ in world.publish() }
+    #expect(world.run { $0.server.publishes.count == 3 })
+    let published = world.server.publishes
+    world.server.giveBack(published[1])
+    world.server.confirm(published[2], number: 3, isMultiple: true)
+    #expect(world.run { !$0.told.confirmed.isEmpty })
+    #expect(world.told == Told(confirmed: [1, 2, 3], refused: [sequences[1]]))
+    #expect(world.broker.returned.isEmpty)
+  }
+}
