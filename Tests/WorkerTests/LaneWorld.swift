@@ -148,7 +148,7 @@ struct WorldBroker: Broker {
 
   var canPublish: Bool { true }
 
-  mutating func nextEvent() -> BrokerEvent? {
+  mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     begun += 1
     if begun == 1 { return .consuming(epoch: 1) }
     if begun == 2 { return .publishing }
@@ -161,7 +161,7 @@ struct WorldBroker: Broker {
       let back = delayed.remove(at: index)
       ready[Int(back.jobClass.rawValue)].append(back.message)
     }
-    for jobClass in JobClass.allCases {
+    for jobClass in JobClass.allCases where takesDeliveries {
       let index = Int(jobClass.rawValue)
       guard !ready[index].isEmpty, unacknowledged[index].count < prefetch else { continue }
       current = ready[index].removeFirst()
