@@ -43,6 +43,12 @@ package final class RedisCluster: Sendable {
     try poll("the replica follows") {
       (try? server.cli(["INFO", "replication"]))?.contains("master_link_status:up") == true
     }
+    // It asks for votes only of masters that it knows, and never hears of them once its own is gone.
+    for other in masters {
+      try poll("the replica knows all masters") {
+        (try? server.cli(["CLUSTER", "NODES"]))?.contains(":\(other.port)@") == true
+      }
+    }
     // Masters vote for a replica that they know.
     for other in masters {
       try poll("all know the replica") {
