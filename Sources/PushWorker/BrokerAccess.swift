@@ -15,7 +15,9 @@ struct BrokerAccess {
     self.addresses = addresses
     tls =
       addresses.contains(where: \.usesTLS)
-      ? try TLSContext.client(alpn: [], caFile: configuration.rabbitmq.caFile) : nil
+      ? try TLSContext.client(
+        alpn: [], caFile: configuration.rabbitmq.caFile, trustsOnlyCAFile: configuration.rabbitmq.trustsOnlyCAFile)
+      : nil
   }
 
   /// Connects; `purpose` names the connection in the broker's lists.

@@ -103,7 +103,7 @@ package struct Checker {
       var address = try RedisConfiguration(url: configuration.redis.url)
       address.connectTimeoutMilliseconds = Checker.connectMilliseconds
       let session = try RedisSession(
-        configuration: address, tls: try address.tls(caFile: configuration.redis.caFile))
+        configuration: address, tls: try configuration.redis.tls(address))
       session.close()
       return good("redis", address.fullDescription)
     } catch {

@@ -30,7 +30,7 @@ package struct DeadTokens {
   package init(_ configuration: Configuration, app: String, environment: APNsEnvironment) throws {
     let redis = try RedisConfiguration(url: configuration.redis.url)
     session = try RedisSession(
-      configuration: redis, tls: try redis.tls(caFile: configuration.redis.caFile))
+      configuration: redis, tls: try configuration.redis.tls(redis))
     prefix = configuration.redis.prefix
     deadSeconds = RedisSharedStateSettings().deadSeconds
     self.app = app

@@ -20,10 +20,12 @@ struct LaneParts: Sendable {
     self.addresses = addresses
     rabbitmqTLS =
       addresses.contains(where: \.usesTLS)
-      ? try TLSContext.client(alpn: [], caFile: configuration.rabbitmq.caFile) : nil
+      ? try TLSContext.client(
+        alpn: [], caFile: configuration.rabbitmq.caFile, trustsOnlyCAFile: configuration.rabbitmq.trustsOnlyCAFile)
+      : nil
     topology = Topology(configuration)
     redis = try RedisConfiguration(url: configuration.redis.url)
-    redisTLS = try redis.tls(caFile: configuration.redis.caFile)
+    redisTLS = try configuration.redis.tls(redis)
     var sharedState = RedisSharedStateSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
@@ -56,7 +58,7 @@ struct LaneParts: Sendable {
   static func tokenStore(_ configuration: Configuration, logger: Logger) throws -> RedisProviderTokenStore {
     let redis = try RedisConfiguration(url: configuration.redis.url)
     return RedisProviderTokenStore(
-      configuration: redis, tls: try redis.tls(caFile: configuration.redis.caFile),
+      configuration: redis, tls: try configuration.redis.tls(redis),
       prefix: configuration.redis.prefix, seal: try configuration.redis.tokenKeyFile.map(TokenSeal.init(file:))
     ) { problem in logger.warning("redis: \(problem)") }
   }

@@ -1,3 +1,4 @@
+import Glibc
 import PushCore
 import PushIO
 import PushWorker
@@ -57,6 +58,24 @@ struct TLSServersTests {
     }
     #expect(!bad.isConnected)
     bad.close()
+
+    // As if the system knew the authority: with a file that is trusted alone, that does not help.
+    unsafe setenv("SSL_CERT_FILE", files.authority, 1)
+    defer { unsafe unsetenv("SSL_CERT_FILE") }
+    for isOnly in [false, true] {
+      let tls = try configuration.tls(caFile: files.stranger, trustsOnlyCAFile: isOnly)
+      let result = Result { try RedisSession(configuration: configuration, tls: tls) }
+      switch result {
+      case .success(let session):
+        #expect(!isOnly, "the system's authorities are trusted beside the file's")
+        session.close()
+      case .failure(let error):
+        #expect(isOnly && "\(error)".contains("certificate"), "\(error)")
+      }
+    }
+    #expect(throws: TLSError.self, "ca_only without ca_file") {
+      try configuration.tls(caFile: nil, trustsOnlyCAFile: true)
+    }
   }
 
   @Test func rabbitMQOverTLS() throws {

@@ -30,7 +30,8 @@ struct RedisConfigurationTests {
     "redis://:hunter2@host/x",
     "redis://:hunter2@host/-1", "redis://:hunter2@host?timeout=hunter2", "redis://:hunter2%@host",
     "redis://:hunter2%zz@host", "redis://:hunter2%ff@host", "redis://:hunter2%00@host", "redis://:hunter2@[::1",
-    "redis://:hunter2@[::1]x", "redis://hunter2@host", "unix://:hunter2@run/socket", "unix://",
+    "redis://:hunter2@[::1]x", "redis-sentinel://a/main?sentinel_password=hunter2%",
+    "redis://a?sentinel_password=hunter2", "redis://hunter2@host", "unix://:hunter2@run/socket", "unix://",
   ])
   func whatIsWrongIsSaidWithoutThePassword(url: String) {
     #expect {
@@ -53,8 +54,15 @@ struct RedisConfigurationTests {
     let sentinel = try RedisConfiguration(url: "redis-sentinel://:p@a,b:5/my%20main/2")
     #expect(sentinel.topology == .sentinel(primary: "my main") && sentinel.database == 2 && sentinel.password == "p")
     #expect(sentinel.addresses == [.network(host: "a", port: 26_379), .network(host: "b", port: 5)])
+    #expect(sentinel.sentinelUser == nil && sentinel.sentinelPassword == nil && !sentinel.usesTLSForSentinels)
+    let closed = try RedisConfiguration(url: "rediss-sentinel://a/main?sentinel_user=me&sentinel_password=p%26s")
+    #expect(closed.sentinelUser == "me" && closed.sentinelPassword == "p&s" && closed.usesTLSForSentinels)
+    let mixed = try RedisConfiguration(url: "rediss-sentinel://a/main?sentinel_tls=no")
+    #expect(mixed.usesTLS && !mixed.usesTLSForSentinels)
     for wrong in [
-      "redis-cluster://a/1", "redis-cluster://a,,b", "redis-cluster://", "redis-sentinel://a", "redis-sentinel://a/",
+      "redis-sentinel://a/main?sentinel_user=me", "redis-sentinel://a/main?sentinel_tls=perhaps",
+      "redis://a?sentinel_password=p", "redis-cluster://a?db=1", "redis-cluster://a/1", "redis-cluster://a,,b",
+      "redis-cluster://", "redis-sentinel://a", "redis-sentinel://a/",
       "redis-sentinel://a/main/x", "redis-sentinel://a/main/0/1",
     ] { #expect(throws: RedisError.self, "\(wrong)") { try RedisConfiguration(url: wrong) } }
   }

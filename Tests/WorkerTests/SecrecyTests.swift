@@ -46,6 +46,15 @@ import Testing
     """
   }
 
+  @Test func aSentinelsPasswordIsHidden() {
+    let url = "rediss-sentinel://me:one@a:1,b:2/main?sentinel_user=x&sentinel_password=t@w:o&sentinel_tls=no"
+    let shown = "rediss-sentinel://me:***@a:1,b:2/main?sentinel_user=x&sentinel_password=***&sentinel_tls=no"
+    #expect(ServiceAddress.redacted(url) == shown)
+    #expect(
+      ServiceAddress.redacted("redis-sentinel://a/m?sentinel_password=two")
+        == "redis-sentinel://a/m?sentinel_password=***")
+  }
+
   private static let good = """
       - {name: main, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: AuthKey.p8, apps: [com.example.app]}
       - {name: pem, certificate_file: c.pem, private_key_file: e.pem, passphrase_file: phrase, apps: [com.example.pem]}

@@ -2,7 +2,8 @@ package import PushCore
 
 /// What is known of a Redis Cluster: its nodes, who owns which slot, and when to ask again. Without I/O.
 ///
-/// Nodes keep their numbers for ever, so what waits for one is never taken for another's; there is a bound on them.
+/// A node keeps its number until `forget`, which is for who knows that nothing waits for it: so what waits for one is never
+/// taken for another's. Only then another node gets it. There is a bound on them.
 package struct RedisClusterState: Sendable {
   /// Where an error reply sends a command.
   package enum Redirect: Hashable, Sendable {
@@ -14,24 +15,45 @@ package struct RedisClusterState: Sendable {
     case later
   }
 
+  /// CLUSTER SLOTS on its way to a node.
+  private struct Question {
+    let node: Int
+    /// Another node is asked after it; the answer is still read.
+    let deadline: Instant
+    /// What was asked later is known: the answer counts for nothing.
+    var isOutdated = false
+  }
+
   package static let nodesMaximum = 256
   private static let refreshMilliseconds: Int64 = 60_000
   private static let hurriedMilliseconds: Int64 = 250
   private static let answerMilliseconds: Int64 = 1_000
 
-  /// By number: the ones that were configured first.
-  package private(set) var nodes: [RedisConfiguration.Address]
+  /// By number, the ones that were configured first; nil: forgotten, the number is free.
+  package private(set) var nodes: [RedisConfiguration.Address?]
+  /// The configured ones have the numbers below it, for ever.
+  package let seedCount: Int
+  /// A node that owns nothing is kept so long after it was named last.
+  private let spareMilliseconds: Int64
   /// By slot: its owner's number; -1: nobody known.
   private var owners: [Int16]
+  /// By number: how many slots the node owns.
+  private var slotCounts: [Int]
+  /// By number: when the node was last named as one to talk to.
+  private var namedAt: [Instant]
   /// When the table is asked for again.
   private var refreshAt = Instant(nanoseconds: .min)
-  /// Whom it was asked of, and until when the answer is waited for.
-  private var asked: (node: Int, deadline: Instant)?
+  /// Oldest first; a node is asked one at a time.
+  private var questions: [Question] = []
   private var nextAsked = 0
 
-  package init(seeds: [RedisConfiguration.Address]) {
+  package init(seeds: [RedisConfiguration.Address], spareMilliseconds: Int64 = 10_000) {
     nodes = seeds
+    self.spareMilliseconds = spareMilliseconds
+    seedCount = seeds.count
     owners = Array(repeating: -1, count: RedisSlot.count)
+    slotCounts = Array(repeating: 0, count: seeds.count)
+    namedAt = Array(repeating: Instant(nanoseconds: .min), count: seeds.count)
   }
 
   /// Every slot has an owner.
@@ -40,17 +62,35 @@ package struct RedisClusterState: Sendable {
   /// The slot's owner; any node where it is not known: that one answers with a redirect.
   package func owner(of slot: Int) -> Int { max(0, Int(owners[slot])) }
 
-  /// Numbers of the nodes that own slots.
-  package var ownerNumbers: Set<Int> { Set(owners.lazy.filter { $0 >= 0 }.map(Int.init)) }
+  /// Numbers of the nodes that own slots, ascending.
+  package private(set) var ownerNumbers: [Int] = []
+
+  package func isOwner(_ node: Int) -> Bool { slotCounts[node] > 0 }
+
+  /// Owns nothing and was not named for a while: nobody will send it anything.
+  package func isSpare(_ node: Int, now: Instant) -> Bool {
+    isKnown && nodes[node] != nil && slotCounts[node] == 0
+      && now >= namedAt[node].adding(milliseconds: spareMilliseconds)
+  }
+
+  /// Keeps the node for another while.
+  package mutating func name(_ node: Int, now: Instant) { namedAt[node] = now }
+
+  /// Frees the number of a spare node. Only for who knows that nothing waits for it any more. Configured ones keep theirs.
+  package mutating func forget(_ node: Int) {
+    precondition(node >= seedCount && slotCounts[node] == 0, "node \(node) is in use")
+    questions.removeAll { $0.node == node }
+    nodes[node] = nil
+  }
 
   /// Whom to ask for the table now, with CLUSTER SLOTS; nil: nobody. `isReady` says of a node whether it is connected.
   package mutating func nodeToAsk(now: Instant, isReady: (Int) -> Bool) -> Int? {
-    if let asked, now < asked.deadline { return nil }
-    guard now >= refreshAt else { return nil }
+    guard now >= refreshAt, questions.last.map({ now >= $0.deadline }) ?? true else { return nil }
     for offset in 0..<nodes.count {
       let node = (nextAsked + offset) % nodes.count
-      guard isReady(node) else { continue }
-      asked = (node, now.adding(milliseconds: RedisClusterState.answerMilliseconds))
+      guard nodes[node] != nil, isReady(node), !questions.contains(where: { $0.node == node }) else { continue }
+      let deadline = now.adding(milliseconds: RedisClusterState.answerMilliseconds)
+      questions.append(Question(node: node, deadline: deadline))
       nextAsked = node + 1
       return node
     }
@@ -62,13 +102,15 @@ package struct RedisClusterState: Sendable {
     refreshAt = min(refreshAt, now.adding(milliseconds: isKnown ? RedisClusterState.hurriedMilliseconds : 0))
   }
 
-  /// The answer to CLUSTER SLOTS; nil: none came. Returns whether all slots have an owner now.
+  /// The node's answer to CLUSTER SLOTS; nil: none will come. Returns whether all slots have an owner now.
   @discardableResult
-  package mutating func learned(_ reply: RedisReply?, now: Instant) -> Bool {
-    let node = asked?.node ?? 0
-    asked = nil
+  package mutating func learned(_ reply: RedisReply?, from node: Int, now: Instant) -> Bool {
+    guard let index = questions.firstIndex(where: { $0.node == node }) else { return isKnown }
+    let question = questions.remove(at: index)
+    if question.isOutdated { return isKnown }
     refreshAt = now.adding(milliseconds: RedisClusterState.hurriedMilliseconds)
     guard case .array(let ranges) = reply, !ranges.isEmpty else { return isKnown }
+    for earlier in 0..<index { questions[earlier].isOutdated = true }
     var newer: [Int16] = Array(repeating: -1, count: RedisSlot.count)
     for range in ranges {
       guard case .array(let parts) = range, parts.count >= 3, case .integer(let first) = parts[0],
@@ -78,14 +120,36 @@ package struct RedisClusterState: Sendable {
       else { continue }
       // A node that does not know its own address leaves it empty.
       let host = owner[0].text.flatMap { $0.isEmpty || $0 == "?" ? nil : $0 } ?? host(of: node)
-      guard let host, let number = number(of: .network(host: host, port: port)) else { continue }
+      guard let host, let number = number(of: .network(host: host, port: port), now: now) else { continue }
       for slot in Int(first)...Int(last) { newer[slot] = Int16(number) }
     }
     isKnown = !newer.contains(-1)
     // A part of the table is better than none, and what it leaves out may still be where it was.
     for slot in newer.indices where newer[slot] >= 0 { owners[slot] = newer[slot] }
+    countSlots(now: now)
     if isKnown { refreshAt = now.adding(milliseconds: RedisClusterState.refreshMilliseconds) }
     return isKnown
+  }
+
+  private mutating func countSlots(now: Instant) {
+    for number in ownerNumbers { name(number, now: now) }
+    for number in slotCounts.indices { slotCounts[number] = 0 }
+    for owner in owners where owner >= 0 { slotCounts[Int(owner)] += 1 }
+    ownerNumbers = slotCounts.indices.filter { slotCounts[$0] > 0 }
+  }
+
+  private mutating func give(_ slot: Int, to node: Int, now: Instant) {
+    let before = Int(owners[slot])
+    if before == node { return }
+    owners[slot] = Int16(node)
+    slotCounts[node] += 1
+    if before >= 0 {
+      slotCounts[before] -= 1
+      name(before, now: now)
+    }
+    if slotCounts[node] == 1 || (before >= 0 && slotCounts[before] == 0) {
+      ownerNumbers = slotCounts.indices.filter { slotCounts[$0] > 0 }
+    }
   }
 
   /// Reads `MOVED <slot> <host>:<port>`, `ASK …`, `TRYAGAIN`, `CLUSTERDOWN`, as node `node` said it; nil: something else.
@@ -94,10 +158,10 @@ package struct RedisClusterState: Sendable {
     switch words.first {
     case "MOVED", "ASK":
       guard words.count >= 3, let slot = Int(words[1]), (0..<RedisSlot.count).contains(slot),
-        let number = address(words[2], from: node).flatMap({ number(of: $0) })
+        let number = address(words[2], from: node).flatMap({ number(of: $0, now: now) })
       else { return nil }
       if words[0] == "ASK" { return .ask(node: number) }
-      owners[slot] = Int16(number)
+      give(slot, to: number, now: now)
       doubt(now: now)
       return .moved(node: number)
     case "TRYAGAIN", "CLUSTERDOWN":
@@ -118,14 +182,22 @@ package struct RedisClusterState: Sendable {
   private func host(of node: Int) -> String? {
     switch nodes[node] {
     case .network(let host, _): host
-    case .unix: nil
+    case .unix, nil: nil
     }
   }
 
-  private mutating func number(of address: RedisConfiguration.Address) -> Int? {
-    if let number = nodes.firstIndex(of: address) { return number }
-    guard nodes.count < RedisClusterState.nodesMaximum else { return nil }
-    nodes.append(address)
-    return nodes.count - 1
+  private mutating func number(of address: RedisConfiguration.Address, now: Instant) -> Int? {
+    var number = nodes.firstIndex(of: address)
+    if number == nil, let free = nodes.firstIndex(of: nil) {
+      nodes[free] = address
+      number = free
+    } else if number == nil, nodes.count < RedisClusterState.nodesMaximum {
+      nodes.append(address)
+      slotCounts.append(0)
+      namedAt.append(now)
+      number = nodes.count - 1
+    }
+    if let number { name(number, now: now) }
+    return number
   }
 }

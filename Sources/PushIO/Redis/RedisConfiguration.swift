@@ -3,8 +3,9 @@
 /// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `unix://[user[:password]@]/path[?db=N]`,
 /// `redis-cluster://[user[:password]@]host[:port],host[:port],…` (any nodes of it),
 /// `redis-sentinel://[user[:password]@]host[:port],…/primary-name[/database]` (the Sentinels; user and password are the
-/// primary's), and both with `rediss-`. User, password and path are percent-decoded; `redis://:password@host` is a
-/// password without a user.
+/// primary's; `?sentinel_user=…&sentinel_password=…` are the Sentinels'), and both with `rediss-`, where the Sentinels are
+/// asked over TLS too unless `?sentinel_tls=no` says otherwise. User, password and path are percent-decoded;
+/// `redis://:password@host` is a password without a user.
 package struct RedisConfiguration: Hashable, Sendable {
   package enum Address: Hashable, Sendable {
     case network(host: String, port: UInt16)
@@ -29,6 +30,11 @@ package struct RedisConfiguration: Hashable, Sendable {
   package var user: String?
   package var password: String?
   package var database = 0
+  /// Of the Sentinels; nil: they ask for none.
+  package private(set) var sentinelUser: String?
+  package private(set) var sentinelPassword: String?
+  /// Sentinels are asked over TLS.
+  package private(set) var usesTLSForSentinels = false
   /// `CLIENT SETNAME`: what `CLIENT LIST` shows. No spaces.
   package var clientName = "herald"
   package var connectTimeoutMilliseconds: Int64 = 2000
@@ -36,14 +42,17 @@ package struct RedisConfiguration: Hashable, Sendable {
   package var silenceTimeoutMilliseconds: Int64 = 5000
   package var reconnectDelayMinimumMilliseconds: Int64 = 50
   package var reconnectDelayMaximumMilliseconds: Int64 = 1000
+  /// A node of a cluster that owned nothing for so long is hung up on.
+  package var spareMilliseconds: Int64 = 10_000
 
   package init(address: Address) {
     self.address = address
   }
 
-  /// What the connections need; nil where they use no TLS. `caFile`: trusted beside the system's authorities.
-  package func tls(caFile: String?) throws(TLSError) -> TLSContext? {
-    usesTLS ? try TLSContext.client(alpn: [], caFile: caFile) : nil
+  /// What the connections need; nil where they use no TLS. `caFile`: trusted beside the system's authorities, or alone.
+  package func tls(caFile: String?, trustsOnlyCAFile: Bool = false) throws(TLSError) -> TLSContext? {
+    guard usesTLS || usesTLSForSentinels else { return nil }
+    return try TLSContext.client(alpn: [], caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
   }
 
   package init(url: String) throws(RedisError) {
@@ -93,6 +102,7 @@ package struct RedisConfiguration: Hashable, Sendable {
         }
         topology = .sentinel(primary: try RedisConfiguration.decoded(path[0], field: "primary's name"))
         if path.count == 2 { database = try RedisConfiguration.database(path[1]) }
+        usesTLSForSentinels = usesTLS
       }
     case "unix":
       let path = try RedisConfiguration.decoded(rest, field: "path")
@@ -140,10 +150,25 @@ package struct RedisConfiguration: Hashable, Sendable {
   private mutating func read(query: Substring) throws(RedisError) {
     for item in query.split(separator: "&") {
       let parts = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      guard parts.count == 2, parts[0] == "db" || parts[0] == "database" else {
-        throw .invalidURL(rule: "has another query parameter than db")
+      switch (parts.count == 2 ? parts[0] : "", topology) {
+      case ("db", _), ("database", _):
+        guard topology != .cluster else { throw .invalidURL(rule: "a cluster has the database 0 alone") }
+        database = try RedisConfiguration.database(parts[1])
+      case ("sentinel_user", .sentinel):
+        sentinelUser = try RedisConfiguration.decoded(parts[1], field: "sentinel_user")
+      case ("sentinel_password", .sentinel):
+        sentinelPassword = try RedisConfiguration.decoded(parts[1], field: "sentinel_password")
+      case ("sentinel_tls", .sentinel) where parts[1] == "yes" || parts[1] == "no":
+        usesTLSForSentinels = parts[1] == "yes"
+      default:
+        throw .invalidURL(
+          rule:
+            "has another query parameter than db, and of Sentinels sentinel_user, sentinel_password and sentinel_tls=yes|no"
+        )
       }
-      database = try RedisConfiguration.database(parts[1])
+    }
+    if sentinelUser != nil, sentinelPassword == nil {
+      throw .invalidURL(rule: "has a sentinel_user without a sentinel_password")
     }
   }
 

@@ -54,9 +54,10 @@ package final class RedisConnection {
   private var ear: TransportEar?
 
   /// `scripts` are loaded by every greeting. `tls` is needed for `rediss://`. `seed` spreads replicas' reconnects.
+  /// `requiresPrimary`: a server that says it is a replica is refused.
   package init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, scripts: [String] = [], seed: UInt64,
-    limits: RedisReader.Limits = RedisReader.Limits()
+    requiresPrimary: Bool = false, limits: RedisReader.Limits = RedisReader.Limits()
   ) {
     precondition(!configuration.usesTLS || tls != nil, "rediss:// needs a TLS context")
     self.loop = loop
@@ -64,7 +65,7 @@ package final class RedisConnection {
     self.tls = configuration.usesTLS ? tls : nil
     self.scripts = scripts
     self.limits = limits
-    greeting = RedisGreeting(configuration: configuration, scripts: scripts)
+    greeting = RedisGreeting(configuration: configuration, scripts: scripts, requiresPrimary: requiresPrimary)
     reader = RedisReader(limits: limits)
     digests = Array(repeating: [], count: scripts.count)
     backoff = Backoff(
@@ -82,6 +83,11 @@ package final class RedisConnection {
 
   package var isReady: Bool {
     if case .ready = phase { true } else { false }
+  }
+
+  /// `close()` was called.
+  package var isClosed: Bool {
+    if case .closed = phase { true } else { false }
   }
 
   /// Commands sent and not told of yet.
@@ -273,12 +279,23 @@ package final class RedisConnection {
       switch (head.kind, step) {
       case (.error, _) where !step.isOptional:
         let error = reader.withText(of: head) { RedisServerError($0) }
+        // Who may not ask finds out by writing.
+        if step == .role, error.kind == .notPermitted { break }
         lose(.refused(server: configuration.serverDescription, step: step.name, error))
         return
       case (.bulk, .loadScript(let index)) where head.text.count == 40:
         digests[index] = copyText(head)
       case (_, .loadScript):
         lose(.badReply(server: configuration.serverDescription, detail: "SCRIPT LOAD gave no digest"))
+        return
+      case (.array, .role) where reader.valueCount > 1:
+        let role = String(decoding: copyText(reader.value(at: 1)), as: UTF8.self)
+        guard role == "master" else {
+          lose(.notPrimary(server: configuration.serverDescription, role: role))
+          return
+        }
+      case (_, .role):
+        lose(.badReply(server: configuration.serverDescription, detail: "ROLE gave no role"))
         return
       case (_, .authenticate), (_, .select), (_, .setName):
         break

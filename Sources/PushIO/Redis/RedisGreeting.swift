@@ -1,7 +1,9 @@
-/// What a new connection says before it is ready: AUTH, SELECT, CLIENT SETNAME, SCRIPT LOAD; one write, replies in order.
+/// What a new connection says before it is ready: AUTH, ROLE, SELECT, CLIENT SETNAME, SCRIPT LOAD; one write, replies in order.
 struct RedisGreeting {
   enum Step: Equatable {
     case authenticate
+    /// Whether it is a primary; an ACL may forbid to ask.
+    case role
     case select
     /// May be refused: some ACLs allow no CLIENT commands, and nothing depends on the name.
     case setName
@@ -10,6 +12,7 @@ struct RedisGreeting {
     var name: String {
       switch self {
       case .authenticate: "AUTH"
+      case .role: "ROLE"
       case .select: "SELECT"
       case .setName: "CLIENT SETNAME"
       case .loadScript: "SCRIPT LOAD"
@@ -22,12 +25,16 @@ struct RedisGreeting {
   let steps: [Step]
   private let commands: [RedisCommand]
 
-  init(configuration: RedisConfiguration, scripts: [String]) {
+  init(configuration: RedisConfiguration, scripts: [String], requiresPrimary: Bool) {
     var steps: [Step] = []
     var commands: [RedisCommand] = []
     if let password = configuration.password {
       steps.append(.authenticate)
       commands.append(RedisCommand(["AUTH"] + (configuration.user.map { [$0] } ?? []) + [password]))
+    }
+    if requiresPrimary {
+      steps.append(.role)
+      commands.append(RedisCommand(["ROLE"]))
     }
     if configuration.database != 0 {
       steps.append(.select)

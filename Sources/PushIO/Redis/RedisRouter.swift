@@ -7,8 +7,10 @@ import PushCore
 /// command again. PULLED, like `RedisConnection`. Not Sendable: it belongs to the thread of its loop.
 package final class RedisRouter {
   package let configuration: RedisConfiguration
-  /// By number; grows with the cluster.
+  /// By number; grows with the cluster. A number's connection is replaced by another one where nothing waits for it.
   package private(set) var connections: [RedisConnection] = []
+  /// Grows whenever `connections` has another one, or slots got another owner.
+  package private(set) var version: UInt64 = 0
 
   private let loop: EventLoop
   private let tls: TLSContext?
@@ -19,13 +21,21 @@ package final class RedisRouter {
   private let sentinels: RedisSentinelWatch?
   /// The primary's address is known.
   private var isPrimaryKnown = false
-  private var topologyRequest: (node: Int, tag: UInt64)?
+  /// By number: the tag of a CLUSTER SLOTS that is on its way.
+  private var topologyTags: [UInt64?] = []
+  /// By number: a connection was lost, or could not be made.
+  private var hasFailed: [Bool] = []
+  /// Sentinels that said nothing useful so far.
+  private var sentinelFailures = 0
+  private var nextTidying = Instant(nanoseconds: .min)
   private var nextNode = 0
   private var wake: TimerToken?
   private var isClosed = false
 
   /// How often a cluster and Sentinels are looked after.
   private static let lookMilliseconds: Int64 = 100
+  /// How often nodes that own nothing are looked for.
+  private static let tidyMilliseconds: Int64 = 1_000
 
   package init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, scripts: [String] = [], seed: UInt64,
@@ -42,11 +52,13 @@ package final class RedisRouter {
       sentinels = nil
     case .cluster:
       sentinels = nil
-      cluster = RedisClusterState(seeds: configuration.addresses)
+      cluster = RedisClusterState(
+        seeds: configuration.addresses, spareMilliseconds: configuration.spareMilliseconds)
     case .sentinel(let primary):
-      sentinels = RedisSentinelWatch(loop: loop, configuration: configuration, primary: primary, seed: seed)
+      sentinels = RedisSentinelWatch(
+        loop: loop, configuration: configuration, tls: tls, primary: primary, seed: seed)
     }
-    for _ in 0..<(cluster?.nodes.count ?? 1) { addConnection() }
+    for number in 0..<(cluster?.nodes.count ?? 1) { setConnection(number) }
   }
 
   deinit {
@@ -76,19 +88,39 @@ package final class RedisRouter {
     return cluster.isKnown && cluster.ownerNumbers.allSatisfy { connections[$0].isReady }
   }
 
+  /// All that can be asked at the start is there: each server that is needed is connected, or could not be reached.
+  package var isSettled: Bool {
+    guard let cluster else {
+      return connections[0].isReady || hasFailed[0]
+        || (sentinels != nil && sentinelFailures >= configuration.addresses.count)
+    }
+    guard cluster.isKnown else { return connections.indices.allSatisfy { hasFailed[$0] && !connections[$0].isReady } }
+    return cluster.ownerNumbers.allSatisfy { connections[$0].isReady || hasFailed[$0] }
+  }
+
   /// The node that has the slot.
   package func node(ofSlot slot: Int) -> Int { cluster?.owner(of: slot) ?? 0 }
 
   /// The node is in use: the server, the primary, or an owner of slots.
   package func isOwner(_ node: Int) -> Bool {
-    guard let cluster, cluster.isKnown else { return true }
-    return cluster.ownerNumbers.contains(node)
+    guard let cluster else { return true }
+    return cluster.isKnown ? cluster.isOwner(node) : cluster.nodes[node] != nil
+  }
+
+  /// The node does not answer as it should: its slots may be another one's soon.
+  package func doubt() { cluster?.doubt(now: loop.now.monotonic) }
+
+  /// The node is a replica: its address is looked up again, of Sentinels by asking another one.
+  package func demoted(_ node: Int) {
+    sentinels?.askAnother()
+    connections[node].reconnect()
   }
 
   /// What to do with a command that got this error reply; nil: it is no redirect.
   package func redirect(_ error: RedisServerError, from node: Int) -> RedisClusterState.Redirect? {
     guard error.kind == .cluster else { return nil }
     let redirect = cluster?.redirect(error.message, from: node, now: loop.now.monotonic)
+    if case .moved = redirect { version &+= 1 }
     addNewNodes()
     return redirect
   }
@@ -96,7 +128,10 @@ package final class RedisRouter {
   /// The next event of this turn; nil once everything is told.
   package func nextEvent() -> (node: Int, event: RedisEvent)? {
     if let sentinels { follow(sentinels) }
-    if let failure = sentinels?.takeFailure(), !isPrimaryKnown { return (0, .disconnected(failure)) }
+    if let failure = sentinels?.takeFailure() {
+      sentinelFailures += 1
+      if !isPrimaryKnown { return (0, .disconnected(failure)) }
+    }
     var silent = 0
     while silent < connections.count {
       let node = nextNode < connections.count ? nextNode : 0
@@ -110,24 +145,62 @@ package final class RedisRouter {
       return (node, event)
     }
     askForTopology()
+    tidy()
     return nil
   }
 
   // MARK: - Following
 
-  private func addConnection() {
+  /// Gives the number a connection of its own; one that it has must have nothing waiting.
+  private func setConnection(_ number: Int) {
     var own = configuration
-    own.address = cluster?.nodes[connections.count] ?? configuration.address
-    connections.append(
-      RedisConnection(
-        loop: loop, configuration: own, tls: tls, scripts: scripts, seed: seed &+ UInt64(connections.count),
-        limits: limits))
+    own.address = cluster?.nodes[number] ?? configuration.address
+    version &+= 1
+    let connection = RedisConnection(
+      loop: loop, configuration: own, tls: tls, scripts: scripts, seed: seed &+ version,
+      requiresPrimary: sentinels != nil, limits: limits)
+    if number == connections.count {
+      connections.append(connection)
+      topologyTags.append(nil)
+      hasFailed.append(false)
+    } else {
+      precondition(connections[number].waitingCount == 0, "what waits for a node would be another one's")
+      connections[number].close()
+      connections[number] = connection
+      topologyTags[number] = nil
+      hasFailed[number] = false
+    }
   }
 
   private func addNewNodes() {
-    while let cluster, connections.count < cluster.nodes.count {
-      addConnection()
-      connections[connections.count - 1].connect()
+    guard let cluster, !isClosed else { return }
+    let now = loop.now.monotonic
+    for number in cluster.nodes.indices where cluster.nodes[number] != nil {
+      if number == connections.count || connections[number].isClosed { setConnection(number) }
+      if !cluster.isSpare(number, now: now) { connections[number].connect() }
+    }
+  }
+
+  private var seedCount: Int { cluster?.seedCount ?? 0 }
+
+  /// Hangs up on nodes that own nothing and owe nothing. Configured ones are dialled again where owners are missing.
+  private func tidy() {
+    guard let cluster, !isClosed, loop.now.monotonic >= nextTidying else { return }
+    let now = loop.now.monotonic
+    nextTidying = now.adding(milliseconds: RedisRouter.tidyMilliseconds)
+    let isWhole = isWhole
+    for number in connections.indices where number < seedCount {
+      if !isWhole { self.cluster?.name(number, now: now) }
+      // An owner was hung up on while it owned nothing.
+      if !isWhole || cluster.isOwner(number) { connections[number].connect() }
+    }
+    for number in connections.indices where cluster.isSpare(number, now: now) && connections[number].waitingCount == 0 {
+      if number >= seedCount {
+        self.cluster?.forget(number)
+        connections[number].close()
+      } else if isWhole {
+        setConnection(number)
+      }
     }
   }
 
@@ -146,32 +219,37 @@ package final class RedisRouter {
   private func takes(_ event: RedisEvent, _ node: Int) -> Bool {
     switch event {
     case .reply(let tag, _):
-      guard let request = topologyRequest, request == (node, tag) else { return false }
-      topologyRequest = nil
-      cluster?.learned(connections[node].copyReply(), now: loop.now.monotonic)
-      addNewNodes()
+      guard topologyTags[node] == tag else { return false }
+      learned(connections[node].copyReply(), from: node)
       return true
     case .lost(let tag):
-      guard let request = topologyRequest, request == (node, tag) else { return false }
-      topologyRequest = nil
-      cluster?.learned(nil, now: loop.now.monotonic)
+      guard topologyTags[node] == tag else { return false }
+      learned(nil, from: node)
       return true
-    case .disconnected:
+    case .disconnected(let error):
+      hasFailed[node] = true
       cluster?.doubt(now: loop.now.monotonic)
-      sentinels?.hurry()
+      if case .notPrimary = error { sentinels?.askAnother() } else { sentinels?.hurry() }
       return false
     case .ready:
       return false
     }
   }
 
+  private func learned(_ reply: RedisReply?, from node: Int) {
+    topologyTags[node] = nil
+    cluster?.learned(reply, from: node, now: loop.now.monotonic)
+    version &+= 1
+    addNewNodes()
+  }
+
   private func askForTopology() {
-    guard cluster != nil, topologyRequest == nil else { return }
+    guard cluster != nil else { return }
     // While a node is away its slots may go to another one at any time.
     if !isWhole { cluster?.doubt(now: loop.now.monotonic) }
     let node = cluster?.nodeToAsk(now: loop.now.monotonic) { connections[$0].isReady }
-    guard let node, let tag = connections[node].request(["CLUSTER", "SLOTS"]) else { return }
-    topologyRequest = (node, tag)
+    guard let node else { return }
+    topologyTags[node] = connections[node].request(["CLUSTER", "SLOTS"])
   }
 
   /// Wakes the loop now and then: its owner's turn then looks after the rest.

@@ -8,33 +8,40 @@ final class RedisSentinelWatch {
   private let configuration: RedisConfiguration
   private let primary: String
   private let seed: UInt64
+  private let tls: TLSContext?
   private var connection: RedisConnection
   private var sentinel = 0
   private var pending: UInt64?
   private var nextAsk = Instant(nanoseconds: .min)
-  /// Why no Sentinel said anything useful, told once each.
-  private(set) var failure: RedisError?
+  /// Why a Sentinel said nothing useful, told once each.
+  private var failure: RedisError?
 
   private static let askMilliseconds: Int64 = 1_000
+  /// A Sentinel that says nothing for so long is given up, and another one asked.
+  private static let silenceMilliseconds: Int64 = 1_000
 
-  init(loop: EventLoop, configuration: RedisConfiguration, primary: String, seed: UInt64) {
+  init(loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, primary: String, seed: UInt64) {
     self.loop = loop
     self.configuration = configuration
     self.primary = primary
     self.seed = seed
-    connection = RedisSentinelWatch.connection(loop, configuration, 0, seed)
+    self.tls = tls
+    connection = RedisSentinelWatch.connection(loop, configuration, tls, 0, seed)
   }
 
   private static func connection(
-    _ loop: EventLoop, _ configuration: RedisConfiguration, _ index: Int, _ seed: UInt64
+    _ loop: EventLoop, _ configuration: RedisConfiguration, _ tls: TLSContext?, _ index: Int, _ seed: UInt64
   ) -> RedisConnection {
     // Sentinels know no databases, and have users of their own.
     var own = RedisConfiguration(address: configuration.addresses[index])
+    own.usesTLS = configuration.usesTLSForSentinels
+    own.user = configuration.sentinelUser
+    own.password = configuration.sentinelPassword
     own.clientName = configuration.clientName
     own.connectTimeoutMilliseconds = configuration.connectTimeoutMilliseconds
-    own.silenceTimeoutMilliseconds = 1_000
+    own.silenceTimeoutMilliseconds = RedisSentinelWatch.silenceMilliseconds
     own.reconnectDelayMinimumMilliseconds = 200
-    return RedisConnection(loop: loop, configuration: own, tls: nil, seed: seed)
+    return RedisConnection(loop: loop, configuration: own, tls: tls, seed: seed)
   }
 
   func connect() { connection.connect() }
@@ -44,6 +51,12 @@ final class RedisSentinelWatch {
   /// The primary may be another one.
   func hurry() {
     nextAsk = Instant(nanoseconds: .min)
+  }
+
+  /// What this one named is no primary: another one may know better.
+  func askAnother() {
+    hurry()
+    tryNext()
   }
 
   func takeFailure() -> RedisError? { failure.take() }
@@ -60,16 +73,13 @@ final class RedisSentinelWatch {
         if let address = RedisSentinelWatch.address(connection.copyReply()) {
           found = address
         } else {
-          failure = .badReply(
-            server: connection.configuration.serverDescription, detail: "it knows no primary named \(primary)")
-          tryNext()
+          fail("the one at \(connection.configuration.serverDescription) knows none of this name")
           return nil
         }
       case .reply, .lost:
         pending = nil
       case .disconnected(let error):
-        failure = error
-        tryNext()
+        fail("\(error)")
         return found
       }
     }
@@ -80,12 +90,17 @@ final class RedisSentinelWatch {
     return found
   }
 
+  private func fail(_ cause: String) {
+    failure = .sentinel(primary: primary, cause: cause)
+    tryNext()
+  }
+
   private func tryNext() {
     guard configuration.addresses.count > 1 else { return }
     connection.close()
     sentinel = (sentinel + 1) % configuration.addresses.count
     pending = nil
-    connection = RedisSentinelWatch.connection(loop, configuration, sentinel, seed)
+    connection = RedisSentinelWatch.connection(loop, configuration, tls, sentinel, seed)
     connection.connect()
   }
 

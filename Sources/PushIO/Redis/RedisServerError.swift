@@ -66,8 +66,9 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case .loading: "wait until its data set is loaded"
     case .readOnly: "this is a replica; configure the primary's address"
     case .outOfMemory: "raise maxmemory, or choose an eviction policy such as volatile-ttl"
-    case .authenticationRequired: "put user and password into redis.url"
-    case .wrongPassword: "check user and password of redis.url"
+    case .authenticationRequired:
+      "put user and password into redis.url, a Sentinel's as sentinel_user and sentinel_password"
+    case .wrongPassword: "check user and password of redis.url, of a Sentinel sentinel_user and sentinel_password"
     case .notPermitted:
       """
       allow the ACL user evalsha, eval, script|load, mget, get, set, del, expire and time on the configured prefix, and \

@@ -15,6 +15,7 @@ package final class RedisSession {
 
   private let loop: EventLoop
   private let router: RedisRouter
+  private let silenceMilliseconds: Int64
 
   /// Commands that are on their way at once.
   private static let window = 512
@@ -24,6 +25,8 @@ package final class RedisSession {
   /// Connects and greets; throws why it could not.
   package init(configuration: RedisConfiguration, tls: TLSContext?) throws {
     loop = try EventLoop()
+    // A connection that is silent is given up before that, and says which it was.
+    silenceMilliseconds = 2 * configuration.silenceTimeoutMilliseconds + configuration.connectTimeoutMilliseconds
     router = RedisRouter(loop: loop, configuration: configuration, tls: tls, seed: 1)
     router.connect()
     let deadline = loop.now.monotonic.adding(milliseconds: configuration.connectTimeoutMilliseconds)
@@ -44,14 +47,21 @@ package final class RedisSession {
     }
   }
 
-  /// The replies to these commands, in their order; an error reply is a reply. Throws where a connection was lost.
+  /// The replies to these commands, in their order; an error reply is a reply. Throws where a connection was lost, or no
+  /// reply at all came for too long.
   package func run(_ commands: [Command]) throws(RedisError) -> [RedisReply] {
     var replies: [RedisReply?] = Array(repeating: nil, count: commands.count)
     /// On their way: by node and tag, the command's place and how often it was redirected.
     var waiting: [[UInt64: (place: Int, redirects: Int)]] = []
     var next = 0
     var done = 0
+    // The loop's time is that of its last turn, which may be long ago.
+    loop.poll(maximumWaitMilliseconds: 0)
+    var answeredAt = loop.now.monotonic
     while done < commands.count {
+      guard loop.now.monotonic < answeredAt.adding(milliseconds: silenceMilliseconds) else {
+        throw .silent(server: router.configuration.fullDescription, milliseconds: silenceMilliseconds)
+      }
       while waiting.count < router.connections.count { waiting.append([:]) }
       while next < commands.count, next - done < RedisSession.window {
         let node = router.node(ofSlot: RedisSlot.of(commands[next].key.utf8.span))
@@ -65,6 +75,7 @@ package final class RedisSession {
         switch event {
         case .reply(let tag, _):
           guard let (place, redirects) = waiting[node].removeValue(forKey: tag) else { break }
+          answeredAt = loop.now.monotonic
           let reply = router.connections[node].copyReply()
           if let (target, again) = redirected(reply, from: node, commands[place], redirects) {
             while waiting.count <= target { waiting.append([:]) }

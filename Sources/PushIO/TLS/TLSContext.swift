@@ -48,13 +48,17 @@ package final class TLSContext: @unchecked Sendable {
     unsafe alpnWire.deallocate()
   }
 
-  /// A client's context. Trusts the system's authorities and those of `caFile`; verifies the chain and the host's name
-  /// unless `verify` is false. Where a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
+  /// A client's context. Trusts the system's authorities and those of `caFile`, or with `trustsOnlyCAFile` the file's alone;
+  /// verifies the chain and the host's name unless `verify` is false. Where a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
   package static func client(
-    alpn: [String], caFile: String? = nil, certificate: TLSIdentity? = nil, verify: Bool = true
+    alpn: [String], caFile: String? = nil, trustsOnlyCAFile: Bool = false, certificate: TLSIdentity? = nil,
+    verify: Bool = true
   ) throws(TLSError) -> TLSContext {
+    if trustsOnlyCAFile, caFile == nil {
+      throw TLSError(kind: .file, text: "ca_only trusts ca_file alone, and there is no ca_file: name one")
+    }
     let context = try TLSContext(role: .client, alpn: alpn, verifies: verify, trustFile: caFile)
-    unsafe SSL_CTX_set_default_verify_paths(context.handle)
+    if !trustsOnlyCAFile { unsafe SSL_CTX_set_default_verify_paths(context.handle) }
     if let caFile { try context.trust(caFile) }
     if let certificate { try unsafe TLSIdentityLoader(context: context.handle).load(certificate) }
     unsafe SSL_CTX_set_verify(context.handle, verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, TLSCallbacks.verified)

@@ -9,9 +9,9 @@ package import PushIO
 /// `patience` times as long while it answers others: on a busy machine answers come late together, and are still worth
 /// having. After failures that went on for a while, or without a connection, memory answers at once, and a probe finds
 /// out when Redis is back. What Redis missed meanwhile, or may have missed because the connection broke before its
-/// reply, it is told then; until then this lane's memory is looked at first. One exception: until the first connection
-/// succeeded or failed, admissions wait, at most for the connect timeout: a worker that starts gets the jobs back that
-/// the one before it had answered.
+/// reply, it is told then; until then this lane's memory is looked at first. One exception: until all of Redis is connected or a connection failed,
+/// admissions wait, at most for the connect timeout: a worker that starts gets the jobs back that the one before it had
+/// answered.
 ///
 /// In a cluster each node has its own queue and breaker (`RedisSharedStateNode`): one that is away degrades its part.
 ///
@@ -33,10 +33,14 @@ package final class RedisSharedState: SharedState {
   /// By the router's numbers.
   var nodes: [RedisSharedStateNode] = []
   /// Admissions whose slot is between two nodes of a cluster: asked again at this time.
-  private var postponed: [(entry: Entry, at: Instant)] = []
-  /// Admissions of before the first connection succeeded or failed.
+  var postponed: [(entry: Entry, at: Instant)] = []
+  /// Admissions of before all was connected, or known to fail.
   var early: [Entry] = []
   var isSettled = false
+  /// When these are asked in any case; nil before the first turn.
+  var settleDeadline: Instant?
+  /// The router's, when `nodes` were made after its connections.
+  private var routerVersion: UInt64?
   private var answers: [(ticket: Ticket, admission: Admission)] = []
   private var nextAnswer = 0
   var replies: [(id: UInt64, reply: RedisReply?)] = []
@@ -46,12 +50,15 @@ package final class RedisSharedState: SharedState {
 
   /// A replica does not become a primary by waiting: its address is looked up again this often.
   static let replicaReconnectMilliseconds: Int64 = 5000
-  /// A slot on its way from one node to another is there in milliseconds.
-  private static let postponeMilliseconds: Int64 = 5
+  /// Names that are tried to find a key of a cluster's node.
+  static let probeKeysMaximum = 512
+  /// A slot on its way from one node to another is there in milliseconds; one whose node died, in seconds.
+  static let postponeMilliseconds: Int64 = 5
+  static let postponeMaximumMilliseconds: Int64 = 100
   /// A call that asks for more would keep Redis from its other clients for too long.
   private static let callMaximum = 64
   /// NOSCRIPT and redirects of one command: more is a server that does not know itself.
-  private static let resendsMaximum: UInt8 = 5
+  static let resendsMaximum: UInt8 = 5
 
   /// `tls` is needed for `rediss://`. `seed` spreads reconnects.
   package init(
@@ -101,12 +108,24 @@ package final class RedisSharedState: SharedState {
     if commands != nil { makeCommands() }
   }
 
-  private func addNodes() {
-    while nodes.count < router.connections.count {
-      let node = RedisSharedStateNode(connection: router.connections[nodes.count], breaker: breakerSettings)
+  /// One for each of the router's connections; one that hung up has nothing waiting, and is not this one's any more.
+  func addNodes() {
+    guard routerVersion != router.version else { return }
+    routerVersion = router.version
+    for (index, connection) in router.connections.enumerated() {
+      if index < nodes.count, nodes[index].connection === connection { continue }
+      let node = RedisSharedStateNode(connection: connection, breaker: breakerSettings)
       node.admissions = admissionFormat.map { RedisAdmissions(format: $0) }
-      nodes.append(node)
+      if index < nodes.count {
+        precondition(nodes[index].waiting.count == 0, "what waits for a node would be another one's")
+        flush(nodes[index], now: loop.now)
+        nodes[index] = node
+      } else {
+        nodes.append(node)
+      }
     }
+    // Who owns no slot any more is no trouble.
+    tell()
   }
 
   // MARK: - Health
@@ -136,9 +155,9 @@ package final class RedisSharedState: SharedState {
 
   // MARK: - Other commands
 
-  /// Sends any command on the first connection, behind the others; nil where there is none. Not for the hot path.
+  /// Sends any command on the first connection that is up, behind the others; nil where there is none. Not for the hot path.
   package func request(_ arguments: [String]) -> UInt64? {
-    nodes[0].connection.request(arguments)
+    nodes.first { $0.connection.isReady }?.connection.request(arguments)
   }
 
   /// The next answer to `request`, read by `nextAdmission`; a nil reply: lost, it may have run or not.
@@ -190,7 +209,7 @@ package final class RedisSharedState: SharedState {
   }
 
   /// The number of the node that has the device's keys.
-  private func node(for request: GateRequest) -> Int {
+  func node(for request: GateRequest) -> Int {
     guard router.isCluster else { return 0 }
     var tag = InlineArray<22, UInt8>(repeating: 0)
     var span = tag.mutableSpan
@@ -198,7 +217,7 @@ package final class RedisSharedState: SharedState {
     return router.node(ofSlot: RedisSlot.of(tag: tag.span))
   }
 
-  private func sendAdmission(_ entry: Entry, to node: RedisSharedStateNode) -> Bool {
+  func sendAdmission(_ entry: Entry, to node: RedisSharedStateNode) -> Bool {
     guard node.breaker.isClosed, node.waiting.count < settings.waitingMaximum, node.connection.isReady,
       node.admissions?.append(entry) != nil
     else { return false }
@@ -278,7 +297,7 @@ package final class RedisSharedState: SharedState {
   package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
     if let answer = takeAnswer() { return answer }
     while let (index, event) = router.nextEvent() {
-      if index >= nodes.count { addNodes() }
+      addNodes()
       switch event {
       case .reply(let tag, let head):
         nodes[index].lastReply = now.monotonic
@@ -293,10 +312,11 @@ package final class RedisSharedState: SharedState {
       }
     }
     addNodes()
+    if !isSettled { settleIfDue(now: now) }
     if !postponed.isEmpty { askPostponed(now: now) }
     for node in nodes { takeOverdue(node, now: now) }
     catchUp(now: now)
-    for node in nodes { maintain(node, now: now) }
+    for index in nodes.indices { maintain(index, now: now) }
     return takeAnswer()
   }
 
@@ -342,7 +362,7 @@ package final class RedisSharedState: SharedState {
           refused(node, serverError(head, node), now: now)
         }
       case .probe:
-        probed(node, head, now: now)
+        probed(index, head, now: now)
       case .asking:
         break
       }
@@ -452,60 +472,5 @@ package final class RedisSharedState: SharedState {
     var again = entry
     again.resends += 1
     return sendAdmission(again, to: node)
-  }
-
-  /// The slot is another node's: the command goes there.
-  private func isRedirected(_ error: RedisServerError, _ entry: Entry, from index: Int) -> Bool {
-    guard let redirect = router.redirect(error, from: index), entry.resends < RedisSharedState.resendsMaximum else {
-      return false
-    }
-    addNodes()
-    var again = entry
-    again.resends += 1
-    guard let target = target(of: redirect) else {
-      guard redirect == .later, entry.kind == .admission else { return false }
-      postponed.append((entry, loop.now.monotonic.adding(milliseconds: RedisSharedState.postponeMilliseconds)))
-      return true
-    }
-    counters.redirects &+= 1
-    let isSent: Bool?
-    switch entry.kind {
-    case .admission: return sendAdmission(again, to: target)
-    case .tighten: isSent = commands?.sendTightening(entry.request, on: target.connection)
-    case .end: isSent = commands?.sendEnd(entry.request, on: target.connection)
-    case .memory, .probe, .asking: preconditionFailure("not redirected")
-    }
-    guard isSent == true else { return false }
-    target.waiting.append(again)
-    return true
-  }
-
-  /// Whom to send it to, made ready to take it. nil: nobody, yet.
-  private func target(of redirect: RedisClusterState.Redirect) -> RedisSharedStateNode? {
-    switch redirect {
-    case .moved(let node): nodes[node]
-    case .ask(let node): sendAsking(to: nodes[node]) ? nodes[node] : nil
-    case .later: nil
-    }
-  }
-
-  /// Has the node take the next command for a slot that is on its way to it.
-  private func sendAsking(to node: RedisSharedStateNode) -> Bool {
-    guard let asking = commands?.asking, node.connection.send(asking, tag: 1) else { return false }
-    node.waiting.append(Entry(kind: .asking, request: Entry.noRequest))
-    return true
-  }
-
-  private func askPostponed(now: Now) {
-    let waited = postponed
-    postponed = []
-    for (entry, at) in waited {
-      if now.monotonic < at {
-        postponed.append((entry, at))
-      } else if now.monotonic >= entry.lastDeadline || !sendAdmission(entry, to: nodes[node(for: entry.request)]) {
-        answerLocally(entry, now: now)
-      }
-    }
-    if let next = postponed.first { wakeUp(at: next.at) }
   }
 }

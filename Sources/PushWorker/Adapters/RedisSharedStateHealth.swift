@@ -25,6 +25,7 @@ extension RedisSharedState {
     guard node.breaker.failed(now: now.monotonic) else { return }
     node.outage = reason()
     tell()
+    router.doubt()
   }
 
   func lost(tag: UInt64, _ node: RedisSharedStateNode, now: Now) {
@@ -55,7 +56,6 @@ extension RedisSharedState {
     node.outage = nil
     node.writeRefusal = nil
     tell()
-    settle(isWhole: router.isWhole, now: now)
   }
 
   func disconnected(_ node: RedisSharedStateNode, _ error: RedisError, now: Now) {
@@ -63,13 +63,17 @@ extension RedisSharedState {
     _ = node.breaker.lost(now: now.monotonic)
     node.outage = error.description
     tell()
-    settle(isWhole: true, now: now)
   }
 
-  /// The first connection succeeded or failed: what waited for it is asked now.
-  func settle(isWhole: Bool, now: Now) {
-    guard !isSettled, isWhole else { return }
+  /// Looked at every turn, from what is true then: what waits for all of Redis is asked once that is there, or known not to be,
+  /// or was waited for long enough.
+  func settleIfDue(now: Now) {
+    let deadline =
+      settleDeadline ?? now.monotonic.adding(milliseconds: router.configuration.connectTimeoutMilliseconds)
+    settleDeadline = deadline
+    guard router.isSettled || now.monotonic >= deadline else { return wakeUp(at: deadline) }
     isSettled = true
+    tell()
     let waited = early
     early = []
     for var entry in waited {
@@ -92,19 +96,27 @@ extension RedisSharedState {
     }
   }
 
-  func probed(_ node: RedisSharedStateNode, _ head: RedisValue, now: Now) {
+  func probed(_ index: Int, _ head: RedisValue, now: Now) {
+    let node = nodes[index]
     var isHealthy = head.kind == .status
     if head.kind == .error {
       let error = serverError(head, node)
-      isHealthy = error.isWriteRefusal
-      if isHealthy {
+      switch router.redirect(error, from: index) {
+      case .moved, .ask:
+        // It serves its part of the cluster, which is another one now.
+        isHealthy = true
+        node.writeRefusal = nil
+      case .later, nil:
+        isHealthy = error.isWriteRefusal
+      }
+      if error.isWriteRefusal {
         node.writeRefusal = error
-      } else {
+      } else if !isHealthy {
         node.outage = node.outage.map { _ in "Redis refuses: \(error)" }
       }
       if error.kind == .readOnly, node.nextReconnect <= now.monotonic {
         node.nextReconnect = now.monotonic.adding(milliseconds: RedisSharedState.replicaReconnectMilliseconds)
-        node.connection.reconnect()
+        router.demoted(index)
       }
     } else if isHealthy {
       node.writeRefusal = nil
@@ -114,7 +126,8 @@ extension RedisSharedState {
   }
 
   /// Sends the probe that is due, and sees to it that the loop wakes for what comes next.
-  func maintain(_ node: RedisSharedStateNode, now: Now) {
+  func maintain(_ index: Int, now: Now) {
+    let node = nodes[index]
     if let deadline = node.waiting.nextDeadline() {
       wakeUp(at: max(deadline, node.lastReply.addingMilliseconds(settings.timeoutMilliseconds)))
     }
@@ -122,23 +135,42 @@ extension RedisSharedState {
     if node.breaker.isClosed {
       guard node.writeRefusal != nil else { return }
       if node.nextWriteProbe <= now.monotonic {
-        sendProbe(node)
+        sendProbe(index)
         node.nextWriteProbe = now.monotonic.adding(milliseconds: settings.probeIntervalMilliseconds)
       }
-    } else if node.breaker.takeProbe(now: now.monotonic) {
-      sendProbe(node)
+    } else {
+      // Its slots may go to another one.
+      router.doubt()
+      if node.breaker.takeProbe(now: now.monotonic) { sendProbe(index) }
     }
     wakeUp(at: now.monotonic.adding(milliseconds: settings.probeIntervalMilliseconds))
   }
 
-  func sendProbe(_ node: RedisSharedStateNode) {
+  /// Asks whether the server takes writes; of a cluster's node, with a key that lies in one of its slots.
+  func sendProbe(_ index: Int) {
     guard let commands else { return }
-    guard node.connection.send(router.isCluster ? commands.ping : commands.probe, tag: 1) else { return }
+    let node = nodes[index]
+    guard node.connection.send(router.isCluster ? clusterProbe(index) ?? commands.ping : commands.probe, tag: 1) else {
+      return
+    }
     node.waiting.append(Entry(kind: .probe, request: Entry.noRequest))
+  }
+
+  /// nil: no key was found, for the node has few slots or none.
+  private func clusterProbe(_ index: Int) -> RedisCommand? {
+    guard router.isOwner(index) else { return nil }
+    for number in 0..<RedisSharedState.probeKeysMaximum {
+      let key = "\(settings.prefix)probe:\(number)"
+      guard router.node(ofSlot: RedisSlot.of(key.utf8.span)) == index else { continue }
+      return RedisCommand(["SET", key, "1", "PX", "1000"])
+    }
+    return nil
   }
 
   /// One notice for each change between whole and degraded.
   func tell() {
+    // What is not connected yet is no news.
+    guard isSettled else { return }
     let reason = trouble
     if (reason != nil) == toldDegraded { return }
     toldDegraded = reason != nil

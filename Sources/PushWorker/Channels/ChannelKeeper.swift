@@ -50,7 +50,7 @@ package final class ChannelKeeper {
     let credentials = try Credentials(
       configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
     let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
-    let redisTLS = try redisConfiguration.tls(caFile: configuration.redis.caFile)
+    let redisTLS = try configuration.redis.tls(redisConfiguration)
     loop = try EventLoop()
     var settings = ChannelClientConfiguration(configuration.apns)
     settings.waitMilliseconds = settings.requestTimeoutMilliseconds

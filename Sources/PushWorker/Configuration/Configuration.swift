@@ -1,5 +1,6 @@
 package import Logging
 package import PushCore
+import PushIO
 
 /// What Herald was told to do: checked, complete and immutable. `ConfigurationLoader` makes it.
 package struct Configuration: Equatable, Sendable {
@@ -9,6 +10,7 @@ package struct Configuration: Equatable, Sendable {
     package let prefix: String
     package let prefetch: Int
     package let caFile: String?
+    package let trustsOnlyCAFile: Bool
   }
 
   package struct Redis: Equatable, Sendable {
@@ -16,6 +18,7 @@ package struct Configuration: Equatable, Sendable {
     package let prefix: String
     package let timeoutMilliseconds: Int
     package let caFile: String?
+    package let trustsOnlyCAFile: Bool
     /// Of the key that hides provider tokens; nil: they are stored as they are.
     package let tokenKeyFile: String?
   }
@@ -77,10 +80,12 @@ package struct Configuration: Equatable, Sendable {
     let urls = values.texts("rabbitmq.urls")
     rabbitmq = RabbitMQ(
       urls: urls.isEmpty ? [values.text("rabbitmq.url")] : urls, prefix: values.text("rabbitmq.prefix"),
-      prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"))
+      prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"),
+      trustsOnlyCAFile: values.flag("rabbitmq.ca_only"))
     redis = Redis(
       url: values.text("redis.url"), prefix: values.text("redis.prefix"),
       timeoutMilliseconds: values.integer("redis.timeout_ms"), caFile: values.optionalText("redis.ca_file"),
+      trustsOnlyCAFile: values.flag("redis.ca_only"),
       tokenKeyFile: values.optionalText("redis.token_key_file"))
     apns = APNs(
       production: values.service("apns.production"), sandbox: values.service("apns.sandbox"),
@@ -122,5 +127,12 @@ package struct Configuration: Equatable, Sendable {
       let text = values[option.path, default: option.defaultValue].yaml
       return (option.path, option.isSecret ? ServiceAddress.redacted(text) : text)
     }
+  }
+}
+
+extension Configuration.Redis {
+  /// What the connections need to a Redis at such an address; nil where they use no TLS.
+  func tls(_ address: RedisConfiguration) throws(TLSError) -> TLSContext? {
+    try address.tls(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
   }
 }

@@ -16,6 +16,7 @@ extension ConfigurationOption {
       "rabbitmq.prefetch", .integer(2...65_535), .integer(2000),
       "Deliveries that a lane may hold unacknowledged, half for each class: what bounds its memory."),
     ConfigurationOption("rabbitmq.ca_file", .text(.file), .none, "A trust anchor for amqps:// beside the system's."),
+    ConfigurationOption("rabbitmq.ca_only", .flag, .flag(false), "Trust ca_file alone, and not the system's anchors."),
 
     ConfigurationOption("redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "What the replicas share."),
     ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "Begins the name of every key."),
@@ -23,6 +24,7 @@ extension ConfigurationOption {
       "redis.timeout_ms", .integer(1...10_000), .integer(20),
       "A job that waits longer for its admission goes on without it, unless Redis answers others meanwhile."),
     ConfigurationOption("redis.ca_file", .text(.file), .none, "A trust anchor for rediss:// beside the system's."),
+    ConfigurationOption("redis.ca_only", .flag, .flag(false), "Trust ca_file alone, and not the system's anchors."),
     ConfigurationOption(
       "redis.token_key_file", .text(.file), .none,
       "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),

@@ -50,7 +50,7 @@ package struct ServiceAddress: Hashable, Sendable {
   /// A URL (or several, in a list) with `***` instead of every password.
   package static func redacted(_ text: String) -> String {
     var result = ""
-    var rest = Substring(text)
+    var rest = Substring(withoutSentinelPassword(text))
     while let scheme = rest.firstRange(of: "://") {
       result += rest[..<scheme.upperBound]
       rest = rest[scheme.upperBound...]
@@ -66,6 +66,14 @@ package struct ServiceAddress: Hashable, Sendable {
       rest = rest[mark...]
     }
     return result + rest
+  }
+
+  /// What stands behind `sentinel_password=` in a Redis URL, up to the next parameter, is hidden.
+  private static func withoutSentinelPassword(_ text: String) -> String {
+    guard let name = text.firstRange(of: "sentinel_password=") else { return text }
+    let value = text[name.upperBound...]
+    let next = value.firstIndex(of: "&") ?? value.endIndex
+    return text[..<name.upperBound] + "***" + withoutSentinelPassword(String(value[next...]))
   }
 
   private static func decoded(_ text: Substring) -> String? {

@@ -20,9 +20,11 @@ final class RedisSubject: FuzzSubject {
     try holds(whole.replies == pieces.replies, "replies do not depend on how they arrive")
     try holds(whole.hasFailed == pieces.hasFailed, "nor do errors")
     var cluster = RedisClusterState(seeds: [.network(host: "a", port: 6379)])
-    let now = Instant(nanoseconds: 0)
+    var now = Instant(nanoseconds: 0)
     for reply in whole.replies {
-      cluster.learned(reply, now: now)
+      now = now.adding(milliseconds: 60_000)
+      _ = cluster.nodeToAsk(now: now) { $0 == 0 }
+      cluster.learned(reply, from: 0, now: now)
       if case .error(let error) = reply {
         try holds(error.message.utf8.count <= 200, "a message is bounded")
         _ = cluster.redirect(error.message, from: 0, now: now)
@@ -30,6 +32,7 @@ final class RedisSubject: FuzzSubject {
       if let text = reply.text { _ = cluster.redirect(text, from: 0, now: now) }
     }
     try holds(cluster.nodes.count <= RedisClusterState.nodesMaximum, "nodes are bounded")
+    for node in cluster.ownerNumbers { try holds(cluster.nodes[node] != nil, "an owner is known") }
     for slot in [0, RedisSlot.count - 1] {
       try holds(cluster.nodes.indices.contains(cluster.owner(of: slot)), "an owner is a node")
     }

@@ -1,0 +1,194 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// How shared state begins, and what it waits for then: nodes that answer late, never, or not at all; no wait without an end.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct RedisStartTests {
+  /// Longer than any test: what is not a test's own deadline never passes.
+  private static let never: Int64 = 600_000
+
+  private func makeDriver(
+    _ url: String, _ loop: EventLoop, connectMilliseconds: Int64 = never, timeoutMilliseconds: Int64 = 5_000
+  ) throws -> RedisGateDriver<RedisSharedState> {
+    var configuration = try RedisConfiguration(url: url)
+    configuration.connectTimeoutMilliseconds = connectMilliseconds
+    configuration.silenceTimeoutMilliseconds = Self.never
+    var settings = RedisSharedStateSettings()
+    settings.timeoutMilliseconds = timeoutMilliseconds
+    let state = RedisSharedState(loop: loop, configuration: configuration, tls: nil, settings: settings, seed: 7)
+    state.connect()
+    return RedisGateDriver(state, loop: loop)
+  }
+
+  /// A token of each node, in the nodes' order.
+  private func tokens(_ cluster: ScriptedRedisCluster) -> [String] {
+    (0..<cluster.nodes.count).compactMap { node in
+      (0..<10_000).lazy.map { "start-\($0)" }.first { cluster.owner(of: slot(of: makeJob(token: $0))) == node }
+    }
+  }
+
+  private func slot(of job: borrowing PushJob) -> Int {
+    var text = [UInt8](repeating: 0, count: GateKey.textCount)
+    var span = text.mutableSpan
+    GateKey(job, target: 0).writeText(into: &span, at: 0)
+    return RedisSlot.of(tag: text.span)
+  }
+
+  @Test func aTableThatComesAfterAllNodesGreetedIsEnough() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    cluster.withoutTable = [0, 1, 2]
+    let driver = try makeDriver(cluster.url, loop)
+    let tickets = tokens(cluster).enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
+    try driver.turn(untilWithinSeconds: 10, "all greeted and one asked") {
+      cluster.nodes.allSatisfy { $0.count(of: "SCRIPT") == 1 } && cluster.nodes.contains { $0.count(of: "CLUSTER") > 0 }
+    }
+    // Their answers are read before the table comes.
+    for _ in 0..<20 { try driver.turn() }
+    cluster.withoutTable = []
+    cluster.release()
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(driver.state.counters.answeredInTime == 3 && driver.state.counters.decidedLocally == 0)
+    #expect(driver.state.isConnected && driver.state.nextNotice() == nil, "what is not connected yet is no news")
+    driver.state.close()
+  }
+
+  @Test func aNodeThatNeverTellsItsTableIsPassedOver() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    let driver = try makeDriver(cluster.url, loop)
+    let tokens = tokens(cluster)
+    try driver.turn(untilWithinSeconds: 10, "one is asked for the table") {
+      // The first that is asked never answers, whichever it is.
+      if cluster.withoutTable.isEmpty {
+        for (index, node) in cluster.nodes.enumerated() where node.count(of: "SCRIPT") == 1 {
+          cluster.withoutTable = [index]
+          break
+        }
+      }
+      return cluster.nodes.contains { $0.count(of: "CLUSTER") > 0 }
+    }
+    let index = try #require(cluster.withoutTable.first)
+    let tickets = tokens.indices.filter { $0 != index }.map { driver.ask(makeJob(token: tokens[$0]), id: UInt64($0)) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(driver.state.counters.answeredInTime == 2 && driver.state.counters.decidedLocally == 0)
+    driver.state.close()
+  }
+
+  @Test func aNodeThatCannotBeReachedHoldsUpNobody() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    let gone = try ScriptedRedisNode(loop: loop)
+    gone.close()
+    cluster.withoutTable = [0, 1, 2]
+    let driver = try makeDriver("\(cluster.url),127.0.0.1:\(gone.port)", loop)
+    let tickets = tokens(cluster).enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
+    try driver.turn(untilWithinSeconds: 10, "refused") { driver.state.counters.disconnects > 0 }
+    cluster.withoutTable = []
+    cluster.release()
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(driver.state.counters.answeredInTime == 3, "the others have all of the cluster")
+    #expect(driver.state.counters.decidedLocally == 0)
+    driver.state.close()
+  }
+
+  @Test func aNodeThatConnectsAndSaysNothingIsWaitedForAtMostTheConnectTimeout() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    cluster.silent = [1]
+    let driver = try makeDriver(cluster.url, loop, connectMilliseconds: 500)
+    let tokens = tokens(cluster)
+    let tickets = tokens.enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(driver.state.counters.answeredInTime == 2 && driver.state.counters.decidedLocally == 1)
+    #expect(driver.state.degradation(of: .duplicates) != nil)
+    driver.state.close()
+  }
+
+  /// One that is listed and owns nothing holds up nobody, however long one may wait.
+  @Test func aSilentNodeThatOwnsNothingIsNotWaitedFor() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    let silent = try ScriptedRedisNode(loop: loop)
+    silent.answer = { _ in nil }
+    let driver = try makeDriver("redis-cluster://127.0.0.1:\(silent.port),\(cluster.url.dropFirst(16))", loop)
+    let tickets = tokens(cluster).enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(driver.state.counters.answeredInTime == 3 && driver.state.counters.decidedLocally == 0)
+    #expect(driver.state.degradation(of: .duplicates) == nil)
+    driver.state.close()
+  }
+
+  @Test func withoutATableMemoryDecidesAfterTheConnectTimeout() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    cluster.withoutTable = [0, 1, 2]
+    let driver = try makeDriver(cluster.url, loop, connectMilliseconds: 500, timeoutMilliseconds: 200)
+    let tickets = tokens(cluster).enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(driver.state.counters.decidedLocally == 3)
+    driver.state.close()
+  }
+
+  /// A server that never greets: the same end for one server as for many.
+  @Test func aSilentServerIsWaitedForAtMostTheConnectTimeout() throws {
+    let loop = try EventLoop()
+    let server = try ScriptedRedisNode(loop: loop)
+    server.answer = { _ in nil }
+    let driver = try makeDriver("redis://127.0.0.1:\(server.port)", loop, connectMilliseconds: 500)
+    #expect(try Answered(driver.admit(makeJob(token: "silent"), id: 1)) == .proceed)
+    #expect(driver.state.counters.decidedLocally == 1)
+    driver.state.close()
+  }
+
+  /// While no node serves a slot, a question waits as long as for a silent Redis, then none waits any more.
+  @Test func aClusterThatIsDownIsNotAskedForEver() throws {
+    let loop = try EventLoop()
+    let cluster = try ScriptedRedisCluster(loop: loop)
+    let driver = try makeDriver(cluster.url, loop, timeoutMilliseconds: 1_000)
+    let tokens = tokens(cluster)
+    for (index, token) in tokens.enumerated() {
+      #expect(try Answered(driver.admit(makeJob(token: token), id: UInt64(index))) == .proceed)
+    }
+    #expect(driver.state.counters.answeredInTime == 3)
+
+    cluster.isDown = true
+    #expect(try Answered(driver.admit(makeJob(token: tokens[0]), id: 7)) == .proceed)
+    #expect(driver.state.counters.decidedLocally == 1)
+    try driver.turn(untilWithinSeconds: 5, "spared") {
+      if driver.state.degradation(of: .duplicates) != nil { return true }
+      _ = driver.ask(makeJob(token: tokens[0]), id: 8)
+      return false
+    }
+    #expect(driver.state.degradation(of: .duplicates)?.contains("CLUSTERDOWN") == true)
+    // Probes find it down, and it stays spared: they are no PING, which a node answers all the same.
+    let asked = cluster.nodes[0].count(of: "EVALSHA")
+    let probes = cluster.nodes[0].count(of: "SET")
+    try driver.turn(untilWithinSeconds: 5, "probed twice") { cluster.nodes[0].count(of: "SET") >= probes + 2 }
+    #expect(try Answered(driver.admit(makeJob(token: tokens[0]), id: 9)) == .proceed)
+    #expect(cluster.nodes[0].count(of: "EVALSHA") == asked)
+
+    cluster.isDown = false
+    try driver.turn(untilWithinSeconds: 5, "recovered") { driver.state.degradation(of: .duplicates) == nil }
+    let local = driver.state.counters.decidedLocally
+    #expect(try Answered(driver.admit(makeJob(token: tokens[0]), id: 10)) == .proceed)
+    #expect(driver.state.counters.decidedLocally == local)
+    driver.state.close()
+  }
+
+  @Test func tenStartsOnAFreshCluster() throws {
+    let cluster = try RedisCluster()
+    defer { cluster.stop() }
+    let url = "redis-cluster://" + cluster.masters.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
+    for start in 0..<10 {
+      let driver = try makeDriver(url, EventLoop())
+      let tickets = (0..<100).map { driver.ask(makeJob(token: "start-\(start)-\($0)"), id: UInt64($0)) }
+      for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+      #expect(driver.state.counters.decidedLocally == 0 && driver.state.counters.answeredInTime == 100, "\(start)")
+      driver.state.close()
+    }
+  }
+}
