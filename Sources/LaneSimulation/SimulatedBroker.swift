@@ -214,11 +214,12 @@ package struct SimulatedBroker: Broker {
     metadata.firstSeen = message.firstSeen
     metadata.isAmbiguous = message.isAmbiguous
     metadata.apnsID = message.apnsID
+    metadata.claim = message.claim
     if message.isAlone { metadata.jobClass = message.jobClass }
     guard let state = message.state else { return }
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen
-    metadata.copy = state.copy
+    metadata.claim = state.claim
     metadata.isAmbiguous = state.isAmbiguous
     metadata.apnsID = state.apnsID
   }
@@ -252,7 +253,7 @@ package struct SimulatedBroker: Broker {
     let targets = targets(body)
     let state = metadata.apnsID.map {
       RetryState(
-        attempts: metadata.attempts, firstSeen: firstSeen, copy: max(1, metadata.copy),
+        attempts: metadata.attempts, firstSeen: firstSeen, claim: metadata.claim,
         isAmbiguous: metadata.isAmbiguous, apnsID: $0, reason: nil)
     }
     let message = Message(
@@ -273,6 +274,7 @@ package struct SimulatedBroker: Broker {
     var message = Message(
       body: body, state: nil, jobClass: jobClass, targets: targets, isAmbiguous: metadata.isAmbiguous)
     message.apnsID = apnsID
+    message.claim = metadata.claim
     return publish(targets, isPartOfEnding: true) { world in
       world.auditor.brokerKeptDeadLetter(job: job)
       world.broker.deadLetters.append(message)

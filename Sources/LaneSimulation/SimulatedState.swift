@@ -5,8 +5,8 @@ import PushWorker
 package final class MemoryServer {
   package var answered: [UUIDValue: RememberedOutcome] = [:]
   package var dead: [GateKey: Int64] = [:]
-  /// The newest copy of each (job, target) that was asked about: its first receipt and its number.
-  package var claimed: [UUIDValue: (firstSeen: Int64, copy: UInt32)] = [:]
+  /// Who was admitted last for each (job, target), and until when its answer is waited for.
+  package var claimed: [UUIDValue: (claim: UInt32, until: Int64)] = [:]
 }
 
 /// One lane's connection to shared state: answers late, in any order, and open where it fails.
@@ -27,21 +27,29 @@ package struct SimulatedState: SharedState {
   package mutating func flush(now: Now) {}
 
   private func admission(_ device: GateKey, _ apnsID: UUIDValue, _ arrival: JobArrival) -> Admission {
-    if world.chance(world.faults.memoryFailsOpen) { return arrival.copy > 0 ? .repeated(.proceed) : .proceed }
+    if world.chance(world.faults.memoryFailsOpen) { return .repeated(.proceed) }
     if let remembered = world.memory.answered[apnsID] { return .duplicate(remembered) }
-    if let unregisteredAt = world.memory.dead[device] { return .dead(unregisteredAt: unregisteredAt) }
-    let isClaimed = claim(apnsID, arrival)
-    let answer: Admission =
-      world.chance(20) ? .limited(retryAfterMilliseconds: Int64(1 + world.pick(4000))) : .proceed
-    return isClaimed ? .repeated(answer) : answer
-  }
-
-  /// Whether the copy, or one after it, was asked about before.
-  private func claim(_ apnsID: UUIDValue, _ arrival: JobArrival) -> Bool {
-    guard arrival.copy > 0 else { return false }
-    if let newest = world.memory.claimed[apnsID], newest >= (arrival.firstSeen, arrival.copy) { return true }
-    world.memory.claimed[apnsID] = (arrival.firstSeen, arrival.copy)
-    return false
+    var isRepeated = false
+    if let (claim, until) = world.memory.claimed[apnsID] {
+      if claim != arrival.earlierClaim {
+        if until > world.milliseconds, !arrival.isRedelivered {
+          return .claimed(retryAfterMilliseconds: until - world.milliseconds)
+        }
+        isRepeated = true
+      }
+    } else {
+      isRepeated = arrival.isReturning && arrival.earlierClaim != 0
+    }
+    let answer: Admission
+    if let unregisteredAt = world.memory.dead[device] {
+      answer = .dead(unregisteredAt: unregisteredAt)
+    } else if world.chance(20) {
+      answer = .limited(retryAfterMilliseconds: Int64(1 + world.pick(4000)))
+    } else {
+      answer = .proceed
+      world.memory.claimed[apnsID] = (arrival.claim, world.milliseconds + 60_000)
+    }
+    return isRepeated ? .repeated(answer) : answer
   }
 
   package mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
@@ -52,9 +60,7 @@ package struct SimulatedState: SharedState {
 
   package mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
     world.memory.answered[apnsID] = outcome
-    if outcome.outcome == .unregistered, let unregisteredAt = outcome.unregisteredAt {
-      world.memory.dead[device] = unregisteredAt
-    }
+    if let mark = outcome.deadMark { world.memory.dead[device] = mark }
   }
 
   package mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}

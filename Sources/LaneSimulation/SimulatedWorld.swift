@@ -124,6 +124,8 @@ package struct Message {
   package var isAmbiguous = false
   /// Of a dead letter that was one target of a batch.
   package var apnsID: UUIDValue?
+  /// Of a dead letter: under which claim its last attempt was admitted.
+  package var claim: UInt32 = 0
 
   package init(
     body: [UInt8], state: RetryState?, jobClass: JobClass, targets: [Target], firstSeen: Int64? = nil,

@@ -163,7 +163,7 @@ package struct DeadLetterBox {
     return summary
   }
 
-  /// What a fresh copy keeps: the ids, trace and correlation of the producer, where it wants its answer, and what is not known of earlier attempts.
+  /// What a fresh copy keeps: the ids, trace and correlation of the producer, where it wants its answer, and what is known and not known of earlier attempts.
   private static func describeCopy(of message: AMQPMessage, isAmbiguous: Bool, in properties: AMQPProperties) {
     let metadata = message.metadata
     let bytes = metadata.bytes.span
@@ -178,6 +178,7 @@ package struct DeadLetterBox {
     if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
     // One target of a batch: its id cannot be made from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     if isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
   }
 }

@@ -64,14 +64,14 @@ package struct DeadTokens {
   /// The marks of these tokens, at most one for each topic of the app.
   package func marks(of tokens: [String]) throws -> [Mark] {
     let places = tokens.flatMap { token in topics.map { (token: token, topic: $0) } }
-    let replies = try run(RedisScript.show, of: places)
+    let replies = try run(RedisDeviceScript.show, of: places)
     return zip(places, replies).compactMap { place, reply in Mark(place.token, place.topic, reply) }
   }
 
   /// Takes the tokens' marks away; returns what was there.
   package func forget(_ tokens: [String]) throws -> [Mark] {
     let marks = try marks(of: tokens)
-    _ = try run(RedisScript.forget, of: marks.map { ($0.token, $0.topic) })
+    _ = try run(RedisDeviceScript.forget, of: marks.map { ($0.token, $0.topic) })
     return marks
   }
 
@@ -79,7 +79,7 @@ package struct DeadTokens {
   package func importMarks(_ tokens: [String], topic: String?, unregisteredAt: Int64) throws -> [Mark] {
     let topic = topic ?? app
     let replies = try run(
-      RedisScript.mark, of: tokens.map { ($0, topic) }, arguments: [String(unregisteredAt), String(deadSeconds)])
+      RedisDeviceScript.mark, of: tokens.map { ($0, topic) }, arguments: [String(unregisteredAt), String(deadSeconds)])
     return zip(tokens, replies).compactMap { token, reply in Mark(token, topic, reply) }
   }
 

@@ -32,7 +32,7 @@ package struct DirectSender {
     let reader = LineReader(input, lineLimit: Limits.jobBytesMaximum) { mailbox.wake() }
     let broker = JSONLinesBroker(input: reader, output: output) { loop.now.unixMilliseconds }
     var memory = GateMemory.Settings()
-    memory.limits = configuration.limits.rates
+    memory.claimSeconds = configuration.claimSeconds
     let push = APNsPushService(
       loop: loop, credentials: credentials, configuration: APNsPushServiceConfiguration(configuration.apns), seed: 1)
     let settings = LaneSettings(
@@ -40,8 +40,8 @@ package struct DirectSender {
       onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
       randomSeed: UInt64.random(in: .min ... .max))
     let lane = Lane(
-      broker: broker, state: MemorySharedState(settings: memory), push: push, clock: LoopClock(loop: loop),
-      settings: settings)
+      broker: broker, state: MemorySharedState(settings: memory, limits: configuration.limits.rates), push: push,
+      clock: LoopClock(loop: loop), settings: settings)
     var thread = LaneThread(
       lane: lane, loop: loop, control: control, describe: { _, _, _ in },
       takeNotices: { lane in

@@ -19,6 +19,8 @@ package struct Lane<
   package var push: LanePush
   private let clock: Time
   private var settings: LaneSettings
+  /// Numbers of claims.
+  private var random: SeededRandom
   private var parser = JobParser()
 
   private var jobs: SlotTable<JobSlot>
@@ -66,6 +68,7 @@ package struct Lane<
     self.clock = clock
     self.settings = settings
     writer = OutcomeWriter(worker: settings.workerName)
+    random = SeededRandom(seed: settings.randomSeed)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
     sends = SlotTable(capacity: settings.sendsMaximum) { SendSlot() }
     unstarted = RingBuffer(capacity: settings.jobsMaximum)
@@ -243,9 +246,10 @@ package struct Lane<
         perform(action, send, now)
       } else {
         sends[send].device = GateKey(jobs[job].job, target: target)
+        sends[send].askedClaim = max(1, UInt32(truncatingIfNeeded: random.next()))
         state.admit(
-          jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID, arrival: jobs[job].arrival,
-          ticket: send, now: now)
+          jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
+          arrival: jobs[job].arrival(claim: sends[send].askedClaim), ticket: send, now: now)
         admittingCount += 1
       }
     }
@@ -259,10 +263,11 @@ package struct Lane<
       guard sends.isLive(ticket) else { continue }
       switch admission {
       case .duplicate: counters.duplicatesSuppressed += 1
-      case .dead: counters.suppressed += 1
+      case .dead, .repeated(.dead): counters.suppressed += 1
       case .limited, .superseded, .repeated(.limited), .repeated(.superseded): counters.rateLimited += 1
-      case .proceed, .repeated: break
+      case .proceed, .claimed, .repeated: break
       }
+      if admission.leavesClaim { sends[ticket].claim = sends[ticket].askedClaim }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[job(of: ticket)].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
         now: now)
@@ -439,7 +444,7 @@ package struct Lane<
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
     let carried = RetryState(
-      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, copy: jobs[job].arrival.nextCopy,
+      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, claim: sends[ticket].claim,
       isAmbiguous: delivery.isAmbiguous, apnsID: sends[ticket].apnsID, reason: reason)
     expectConfirm(
       broker.publishRetry(
@@ -479,6 +484,7 @@ package struct Lane<
     // This target's own: an attempt of another target of its batch says nothing of it.
     var metadata = jobs[job].metadata
     metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous
+    metadata.claim = sends[ticket].claim
     expectConfirm(
       broker.publishDeadLetter(
         message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail,

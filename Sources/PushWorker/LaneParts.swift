@@ -31,6 +31,7 @@ struct LaneParts: Sendable {
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
     sharedState.limits = configuration.limits.rates
     sharedState.collapseMilliseconds = configuration.retry.ageMaximumSeconds * 1000
+    sharedState.claimSeconds = configuration.claimSeconds
     sharedState.localShares = laneCount
     self.sharedState = sharedState
     apns = APNsPushServiceConfiguration(configuration.apns)

@@ -27,7 +27,8 @@ package struct LaneSettings: Sendable {
   /// The longest that a settled delivery waits to be acknowledged.
   package var acknowledgeDelayMilliseconds: Int64
   /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
-  package var roomWaitMilliseconds: Int64
+  package var roomWaitMilliseconds = LaneSettings.roomWaitMilliseconds
+  package static let roomWaitMilliseconds: Int64 = 10_000
   /// A pool that does not move keeps so many waiting while another one moves; the others go to the retry queues.
   package var slowWaitersMaximum: Int
   /// A pool that took nothing for so long, or whose oldest has waited so long, does not move.
@@ -60,7 +61,6 @@ package struct LaneSettings: Sendable {
     deliveriesPerTurn = 128
     acknowledgeBatch = max(1, prefetch / 10)
     acknowledgeDelayMilliseconds = 5
-    roomWaitMilliseconds = 10_000
     slowWaitersMaximum = max(1, prefetch / 8)
     slowMilliseconds = 2_000
     movingMilliseconds = 5_000

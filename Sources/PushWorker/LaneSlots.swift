@@ -30,9 +30,11 @@ struct JobSlot: ~Copyable {
   /// When its producer published it, or where that is not told, when it was received first: what its age counts from, and which of
   /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
-  /// What was received before is a copy, also where it does not tell its number.
-  var arrival: JobArrival {
-    JobArrival(firstSeen: enqueuedAt, copy: max(metadata.copy, metadata.firstSeen == nil ? 0 : 1))
+  /// `claim`: drawn for this one.
+  func arrival(claim: UInt32) -> JobArrival {
+    JobArrival(
+      firstSeen: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
+      isRedelivered: metadata.deliveryCount > 0 || metadata.carriedDeliveries > 0)
   }
   var times: JobTimes { JobTimes(firstSeen: enqueuedAt, expiration: job.expiration) }
 
@@ -130,6 +132,10 @@ struct SendSlot: ~Copyable {
   /// Its name in shared state, once it was asked about.
   var device = GateKey(high: 0, low: 0)
   var delivery = DeliveryState()
+  /// What it asked to be admitted with.
+  var askedClaim: UInt32 = 0
+  /// Under which claim the last attempt was admitted, this one's or that of the copy before; 0: none was.
+  var claim: UInt32 = 0
   /// `apns-unique-id` of the sandbox.
   var uniqueID: UUIDValue?
   var waitingSince = Instant(nanoseconds: 0)
@@ -147,6 +153,7 @@ struct SendSlot: ~Copyable {
     delivery = DeliveryState(
       attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous && slot.refusal == nil,
       isGivenUp: slot.isolation == .fail)
+    claim = slot.metadata.claim
     uniqueID = nil
     isCounted = false
   }

@@ -53,18 +53,18 @@ package protocol Broker {
 package struct RetryState: Sendable {
   package var attempts: UInt32
   package var firstSeen: Int64
-  /// As `JobArrival.copy`, of the copy that carries this.
-  package var copy: UInt32
+  /// Under which claim its last attempt was admitted; 0: none was.
+  package var claim: UInt32
   package var isAmbiguous: Bool
   package var apnsID: UUIDValue
   package var reason: APNsReason?
 
   package init(
-    attempts: UInt32, firstSeen: Int64, copy: UInt32 = 1, isAmbiguous: Bool, apnsID: UUIDValue, reason: APNsReason?
+    attempts: UInt32, firstSeen: Int64, claim: UInt32 = 0, isAmbiguous: Bool, apnsID: UUIDValue, reason: APNsReason?
   ) {
     self.attempts = attempts
     self.firstSeen = firstSeen
-    self.copy = copy
+    self.claim = claim
     self.isAmbiguous = isAmbiguous
     self.apnsID = apnsID
     self.reason = reason

@@ -39,7 +39,7 @@ struct RabbitMQBrokerTests {
       $0.publishOutcome(outcome, routingKey: key, apnsID: apnsID, metadata: metadata)
     }
     let state = RetryState(
-      attempts: 2, firstSeen: 77, copy: 3, isAmbiguous: true, apnsID: apnsID, reason: .tooManyRequests)
+      attempts: 2, firstSeen: 77, claim: 0xFFFF_FFF0, isAmbiguous: true, apnsID: apnsID, reason: .tooManyRequests)
     let retry = harness.publish {
       $0.publishRetry([42], jobClass: .bulk, delaySeconds: 1, state: state, metadata: metadata)
     }
@@ -57,7 +57,7 @@ struct RabbitMQBrokerTests {
     #expect(copy.body == [42])
     #expect(copy.metadata.attempts == 2)
     #expect(copy.metadata.firstSeen == 77)
-    #expect(copy.metadata.copy == 3)
+    #expect(copy.metadata.claim == 0xFFFF_FFF0)
     #expect(copy.metadata.isAmbiguous)
     #expect(copy.metadata.apnsID == apnsID)
     #expect(copy.metadata.enqueuedAt == 1_796_000_000_000)

@@ -116,7 +116,7 @@ struct RedisClusterTests {
     #expect(driver.state.counters.redirects == 0)
 
     #expect(try Answered(driver.admit(new, id: 1)) == .proceed)
-    let copy = driver.ask(new, id: 2, firstSeen: driver.now.unixMilliseconds, copy: 1)
+    let copy = driver.ask(new, id: 2, firstSeen: driver.now.unixMilliseconds)
     #expect(try Answered(driver.answer(copy)) == .proceed)
     #expect(try Answered(driver.admit(new, id: 3)) == .limited)
     driver.remember(accepted, of: new, id: 1)

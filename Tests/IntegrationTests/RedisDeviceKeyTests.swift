@@ -71,13 +71,13 @@ struct RedisDeviceKeyTests {
     #expect((22_600...22_660).contains(life), "\(life)")
     driver.remember(accepted, of: job, id: 1)
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
-    // Redis gives a value that grows twice its room: of up to 38 bytes 80, of one more 96.
-    #expect(try fleet.number("STRLEN", key) <= 38)
+    // Redis gives a value that grows twice its room: of up to 54 bytes 112, of one more 128.
+    #expect(try fleet.number("STRLEN", key) <= 54)
     let broadcast = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
     #expect(try Answered(driver.admit(broadcast, id: 1)) == .proceed)
     driver.remember(accepted, of: broadcast, id: 1)
     #expect(try Answered(driver.admit(broadcast, id: 1)) == .duplicate(accepted))
-    #expect(try fleet.number("STRLEN", fleet.key(broadcast)) <= 38)
+    #expect(try fleet.number("STRLEN", fleet.key(broadcast)) <= 54)
     #expect(try fleet.keys() == (2, 0, 0))
     #expect(driver.state.counters.errors == 0)
     driver.state.close()
@@ -165,16 +165,18 @@ struct RedisDeviceKeyTests {
         func some(_ count: ClosedRange<Int>, of bytes: ClosedRange<UInt8>) -> [UInt8] {
           (0..<Int.random(in: count, using: &random)).map { _ in UInt8.random(in: bytes, using: &random) }
         }
-        switch random.next() % 5 {
-        case 0: bytes += some(1...1, of: 0...2) + [11] + some(0...11, of: 0...0)
-        case 1: bytes += [239] + some(1...1, of: 0...14) + some(12...12, of: 0...0)
-        case 2: bytes += [240, 4] + some(0...5, of: 1...1)
-        case 3: bytes += [241] + some(1...1, of: 0...40) + some(20...20, of: 0...255)
+        switch random.next() % 6 {
+        case 0: bytes += [1] + some(0...12, of: 0...0)
+        case 1: bytes += [3] + some(12...12, of: 0...0)
+        case 2: bytes += [Bool.random(using: &random) ? 2 : 4] + some(0...5, of: 1...1)
+        case 3: bytes += [161] + some(1...1, of: 0...40) + some(20...20, of: 0...255)
+        case 4: bytes += [5] + some(0...17, of: 0...255)
         default: bytes += some(1...60, of: 0...255)
         }
       }
+      if Bool.random(using: &random) { bytes.insert(209, at: 0) }
       // A rate of the far future would hold the device for as long as it says.
-      for index in bytes.indices.dropFirst(2) where bytes[index - 2] < 240 { bytes[index] &= 0x0F }
+      for index in bytes.indices.dropFirst(2) where bytes[index - 2] < 160 { bytes[index] &= 0x0F }
       let text = bytes.map { "\\" + ("00" + String($0)).suffix(3) }.joined()
       script += "redis.call('SET', '\(fleet.key(job(index)))', '\(text)', 'EX', '500')\n"
     }
@@ -205,7 +207,53 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// Whatever is asked and told, in whichever order: Redis answers as memory does.
+  /// A value of another version of the format is as good as none.
+  @Test func anotherVersionIsWrittenAnew() throws {
+    let fleet = Fleet(try RedisServer.shared())
+    let driver = try fleet.join()
+    func job(_ index: Int) -> PushJob { makeJob(token: "version-\(index)") }
+    for index in 0..<3 { #expect(try Answered(driver.admit(job(index), id: 1)) == .proceed) }
+    let next = """
+      for _, key in ipairs(KEYS) do
+        redis.call('SETRANGE', key, 0, string.char(string.byte(redis.call('GET', key)) + 1))
+      end
+      """
+    try fleet.server.cli(["EVAL", next, "3"] + (0..<3).map { fleet.key(job($0)) })
+    #expect(try Answered(driver.admit(job(0), id: 1)) == .proceed, "nothing is known of it")
+    driver.remember(accepted, of: job(0), id: 1)
+    #expect(try Answered(driver.admit(job(0), id: 1)) == .duplicate(accepted))
+    // Also by those that change it.
+    let gone = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 2)
+    driver.remember(gone, of: job(1), id: 1)
+    #expect(try Answered(driver.admit(job(1), id: 1)) == .duplicate(gone))
+    driver.state.tighten(job(2), device: GateKey(job(2), target: 0), now: driver.now)
+    #expect(try Answered(driver.admit(job(2), id: 1)) == .limited)
+    driver.state.close()
+  }
+
+  /// More than a device's key holds, all of them on their way at once, and all answers told before the next one is asked about.
+  @Test func aDeviceWithManyJobsOnTheirWayForgetsNone() throws {
+    let fleet = Fleet(try RedisServer.shared(), limit: nil)
+    let driver = try fleet.join()
+    let job = makeJob(token: "many")
+    let all = UInt64(0)..<300
+    var tickets = all.map { driver.ask(job, id: $0) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
+    #expect(try fleet.number("STRLEN", fleet.key(job)) < 1000)
+    tickets = all.map { driver.ask(job, id: $0) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .claimed) }
+    for id in all { driver.remember(accepted, of: job, id: id) }
+    // Each push moves some of them.
+    for id in UInt64(300)..<340 { #expect(try Answered(driver.admit(job, id: id)) == .proceed) }
+    #expect(try fleet.number("STRLEN", fleet.key(job)) < 1000)
+    tickets = all.map { driver.ask(job, id: $0) }
+    for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .duplicate(accepted)) }
+    #expect(try fleet.keys().endless == 0)
+    #expect(driver.state.counters.errors == 0)
+    driver.state.close()
+  }
+
+  /// Whatever is asked and told, in whichever order, and whatever time passes: Redis answers as memory does.
   @Test(arguments: 1...6 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
     let limits = RateLimits(
       RateLimit(burst: 20, perSecond: 0.0001),
@@ -216,61 +264,137 @@ struct RedisDeviceKeyTests {
     var fleet = Fleet(try RedisServer.shared())
     fleet.settings.limits = limits
     let redis = try fleet.join()
-    var settings = GateMemory.Settings()
-    settings.limits = limits
-    let memory = RedisGateDriver(MemorySharedState(settings: settings), loop: try EventLoop())
+    let memory = RedisGateDriver(
+      MemorySharedState(settings: GateMemory.Settings(), limits: limits), loop: try EventLoop())
     var random = SeededRandom(seed: seed)
     var answers: [Answered: Int] = [:]
-    func somebody() -> PushJob {
+    func pass(seconds: Int) throws {
+      memory.skippedMilliseconds += Int64(seconds) * 1000
+      redis.skippedMilliseconds += Int64(seconds) * 1000
+      try fleet.server.cli(["EVAL", Self.timePasses, "0", fleet.settings.prefix + "*", String(seconds)])
+    }
+    struct Asked {
+      let token: String
+      let type: PushType
+      let registeredAt: Int64?
+      let collapseID: String
+      let id: UInt64
+      var memoryClaim: UInt32 = 0
+      var redisClaim: UInt32 = 0
+      var job: PushJob { makeJob(token: token, registeredAt: registeredAt, type: type, collapseID: collapseID) }
+    }
+    /// Admitted, and not answered yet.
+    var underWay: [Asked] = []
+    func somebody() -> Asked {
       let type: PushType = [.alert, .alert, .alert, .background, .voip][Int(random.next() % 5)]
       let registeredAt = Bool.random(using: &random) ? nil : Int64(random.next() % 1000)
-      return makeJob(
-        token: "device-\(random.next() % 3)", registeredAt: registeredAt, type: type,
-        collapseID: ["", "", "one", "two"][Int(random.next() % 4)])
+      let collapseID = ["", "", "one", "two"][Int(random.next() % 4)]
+      return Asked(
+        token: "device-\(random.next() % 3)", type: type, registeredAt: registeredAt, collapseID: collapseID,
+        id: random.next() % 80)
     }
     let start = memory.now.unixMilliseconds - 2000
     for step in 0..<400 {
       // What is told leaves before what is asked in the same turn.
-      for _ in 0..<Int.random(in: 0...2, using: &random) {
-        let job = somebody()
-        let id = random.next() % 80
+      for _ in 0..<Int.random(in: 0...2, using: &random) where !underWay.isEmpty {
+        let told = underWay.remove(at: Int(random.next() % UInt64(underWay.count)))
         var outcome = accepted
         outcome.attempts = UInt32(step)
-        if random.next() % 5 == 0 {
+        if random.next() % 6 == 0 {
           outcome.outcome = .unregistered
           outcome.unregisteredAt = Int64(random.next() % 1000)
+          outcome.isRegisteredSince = random.next() % 3 == 0
         }
-        memory.remember(outcome, of: job, id: id)
-        redis.remember(outcome, of: job, id: id)
+        memory.remember(outcome, of: told.job, id: told.id)
+        redis.remember(outcome, of: told.job, id: told.id)
       }
       if step % 100 == 99 {
-        let job = somebody()
+        let job = somebody().job
         memory.state.tighten(job, device: GateKey(job, target: 0), now: memory.now)
         redis.state.tighten(job, device: GateKey(job, target: 0), now: redis.now)
       }
-      var asked: [(memory: Ticket, redis: Ticket)] = []
-      for _ in 0..<Int.random(in: 1...4, using: &random) {
-        let job = somebody()
-        let id = random.next() % 80
-        let firstSeen = Bool.random(using: &random) ? nil : start + Int64(random.next() % 1000)
-        asked.append((memory.ask(job, id: id, firstSeen: firstSeen), redis.ask(job, id: id, firstSeen: firstSeen)))
+      if step % 15 == 14 || step % 100 == 50 {
+        // What was told and asked is there.
+        _ = redis.state.request(["PING"])
+        try redis.turn(untilWithinSeconds: 5, "told") { redis.state.nextReply() != nil }
+        try pass(seconds: step % 100 == 50 ? 7 * 3600 : 20)
+        if step % 100 == 50 { underWay = [] }
       }
-      for (one, other) in asked {
-        let expected = try Answered(memory.answer(one))
-        var answer = try Answered(redis.answer(other))
-        // Which copies came before only Redis knows.
-        if case .repeated(let known) = answer { answer = known }
+      var asked: [(of: Asked, memory: Ticket, redis: Ticket)] = []
+      for _ in 0..<Int.random(in: 1...4, using: &random) {
+        // One that was admitted comes back, or is given again, or somebody publishes it again; or it is a new one.
+        let isKnown = !underWay.isEmpty && random.next() % 2 == 0
+        let one =
+          isKnown
+          ? underWay[Int(random.next() % UInt64(underWay.count))] : somebody()
+        let carries = isKnown && random.next() % 3 > 0
+        let firstSeen = Bool.random(using: &random) ? nil : start + Int64(random.next() % 1000)
+        let isRedelivered = random.next() % 5 == 0
+        asked.append(
+          (
+            one,
+            memory.ask(
+              one.job, id: one.id, firstSeen: firstSeen, earlier: carries ? one.memoryClaim : 0,
+              isRedelivered: isRedelivered),
+            redis.ask(
+              one.job, id: one.id, firstSeen: firstSeen, earlier: carries ? one.redisClaim : 0,
+              isRedelivered: isRedelivered)
+          ))
+      }
+      for (of, one, other) in asked {
+        let admission = try memory.answer(one)
+        let expected = Answered(admission)
+        let answer = try Answered(redis.answer(other))
         #expect(answer == expected, "step \(step)")
+        if admission.leavesClaim {
+          var admitted = of
+          admitted.memoryClaim = memory.claim(of: one)
+          admitted.redisClaim = redis.claim(of: other)
+          underWay.append(admitted)
+        }
         switch answer {
         case .duplicate: answers[.duplicate(accepted), default: 0] += 1
         case .dead: answers[.dead(0), default: 0] += 1
+        case .repeated(.dead): answers[.repeated(.dead(0)), default: 0] += 1
         default: answers[answer, default: 0] += 1
         }
       }
     }
-    #expect(answers.count == 5 && answers.values.allSatisfy { $0 > 10 }, "\(answers)")
+    let kinds: [Answered] = [
+      .proceed, .duplicate(accepted), .dead(0), .limited, .superseded, .claimed, .repeated(.proceed),
+      .repeated(.limited),
+    ]
+    for kind in kinds { #expect(answers[kind, default: 0] > 5, "\(kind): \(answers)") }
     #expect(redis.state.counters.decidedLocally == 0 && redis.state.counters.errors == 0)
     #expect(try fleet.keys().endless == 0)
     redis.state.close()
   }
+
+  /// ARGV: pattern of keys, seconds. All that is kept of devices is so much older.
+  private static let timePasses = #"""
+    local seconds = tonumber(ARGV[2])
+    local function older(value, at, stop)
+      local form = stop - at == 6 and '<I7' or '<I4'
+      local unit = stop - at == 6 and 1000000 or 1
+      local its = math.max(0, struct.unpack(form, value, at) - seconds * unit)
+      return string.sub(value, 1, at - 1) .. struct.pack(form, its) .. string.sub(value, stop + 1)
+    end
+    for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+      local value, left = redis.call('GET', key), redis.call('TTL', key) - seconds
+      if not string.find(key, '}:c', 1, true) then
+        local at = string.find(key, '}:d:', 1, true) and 1 or 2
+        while at <= #value do
+          local kind = string.byte(value, at)
+          if kind == 1 then value, at = older(value, at + 1, at + 7), at + 13
+          elseif kind == 2 or kind == 4 then value, at = older(value, at + 1, at + 4), at + 5
+          elseif kind == 3 then value, at = older(value, at + 9, at + 12), at + 13
+          elseif kind == 5 then value, at = older(value, at + 13, at + 16), at + 18
+          elseif kind == 161 then at = at + 2 + string.byte(value, at + 1)
+          else error('kind ' .. kind) end
+        end
+      end
+      if left > 0 then redis.call('SET', key, value, 'EX', left) else redis.call('DEL', key) end
+    end
+    return 'done'
+    """#
 }

@@ -8,6 +8,8 @@ final class RedisGateDriver<State: SharedState> {
   var state: State
   private let loop: EventLoop
   private var nextIndex: UInt32 = 0
+  /// Lanes draw their claims' numbers.
+  private let claimBase = UInt32.random(in: 1 ... .max / 2)
   /// Answers that somebody else waited past.
   private var admissions: [Ticket: Admission] = [:]
   /// Time that passed on top of the real one: memory only, Redis has its own clock.
@@ -55,18 +57,25 @@ final class RedisGateDriver<State: SharedState> {
     }
   }
 
-  /// `firstSeen`: when the job was received first, where it comes back from a delay, each time as another copy, or as this one.
+  /// - Parameters:
+  ///   - firstSeen: when the job was received first, where it comes back from a retry queue.
+  ///   - earlier: the claim that this copy carries.
   func ask(
-    _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, copy: UInt32? = nil
+    _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
+    isRedelivered: Bool = false
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(
-      firstSeen: firstSeen ?? now.unixMilliseconds, copy: firstSeen == nil ? 0 : copy ?? nextIndex)
+      firstSeen: firstSeen ?? now.unixMilliseconds, claim: claim(of: ticket), earlierClaim: earlier,
+      isReturning: firstSeen != nil, isRedelivered: isRedelivered)
     state.admit(
       job, device: GateKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket
   }
+
+  /// What the job was claimed with, if it was admitted.
+  func claim(of ticket: Ticket) -> UInt32 { claimBase + ticket.index }
 
   func answer(_ ticket: Ticket, withinSeconds seconds: Int64 = 5) throws(TestFailure) -> Admission {
     try turn(untilWithinSeconds: seconds, "an answer for \(ticket)") { admissions[ticket] != nil }
@@ -112,6 +121,7 @@ indirect enum Answered: Hashable {
   case dead(Int64)
   case limited
   case superseded
+  case claimed
   case repeated(Answered)
 
   init(_ admission: Admission) {
@@ -121,6 +131,7 @@ indirect enum Answered: Hashable {
     case .dead(let mark): self = .dead(mark)
     case .limited: self = .limited
     case .superseded: self = .superseded
+    case .claimed: self = .claimed
     case .repeated(let admission): self = .repeated(Answered(admission))
     }
   }

@@ -10,29 +10,31 @@ struct RedisSharedStateTests {
   enum Kind: CaseIterable, Sendable { case memory, redis }
 
   /// Runs a scenario against one kind, with a prefix of its own.
-  private func run(
-    _ kind: Kind, limit: RateLimit? = nil, outcomeSeconds: Int64 = 600, _ scenario: any SharedStateScenario
+  func run(
+    _ kind: Kind, limit: RateLimit? = nil, outcomeSeconds: Int64 = 600, claimSeconds: Int64 = 60,
+    _ scenario: any SharedStateScenario
   ) throws {
-    try run(kind, limits: RateLimits(limit), outcomeSeconds: outcomeSeconds, scenario)
+    try run(kind, limits: RateLimits(limit), outcomeSeconds: outcomeSeconds, claimSeconds: claimSeconds, scenario)
   }
 
-  private func run(
-    _ kind: Kind, limits: RateLimits, outcomeSeconds: Int64 = 600, tightMilliseconds: Int64 = 30_000,
-    _ scenario: any SharedStateScenario
+  func run(
+    _ kind: Kind, limits: RateLimits, outcomeSeconds: Int64 = 600, claimSeconds: Int64 = 60,
+    tightMilliseconds: Int64 = 30_000, _ scenario: any SharedStateScenario
   ) throws {
     let loop = try EventLoop()
     switch kind {
     case .memory:
       var settings = GateMemory.Settings()
       settings.tightMilliseconds = tightMilliseconds
-      settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
-      try scenario.run(RedisGateDriver(MemorySharedState(settings: settings), loop: loop))
+      settings.claimSeconds = claimSeconds
+      try scenario.run(RedisGateDriver(MemorySharedState(settings: settings, limits: limits), loop: loop))
     case .redis:
       var settings = RedisSharedStateSettings()
       settings.prefix = "scenario-\(UInt64.random(in: 0 ... .max)):"
       settings.limits = limits
       settings.outcomeSeconds = outcomeSeconds
+      settings.claimSeconds = claimSeconds
       settings.timeoutMilliseconds = 2000
       settings.tightMilliseconds = tightMilliseconds
       let server = try RedisServer.shared()
@@ -67,7 +69,7 @@ struct RedisSharedStateTests {
       func run(_ driver: RedisGateDriver<some SharedState>) throws {
         let job = makeJob(token: "aa")
         #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
-        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "in flight is not answered")
+        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "on its way")
         driver.remember(accepted, of: job, id: 1)
         #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
         #expect(try Answered(driver.admit(job, id: 2)) == .proceed, "another job")
@@ -123,7 +125,10 @@ struct RedisSharedStateTests {
         driver.remember(accepted, of: job, id: 100)
         for _ in 0..<5 { #expect(try Answered(driver.admit(job, id: 100)) == .duplicate(accepted)) }
         #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
-        for _ in 0..<5 { #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "a redelivery costs nothing") }
+        func redelivered(_ id: UInt64) throws -> Answered {
+          try Answered(driver.answer(driver.ask(job, id: id, isRedelivered: true)))
+        }
+        for _ in 0..<5 { #expect(try redelivered(1) == .repeated(.proceed), "costs nothing") }
         #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
         #expect(try Answered(driver.admit(job, id: 3)) == .limited)
         guard case .limited(let milliseconds) = try driver.admit(job, id: 3) else {
@@ -131,7 +136,7 @@ struct RedisSharedStateTests {
           return
         }
         #expect((1...60_000).contains(milliseconds))
-        #expect(try Answered(driver.admit(job, id: 2)) == .proceed, "even over the rate")
+        #expect(try redelivered(2) == .repeated(.proceed), "even over the rate")
         #expect(try Answered(driver.admit(makeJob(token: "other"), id: 3)) == .proceed)
       }
     }
@@ -277,9 +282,14 @@ struct RedisSharedStateTests {
     struct Scenario: SharedStateScenario {
       func run(_ driver: RedisGateDriver<some SharedState>) throws {
         let job = makeJob(token: "tight")
-        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        let first = driver.ask(job, id: 1)
+        #expect(try Answered(driver.answer(first)) == .proceed)
         driver.state.tighten(job, device: GateKey(job, target: 0), now: driver.now)
-        guard case .limited(let milliseconds) = try driver.admit(job, id: 1) else {
+        func again() throws -> Admission {
+          try driver.answer(
+            driver.ask(job, id: 1, firstSeen: driver.now.unixMilliseconds, earlier: driver.claim(of: first)))
+        }
+        guard case .limited(let milliseconds) = try again() else {
           Issue.record("the refused request itself waits")
           return
         }
@@ -287,7 +297,7 @@ struct RedisSharedStateTests {
         #expect(try Answered(driver.admit(job, id: 2)) == .limited)
         #expect(try Answered(driver.admit(makeJob(token: "other"), id: 3)) == .proceed)
         try driver.turn(forMilliseconds: 450)
-        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        #expect(try Answered(again()) == .proceed)
         driver.remember(accepted, of: job, id: 1)
         #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
       }
@@ -320,60 +330,6 @@ struct RedisSharedStateTests {
       }
     }
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
-  }
-
-  /// Brokers hand a retry copy on twice. Only Redis, which all workers ask, can tell.
-  @Test func aCopyThatComesTwiceIsTold() throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
-        let job = makeJob(token: "copy")
-        let start = driver.now.unixMilliseconds
-        func ask(_ copy: UInt32, id: UInt64 = 1, from first: Int64 = start) throws -> Answered {
-          try Answered(driver.answer(driver.ask(job, id: id, firstSeen: first, copy: copy)))
-        }
-        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "the producer's own message")
-        #expect(try ask(1) == .proceed)
-        #expect(try ask(1) == .repeated(.proceed))
-        #expect(try ask(2) == .proceed)
-        #expect(try ask(1) == .repeated(.proceed), "the other one's successor came first")
-        #expect(try ask(2) == .repeated(.proceed))
-        #expect(try ask(1, id: 2) == .proceed, "another job")
-        #expect(try ask(1, from: start + 1) == .proceed, "put back from the dead letters: received anew")
-        #expect(try ask(3) == .repeated(.proceed), "older than that")
-        #expect(try ask(.max, id: 3) == .proceed)
-        #expect(try ask(.max, id: 3) == .repeated(.proceed))
-        // Both in one call, and of a job with a collapse id.
-        let collapsing = makeJob(token: "copy", collapseID: "match-7")
-        let both = [4, 4].map { driver.ask(collapsing, id: 5, firstSeen: start, copy: $0) }
-        #expect(try Answered(driver.answer(both[0])) == .proceed)
-        #expect(try Answered(driver.answer(both[1])) == .repeated(.proceed))
-        let broadcast = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
-        #expect(try Answered(driver.answer(driver.ask(broadcast, id: 6, firstSeen: start, copy: 1))) == .proceed)
-        #expect(
-          try Answered(driver.answer(driver.ask(broadcast, id: 6, firstSeen: start, copy: 1))) == .repeated(.proceed))
-        driver.remember(accepted, of: job, id: 1)
-        #expect(try ask(2) == .duplicate(accepted), "answered comes first")
-      }
-    }
-    try run(.redis, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
-  }
-
-  @Test func aCopyThatComesTwiceAndMustWaitIsTold() throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
-        let job = makeJob(token: "copy")
-        let start = driver.now.unixMilliseconds
-        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
-        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start, copy: 1))) == .limited)
-        let again = try driver.answer(driver.ask(job, id: 2, firstSeen: start, copy: 1))
-        guard case .repeated(.limited(let milliseconds)) = again else {
-          Issue.record("\(again)")
-          return
-        }
-        #expect((90_000...100_000).contains(milliseconds))
-      }
-    }
-    try run(.redis, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
   /// What one ask of a call changes the next one sees.

@@ -85,6 +85,51 @@ import Testing
     #expect(limited.isAmbiguous, "its copy carries it on")
   }
 
+  /// Whatever it ends as: another copy may have been accepted.
+  @Test func whatWasAskedAboutBeforeIsMarkedHoweverItEnds() {
+    let remembered = RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 3, completedAt: 5)
+    for admission: Admission in [.superseded, .dead(unregisteredAt: 7), .duplicate(remembered)] {
+      var state = DeliveryState()
+      _ = state.admitted(.repeated(admission), times, policy: policy, dropsOverLimit: false, now: now)
+      #expect(outcome(state)?.isAmbiguous == true)
+      var other = DeliveryState()
+      _ = other.admitted(admission, times, policy: policy, dropsOverLimit: false, now: now)
+      #expect(outcome(other)?.isAmbiguous == false)
+    }
+  }
+
+  @Test func whatIsClaimedWaitsShortlyUncountedAndUnmarked() {
+    var state = DeliveryState(attempts: 2)
+    let claimed = Admission.claimed(retryAfterMilliseconds: 59_000)
+    #expect(state.admitted(claimed, times, policy: policy, dropsOverLimit: true, now: now) == .report)
+    #expect(retryDelay(state) == 1 && state.attempts == 2 && !state.isAmbiguous)
+    // At its end it is not known yet whether the other one was accepted.
+    var last = DeliveryState()
+    let short = JobTimes(firstSeen: 1_000_000, expiration: 1001)
+    _ = last.admitted(claimed, short, policy: policy, dropsOverLimit: false, now: now)
+    #expect(outcome(last)?.outcome == .expired && outcome(last)?.isAmbiguous == true)
+    var givenUp = DeliveryState(isGivenUp: true)
+    _ = givenUp.admitted(claimed, times, policy: policy, dropsOverLimit: false, now: now)
+    #expect(outcome(givenUp)?.outcome == .failed)
+  }
+
+  /// APNs tells of an earlier registration of the token: that is no other job's business.
+  @Test(arguments: [(99, false), (100, false), (101, true)] as [(Int64, Bool)])
+  func aTokenThatWasRegisteredSinceIsNotMarked(registeredAt: Int64, isRegisteredSince: Bool) {
+    var state = admitted()
+    state.sent(now: now)
+    var gone = answer(410, .unregistered)
+    gone.unregisteredAt = 100
+    let verdict = Verdict(gone, tokenRegisteredAt: registeredAt, resends: 0)
+    let action = state.answered(gone, verdict, times, policy: policy, now: now)
+    guard case .remember(let remembered) = action else {
+      Issue.record("\(action)")
+      return
+    }
+    #expect(remembered.outcome == .unregistered && remembered.unregisteredAt == 100)
+    #expect(remembered.deadMark == (isRegisteredSince ? nil : 100))
+  }
+
   @Test func deadTokenIsSuppressed() {
     var state = DeliveryState()
     #expect(

@@ -26,26 +26,35 @@ struct RateStateTests {
 
   @Test func aBurstThenOneAnInterval() throws {
     let limit = try #require(RateLimit(burst: 3, perSecond: 1))
-    var state = RateState()
+    var state = RateState(run: 1)
     let start: Int64 = 1_796_000_000_000_000
-    for charge in UInt64(1)...3 {
-      #expect(state.charge(charge, limit: limit, nowMicroseconds: start) == .proceed)
+    func charge(_ after: Int64) -> RateState.Answer {
+      state.charge(inRun: nil, limit: limit, nowMicroseconds: start + after)
     }
-    #expect(state.charge(4, limit: limit, nowMicroseconds: start) == .limited(retryAfterMilliseconds: 1000))
-    #expect(state.charge(4, limit: limit, nowMicroseconds: start + 999_000) == .limited(retryAfterMilliseconds: 1))
-    #expect(state.charge(4, limit: limit, nowMicroseconds: start + 1_000_000) == .proceed)
-    #expect(state.charge(5, limit: limit, nowMicroseconds: start + 1_000_000) == .limited(retryAfterMilliseconds: 1000))
+    for _ in 0..<3 { #expect(charge(0) == .proceed) }
+    #expect(charge(0) == .limited(retryAfterMilliseconds: 1000))
+    #expect(charge(999_000) == .limited(retryAfterMilliseconds: 1))
+    #expect(charge(1_000_000) == .proceed)
+    #expect(charge(1_000_000) == .limited(retryAfterMilliseconds: 1000))
   }
 
-  @Test func aRedeliveryCostsNothing() throws {
+  @Test func whatWasChargedInThisRunCostsNothing() throws {
     let limit = try #require(RateLimit(burst: 1, perSecond: 0.001))
-    var state = RateState()
+    var state = RateState(run: 7)
     let start: Int64 = 1_796_000_000_000_000
-    #expect(state.charge(7, limit: limit, nowMicroseconds: start) == .proceed)
+    #expect(state.charge(inRun: nil, limit: limit, nowMicroseconds: start) == .proceed)
     let arrival = state.arrivalMicroseconds
-    #expect(state.charge(7, limit: limit, nowMicroseconds: start + 5) == .proceed)
+    #expect(state.charge(inRun: 7, limit: limit, nowMicroseconds: start + 5) == .proceed)
     #expect(state.arrivalMicroseconds == arrival)
-    #expect(state.charge(8, limit: limit, nowMicroseconds: start + 5) == .limited(retryAfterMilliseconds: 1_000_000))
+    let full = RateState.Answer.limited(retryAfterMilliseconds: 1_000_000)
+    #expect(state.charge(inRun: 6, limit: limit, nowMicroseconds: start + 5) == full)
+    let tight = RateState(tight: 1_000_000, after: state, run: 8, limit: limit, nowMicroseconds: start + 5)
+    #expect(tight.arrivalMicroseconds == arrival, "it was later already")
+    state = tight
+    #expect(state.charge(inRun: 7, limit: limit, nowMicroseconds: start + 5) == full)
+    // The whole burst is back: what was charged long ago counts no more.
+    #expect(state.charge(inRun: 8, limit: limit, nowMicroseconds: arrival) == .proceed)
+    #expect(state.arrivalMicroseconds == arrival + limit.intervalMicroseconds)
   }
 
   @Test(arguments: 1...20 as ClosedRange<UInt64>)
@@ -54,18 +63,18 @@ struct RateStateTests {
     let burst = Int.random(in: 1...12, using: &random)
     let perSecond = Double(Int.random(in: 1...50, using: &random)) / 7
     let limit = try #require(RateLimit(burst: burst, perSecond: perSecond))
-    var state = RateState()
+    var state = RateState(run: 1)
     var now: Int64 = 1_796_000_000_000_000
     var sent: [Int64] = []
-    for charge in 1...2000 as ClosedRange<UInt64> {
+    for _ in 0..<2000 {
       now += Int64.random(in: 0...Int64(random.next() % 5 == 0 ? 3_000_000 : 60_000), using: &random)
-      switch state.charge(charge, limit: limit, nowMicroseconds: now) {
+      switch state.charge(inRun: nil, limit: limit, nowMicroseconds: now) {
       case .proceed: sent.append(now)
       case .limited(let milliseconds):
         #expect(milliseconds >= 1)
         // The promise is kept: there is room after that long.
         var later = state
-        #expect(later.charge(charge, limit: limit, nowMicroseconds: now + milliseconds * 1000) == .proceed)
+        #expect(later.charge(inRun: nil, limit: limit, nowMicroseconds: now + milliseconds * 1000) == .proceed)
       }
     }
     #expect(sent.count >= burst)
@@ -75,6 +84,24 @@ struct RateStateTests {
         #expect(Double(last - first + 1) <= Double(burst) + perSecond * seconds + 1)
       }
     }
+  }
+
+  /// A rule is what it holds for, and not where it stands.
+  @Test func aRuleIsNamedByWhatItHoldsFor() throws {
+    let limit = try #require(RateLimit(burst: 1, perSecond: 1))
+    func override(_ app: String, _ type: PushType?, _ limit: RateLimit? = nil) -> RateLimits.Override {
+      RateLimits.Override(app: Array(app.utf8), pushType: type, limit: limit)
+    }
+    let voip = override("com.example.app", .voip)
+    let before = RateLimits(limit, overrides: [override("com.example.app", nil), override("", .voip), voip])
+    let after = RateLimits(nil, overrides: [override("com.example.app", .voip, limit), override("", .voip)])
+    #expect(Set(before.rules.map(\.name)).count == 4)
+    #expect(before.rules[3].name == after.rules[1].name && before.rules[0].name == after.rules[0].name)
+    #expect(before.rules.map { after.number(of: $0) } == [0, 0, 2, 1], "the one that is gone: the common one's")
+    #expect(after.rules.map { before.number(of: $0) } == [0, 3, 2])
+    // Others read and write them: they never change.
+    #expect(RateRule.none.name == 0)
+    #expect(after.rules[1].name == 0)
   }
 
   @Test func chargeNamesOfOneMachinesUUIDsDiffer() {

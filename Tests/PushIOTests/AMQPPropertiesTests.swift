@@ -34,7 +34,7 @@ struct AMQPPropertiesTests {
       properties.addHeader("tracestate", "a=b".utf8.span)
       properties.addHeader("x-herald-attempts", 3)
       properties.addHeader("x-herald-first-seen", 1_795_999_999_999)
-      properties.addHeader("x-herald-copy", 4)
+      properties.addHeader("x-herald-claim", 4_000_000_000)
       properties.addHeader("x-herald-ambiguous", true)
       properties.addHeader("x-herald-apns-id", id)
       properties.addHeader("x-herald-reason", literal: "because")
@@ -46,7 +46,7 @@ struct AMQPPropertiesTests {
     #expect(metadata.enqueuedAt == 1_796_000_000_000)
     #expect(metadata.attempts == 3)
     #expect(metadata.firstSeen == 1_795_999_999_999)
-    #expect(metadata.copy == 4)
+    #expect(metadata.claim == 4_000_000_000)
     #expect(metadata.isAmbiguous)
     #expect(metadata.apnsID == id)
     #expect(headers.last == AMQPArgument("x-herald-reason", .text("because")))
@@ -56,7 +56,7 @@ struct AMQPPropertiesTests {
     let properties = AMQPProperties()
     properties.setMessageID("first".utf8.span)
     properties.addHeader("x-herald-attempts", 3)
-    properties.addHeader("x-herald-copy", 4)
+    properties.addHeader("x-herald-claim", 4)
     properties.reset()
     var out = ByteQueue()
     properties.appendFrame(channel: 1, bodyCount: 0, to: &out)
@@ -64,7 +64,7 @@ struct AMQPPropertiesTests {
     out.withBytes { AMQPPropertiesReader.read($0.extracting(7..<$0.count - 1), into: &metadata) }
     #expect(metadata.messageID.isEmpty)
     #expect(metadata.attempts == 0)
-    #expect(metadata.copy == 0)
+    #expect(metadata.claim == 0)
   }
 
   @Test func longTextsAreCut() {

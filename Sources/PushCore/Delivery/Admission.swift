@@ -9,9 +9,20 @@ package enum Admission: Sendable {
   case limited(retryAfterMilliseconds: Int64)
   /// It waited for its device's rate, and a newer job with its collapse id came meanwhile.
   case superseded
-  /// This copy was asked about before: brokers hand a copy on twice where its retry queue moves, or restarts. Whoever had
-  /// the other one may have sent it. Without that, what is inside.
+  /// Another copy of it is on its way to APNs now: its answer is known soon, or not expected any more after this long.
+  case claimed(retryAfterMilliseconds: Int64)
+  /// Another copy was admitted before, and what became of it is not known: APNs may have accepted that one. Without that,
+  /// what is inside.
   indirect case repeated(Admission)
+
+  /// It may be sent, and shared state knows that it is on its way.
+  package var leavesClaim: Bool {
+    switch self {
+    case .proceed: true
+    case .repeated(let inner): inner.leavesClaim
+    case .duplicate, .dead, .limited, .superseded, .claimed: false
+    }
+  }
 }
 
 /// The part of a final outcome that cannot be told from its job.
@@ -25,10 +36,13 @@ package struct RememberedOutcome: Hashable, Sendable {
   /// Unix milliseconds; nil where nothing was sent.
   package var sentAt: Int64?
   package var completedAt: Int64
+  /// APNs said that the token is gone, but it was registered after the time that APNs named: no other job's business. Not
+  /// kept with the outcome: it matters in the moment in which it is remembered.
+  package var isRegisteredSince: Bool
 
   package init(
     outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, unregisteredAt: Int64? = nil, attempts: UInt32,
-    isAmbiguous: Bool = false, sentAt: Int64?, completedAt: Int64
+    isAmbiguous: Bool = false, sentAt: Int64?, completedAt: Int64, isRegisteredSince: Bool = false
   ) {
     self.outcome = outcome
     self.status = status
@@ -38,5 +52,6 @@ package struct RememberedOutcome: Hashable, Sendable {
     self.isAmbiguous = isAmbiguous
     self.sentAt = sentAt
     self.completedAt = completedAt
+    self.isRegisteredSince = isRegisteredSince
   }
 }

@@ -17,8 +17,8 @@ package struct MessageMetadata: Sendable {
   package var attempts: UInt32 = 0
   /// `x-herald-first-seen`: when the first copy was received, Unix milliseconds.
   package var firstSeen: Int64?
-  /// `x-herald-copy`: the number of this copy of a job that was retried; 0 for what a producer published.
-  package var copy: UInt32 = 0
+  /// `x-herald-claim`: as `JobArrival.earlierClaim`.
+  package var claim: UInt32 = 0
   /// `x-herald-ambiguous`: an earlier attempt may have reached APNs.
   package var isAmbiguous = false
   /// `x-herald-apns-id` of a retried target of a batch.
@@ -49,7 +49,7 @@ package struct MessageMetadata: Sendable {
     deliveryCount = 0
     attempts = 0
     firstSeen = nil
-    copy = 0
+    claim = 0
     isAmbiguous = false
     apnsID = nil
     carriedDeliveries = 0

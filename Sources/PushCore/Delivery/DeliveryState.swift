@@ -97,6 +97,13 @@ package struct DeliveryState: Sendable {
       return retry(
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)
+    case .claimed:
+      if isGivenUp { return giveUp(now: now) }
+      // Its answer usually comes within a second, and is told for this copy too.
+      let decision = policy.postpone(milliseconds: 1, times, now: now)
+      // What ends before it is known cannot say that nothing was sent.
+      if decision == .expired { isAmbiguous = true }
+      return retry(decision, status: nil, reason: nil, now: now)
     case .superseded:
       let outcome = RememberedOutcome(
         outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
@@ -156,8 +163,10 @@ package struct DeliveryState: Sendable {
       return end(.accepted, answer, now: now)
     case .reject:
       return end(.rejected, answer, now: now)
-    case .dead, .unregisteredBefore:
+    case .dead:
       return end(.unregistered, answer, now: now)
+    case .unregisteredBefore:
+      return end(.unregistered, answer, now: now, isRegisteredSince: true)
     case .resend:
       // It did not reach APNs, so it does not count.
       attempts -= 1
@@ -231,19 +240,21 @@ package struct DeliveryState: Sendable {
     end(.failed, deadLetter: "failed", now: now, isRemembered: false)
   }
 
-  private mutating func end(_ outcome: Outcome, _ answer: borrowing PushAnswer, now: Now) -> DeliveryAction {
+  private mutating func end(
+    _ outcome: Outcome, _ answer: borrowing PushAnswer, now: Now, isRegisteredSince: Bool = false
+  ) -> DeliveryAction {
     end(
       outcome, status: answer.status, reason: answer.reason, unregisteredAt: answer.unregisteredAt, now: now,
-      isRemembered: true)
+      isRemembered: true, isRegisteredSince: isRegisteredSince)
   }
 
   private mutating func end(
     _ outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, unregisteredAt: Int64? = nil,
-    deadLetter: StaticString? = nil, now: Now, isRemembered: Bool
+    deadLetter: StaticString? = nil, now: Now, isRemembered: Bool, isRegisteredSince: Bool = false
   ) -> DeliveryAction {
     let remembered = RememberedOutcome(
       outcome: outcome, status: status, reason: reason, unregisteredAt: unregisteredAt, attempts: attempts,
-      isAmbiguous: isAmbiguous, sentAt: sentAt, completedAt: now.unixMilliseconds)
+      isAmbiguous: isAmbiguous, sentAt: sentAt, completedAt: now.unixMilliseconds, isRegisteredSince: isRegisteredSince)
     let action = report(.outcome(remembered, isSuppressed: false, deadLetter: deadLetter))
     return isRemembered ? .remember(remembered) : action
   }

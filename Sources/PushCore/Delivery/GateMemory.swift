@@ -1,26 +1,29 @@
-/// What one lane remembers by itself: answered (job, target)s, dead tokens and device rates, in bounded tables.
+/// What one lane remembers by itself: answered (job, target)s, those on their way, dead tokens and device rates, in bounded
+/// tables.
 ///
-/// It answers as the script in Redis does, in the same order: answered? dead? over its rate? Only what will be sent is
-/// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away. Of copies that come
-/// twice it knows nothing: that takes a broker, and workers who share what they know.
+/// It answers as the script in Redis does, in the same order: answered? claimed? dead? over its rate? Only what will be sent is
+/// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away.
 ///
 /// It has one owner, so that looking into it copies nothing.
 package struct GateMemory: ~Copyable, Sendable {
   package struct Settings: Sendable {
-    package var limits = RateLimits.none
+    /// Lanes that share a device's rate, and cannot ask each other.
+    package var shares = 1
     package var outcomeSeconds: Int64 = 6 * 3600
     package var deadSeconds: Int64 = 30 * 86_400
     /// Entries of each table; the oldest unused ones make room.
     package var entriesMaximum = 65_536
     /// How long a device is left alone that APNs refused as one too many.
     package var tightMilliseconds: Int64 = 30_000
+    /// How long a job may be on its way before its answer is not expected any more.
+    package var claimSeconds: Int64 = 60
     /// How long a delayed job of a collapse id is looked for.
     package var collapseMilliseconds: Int64 = 3_600_000
 
     package init() {}
   }
 
-  private struct AnsweredKey: Hashable, Sendable {
+  private struct JobKey: Hashable, Sendable {
     var device: GateKey
     var apnsID: UUIDValue
   }
@@ -32,20 +35,34 @@ package struct GateMemory: ~Copyable, Sendable {
 
   private struct RateKey: Hashable, Sendable {
     var device: GateKey
-    var rate: UInt8
+    var rule: UInt32
+  }
+
+  private struct Claim: Sendable {
+    var number: UInt32
+    /// Unix milliseconds.
+    var deadline: Int64
+    /// In which run of its device's rate it was charged; 0: in none.
+    var run: UInt32
   }
 
   package var settings: Settings
-  private var answered: GateTable<AnsweredKey, RememberedOutcome>
+  private var answered: GateTable<JobKey, RememberedOutcome>
+  private var claims: GateTable<JobKey, Claim>
+  /// When the last claim's answer is not expected any more, Unix milliseconds.
+  private var claimedUntil: Int64 = .min
   /// When each token was unregistered, Unix milliseconds.
   private var dead: GateTable<GateKey, Int64>
   private var rates: GateTable<RateKey, RateState>
+  /// Runs of rates that were begun: their numbers.
+  private var runs: UInt32 = 0
   /// The newest job, by its first receipt, of a collapse id of which one was delayed.
   private var collapsed: GateTable<CollapseKey, Int64>
 
   package init(settings: Settings) {
     self.settings = settings
     answered = GateTable(capacity: settings.entriesMaximum)
+    claims = GateTable(capacity: settings.entriesMaximum)
     dead = GateTable(capacity: settings.entriesMaximum)
     rates = GateTable(capacity: settings.entriesMaximum)
     collapsed = GateTable(capacity: settings.entriesMaximum)
@@ -55,52 +72,91 @@ package struct GateMemory: ~Copyable, Sendable {
   package var isEmpty: Bool { answered.isEmpty && dead.isEmpty }
 
   /// Entries of all tables.
-  package var count: Int { answered.count + dead.count + rates.count }
+  package var count: Int { answered.count + claims.count + dead.count + rates.count }
 
   /// Outcomes that made room for others before they were told to anybody.
   package var forgottenCount: UInt64 { answered.evictedCount }
 
+  /// Something that is known here may hold a job back.
+  package func mayRecall(now: Now) -> Bool { !isEmpty || claimedUntil > now.unixMilliseconds }
+
   package mutating func admit(_ request: GateRequest, now: Now) -> Admission {
-    recall(request, now: now) ?? charge(request, now: now)
+    let milliseconds = now.unixMilliseconds
+    let key = JobKey(device: request.device, apnsID: request.apnsID)
+    if let outcome = answered.value(for: key, nowUnixMilliseconds: milliseconds) { return .duplicate(outcome) }
+    let claim = claims.value(for: key, nowUnixMilliseconds: milliseconds)
+    var isRepeated = false
+    if let claim {
+      if !request.owns(claim.number) {
+        if claim.deadline > milliseconds, !request.isRedelivered {
+          return .claimed(retryAfterMilliseconds: claim.deadline - milliseconds)
+        }
+        isRepeated = true
+      }
+    } else {
+      // The claim of the attempt before it was forgotten, and with it who else had the job since.
+      isRepeated = request.isReturning && request.earlierClaim != 0
+    }
+    let admission = recallDead(request, now: now) ?? charge(request, claim, key, now: now)
+    return isRepeated ? .repeated(admission) : admission
   }
 
-  /// What is remembered against sending: nil lets it go on.
+  /// What is known against sending while somebody else is asked for the rest; nil: nothing.
   package mutating func recall(_ request: GateRequest, now: Now) -> Admission? {
-    let key = AnsweredKey(device: request.device, apnsID: request.apnsID)
+    let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) { return .duplicate(outcome) }
-    if let mark = dead.value(for: request.device, nowUnixMilliseconds: now.unixMilliseconds) {
-      if request.registeredAt <= mark { return .dead(unregisteredAt: mark) }
-      dead.removeValue(for: request.device)
+    if let claim = claims.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
+      claim.deadline > now.unixMilliseconds, !request.isRedelivered, !request.owns(claim.number)
+    {
+      return .claimed(retryAfterMilliseconds: claim.deadline - now.unixMilliseconds)
     }
+    return recallDead(request, now: now).map { .repeated($0) }
+  }
+
+  private mutating func recallDead(_ request: GateRequest, now: Now) -> Admission? {
+    guard let mark = dead.value(for: request.device, nowUnixMilliseconds: now.unixMilliseconds) else { return nil }
+    if request.registeredAt <= mark { return .dead(unregisteredAt: mark) }
+    dead.removeValue(for: request.device)
     return nil
   }
 
-  /// Charges the device's rate: `proceed`, `limited` or `superseded`.
-  package mutating func charge(_ request: GateRequest, now: Now) -> Admission {
-    guard request.isRated else { return .proceed }
-    let limit = settings.limits[request.rate]
-    if limit == nil, rates.isEmpty { return .proceed }
-    if isSuperseded(request, now) { return .superseded }
-    let key = RateKey(device: request.device, rate: request.rate)
-    let nowMicroseconds = now.unixMilliseconds * 1000
-    guard
-      var state = rates.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) ?? limit.map({ _ in RateState() })
-    else { return .proceed }
-    guard let limit else {
-      let milliseconds = state.tightMilliseconds(nowMicroseconds: nowMicroseconds)
-      return milliseconds > 0 ? .limited(retryAfterMilliseconds: milliseconds) : .proceed
+  /// Charges the device's rate: `proceed`, which leaves a claim, `limited` or `superseded`.
+  private mutating func charge(_ request: GateRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
+    var run: UInt32 = 0
+    if request.isRated {
+      if isSuperseded(request, now) { return .superseded }
+      let rateKey = RateKey(device: request.device, rule: request.rule.name)
+      let nowMicroseconds = now.unixMilliseconds * 1000
+      let known = rates.value(for: rateKey, nowUnixMilliseconds: now.unixMilliseconds)
+      if let limit = request.rule.limit?.share(of: settings.shares) {
+        if known == nil { runs &+= 1 }
+        var state = known ?? RateState(run: runs)
+        if case .limited(let milliseconds) = state.charge(
+          inRun: claim?.run, limit: limit, nowMicroseconds: nowMicroseconds)
+        {
+          noteDelayed(request, now)
+          return .limited(retryAfterMilliseconds: milliseconds)
+        }
+        run = state.run
+        keep(state, for: rateKey, now: now)
+      } else if let milliseconds = known?.tightMilliseconds(nowMicroseconds: nowMicroseconds), milliseconds > 0,
+        claim?.run != known?.run
+      {
+        noteDelayed(request, now)
+        return .limited(retryAfterMilliseconds: milliseconds)
+      }
     }
-    let answer = state.charge(request.jobName, limit: limit, nowMicroseconds: nowMicroseconds)
-    switch answer {
-    case .limited(let milliseconds):
-      noteDelayed(request, now)
-      return .limited(retryAfterMilliseconds: milliseconds)
-    case .proceed:
-      rates.set(
-        state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000,
-        nowUnixMilliseconds: now.unixMilliseconds)
-      return .proceed
-    }
+    let deadline = now.unixMilliseconds + settings.claimSeconds * 1000
+    claimedUntil = max(claimedUntil, deadline)
+    claims.set(
+      Claim(number: request.claim, deadline: deadline, run: run), for: key,
+      endsAt: deadline + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now.unixMilliseconds)
+    return .proceed
+  }
+
+  private mutating func keep(_ state: RateState, for key: RateKey, now: Now) {
+    rates.set(
+      state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowUnixMilliseconds: now.unixMilliseconds)
   }
 
   /// Whether a newer job came while this one waited. A newer one is noted.
@@ -124,13 +180,13 @@ package struct GateMemory: ~Copyable, Sendable {
 
   /// APNs refused the device's requests as too many.
   package mutating func tighten(_ request: GateRequest, now: Now) {
-    let key = RateKey(device: request.device, rate: request.rate)
-    var state = rates.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) ?? RateState()
-    state.tighten(
-      microseconds: settings.tightMilliseconds * 1000, limit: settings.limits[request.rate],
-      nowMicroseconds: now.unixMilliseconds * 1000)
-    rates.set(
-      state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowUnixMilliseconds: now.unixMilliseconds)
+    let key = RateKey(device: request.device, rule: request.rule.name)
+    runs &+= 1
+    let state = RateState(
+      tight: settings.tightMilliseconds * 1000,
+      after: rates.value(for: key, nowUnixMilliseconds: now.unixMilliseconds), run: runs,
+      limit: request.rule.limit?.share(of: settings.shares), nowMicroseconds: now.unixMilliseconds * 1000)
+    keep(state, for: key, now: now)
   }
 
   /// Takes out one outcome that is remembered here, to tell it to whom it belongs. nil: none is left, and the marks of dead
@@ -146,7 +202,7 @@ package struct GateMemory: ~Copyable, Sendable {
   package mutating func remember(_ outcome: RememberedOutcome, of request: GateRequest, now: Now) {
     let now = now.unixMilliseconds
     answered.set(
-      outcome, for: AnsweredKey(device: request.device, apnsID: request.apnsID),
+      outcome, for: JobKey(device: request.device, apnsID: request.apnsID),
       endsAt: now + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now)
     guard let mark = outcome.deadMark else { return }
     // Of two marks the later one is true.
@@ -157,10 +213,10 @@ package struct GateMemory: ~Copyable, Sendable {
 }
 
 extension RememberedOutcome {
-  /// When the token or channel died, Unix milliseconds; nil where the outcome says nothing of the kind. An answer without
-  /// a timestamp counts from when it was given. A channel's id never comes back.
+  /// When the token or channel died, Unix milliseconds; nil where the outcome says nothing of the kind, or the token was registered
+  /// since. An answer without a timestamp counts from when it was given. A channel's id never comes back.
   package var deadMark: Int64? {
-    guard outcome == .unregistered || reason == .channelNotRegistered else { return nil }
+    guard outcome == .unregistered || reason == .channelNotRegistered, !isRegisteredSince else { return nil }
     return max(1, unregisteredAt ?? completedAt)
   }
 }

@@ -4,18 +4,18 @@ package struct GateRequest: Sendable {
   package var apnsID: UUIDValue
   /// `token_registered_at`, Unix milliseconds; 0 where the job has none.
   package var registeredAt: Int64
-  /// When the job was received first, Unix milliseconds.
+  /// When the job was enqueued, or received first, Unix milliseconds: "newer" is by this.
   package var firstSeen: Int64 = 0
   /// A hash of the job's collapse id; 0 where it has none.
   package var collapse: UInt64 = 0
   /// A device has a rate; a broadcast channel has none.
   package var isRated: Bool
-  /// Which of `RateLimits` holds.
-  package var rate: UInt8 = 0
-  /// As `JobArrival.copy`.
-  package var copy: UInt32 = 0
-  /// A copy that waited in a retry queue: a newer job of the same collapse id takes its place.
-  package var isReturning: Bool { copy > 0 }
+  package var rule: RateRule
+  /// As in `JobArrival`.
+  package var claim: UInt32 = 0
+  package var earlierClaim: UInt32 = 0
+  package var isReturning = false
+  package var isRedelivered = false
 
   /// Names the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
   /// Never 0.
@@ -26,11 +26,12 @@ package struct GateRequest: Sendable {
     return name == 0 ? 1 : name
   }
 
-  package init(device: GateKey, apnsID: UUIDValue, registeredAt: Int64, isRated: Bool) {
+  package init(device: GateKey, apnsID: UUIDValue, registeredAt: Int64, isRated: Bool, rule: RateRule) {
     self.device = device
     self.apnsID = apnsID
     self.registeredAt = registeredAt
     self.isRated = isRated
+    self.rule = rule
   }
 
   /// All that an admission needs.
@@ -39,36 +40,55 @@ package struct GateRequest: Sendable {
   ) {
     self.init(
       device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
-      isRated: job.targetKind != .channel)
-    rate = limits.number(for: job)
+      isRated: job.targetKind != .channel, rule: limits.rule(for: job))
     firstSeen = arrival.firstSeen
-    copy = arrival.copy
+    claim = arrival.claim
+    earlierClaim = arrival.earlierClaim
+    isReturning = arrival.isReturning
+    isRedelivered = arrival.isRedelivered
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
   /// What names a (job, target) whose end is told.
   package init(device: GateKey, apnsID: UUIDValue) {
-    self.init(device: device, apnsID: apnsID, registeredAt: 0, isRated: false)
+    self.init(device: device, apnsID: apnsID, registeredAt: 0, isRated: false, rule: .none)
   }
 
   /// What names a device that APNs refused for its rate.
   package init(_ job: borrowing PushJob, device: GateKey, limits: borrowing RateLimits) {
-    self.init(device: device, apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: true)
-    rate = limits.number(for: job)
+    self.init(
+      device: device, apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: true, rule: limits.rule(for: job))
   }
+
+  /// Whether a claim that is there is this one's own, or that of the attempt before it.
+  package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }
 }
 
 /// How a job came.
+///
+/// Whoever is admitted leaves a claim: a number of its own. A copy that comes back tells the one of the attempt before it, and is
+/// its successor where nobody else claimed the job meanwhile. So of two copies of one job, however they came to be two, only one
+/// is on its way at a time.
 package struct JobArrival: Sendable {
-  /// When its first copy was received, Unix milliseconds.
+  /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var firstSeen: Int64
-  /// The number of the copy that came back: 1 for the first that waited in a retry queue, 0 for the producer's own message.
-  package var copy: UInt32
-  /// The number of the copy that comes after it.
-  package var nextCopy: UInt32 { copy == .max ? copy : copy + 1 }
+  /// What this one claims the job with, if it is admitted: drawn for it alone. Never 0.
+  package var claim: UInt32
+  /// `x-herald-claim`: the claim under which the attempt before it was admitted; 0: there was none.
+  package var earlierClaim: UInt32
+  /// It waited in a retry queue: a newer job of the same collapse id takes its place.
+  package var isReturning: Bool
+  /// The broker gave it to somebody before who did not finish it, and who may have sent it. It is marked for that already, so it
+  /// waits for nobody's claim: after a worker's death its jobs go on at once.
+  package var isRedelivered: Bool
 
-  package init(firstSeen: Int64, copy: UInt32) {
+  package init(
+    firstSeen: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, isRedelivered: Bool = false
+  ) {
     self.firstSeen = firstSeen
-    self.copy = copy
+    self.claim = claim
+    self.earlierClaim = earlierClaim
+    self.isReturning = isReturning
+    self.isRedelivered = isRedelivered
   }
 }

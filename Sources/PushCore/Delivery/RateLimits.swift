@@ -16,18 +16,24 @@ package struct RateLimits: Hashable, Sendable {
     }
   }
 
-  /// Overrides have numbers from 1 on, in one byte.
   package static let overridesMaximum = 64
 
   /// nil: no limit.
   package let common: RateLimit?
   /// The first one that fits a job holds.
   package let overrides: [Override]
+  /// The common one, then the overrides'.
+  package let rules: [RateRule]
 
   package init(_ common: RateLimit?, overrides: [Override] = []) {
     precondition(overrides.count <= RateLimits.overridesMaximum)
     self.common = common
     self.overrides = overrides
+    rules =
+      [RateRule(app: [], pushType: nil, limit: common, number: 0)]
+      + overrides.enumerated().map { index, override in
+        RateRule(app: override.app, pushType: override.pushType, limit: override.limit, number: UInt8(index + 1))
+      }
   }
 
   package static let none = RateLimits(nil)
@@ -35,29 +41,48 @@ package struct RateLimits: Hashable, Sendable {
   /// Nothing is limited.
   package var isEmpty: Bool { common == nil && overrides.allSatisfy { $0.limit == nil } }
 
-  /// How many numbers `number(for:)` gives.
-  package var count: Int { overrides.count + 1 }
-
-  /// Which rate holds for the job: 0 for the common one.
-  package func number(for job: borrowing PushJob) -> UInt8 {
-    if overrides.isEmpty { return 0 }
+  /// Which one holds for the job.
+  package func rule(for job: borrowing PushJob) -> RateRule {
+    if overrides.isEmpty { return rules[0] }
     let bytes = job.bytes.span
     for index in overrides.indices {
       if let type = overrides[index].pushType, type != job.pushType { continue }
       let app = overrides[index].app
-      if app.isEmpty || ByteHash.areSame(app.span, bytes.extracting(job.app.range)) { return UInt8(index + 1) }
+      if app.isEmpty || ByteHash.areSame(app.span, bytes.extracting(job.app.range)) { return rules[index + 1] }
     }
+    return rules[0]
+  }
+
+  /// The place in `rules` of one that other limits may have given. One that is gone meanwhile: the common one's.
+  package func number(of rule: RateRule) -> UInt8 {
+    if Int(rule.number) < rules.count, rules[Int(rule.number)].name == rule.name { return rule.number }
+    for known in rules where known.name == rule.name { return known.number }
     return 0
   }
+}
 
-  package subscript(_ number: UInt8) -> RateLimit? {
-    number == 0 ? common : overrides[Int(number) - 1].limit
-  }
+/// One rate, by what it holds for: it stays the same rule where its numbers change, or its place among others.
+package struct RateRule: Hashable, Sendable {
+  /// 32 bits of a hash of app and push type: names the device's state of this rate, here and in Redis.
+  package let name: UInt32
+  /// nil: no limit.
+  package let limit: RateLimit?
+  /// Its place in `RateLimits.rules`.
+  package let number: UInt8
 
-  /// One of `shares` equal parts of each.
-  package func share(of shares: Int) -> RateLimits {
-    RateLimits(
-      common?.share(of: shares),
-      overrides: overrides.map { Override(app: $0.app, pushType: $0.pushType, limit: $0.limit?.share(of: shares)) })
+  /// No limit.
+  package static let none = RateRule(app: [], pushType: nil, limit: nil, number: 0)
+
+  /// - Parameters:
+  ///   - app: empty: every app.
+  ///   - pushType: nil: every type.
+  package init(app: [UInt8], pushType: PushType?, limit: RateLimit?, number: UInt8) {
+    var hash = SipHash128(key0: 0x6865_7261_6C64_2072, key1: 0x6174_6520_7275_6C65)
+    hash.append(UInt64(UInt32(truncatingIfNeeded: app.count)))
+    hash.append(pushType.map { UInt64($0.rawValue) } ?? .max)
+    hash.append(padding: app.span)
+    name = UInt32(truncatingIfNeeded: hash.finish().first)
+    self.limit = limit
+    self.number = number
   }
 }

@@ -126,8 +126,8 @@ enum AMQPPropertiesReader {
         metadata.attempts = UInt32(clamping: number)
       } else if name.equals("x-herald-first-seen") {
         metadata.firstSeen = number
-      } else if name.equals("x-herald-copy") {
-        metadata.copy = UInt32(clamping: number)
+      } else if name.equals("x-herald-claim") {
+        metadata.claim = UInt32(exactly: number) ?? 0
       } else if name.equals("x-herald-ambiguous") {
         metadata.isAmbiguous = number != 0
       } else if name.equals("x-herald-deliveries") {

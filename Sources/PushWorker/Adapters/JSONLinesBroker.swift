@@ -120,7 +120,7 @@ package struct JSONLinesBroker: Broker {
       metadata = retry.metadata
       metadata.attempts = retry.state.attempts
       metadata.firstSeen = retry.state.firstSeen
-      metadata.copy = retry.state.copy
+      metadata.claim = retry.state.claim
       metadata.isAmbiguous = retry.state.isAmbiguous
       metadata.apnsID = retry.state.apnsID
     case .line(.oversized), nil:

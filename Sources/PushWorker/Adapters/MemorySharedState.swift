@@ -5,23 +5,25 @@ package import PushCore
 /// What it remembers ends with the process. Its tables are bounded (`GateMemory.Settings.entriesMaximum`).
 package final class MemorySharedState: SharedState {
   private var memory: GateMemory
+  private var limits: RateLimits
   private var answers: [(ticket: Ticket, admission: Admission)] = []
   private var nextAnswer = 0
 
-  package init(settings: GateMemory.Settings) {
+  package init(settings: GateMemory.Settings, limits: RateLimits = .none) {
     memory = GateMemory(settings: settings)
+    self.limits = limits
   }
 
   /// For what is admitted from now on.
   package func update(limits: RateLimits) {
-    memory.settings.limits = limits
+    self.limits = limits
   }
 
   package func admit(
     _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     let request = GateRequest(
-      job, device: device, apnsID: apnsID, arrival: arrival, limits: memory.settings.limits)
+      job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
     answers.append((ticket, memory.admit(request, now: now)))
   }
 
@@ -43,6 +45,6 @@ package final class MemorySharedState: SharedState {
 
   package func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {
     guard job.targetKind != .channel else { return }
-    memory.tighten(GateRequest(job, device: device, limits: memory.settings.limits), now: now)
+    memory.tighten(GateRequest(job, device: device, limits: limits), now: now)
   }
 }

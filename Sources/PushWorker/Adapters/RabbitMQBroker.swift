@@ -389,7 +389,7 @@ package final class RabbitMQBroker: Broker {
     passOn(metadata)
     properties.addHeader("x-herald-attempts", Int64(state.attempts))
     properties.addHeader("x-herald-first-seen", state.firstSeen)
-    properties.addHeader("x-herald-copy", Int64(state.copy))
+    if state.claim > 0 { properties.addHeader("x-herald-claim", Int64(state.claim)) }
     properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
     properties.addHeader("x-herald-apns-id", state.apnsID)
     if metadata.carriedDeliveries > 0 {
@@ -409,7 +409,7 @@ package final class RabbitMQBroker: Broker {
     passOn(metadata)
     properties.addHeader("x-herald-attempts", Int64(metadata.attempts))
     properties.addHeader("x-herald-first-seen", firstSeen)
-    if metadata.copy > 0 { properties.addHeader("x-herald-copy", Int64(metadata.copy)) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
@@ -425,6 +425,7 @@ package final class RabbitMQBroker: Broker {
     keepOriginal(metadata)
     passOn(metadata)
     if let apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     properties.addHeader("x-herald-reason", literal: reason)
     properties.addHeader("x-herald-detail", detail)

@@ -26,19 +26,24 @@ struct RedisAdmissions {
     names.append(contentsOf: format.name)
     var nameSpan = names.mutableSpan
     request.device.writeText(into: &nameSpan, at: name)
-    let isCopy = request.copy > 0
-    let hasReceipt = isCopy || (request.isRated && request.collapse != 0)
+    let comesAgain = request.isReturning || request.isRedelivered || request.earlierClaim != 0
+    let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
     let ask = asks.count + RedisAdmissionFormat.askHead
-    asks.append(contentsOf: isCopy ? format.askOfCopy : hasReceipt ? format.askWithReceipt : format.ask)
+    asks.append(contentsOf: comesAgain ? format.askAgain : hasReceipt ? format.askWithReceipt : format.ask)
+    let rule = request.isRated ? format.limits.number(of: request.rule) : RedisAdmissionFormat.unrated
     var span = asks.mutableSpan
-    span[ask] = request.isRated ? request.rate : RedisAdmissionFormat.unrated
+    span[ask] = rule
     span.store(littleEndian: request.jobName, at: ask + 1)
-    span.store(littleEndian: Double(request.registeredAt).bitPattern, at: ask + 9)
+    span.store(littleEndian: request.claim, at: ask + 9)
+    span.store(littleEndian: Double(request.registeredAt).bitPattern, at: ask + 13)
     if hasReceipt {
-      span.store(littleEndian: request.collapse, at: ask + 17)
-      span.store(littleEndian: Double(request.firstSeen).bitPattern, at: ask + 25)
+      span.store(littleEndian: request.isRated ? request.collapse : 0, at: ask + 21)
+      span.store(littleEndian: Double(request.firstSeen).bitPattern, at: ask + 29)
     }
-    if isCopy { span.store(littleEndian: Double(request.copy).bitPattern, at: ask + 33) }
+    if comesAgain {
+      span.store(littleEndian: request.earlierClaim, at: ask + 37)
+      span[ask + 41] = (request.isReturning ? 1 : 0) | (request.isRedelivered ? 2 : 0)
+    }
     entries.append(entry)
   }
 
@@ -71,13 +76,14 @@ struct RedisAdmissionFormat {
   let ask: [UInt8]
   /// Of a job with a collapse id.
   let askWithReceipt: [UInt8]
-  /// Of one that comes back.
-  let askOfCopy: [UInt8]
+  /// Of one that comes again.
+  let askAgain: [UInt8]
+  let limits: RateLimits
   let settings: [UInt8]
 
-  /// In the place of a rate's number: a broadcast channel has none.
+  /// In the place of a rule's number: a broadcast channel has no rate.
   static let unrated: UInt8 = 255
-  /// Bytes of an argument in front of an ask: `$17`, `$33` or `$41`, and the end of the line.
+  /// Bytes of an argument in front of an ask: `$21`, `$37` or `$42`, and the end of the line.
   static let askHead = 5
 
   init(digest: [UInt8], settings: RedisSharedStateSettings) {
@@ -86,26 +92,50 @@ struct RedisAdmissionFormat {
     let text = "\(settings.prefix){\(device)}"
     name = Array("$\(text.utf8.count)\r\n\(text)\r\n".utf8)
     nameDevice = name.count - 3 - GateKey.textCount
-    ask = Self.argument(count: 17)
-    askWithReceipt = Self.argument(count: 33)
-    askOfCopy = Self.argument(count: 41)
-    var numbers = [
-      Double(settings.collapseMilliseconds / 1000), Double(settings.outcomeSeconds + RedisScript.slackSeconds),
-    ]
-    for number in 0..<settings.limits.count {
-      let limit = settings.limits[UInt8(number)]
-      numbers.append(Double(limit?.intervalMicroseconds ?? 0))
-      numbers.append(Double(limit?.toleranceMicroseconds ?? 0))
+    ask = Self.argument(count: 21)
+    askWithReceipt = Self.argument(count: 37)
+    askAgain = Self.argument(count: 42)
+    limits = settings.limits
+    var bytes: [UInt8] = []
+    for seconds in [settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds] {
+      Self.append(Double(seconds).bitPattern, to: &bytes)
     }
-    var bytes = [UInt8](repeating: 0, count: numbers.count * 8)
-    for (index, number) in numbers.enumerated() {
-      var span = bytes.mutableSpan
-      span.store(littleEndian: number.bitPattern, at: index * 8)
+    for rule in settings.limits.rules {
+      Self.append(Double(rule.limit?.intervalMicroseconds ?? 0).bitPattern, to: &bytes)
+      Self.append(Double(rule.limit?.toleranceMicroseconds ?? 0).bitPattern, to: &bytes)
+      Self.append(rule.name, to: &bytes)
     }
     self.settings = bytes
   }
 
+  private static func append(_ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+    for shift in stride(from: 0, to: number.bitWidth, by: 8) {
+      bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+    }
+  }
+
   private static func argument(count: Int) -> [UInt8] {
     Array("$\(count)\r\n".utf8) + Array(repeating: 0, count: count) + Array("\r\n".utf8)
+  }
+}
+
+extension Admission {
+  /// `superseded`, or `claimed`, `repeated` and more: see `RedisScript.admit`.
+  init(status text: Span<UInt8>) {
+    var number: Int64 = 0
+    for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
+      number = number &* 10 &+ Int64(text[index] - UInt8(ascii: "0"))
+    }
+    if text.count > 0, text[0] == UInt8(ascii: "c") {
+      self = .claimed(retryAfterMilliseconds: number)
+    } else if text.count < 10 || text[0] != UInt8(ascii: "r") {
+      self = .superseded
+    } else if text[9] == UInt8(ascii: "s") {
+      self = .repeated(.superseded)
+    } else if text[9] == UInt8(ascii: "-") {
+      self = .repeated(.dead(unregisteredAt: number))
+    } else {
+      self = .repeated(number > 0 ? .limited(retryAfterMilliseconds: number) : .proceed)
+    }
   }
 }

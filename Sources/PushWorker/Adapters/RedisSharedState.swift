@@ -69,11 +69,12 @@ package final class RedisSharedState: SharedState {
     self.loop = loop
     self.settings = settings
     router = RedisRouter(
-      loop: loop, configuration: configuration, tls: tls, scripts: [RedisScript.admit], seed: seed)
+      loop: loop, configuration: configuration, tls: tls, scripts: RedisScript.all, seed: seed)
     admissionsMaximum = router.isCluster ? 1 : RedisSharedState.callMaximum
     var memorySettings = GateMemory.Settings()
-    memorySettings.limits = settings.limits.share(of: settings.localShares)
+    memorySettings.shares = settings.localShares
     memorySettings.outcomeSeconds = settings.outcomeSeconds
+    memorySettings.claimSeconds = settings.claimSeconds
     memorySettings.deadSeconds = settings.deadSeconds
     memorySettings.tightMilliseconds = settings.tightMilliseconds
     memorySettings.collapseMilliseconds = settings.collapseMilliseconds
@@ -101,10 +102,9 @@ package final class RedisSharedState: SharedState {
     router.close()
   }
 
-  /// The limits for what is admitted from now on.
+  /// The limits for what is admitted from now on. What waits for an answer keeps its own.
   package func update(limits: RateLimits) {
     settings.limits = limits
-    memory.settings.limits = limits.share(of: settings.localShares)
     if commands != nil { makeCommands() }
   }
 
@@ -184,7 +184,7 @@ package final class RedisSharedState: SharedState {
   }
 
   func ask(_ entry: Entry, now: Now) {
-    if !memory.isEmpty, let known = memory.recall(entry.request, now: now) {
+    if memory.mayRecall(now: now), let known = memory.recall(entry.request, now: now) {
       counters.decidedLocally &+= 1
       answers.append((entry.ticket, known))
       return
@@ -225,12 +225,15 @@ package final class RedisSharedState: SharedState {
     return true
   }
 
-  /// Late, failed or spared: not known to be answered or dead, and this lane's share of the rate decides. Nor is it known
-  /// whether a copy was asked about before.
+  /// Late, failed or spared: what this lane itself saw decides, and its share of the rate. Nobody knows whether the job was sent
+  /// before, or is on its way at another lane.
   func answerLocally(_ entry: Entry, now: Now) {
     counters.decidedLocally &+= 1
-    let admission = memory.charge(entry.request, now: now)
-    answers.append((entry.ticket, entry.request.copy > 0 ? .repeated(admission) : admission))
+    let admission = memory.admit(entry.request, now: now)
+    switch admission {
+    case .claimed, .duplicate, .repeated: answers.append((entry.ticket, admission))
+    case .proceed, .limited, .superseded, .dead: answers.append((entry.ticket, .repeated(admission)))
+    }
   }
 
   package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
@@ -251,8 +254,8 @@ package final class RedisSharedState: SharedState {
     }
     let byteCount =
       isLate
-      ? commands?.sendLateMemory(outcome, of: request, on: node.connection, now: now)
-      : commands?.sendMemory(outcome, of: request, on: node.connection, now: now)
+      ? commands?.sendLateMemory(outcome, of: request, on: node.connection)
+      : commands?.sendMemory(outcome, of: request, on: node.connection)
     guard let byteCount else { return false }
     node.waiting.append(Entry(kind: .memory, request: Entry.noRequest))
     node.unconfirmed.append(
@@ -345,7 +348,7 @@ package final class RedisSharedState: SharedState {
   private func replied(tag: UInt64, head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if tag & RedisConnection.requestBit != 0 {
-      if tag == node.reloadTag { node.reloadTag = nil } else { replies.append((tag, node.connection.copyReply())) }
+      if !node.takeReload(tag) { replies.append((tag, node.connection.copyReply())) }
       return
     }
     // One answer for all, or a list with one for each.
@@ -357,7 +360,7 @@ package final class RedisSharedState: SharedState {
         admitted(entry, isList ? node.connection.value(at: position + 1) : head, from: index, now: now)
       case .memory:
         confirmed(head, from: index, now: now)
-      case .tighten, .end:
+      case .tighten:
         if head.kind == .error, !isRedirected(serverError(head, node), entry, from: index) {
           refused(node, serverError(head, node), now: now)
         }
@@ -386,7 +389,7 @@ package final class RedisSharedState: SharedState {
     case .integer:
       admission = .dead(unregisteredAt: 0 &- head.integer)
     case .status:
-      admission = node.connection.withText(of: head) { RedisSharedState.admission(ofStatus: $0) }
+      admission = node.connection.withText(of: head) { Admission(status: $0) }
     case .bulk:
       guard let outcome = node.connection.withText(of: head, { RememberedOutcome(decoding: $0) }) else {
         counters.unreadable &+= 1
@@ -411,16 +414,6 @@ package final class RedisSharedState: SharedState {
     answers.append((entry.ticket, admission))
   }
 
-  /// `superseded`, or `repeated n`: see `RedisScript.admit`.
-  private static func admission(ofStatus text: Span<UInt8>) -> Admission {
-    var milliseconds: Int64 = 0
-    for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
-      milliseconds = milliseconds &* 10 &+ Int64(text[index] - UInt8(ascii: "0"))
-    }
-    guard text.count > 0, text[0] == UInt8(ascii: "r") else { return .superseded }
-    return .repeated(milliseconds > 0 ? .limited(retryAfterMilliseconds: milliseconds) : .proceed)
-  }
-
   /// What became of an outcome that was sent.
   private func confirmed(_ head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
@@ -429,13 +422,18 @@ package final class RedisSharedState: SharedState {
       if Int(head.integer) != node.unconfirmed.firstByteCount {
         node.unconfirmed.removeFirst()
       } else {
-        // Nothing else is in the key: Redis forgot it meanwhile, and it was made anew, without an end.
-        sendEnd(node.unconfirmed.popFirst().request, to: node)
+        // Nothing else is in the key: Redis forgot it meanwhile, and it was made anew, without claim and end.
+        let told = node.unconfirmed.popFirst()
+        if !isTold(told, to: node, now: now) { keep(told.outcome, of: told.request, now: now) }
       }
       return
     }
     let told = node.unconfirmed.popFirst()
     let error = serverError(head, node)
+    if error.kind == .noScript {
+      loadAgain(node)
+      if isTold(told, to: node, now: now) { return }
+    }
     let redirect = router.redirect(error, from: index)
     addNodes()
     if let redirect, isTold(told, after: redirect, now: now) { return }
@@ -453,24 +451,28 @@ package final class RedisSharedState: SharedState {
     return true
   }
 
-  private func sendEnd(_ request: GateRequest, to node: RedisSharedStateNode) {
-    guard commands?.sendEnd(request, on: node.connection) == true else { return }
-    node.waiting.append(Entry(kind: .end, request: request))
+  /// Tells it with all that belongs to it.
+  private func isTold(_ told: RedisOutcomeQueue.Entry, to node: RedisSharedStateNode, now: Now) -> Bool {
+    told.resends < RedisSharedState.resendsMaximum
+      && sendMemory(told.outcome, of: told.request, isLate: true, resends: told.resends + 1, to: node, now: now)
   }
 
   func serverError(_ head: RedisValue, _ node: RedisSharedStateNode) -> RedisServerError {
     node.connection.withText(of: head) { RedisServerError($0) }
   }
 
-  /// The script cache was flushed: all that failed for it go out again, behind one SCRIPT LOAD.
+  /// The script cache was flushed: all that failed for it go out again, behind one load.
   private func resend(_ entry: Entry, to node: RedisSharedStateNode) -> Bool {
     guard entry.resends < RedisSharedState.resendsMaximum else { return false }
-    if node.reloadTag == nil {
-      node.reloadTag = node.connection.reloadScript(0)
-      counters.scriptReloads &+= 1
-    }
+    loadAgain(node)
     var again = entry
     again.resends += 1
     return sendAdmission(again, to: node)
+  }
+
+  private func loadAgain(_ node: RedisSharedStateNode) {
+    guard node.reloadTags.isEmpty else { return }
+    node.reloadTags = RedisScript.all.indices.compactMap { node.connection.reloadScript($0) }
+    counters.scriptReloads &+= 1
   }
 }

@@ -30,7 +30,7 @@ extension RedisSharedState {
 
   func lost(tag: UInt64, _ node: RedisSharedStateNode, now: Now) {
     if tag & RedisConnection.requestBit != 0 {
-      if tag == node.reloadTag { node.reloadTag = nil } else { replies.append((tag, nil)) }
+      if !node.takeReload(tag) { replies.append((tag, nil)) }
       return
     }
     for _ in 0..<tag { lostFirst(of: node, now: now) }
@@ -45,7 +45,7 @@ extension RedisSharedState {
       // It may have run or not: told twice is the same.
       let told = node.unconfirmed.popFirst()
       keep(told.outcome, of: told.request, now: now)
-    case .tighten, .end, .probe, .asking:
+    case .tighten, .probe, .asking:
       break
     }
   }
@@ -83,11 +83,14 @@ extension RedisSharedState {
     }
   }
 
-  /// The digest is that of the script's text: every server's is the same.
+  /// The digests are those of the scripts' texts: every server's are the same.
   func makeCommands() {
-    guard let digest = nodes.lazy.map({ $0.connection.scriptDigest(0) }).first(where: { !$0.isEmpty }) else { return }
-    commands = RedisScriptCommands(settings: settings)
-    let format = RedisAdmissionFormat(digest: digest, settings: settings)
+    func digest(_ number: Int) -> [UInt8]? {
+      nodes.lazy.map { $0.connection.scriptDigest(number) }.first { !$0.isEmpty }
+    }
+    guard let admit = digest(RedisScript.admitNumber), let tell = digest(RedisScript.tellNumber) else { return }
+    commands = RedisScriptCommands(settings: settings, tellDigest: tell)
+    let format = RedisAdmissionFormat(digest: admit, settings: settings)
     admissionFormat = format
     for node in nodes {
       // Written with the limits of before, they go out with them.

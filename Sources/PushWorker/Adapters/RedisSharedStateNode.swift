@@ -14,7 +14,8 @@ final class RedisSharedStateNode {
   var writeRefusal: RedisServerError?
   /// Why the breaker is open; nil while it is closed.
   var outage: String?
-  var reloadTag: UInt64?
+  /// Scripts that are being loaded again.
+  var reloadTags: [UInt64] = []
   var nextWriteProbe = Instant(nanoseconds: 0)
   var nextReconnect = Instant(nanoseconds: 0)
   /// When a reply came last.
@@ -24,6 +25,13 @@ final class RedisSharedStateNode {
     self.connection = connection
     self.breaker = BreakerState(settings: breaker)
     outage = "Redis is not connected yet"
+  }
+
+  /// Whether the reply of this tag is that of a script that was loaded again.
+  func takeReload(_ tag: UInt64) -> Bool {
+    guard let index = reloadTags.firstIndex(of: tag) else { return false }
+    reloadTags.remove(at: index)
+    return true
   }
 
   var trouble: String? { outage ?? writeRefusal?.description }

@@ -7,8 +7,6 @@ struct RedisSharedStateQueue {
       case admission
       case memory
       case tighten
-      /// Has the key end that an outcome made.
-      case end
       case probe
       /// ASKING: says nothing that matters.
       case asking

@@ -20,7 +20,6 @@ extension RedisSharedState {
     switch entry.kind {
     case .admission: return sendAdmission(again, to: target)
     case .tighten: isSent = commands?.sendTightening(entry.request, on: target.connection)
-    case .end: isSent = commands?.sendEnd(entry.request, on: target.connection)
     case .memory, .probe, .asking: preconditionFailure("not redirected")
     }
     guard isSent == true else { return false }

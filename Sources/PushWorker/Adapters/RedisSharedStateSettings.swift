@@ -11,6 +11,9 @@ package struct RedisSharedStateSettings: Sendable {
   package var limits = RateLimits.none
   /// How long a final answer is remembered: what is delivered again later is sent again.
   package var outcomeSeconds: Int64 = 6 * 3600
+  /// How long a job that was admitted may be on its way before its answer is not expected any more: longer than it waits for room,
+  /// and for APNs.
+  package var claimSeconds: Int64 = 60
   /// How long a dead token is remembered.
   package var deadSeconds: Int64 = 30 * 86_400
   /// Lanes that share a device's rate while Redis is away: each gives its part.

@@ -60,6 +60,14 @@ package struct Configuration: Equatable, Sendable {
   package let rabbitmq: RabbitMQ
   package let redis: Redis
   package let apns: APNs
+
+  /// How long a job that was admitted may be on its way: it waits for room and for APNs, at once sent again perhaps for both once more.
+  package var claimSeconds: Int64 {
+    let attempt = LaneSettings.roomWaitMilliseconds + Int64(apns.requestTimeoutMilliseconds)
+    return 2 * attempt / 1000 + Configuration.claimMarginSeconds
+  }
+  private static let claimMarginSeconds: Int64 = 20
+
   package let credentials: [CredentialConfiguration]
   package let limits: Limits
   package let retry: RetryPolicy

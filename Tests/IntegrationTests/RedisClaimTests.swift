@@ -1,0 +1,158 @@
+import PushCore
+import PushIO
+import PushWorker
+import TestSupport
+import Testing
+
+/// Claims and rules, against memory and a real Redis: of two copies of a job one is on its way.
+extension RedisSharedStateTests {
+  /// However a job came to be two: its producer published it again, or the broker handed a retry copy on twice.
+  @Test(arguments: Kind.allCases) func ofTwoCopiesOneIsOnItsWay(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let start = driver.now.unixMilliseconds
+        for id in UInt64(1)...3 {
+          let job =
+            id == 3
+            ? makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
+            : makeJob(token: "copy", collapseID: id == 1 ? "" : "match-7")
+          func again(_ earlier: UInt32) throws -> (claim: UInt32, answered: Answered) {
+            let ticket = driver.ask(job, id: id, firstSeen: start, earlier: earlier)
+            return (driver.claim(of: ticket), try Answered(driver.answer(ticket)))
+          }
+          let both = [driver.ask(job, id: id), driver.ask(job, id: id)]
+          #expect(try Answered(driver.answer(both[0])) == .proceed)
+          guard case .claimed(let milliseconds) = try driver.answer(both[1]) else {
+            Issue.record("both are on their way")
+            return
+          }
+          #expect((50_000...60_000).contains(milliseconds), "\(milliseconds)")
+          // The first one's attempt failed, and it comes back; the second one, which waited, carries no claim.
+          let first = try again(driver.claim(of: both[0]))
+          #expect(first.answered == .proceed)
+          #expect(try again(0).answered == .claimed)
+          #expect(try again(driver.claim(of: both[0])).answered == .claimed, "the broker hands it on twice")
+          let second = try again(first.claim)
+          #expect(second.answered == .proceed)
+          #expect(try Answered(driver.answer(driver.ask(job, id: id, earlier: second.claim))) == .proceed, "replayed")
+          driver.remember(accepted, of: job, id: id)
+          #expect(try again(0).answered == .duplicate(accepted))
+          #expect(try again(second.claim).answered == .duplicate(accepted), "answered comes first")
+        }
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
+  }
+
+  /// Nobody told what became of it, or who had it is not known any more.
+  @Test(arguments: Kind.allCases) func whoFindsNoAnswerGoesOnMarked(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "lost")
+        let start = driver.now.unixMilliseconds
+        let first = driver.ask(job, id: 1)
+        #expect(try Answered(driver.answer(first)) == .proceed)
+        // At once: the broker says that somebody had it.
+        let redelivered = driver.ask(job, id: 1, isRedelivered: true)
+        #expect(try Answered(driver.answer(redelivered)) == .repeated(.proceed))
+        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "by the redelivered one")
+        let earlier = driver.claim(of: first)
+        let old = driver.ask(job, id: 1, firstSeen: start, earlier: earlier)
+        #expect(try Answered(driver.answer(old)) == .claimed, "the one before it has no claim any more")
+        try driver.turn(forMilliseconds: 1100)
+        #expect(try Answered(driver.admit(job, id: 1)) == .repeated(.proceed), "its time is over")
+        #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
+        #expect(try Answered(driver.admit(job, id: 3)) == .proceed)
+        try driver.turn(forMilliseconds: 1100)
+        #expect(try Answered(driver.admit(job, id: 4)) == .limited)
+        #expect(try Answered(driver.admit(job, id: 1)) == .repeated(.proceed), "it was charged")
+        let gone = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 9)
+        driver.remember(gone, of: job, id: 2)
+        #expect(try Answered(driver.admit(job, id: 3)) == .repeated(.dead(9)))
+        // A copy that comes back with a claim of which nothing is known: shared state lost its memory.
+        let other = makeJob(token: "lost-2")
+        let unknown = driver.ask(other, id: 5, firstSeen: start, earlier: 77)
+        #expect(try Answered(driver.answer(unknown)) == .repeated(.proceed))
+        let replayed = driver.ask(other, id: 6, earlier: 77)
+        #expect(try Answered(driver.answer(replayed)) == .proceed, "put back from the dead letters, after days")
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 3, perSecond: 0.01), claimSeconds: 1, Scenario())
+  }
+
+  /// Two different ends, and the one that was not sent here says that the other may have been.
+  @Test(arguments: Kind.allCases) func whatIsSupersededOrLimitedIsMarkedToo(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "score", collapseID: "match-7")
+        let start = driver.now.unixMilliseconds
+        let first = driver.ask(job, id: 1)
+        #expect(try Answered(driver.answer(first)) == .proceed)
+        driver.state.tighten(job, device: GateKey(job, target: 0), now: driver.now)
+        try driver.turn(forMilliseconds: 1100)
+        let again = driver.ask(job, id: 1, firstSeen: start)
+        #expect(try Answered(driver.answer(again)) == .repeated(.limited))
+        #expect(try Answered(driver.admit(job, id: 2)) == .limited)
+        let late = driver.ask(job, id: 1, firstSeen: start)
+        #expect(try Answered(driver.answer(late)) == .repeated(.superseded))
+        let own = driver.ask(job, id: 1, firstSeen: start, earlier: driver.claim(of: first))
+        #expect(try Answered(driver.answer(own)) == .superseded)
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(kind, limits: RateLimits(RateLimit(burst: 5, perSecond: 0.01)), claimSeconds: 1, Scenario())
+  }
+
+  /// All ends are by Redis' clock: that of the worker that answers may be hours off.
+  @Test(arguments: [-7, 7] as [Int64], [true, false]) func aWorkersClockMayBeOff(hours: Int64, isAdmitted: Bool) throws
+  {
+    struct Scenario: SharedStateScenario {
+      let hours: Int64
+      let isAdmitted: Bool
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "skew")
+        if isAdmitted { #expect(try Answered(driver.admit(job, id: 1)) == .proceed) }
+        driver.skippedMilliseconds = hours * 3_600_000
+        driver.remember(accepted, of: job, id: 1)
+        driver.skippedMilliseconds = 0
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted), "not forgotten at once")
+        try driver.turn(forMilliseconds: 3100)
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "nor kept for ever")
+      }
+    }
+    try run(.redis, outcomeSeconds: 1, claimSeconds: 1, Scenario(hours: hours, isAdmitted: isAdmitted))
+  }
+
+  /// Rates stand still where the configuration around them changes.
+  @Test(arguments: Kind.allCases) func aRateStaysItselfAmongOthers(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        func override(_ type: PushType, _ burst: Int) -> RateLimits.Override {
+          RateLimits.Override(app: [], pushType: type, limit: RateLimit(burst: burst, perSecond: 0.01))
+        }
+        func update(_ limits: RateLimits) {
+          if let state = driver.state as? RedisSharedState { state.update(limits: limits) }
+          if let state = driver.state as? MemorySharedState { state.update(limits: limits) }
+        }
+        let common = RateLimit(burst: 1, perSecond: 0.01)
+        func admit(_ types: PushType..., id: UInt64? = nil) throws -> [Answered] {
+          try types.map { type in
+            try Answered(driver.admit(makeJob(token: "same", type: type), id: id ?? UInt64.random(in: 9 ... .max)))
+          }
+        }
+        update(RateLimits(common, overrides: [override(.background, 1), override(.voip, 2)]))
+        #expect(try admit(.alert, .voip, .background, id: 1) == [.proceed, .proceed, .proceed])
+        update(RateLimits(common, overrides: [override(.voip, 2), override(.background, 3)]))
+        #expect(try admit(.voip, .background, .background) == [.proceed, .proceed, .proceed])
+        #expect(try admit(.alert, .voip, .background) == [.limited, .limited, .limited])
+        update(RateLimits(common, overrides: [override(.voip, 3)]))
+        #expect(try admit(.voip, .background) == [.proceed, .limited], "by the common rate")
+        let alert = makeJob(token: "same")
+        driver.remember(accepted, of: alert, id: 1)
+        #expect(try Answered(driver.admit(alert, id: 1)) == .duplicate(accepted))
+      }
+    }
+    try run(kind, Scenario())
+  }
+}
