@@ -38,7 +38,7 @@ import Testing
       fields.append(.init(name: name, value: value as? String ?? "\(value)"))
     }
     add("apns-push-type", pushType)
-    add("apns-priority", object["priority"] ?? rules?.priorityDefault)
+    add("apns-priority", object["priority"] ?? rules?.priorityDefault ?? (isBroadcast ? 10 : nil))
     add("apns-expiration", object["expiration"] ?? rules?.expirationOnly ?? (isBroadcast ? 0 : nil))
     add("apns-collapse-id", object["collapse_id"])
     let to = object["to"] as? [String: Any] ?? [:]
