@@ -362,7 +362,7 @@ def channels_and_broadcasts(simulator, trust):
             manage(name, expected, headers, **other)
         with Caller(simulator, trust) as caller:
             send = {"apns-push-type": "liveactivity", "apns-channel-id": unstored, "apns-expiration": "0",
-                    "apns-request-id": str(uuid.uuid4())}
+                    "apns-priority": "10", "apns-request-id": str(uuid.uuid4())}
             for name, expected, headers, other in broadcast_rows(stored, unstored):
                 caller.row(f"broadcast: {name}", expected, headers,
                            **{"path": f"/4/broadcasts/apps/{APP}", "payload": UPDATE, "base": send, **other})
