@@ -72,7 +72,7 @@ import Testing
       case .integer(let bounds): text = "\(bounds.upperBound - 1)"
       case .integers: text = "2, 4"
       case .number: text = "2.5"
-      case .flag: text = "false"
+      case .flag: text = option.defaultValue == .flag(true) ? "false" : "true"
       case .choice(let choices): text = choices.last ?? ""
       }
       var environment = [option.environmentName: text]
