@@ -18,6 +18,9 @@ struct HTTP2ServerSessionTests {
       headers, body: body, bodyRange: 0..<body.count, ticket: Ticket(index: 7, generation: 1), into: &pair.toServer)
   }
 
+  /// :method POST, :scheme https, :path /, :authority a
+  private static let request: [UInt8] = [0x83, 0x87, 0x84, 0x01, 0x01, 0x61]
+
   @Test func everyHeaderIsVisibleAsItCame() throws {
     let pair = HTTP2MemoryPair.ready()
     #expect(
@@ -108,5 +111,57 @@ struct HTTP2ServerSessionTests {
     #expect(pair.bodies.values.allSatisfy { $0.count == 100_000 })
     #expect(pair.told.count == 20)
     pair.endAndAudit()
+  }
+
+  /// Who goes on with a stream that is over is told so, as strictly as nghttpd does it.
+  @Test(arguments: [
+    "HEADERS behind the answer", "DATA behind the answer", "HEADERS behind a reset", "DATA behind a reset",
+  ])
+  func framesOnAClosedStreamAreAViolation(_ what: String) throws {
+    let pair = HTTP2MemoryPair.ready()
+    #expect(submit(pair) { $0.append(.apnsTopic, "one") })
+    pair.exchange()
+    let stream = try #require(pair.requests.first)
+    if what.hasSuffix("answer") {
+      #expect(pair.respond(stream))
+    } else {
+      pair.feedServer(HTTP2MemoryPair.frame(type: 3, stream: UInt32(stream), [0, 0, 0, 8]))
+    }
+    let frame =
+      what.hasPrefix("HEADERS")
+      ? HTTP2MemoryPair.frame(type: 1, flags: 5, stream: UInt32(stream), Self.request)
+      : HTTP2MemoryPair.frame(type: 0, flags: 1, stream: UInt32(stream), [1])
+    pair.feedServer(frame)
+    #expect(pair.isServerClosed)
+    guard case .protocolViolation(code: .streamClosed, _)? = pair.serverError else {
+      Issue.record("STREAM_CLOSED, not \(String(describing: pair.serverError))")
+      return
+    }
+  }
+
+  /// What a client had sent before it heard that its stream was reset is its right.
+  @Test func bytesBehindAResetOfOursAreNoViolation() throws {
+    let pair = HTTP2MemoryPair.ready()
+    pair.feedServer(HTTP2MemoryPair.frame(type: 1, flags: 4, stream: 1, Self.request))
+    pair.server.reset(1, .refusedStream, into: &pair.toClient)
+    pair.feedServer(HTTP2MemoryPair.frame(type: 0, flags: 1, stream: 1, [1, 2, 3]))
+    #expect(!pair.isServerClosed)
+  }
+
+  /// The place of a stream that is over serves another one, whatever still comes for the first.
+  @Test func aClosedStreamIsNotTakenForItsSuccessor() throws {
+    let pair = HTTP2MemoryPair.ready()
+    #expect(pair.post() != nil)
+    pair.exchange()
+    pair.respondToAll()
+    pair.exchange()
+    pair.feedServer(HTTP2MemoryPair.frame(type: 1, flags: 4, stream: 3, Self.request))
+    #expect(pair.server.streamsInFlight == 1)
+    // Late frames that are legal on a closed stream.
+    pair.feedServer(HTTP2MemoryPair.frame(type: 8, stream: 1, [0, 0, 0, 100]))
+    pair.feedServer(HTTP2MemoryPair.frame(type: 3, stream: 1, [0, 0, 0, 8]))
+    #expect(pair.server.streamsInFlight == 1 && pair.resets.isEmpty)
+    pair.feedServer(HTTP2MemoryPair.frame(type: 0, flags: 1, stream: 3, [1]))
+    #expect(pair.requests == [3])
   }
 }

@@ -107,9 +107,12 @@ struct HTTP2ServerRecorder: ~Copyable {
   mutating func index(of streamID: Int32, in session: OpaquePointer?) -> Int32 {
     if streamID == cachedStreamID { return cachedIndex }
     guard let data = unsafe nghttp2_session_get_stream_user_data(session, streamID) else { return -1 }
+    let index = Int32(truncatingIfNeeded: Int(bitPattern: data)) - 1
+    // nghttp2 remembers closed streams for a while; their places may be others' by now.
+    if self[index].streamID != streamID || self[index].isClosed { return -1 }
     cachedStreamID = streamID
-    cachedIndex = Int32(truncatingIfNeeded: Int(bitPattern: data)) - 1
-    return cachedIndex
+    cachedIndex = index
+    return index
   }
 
   private mutating func record(_ kind: Record.Kind, _ index: Int32) {

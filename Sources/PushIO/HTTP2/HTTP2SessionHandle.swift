@@ -22,7 +22,6 @@ struct HTTP2SessionHandle: ~Copyable {
     unsafe HTTP2SessionHandle(callbacks: callbacks, recorder: recorder, isServer: true) { option in
       unsafe nghttp2_option_set_no_auto_ping_ack(option, 1)
       unsafe nghttp2_option_set_no_auto_window_update(option, 1)
-      unsafe nghttp2_option_set_no_closed_streams(option, 1)
       // A client that gives up late answers by the thousand is a test, not an attack.
       unsafe nghttp2_option_set_stream_reset_rate_limit(option, 100_000, 10_000)
     }
@@ -62,9 +61,9 @@ struct HTTP2SessionHandle: ~Copyable {
     return result < 0 ? Int32(truncatingIfNeeded: result) : 0
   }
 
-  /// Appends the frames that may be sent now, until `limit` bytes wait. Zero, or nghttp2's error.
-  func drain(into queue: inout ByteQueue, limit: Int) -> Int32 {
-    while queue.count < limit {
+  /// Appends the frames that may be sent now, until `limit` bytes wait or `isOver`. Zero, or nghttp2's error.
+  func drain(into queue: inout ByteQueue, limit: Int, isOver: () -> Bool = { false }) -> Int32 {
+    while queue.count < limit, !isOver() {
       var data: UnsafePointer<UInt8>?
       let count = unsafe nghttp2_session_mem_send(pointer, &data)
       if count <= 0 { return Int32(truncatingIfNeeded: count) }
