@@ -170,6 +170,23 @@ struct HTTP2ConnectionTests {
     #expect(world.clientEnds[0] != nil)
   }
 
+  /// What TLS had encrypted, and the socket never took, never left.
+  @Test func whatTheSocketRefusedWasNeverProcessed() throws {
+    let contexts = try tls()
+    let world = try World(clientTLS: contexts.client, serverTLS: contexts.server)
+    world.answers = false
+    #expect(world.turn { world.client.streamLimit == 1000 })
+    #expect(world.submit(1, body: [1]))
+    #expect(world.turn { world.requests.count == 1 })
+    world.server.abort()
+    for number in 2..<10 as Range<UInt32> { #expect(world.submit(number, body: [UInt8](repeating: 7, count: 3000))) }
+    // The send fails: the loop has not looked at the socket in between.
+    world.loop.flush()
+    #expect(world.turn { world.clientEnds.count == 1 })
+    #expect(world.lost == [1: .connectError])
+    #expect(world.notProcessed == Set(2..<10))
+  }
+
   @Test func illegalBytesFromTheServerEndTheConnection() throws {
     let world = try World()
     world.answers = false

@@ -49,7 +49,8 @@ package final class HTTP2ClientConnection: TransportDelegate {
   }
 
   deinit {
-    transport?.abort()
+    // A session that has ended has its transport closing already, perhaps with a GOAWAY to be written first.
+    if !session.isEnded { transport?.abort() }
   }
 
   // MARK: - State
@@ -118,7 +119,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
 
   /// Closes at once: requests in flight are told as lost.
   package func abort() {
-    session.end(.aborted, unwrittenBytes: transport?.outbound.count ?? 0)
+    session.end(.aborted, unwrittenBytes: transport?.unwrittenBytes ?? 0)
     transport?.abort()
   }
 
@@ -170,18 +171,28 @@ package final class HTTP2ClientConnection: TransportDelegate {
     written()
   }
 
+  /// Nobody will answer: what was not written is taken back, and nothing is written any more.
+  package func transportPeerDidEnd(_ transport: Transport, error: TransportError?) {
+    endSession(of: transport, error)
+    transport.abort()
+  }
+
   package func transportDidClose(_ transport: Transport, error: TransportError?) {
     isTransportClosed = true
+    endSession(of: transport, error)
+  }
+
+  private func endSession(of transport: Transport, _ error: TransportError?) {
     let reason: HTTP2Error? =
       if let error { .transport(error) } else if session.streamsInFlight > 0 { .closedByPeer } else { nil }
-    session.end(reason, unwrittenBytes: transport.outbound.count)
+    session.end(reason, unwrittenBytes: transport.unwrittenBytes)
   }
 
   private func resumeWriting() {
     guard let transport, session.isOpen else { return }
     let before = transport.outbound.count
     session.resume(into: &transport.outbound)
-    if transport.outbound.count != before { written() }
+    if transport.outbound.count != before || session.isEnded { written() }
   }
 
   /// After the session may have written: sends, and closes once the session is over.

@@ -140,6 +140,16 @@ struct HTTP2ClientRecorder: ~Copyable {
     return nil
   }
 
+  /// Where in all bytes sent the first request begins that waits at or behind `offset`; nil: there is none.
+  func firstRequest(from offset: UInt64) -> UInt64? {
+    var first: UInt64?
+    for index in 0..<Int32(truncatingIfNeeded: initializedCount)
+    where !self[index].isClosed && self[index].headersOffset >= offset {
+      first = min(first ?? .max, self[index].headersOffset)
+    }
+    return first
+  }
+
   /// The connection is over: tells every request that waits. What begins at or behind `writtenBytes` never left.
   mutating func finishAll(code: HTTP2ErrorCode, writtenBytes: UInt64) {
     for index in 0..<Int32(truncatingIfNeeded: initializedCount) where !self[index].isClosed {

@@ -110,7 +110,7 @@ package final class HTTP2ClientSession {
     // nghttp2 would not have it: out of ids, closing, or broken.
     unsafe recorder.pointee.discard(index)
     if streamID > 0, state == .open, !isSent {
-      end(.resourceExhausted(detail: "a request could not be written"), unwrittenBytes: queue.count)
+      fail(.resourceExhausted(detail: "a request could not be written"), queue: &queue, goAwayStart: nil)
     }
     return false
   }
@@ -160,7 +160,7 @@ package final class HTTP2ClientSession {
     guard state == .open else { return }
     let code = unsafe handle.receive(bytes)
     if code != 0 {
-      end(HTTP2SessionHandle.error(code), unwrittenBytes: queue.count)
+      fail(HTTP2SessionHandle.error(code), queue: &queue, goAwayStart: nil)
       return
     }
     while let streamID = unsafe recorder.pointee.unwantedRequests.popLast() {
@@ -181,22 +181,42 @@ package final class HTTP2ClientSession {
 
   private func drain(into queue: inout ByteQueue, limit: Int) {
     let before = queue.count
-    let code = handle.drain(into: &queue, limit: limit)
+    // Nothing follows the GOAWAY that tells the peer of its violation.
+    let code = handle.drain(into: &queue, limit: limit) { unsafe recorder.pointee.violation != nil }
     bytesSent &+= UInt64(queue.count - before)
     if code != 0 {
-      end(HTTP2SessionHandle.error(code), unwrittenBytes: queue.count)
-    } else if unsafe recorder.pointee.violation != nil || recorder.pointee.goAwayReceived || isShuttingDown {
-      endIfOver(unwrittenBytes: queue.count)
+      fail(HTTP2SessionHandle.error(code), queue: &queue, goAwayStart: nil)
+    } else if let violation = unsafe recorder.pointee.violation {
+      fail(.protocolViolation(code: violation.code, detail: violation.detail), queue: &queue, goAwayStart: before)
+    } else if unsafe recorder.pointee.goAwayReceived || isShuttingDown, handle.isOver {
+      let code = unsafe recorder.pointee.goAwayCode
+      end(code == .noError ? nil : .peerReported(code: code), unwrittenBytes: queue.count)
     }
   }
 
-  private func endIfOver(unwrittenBytes: Int) {
-    if let violation = unsafe recorder.pointee.violation {
-      end(.protocolViolation(code: violation.code, detail: violation.detail), unwrittenBytes: unwrittenBytes)
-    } else if handle.isOver {
-      let code = unsafe recorder.pointee.goAwayCode
-      end(code == .noError ? nil : .peerReported(code: code), unwrittenBytes: unwrittenBytes)
+  /// Ends over a fault while the transport lives and writes what `queue` holds before it closes: requests that are told as not
+  /// processed go out of it, the GOAWAY that says why stays. `goAwayStart`: where nghttp2 wrote it; nil: it wrote none.
+  private func fail(_ error: HTTP2Error, queue: inout ByteQueue, goAwayStart: Int?) {
+    if state != .open { return }
+    let written = bytesSent &- UInt64(queue.count)
+    let first = unsafe recorder.pointee.firstRequest(from: written)
+    end(error, unwrittenBytes: queue.count)
+    let tail = goAwayStart ?? queue.count
+    if let first, case let start = Int(first &- written), start < tail {
+      // A request's HEADERS begin a frame, so that what stays is whole.
+      queue.remove(start..<tail)
     }
+    if goAwayStart == nil { appendGoAway(error.code, to: &queue) }
+  }
+
+  /// A GOAWAY from a session whose nghttp2 is of no use any more. It promised no push of the server's.
+  private func appendGoAway(_ code: HTTP2ErrorCode, to queue: inout ByteQueue) {
+    // Length 8, type, no flags; stream 0; no stream of the server's was processed.
+    queue.appendBigEndian(UInt32(8 << 8 | NGHTTP2_GOAWAY.rawValue))
+    queue.append(0)
+    queue.appendBigEndian(UInt32(0))
+    queue.appendBigEndian(UInt32(0))
+    queue.appendBigEndian(code.rawValue)
   }
 
   /// The connection is over: every request that waits is told, then the end. Requests that begin within the last

@@ -102,6 +102,14 @@ package struct ByteQueue: ~Copyable {
     }
   }
 
+  /// Takes bytes out of the middle; `range` counts from the first one that waits.
+  mutating func remove(_ range: Range<Int>) {
+    precondition(range.lowerBound >= 0 && range.upperBound <= count)
+    unsafe (base + start + range.lowerBound).update(
+      from: base + start + range.upperBound, count: count - range.upperBound)
+    end -= range.count
+  }
+
   private mutating func shrinkIfOversized() {
     emptyings += 1
     guard emptyings >= ByteQueue.emptyingsUntilShrink else { return }

@@ -11,6 +11,10 @@ package struct Readiness: OptionSet, Sendable {
 
   package static let readable = Readiness(rawValue: EPOLLIN.rawValue)
   package static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
+  /// The peer has ended its direction: nothing comes behind what is to be read.
+  package static let peerEnded = Readiness(rawValue: EPOLLRDHUP.rawValue)
+  /// All that a reader hears of.
+  static let reading: Readiness = [.readable, .peerEnded]
   /// Both directions have ended. Reported whether it was asked for or not.
   package static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
   /// The socket has an error to tell. Reported whether it was asked for or not.

@@ -63,6 +63,9 @@ package final class Transport: ReadinessHandler {
   private var opensInNextPoll = false
   /// Room was made while TLS held back bytes it had received: they are decrypted in the next poll.
   var readsInNextPoll = false
+  /// Plaintext that was encrypted, and ciphertext that the kernel took, since the last of it was taken.
+  var encryptedBytes = 0
+  var takenCiphertextBytes = 0
   /// A send failed with this: what the peer said before is read first.
   var writeError: TransportError?
   var closeError: TransportError?
@@ -145,6 +148,10 @@ package final class Transport: ReadinessHandler {
   /// Bytes that the kernel did not take yet: the plaintext of `outbound`, and what is encrypted already.
   package var pendingBytes: Int { outbound.count + (tls?.ciphertextOut.count ?? 0) }
 
+  /// The last bytes of plaintext that the kernel surely did not take: `outbound`, and of what is encrypted as much as cannot stand in
+  /// the ciphertext that it took. They never left once the transport is closed.
+  package var unwrittenBytes: Int { outbound.count + max(0, encryptedBytes - takenCiphertextBytes) }
+
   /// Writes `outbound` at the end of this turn. Before the transport is open this has no effect: it writes as it opens.
   package func setNeedsFlush() {
     if awaitsFlush || awaitsWritable { return }
@@ -200,7 +207,7 @@ package final class Transport: ReadinessHandler {
     guard let loop else { return }
     if !isUnix { tuneStream(descriptor, keepAliveSeconds: options.keepAliveSeconds) }
     do {
-      interest = .readable
+      interest = .reading
       registration = try loop.register(descriptor, interest: interest, handler: self)
     } catch {
       finish(self.error(.connect, error.description))
@@ -257,6 +264,8 @@ package final class Transport: ReadinessHandler {
     case .handshaking, .open:
       if readiness.contains(.writable) { becameWritable() }
       if !readiness.isDisjoint(with: [.readable, .hangUp, .failed]) { receive() }
+      // The end is heard together with the last bytes, so that nothing is sent between the two.
+      if readiness.contains(.peerEnded) { while isOpen, !isPaused, receive() {} }
     case .closing, .lingering:
       if readiness.contains(.writable) { becameWritable() }
       if !readiness.isDisjoint(with: [.readable, .hangUp, .failed]) { discard() }

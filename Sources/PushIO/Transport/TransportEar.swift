@@ -18,6 +18,10 @@ final class TransportEar: TransportDelegate {
     owner.transportDidReceive(transport)
   }
 
+  func transportPeerDidEnd(_ transport: Transport, error: TransportError?) {
+    owner.transportPeerDidEnd(transport, error: error)
+  }
+
   func transportDidClose(_ transport: Transport, error: TransportError?) {
     owner.transportDidClose(transport, error: error)
   }

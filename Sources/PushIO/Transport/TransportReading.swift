@@ -2,19 +2,21 @@ import Glibc
 
 /// What comes in: from the socket, through TLS where there is one, into `inbound`, up to its limit.
 extension Transport {
-  func receive() {
-    if writeError != nil { return }
+  /// Takes what the socket has, up to a buffer. false: there was nothing, or nobody wants it.
+  @discardableResult
+  func receive() -> Bool {
+    if writeError != nil { return false }
     if isPaused {
       // An end that cannot be read yet would be reported in every turn.
       if let registration, !isSuspended {
         isSuspended = true
         loop?.suspend(registration)
       }
-      return
+      return false
     }
     guard let loop, delegate != nil else {
       abort()
-      return
+      return false
     }
     let buffer = unsafe loop.receiveBuffer
     let room = tls == nil ? min(buffer.count, options.inboundLimit - inbound.count) : buffer.count
@@ -34,6 +36,7 @@ extension Transport {
     } else if errno != EAGAIN, errno != EINTR {
       finish(broken("receiving", errno))
     }
+    return count > 0
   }
 
   /// Turns what came into plaintext, up to the inbound limit, and tells the delegate.
@@ -76,8 +79,9 @@ extension Transport {
     closeError = error
     state = .closing
     startDeadline(options.closeTimeoutMilliseconds)
-    setInterest(interest.subtracting(.readable))
+    setInterest(interest.subtracting(.reading))
     setNeedsFlush()
+    delegate?.transportPeerDidEnd(self, error: error)
   }
 
   /// A send failed: takes what the peer said before it broke the connection (a GOAWAY often), as far as there is room.
@@ -110,7 +114,7 @@ extension Transport {
       finish(nil)
     } else if count == 0 {
       peerEnded = true
-      setInterest(interest.subtracting(.readable))
+      setInterest(interest.subtracting(.reading))
     } else {
       finish(broken("closing", errno))
     }
@@ -125,13 +129,13 @@ extension Transport {
   private func pause() {
     if isPaused { return }
     isPaused = true
-    setInterest(interest.subtracting(.readable))
+    setInterest(interest.subtracting(.reading))
     loop?.pause(self)
   }
 
   func stopPausing() {
     isPaused = false
-    interest.insert(.readable)
+    interest.formUnion(.reading)
     guard let loop, let registration else { return }
     if isSuspended {
       isSuspended = false

@@ -15,7 +15,10 @@ extension Transport {
   func writeOut() {
     if writeError != nil { return }
     if let tls {
-      if let error = tls.write(from: &outbound, ciphertextTarget: Transport.ciphertextTarget) {
+      let before = outbound.count
+      let error = tls.write(from: &outbound, ciphertextTarget: Transport.ciphertextTarget)
+      encryptedBytes += before - outbound.count
+      if let error {
         finish(tlsFailure(error))
         return
       }
@@ -39,6 +42,11 @@ extension Transport {
     guard let tls, !tls.ciphertextOut.isEmpty, !awaitsWritable else { return }
     let sent = send(&tls.ciphertextOut)
     tls.ciphertextOut.consume(sent)
+    takenCiphertextBytes += sent
+    if tls.ciphertextOut.isEmpty {
+      encryptedBytes = 0
+      takenCiphertextBytes = 0
+    }
   }
 
   /// One send. Returns how much the kernel took; less than all: the rest waits for the socket.
