@@ -29,9 +29,157 @@ struct ResolverTests {
     loop.cancel(try #require(last))
   }
 
+  /// Answers at once, except for names that a test holds up until it says so.
+  private final class HeldNames: Sendable {
+    private let answers: Mutex<[String: Result<[SocketAddress], ResolverError>]>
+    private let held: Mutex<[String: DispatchSemaphore]> = Mutex([:])
+    private let begun = Mutex<[String]>([])
+
+    init(_ answers: [String: String] = [:]) {
+      self.answers = Mutex(answers.mapValues { .success([address($0)].compactMap { $0 }) })
+    }
+
+    /// The look-ups that began, in their order.
+    var asked: [String] { begun.withLock { $0 } }
+
+    func hold(_ host: String) { held.withLock { $0[host] = DispatchSemaphore(value: 0) } }
+    func release(_ host: String) {
+      let semaphore = held.withLock { $0.removeValue(forKey: host) }
+      for _ in 0..<16 { semaphore?.signal() }
+    }
+    func say(_ host: String, _ result: Result<[SocketAddress], ResolverError>) {
+      answers.withLock { $0[host] = result }
+    }
+
+    func lookup(_ host: String) -> Result<[SocketAddress], ResolverError> {
+      begun.withLock { $0.append(host) }
+      let semaphore = held.withLock { $0[host] }
+      semaphore?.wait()
+      return answers.withLock { $0[host] } ?? .failure(ResolverError(host: host, text: "none"))
+    }
+  }
+
+  @Test func aSlowNameStarvesNoOther() throws {
+    let names = HeldNames(["slow.test": "127.0.0.1", "quick.test": "127.0.0.2"])
+    names.hold("slow.test")
+    let loop = try EventLoop(mailboxCapacity: 16) { host, _ in names.lookup(host) }
+    var found: [String] = []
+    _ = loop.resolver.resolve(host: "slow.test", port: 1) { _ in found.append("slow") }
+    _ = loop.resolver.resolve(host: "quick.test", port: 1) { _ in found.append("quick") }
+    #expect(loop.turn { found == ["quick"] })
+    names.release("slow.test")
+    #expect(loop.turn { found == ["quick", "slow"] })
+  }
+
+  /// Who asks again and again for a name that hangs takes one thread, and leaves the others to other names.
+  @Test func aNameIsLookedUpOnceAtATime() throws {
+    let names = HeldNames(["slow.test": "127.0.0.1", "quick.test": "127.0.0.2"])
+    names.hold("slow.test")
+    let loop = try EventLoop(mailboxCapacity: 16) { host, _ in names.lookup(host) }
+    var found: [String] = []
+    for number in 0..<20 {
+      _ = loop.resolver.resolve(host: "slow.test", port: 1) { _ in found.append("slow\(number)") }
+    }
+    _ = loop.resolver.resolve(host: "quick.test", port: 1) { _ in found.append("quick") }
+    #expect(loop.turn { found == ["quick"] })
+    #expect(names.asked.count == 2)
+    names.release("slow.test")
+    #expect(loop.turn { found.count == 21 })
+    #expect(found == ["quick"] + (0..<20).map { "slow\($0)" })
+    #expect(loop.scheduledCount == 0)
+  }
+
+  @Test func aLateLookUpGivesWayToTheLastAddresses() throws {
+    let names = HeldNames(["late.test": "127.0.0.1"])
+    var limits = ResolverLimits()
+    limits.patienceMilliseconds = 20
+    let loop = try EventLoop(mailboxCapacity: 16, names: limits) { host, _ in names.lookup(host) }
+    var found: [String] = []
+    func ask() {
+      _ = loop.resolver.resolve(host: "late.test", port: 1) { result in
+        found.append(((try? result.get()) ?? []).map(\.description).joined())
+      }
+    }
+    ask()
+    #expect(loop.turn { found.count == 1 })
+    names.hold("late.test")
+    names.say("late.test", .success([Self.address("127.0.0.9")].compactMap { $0 }))
+    ask()
+    // It is still held.
+    #expect(loop.turn { found.count == 2 })
+    // What it finds in the end is what is known from then on.
+    names.release("late.test")
+    #expect(loop.turn { loop.resolver.lookupCount == 0 })
+    names.say("late.test", .failure(ResolverError(host: "late.test", text: "none")))
+    ask()
+    #expect(loop.turn { found.count == 3 })
+    #expect(found == ["127.0.0.1:443", "127.0.0.1:443", "127.0.0.9:443"])
+  }
+
+  @Test func aQuestionHasADeadline() throws {
+    let names = HeldNames()
+    names.hold("silent.test")
+    defer { names.release("silent.test") }
+    var limits = ResolverLimits()
+    limits.patienceMilliseconds = 5
+    limits.deadlineMilliseconds = 20
+    let loop = try EventLoop(mailboxCapacity: 16, names: limits) { host, _ in names.lookup(host) }
+    var told = ""
+    _ = loop.resolver.resolve(host: "silent.test", port: 1) { result in
+      if case .failure(let error) = result { told = error.description }
+    }
+    #expect(loop.turn { !told.isEmpty })
+    #expect(told == "looking up silent.test failed: no name server answered within 20 ms")
+    #expect(loop.scheduledCount == 0)
+  }
+
+  @Test func addressesGrowTooOld() throws {
+    let names = HeldNames(["old.test": "127.0.0.1"])
+    var limits = ResolverLimits()
+    limits.ageMaximumMilliseconds = 0
+    let loop = try EventLoop(mailboxCapacity: 16, names: limits) { host, _ in names.lookup(host) }
+    var told: [String] = []
+    func ask() {
+      _ = loop.resolver.resolve(host: "old.test", port: 1) { result in
+        if case .failure(let error) = result { told.append(error.text) } else { told.append("found") }
+      }
+    }
+    ask()
+    #expect(loop.turn { told.count == 1 })
+    names.say("old.test", .failure(ResolverError(host: "old.test", text: "none")))
+    ask()
+    #expect(loop.turn { told.count == 2 })
+    #expect(told == ["found", "none"])
+  }
+
+  @Test func aNameThatFailsKeepsItsLastAddresses() throws {
+    let names = HeldNames(["moved.test": "127.0.0.1"])
+    let loop = try EventLoop(mailboxCapacity: 16) { host, _ in names.lookup(host) }
+    var found: [String] = []
+    func ask() {
+      _ = loop.resolver.resolve(host: "moved.test", port: 7) { result in
+        switch result {
+        case .success(let addresses): found.append(addresses.map(\.description).joined(separator: ","))
+        case .failure(let error): found.append(error.description)
+        }
+      }
+    }
+    ask()
+    #expect(loop.turn { found.count == 1 })
+    names.say("moved.test", .failure(ResolverError(host: "moved.test", text: "no server answers")))
+    ask()
+    #expect(loop.turn { found.count == 2 })
+    names.say("moved.test", .success([Self.address("127.0.0.3")].compactMap { $0 }))
+    ask()
+    #expect(loop.turn { found.count == 3 })
+    #expect(found == ["127.0.0.1:443", "127.0.0.1:443", "127.0.0.3:443"])
+  }
+
   @Test func aCancelledQuestionIsNotAnswered() throws {
     let asked = Mutex<[String]>([])
-    let loop = try EventLoop(mailboxCapacity: 16) { host, _ in
+    var limits = ResolverLimits()
+    limits.lookupsMaximum = 1
+    let loop = try EventLoop(mailboxCapacity: 16, names: limits) { host, _ in
       asked.withLock { $0.append(host) }
       usleep(50_000)
       return .failure(ResolverError(host: host, text: "none"))

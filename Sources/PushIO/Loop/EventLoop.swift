@@ -12,7 +12,7 @@ package final class EventLoop {
   package private(set) var now: Now
   /// Work from other threads.
   package let mailbox: Mailbox
-  /// Names to addresses, on a thread of its own.
+  /// Names to addresses, on threads of its own.
   package let resolver: Resolver
   /// Turns so far.
   package private(set) var turnCount: UInt64 = 0
@@ -44,15 +44,18 @@ package final class EventLoop {
   }
 
   /// `lookup` replaces `getaddrinfo`, for tests.
-  package init(mailboxCapacity: Int, lookup: @escaping Resolver.Lookup) throws(LoopError) {
+  package init(
+    mailboxCapacity: Int, names: ResolverLimits = ResolverLimits(), lookup: @escaping Resolver.Lookup
+  ) throws(LoopError) {
     let mailbox = try Mailbox(capacity: mailboxCapacity)
     self.mailbox = mailbox
-    resolver = Resolver(mailbox: mailbox, lookup: lookup)
+    resolver = Resolver(mailbox: mailbox, limits: names, lookup: lookup)
     watches = try Watches()
     wakeHandler = WakeHandler()
     unsafe receiveBuffer = .allocate(byteCount: EventLoop.receiveBufferBytes, alignment: 64)
     now = EventLoop.readClocks()
     _ = try watches.add(mailbox.wakeDescriptor, interest: .readable, handler: wakeHandler)
+    resolver.loop = self
   }
 
   deinit {

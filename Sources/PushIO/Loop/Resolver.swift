@@ -1,59 +1,150 @@
 import CLinux
 import Glibc
-import Synchronization
+import PushCore
 
-/// Names to addresses. `getaddrinfo` blocks, so it runs on a thread of its own, started with the first name; numeric
-/// addresses need no thread. No cache: every connection asks anew, so that a moved service is found.
+/// Names to addresses. `getaddrinfo` blocks, so it runs on threads of its own, started as they are needed; numeric addresses need none.
+///
+/// Every connection asks anew, so that a moved service is found. One name is looked up once at a time, whoever asks: a slow one
+/// holds one thread. Where a look-up fails or is late, the addresses that it found last are the answer.
 package final class Resolver {
-  /// Looks one name up, on the resolver's thread. It may block.
+  /// Looks one name up, on one of the resolver's threads. It may block.
   package typealias Lookup = @Sendable (_ host: String, _ port: UInt16) -> Result<[SocketAddress], ResolverError>
   package typealias Answer = (Result<[SocketAddress], ResolverError>) -> Void
 
-  /// Names that wait or are being looked up, at most.
+  /// Questions that wait, and names that are looked up or wait for it, at most.
   package static let requestsMaximum = 256
 
-  private let queue: ResolverQueue
-  private let lookup: Lookup
-  private var waiting: [UInt64: Answer] = [:]
-  private var nextRequest: UInt64 = 0
-  private var hasThread = false
-
-  init(mailbox: Mailbox, lookup: @escaping Lookup) {
-    queue = ResolverQueue(mailbox: mailbox)
-    self.lookup = lookup
+  struct Name: Hashable, Sendable {
+    let host: String
+    let port: UInt16
   }
 
-  /// Asks for the addresses of a host. The answer comes on the loop's thread, from inside `poll`. Returns a number for
-  /// `cancel`, or nil where the queue is full or no thread could be started (then `answer` is never called).
+  private struct Question {
+    let name: Name
+    let answer: Answer
+    /// Runs when the look-up is late, and again at the deadline.
+    var timer: TimerToken?
+  }
+
+  private struct Known {
+    var addresses: [SocketAddress]
+    var since: Instant
+  }
+
+  private let queue: ResolverQueue
+  private let limits: ResolverLimits
+  /// Set by the loop that owns this; a loop exists before it can be named.
+  weak var loop: EventLoop?
+  private var questions: [UInt64: Question] = [:]
+  private var nextQuestion: UInt64 = 0
+  /// Names that a thread has, or will have.
+  private var lookups: Set<Name> = []
+  private var known: [Name: Known] = [:]
+
+  init(mailbox: Mailbox, limits: ResolverLimits, lookup: @escaping Lookup) {
+    self.limits = limits
+    queue = ResolverQueue(mailbox: mailbox, threadsMaximum: limits.lookupsMaximum, lookup: lookup)
+  }
+
+  /// Names that are being looked up, or wait for it.
+  package var lookupCount: Int { lookups.count }
+
+  /// Asks for the addresses of a host. The answer comes on the loop's thread, from inside `poll`, by the deadline at the latest.
+  /// Returns a number for `cancel`, or nil where too much waits or no thread could be started (then `answer` is never called).
   package func resolve(host: String, port: UInt16, _ answer: @escaping Answer) -> UInt64? {
-    guard waiting.count < Resolver.requestsMaximum, startThread() else { return nil }
-    nextRequest &+= 1
-    guard queue.ask(ResolverQueue.Request(number: nextRequest, host: host, port: port)) else { return nil }
-    waiting[nextRequest] = answer
-    return nextRequest
+    guard questions.count < Resolver.requestsMaximum else { return nil }
+    let name = Name(host: host, port: port)
+    if !lookups.contains(name) {
+      guard lookups.count < Resolver.requestsMaximum, queue.ask(name) else { return nil }
+      lookups.insert(name)
+    }
+    nextQuestion &+= 1
+    let number = nextQuestion
+    let timer = loop?.schedule(afterMilliseconds: min(limits.patienceMilliseconds, limits.deadlineMilliseconds)) {
+      [weak self] in self?.isLate(number)
+    }
+    questions[number] = Question(name: name, answer: answer, timer: timer)
+    return number
   }
 
   /// Forgets a question: its answer, should there be one, reaches nobody.
-  package func cancel(_ request: UInt64) {
-    waiting[request] = nil
-    queue.drop(request)
+  package func cancel(_ number: UInt64) {
+    guard let question = take(number) else { return }
+    let isWanted = questions.values.contains { $0.name == question.name }
+    if !isWanted, queue.drop(question.name) { lookups.remove(question.name) }
   }
 
-  /// Hands out what the thread found. Called by the loop.
+  /// Hands out what the threads found. Called by the loop.
   func deliver() {
-    for (number, result) in queue.takeAnswers() { waiting.removeValue(forKey: number)?(result) }
+    for (name, result) in queue.takeAnswers() {
+      lookups.remove(name)
+      if case .success(let addresses) = result { remember(name, addresses) }
+      // In the order of the questions.
+      for number in questions.keys.filter({ questions[$0]?.name == name }).sorted() {
+        // An answer may cancel another question.
+        take(number)?.answer(usable(result, for: name))
+      }
+    }
   }
 
-  /// Ends the thread as soon as its current look-up is over. Nobody waits for that.
+  /// Ends the threads as soon as their current look-ups are over. Nobody waits for that.
   func end() {
-    waiting.removeAll()
+    questions.removeAll()
     queue.end()
   }
 
-  private func startThread() -> Bool {
-    if !hasThread { hasThread = queue.startThread(lookup: lookup) }
-    return hasThread
+  // MARK: - Late look-ups
+
+  private func isLate(_ number: UInt64) {
+    guard let question = questions[number] else { return }
+    questions[number]?.timer = nil
+    if let addresses = lastGood(question.name) {
+      take(number)?.answer(.success(addresses))
+      return
+    }
+    let left = limits.deadlineMilliseconds - limits.patienceMilliseconds
+    questions[number]?.timer = loop?.schedule(afterMilliseconds: left) { [weak self] in self?.isOverdue(number) }
   }
+
+  private func isOverdue(_ number: UInt64) {
+    guard let question = take(number) else { return }
+    let text = "no name server answered within \(limits.deadlineMilliseconds) ms"
+    question.answer(usable(.failure(ResolverError(host: question.name.host, text: text)), for: question.name))
+  }
+
+  private func take(_ number: UInt64) -> Question? {
+    guard let question = questions.removeValue(forKey: number) else { return nil }
+    if let timer = question.timer { loop?.cancel(timer) }
+    return question
+  }
+
+  // MARK: - Last good addresses
+
+  private func usable(
+    _ result: Result<[SocketAddress], ResolverError>, for name: Name
+  ) -> Result<[SocketAddress], ResolverError> {
+    guard case .failure = result, let addresses = lastGood(name) else { return result }
+    return .success(addresses)
+  }
+
+  private func lastGood(_ name: Name) -> [SocketAddress]? {
+    guard let known = known[name], let loop,
+      loop.now.monotonic.milliseconds(since: known.since) < limits.ageMaximumMilliseconds
+    else { return nil }
+    return known.addresses
+  }
+
+  private func remember(_ name: Name, _ addresses: [SocketAddress]) {
+    guard let loop else { return }
+    if known.count >= limits.namesMaximum, known[name] == nil,
+      let oldest = known.min(by: { $0.value.since < $1.value.since })
+    {
+      known[oldest.key] = nil
+    }
+    known[name] = Known(addresses: addresses, since: loop.now.monotonic)
+  }
+
+  // MARK: - The system
 
   /// The system's resolver: IPv6 and IPv4, in the order the system prefers.
   package static let systemLookup: Lookup = { host, port in

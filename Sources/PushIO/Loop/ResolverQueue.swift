@@ -2,51 +2,72 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// What a resolver and its thread share: questions one way, answers the other. The thread keeps it alive, so a loop may
-/// end while a look-up still blocks.
+/// What a resolver and its threads share: names one way, answers the other. The threads keep it alive, so a loop may end while a
+/// look-up still blocks.
 final class ResolverQueue: Sendable {
-  struct Request: Sendable {
-    let number: UInt64
-    let host: String
-    let port: UInt16
-  }
-
-  typealias Found = (number: UInt64, result: Result<[SocketAddress], ResolverError>)
+  typealias Found = (name: Resolver.Name, result: Result<[SocketAddress], ResolverError>)
 
   private struct Contents {
-    var requests: [Request] = []
+    var names: [Resolver.Name] = []
     var answers: [Found] = []
+    var threadCount = 0
+    /// Threads that have nothing to look up.
+    var idleCount = 0
     var hasEnded = false
   }
 
   private let contents = Mutex(Contents())
   private let mailbox: Mailbox
-  /// An eventfd that counts questions; the thread blocks on it.
+  private let threadsMaximum: Int
+  private let lookup: Resolver.Lookup
+  /// An eventfd that counts names; the threads block on it, and each that passes takes one off.
   private let bell: Int32
 
-  init(mailbox: Mailbox) {
+  init(mailbox: Mailbox, threadsMaximum: Int, lookup: @escaping Resolver.Lookup) {
+    precondition(threadsMaximum > 0, "somebody looks names up")
     self.mailbox = mailbox
-    bell = eventfd(0, Int32(EFD_CLOEXEC))
+    self.threadsMaximum = threadsMaximum
+    self.lookup = lookup
+    bell = eventfd(0, Int32(EFD_CLOEXEC | EFD_SEMAPHORE))
   }
 
   deinit {
     if bell >= 0 { closeDescriptor(bell) }
   }
 
-  /// False where the thread is so far behind that even forgotten questions fill the queue.
-  func ask(_ request: Request) -> Bool {
-    let taken = contents.withLock { contents in
-      if contents.requests.count >= Resolver.requestsMaximum { return false }
-      contents.requests.append(request)
-      return true
+  /// Puts a name in line. False where the system gives no descriptor or thread to look it up.
+  func ask(_ name: Resolver.Name) -> Bool {
+    guard bell >= 0 else { return false }
+    let (needsThread, threadCount) = contents.withLock { contents in
+      contents.names.append(name)
+      let needsThread = contents.names.count > contents.idleCount && contents.threadCount < threadsMaximum
+      if needsThread {
+        contents.threadCount += 1
+        contents.idleCount += 1
+      }
+      return (needsThread, contents.threadCount)
     }
-    if taken { ring() }
-    return taken
+    if needsThread, !startThread() {
+      let isServed = contents.withLock { contents in
+        contents.threadCount -= 1
+        contents.idleCount -= 1
+        // Where no thread lives, nobody would come for it.
+        if threadCount == 1 { contents.names.removeAll { $0 == name } }
+        return threadCount > 1
+      }
+      if !isServed { return false }
+    }
+    ring(1)
+    return true
   }
 
-  /// Takes a question back that the thread did not begin with.
-  func drop(_ number: UInt64) {
-    contents.withLock { contents in contents.requests.removeAll { $0.number == number } }
+  /// Takes a name back that no thread began with. False: one did.
+  func drop(_ name: Resolver.Name) -> Bool {
+    contents.withLock { contents in
+      let before = contents.names.count
+      contents.names.removeAll { $0 == name }
+      return contents.names.count < before
+    }
   }
 
   func takeAnswers() -> [Found] {
@@ -60,22 +81,20 @@ final class ResolverQueue: Sendable {
   func end() {
     contents.withLock { contents in
       contents.hasEnded = true
-      contents.requests = []
+      contents.names = []
       contents.answers = []
     }
-    ring()
+    ring(UInt64(threadsMaximum))
   }
 
-  /// False where the system gave no descriptor or thread.
-  func startThread(lookup: @escaping Resolver.Lookup) -> Bool {
-    guard bell >= 0 else { return false }
-    let work = unsafe Unmanaged.passRetained(ResolverWork(queue: self, lookup: lookup))
+  private func startThread() -> Bool {
+    let work = unsafe Unmanaged.passRetained(self)
     var thread = pthread_t()
     let code = unsafe pthread_create(
       &thread, nil,
       { argument in
         guard let argument = unsafe argument else { return nil }
-        unsafe Unmanaged<ResolverWork>.fromOpaque(argument).takeRetainedValue().run()
+        unsafe Unmanaged<ResolverQueue>.fromOpaque(argument).takeRetainedValue().run()
         return nil
       }, work.toOpaque())
     guard code == 0 else {
@@ -86,47 +105,39 @@ final class ResolverQueue: Sendable {
     return true
   }
 
-  private func ring() {
-    var one: UInt64 = 1
-    _ = unsafe write(bell, &one, MemoryLayout<UInt64>.size)
+  private func ring(_ count: UInt64) {
+    var count = count
+    _ = unsafe write(bell, &count, MemoryLayout<UInt64>.size)
   }
 
-  /// Blocks until there is a question; nil once the resolver has ended.
-  fileprivate func next() -> Request? {
+  // MARK: - On a thread
+
+  private func run() {
+    while let name = next() { answer((name, lookup(name.host, name.port))) }
+  }
+
+  /// Blocks until there is a name; nil once the resolver has ended.
+  private func next() -> Resolver.Name? {
     while true {
-      let (request, hasEnded) = contents.withLock { contents -> (Request?, Bool) in
+      let (name, hasEnded) = contents.withLock { contents -> (Resolver.Name?, Bool) in
         if contents.hasEnded { return (nil, true) }
-        return (contents.requests.isEmpty ? nil : contents.requests.removeFirst(), false)
+        if contents.names.isEmpty { return (nil, false) }
+        contents.idleCount -= 1
+        return (contents.names.removeFirst(), false)
       }
       if hasEnded { return nil }
-      if let request { return request }
+      if let name { return name }
       var count: UInt64 = 0
       _ = unsafe read(bell, &count, MemoryLayout<UInt64>.size)
     }
   }
 
-  fileprivate func answer(_ found: Found) {
+  private func answer(_ found: Found) {
     let isWanted = contents.withLock { contents in
+      contents.idleCount += 1
       if !contents.hasEnded { contents.answers.append(found) }
       return !contents.hasEnded
     }
     if isWanted { mailbox.wake() }
-  }
-}
-
-/// What the resolver's thread does.
-private final class ResolverWork: Sendable {
-  let queue: ResolverQueue
-  let lookup: Resolver.Lookup
-
-  init(queue: ResolverQueue, lookup: @escaping Resolver.Lookup) {
-    self.queue = queue
-    self.lookup = lookup
-  }
-
-  func run() {
-    while let request = queue.next() {
-      queue.answer((request.number, lookup(request.host, request.port)))
-    }
   }
 }
