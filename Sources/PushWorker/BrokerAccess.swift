@@ -16,7 +16,7 @@ struct BrokerAccess {
     tls =
       addresses.contains(where: \.usesTLS)
       ? try TLSContext.client(
-        alpn: [], caFile: configuration.rabbitmq.caFile, trustsOnlyCAFile: configuration.rabbitmq.trustsOnlyCAFile)
+        alpn: [], caFile: configuration.rabbitmq.caFile, trustsSystem: !configuration.rabbitmq.trustsOnlyCAFile)
       : nil
   }
 

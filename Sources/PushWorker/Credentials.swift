@@ -45,16 +45,17 @@ package final class Credentials: Sendable {
     replacing previous: Credentials? = nil
   ) throws(CredentialError) {
     var loaded: [Credential] = []
+    let contexts = TLSContexts(caFile: caFile)
     if previous != nil {
       // All or nothing: a bad one must not have changed the tokens of a good one.
       for configuration in configurations {
         try Credentials.check(configuration, among: configurations)
-        _ = try Credentials.load(configuration, caFile: caFile, tokens: ProviderTokens())
+        _ = try Credentials.load(configuration, contexts: contexts, tokens: ProviderTokens())
       }
     }
     for configuration in configurations {
       try Credentials.check(configuration, among: configurations)
-      loaded.append(try Credentials.load(configuration, caFile: caFile, tokens: tokens))
+      loaded.append(try Credentials.load(configuration, contexts: contexts, tokens: tokens))
     }
     try self.init(loaded: loaded, tokens: tokens, replacing: previous)
   }
@@ -138,8 +139,27 @@ package final class Credentials: Sendable {
     }
   }
 
+  /// What the TLS of all credentials has in common, made when first asked for: the authorities, and where there is no certificate to
+  /// show, all of it.
+  private final class TLSContexts {
+    private let caFile: String?
+    private var trust: TLSTrust?
+    private var plain: TLSContext?
+
+    init(caFile: String?) { self.caFile = caFile }
+
+    func context(showing certificate: TLSIdentity?) throws(TLSError) -> TLSContext {
+      if certificate == nil, let plain { return plain }
+      let trust = if let known = self.trust { known } else { try TLSTrust(caFile: caFile) }
+      self.trust = trust
+      let made = try TLSContext.client(alpn: ["h2"], trust: trust, certificate: certificate)
+      if certificate == nil { plain = made }
+      return made
+    }
+  }
+
   private static func load(
-    _ configuration: CredentialConfiguration, caFile: String?, tokens: ProviderTokens
+    _ configuration: CredentialConfiguration, contexts: TLSContexts, tokens: ProviderTokens
   ) throws(CredentialError) -> Credential {
     do {
       let identity: TLSIdentity?
@@ -161,7 +181,7 @@ package final class Credentials: Sendable {
         if try KeyFile(path: file).isReadableByOthers { warn("\(file) is readable by others; chmod 600 it") }
         identity = .pkcs12(file: file, passphrase: passphrase?.revealed)
       }
-      let tls = try TLSContext.client(alpn: ["h2"], caFile: caFile, certificate: identity)
+      let tls = try contexts.context(showing: identity)
       let facts = identity == nil ? nil : tls.certificateFacts
       for app in configuration.apps where facts?.topics?.contains(app) == false {
         // A certificate may be for the topic of one kind alone: com.example.app.voip.

@@ -21,7 +21,7 @@ struct LaneParts: Sendable {
     rabbitmqTLS =
       addresses.contains(where: \.usesTLS)
       ? try TLSContext.client(
-        alpn: [], caFile: configuration.rabbitmq.caFile, trustsOnlyCAFile: configuration.rabbitmq.trustsOnlyCAFile)
+        alpn: [], caFile: configuration.rabbitmq.caFile, trustsSystem: !configuration.rabbitmq.trustsOnlyCAFile)
       : nil
     topology = Topology(configuration)
     redis = try RedisConfiguration(url: configuration.redis.url)

@@ -4,7 +4,7 @@ import PushIO
 import Testing
 
 /// An authority with a server's and a client's certificate, as files.
-private final class TLSFixture {
+final class TLSFixture {
   let directory = TemporaryDirectory()
   let authority: CertificateFactory
   var caFile: String { directory.file("ca.pem") }
@@ -34,7 +34,7 @@ private final class TLSFixture {
 }
 
 /// One connection over loopback TCP, driven until it opened or ended.
-private final class TLSPair {
+final class TLSPair {
   let loop: EventLoop
   let acceptor: AcceptingDelegate
   let listener: Listener
@@ -131,6 +131,17 @@ struct TLSTests {
     // The server hears the alert.
     #expect(loop.turn { pair.serverDelegate.closeCount == 1 })
     #expect(pair.serverDelegate.error?.tls?.kind == .refused)
+  }
+
+  /// `*.host` is a wildcard; `f*.host` is one that nobody issues any more, and too wide.
+  @Test(arguments: [("*.server.test", true), ("f*.server.test", false), ("*o.server.test", false)])
+  func onlyAWholeLabelIsAWildcard(_ pattern: String, isAccepted: Bool) throws {
+    let loop = try EventLoop()
+    let fixture = try TLSFixture()
+    let server = try fixture.server { $0.dnsNames = [pattern] }
+    let pair = try TLSPair(loop: loop, server: server, client: fixture.client(), name: "foo.server.test")
+    #expect(pair.transport.isOpen == isAccepted)
+    #expect(pair.delegate.error?.tls?.kind == (isAccepted ? nil : .certificate))
   }
 
   @Test func aNameAndAnAddressAreBothAccepted() throws {

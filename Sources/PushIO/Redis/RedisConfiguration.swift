@@ -52,7 +52,7 @@ package struct RedisConfiguration: Hashable, Sendable {
   /// What the connections need; nil where they use no TLS. `caFile`: trusted beside the system's authorities, or alone.
   package func tls(caFile: String?, trustsOnlyCAFile: Bool = false) throws(TLSError) -> TLSContext? {
     guard usesTLS || usesTLSForSentinels else { return nil }
-    return try TLSContext.client(alpn: [], caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
+    return try TLSContext.client(alpn: [], caFile: caFile, trustsSystem: !trustsOnlyCAFile)
   }
 
   package init(url: String) throws(RedisError) {

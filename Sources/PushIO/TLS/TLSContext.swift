@@ -12,14 +12,14 @@ package final class TLSContext: @unchecked Sendable {
   package let role: Role
   /// Whether a client checks its server's certificate.
   let verifies: Bool
-  /// The file of further authorities that a client trusts.
-  package let trustFile: String?
+  /// Whom a client trusts; nil for a server.
+  private let trust: TLSTrust?
   let sessions = TLSSessionCache()
   let handle: OpaquePointer
   /// ALPN's wire form: each name behind its length.
   private let alpnWire: UnsafeMutableBufferPointer<UInt8>
 
-  private init(role: Role, alpn: [String], verifies: Bool, trustFile: String? = nil) throws(TLSError) {
+  private init(role: Role, alpn: [String], verifies: Bool, trust: TLSTrust? = nil) throws(TLSError) {
     guard let handle = unsafe SSL_CTX_new(role == .client ? TLS_client_method() : TLS_server_method()) else {
       throw TLSError(kind: .system, text: "OpenSSL made no context: \(takeOpenSSLReasons().text)")
     }
@@ -34,7 +34,7 @@ package final class TLSContext: @unchecked Sendable {
     unsafe self.handle = unsafe handle
     self.role = role
     self.verifies = verifies
-    self.trustFile = trustFile
+    self.trust = trust
     // Idle buffers are kept (no SSL_MODE_RELEASE_BUFFERS): a sender has few connections and all of them busy.
     unsafe herald_ssl_ctx_set_min_tls12(handle)
     unsafe herald_ssl_ctx_forbid_renegotiation(handle)
@@ -48,18 +48,26 @@ package final class TLSContext: @unchecked Sendable {
     unsafe alpnWire.deallocate()
   }
 
-  /// A client's context. Trusts the system's authorities and those of `caFile`, or with `trustsOnlyCAFile` the file's alone;
-  /// verifies the chain and the host's name unless `verify` is false. Where a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
+  /// The file of further authorities that a client trusts.
+  package var trustFile: String? { trust?.caFile }
+
+  /// A client's context of its own. Trusts the system's authorities, unless `trustsSystem` is false, and those of `caFile`; verifies the
+  /// chain and the host's name unless `verify` is false. Where a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
   package static func client(
-    alpn: [String], caFile: String? = nil, trustsOnlyCAFile: Bool = false, certificate: TLSIdentity? = nil,
+    alpn: [String], caFile: String? = nil, trustsSystem: Bool = true, certificate: TLSIdentity? = nil,
     verify: Bool = true
   ) throws(TLSError) -> TLSContext {
-    if trustsOnlyCAFile, caFile == nil {
-      throw TLSError(kind: .file, text: "ca_only trusts ca_file alone, and there is no ca_file: name one")
-    }
-    let context = try TLSContext(role: .client, alpn: alpn, verifies: verify, trustFile: caFile)
-    if !trustsOnlyCAFile { unsafe SSL_CTX_set_default_verify_paths(context.handle) }
-    if let caFile { try context.trust(caFile) }
+    try client(
+      alpn: alpn, trust: TLSTrust(caFile: caFile, includesSystem: trustsSystem), certificate: certificate,
+      verify: verify)
+  }
+
+  /// A client's context that shares whom it trusts with others: many certificates, one store of authorities.
+  package static func client(
+    alpn: [String], trust: TLSTrust, certificate: TLSIdentity? = nil, verify: Bool = true
+  ) throws(TLSError) -> TLSContext {
+    let context = try TLSContext(role: .client, alpn: alpn, verifies: verify, trust: trust)
+    unsafe trust.use(in: context.handle)
     if let certificate { try unsafe TLSIdentityLoader(context: context.handle).load(certificate) }
     unsafe SSL_CTX_set_verify(context.handle, verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, TLSCallbacks.verified)
     if !alpn.isEmpty {
@@ -79,7 +87,7 @@ package final class TLSContext: @unchecked Sendable {
     let context = try TLSContext(role: .server, alpn: alpn, verifies: clientCAFile != nil)
     try unsafe TLSIdentityLoader(context: context.handle).load(identity)
     if let clientCAFile {
-      try context.trust(clientCAFile)
+      try unsafe TLSTrust(caFile: clientCAFile, includesSystem: false).use(in: context.handle)
       unsafe SSL_CTX_set_client_CA_list(context.handle, SSL_load_client_CA_file(clientCAFile))
       let required = requiresClientCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
       unsafe SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | required, TLSCallbacks.verified)
@@ -122,13 +130,5 @@ package final class TLSContext: @unchecked Sendable {
     guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_ALERT_FATAL }
     unsafe chosen?.pointee = unsafe UnsafePointer(choice)
     return SSL_TLSEXT_ERR_OK
-  }
-
-  private func trust(_ caFile: String) throws(TLSError) {
-    try requireReadable(caFile, "the file of trusted certificates")
-    guard unsafe SSL_CTX_load_verify_locations(handle, caFile, nil) == 1 else {
-      throw TLSError(
-        kind: .file, text: "\(caFile) holds no PEM certificates to trust: \(takeOpenSSLReasons().text)")
-    }
   }
 }

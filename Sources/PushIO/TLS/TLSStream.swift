@@ -184,6 +184,8 @@ final class TLSStream {
         throw TLSError(
           kind: .certificate, text: "a server without a host name cannot be verified; set the name its certificate has")
       }
+      // `*.host` is a wildcard, `f*.host` is not (RFC 9525).
+      unsafe SSL_set_hostflags(ssl, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
       isSet =
         unsafe address == nil
         ? SSL_set1_host(ssl, serverName) : X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), serverName)

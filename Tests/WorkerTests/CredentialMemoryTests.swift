@@ -1,0 +1,70 @@
+import PushCore
+import PushIO
+import PushWorker
+import Testing
+
+/// What hundreds of credentials cost.
+@Suite(.timeLimit(.minutes(5)))
+struct CredentialMemoryTests {
+  private static let count = 300
+
+  private static func tokens(_ files: APNsTestFiles) -> [CredentialConfiguration] {
+    (0..<count).map { number in
+      CredentialConfiguration(
+        name: "credential-\(number)",
+        kind: .token(
+          teamID: "TEAM\(100_000 + number)", keyID: "KEY\(1_000_000 + number)", keyFile: files.keyFile),
+        environments: APNsEnvironment.allCases, apps: ["com.example.app\(number)"])
+    }
+  }
+
+  @Test func tokenCredentialsShareOneContext() throws {
+    let files = try APNsTestFiles()
+    let credentials = try Credentials(CredentialMemoryTests.tokens(files), caFile: files.authorityFile)
+    #expect(Set(credentials.all.compactMap { $0.map { ObjectIdentifier($0.tls) } }).count == 1)
+    // A reload reads the authorities again.
+    let reloaded = try Credentials(
+      CredentialMemoryTests.tokens(files), caFile: files.authorityFile, tokens: credentials.tokens,
+      replacing: credentials)
+    #expect(reloaded.all[0]?.tls !== credentials.all[0]?.tls)
+    #expect(reloaded.all[0]?.tls === reloaded.all[299]?.tls)
+  }
+
+  @Test func eachCertificateHasAContext() throws {
+    let files = try APNsTestFiles()
+    let credentials = try Credentials(
+      (0..<3).map { number in
+        CredentialConfiguration(
+          name: "certificate-\(number)",
+          kind: .certificate(
+            certificateFile: files.clientCertificateFile, privateKeyFile: files.clientKeyFile, passphrase: nil),
+          environments: [.production], apps: ["com.example.app\(number)"])
+      }, caFile: files.authorityFile)
+    #expect(Set(credentials.all.compactMap { $0.map { ObjectIdentifier($0.tls) } }).count == 3)
+    #expect(credentials.all.allSatisfy { $0?.tls.certificateFacts != nil })
+  }
+
+  /// Before the first job: the credentials, their certificates' contexts, and a lane's view of them.
+  @Test func credentialsAreSmall() async throws {
+    await #expect(processExitsWith: .success) {
+      let files = try APNsTestFiles()
+      let loop = try EventLoop()
+      // What comes with the first of them: OpenSSL.
+      let first = try Credentials(Array(CredentialMemoryTests.tokens(files).prefix(1)), caFile: files.authorityFile)
+      let before = try #require(ProcessUsage.residentBytes)
+      let credentials = try Credentials(CredentialMemoryTests.tokens(files), caFile: files.authorityFile)
+      let loaded = try #require(ProcessUsage.residentBytes)
+      // The authorities, once more, and what belongs to each.
+      #expect(loaded - before < 4 << 20 + Int64(CredentialMemoryTests.count) * 10 << 10, "\(loaded - before) bytes")
+      let host = APNsHost(host: "127.0.0.1", port: 1)
+      let push = APNsPushService(
+        loop: loop, credentials: credentials,
+        configuration: APNsPushServiceConfiguration(
+          production: host, sandbox: host, broadcastProduction: host, broadcastSandbox: host), seed: 1)
+      push.maintain(now: loop.now)
+      let lane = try #require(ProcessUsage.residentBytes)
+      #expect(lane - loaded < Int64(CredentialMemoryTests.count) * 4 << 10, "\(lane - loaded) bytes")
+      withExtendedLifetime((first, credentials, push)) {}
+    }
+  }
+}
