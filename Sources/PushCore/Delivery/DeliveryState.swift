@@ -47,6 +47,9 @@ package struct DeliveryState: Sendable {
     self.isGivenUp = isGivenUp
   }
 
+  /// What tells of its end is published and not confirmed.
+  package var isPublished: Bool { unconfirmed > 0 }
+
   /// At once sent again so often; the verdict depends on it.
   package var resendCount: UInt8 { resends }
 

@@ -1,0 +1,48 @@
+/// Where a job in flight is, for people: what it waits for.
+package enum DeliveryStep: Int, CaseIterable, Sendable {
+  /// Shared state was not asked about it yet.
+  case unstarted
+  /// Shared state was asked whether it may be sent.
+  case admitting
+  /// Its credential has no provider token yet.
+  case token
+  /// No connection of its pool has room.
+  case room
+  /// It is not known yet what its channel takes.
+  case channel
+  /// APNs has not answered its request.
+  case sent
+  /// Its end is decided and not published.
+  case reporting
+  /// The broker has not confirmed what tells of its end.
+  case confirm
+
+  /// In metrics.
+  package var label: String {
+    switch self {
+    case .unstarted: "unstarted"
+    case .admitting: "admitting"
+    case .token: "token"
+    case .room: "room"
+    case .channel: "channel"
+    case .sent: "sent"
+    case .reporting: "reporting"
+    case .confirm: "confirm"
+    }
+  }
+}
+
+extension DeliveryStep: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .unstarted: "unstarted"
+    case .admitting: "admitting"
+    case .token: "waiting for a token"
+    case .room: "waiting for room"
+    case .channel: "waiting for its channel"
+    case .sent: "sent"
+    case .reporting: "reporting"
+    case .confirm: "waiting for a confirm"
+    }
+  }
+}
