@@ -39,37 +39,36 @@ package final class Credentials: Sendable {
   /// - Parameters:
   ///   - caFile: an extra trust anchor for APNs' certificates (`apns.ca_file`).
   ///   - tokens: kept over reloads, so that a reload renews no token.
-  ///   - previous: the table that this one replaces; credentials that stay keep their place.
+  ///   - previous: the table that this one replaces; credentials that stay keep their place. Where something is wrong, nothing
+  ///     of it has changed, nor have `tokens`.
   package convenience init(
     _ configurations: [CredentialConfiguration], caFile: String? = nil, tokens: ProviderTokens = ProviderTokens(),
-    replacing previous: Credentials? = nil
+    replacing previous: Credentials? = nil, countMaximum: Int = Credentials.countMaximum
   ) throws(CredentialError) {
-    var loaded: [Credential] = []
+    var loaded: [Loaded] = []
     let contexts = TLSContexts(caFile: caFile)
-    if previous != nil {
-      // All or nothing: a bad one must not have changed the tokens of a good one.
-      for configuration in configurations {
-        try Credentials.check(configuration, among: configurations)
-        _ = try Credentials.load(configuration, contexts: contexts, tokens: ProviderTokens())
-      }
-    }
     for configuration in configurations {
       try Credentials.check(configuration, among: configurations)
-      loaded.append(try Credentials.load(configuration, contexts: contexts, tokens: tokens))
+      loaded.append(try Credentials.load(configuration, contexts: contexts))
     }
-    try self.init(loaded: loaded, tokens: tokens, replacing: previous)
+    let places = loaded.map { one in
+      previous?.all.firstIndex { $0?.name == one.configuration.name && $0?.usesToken == (one.signer != nil) }
+    }
+    let newCount = places.count { $0 == nil }
+    guard (previous?.all.count ?? 0) + newCount <= countMaximum else {
+      throw CredentialError(
+        credential: loaded.last?.configuration.name ?? "",
+        text: "is one of more than \(countMaximum); restart after many reloads")
+    }
+    self.init(loaded: loaded, at: places, tokens: tokens, replacing: previous)
   }
 
-  private init(loaded: [Credential], tokens: ProviderTokens, replacing previous: Credentials?) throws(CredentialError) {
+  /// Nothing can go wrong any more: only now do keys replace those in use.
+  private init(loaded: [Loaded], at places: [Int?], tokens: ProviderTokens, replacing previous: Credentials?) {
     var all: [Credential?] = Array(repeating: nil, count: previous?.all.count ?? 0)
-    for credential in loaded {
-      let place = previous?.all.firstIndex { $0?.name == credential.name && $0?.usesToken == credential.usesToken }
+    for (one, place) in zip(loaded, places) {
+      let credential = one.credential(tokens)
       if let place { all[place] = credential } else { all.append(credential) }
-    }
-    guard all.count <= Credentials.countMaximum else {
-      throw CredentialError(
-        credential: loaded.last?.name ?? "",
-        text: "is one of more than \(Credentials.countMaximum); restart after many reloads")
     }
     self.all = all
     self.tokens = tokens
@@ -158,19 +157,42 @@ package final class Credentials: Sendable {
     }
   }
 
+  /// A credential whose key or certificate was read and is good, and which nobody uses yet.
+  private struct Loaded {
+    let configuration: CredentialConfiguration
+    /// nil: it is a certificate.
+    let signer: ProviderTokenSigner?
+    let tls: TLSContext
+    let topics: Set<String>?
+    let warnings: [String]
+
+    /// Makes its key known.
+    func credential(_ tokens: ProviderTokens) -> Credential {
+      let authorization: Credential.Authorization
+      switch (configuration.kind, signer) {
+      case (.token(let teamID, let keyID, _), let signer?):
+        authorization = .token(tokens.register(teamID: teamID, keyID: keyID, signer: signer))
+      case (.token, nil), (.certificate, _), (.pkcs12, _):
+        authorization = .certificate
+      }
+      return Credential(
+        configuration: configuration, authorization: authorization, tls: tls, topics: topics, warnings: warnings)
+    }
+  }
+
   private static func load(
-    _ configuration: CredentialConfiguration, contexts: TLSContexts, tokens: ProviderTokens
-  ) throws(CredentialError) -> Credential {
+    _ configuration: CredentialConfiguration, contexts: TLSContexts
+  ) throws(CredentialError) -> Loaded {
     do {
       let identity: TLSIdentity?
-      var authorization = Credential.Authorization.certificate
+      var signer: ProviderTokenSigner?
       var warnings: [String] = []
       func warn(_ text: String) { warnings.append("credential \"\(configuration.name)\": \(text)") }
       switch configuration.kind {
-      case .token(let teamID, let keyID, let keyFile):
-        let signer = try ProviderTokenSigner(file: keyFile)
-        if signer.isReadableByOthers { warn("\(keyFile) is readable by others; chmod 600 it") }
-        authorization = .token(tokens.register(teamID: teamID, keyID: keyID, signer: signer))
+      case .token(_, _, let keyFile):
+        let key = try ProviderTokenSigner(file: keyFile)
+        if key.isReadableByOthers { warn("\(keyFile) is readable by others; chmod 600 it") }
+        signer = key
         identity = nil
       case .certificate(let certificateFile, let privateKeyFile, let passphrase):
         if try KeyFile(path: privateKeyFile).isReadableByOthers {
@@ -189,9 +211,10 @@ package final class Credentials: Sendable {
           warn("the certificate has no topic of \(app)")
         }
       }
-      return Credential(
-        configuration: configuration, authorization: authorization, tls: tls,
-        topics: facts?.topics ?? configuration.topics.map { Set($0) }, warnings: warnings)
+      return Loaded(
+        configuration: configuration, signer: signer, tls: tls,
+        topics: facts?.topics ?? configuration.topics.map { Set($0) },
+        warnings: warnings)
     } catch let error as APNsError {
       throw CredentialError(credential: configuration.name, text: error.description)
     } catch let error as TLSError {

@@ -1,6 +1,7 @@
 import PushCore
 import PushIO
 import PushWorker
+import TestSupport
 import Testing
 
 /// Which credential serves which job, and what is said where none does.
@@ -63,6 +64,48 @@ import Testing
     #expect(
       route(credentials, app: "com.example.app", type: .mdm)
         == "push_type: needs a certificate, and \"com.example.app\" has only signing keys in production")
+  }
+
+  /// The first credential's key has changed and is good; the second one is not. Whatever is wrong with it, and however late that is
+  /// found out, the old key goes on under the handle and the token that it had.
+  @Test func aReloadThatFailsChangesNothing() throws {
+    let files = try APNsCredentialsTests.files()
+    let tokens = ProviderTokens()
+    let now = Now(monotonic: Instant(nanoseconds: 1_000_000_000_000), unixMilliseconds: 1_795_262_400_000)
+    let credentials = try Credentials([token("main", files, apps: ["com.example.app"])], tokens: tokens)
+    guard case .token(let handle) = credentials.all[0]?.authorization else {
+      Issue.record("a key has a provider token")
+      return
+    }
+    let carried = try #require(tokens.current(handle, now: now, random: 0))
+    let other = try ProviderTokenSigner(newKeyFor: "other")
+    try files.folder.write(String(decoding: other.privateKeyPEM(), as: UTF8.self), to: "AuthKey.p8")
+    try files.folder.write("no key", to: "broken.p8")
+    func second(_ keyFile: String) -> CredentialConfiguration {
+      CredentialConfiguration(
+        name: "second", kind: .token(teamID: "DEF123GHIJ", keyID: "XYZ123DEFG", keyFile: keyFile),
+        environments: [.production], apps: ["com.example.other"])
+    }
+    for (broken, countMaximum) in [
+      (second(files.missingFile), 10), (second(files.folder.path("broken.p8")), 10), (second(files.keyFile), 1),
+    ] {
+      #expect(throws: CredentialError.self) {
+        try Credentials(
+          [token("main", files, apps: ["com.example.app"]), broken], tokens: tokens, replacing: credentials,
+          countMaximum: countMaximum)
+      }
+      #expect(tokens.snapshots().map(\.keyID) == ["ABC123DEFG"])
+      #expect(tokens.register(teamID: "DEF123GHIJ", keyID: "ABC123DEFG", signer: files.signer) == handle)
+      #expect(tokens.current(handle, now: now, random: 0)?.authorization == carried.authorization)
+    }
+    // And a good one changes it.
+    let good = try Credentials(
+      [token("main", files, apps: ["com.example.app"])], tokens: tokens, replacing: credentials)
+    guard case .token(let newer) = good.all[0]?.authorization else {
+      Issue.record("a key has a provider token")
+      return
+    }
+    #expect(newer != handle)
   }
 
   @Test func thePushTypeDecidesBetweenKinds() throws {
