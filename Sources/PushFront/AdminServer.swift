@@ -1,6 +1,7 @@
 import HTTPTypes
 package import Hummingbird
 package import Logging
+import NIOCore
 package import PushWorker
 
 /// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; `/status` for people; and, from this
@@ -16,9 +17,15 @@ package enum AdminServer {
       router: router(for: worker),
       configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "herald"),
       onServerRunning: { channel in
-        logger.info("admin front is up", metadata: ["address": "\(channel.localAddress.map { "\($0)" } ?? host)"])
+        logger.info("admin front is up", metadata: ["address": "\(address(channel.localAddress) ?? host)"])
       },
       logger: quiet)
+  }
+
+  /// `127.0.0.1:9090`, `[::1]:9090`.
+  static func address(_ address: SocketAddress?) -> String? {
+    guard let address, let ip = address.ipAddress, let port = address.port else { return nil }
+    return ip.contains(":") ? "[\(ip)]:\(port)" : "\(ip):\(port)"
   }
 
   private static func router(for worker: Worker) -> Router<AdminContext> {
@@ -26,7 +33,8 @@ package enum AdminServer {
     router.get("livez") { _, _ in
       let stalled = await worker.stalledLanes()
       return stalled.isEmpty
-        ? answer(.ok, "ok\n") : answer(.serviceUnavailable, "lanes that do not turn: \(stalled)\n")
+        ? answer(.ok, "ok\n")
+        : answer(.serviceUnavailable, "lanes that do not turn: \(stalled.joined(separator: ", "))\n")
     }
     router.get("readyz") { _, _ in
       let problems = await worker.readinessProblems()

@@ -17,14 +17,14 @@ package struct Lane<
   package var broker: LaneBroker
   package var state: LaneState
   package var push: LanePush
-  private let clock: Time
+  let clock: Time
   private var settings: LaneSettings
   /// Numbers of claims.
   private var random: SeededRandom
   private var parser = JobParser()
 
-  private var jobs: SlotTable<JobSlot>
-  private var sends: SlotTable<SendSlot>
+  var jobs: SlotTable<JobSlot>
+  var sends: SlotTable<SendSlot>
   /// Jobs with targets that shared state was not asked about yet.
   private var unstarted: RingBuffer<Ticket>
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
@@ -34,11 +34,11 @@ package struct Lane<
   private var orphanCount = 0
   /// Sends whose end is decided and not published.
   private var reports: RingBuffer<Ticket>
-  private var reportsHeldUntil = Instant(nanoseconds: 0)
+  var reportsHeldUntil = Instant(nanoseconds: 0)
   private var confirms: ConfirmWindow
   /// By job class: each has a channel, and so tags, of its own.
   private var watermarks: [AckWatermark]
-  private var epoch: UInt32?
+  var epoch: UInt32?
   /// The delivery of the queue for suspects, until all that is to be put aside is put aside.
   private var heldSuspect: Ticket?
   private var suspectHeldUntil = Instant(nanoseconds: 0)
@@ -46,7 +46,7 @@ package struct Lane<
   private var isolating = 0
   /// The last turn left deliveries for the next one.
   private var mayHaveMore = false
-  private var drain = DrainState()
+  var drain = DrainState()
   private let writer: OutcomeWriter
   /// What is published next, built in place.
   private var message: [UInt8] = []
@@ -54,7 +54,7 @@ package struct Lane<
 
   /// Targets that shared state was asked about and has not answered.
   private var admittingCount = 0
-  package private(set) var counters = LaneCounters()
+  package private(set) var counters: LaneCounters
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
 
@@ -68,6 +68,7 @@ package struct Lane<
     self.clock = clock
     self.settings = settings
     writer = OutcomeWriter(worker: settings.workerName)
+    counters = LaneCounters(retryDelaysSeconds: settings.retry.delaysSeconds)
     random = SeededRandom(seed: settings.randomSeed)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
     sends = SlotTable(capacity: settings.sendsMaximum) { SendSlot() }
@@ -429,6 +430,7 @@ package struct Lane<
     guard !sends[ticket].isCounted else { return }
     sends[ticket].isCounted = true
     counters.count(outcome.outcome, jobs[job].job.environment, app: jobs[job].app, jobs[job].job.pushType)
+    if outcome.isAmbiguous { counters.ambiguous[Int(outcome.outcome.rawValue)] += 1 }
     if let enqueuedAt = jobs[job].metadata.enqueuedAt {
       counters.jobAge.record(nanoseconds: (now.unixMilliseconds &- enqueuedAt) &* 1_000_000)
     }
@@ -452,7 +454,7 @@ package struct Lane<
         metadata: jobs[job].metadata), ticket)
     guard !sends[ticket].isCounted else { return }
     sends[ticket].isCounted = true
-    counters.retries[.init(reason: reason?.name ?? "none", delaySeconds: delaySeconds), default: 0] += 1
+    counters.countRetry(reason, delaySeconds: delaySeconds)
   }
 
   /// A copy for the queue of suspects: the same bytes, and all that earlier copies carried.
@@ -505,7 +507,9 @@ package struct Lane<
     switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
     case .open: break
     case .publishAgain: reports.append(ticket)
-    case .settled: release(ticket, now)
+    case .settled:
+      counters.settled &+= 1
+      release(ticket, now)
     }
   }
 

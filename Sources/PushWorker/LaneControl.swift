@@ -18,7 +18,11 @@ package final class LaneControl: Sendable {
     /// Names of credentials, since the last update.
     var revocations: [String] = []
     var requests: [ReportRequest] = []
+    /// What the lane said last.
+    var lastReport: LaneReport?
     var isEnded = false
+    /// It ended because it was told to, or had nothing left to do.
+    var isDone = false
     var ended: [CheckedContinuation<Void, Never>] = []
   }
 
@@ -72,6 +76,12 @@ package final class LaneControl: Sendable {
     return await request.answer()
   }
 
+  /// What the lane said last, whether it answers now or not: sums of counters never go back. nil: nothing yet.
+  package var lastReport: LaneReport? { state.withLock(\.lastReport) }
+
+  /// It ended as it should.
+  package var isDone: Bool { state.withLock(\.isDone) }
+
   /// Returns once the lane's thread has nothing left to do.
   package func waitUntilEnded() async {
     await withCheckedContinuation { continuation in
@@ -110,9 +120,18 @@ package final class LaneControl: Sendable {
     let requests: [ReportRequest]
   }
 
-  func end() {
+  /// Answers everybody who asked.
+  package func tell(_ report: LaneReport, _ requests: [ReportRequest] = []) {
+    state.withLock { $0.lastReport = report }
+    for request in requests { request.answer(report) }
+  }
+
+  /// - Parameter last: its last report; nil where it did not come to an orderly end.
+  package func end(_ last: LaneReport? = nil) {
     let (requests, waiters) = state.withLock { state in
       state.isEnded = true
+      state.isDone = last != nil
+      state.lastReport = (last ?? state.lastReport)?.ended()
       state.mailbox = nil
       let taken = (state.requests, state.ended)
       state.requests = []
@@ -133,7 +152,7 @@ package final class LaneControl: Sendable {
 }
 
 /// One question for a report: answered once, by the lane or by its timer.
-final class ReportRequest: Sendable {
+package final class ReportRequest: Sendable {
   private enum State {
     case waiting(CheckedContinuation<LaneReport?, Never>?)
     case answered(LaneReport?)

@@ -2,9 +2,17 @@ package import PushCore
 
 /// What a lane counted since its start. Plain numbers that only its own thread changes; a scrape gets a copy.
 package struct LaneCounters: Sendable {
+  /// Labels of `herald_retries_total`: few, whatever APNs answers and however often the configuration changes.
   package struct RetryKey: Hashable, Sendable {
+    /// A reason that Apple documents, `none`, or `other`.
     package var reason: String
-    package var delaySeconds: Int
+    /// A configured delay; nil: another.
+    package var delaySeconds: Int?
+
+    package init(reason: String, delaySeconds: Int?) {
+      self.reason = reason
+      self.delaySeconds = delaySeconds
+    }
   }
 
   package struct OutcomeCount: Sendable {
@@ -19,7 +27,11 @@ package struct LaneCounters: Sendable {
   package var handedBack: UInt64 = 0
   /// Copies put into the queue for suspects.
   package var isolated: UInt64 = 0
-  package var retries: [RetryKey: UInt64] = [:]
+  package private(set) var retries: [RetryKey: UInt64] = [:]
+  /// (job, target)s whose end the broker confirmed.
+  package var settled: UInt64 = 0
+  /// By outcome: of `outcomeCounts`, those that say `ambiguous`.
+  package var ambiguous: [UInt64] = Array(repeating: 0, count: Outcome.allCases.count)
   package var deadLetters: [String: UInt64] = [:]
   package var rateLimited: UInt64 = 0
   package var suppressed: UInt64 = 0
@@ -31,12 +43,28 @@ package struct LaneCounters: Sendable {
   /// One loop turn, seconds.
   package var turnDuration = Histogram()
 
+  private let retryDelaysSeconds: [Int]
   private var apps = AppLabels()
   private var outcomes: [UInt64] = []
 
   private static let perApp = APNsEnvironment.allCases.count * PushType.allCases.count * Outcome.allCases.count
 
-  package init() {}
+  /// - Parameter retryDelaysSeconds: those that are counted apart.
+  package init(retryDelaysSeconds: [Int] = RetryPolicy().delaysSeconds) {
+    self.retryDelaysSeconds = retryDelaysSeconds
+  }
+
+  /// A copy into a retry queue, for the reason that APNs gave last.
+  package mutating func countRetry(_ reason: APNsReason?, delaySeconds: Int) {
+    let name =
+      switch reason {
+      case nil: "none"
+      case .other: "other"
+      case .some(let known): known.name
+      }
+    let delay = retryDelaysSeconds.contains(delaySeconds) ? delaySeconds : nil
+    retries[RetryKey(reason: name, delaySeconds: delay), default: 0] += 1
+  }
 
   package mutating func appIndex(of job: borrowing PushJob) -> Int {
     apps.index(of: job.bytes.span.extracting(job.app.range))

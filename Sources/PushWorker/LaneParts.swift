@@ -73,6 +73,8 @@ struct LaneParts: Sendable {
     report.isBlocked = rabbitmq.isBlocked
     report.isRedisUp = lane.state.isConnected
     report.redisDegraded = SharedStateFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
+    let decided = lane.state.counters
+    report.decidedLocally = SharedStateFeature.allCases.map { ($0.rawValue, decided.decidedLocally(of: $0)) }
     let apns = lane.push.counters
     report.requestDuration = apns.requestDuration
     report.responses = [LaneReport.Responses(status: 200, reason: "", count: apns.accepted)]
@@ -91,6 +93,16 @@ struct LaneParts: Sendable {
     report.tlsFailures = apns.tlsFailures
     report.clockSkewSeconds = lane.push.clockSkewSeconds
     report.pools = lane.push.poolSnapshots(now: now)
+  }
+
+  /// The lane stands still: its jobs go back to the broker, and what they wait for is made anew.
+  static func restart(_ lane: inout WorkerLane, at step: DeliveryStep, _ now: Now) {
+    lane.broker.restart(reason: "the lane stood still (\(step))")
+    switch step {
+    case .admitting: lane.state.restart(now: now)
+    case .token, .room, .channel, .sent: lane.push.restart()
+    case .unstarted, .reporting, .confirm: break
+    }
   }
 
   /// What the adapters noticed.

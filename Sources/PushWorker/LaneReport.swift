@@ -18,17 +18,35 @@ package struct LaneReport: Sendable {
     }
   }
 
+  /// A lane that stands still: see `StandstillState`.
+  package struct Standstill: Sendable {
+    /// Of its oldest job.
+    package var step: DeliveryStep
+    /// How long nothing has been settled.
+    package var seconds: Int64
+    /// The broker refuses what is published.
+    package var isRefused: Bool
+  }
+
   package var counters: LaneCounters
   package var jobsInFlight: Int
   package var unconfirmed: Int
   package var isConsuming: Bool
   package var isExhausted: Bool
+  /// By `DeliveryStep`: how long ago the oldest job there was received; 0 where there is none.
+  package var oldestSeconds: [Double] = Array(repeating: 0, count: DeliveryStep.allCases.count)
+  /// nil while it settles what it has.
+  package var standstill: Standstill?
+  /// By `DeliveryStep`: times that the lane was restarted because it stood still there.
+  package var restarts: [UInt64] = Array(repeating: 0, count: DeliveryStep.allCases.count)
   /// By role; empty where the lane has no RabbitMQ.
   package var rabbitmqConnected: [(role: String, isConnected: Bool)] = []
   package var isBlocked = false
   /// nil where the lane has no Redis.
   package var isRedisUp: Bool?
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
+  /// Admissions that were decided without Redis.
+  package var decidedLocally: [(feature: String, count: UInt64)] = []
   package var pools: [APNsPoolSnapshot] = []
   package var responses: [Responses] = []
   /// Pauses of credentials and topics that began.
@@ -49,5 +67,24 @@ package struct LaneReport: Sendable {
     self.unconfirmed = unconfirmed
     self.isConsuming = isConsuming
     self.isExhausted = isExhausted
+  }
+
+  /// What is left to say of a lane that has ended: what it counted, and nothing of how it stands.
+  package func ended() -> LaneReport {
+    var report = LaneReport(
+      counters: counters, jobsInFlight: 0, unconfirmed: 0, isConsuming: false, isExhausted: isExhausted)
+    report.restarts = restarts
+    report.rabbitmqConnected = rabbitmqConnected.map { ($0.role, false) }
+    report.redisDegraded = redisDegraded.map { ($0.feature, false) }
+    report.decidedLocally = decidedLocally
+    report.responses = responses
+    report.pauses = pauses
+    report.goAways = goAways
+    report.connectionsEnded = connectionsEnded
+    report.connectionsOpened = connectionsOpened
+    report.connectionsFailed = connectionsFailed
+    report.tlsFailures = tlsFailures
+    report.requestDuration = requestDuration
+    return report
   }
 }

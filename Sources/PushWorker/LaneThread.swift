@@ -24,11 +24,15 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
   var reload: (inout ThreadLane, LaneUpdate) -> Void = { _, _ in }
   /// Ends a credential's connections.
   var revoke: (inout ThreadLane, String) -> Void = { _, _ in }
+  /// Gives its jobs back to the broker, and makes anew what this step waits for.
+  var restart: (inout ThreadLane, DeliveryStep) -> Void = { _, _ in }
+  var standstill = LaneStandstill()
   /// Drains by itself once the input ended and nothing is in flight.
   var endsWhenExhausted = false
-  private let quiet = LogNotices()
+  private let quiet = LaneNotices()
 
   private static var standingMilliseconds: Int64 { 5000 }
+  private static var lookMilliseconds: Int64 { 1000 }
   /// After the lane is done its last acknowledgements get so long to leave.
   private static var closeMilliseconds: Int64 { 1000 }
 
@@ -38,14 +42,19 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
     control.attach(loop.mailbox)
     var isStopped = false
     var nextStanding = loop.now.monotonic
+    var nextLook = loop.now.monotonic
     while !isStopped, !lane.isDrained {
       loop.poll(maximumWaitMilliseconds: lane.idleMilliseconds, spacingMicroseconds: lane.spacingMicroseconds)
       lane.turn()
       loop.flush()
       isStopped = attend()
+      if loop.now.monotonic >= nextLook {
+        nextLook = loop.now.monotonic.adding(milliseconds: Self.lookMilliseconds)
+        lookWhetherItMoves()
+      }
       if loop.now.monotonic >= nextStanding {
         nextStanding = loop.now.monotonic.adding(milliseconds: Self.standingMilliseconds)
-        tellWhereThingsStand()
+        for notice in quiet.due(loop.now) { log(notice) }
       }
     }
     if !isStopped { finish() }
@@ -61,33 +70,29 @@ struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushServ
     for credential in asked.revocations { revoke(&lane, credential) }
     let isAtEnd = endsWhenExhausted && lane.isExhausted && lane.jobsInFlight == 0
     if asked.isDrainWanted || isAtEnd { lane.beginDrain() }
-    for request in asked.requests { request.answer(report()) }
+    if !asked.requests.isEmpty { control.tell(report(), asked.requests) }
     tellNotices()
     return asked.isStopWanted
   }
 
-  /// Logs what changed, once; a subject that flaps is told about a few times a minute.
   private func tellNotices() {
-    let now = loop.now.monotonic
     for notice in takeNotices(lane) {
-      guard let told = quiet.report(notice.subject, notice.text, now: now) else { continue }
-      var shown = notice
-      if told.suppressed > 0 { shown.metadata["kept_quiet"] = "\(told.suppressed)" }
-      log(shown)
+      if let told = quiet.report(notice, loop.now) { log(told) }
     }
   }
 
-  /// Subjects that flapped and came to rest: where they stand. Asked every few seconds.
-  private func tellWhereThingsStand() {
-    for notice in quiet.due(now: loop.now.monotonic) {
-      log(LaneNotice(.info, notice.subject, notice.state, ["kept_quiet": "\(notice.suppressed)"]))
-    }
+  /// A lane that stands still says so; one that goes on standing still is restarted.
+  private mutating func lookWhetherItMoves() {
+    let (notice, step) = standstill.turn(lane.look(), now: loop.now.monotonic)
+    if let notice { log(notice) }
+    if let step { restart(&lane, step) }
   }
 
   private func report() -> LaneReport {
     var report = LaneReport(
       counters: lane.counters, jobsInFlight: lane.jobsInFlight, unconfirmed: lane.unconfirmedCount,
       isConsuming: lane.isConsuming, isExhausted: lane.isExhausted)
+    standstill.describe(lane.look(), loop.now.monotonic, &report)
     describe(lane, loop.now, &report)
     return report
   }

@@ -7,7 +7,7 @@ enum LogLine {
   static func text(_ event: LogEvent, label: String, metadata: Logger.Metadata, at time: Date) -> String {
     var line = "\(timestamp(time)) \(event.level) \(label): \(singleLine(event.message.description))"
     for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
-      let text = singleLine(value.description)
+      let text = singleLine(text(value))
       line += text.contains(" ") || text.isEmpty ? " \(key)=\"\(text)\"" : " \(key)=\(text)"
     }
     if let error = event.error { line += " error=\"\(singleLine("\(error)"))\"" }
@@ -31,11 +31,24 @@ enum LogLine {
   private static func json(_ value: Logger.MetadataValue) -> String {
     switch value {
     case .string(let text): quoted(text)
-    case .stringConvertible(let number as Int): String(number)
+    case .stringConvertible(let number as any BinaryInteger): "\(number)"
+    case .stringConvertible(let number as Double) where number.isFinite: "\(number)"
+    case .stringConvertible(let flag as Bool): "\(flag)"
     case .stringConvertible(let value): quoted(value.description)
     case .array(let values): "[" + values.map(json).joined(separator: ",") + "]"
     case .dictionary(let values):
       "{" + values.sorted { $0.key < $1.key }.map { "\(quoted($0.key)):\(json($0.value))" }.joined(separator: ",") + "}"
+    }
+  }
+
+  /// A value for people: `main,backup`, `a=1,b=2`.
+  private static func text(_ value: Logger.MetadataValue) -> String {
+    switch value {
+    case .string(let text): text
+    case .stringConvertible(let value): value.description
+    case .array(let values): values.map(text).joined(separator: ",")
+    case .dictionary(let values):
+      values.sorted { $0.key < $1.key }.map { "\($0.key)=\(text($0.value))" }.joined(separator: ",")
     }
   }
 
@@ -66,7 +79,7 @@ enum LogLine {
     return result
   }
 
-  private static func timestamp(_ time: Date) -> String {
+  static func timestamp(_ time: Date) -> String {
     time.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
   }
 }

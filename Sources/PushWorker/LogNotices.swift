@@ -11,6 +11,8 @@ package final class LogNotices: Sendable {
     package var state: String
     /// Changes since the last notice that were kept quiet.
     package var suppressed: Int
+    /// When it came into this state; before now where that was kept quiet.
+    package var changedAt: Instant
   }
 
   private struct Subject {
@@ -18,6 +20,7 @@ package final class LogNotices: Sendable {
     var told: String?
     /// What was reported last.
     var state: String
+    var changedAt: Instant
     var suppressed = 0
     /// Notices in the minute that began at `minute`.
     var count = 0
@@ -43,12 +46,13 @@ package final class LogNotices: Sendable {
     subjects.withLock { subjects in
       guard var entry = subjects[subject] else {
         guard subjects.count < Self.subjectsMaximum else { return nil }
-        subjects[subject] = Subject(told: state, state: state, count: isInitial ? 0 : 1, minute: now)
-        return isInitial ? nil : Notice(subject: subject, state: state, suppressed: 0)
+        subjects[subject] = Subject(told: state, state: state, changedAt: now, count: isInitial ? 0 : 1, minute: now)
+        return isInitial ? nil : Notice(subject: subject, state: state, suppressed: 0, changedAt: now)
       }
       defer { subjects[subject] = entry }
       guard entry.state != state else { return nil }
       entry.state = state
+      entry.changedAt = now
       return tell(subject, &entry, now: now)
     }
   }
@@ -82,6 +86,6 @@ package final class LogNotices: Sendable {
     if entry.told == entry.state, suppressed > 0 { return nil }
     entry.told = entry.state
     entry.count += 1
-    return Notice(subject: subject, state: entry.state, suppressed: suppressed)
+    return Notice(subject: subject, state: entry.state, suppressed: suppressed, changedAt: entry.changedAt)
   }
 }

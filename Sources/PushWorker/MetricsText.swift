@@ -1,12 +1,12 @@
 import PushCore
 
 /// A worker's metrics in the Prometheus text format: lanes summed, names and labels as the outside knows them.
-enum MetricsText {
+package enum MetricsText {
   /// - Parameters:
-  ///   - reports: of the lanes that answered.
+  ///   - reports: what each lane said last.
   ///   - tokens: when each key's provider token was issued, Unix seconds, and how often one was made.
   ///   - certificates: when each credential's certificate ends, Unix seconds.
-  static func make(
+  package static func make(
     _ reports: [LaneReport], tokens: [ProviderTokens.Snapshot],
     certificates: [(credential: String, notAfter: Int64)]
   ) -> String {
@@ -14,6 +14,7 @@ enum MetricsText {
     jobs(reports, &out)
     apns(reports, &out)
     brokerAndState(reports, &out)
+    movement(reports, &out)
     credentials(tokens, certificates, &out)
     out.family("herald_event_loop_turn_duration_seconds", .histogram, "One turn of a lane's loop, its wait left out.")
     out.histogram(merged(reports) { $0.counters.turnDuration })
@@ -44,6 +45,11 @@ enum MetricsText {
       out.sample(
         ["outcome": labels[0], "environment": labels[1], "app": labels[2], "push_type": labels[3]], count)
     }
+    out.family("herald_outcomes_ambiguous_total", .counter, "Of these, outcomes of what may have been sent before.")
+    for outcome in Outcome.allCases {
+      out.sample(
+        ["outcome": "\(outcome)"], reports.reduce(0) { $0 + $1.counters.ambiguous[Int(outcome.rawValue)] })
+    }
     out.family("herald_job_duration_seconds", .histogram, "Delivery to settlement.")
     out.histogram(merged(reports) { $0.counters.jobDuration })
     out.family("herald_job_age_seconds", .histogram, "Enqueue, by the message's timestamp, to outcome.")
@@ -52,9 +58,9 @@ enum MetricsText {
     var retries: [LaneCounters.RetryKey: UInt64] = [:]
     for report in reports { retries.merge(report.counters.retries, uniquingKeysWith: +) }
     for (key, count) in retries.sorted(by: {
-      ($0.key.reason, $0.key.delaySeconds) < ($1.key.reason, $1.key.delaySeconds)
+      ($0.key.reason, $0.key.delaySeconds ?? .max) < ($1.key.reason, $1.key.delaySeconds ?? .max)
     }) {
-      out.sample(["reason": key.reason, "delay": "\(key.delaySeconds)"], count)
+      out.sample(["reason": key.reason, "delay": key.delaySeconds.map { "\($0)" } ?? "other"], count)
     }
     out.family("herald_dead_letters_total", .counter, "Dead letters published.")
     var deadLetters: [String: UInt64] = ["invalid": 0, "failed": 0]
@@ -178,6 +184,27 @@ enum MetricsText {
     for (feature, isDegraded) in degraded.sorted(by: { $0.key < $1.key }) {
       out.sample(["feature": feature], isDegraded)
     }
+    out.family("herald_redis_decided_locally_total", .counter, "Admissions that a lane's own memory decided.")
+    var decided: [String: UInt64] = [:]
+    for feature in reports.flatMap(\.decidedLocally) { decided[feature.feature, default: 0] += feature.count }
+    for (feature, count) in decided.sorted(by: { $0.key < $1.key }) { out.sample(["feature": feature], count) }
+  }
+
+  /// Whether jobs move, and where those are that do not.
+  private static func movement(_ reports: [LaneReport], _ out: inout PrometheusText) {
+    out.family("herald_oldest_in_flight_seconds", .gauge, "Age of the oldest job at each step, since its delivery.")
+    for step in DeliveryStep.allCases {
+      out.sample(["step": step.label], reports.map { $0.oldestSeconds[step.rawValue] }.max() ?? 0)
+    }
+    out.family(
+      "herald_lanes_standing_still", .gauge, "Lanes that settle nothing of what they have, by their oldest job's step.")
+    for step in DeliveryStep.allCases {
+      out.sample(["step": step.label], reports.count { $0.standstill?.step == step })
+    }
+    out.family("herald_lane_restarts_total", .counter, "Lanes restarted because they stood still.")
+    for step in DeliveryStep.allCases {
+      out.sample(["step": step.label], reports.reduce(0) { $0 + $1.restarts[step.rawValue] })
+    }
   }
 
   private static func credentials(
@@ -188,6 +215,8 @@ enum MetricsText {
     for token in tokens { if let issuedAt = token.issuedAt { out.sample(["key_id": token.keyID], Int(issuedAt)) } }
     out.family("herald_provider_token_refreshes_total", .counter, "Provider tokens made by this worker.")
     for token in tokens { out.sample(["key_id": token.keyID], token.refreshes) }
+    out.family("herald_provider_token_adoptions_total", .counter, "Provider tokens of other workers taken into use.")
+    for token in tokens { out.sample(["key_id": token.keyID], token.adoptions) }
     out.family("herald_certificate_not_after_timestamp_seconds", .gauge, "When a client certificate ends.")
     for certificate in certificates { out.sample(["credential": certificate.credential], Int(certificate.notAfter)) }
   }

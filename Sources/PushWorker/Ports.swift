@@ -107,6 +107,9 @@ package protocol PushService {
   /// A send that was held and can be tried again; nil: none.
   mutating func nextReleased() -> Ticket?
 
+  /// false: what waits for the pool waits for a provider token, and not for room.
+  func hasToken(for pool: PoolIndex) -> Bool
+
   /// The next answer of this turn; nil once everything is told.
   mutating func nextAnswer(now: Now) -> PushAnswer?
 
@@ -115,6 +118,14 @@ package protocol PushService {
 
   /// Says goodbye on idle connections, and opens no more.
   mutating func close()
+}
+
+extension PushService {
+  /// Of a service without provider tokens.
+  package func hasToken(for pool: PoolIndex) -> Bool { true }
+
+  /// Of a service that holds nothing.
+  package mutating func nextReleased() -> Ticket? { nil }
 }
 
 /// Whether a pool took a request.
@@ -158,9 +169,4 @@ package struct RoutingError: Error, Hashable, Sendable {
 /// Time, read once a turn.
 package protocol LaneClock {
   var now: Now { get }
-}
-
-extension PushService {
-  /// Of a service that holds nothing.
-  package mutating func nextReleased() -> Ticket? { nil }
 }

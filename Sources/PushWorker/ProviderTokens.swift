@@ -32,8 +32,10 @@ package final class ProviderTokens: Sendable {
     package var keyID: String
     /// Unix seconds; nil before the first token.
     package var issuedAt: Int64?
-    /// Tokens that came into use, our own and other replicas'.
+    /// Tokens that this process made and that came into use.
     package var refreshes: UInt64
+    /// Tokens of other replicas that came into use here.
+    package var adoptions: UInt64
   }
 
   /// What came of news about a token.
@@ -56,6 +58,7 @@ package final class ProviderTokens: Sendable {
     /// Signed for the store, which has not said yet whether it took it.
     var offered: (token: [UInt8], issuedAt: Int64)?
     var refreshes: UInt64 = 0
+    var adoptions: UInt64 = 0
     /// The text of the last failure to sign.
     var failure: String?
     /// Another key was loaded under the same ids: nobody asks for this one's tokens any more.
@@ -81,11 +84,15 @@ package final class ProviderTokens: Sendable {
   package func register(teamID: String, keyID: String, signer: ProviderTokenSigner) -> Handle {
     entries.withLock { entries in
       let name = ProviderTokenName(teamID: teamID, keyID: keyID)
+      var entry = Entry(name: name, signer: signer)
       if let index = entries.firstIndex(where: { $0.name == name && !$0.isReplaced }) {
         if entries[index].signer.publicKeyPEM() == signer.publicKeyPEM() { return Handle(index: index) }
         entries[index].isReplaced = true
+        // They are told by the key's id, which stays.
+        entry.refreshes = entries[index].refreshes
+        entry.adoptions = entries[index].adoptions
       }
-      entries.append(Entry(name: name, signer: signer))
+      entries.append(entry)
       return Handle(index: entries.count - 1)
     }
   }
@@ -162,7 +169,7 @@ package final class ProviderTokens: Sendable {
       entries.filter { !$0.isReplaced }.map { entry in
         Snapshot(
           teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: entry.state.current?.issuedAt,
-          refreshes: entry.refreshes)
+          refreshes: entry.refreshes, adoptions: entry.adoptions)
       }
     }
   }
@@ -224,7 +231,9 @@ package final class ProviderTokens: Sendable {
       guard let offered, let issuedAt = entry.state.current?.issuedAt else {
         preconditionFailure("a token is adopted from an offer")
       }
-      entry.offered = nil
+      // The store's word for what it was offered, or what somebody else made.
+      let isOwn = entry.offered.take()?.token == offered
+      if isOwn { entry.refreshes += 1 } else { entry.adoptions += 1 }
       remember(offered, serial, &entry)
       return (.changed, .serves(token: offered, issuedAt: issuedAt))
     case .offer(let issuedAt):
@@ -240,6 +249,7 @@ package final class ProviderTokens: Sendable {
         entry.state.mintFailed()
         return (.changed, .none)
       }
+      entry.refreshes += 1
       remember(token, serial, &entry)
       return (.changed, .serves(token: token, issuedAt: issuedAt))
     case .fallBack:
@@ -264,7 +274,6 @@ package final class ProviderTokens: Sendable {
   private func remember(_ token: [UInt8], _ serial: UInt32, _ entry: inout Entry) {
     if entry.known.count == ProviderTokens.knownMaximum { entry.known.removeFirst() }
     entry.known.append(Current(serial: serial, authorization: Array("bearer ".utf8) + token))
-    entry.refreshes += 1
   }
 
   /// `iat` of a token from the store; nil where it is not one of this key: a store is not to be believed blindly.

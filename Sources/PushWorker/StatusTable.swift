@@ -5,6 +5,9 @@ package enum StatusTable {
     for lane in status.lanes {
       let what = lane.alive ? (lane.consuming ? "consuming" : "not consuming") : "does not answer"
       lines.append("  lane \(lane.name): \(what), \(lane.jobsInFlight) jobs in flight")
+      if let step = lane.standsAt, let seconds = lane.standsForS {
+        lines.append("    stands still: nothing was settled for \(seconds) s, its oldest job is at \"\(step)\"")
+      }
     }
     lines.append("")
     lines += columns(

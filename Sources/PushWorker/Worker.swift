@@ -78,7 +78,7 @@ package final class Worker: Sendable {
     if !needingRestart.isEmpty {
       logger.warning("these options differ and want a restart: \(needingRestart.joined(separator: ", "))")
     }
-    logger.notice("reloaded", metadata: ["credentials": "\(credentials.all.compactMap { $0?.name })"])
+    logger.notice("reloaded", metadata: ["credentials": credentials.names])
   }
 
   /// Ends a credential's connections in every lane and at the channel desk, at once, and uses it no more until the next
@@ -118,14 +118,15 @@ package final class Worker: Sendable {
     logger.info(
       "herald \(Herald.version) started",
       metadata: [
-        "lanes": "\(controls.count)", "rabbitmq": "\(configuration.rabbitmq.urls.map(ServiceAddress.redacted))",
-        "redis": "\(ServiceAddress.redacted(configuration.redis.url))",
-        "credentials": "\(credentials.all.compactMap { $0?.name })",
+        "lanes": .stringConvertible(controls.count),
+        "rabbitmq": .array(configuration.rabbitmq.urls.map { .string(ServiceAddress.redacted($0)) }),
+        "redis": "\(ServiceAddress.redacted(configuration.redis.url))", "credentials": credentials.names,
       ])
   }
 
   private func runLane(_ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts) {
-    defer { control.end() }
+    var last: LaneReport?
+    defer { control.end(last) }
     do {
       let loop = try EventLoop()
       let broker = RabbitMQBroker(loop: loop, settings: parts.rabbitmq(settings))
@@ -155,9 +156,13 @@ package final class Worker: Sendable {
           lane.state.update(limits: update.limits.rates)
           lane.update(onLimit: update.limits.onLimit)
         },
-        revoke: { lane, credential in lane.push.revoke(credential: credential) }
+        revoke: { lane, credential in lane.push.revoke(credential: credential) },
+        restart: { lane, step in LaneParts.restart(&lane, at: step, loop.now) },
+        standstill: LaneStandstill(
+          settings: StandstillState.Settings(
+            requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)))
       )
-      thread.run()
+      last = thread.run()
     } catch {
       logger.critical("lane \(control.name) could not start: \(error)")
     }
@@ -168,7 +173,8 @@ package final class Worker: Sendable {
   /// Takes no more jobs, finishes those in flight, gives the rest back at the deadline. Returns when all lanes are done.
   package func drain() async {
     isDraining.withLock { $0 = true }
-    logger.info("draining", metadata: ["timeout_s": "\(configuration.drainTimeoutMilliseconds / 1000)"])
+    logger.info(
+      "draining", metadata: ["timeout_s": .stringConvertible(configuration.drainTimeoutMilliseconds / 1000)])
     for control in controls { control.drain() }
     channelDesk.drain()
     for control in controls { await control.waitUntilEnded() }
@@ -201,39 +207,42 @@ package final class Worker: Sendable {
 
   /// The names of lanes that do not answer; empty where all loops turn.
   package func stalledLanes() async -> [String] {
-    let reports = await reports()
-    return zip(controls, reports).compactMap { control, report in report == nil ? control.name : nil }
+    WorkerHealth.stalled(await lanes())
+  }
+
+  private func lanes() async -> [WorkerHealth.Lane] {
+    zip(controls, await reports()).map { control, report in
+      WorkerHealth.Lane(name: control.name, report: report, isDone: control.isDone)
+    }
   }
 
   /// What keeps the worker from taking jobs, a line each; empty where it is ready.
   package func readinessProblems() async -> [String] {
     if isDraining.withLock({ $0 }) { return ["draining"] }
-    let reports = await reports()
+    let lanes = await lanes()
     // Begun meanwhile: lanes that stopped consuming are no problem of their own.
     if isDraining.withLock({ $0 }) { return ["draining"] }
-    var problems: [String] = []
-    for (control, report) in zip(controls, reports) {
-      guard let report else {
-        problems.append("lane \(control.name) does not answer")
-        continue
-      }
-      if !report.isConsuming { problems.append("lane \(control.name) is not consuming from RabbitMQ") }
-    }
+    var problems = WorkerHealth.problems(lanes)
     if credentials.all.allSatisfy({ $0 == nil }) { problems.append("no credentials are configured") }
     return problems
   }
 
   /// All metrics, in the Prometheus text format.
   package func metricsText() async -> String {
-    MetricsText.make(
-      await reports().compactMap { $0 }, tokens: credentials.tokens.snapshots(), certificates: certificates)
+    _ = await reports()
+    // Also of lanes that did not answer, or have ended.
+    return MetricsText.make(
+      controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
       + ChannelMetrics.text(channelDesk.counters)
   }
 
   /// The state of every pool, for people and `herald check --live`.
   package func status() async -> WorkerStatus {
     let revoked = current.withLock { $0.revoked.sorted() }
-    return WorkerStatus(Array(zip(controls.map(\.name), await reports())), revoked: revoked)
+    let lanes = zip(controls, await reports()).map { control, report in
+      (name: control.name, report: control.lastReport, isAlive: report != nil || control.isDone)
+    }
+    return WorkerStatus(lanes, revoked: revoked)
   }
 
   private var certificates: [(credential: String, notAfter: Int64)] {
@@ -254,4 +263,9 @@ package final class Worker: Sendable {
       return reports
     }
   }
+}
+
+extension Credentials {
+  /// For the log.
+  fileprivate var names: Logger.MetadataValue { .array(all.compactMap { $0.map { .string($0.name) } }) }
 }

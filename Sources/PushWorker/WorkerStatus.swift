@@ -34,10 +34,15 @@ package struct WorkerStatus: Codable, Sendable {
 
   package struct Lane: Codable, Sendable {
     package var name: String
-    /// The lane's loop turns; where not, nothing else is known of it.
+    /// The lane's loop turns; where not, the rest is what it said last.
     package var alive: Bool
     package var consuming: Bool
     package var jobsInFlight: Int
+    /// Where its oldest job is, while it stands still: `unstarted`, `admitting`, `token`, `room`, `channel`, `sent`, `reporting`,
+    /// `confirm`; null while it moves.
+    package var standsAt: String?
+    /// How long nothing has been settled then.
+    package var standsForS: Int64?
   }
 
   package var version: String
@@ -67,8 +72,8 @@ package struct WorkerStatus: Codable, Sendable {
     self = try decoder.decode(WorkerStatus.self, from: json)
   }
 
-  /// - Parameter reports: each lane's, nil where it does not answer.
-  init(_ reports: [(name: String, report: LaneReport?)], revoked: [String]) {
+  /// - Parameter reports: what each lane said last, if anything, and whether it answers now.
+  init(_ reports: [(name: String, report: LaneReport?, isAlive: Bool)], revoked: [String]) {
     self.revoked = revoked
     version = Herald.version
     lanes = []
@@ -78,11 +83,11 @@ package struct WorkerStatus: Codable, Sendable {
     tlsFailures = 0
     connectionsOpened = 0
     connectionsFailed = 0
-    for (name, report) in reports {
+    for (name, report, isAlive) in reports {
       lanes.append(
         Lane(
-          name: name, alive: report != nil, consuming: report?.isConsuming ?? false,
-          jobsInFlight: report?.jobsInFlight ?? 0))
+          name: name, alive: isAlive, consuming: report?.isConsuming ?? false, jobsInFlight: report?.jobsInFlight ?? 0,
+          standsAt: report?.standstill?.step.label, standsForS: report?.standstill?.seconds))
       guard let report else { continue }
       for pool in report.pools { pools.append(Pool(pool, lane: name)) }
       for (reason, count) in report.goAways { goaways[reason.isEmpty ? "none" : reason, default: 0] += count }

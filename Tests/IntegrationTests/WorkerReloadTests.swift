@@ -61,6 +61,27 @@ struct WorkerReloadTests {
     try world.folder.write(world.configuration(keyFile: world.folder.path("none.p8")), to: "herald.yaml")
     worker.child.signalLeader(SIGHUP)
     #expect(worker.waitForLine("not reloaded", "none.p8", "no such file"), "\(worker.log)")
+    // The first credential's new key is good, the second one's is not: neither it nor the log's level is taken.
+    let stranger = try ProviderTokenSigner(newKeyFor: "stranger")
+    let strange = try world.folder.write(String(decoding: stranger.privateKeyPEM(), as: UTF8.self), to: "Stranger.p8")
+    let second = """
+        - name: second
+          team_id: \(world.simulator.teamID)
+          key_id: SIMKEY0009
+          key_file: "\(world.folder.path("absent.p8"))"
+          apps: [com.example.second]
+      limits: {per_device_burst: 0}
+      """
+    try world.folder.write(
+      world.configuration(keyFile: strange, furtherLines: "log: {level: critical}")
+        .replacingOccurrences(of: "limits: {per_device_burst: 0}", with: second), to: "herald.yaml")
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("not reloaded", "second", "absent.p8"), "\(worker.log)")
+    try world.folder.write("lanes: no\n", to: "herald.yaml")
+    worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("not reloaded", "lanes"), "the level is what it was: \(worker.log)")
+    // The second credential never existed, and the simulator takes the first one's old key.
+    #expect(world.admin("/metrics")?.body.contains("SIMKEY0009") == false)
     try world.publishJobs(100..<200)
     try world.waitForAccepted(200)
 

@@ -86,6 +86,69 @@ import Testing
     #expect(store.served.withLock { $0 } == [at(-60).unixSeconds, at(2340).unixSeconds])
   }
 
+  /// Gives the turn to one, and its token to all.
+  private final class Fleet: ProviderTokenStore {
+    private struct State {
+      var token: [UInt8]?
+      var waiting: [ProviderTokens.Asker] = []
+    }
+    private let state = Mutex(State())
+    private let now: Now
+
+    init(now: Now) {
+      self.now = now
+    }
+
+    func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
+      let answer: ProviderTokenStoreAnswer = state.withLock { state in
+        if let token = state.token { return .token(token) }
+        state.waiting.append(asker)
+        return state.waiting.count == 1 ? .mayMint : .waiting
+      }
+      asker.tokens.storeAnswered(asker.handle, answer, now: now, random: 0)
+    }
+
+    func offer(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, from asker: ProviderTokens.Asker) {
+      let waiting = state.withLock { state in
+        state.token = token
+        return state.waiting
+      }
+      for asker in waiting { asker.tokens.storeAnswered(asker.handle, .token(token), now: now, random: 0) }
+    }
+
+    func decline(_ name: ProviderTokenName) {}
+    func serves(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, at asker: ProviderTokens.Asker) {}
+  }
+
+  /// Four workers ask at once: one makes a token, three take it.
+  @Test func onlyWhatAProcessMadeCountsAsMade() throws {
+    let signer = try ProviderTokenSigner(newKeyFor: "test")
+    // The turn is given within the question, as by a store that answers at once.
+    let fleet = Fleet(now: at(0))
+    let members = (0..<4).map { _ in ProviderTokens(store: fleet) }
+    let handles = members.map { $0.register(teamID: "T", keyID: "K", signer: signer) }
+    for (member, handle) in zip(members, handles) { _ = member.current(handle, now: at(0), random: 0) }
+    let carried = zip(members, handles).map { $0.current($1, now: at(0), random: 0)?.authorization }
+    #expect(Set(carried).count == 1 && carried[0] != nil)
+    let snapshots = members.flatMap { $0.snapshots() }
+    #expect(snapshots.map(\.refreshes) == [1, 0, 0, 0])
+    #expect(snapshots.map(\.adoptions) == [0, 1, 1, 1])
+    let metrics = MetricsText.make([], tokens: members[1].snapshots(), certificates: [])
+    #expect(metrics.contains("herald_provider_token_refreshes_total{key_id=\"K\"} 0\n"))
+    #expect(metrics.contains("herald_provider_token_adoptions_total{key_id=\"K\"} 1\n"))
+  }
+
+  @Test func anotherKeyUnderTheSameIdsCountsOn() throws {
+    let tokens = ProviderTokens()
+    let first = tokens.register(teamID: "T", keyID: "K", signer: try ProviderTokenSigner(newKeyFor: "test"))
+    #expect(tokens.current(first, now: at(0), random: 0) != nil)
+    let second = tokens.register(teamID: "T", keyID: "K", signer: try ProviderTokenSigner(newKeyFor: "other"))
+    #expect(second != first)
+    #expect(tokens.snapshots().map(\.refreshes) == [1])
+    #expect(tokens.current(second, now: at(1), random: 0) != nil)
+    #expect(tokens.snapshots().map(\.refreshes) == [2])
+  }
+
   @Test func aTurnThatComesTooLateIsGivenBack() throws {
     let store = Store()
     let tokens = ProviderTokens(store: store)

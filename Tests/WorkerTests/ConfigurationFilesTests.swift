@@ -24,6 +24,15 @@ import Testing
     }
   }
 
+  @Test func everyMetricIsInTheManual() throws {
+    let known = try ["MetricsText.swift", "Channels/ChannelMetrics.swift"].reduce(into: Set<String>()) { known, file in
+      known.formUnion(try Self.names(in: text("Sources/PushWorker/\(file)")))
+    }
+    let told = try Self.names(in: text("docs/operations.md"))
+    #expect(known.subtracting(told).sorted() == [], "not in docs/operations.md")
+    #expect(told.subtracting(known).sorted() == [], "in docs/operations.md alone")
+  }
+
   @Test func theConfigurationOfTheComposeFileLoads() throws {
     let path = root.appending(path: "config/compose/herald.yaml").path(percentEncoded: false)
     let configuration = try ConfigurationLoader.load(file: path)

@@ -32,6 +32,25 @@ import Testing
     #expect((object["time"] as? String)?.count == "2026-01-01T00:00:00.000Z".count)
   }
 
+  @Test func valuesAreValues() throws {
+    let metadata: Logger.Metadata = [
+      "credentials": ["main", "back\"up"], "lanes": .stringConvertible(UInt64.max), "share": .stringConvertible(0.5),
+      "tls": .stringConvertible(true), "pool": ["streams": .stringConvertible(3), "peers": ["a", "b c"]],
+    ]
+    let lines = Lines()
+    Log(level: .info, format: .json) { lines.append($0) }.logger("herald").info("started", metadata: metadata)
+    Log(level: .info, format: .text) { lines.append($0) }.logger("herald").info("started", metadata: metadata)
+    #expect(
+      lines.all[0].hasSuffix(
+        #","credentials":["main","back\"up"],"lanes":18446744073709551615,"pool":{"peers":["a","b c"],"streams":3},"#
+          + #""share":0.5,"tls":true}"# + "\n"), "\(lines.all[0])")
+    _ = try JSONSerialization.jsonObject(with: Data(lines.all[0].utf8))
+    #expect(
+      lines.all[1].hasSuffix(
+        #" credentials=main,back"up lanes=18446744073709551615 pool="peers=a,b c,streams=3" share=0.5 tls=true"# + "\n"),
+      "\(lines.all[1])")
+  }
+
   @Test func textLinesStaySingle() throws {
     let lines = Lines()
     let log = Log(level: .info, format: .text) { lines.append($0) }

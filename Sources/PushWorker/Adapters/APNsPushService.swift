@@ -97,6 +97,17 @@ package final class APNsPushService: PushService {
     }
   }
 
+  /// Ends every connection at once, for a lane that stands still; new ones are opened when there is something to send. What was on
+  /// them is ambiguous. Pauses stay.
+  package func restart() {
+    for index in pools.indices {
+      guard let pool = pools[index] else { continue }
+      pool.revoke()
+      retired.append(pool)
+      pools[index] = nil
+    }
+  }
+
   private func revoke(scope: Int, because reason: String) {
     retire(scope: scope) { pool in
       context.say(pool.notice(.warning, "\(reason): its connections are closed"))
@@ -186,6 +197,11 @@ package final class APNsPushService: PushService {
   }
 
   package func nextReleased() -> Ticket? { broadcasts.nextReleased() }
+
+  package func hasToken(for pool: PoolIndex) -> Bool {
+    let place = Credentials.place(of: pool)
+    return usesToken[place] != true || tokens[place] != nil
+  }
 
   package func nextAnswer(now: Now) -> PushAnswer? {
     guard let told = context.answers.popFirst() else {

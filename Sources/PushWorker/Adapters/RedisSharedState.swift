@@ -229,6 +229,7 @@ package final class RedisSharedState: SharedState {
   /// before, or is on its way at another lane.
   func answerLocally(_ entry: Entry, now: Now) {
     counters.decidedLocally &+= 1
+    if entry.request.isRated, !settings.limits.isEmpty { counters.ratesDecidedLocally &+= 1 }
     let admission = memory.admit(entry.request, now: now)
     switch admission {
     case .claimed, .duplicate, .repeated: answers.append((entry.ticket, admission))

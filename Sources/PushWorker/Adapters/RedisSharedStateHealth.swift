@@ -83,6 +83,14 @@ extension RedisSharedState {
     }
   }
 
+  /// Gives every connection up and makes it anew, for a lane that stands still: what was asked is decided by this lane's memory.
+  func restart(now: Now) {
+    for node in nodes { node.connection.reconnect() }
+    guard !isSettled else { return }
+    settleDeadline = now.monotonic
+    settleIfDue(now: now)
+  }
+
   /// The digests are those of the scripts' texts: every server's are the same.
   func makeCommands() {
     func digest(_ number: Int) -> [UInt8]? {

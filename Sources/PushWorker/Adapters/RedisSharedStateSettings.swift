@@ -57,7 +57,9 @@ package struct SharedStateCounters: Hashable, Sendable {
   package var answeredInTime: UInt64 = 0
   /// Of them: decided by this lane's memory, because Redis was away, late or refused.
   package var decidedLocally: UInt64 = 0
-  /// Of these: not answered within the timeout.
+  /// Of these: the device's rate was decided about too.
+  package var ratesDecidedLocally: UInt64 = 0
+  /// Of those decided by this lane's memory: not answered within the timeout.
   package var timeouts: UInt64 = 0
   /// Replies that came after their timeout, and were dropped.
   package var lateReplies: UInt64 = 0
@@ -79,4 +81,12 @@ package struct SharedStateCounters: Hashable, Sendable {
   package var disconnects: UInt64 = 0
 
   package init() {}
+
+  /// Admissions that this lane's memory decided, as far as the feature goes.
+  package func decidedLocally(of feature: SharedStateFeature) -> UInt64 {
+    switch feature {
+    case .duplicates, .deadTokens: decidedLocally
+    case .rateLimit: ratesDecidedLocally
+    }
+  }
 }

@@ -1,0 +1,130 @@
+import Logging
+import PushCore
+import PushWorker
+import Testing
+
+/// What a worker makes of its lanes' reports: sums that never go back, labels that are few, and what probes are told.
+@Suite struct LaneBooksTests {
+  private func report(received: UInt64, inFlight: Int = 0) -> LaneReport {
+    var counters = LaneCounters()
+    counters.received[0] = received
+    counters.jobDuration.record(nanoseconds: 1_000_000)
+    counters.countRetry(.internalServerError, delaySeconds: 5)
+    var report = LaneReport(
+      counters: counters, jobsInFlight: inFlight, unconfirmed: inFlight, isConsuming: true, isExhausted: false)
+    report.rabbitmqConnected = [("consumer", true), ("publisher", true)]
+    report.isRedisUp = true
+    report.responses = [LaneReport.Responses(status: 200, reason: "", count: received)]
+    report.decidedLocally = [("duplicates", received)]
+    report.connectionsOpened = 3
+    report.restarts[DeliveryStep.sent.rawValue] = 2
+    report.oldestSeconds[DeliveryStep.sent.rawValue] = 4
+    return report
+  }
+
+  private func metrics(_ controls: [LaneControl]) -> String {
+    MetricsText.make(controls.compactMap(\.lastReport), tokens: [], certificates: [])
+  }
+
+  private static let counters = [
+    "herald_jobs_received_total{class=\"transactional\"} 30", "herald_job_duration_seconds_count 2",
+    "herald_retries_total{reason=\"InternalServerError\",delay=\"5\"} 2",
+    "herald_apns_responses_total{status=\"200\",reason=\"\"} 30", "herald_lane_restarts_total{step=\"sent\"} 4",
+    "herald_redis_decided_locally_total{feature=\"duplicates\"} 30",
+  ]
+
+  @Test func countersOfALaneThatDoesNotAnswerOrHasEndedStay() async {
+    let controls = [LaneControl(name: "0"), LaneControl(name: "1")]
+    controls[0].tell(report(received: 10))
+    controls[1].tell(report(received: 20, inFlight: 7))
+    for text in Self.counters { #expect(metrics(controls).contains("\n\(text)\n"), "\(text)") }
+    #expect(metrics(controls).contains("\nherald_jobs_in_flight 7\n"))
+
+    // Nobody turns these lanes: the second one does not answer.
+    #expect(await controls[1].report(timeoutMilliseconds: 1) == nil)
+    #expect(!controls[1].isDone)
+    for text in Self.counters { #expect(metrics(controls).contains("\n\(text)\n"), "\(text) when it stalls") }
+
+    // It drains: what it counted stays, what it had is gone.
+    controls[1].end(report(received: 20, inFlight: 7))
+    #expect(await controls[1].report(timeoutMilliseconds: 1000) == nil)
+    #expect(controls[1].isDone)
+    for text in Self.counters { #expect(metrics(controls).contains("\n\(text)\n"), "\(text) when it has ended") }
+    for text in [
+      "herald_jobs_in_flight 0", "herald_outcomes_unconfirmed 0", "herald_rabbitmq_connected{role=\"consumer\"} 1",
+      "herald_oldest_in_flight_seconds{step=\"sent\"} 4.0", "herald_redis_up 1",
+    ] { #expect(metrics(controls).contains("\n\(text)\n"), "\(text)") }
+  }
+
+  @Test func aLaneThatFailsToStartIsNotDone() async {
+    let control = LaneControl(name: "0")
+    control.end()
+    #expect(!control.isDone && control.lastReport == nil)
+    #expect(await control.report(timeoutMilliseconds: 1000) == nil)
+  }
+
+  @Test func aDrainedLaneIsNoStalledOne() {
+    let lanes = [
+      WorkerHealth.Lane(name: "0", report: nil, isDone: true), .init(name: "1", report: nil),
+      .init(name: "2", report: report(received: 1)),
+    ]
+    #expect(WorkerHealth.stalled(lanes) == ["1"])
+  }
+
+  @Test func aLaneWithoutItsPublisherIsNotReady() {
+    var report = report(received: 1)
+    #expect(WorkerHealth.problems([.init(name: "0", report: report)]) == [])
+    // An alarm of the broker is every worker's.
+    report.isBlocked = true
+    #expect(WorkerHealth.problems([.init(name: "0", report: report)]) == [])
+    report.rabbitmqConnected = [("consumer", true), ("publisher", false)]
+    #expect(
+      WorkerHealth.problems([.init(name: "0", report: report)])
+        == ["lane 0 is not connected to RabbitMQ for publishing"])
+    report.isConsuming = false
+    #expect(WorkerHealth.problems([.init(name: "0", report: report)]) == ["lane 0 is not consuming from RabbitMQ"])
+    #expect(WorkerHealth.problems([.init(name: "0", report: nil)]) == ["lane 0 does not answer"])
+  }
+
+  @Test func labelsOfRetriesAreFew() {
+    var counters = LaneCounters(retryDelaysSeconds: [1, 5])
+    for number in 0..<1000 { counters.countRetry(.other("Reason\(number)"), delaySeconds: number) }
+    counters.countRetry(nil, delaySeconds: 1)
+    counters.countRetry(.tooManyRequests, delaySeconds: 5)
+    #expect(
+      counters.retries == [
+        .init(reason: "other", delaySeconds: 1): 1, .init(reason: "other", delaySeconds: 5): 1,
+        .init(reason: "other", delaySeconds: nil): 998, .init(reason: "none", delaySeconds: 1): 1,
+        .init(reason: "TooManyRequests", delaySeconds: 5): 1,
+      ])
+    let report = LaneReport(counters: counters, jobsInFlight: 0, unconfirmed: 0, isConsuming: true, isExhausted: false)
+    let metrics = MetricsText.make([report], tokens: [], certificates: [])
+    #expect(metrics.contains("herald_retries_total{reason=\"other\",delay=\"other\"} 998\n"))
+  }
+
+  // MARK: notices
+
+  private func at(_ seconds: Int64) -> Now {
+    Now(
+      monotonic: Instant(nanoseconds: (500 + seconds) * 1_000_000_000),
+      unixMilliseconds: (1_795_262_400 + seconds) * 1000)
+  }
+
+  @Test func whatWasHeldBackTellsItsOwnTime() throws {
+    let notices = LaneNotices()
+    func report(_ text: String, _ level: Logger.Level, _ second: Int64) -> LaneNotice? {
+      notices.report(LaneNotice(level, "redis", text, ["node": "a"]), at(second))
+    }
+    for second in Int64(0)..<4 { #expect(report(second % 2 == 0 ? "down" : "up", .info, second) != nil) }
+    #expect(report("down", .info, 4) == nil)
+    #expect(report("gone", .error, 5) == nil, "four a minute")
+    #expect(notices.due(at(30)).isEmpty)
+    let told = try #require(notices.due(at(61)).first)
+    #expect(told.text == "gone" && told.level == .error, "as it was")
+    #expect(told.metadata["since"] == "2026-11-21T12:00:05.000Z")
+    #expect(told.metadata["node"] == "a" && told.metadata["kept_quiet"] == .stringConvertible(1))
+    #expect(notices.due(at(62)).isEmpty)
+    // What is told at once needs no time of its own.
+    #expect(report("up", .info, 63)?.metadata["since"] == nil)
+  }
+}
