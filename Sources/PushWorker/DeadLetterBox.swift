@@ -44,7 +44,7 @@ package struct DeadLetterBox {
   /// Each holds as many kept messages as the prefetch: about 200,000 that do not match can lie before one that does.
   private static let channelCount: UInt16 = 1024
   /// Larger bodies are not read.
-  private static let bodyBytesMaximum = 8 << 20
+  private static let bodyBytesMaximum = Limits.deadLetterBytesMaximum
   /// All ready messages were seen when as many came as there were; fewer come where another command takes them too.
   private static let idleMilliseconds: Int64 = 3000
 

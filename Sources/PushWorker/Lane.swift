@@ -197,7 +197,7 @@ package struct Lane<
 
   private mutating func parse(_ ticket: Ticket, _ delivery: Delivery) {
     if delivery.isOversized {
-      jobs[ticket].refusal = "job of \(delivery.bodyCount) bytes; at most \(Limits.jobBytesMaximum) are taken"
+      jobs[ticket].refusal = Limits.refusal(ofJobBytes: delivery.bodyCount)
       return
     }
     do throws(JobError) {

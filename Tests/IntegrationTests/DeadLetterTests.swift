@@ -66,6 +66,54 @@ struct DeadLetterTests {
     return messages
   }
 
+  /// A job that is too large ends as any other that is wrong: an outcome, and a dead letter with reason and bytes, which can
+  /// be replayed.
+  @Test func aJobThatIsTooLarge() throws {
+    let world = try WorkerWorld("dead-large")
+    let worker = try world.startWorker()
+    let body =
+      "{\"version\":1,\"id\":\"large\",\"app\":\"com.example.app\",\"filler\":\""
+      + String(repeating: "x", count: 600 * 1024) + "\"}"
+    let admin = try admin(world)
+    defer { admin.close() }
+    let properties = AMQPProperties()
+    properties.setMessageID("large".utf8.span)
+    try admin.publish(
+      to: AMQPExchange(topology(world).jobsExchange, isMandatory: true), routingKey: "bulk", properties: properties,
+      body: Array(body.utf8))
+    try admin.waitForConfirms()
+    func waitForLetters(_ count: Int) -> [Row] {
+      ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 200) { () -> [Row]? in
+        guard let rows = try? rows(world, ["--reason", "invalid"]), rows.count == count else { return nil }
+        return rows
+      } ?? []
+    }
+    let letters = waitForLetters(1)
+    #expect(letters.map(\.id) == ["large"] && letters.first?.class == "bulk", "\(worker.log)")
+    let shown = try rows(world, ["--id", "large"])
+    #expect(shown.count == 1)
+    func outcomes() throws -> [String] { try world.takeOutcomes().map { "\($0.outcome) \($0.detail ?? "")" } }
+    let wanted = "invalid job of \(body.utf8.count) bytes; at most 524288 are taken"
+    #expect(try outcomes() == [wanted])
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "invalid"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    #expect(waitForLetters(1).map(\.id) == ["large"], "\(worker.log)")
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+    var options = AMQPOptions()
+    options.bodyBytesMaximum = Limits.deadLetterBytesMaximum
+    let reader = try AMQPAdmin(
+      addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test reader", options: options)
+    defer { reader.close() }
+    var messages: [AMQPMessage] = []
+    try reader.consume(queue: topology(world).deadQueue, limit: 1, idleMilliseconds: 5000) {
+      messages.append($0)
+      return .acknowledge
+    }
+    #expect(messages.map(\.body) == [Array(body.utf8)])
+    #expect(messages.first?.header("x-herald-reason") == "invalid")
+    #expect(messages.first.map { "invalid \($0.header("x-herald-detail") ?? "")" } == wanted)
+  }
+
   @Test func listShowReplayPurge() throws {
     let world = try WorkerWorld("dead")
     let topology = topology(world)

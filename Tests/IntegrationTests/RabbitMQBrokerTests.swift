@@ -123,6 +123,70 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
+  /// Its dead letter, with the reason and the bytes, is there before the job is told; neighbours are unharmed.
+  @Test func aJobThatIsTooLargeIsCopiedWithItsReason() throws {
+    let harness = try started("large")
+    let large = (0..<600 * 1024).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+    let properties = AMQPProperties()
+    properties.setMessageID("large-1".utf8.span)
+    properties.setCorrelationID("corr".utf8.span)
+    try harness.enqueue([[1], large, [2], large, [3]], routingKey: "bulk", properties)
+    #expect(harness.run { $0.deliveries.count == 5 })
+    #expect(harness.deliveries.map(\.body) == [[1], [], [2], [], [3]])
+    let told = harness.deliveries.filter(\.delivery.isOversized)
+    #expect(told.count == 2 && told.allSatisfy { $0.delivery.bodyCount == large.count })
+    #expect(told.allSatisfy { $0.metadata.messageID.count == 7 })
+    let admin = try harness.admin()
+    defer { admin.close() }
+    #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 2)
+    // Done with: acknowledged, and not moved once more. Handed back: it comes again.
+    harness.broker.reject(told[0].delivery.tag, requeue: false)
+    for index in [0, 2, 4] { harness.broker.acknowledge(alone: harness.deliveries[index].delivery.tag) }
+    harness.settle()
+    var options = AMQPOptions()
+    options.bodyBytesMaximum = Limits.deadLetterBytesMaximum
+    let reader = try AMQPAdmin(addresses: [harness.address], tls: nil, name: "herald test reader", options: options)
+    defer { reader.close() }
+    var letters: [AMQPMessage] = []
+    try reader.consume(queue: harness.topology.deadQueue, limit: 2, idleMilliseconds: 5000) {
+      letters.append($0)
+      return .acknowledge
+    }
+    #expect(letters.map(\.body) == [large, large])
+    for letter in letters {
+      #expect(letter.header("x-herald-reason") == "invalid")
+      #expect(letter.header("x-herald-detail") == "job of 614400 bytes; at most 524288 are taken")
+      #expect(letter.header("x-herald-class") == "bulk" && letter.messageID == "large-1")
+    }
+    harness.broker.reject(told[1].delivery.tag, requeue: true)
+    #expect(harness.run { $0.deliveries.count == 6 })
+    #expect(harness.deliveries[5].delivery.isOversized && harness.deliveries[5].metadata.deliveryCount == 1)
+    harness.broker.reject(harness.deliveries[5].delivery.tag, requeue: false)
+    harness.settle()
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+    #expect(try admin.messageCount(queue: harness.topology.jobsQueue(.bulk)) == 0)
+    #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 1)
+  }
+
+  /// What is larger than we hold at once is moved by the broker itself.
+  @Test func aJobThatIsMuchTooLargeIsMovedByTheBroker() throws {
+    let harness = try started("huge")
+    let huge = [UInt8](repeating: 7, count: Limits.deadLetterBytesMaximum + 1)
+    try harness.enqueue([huge, [1]], routingKey: "bulk")
+    #expect(harness.run { $0.deliveries.count == 2 })
+    #expect(harness.deliveries[0].delivery.isOversized && harness.deliveries[0].body.isEmpty)
+    let admin = try harness.admin()
+    defer { admin.close() }
+    #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 0)
+    harness.broker.reject(harness.deliveries[0].delivery.tag, requeue: false)
+    harness.broker.acknowledge(alone: harness.deliveries[1].delivery.tag)
+    let moved = harness.run { _ in (try? admin.messageCount(queue: harness.topology.deadQueue)) == 1 }
+    #expect(moved)
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
   /// Both connections end on purpose, though deliveries are not wanted: others get the jobs, and so does who comes back.
   @Test func aRestartGivesDeliveriesBackAndComesBack() throws {
     let harness = try started("restart")

@@ -2,6 +2,13 @@
 package enum Limits {
   /// A job's body: 1000 tokens of 256 digits, a payload of 5120 bytes and 2 KiB of meta fit twice.
   package static let jobBytesMaximum = 512 * 1024
+  /// A larger job's dead letter is made by us, with its reason, up to here; beyond it the broker itself moves the job. As
+  /// much as `herald dead-letters` reads and replays.
+  package static let deadLetterBytesMaximum = 8 << 20
+  /// Why a job is too large.
+  package static func refusal(ofJobBytes count: Int) -> String {
+    "job of \(count) bytes; at most \(jobBytesMaximum) are taken"
+  }
   /// `id`, and the message id in its place.
   package static let idBytesMaximum = 128
   /// `app` goes into a path, a header, a metric label and the last word of a routing key (255 bytes in all).

@@ -4,8 +4,7 @@ package import PushCore
 ///
 /// Frames are parsed straight out of `Transport.inbound` as events are asked for, so a user who stops asking stops the
 /// broker by TCP's own back-pressure. A message that is there in one piece is read where it lies. Requests and
-/// publishes
-/// append to `Transport.outbound`: one write a turn. Nothing here waits and nothing calls up.
+/// publishes append to `Transport.outbound`: one write a turn. Nothing here waits and nothing calls up.
 ///
 /// Errors: everything that ends the connection is told once as `.closed`, with `failure`.
 @safe
@@ -206,7 +205,8 @@ package final class AMQPConnection {
 
   private func takeBody(_ frame: AMQPFrame, _ transport: Transport) throws(AMQPError) {
     guard try state.contentBody(channel: frame.channel, count: frame.payloadCount),
-      let size = state.contentSize(channel: frame.channel), size <= options.bodyBytesMaximum
+      let size = state.contentSize(channel: frame.channel),
+      size <= max(options.bodyBytesMaximum, options.oversizedBytesMaximum)
     else { return }
     unsafe transport.inbound.withUnsafeBytes { bytes in
       unsafe collected[Int(frame.channel)].body.append(
@@ -223,7 +223,11 @@ package final class AMQPConnection {
   }
 
   private func releaseContent() {
-    if case .inPlace(_, _, let consumed) = place { transport?.inbound.consume(consumed) }
+    switch place {
+    case .inPlace(_, _, let consumed): transport?.inbound.consume(consumed)
+    case .collected(let channel): collected[channel].shrink()
+    case .none: break
+    }
     place = .none
   }
 
@@ -277,6 +281,12 @@ package final class AMQPConnection {
 
   // MARK: the message told last
 
+  /// Takes back the delivery told last: it is told again before anything else, and stays readable until then.
+  package func keep(_ delivery: AMQPDelivery) {
+    if case .none = place { preconditionFailure("only the delivery told last can be kept") }
+    heldDelivery = .delivery(delivery)
+  }
+
   /// Its body; empty where it was too large to keep.
   package func withBody<Result>(_ read: (Span<UInt8>) -> Result) -> Result {
     switch place {
@@ -302,16 +312,7 @@ package final class AMQPConnection {
   /// Fills in what the message says of itself.
   package func copyMetadata(into metadata: inout MessageMetadata) {
     metadata.reset()
-    switch place {
-    case .none:
-      preconditionFailure("there is no message to read")
-    case .inPlace(let header, _, _):
-      guard let transport else { preconditionFailure("a message without a transport") }
-      transport.inbound.withBytes { AMQPPropertiesReader.read($0.extracting(header), into: &metadata) }
-    case .collected(let channel):
-      let header = collected[channel].header
-      AMQPPropertiesReader.read(header.span, into: &metadata)
-    }
+    withHeader { AMQPPropertiesReader.read($0, into: &metadata) }
   }
 
   /// Where a returned message was published to.
@@ -319,16 +320,19 @@ package final class AMQPConnection {
   package var returnedRoutingKey: String { state.returnedRoutingKey }
 
   /// Its headers of text or a number, for people. Allocates.
-  package func headers() -> [AMQPArgument] {
+  package func headers() -> [AMQPArgument] { withHeader { AMQPPropertiesReader.headers($0) } }
+
+  @inline(__always)
+  private func withHeader<Result>(_ read: (Span<UInt8>) -> Result) -> Result {
     switch place {
     case .none:
       preconditionFailure("there is no message to read")
     case .inPlace(let header, _, _):
       guard let transport else { preconditionFailure("a message without a transport") }
-      return transport.inbound.withBytes { AMQPPropertiesReader.headers($0.extracting(header)) }
+      return transport.inbound.withBytes { read($0.extracting(header)) }
     case .collected(let channel):
       let header = collected[channel].header
-      return AMQPPropertiesReader.headers(header.span)
+      return read(header.span)
     }
   }
 

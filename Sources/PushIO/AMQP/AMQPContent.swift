@@ -13,11 +13,15 @@ struct AMQPCollectedContent {
   /// The payload of the content header frame.
   var header: [UInt8] = []
   var body: [UInt8] = []
-  /// A buffer that grew beyond this is given back with the next message.
+  /// A buffer that grew beyond this is given back once it was read.
   private static let retainedCapacity = 1 << 20
 
   mutating func begin() {
     header.removeAll(keepingCapacity: true)
-    body.removeAll(keepingCapacity: body.capacity <= AMQPCollectedContent.retainedCapacity)
+    body.removeAll(keepingCapacity: true)
+  }
+
+  mutating func shrink() {
+    if body.capacity > AMQPCollectedContent.retainedCapacity { body = [] }
   }
 }

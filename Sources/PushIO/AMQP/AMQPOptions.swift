@@ -11,6 +11,9 @@ package struct AMQPOptions: Equatable, Sendable {
   package var handshakeTimeoutMilliseconds: Int64 = 10_000
   /// Bytes of one body that are kept.
   package var bodyBytesMaximum = 512 * 1024
+  /// Bytes of a larger body that are kept all the same, until the next event: for a user who hands it on at once. Larger
+  /// ones are dropped.
+  package var oversizedBytesMaximum = 0
   /// TCP and TLS.
   package var connectTimeoutMilliseconds: Int64 = 10_000
 

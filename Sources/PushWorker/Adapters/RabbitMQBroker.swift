@@ -14,7 +14,8 @@ package final class RabbitMQBroker: Broker {
   private let consumer: RabbitMQLink
   private let publisher: RabbitMQLink
   private let notices = RabbitMQNoticeBox()
-  private let properties = AMQPProperties()
+  /// Of the publish that is being made.
+  let properties = AMQPProperties()
   private let results: AMQPExchange
   private let retries: AMQPExchange
   private let deadLetters: AMQPExchange
@@ -37,16 +38,13 @@ package final class RabbitMQBroker: Broker {
   /// Numbers that came back and whose confirm, which follows, is not worth telling.
   private(set) var returned: Set<UInt64> = []
   private var isRedeclaring = false
+  private var oversized = RabbitMQOversizedJobs()
+  private var isOversizedTold = false
   /// Ends of connections that we wanted, to be told before anything else.
   private var endings: [BrokerEvent] = []
 
   private var emptyWatch: RabbitMQEmptyWatch?
 
-  private static let publishChannel: UInt16 = 1
-  /// Declares again and counts messages, beside the publishes.
-  private static let controlChannel: UInt16 = 2
-  /// Of the consumer's connection, behind those of the classes.
-  private static let isolatedChannel: UInt16 = 3
   private static let noticesMaximum = 64
   private static let lingerMilliseconds: Int64 = 100
 
@@ -65,39 +63,12 @@ package final class RabbitMQBroker: Broker {
     publisher = RabbitMQLink(
       loop: loop, role: .publisher, settings: settings, setUp: RabbitMQBroker.publisherSetUp(topology)
     ) { notices.add(RabbitMQNotice(level: $0, role: .publisher, text: $1), maximum: RabbitMQBroker.noticesMaximum) }
+    var consumerSettings = settings
+    consumerSettings.connection.oversizedBytesMaximum = Limits.deadLetterBytesMaximum
     consumer = RabbitMQLink(
-      loop: loop, role: .consumer, settings: settings, setUp: RabbitMQBroker.consumerSetUp(settings)
+      loop: loop, role: .consumer, settings: consumerSettings, setUp: RabbitMQBroker.consumerSetUp(settings)
     ) { notices.add(RabbitMQNotice(level: $0, role: .consumer, text: $1), maximum: RabbitMQBroker.noticesMaximum) }
     publisher.start()
-  }
-
-  private static func publisherSetUp(_ topology: Topology) -> [(operation: AMQPOperation, channel: UInt16)] {
-    [(.openChannel, publishChannel), (.selectConfirms, publishChannel), (.openChannel, controlChannel)]
-      + topology.declarations.map { ($0, controlChannel) }
-  }
-
-  private static func consumerSetUp(
-    _ settings: RabbitMQSettings
-  ) -> [(operation: AMQPOperation, channel: UInt16)] {
-    var steps: [(operation: AMQPOperation, channel: UInt16)] = []
-    for jobClass in JobClass.allCases {
-      let prefetch =
-        switch jobClass {
-        case .transactional: settings.prefetchTransactional
-        case .bulk: settings.prefetchBulk
-        }
-      steps.append((.openChannel, channel(jobClass)))
-      steps.append((.prefetch(prefetch), channel(jobClass)))
-    }
-    steps.append((.openChannel, isolatedChannel))
-    steps.append((.prefetch(1), isolatedChannel))
-    return steps
-  }
-
-  private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
-
-  private static func channel(_ tag: DeliveryTag) -> UInt16 {
-    tag.isAlone ? isolatedChannel : channel(tag.jobClass)
   }
 
   // MARK: state, for people
@@ -135,7 +106,8 @@ package final class RabbitMQBroker: Broker {
     while let event = publisher.nextEvent() {
       if let told = take(publisherEvent: event) { return told }
     }
-    while let event = consumer.nextEvent(takesDeliveries: takesDeliveries) {
+    copyOversized()
+    while let event = consumer.nextEvent(takesDeliveries: takesDeliveries && !oversized.isWaiting) {
       if let told = take(consumerEvent: event) { return told }
     }
     return nil
@@ -147,6 +119,7 @@ package final class RabbitMQBroker: Broker {
       publisher.provedItself()
       sequenceBase = nextSequence - 1
       returned.removeAll()
+      oversized.publisherLost()
       isRedeclaring = false
       isBlocked = false
       counters.isPublisherConnected = true
@@ -156,6 +129,18 @@ package final class RabbitMQBroker: Broker {
       return .publishing
     case .down:
       return publishingEnded()
+    case .connection(.confirmed(RabbitMQBroker.oversizedChannel, let number, _)):
+      oversized.confirmed(number)
+      return nil
+    case .connection(.refused(RabbitMQBroker.oversizedChannel, let number, _)):
+      oversized.refused(number)
+      copyOversizedLater()
+      return nil
+    case .connection(.returned(RabbitMQBroker.oversizedChannel, _)):
+      oversized.cameBack()
+      redeclare()
+      copyOversizedLater()
+      return nil
     case .connection(.confirmed(_, let number, let isMultiple)):
       let sequence = sequenceBase + number
       guard !wasReturned(sequence, isMultiple: isMultiple) else { return nil }
@@ -202,12 +187,21 @@ package final class RabbitMQBroker: Broker {
       // The class of a suspect is read with its other properties.
       let number = isAlone ? 0 : UInt8(truncatingIfNeeded: delivery.channel &- 1)
       guard let jobClass = JobClass(rawValue: number) else { return nil }
-      counters.deliveries += 1
       emptyWatch?.wasDisturbed = true
+      let tag = DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isAlone: isAlone)
+      if delivery.isOversized, !isStopped, delivery.bodyCount <= Limits.deadLetterBytesMaximum,
+        !oversized.isCopied(tag)
+      {
+        consumer.connection?.keep(delivery)
+        oversized.met(tag, bodyCount: delivery.bodyCount)
+        copyOversized()
+        return nil
+      }
+      counters.deliveries += 1
+      isOversizedTold = delivery.isOversized
       return .delivery(
         Delivery(
-          tag: DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isAlone: isAlone),
-          bodyCount: delivery.bodyCount, isOversized: delivery.isOversized))
+          tag: tag, bodyCount: delivery.bodyCount, isOversized: delivery.isOversized))
     case .connection(.cancelled(let channel)):
       consumer.fail(.consumerCancelled(channel: channel))
       return consumingEnded()
@@ -249,6 +243,7 @@ package final class RabbitMQBroker: Broker {
   private func consumingEnded() -> BrokerEvent? {
     guard isConsuming else { return nil }
     isConsuming = false
+    oversized.consumerLost()
     counters.isConsumerConnected = false
     counters.connectionsLost += 1
     // The queues may be gone: whoever declares them does it before they are consumed again.
@@ -304,7 +299,7 @@ package final class RabbitMQBroker: Broker {
 
   package func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     guard let connection = consumer.connection else { preconditionFailure("no delivery was told") }
-    connection.copyBody(into: &job.bytes)
+    if isOversizedTold { job.bytes.removeAll(keepingCapacity: true) } else { connection.copyBody(into: &job.bytes) }
     job.bodyCount = job.bytes.count
     connection.copyMetadata(into: &metadata)
   }
@@ -323,12 +318,15 @@ package final class RabbitMQBroker: Broker {
 
   package func reject(_ tag: DeliveryTag, requeue: Bool) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
+    // Its dead letter is there already, with the reason.
+    if oversized.settled(tag), !requeue { return acknowledge(alone: tag) }
     connection.reject(tag.value, requeue: requeue, channel: RabbitMQBroker.channel(tag))
   }
 
   package func stopConsuming() {
     guard !isStopped else { return }
     isStopped = true
+    oversized.stopped()
     guard isConsuming, let connection = consumer.connection else {
       consumer.stop()
       return
@@ -421,33 +419,31 @@ package final class RabbitMQBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue? = nil,
     metadata: borrowing MessageMetadata
   ) -> UInt64 {
-    properties.reset()
-    keepOriginal(metadata)
-    passOn(metadata)
-    if let apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
-    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
-    properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
-    properties.addHeader("x-herald-reason", literal: reason)
-    properties.addHeader("x-herald-detail", detail)
-    properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")
+    describeDeadLetter(jobClass, reason, detail, apnsID, metadata)
     return publish(body, to: deadLetters, routingKey: [])
   }
 
-  /// Trace and correlation of the producer.
-  private func passOn(_ metadata: borrowing MessageMetadata) {
-    let bytes = metadata.bytes.span
-    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
-    if !metadata.traceparent.isEmpty {
-      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
+  /// Publishes the dead letter of the job that is too large and waits: its bytes are here and nowhere else.
+  private func copyOversized() {
+    guard canPublish, let (tag, bodyCount) = oversized.due, let source = consumer.connection,
+      let connection = publisher.connection
+    else { return }
+    var metadata = MessageMetadata()
+    source.copyMetadata(into: &metadata)
+    describeDeadLetter(
+      tag.isAlone ? metadata.jobClass ?? tag.jobClass : tag.jobClass, "invalid", Limits.refusal(ofJobBytes: bodyCount),
+      metadata.apnsID, metadata)
+    emptyWatch?.wasDisturbed = true
+    let number = source.withBody {
+      connection.publish(
+        to: deadLetters, channel: RabbitMQBroker.oversizedChannel, routingKey: Span(), properties: properties, body: $0)
     }
-    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
+    oversized.published(number)
   }
 
-  private func keepOriginal(_ metadata: borrowing MessageMetadata) {
-    if !metadata.messageID.isEmpty {
-      properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
-    }
-    if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+  /// The broker did not take it: at once it would not take it either.
+  private func copyOversizedLater() {
+    loop.schedule(afterMilliseconds: 1000) { [weak self] in self?.oversized.tryAgain() }
   }
 
   /// While the publisher is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat it.
@@ -488,6 +484,6 @@ package final class RabbitMQBroker: Broker {
     guard emptyWatch?.pending.remove(operation) != nil else { return nil }
     guard let isEmpty = emptyWatch?.answered(reply) else { return nil }
     loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.lookWhetherEmpty() }
-    return isEmpty ? .exhausted : nil
+    return isEmpty && !oversized.isWaiting ? .exhausted : nil
   }
 }

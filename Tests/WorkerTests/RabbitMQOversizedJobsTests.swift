@@ -1,0 +1,60 @@
+import PushCore
+import Testing
+
+@testable import PushWorker
+
+/// The one job that is too large and waits for its dead letter.
+@Suite struct RabbitMQOversizedJobsTests {
+  private let tag = DeliveryTag(epoch: 1, jobClass: .bulk, value: 7)
+
+  @Test func itIsToldOnceItsDeadLetterIsConfirmed() {
+    var jobs = RabbitMQOversizedJobs()
+    #expect(!jobs.isWaiting && jobs.due == nil)
+    jobs.met(tag, bodyCount: 9)
+    #expect(jobs.isWaiting && jobs.due?.tag == tag && jobs.due?.bodyCount == 9)
+    jobs.published(1)
+    #expect(jobs.isWaiting && jobs.due == nil && !jobs.isCopied(tag))
+    jobs.confirmed(9)
+    #expect(jobs.isWaiting, "that is another's number")
+    jobs.confirmed(1)
+    #expect(!jobs.isWaiting && jobs.isCopied(tag))
+    let hadOne = jobs.settled(tag)
+    let hasOne = jobs.settled(tag)
+    #expect(hadOne && !hasOne)
+  }
+
+  /// Refused, returned or lost with its connection, it is published again, and a late confirm says nothing.
+  @Test func whatTheBrokerDidNotTakeIsPublishedAgain() {
+    var jobs = RabbitMQOversizedJobs()
+    jobs.met(tag, bodyCount: 9)
+    jobs.published(1)
+    jobs.refused(1)
+    #expect(jobs.isWaiting && jobs.due == nil, "not at once")
+    jobs.tryAgain()
+    #expect(jobs.due?.tag == tag)
+    jobs.published(2)
+    jobs.cameBack()
+    jobs.confirmed(2)
+    #expect(jobs.isWaiting && !jobs.isCopied(tag))
+    jobs.tryAgain()
+    jobs.published(3)
+    jobs.publisherLost()
+    #expect(jobs.due?.tag == tag)
+    jobs.published(1)
+    jobs.confirmed(1)
+    #expect(jobs.isCopied(tag))
+  }
+
+  @Test func whatIsNotOursAnyMoreIsForgotten() {
+    var jobs = RabbitMQOversizedJobs()
+    jobs.met(tag, bodyCount: 9)
+    jobs.published(1)
+    jobs.consumerLost()
+    jobs.confirmed(1)
+    #expect(!jobs.isWaiting && !jobs.isCopied(tag))
+    jobs.met(tag, bodyCount: 9)
+    jobs.stopped()
+    jobs.tryAgain()
+    #expect(!jobs.isWaiting && jobs.due == nil)
+  }
+}
