@@ -44,7 +44,7 @@ package struct Lane<
   private var suspectHeldUntil = Instant(nanoseconds: 0)
   /// Deliveries that are being put aside.
   private var isolating = 0
-  /// The last turn left deliveries for the next one.
+  /// The last turn left deliveries for the next one, or for when there is room.
   private var mayHaveMore = false
   var drain = DrainState()
   private let writer: OutcomeWriter
@@ -85,7 +85,7 @@ package struct Lane<
 
   /// How long the loop may sleep where nothing happens: until an acknowledgement or a deadline may be due.
   package var idleMilliseconds: Int {
-    if mayHaveMore || (canStartMore && broker.canPublish) { return 0 }
+    if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
     return sends.count > 0 || heldSuspect != nil ? 10 : 250
   }
@@ -166,6 +166,7 @@ package struct Lane<
         isExhausted = true
       }
     }
+    mayHaveMore = jobs.isFull
   }
 
   private mutating func received(_ delivery: Delivery, _ now: Now) {

@@ -218,7 +218,8 @@ private struct OnePool: PushService {
   mutating func maintain(now: Now) {}
 
   mutating func send(
-    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
   ) -> SendDecision {
     guard switches.hasRoom else { return .noRoom }
     sent.append((world.milliseconds, ticket))

@@ -182,7 +182,7 @@ struct WorldBroker: Broker {
     guard let state = current.state else { return }
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen
-    metadata.copy = state.copy
+    metadata.claim = state.claim
     metadata.isAmbiguous = state.isAmbiguous
     metadata.apnsID = state.apnsID
   }

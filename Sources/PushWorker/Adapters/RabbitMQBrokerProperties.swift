@@ -28,6 +28,7 @@ extension RabbitMQBroker {
     keepOriginal(metadata)
     passOn(metadata)
     if let apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     properties.addHeader("x-herald-reason", literal: reason)
     properties.addHeader("x-herald-detail", detail)
