@@ -141,7 +141,9 @@ struct BenchBroker {
   func remove() {
     guard let admin = try? AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench") else { return }
     defer { admin.close() }
-    for queue in topology.workQueues + [topology.deadQueue, topology.registrationsQueue, outcomeQueue] {
+    for queue in topology.workQueues + topology.channelQueues + [
+      topology.deadQueue, topology.registrationsQueue, outcomeQueue,
+    ] {
       _ = try? admin.perform(.deleteQueue(name: queue))
     }
     for exchange in [topology.jobsExchange, topology.retryExchange, topology.deadExchange, topology.resultsExchange] {

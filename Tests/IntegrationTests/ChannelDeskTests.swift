@@ -153,7 +153,7 @@ struct ChannelDeskTests {
       queue: queue)
     let metrics = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 50) { () -> String? in
       let text = world.admin("/metrics")?.body ?? ""
-      return text.contains("herald_channels_requests_in_flight 1\n") ? text : nil
+      return text.contains(/\nherald_channels_requests_postponed_total [1-9]/) ? text : nil
     }
     #expect(metrics?.contains("herald_channels_requests_total{action=\"create\",result=\"ok\"} 1\n") == true)
     try world.simulator.start()

@@ -9,17 +9,25 @@ package struct ChannelRequester: Sendable {
     /// `mine`: a queue of this client's own, whose messages are returned; nil: none is named.
     package var replyTo: String?
     package var messageID: String?
+    /// The AMQP timestamp, Unix seconds.
+    package var timestamp: Int?
+    /// The header of that name.
+    package var firstSeen: Int64?
 
     private enum CodingKeys: String, CodingKey {
-      case body
+      case body, timestamp
+      case firstSeen = "first_seen"
       case correlationID = "correlation_id"
       case replyTo = "reply_to"
       case messageID = "message_id"
     }
 
     package init(
-      _ body: String, correlationID: String? = nil, replyTo: String? = "mine", messageID: String? = nil
+      _ body: String, correlationID: String? = nil, replyTo: String? = "mine", messageID: String? = nil,
+      timestamp: Int? = nil, firstSeen: Int64? = nil
     ) {
+      self.timestamp = timestamp
+      self.firstSeen = firstSeen
       self.body = body
       self.correlationID = correlationID
       self.replyTo = replyTo
@@ -83,7 +91,8 @@ package struct ChannelRequester: Sendable {
         reply_to = request.get("reply_to")
         channel.basic_publish("", work["queue"], request["body"].encode(), pika.BasicProperties(
             content_type="application/json", delivery_mode=2, message_id=request.get("message_id"),
-            correlation_id=request.get("correlation_id"),
+            correlation_id=request.get("correlation_id"), timestamp=request.get("timestamp"),
+            headers={"x-herald-first-seen": request["first_seen"]} if "first_seen" in request else None,
             reply_to=mine if reply_to == "mine" else reply_to), mandatory=True)
     left, end = work["expect"], time.time() + work["seconds"]
     while left > 0 and time.time() < end:

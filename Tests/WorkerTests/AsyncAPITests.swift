@@ -14,8 +14,11 @@ import Testing
     text = try String(contentsOf: path, encoding: .utf8)
   }
 
-  /// `{class}` and `{seconds}` replaced by all they may be.
+  /// `{class}`, `{seconds}` and `{wait}` replaced by all they may be.
   private func expanded(_ name: String) -> [String] {
+    if name.contains("{wait}") {
+      return Topology.channelDelaysSeconds.map { name.replacing("{wait}", with: String($0)) }
+    }
     guard name.contains("{class}") else { return [name] }
     return ["transactional", "bulk"].flatMap { jobClass in
       topology.retryDelaysSeconds.map {

@@ -50,6 +50,20 @@ package struct Topology: Equatable, Sendable {
   /// Requests for channel management. Producers publish to it by the default exchange.
   package var channelsQueue: String { "\(prefix).channels" }
 
+  /// Where a channel request waits before it is tried again, ascending: somebody waits for its answer.
+  package static let channelDelaysSeconds = [1, 5, 30]
+
+  package func channelsRetryQueue(seconds: Int) -> String {
+    "\(prefix).retry.\(Topology.channelsRetryRoutingKey(seconds: seconds))"
+  }
+
+  package static func channelsRetryRoutingKey(seconds: Int) -> String { "channels.\(seconds)" }
+
+  /// Where channel requests may wait.
+  package var channelQueues: [String] {
+    [channelsQueue] + Topology.channelDelaysSeconds.map { channelsRetryQueue(seconds: $0) }
+  }
+
   /// Jobs that workers did not finish: single active consumer, so that one of them is processed at a time.
   package var isolatedQueue: String { "\(prefix).jobs.isolated" }
   package static let isolatedRoutingKey = "isolated"
@@ -97,6 +111,18 @@ package struct Topology: Equatable, Sendable {
     ]
   }
 
+  /// Of a queue whose messages go on to `exchange` once their time is over.
+  private func retryArguments(seconds: Int, exchange: String, routingKey: String) -> [AMQPArgument] {
+    [
+      .quorum,
+      AMQPArgument("x-message-ttl", .number(Int64(seconds) * 1000)),
+      AMQPArgument("x-dead-letter-exchange", .text(exchange)),
+      AMQPArgument("x-dead-letter-routing-key", .text(routingKey)),
+      AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
+      AMQPArgument("x-overflow", .text("reject-publish")),
+    ]
+  }
+
   private var queues: [AMQPOperation] {
     var queues: [AMQPOperation] = [
       .declareQueue(name: deadQueue, arguments: [.quorum]),
@@ -111,15 +137,14 @@ package struct Topology: Equatable, Sendable {
         queues.append(
           .declareQueue(
             name: retryQueue(jobClass, seconds: seconds),
-            arguments: [
-              .quorum,
-              AMQPArgument("x-message-ttl", .number(Int64(seconds) * 1000)),
-              AMQPArgument("x-dead-letter-exchange", .text(jobsExchange)),
-              AMQPArgument("x-dead-letter-routing-key", .text(jobClass.name)),
-              AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
-              AMQPArgument("x-overflow", .text("reject-publish")),
-            ]))
+            arguments: retryArguments(seconds: seconds, exchange: jobsExchange, routingKey: jobClass.name)))
       }
+    }
+    for seconds in Topology.channelDelaysSeconds {
+      queues.append(
+        .declareQueue(
+          name: channelsRetryQueue(seconds: seconds),
+          arguments: retryArguments(seconds: seconds, exchange: "", routingKey: channelsQueue)))
     }
     if let resultsLog {
       queues.append(
@@ -149,6 +174,12 @@ package struct Topology: Equatable, Sendable {
             queue: retryQueue(jobClass, seconds: seconds), exchange: retryExchange,
             routingKey: Topology.retryRoutingKey(jobClass, seconds: seconds)))
       }
+    }
+    for seconds in Topology.channelDelaysSeconds {
+      bindings.append(
+        .bind(
+          queue: channelsRetryQueue(seconds: seconds), exchange: retryExchange,
+          routingKey: Topology.channelsRetryRoutingKey(seconds: seconds)))
     }
     if resultsLog != nil {
       bindings.append(.bind(queue: resultsLogQueue, exchange: resultsExchange, routingKey: "#"))

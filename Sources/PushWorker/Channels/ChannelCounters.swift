@@ -15,6 +15,8 @@ package struct ChannelCounters: Sendable {
   package var counts: [ChannelScope: Int] = [:]
   /// Requests of the queue, by action and end.
   package var requests: [RequestKey: UInt64] = [:]
+  /// Requests of the queue that were put off: each time one went to a retry queue.
+  package var postponed: UInt64 = 0
   /// Requests of the queue that are on their way.
   package var inFlight = 0
   /// Questions of lanes for a storage policy that were answered.

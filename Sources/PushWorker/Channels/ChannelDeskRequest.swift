@@ -5,18 +5,20 @@ import PushIO
 final class ChannelDeskRequest {
   /// A message that must be confirmed before the delivery is acknowledged.
   struct Publish {
-    enum Target {
+    enum Target: Equatable {
       /// The queue that the request names, by the default exchange.
       case reply
       case results
       case dead
+      /// A copy that comes back after so many seconds.
+      case retry(seconds: Int)
     }
 
     enum State: Equatable {
       case waiting
       /// Its number on the publisher's connection.
       case unconfirmed(UInt64)
-      /// The broker gave it back: no such queue. Its confirm comes all the same.
+      /// The broker gave it back: no queue takes it. Its confirm comes all the same.
       case returned(UInt64)
       case confirmed
     }
@@ -35,10 +37,10 @@ final class ChannelDeskRequest {
   var isRepeated: Bool
   /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
   let isOversized: Bool
-  let received: Instant
+  /// When it was enqueued, or received first, Unix milliseconds: never later than now.
+  let firstSeen: Int64
   /// nil: the request is wrong.
   let job: ChannelJob?
-  var backoff = Backoff(initialMilliseconds: 250, maximumMilliseconds: 10_000)
   /// The answer, once there is one.
   private(set) var reply: (body: [UInt8], routingKey: String)?
   /// Why the original goes to the dead letters; nil: it does not.
@@ -47,7 +49,7 @@ final class ChannelDeskRequest {
 
   init(
     answerID: String, epoch: UInt32, tag: UInt64, body: [UInt8], metadata: MessageMetadata, isRepeated: Bool,
-    isOversized: Bool, received: Instant, job: ChannelJob?
+    isOversized: Bool, now: Int64, job: ChannelJob?
   ) {
     self.answerID = answerID
     self.epoch = epoch
@@ -56,8 +58,16 @@ final class ChannelDeskRequest {
     self.metadata = metadata
     self.isRepeated = isRepeated
     self.isOversized = isOversized
-    self.received = received
+    firstSeen = ChannelDeskRequest.firstSeen(metadata, now: now)
     self.job = job
+  }
+
+  /// What an earlier copy carries, else the producer's timestamp, else now. What is no time of this world is not believed.
+  static func firstSeen(_ metadata: MessageMetadata, now: Int64) -> Int64 {
+    for time in [metadata.firstSeen, metadata.enqueuedAt] {
+      if let time, time > 0, time <= now { return time }
+    }
+    return now
   }
 
   static func text(_ range: ByteRange, of metadata: MessageMetadata) -> String {
@@ -74,6 +84,11 @@ final class ChannelDeskRequest {
     if dead != nil, !isOversized { publishes.append(Publish(target: .dead)) }
   }
 
+  /// A copy takes its place, which comes back later.
+  func postpone(seconds: Int) {
+    publishes = [Publish(target: .retry(seconds: seconds))]
+  }
+
   var isSettled: Bool { !publishes.isEmpty && publishes.allSatisfy { $0.state == .confirmed } }
 
   /// The publisher's connection is another one: what was not confirmed is told again.
@@ -81,14 +96,14 @@ final class ChannelDeskRequest {
     for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }
   }
 
-  /// The broker settled a publish of ours. A returned answer goes to the results exchange instead.
+  /// The broker settled a publish of ours. A returned answer goes to the results exchange instead, all else is told again.
   func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
     for index in publishes.indices {
       switch publishes[index].state {
       case .unconfirmed(let own) where own == number || isMultiple && own <= number:
         publishes[index].state = isConfirmed ? .confirmed : .waiting
       case .returned(let own) where own == number || isMultiple && own <= number:
-        publishes[index].target = .results
+        if publishes[index].target == .reply { publishes[index].target = .results }
         publishes[index].state = .waiting
       case .waiting, .confirmed, .unconfirmed, .returned:
         break
@@ -96,15 +111,12 @@ final class ChannelDeskRequest {
     }
   }
 
-  /// A message came back; true: it is this answer.
-  func returned(routingKey: String, messageID: String) -> Bool {
-    guard replyTo == routingKey, answerID == messageID else { return false }
-    for index in publishes.indices {
-      if publishes[index].target == .reply, case .unconfirmed(let number) = publishes[index].state {
-        publishes[index].state = .returned(number)
-        return true
-      }
+  /// The publish with this number came back. Returns where it was sent; nil: it is none of this request.
+  func returned(_ number: UInt64) -> Publish.Target? {
+    for index in publishes.indices where publishes[index].state == .unconfirmed(number) {
+      publishes[index].state = .returned(number)
+      return publishes[index].target
     }
-    return false
+    return nil
   }
 }

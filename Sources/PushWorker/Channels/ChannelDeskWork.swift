@@ -6,7 +6,7 @@ import PushIO
 /// storage policies for lanes.
 ///
 /// A request is acknowledged once the broker has confirmed its answer (and, where it is wrong, its dead letter). While APNs
-/// or Redis is away it stays unacknowledged and is tried again, longer and longer apart.
+/// or Redis is away it waits in retry queues, longer and longer, with the time when it was first seen.
 final class ChannelDeskWork {
   private let loop: EventLoop
   private let settings: ChannelDeskSettings
@@ -21,6 +21,7 @@ final class ChannelDeskWork {
   private let answers: AMQPExchange
   private let results: AMQPExchange
   private let dead: AMQPExchange
+  private let retries: AMQPExchange
 
   private var requests: [ObjectIdentifier: ChannelDeskRequest] = [:]
   /// Of the consumer connection in use, or the last.
@@ -35,7 +36,8 @@ final class ChannelDeskWork {
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
-  private var random = SystemRandomNumberGenerator()
+  /// On the publisher's connection in use.
+  private var publishedCount: UInt64 = 0
 
   private static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
@@ -63,6 +65,7 @@ final class ChannelDeskWork {
     answers = AMQPExchange("", isMandatory: true)
     results = AMQPExchange(topology.resultsExchange, isMandatory: false)
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
+    retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     let tell: (RabbitMQRole) -> (RabbitMQNotice.Level, String) -> Void = { role in
       { level, text in
         let level: Logger.Level =
@@ -100,7 +103,7 @@ final class ChannelDeskWork {
 
   /// From now on it looks whether requests wait in the queue; `isExhausted` tells.
   func watchUntilEmpty() {
-    emptyWatch = RabbitMQEmptyWatch(queues: [settings.rabbitmq.topology.channelsQueue])
+    emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.channelQueues)
     lookWhetherEmpty()
   }
 
@@ -194,6 +197,7 @@ final class ChannelDeskWork {
     case .up:
       publisher.provedItself()
       isBlocked = false
+      publishedCount = 0
       for request in requests.values { request.publisherLost() }
       if drainDeadline == nil { consumer.start() }
     case .down:
@@ -275,20 +279,13 @@ final class ChannelDeskWork {
 
   private func returned() {
     guard let connection = publisher.connection else { return }
-    var metadata = MessageMetadata()
-    connection.copyMetadata(into: &metadata)
-    let messageID = ChannelDeskRequest.text(metadata.messageID, of: metadata)
-    if connection.returnedExchange.isEmpty {
-      for request in requests.values
-      where request.returned(routingKey: connection.returnedRoutingKey, messageID: messageID) {
-        return
-      }
-    } else {
-      // The dead letters' queue is gone: its confirm would be a lie. All is told again, on another connection.
-      declareAgain()
-      publisher.fail(.connectionLost(to: "the broker", reason: "no queue takes dead letters"))
-      for request in requests.values { request.publisherLost() }
-    }
+    guard let number = RabbitMQPublishNumber.ofReturned(connection) else { return }
+    var target: ChannelDeskRequest.Publish.Target?
+    for request in requests.values where target == nil { target = request.returned(number) }
+    // Its sender's queue is its sender's affair; one of ours is declared before anything is told again.
+    guard let target, target != .reply else { return }
+    declareAgain()
+    heldUntil = loop.now.monotonic.adding(milliseconds: ChannelDeskWork.refusedPauseMilliseconds)
   }
 
   // MARK: - A request's way
@@ -317,7 +314,7 @@ final class ChannelDeskWork {
     let request = ChannelDeskRequest(
       answerID: job?.id ?? fault?.id ?? fallbackID, epoch: epoch, tag: delivery.tag, body: body, metadata: metadata,
       isRepeated: delivery.isRedelivered || metadata.deliveryCount > 0 || metadata.isAmbiguous,
-      isOversized: delivery.isOversized, received: loop.now.monotonic, job: job)
+      isOversized: delivery.isOversized, now: loop.now.unixMilliseconds, job: job)
     requests[ObjectIdentifier(request)] = request
     if let fault { refuse(request, ChannelReply(to: fault)) } else { recall(request) }
   }
@@ -360,21 +357,22 @@ final class ChannelDeskWork {
     if told.kind == .invalid { refuse(request, reply) } else { finish(request, reply) }
   }
 
-  /// Tries again later; the request stays unacknowledged.
+  /// Tries again later: a copy waits in a retry queue for about as long again as the request is old, and never much past
+  /// the request's end.
   private func again(_ request: ChannelDeskRequest, _ failure: ChannelRegistryFailure) {
     if case .apns(let failure) = failure, failure.isAmbiguous { request.isRepeated = true }
-    guard loop.now.monotonic.milliseconds(since: request.received) < settings.ageMaximumMilliseconds else {
+    let age = max(0, loop.now.unixMilliseconds - request.firstSeen)
+    guard age < settings.ageMaximumMilliseconds else {
       guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
       var reply = ChannelReply(to: job)
       reply.failure = ChannelReply.Failure(.unavailable, detail: failure.description)
       count(reply)
       return request.answer(reply.json, routingKey: reply.routingKey, dead: ("failed", failure.description))
     }
-    let wait = request.backoff.failed(random: random.next())
-    loop.schedule(afterMilliseconds: wait) { [weak self, weak request] in
-      guard let self, let request, requests[ObjectIdentifier(request)] != nil else { return }
-      recall(request)
-    }
+    let wanted = min(age, settings.ageMaximumMilliseconds - age)
+    let delays = Topology.channelDelaysSeconds
+    registry.counters.postponed += 1
+    request.postpone(seconds: delays.last { Int64($0) * 1000 <= wanted } ?? delays[0])
   }
 
   /// Remembers the answer, then has it published: a request that comes again is answered with it.
@@ -411,7 +409,6 @@ final class ChannelDeskWork {
   private func publish(
     _ request: ChannelDeskRequest, _ target: ChannelDeskRequest.Publish.Target, on connection: AMQPConnection
   ) -> UInt64 {
-    guard let reply = request.reply else { preconditionFailure("a publish has its bytes") }
     let metadata = request.metadata
     let bytes = metadata.bytes.span
     properties.reset()
@@ -420,28 +417,51 @@ final class ChannelDeskWork {
       properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
     }
     if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
+    publishedCount += 1
     switch target {
     case .reply, .results:
+      guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
       properties.setMessageID(request.answerID.utf8.span)
       properties.setType("push.channel.v1")
       properties.setTimestamp(unixMilliseconds: loop.now.unixMilliseconds)
       let isReply = target == .reply
-      let routingKey = isReply ? request.replyTo : reply.routingKey
-      return connection.publish(
-        to: isReply ? answers : results, channel: ChannelDeskWork.publishChannel, routingKey: routingKey.utf8.span,
-        properties: properties, body: reply.body.span)
+      return publish(
+        reply.body, to: isReply ? answers : results, routingKey: isReply ? request.replyTo : reply.routingKey,
+        on: connection)
     case .dead:
-      if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
-      properties.addHeader("x-herald-ambiguous", request.isRepeated)
-      if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
+      keepOriginal(request)
       properties.addHeader("x-herald-reason", literal: request.deadReason?.reason ?? "invalid")
       properties.addHeader("x-herald-detail", request.deadReason?.detail ?? "")
       properties.addHeader("x-herald-class", literal: "channels")
-      let body = request.body
-      let routingKey: [UInt8] = []
-      return connection.publish(
-        to: dead, channel: ChannelDeskWork.publishChannel, routingKey: routingKey.span, properties: properties,
-        body: body.span)
+      return publish(request.body, to: dead, routingKey: "", on: connection)
+    case .retry(let seconds):
+      keepOriginal(request)
+      if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+      properties.addHeader("x-herald-first-seen", request.firstSeen)
+      isQueueEmpty = false
+      emptyWatch?.wasDisturbed = true
+      return publish(
+        request.body, to: retries, routingKey: Topology.channelsRetryRoutingKey(seconds: seconds), on: connection)
     }
+  }
+
+  /// What a copy of a request keeps, to be carried out as the request itself.
+  private func keepOriginal(_ request: ChannelDeskRequest) {
+    let metadata = request.metadata
+    let bytes = metadata.bytes.span
+    if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
+    if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
+    properties.addHeader("x-herald-ambiguous", request.isRepeated)
+  }
+
+  private func publish(
+    _ body: [UInt8], to exchange: AMQPExchange, routingKey: String, on connection: AMQPConnection
+  ) -> UInt64 {
+    if exchange.isMandatory { RabbitMQPublishNumber.add(publishedCount, to: properties) }
+    let number = connection.publish(
+      to: exchange, channel: ChannelDeskWork.publishChannel, routingKey: routingKey.utf8.span, properties: properties,
+      body: body.span)
+    assert(number == publishedCount)
+    return number
   }
 }
