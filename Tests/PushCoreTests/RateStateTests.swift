@@ -100,8 +100,8 @@ struct RateStateTests {
     #expect(before.rules.map { after.number(of: $0) } == [0, 0, 2, 1], "the one that is gone: the common one's")
     #expect(after.rules.map { before.number(of: $0) } == [0, 3, 2])
     // Others read and write them: they never change.
-    #expect(RateRule.none.name == 0)
-    #expect(after.rules[1].name == 0)
+    #expect(RateRule.none.name == 0x8A46_9CE9)
+    #expect(after.rules[1].name == 0xE559_0843)
   }
 
   @Test func chargeNamesOfOneMachinesUUIDsDiffer() {

@@ -189,6 +189,14 @@ package struct GateMemory: ~Copyable, Sendable {
     keep(state, for: key, now: now)
   }
 
+  /// The job is not on its way any more. Whether it was admitted here.
+  package mutating func takeClaim(of request: GateRequest) -> Bool {
+    if claims.isEmpty { return false }
+    let countBefore = claims.count
+    claims.removeValue(for: JobKey(device: request.device, apnsID: request.apnsID))
+    return claims.count < countBefore
+  }
+
   /// Takes out one outcome that is remembered here, to tell it to whom it belongs. nil: none is left, and the marks of dead
   /// tokens went with them.
   package mutating func takeRemembered() -> (request: GateRequest, outcome: RememberedOutcome)? {
@@ -201,6 +209,7 @@ package struct GateMemory: ~Copyable, Sendable {
 
   package mutating func remember(_ outcome: RememberedOutcome, of request: GateRequest, now: Now) {
     let now = now.unixMilliseconds
+    _ = takeClaim(of: request)
     answered.set(
       outcome, for: JobKey(device: request.device, apnsID: request.apnsID),
       endsAt: now + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now)

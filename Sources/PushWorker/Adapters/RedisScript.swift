@@ -151,17 +151,22 @@ enum RedisScript {
       return value
     end
 
-    -- Of a device that is pushed often the newest jobs stay, and older ones get keys of their own, some at a time.
+    -- Of a device that is pushed often the newest jobs stay, and older ones get keys of their own, some at a time. What is on its
+    -- way stays, for its answer will be told here.
     local function shortened(device, value)
       read(value, '')
-      local at, moved, until_when, claimed = row, 0, elsewhere, {}
+      local at, moved, until_when, claimed, left = row, 0, elsewhere, {}, ''
       while #value - at > 256 and moved < 16 do
         local kind, stop, name, its = byte(value, at), at, nil, nil
         if kind == 5 and at + 17 <= #value then
           stop, name, its = at + 17, sub(value, at + 1, at + 8), number_of('<I4', value, at + 13) + remembered
           claimed[name] = its
           local later = find(value, name, stop + 1, true)
-          if later and record_at(value, later) then name = nil end
+          if later and record_at(value, later) then
+            name = nil
+          elseif its - remembered > seconds then
+            name, left = nil, left .. sub(value, at, stop)
+          end
         elseif kind == 161 and record_at(value, at + 2) then
           stop, name = at + 1 + byte(value, at + 1), sub(value, at + 2, at + 9)
           its = claimed[name] or seconds + remembered
@@ -173,7 +178,7 @@ enum RedisScript {
         end
         at, moved = stop + 1, moved + 1
       end
-      return sub(value, 1, elsewhere_first - 1) .. sub(value, elsewhere_last + 1, row - 1) .. pack('<BI4', 4, until_when) .. sub(value, at)
+      return sub(value, 1, elsewhere_first - 1) .. sub(value, elsewhere_last + 1, row - 1) .. pack('<BI4', 4, until_when) .. left .. sub(value, at)
     end
 
     local function life()

@@ -239,7 +239,9 @@ package final class RedisSharedState: SharedState {
 
   package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
     let request = GateRequest(device: device, apnsID: apnsID)
-    if sendMemory(outcome, of: request, to: nodes[node(for: request)], now: now) {
+    // What was admitted here has no claim there.
+    let isLate = memory.takeClaim(of: request)
+    if sendMemory(outcome, of: request, isLate: isLate, to: nodes[node(for: request)], now: now) {
       counters.remembered &+= 1
     } else {
       keep(outcome, of: request, now: now)
