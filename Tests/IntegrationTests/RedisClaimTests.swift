@@ -142,7 +142,8 @@ extension RedisSharedStateTests {
           }
         }
         update(RateLimits(common, overrides: [override(.background, 1), override(.voip, 2)]))
-        #expect(try admit(.alert, .voip, .background, id: 1) == [.proceed, .proceed, .proceed])
+        #expect(try admit(.alert, id: 1) == [.proceed])
+        #expect(try admit(.voip, .background) == [.proceed, .proceed])
         update(RateLimits(common, overrides: [override(.voip, 2), override(.background, 3)]))
         #expect(try admit(.voip, .background, .background) == [.proceed, .proceed, .proceed])
         #expect(try admit(.alert, .voip, .background) == [.limited, .limited, .limited])

@@ -153,32 +153,38 @@ enum RedisScript {
 
     -- Of a device that is pushed often the newest jobs stay, and older ones get keys of their own, some at a time. What is on its
     -- way stays, for its answer will be told here.
-    local function shortened(device, value)
-      read(value, '')
-      local at, moved, until_when, claimed, left = row, 0, elsewhere, {}, ''
+    local function shortened(device, given)
+      read(given, '')
+      local value, at, moved, until_when, left = given, row, 0, elsewhere, ''
       while #value - at > 256 and moved < 16 do
-        local kind, stop, name, its = byte(value, at), at, nil, nil
+        local kind, stop, record, name, its = byte(value, at), at, nil, nil, nil
         if kind == 5 and at + 17 <= #value then
           stop, name, its = at + 17, sub(value, at + 1, at + 8), number_of('<I4', value, at + 13) + remembered
-          claimed[name] = its
+          record = sub(value, at, stop)
+          -- Its answer goes with it, for its end is the claim's.
           local later = find(value, name, stop + 1, true)
-          if later and record_at(value, later) then
-            name = nil
-          elseif its - remembered > seconds then
-            name, left = nil, left .. sub(value, at, stop)
+          while later do
+            local start, finish = record_at(value, later)
+            if start then
+              record = sub(value, start, finish)
+              value = sub(value, 1, start - 1) .. sub(value, finish + 1)
+            end
+            later = find(value, name, start or later + 1, true)
           end
+          if byte(record) == 5 and its - remembered > seconds then record, left = nil, left .. record end
         elseif kind == 161 and record_at(value, at + 2) then
-          stop, name = at + 1 + byte(value, at + 1), sub(value, at + 2, at + 9)
-          its = claimed[name] or seconds + remembered
+          stop, name, its = at + 1 + byte(value, at + 1), sub(value, at + 2, at + 9), seconds + remembered
+          record = sub(value, at, stop)
         end
-        if name and its > seconds then
-          local stored = pcall('SET', device .. ':d:' .. hex(name), sub(value, at, stop), 'EX', format('%.0f', its - seconds))
-          if stored.err then return value end
+        if record and its > seconds then
+          local stored = pcall('SET', device .. ':d:' .. hex(name), record, 'EX', format('%.0f', its - seconds))
+          if stored.err then return given end
           until_when = max(until_when, its)
         end
         at, moved = stop + 1, moved + 1
       end
-      return sub(value, 1, elsewhere_first - 1) .. sub(value, elsewhere_last + 1, row - 1) .. pack('<BI4', 4, until_when) .. left .. sub(value, at)
+      return sub(value, 1, elsewhere_first - 1) .. sub(value, elsewhere_last + 1, row - 1) .. pack('<BI4', 4, until_when)
+        .. left .. sub(value, at)
     end
 
     local function life()
