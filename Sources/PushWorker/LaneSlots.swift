@@ -34,7 +34,7 @@ struct JobSlot: ~Copyable {
   func arrival(claim: UInt32) -> JobArrival {
     JobArrival(
       firstSeen: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
-      isRedelivered: metadata.deliveryCount > 0 || metadata.carriedDeliveries > 0)
+      isRedelivered: metadata.deliveryCount > 0 || metadata.carriedDeliveries > 0 || tag.isAlone)
   }
   var times: JobTimes { JobTimes(firstSeen: enqueuedAt, expiration: job.expiration) }
 

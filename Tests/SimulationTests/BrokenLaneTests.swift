@@ -99,6 +99,7 @@ struct BrokenBroker: SimulatedBrokerPort {
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     inner.copyDelivery(into: &job, metadata: &metadata)
     if fault == .hidesRedeliveries { metadata.deliveryCount = 0 }
+    if fault == .forgetsCopies { metadata.claim = 0 }
   }
 
   mutating func publishOutcome(
