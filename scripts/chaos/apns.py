@@ -1,5 +1,6 @@
 """apns-simulator as a process, and its control port."""
 
+import collections
 import json
 import pathlib
 import signal
@@ -9,14 +10,23 @@ import urllib.request
 from processes import Failure
 
 
+Request = collections.namedtuple("Request", "apns_id token topic environment connection at status reason ending")
+
+
 class APNs:
-    def __init__(self, processes, program, folder, options=()):
+    """`beside`: another one, whose certificate and credential are this one's too."""
+
+    def __init__(self, processes, program, folder, environment="production", options=(), beside=None):
         self.processes = processes
+        self.environment = environment
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True)
+        identity = ["--folder", str(folder), "--write-credential", str(folder)] if beside is None else [
+            "--certificate", str(beside.folder / "server.pem"), "--key", str(beside.folder / "server-key.pem"), "--any-key"]
+        self.folder = folder
         self.process = processes.start(
-            [program, "--folder", str(folder), "--write-credential", str(folder), "--token-interval", "0", "--quiet",
-             *options], folder / "simulator.log", stdout=subprocess.PIPE)
+            [program, *identity, "--token-interval", "0", "--quiet", *options], folder / "simulator.log",
+            stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
         if not line:
             raise Failure(f"apns-simulator did not start; see {folder}/simulator.log")
@@ -55,8 +65,11 @@ class APNs:
         return {line[:36]: int(line[37:]) for line in lines if line}
 
     def requests(self):
-        """Every request that was kept: the whole ledger's entries."""
-        return json.loads(self._ask("GET", "/ledger"))["requests"]
+        """Every request that was kept, the oldest first; times in Unix seconds."""
+        return [Request(
+            entry["apns_id"].lower(), entry["target"], entry["topic"], self.environment, entry["connection"],
+            entry["received_at"] / 1000, entry["status"], entry["reason"], entry["ending"])
+            for entry in json.loads(self._ask("GET", "/ledger"))["requests"]]
 
     def pause(self):
         self.processes.signal(self.process, signal.SIGSTOP)

@@ -1,21 +1,30 @@
 """The auditor: lays three books side by side that know nothing of each other. It shares no code with Herald.
 
-Producer: jobs that the broker confirmed. APNs: how often each `apns-id` was accepted, and when. Outcomes: what the results
-exchange told. With them the dead letters that are left. The times of the faults say which of them a repetition came with;
-they excuse nothing: what was sent twice must say `ambiguous`, or the producer itself published it twice.
+Producer: jobs that the broker confirmed. APNs: how often each `apns-id` was accepted, and every request. Outcomes: what the
+results exchange told. With them the dead letters that are left. The times of the faults say which of them a repetition came
+with; they excuse nothing: what was sent twice must say `ambiguous`, whoever repeated it. One loss takes the knowledge away that
+it was a repetition: a Redis that was emptied between the two.
 """
 
 import collections
 
+import audit_requests
 from herald import ATTEMPTS_MAXIMUM
 
 # What makes the broker give a job again that may have been sent already.
 REPEATING = ("worker-kill", "worker-pause", "worker-partition", "broker-")
+# What takes Redis' memory away.
+EMPTYING = ("redis-flush",)
+# The longest that an admitted job waits for room before its request is written.
+ADMITTED_SECONDS = 10
 # Heartbeats notice a loss later than it began, and what was lost comes back later still.
 LINGERING_SECONDS = 15
+# The longest that a job may take beside another app's bad tokens, while nothing else is wrong: less than any pause.
+BESIDE_SECONDS = 10
 
 Window = collections.namedtuple("Window", "kind start end")
-DeadLetter = collections.namedtuple("DeadLetter", "job_id reason")
+# `reason` is Herald's, `death` the broker's; None where there is none.
+DeadLetter = collections.namedtuple("DeadLetter", "job_id reason death", defaults=[None])
 
 
 class Verdict:
@@ -46,9 +55,32 @@ class Verdict:
         return ", ".join(words + [f"unexpected {unexpected}"])
 
 
-def audit(jobs, outcomes, acceptances, acceptance_times, dead_letters, windows):
-    """jobs: by id. acceptances: counts by apns-id. acceptance_times: Unix seconds by apns-id, of those accepted twice."""
+class Book:
+    """What is known of all jobs: `requests` by `apns-id`, in the order of their times, empty where none were kept."""
+
+    def __init__(self, acceptances, requests, windows, excuses):
+        self.acceptances = acceptances
+        self.requests = collections.defaultdict(list)
+        for request in sorted(requests or (), key=lambda one: one.at):
+            self.requests[request.apns_id].append(request)
+        self.windows = windows
+        self.excuses = excuses
+
+    def accepted_at(self, apns_id):
+        return [request.at for request in self.requests[apns_id] if request.status == 200]
+
+    def was_emptied(self, times):
+        """Redis lost its memory after the first was admitted, and before the last came."""
+        return bool(times) and any(
+            window.kind.startswith(EMPTYING) and window.start <= max(times) and window.end >= min(times) - ADMITTED_SECONDS
+            for window in self.windows)
+
+
+def audit(jobs, outcomes, acceptances, requests, dead_letters, windows, excuses=False):
+    """jobs: by id. acceptances: counts by environment and apns-id. requests: all of them, None where they were not kept.
+    excuses: a producer that publishes twice, and retries in another tier, are no findings."""
     verdict = Verdict()
+    book = Book(acceptances, requests, windows, excuses)
     told = collections.defaultdict(list)
     for outcome in outcomes:
         job = jobs.get(outcome.job_id)
@@ -58,34 +90,45 @@ def audit(jobs, outcomes, acceptances, acceptance_times, dead_letters, windows):
             told[outcome.job_id, None if job.is_refused else outcome.token].append(outcome)
     buried = collections.defaultdict(list)
     for letter in dead_letters:
-        buried[letter.job_id].append(letter.reason)
+        buried[letter.job_id].append(letter)
         if letter.job_id not in jobs:
             verdict.fail("dead letter of a job that nobody published", letter.job_id)
-    known = set()
+    known = collections.defaultdict(set)
+    newest = _newest(jobs)
+    sent = []
     for job in jobs.values():
         verdict.counts["jobs"] += 1
         if job.confirmed_at is None:
             verdict.fail("published and never confirmed: the run ended too early", job.id)
-        has_failed = False
+        fates = set()
         for target in job.targets():
             verdict.counts["targets"] += 1
-            known.add(target[1])
+            known[job.environment].add(target[1])
             tales = told.pop((job.id, target[0]), [])
-            has_failed = has_failed or any(outcome.outcome == "failed" for outcome in tales)
-            _audit_target(verdict, job, target, tales, acceptances, acceptance_times, windows)
-        _audit_dead_letters(verdict, job, has_failed, buried.pop(job.id, []))
+            fates |= {outcome.outcome for outcome in tales}
+            _audit_target(verdict, book, job, target, tales)
+            _audit_superseded(verdict, job, target[0], tales, newest)
+            sent.append((job, target, tales))
+        _audit_dead_letters(verdict, job, fates, buried.pop(job.id, []))
+        _audit_beside(verdict, book, job, [one for _, _, tales in sent[-len(job.tokens):] for one in tales])
     for (job_id, token), strays in told.items():
         verdict.fail("outcome of a target that the job has not", f"{job_id} {token} {strays[0].outcome}")
-    for apns_id in acceptances.keys() - known:
-        verdict.fail("accepted by APNs, asked for by nobody", apns_id)
+    for environment, counts in acceptances.items():
+        for apns_id in counts.keys() - known[environment]:
+            is_other = any(apns_id in ids for ids in known.values())
+            verdict.fail(
+                "accepted in the other environment" if is_other else "accepted by APNs, asked for by nobody",
+                f"{apns_id} {environment}")
+    if requests is not None:
+        audit_requests.audit(verdict, book, sent)
     verdict.counts["dead_letters"] = len(dead_letters)
     return verdict
 
 
-def _audit_target(verdict, job, target, outcomes, acceptances, acceptance_times, windows):
+def _audit_target(verdict, book, job, target, outcomes):
     token, apns_id, allowed, may_accept = target
     name = f"{job.kind} {job.id} {token or ''} apns-id {apns_id}"
-    count = acceptances.get(apns_id, 0)
+    count = book.acceptances[job.environment].get(apns_id, 0)
     verdict.counts["accepted"] += min(count, 1)
     if not outcomes:
         verdict.fail("lost", f"{name}: no outcome; accepted by APNs {count} times; published {job.publishes} times")
@@ -109,22 +152,30 @@ def _audit_target(verdict, job, target, outcomes, acceptances, acceptance_times,
         verdict.fail("told as accepted, unknown to APNs", name)
     if count and not may_accept:
         verdict.fail("accepted by APNs against the rules", name)
-    reason = "ambiguous" if is_ambiguous else "published twice" if job.publishes > 1 else None
+    accepted_at = book.accepted_at(apns_id)
+    times = [outcome.completed_at / 1000 for outcome in outcomes] + accepted_at
+    if is_ambiguous:
+        reason = "ambiguous"
+    elif book.excuses and job.publishes > 1:
+        reason = "published twice"
+    else:
+        # Two pushes are as far apart as they were accepted; two fates as far as anything that is known of them.
+        span = accepted_at if count > 1 and len(fates) == 1 else times
+        reason = "Redis emptied between" if book.was_emptied(span) else None
     if count > 1:
         verdict.counts["sent_twice"] += 1
         verdict.counts["sent_twice_ambiguous"] += is_ambiguous
-        times = [outcome.completed_at / 1000 for outcome in outcomes] + acceptance_times.get(apns_id, [])
-        verdict.counts[f"sent twice, {reason or 'not ambiguous'}, {_meanwhile(times, windows)}"] += 1
+        verdict.counts[f"sent twice, {reason or 'not ambiguous'}, {_meanwhile(times, book.windows)}"] += 1
         if not reason:
-            verdict.fail("sent twice without a reason", f"{name}: {count} times, at {acceptance_times.get(apns_id)}")
+            verdict.fail("sent twice, unmarked", f"{name}: {count} times, at {accepted_at}; published {job.publishes} times")
     if len(fates) > 1:
         verdict.counts[f"two fates, {reason}"] += 1
         if not reason:
-            verdict.fail("two fates without a reason", f"{name}: {sorted(fates)}")
+            verdict.fail("two fates, unmarked", f"{name}: {sorted(fates)}; published {job.publishes} times")
     if count and "accepted" not in fates:
         verdict.counts[f"accepted and told otherwise, {reason}"] += 1
         if not reason:
-            verdict.fail("accepted by APNs, told otherwise", f"{name}: {sorted(fates)}")
+            verdict.fail("accepted by APNs, told otherwise", f"{name}: {sorted(fates)}; published {job.publishes} times")
 
 
 def _meanwhile(times, windows):
@@ -135,11 +186,52 @@ def _meanwhile(times, windows):
     return "after " + " or ".join(sorted(kinds)) if kinds else "connections to APNs lost"
 
 
-def _audit_dead_letters(verdict, job, has_failed, reasons):
-    wanted = "invalid" if job.is_refused else "failed" if has_failed else None
+def _newest(jobs):
+    """Of each device and collapse id the two newest jobs, by when they were enqueued."""
+    newest = collections.defaultdict(list)
+    for job in jobs.values():
+        if job.collapse_id and job.timestamp:
+            for token in job.tokens:
+                found = newest[job.environment, job.app, token, job.collapse_id]
+                found.append((job.timestamp, job.id))
+                found.sort(reverse=True)
+                del found[2:]
+    return newest
+
+
+def _audit_superseded(verdict, job, token, outcomes, newest):
+    """Only a newer one with the same collapse id for the same device may take its place."""
+    if not any(outcome.outcome == "throttled" and outcome.suppressed for outcome in outcomes):
+        return
+    verdict.counts["superseded"] += 1
+    others = newest[job.environment, job.app, token, job.collapse_id]
+    if not any(job_id != job.id and timestamp >= job.timestamp for timestamp, job_id in others):
+        verdict.fail("superseded by nothing newer", f"{job.kind} {job.id} {job.collapse_id}")
+
+
+def _audit_beside(verdict, book, job, outcomes):
+    """Another app's bad tokens must not hold it up. Judged only where nothing else was wrong."""
+    if job.kind != "beside" or not outcomes:
+        return
+    ended_at = min(outcome.completed_at for outcome in outcomes) / 1000
+    if any(window.kind != "campaign-bad-tokens" and window.start <= ended_at
+           and window.end + audit_requests.SETTLING_SECONDS >= job.published_at for window in book.windows):
+        return
+    verdict.counts["beside_judged"] += 1
+    if ended_at - job.published_at > BESIDE_SECONDS:
+        verdict.fail("stood still beside bad tokens", f"{job.id}: {ended_at - job.published_at:.1f} s")
+
+
+def _audit_dead_letters(verdict, job, fates, letters):
+    wanted = "invalid" if job.is_refused else "failed" if "failed" in fates else None
+    reasons = [letter.reason for letter in letters]
     if wanted and wanted not in reasons:
         verdict.fail("no dead letter", f"{job.kind} {job.id}: {reasons}")
-    for reason in reasons:
-        if reason != wanted:
-            verdict.fail("dead letter that must not be", f"{job.kind} {job.id}: {reason}")
-    verdict.counts["dead_letters_twice"] += max(0, len(reasons) - 1)
+    for letter in letters:
+        if letter.reason is None:
+            verdict.fail("dead letter without x-herald-reason", f"{job.kind} {job.id}: the broker's word is {letter.death}")
+        elif not fates and not job.is_refused:
+            verdict.fail("dead letter without an outcome", f"{job.kind} {job.id}: {letter.reason}")
+        elif letter.reason != wanted:
+            verdict.fail("dead letter that must not be", f"{job.kind} {job.id}: {letter.reason}")
+    verdict.counts["dead_letters_twice"] += max(0, len(letters) - 1)

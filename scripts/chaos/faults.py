@@ -8,18 +8,26 @@ import random
 import time
 
 from audit import Window
-from herald import RETRY_DELAYS
+from audit_requests import SETTLING_SECONDS
+from herald import REQUEST_TIMEOUT_SECONDS, RETRY_DELAYS
 from processes import Failure, wait_until
 from world import PREFIX
 
+# Just before a request times out.
+SLOW_MILLISECONDS = REQUEST_TIMEOUT_SECONDS * 1000 - 1000
+
 _TABLE = {}
+_HARD = set()
 
 
-def fault(*resources):
-    """`worker` stands for the one that the plan names, `all` for everything."""
+def fault(*resources, is_hard=False):
+    """`worker` stands for the one that the plan names, `workers` for each, `all` for everything."""
 
     def add(function):
-        _TABLE[function.__name__.replace("_", "-")] = (resources, function)
+        name = function.__name__.replace("_", "-")
+        _TABLE[name] = (resources, function)
+        if is_hard:
+            _HARD.add(name)
         return function
 
     return add
@@ -40,8 +48,9 @@ class Fault:
 
     def run(self, world):
         resources, function = _TABLE[self.name]
-        names = list(world.locks) if "all" in resources else [
-            f"worker-{self.worker}" if name == "worker" else name for name in resources]
+        names = {f"worker-{self.worker}" if name == "worker" else name for name in resources} & set(world.locks)
+        if "all" in resources or "workers" in resources:
+            names |= {name for name in world.locks if "all" in resources or name.startswith("worker-")}
         with contextlib.ExitStack() as stack:
             for name in sorted(names):
                 stack.enter_context(world.locks[name])
@@ -55,10 +64,10 @@ class Fault:
             world.note("end", fault=str(self))
 
 
-def plan(seed, seconds, gap, longest, workers, names=None):
+def plan(seed, seconds, gap, longest, workers, names=None, is_hard=False):
     """Every fault once in an order from the seed, then in another order, and so on; `gap` seconds apart on average."""
     chance = random.Random(f"faults {seed}")
-    names = list(names or _TABLE)
+    names = list(names or (name for name in _TABLE if is_hard or name not in _HARD))
     unknown = set(names) - set(_TABLE)
     if unknown:
         raise Failure(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(_TABLE)}")
@@ -292,7 +301,80 @@ def apns_slow(world, this):
         time.sleep(this.seconds)
 
 
+@fault("broker", "apns", is_hard=True)
+def broker_cut_twice(world, _):
+    """Under a slow APNs and with more jobs than the prefetch: what is on the wire for consumers that are gone must leave room
+    for the new ones' jobs."""
+    in_flight = world.prefetch * len(world.workers)
+    with _apns_fault(world, f"latency={SLOW_MILLISECONDS}"):
+        world.inject(2 * in_flight, ["one"])
+        end = time.monotonic() + 4
+        while time.monotonic() < end and world.in_flight() < 0.9 * in_flight:
+            time.sleep(0.1)
+        for _ in range(2):
+            world.note("cut", in_flight=world.in_flight())
+            world.doors("broker", "cut")
+            time.sleep(1)
+        time.sleep(2)
+
+
+@fault("redis", "workers", is_hard=True)
+def redis_pause_reload(world, this):
+    """Other limits while jobs wait to be admitted by a Redis that is frozen."""
+    world.redis.pause()
+    try:
+        for _ in range(2):
+            world.inject(100, ["hot", "one"])
+            time.sleep(0.15)
+            world.reload_limits()
+            time.sleep(min(this.seconds, 4) / 2)
+    finally:
+        world.redis.resume()
+
+
+@fault("workers", is_hard=True)
+def workers_reload(world, _):
+    world.inject(100, ["hot", "one"])
+    world.reload_limits()
+
+
+@fault("all", is_hard=True)
+def campaign_bad_tokens(world, _):
+    """Most of a campaign's tokens are bad; another app of its credential has jobs that somebody waits for. Nothing else is wrong
+    meanwhile, so that the auditor may say how long those took."""
+    time.sleep(SETTLING_SECONDS + 1)
+    # What else is accepted would end a pause.
+    world.producer.only_injected.set()
+    try:
+        jobs = []
+        for _ in range(12):
+            # As in a list of devices, the old ones are beside each other.
+            world.inject(150, ["campaign-bad"], "bulk")
+            world.inject(100, ["campaign-good"], "bulk")
+            jobs += world.inject(2, ["beside"])
+            time.sleep(0.3)
+        _wait_quietly(35, lambda: all(job.id in world.reader.jobs for job in jobs))
+    finally:
+        world.producer.only_injected.clear()
+
+
+@fault("all", is_hard=True)
+def apns_silent_stream(world, _):
+    """A few streams are silent while others answer, and their requests time out. Nothing else is wrong meanwhile."""
+    time.sleep(SETTLING_SECONDS)
+    with _apns_fault(world, "prefix=00fc,times=3,processed,silence"):
+        world.inject(50, ["one"])
+        time.sleep(REQUEST_TIMEOUT_SECONDS + 5)
+
+
 # Parts
+
+
+def _wait_quietly(seconds, check):
+    """The auditor says what did not come."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not check():
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Workers: `herald run` as processes, their configuration and their admin ports."""
 
+import json
 import os
 import pathlib
 import re
@@ -10,9 +11,26 @@ import urllib.request
 
 from processes import Failure, free_port
 
-RETRY_DELAYS = (1, 2)
+# Far enough apart to tell from the times of attempts which of them a retry waited for.
+RETRY_DELAYS = (1, 3)
 ATTEMPTS_MAXIMUM = 12
+AGE_MAXIMUM_SECONDS = 3600
+REQUEST_TIMEOUT_SECONDS = 8
 CLASSES = ("transactional", "bulk")
+APP = "com.example.app"
+# Whose devices have a rate, who sends to bad tokens, and who is beside it with the same credential.
+LIMITED_APP, CAMPAIGN_APP, BESIDE_APP = "com.example.hot", "com.example.campaign", "com.example.beside"
+
+# What a reload takes up: the first at the start. The limited app's rate stands at another place in each, or nowhere.
+_OTHERS = [f"com.example.other-{i}/alert=5:1" for i in range(5)]
+_LIMITS = [
+    {"overrides": [*_OTHERS, f"{LIMITED_APP}/alert=3:1"], "on_limit": "delay", "per_device_burst": 0},
+    {"overrides": [f"{LIMITED_APP}/alert=2:0.5"], "on_limit": "drop", "per_device_burst": 0},
+    {"overrides": [], "on_limit": "delay", "per_device_burst": 200},
+    {"overrides": [f"{LIMITED_APP}/*=4:2", *reversed(_OTHERS), *_OTHERS], "on_limit": "delay", "per_device_burst": 100},
+    {"overrides": [*_OTHERS[3:], f"{LIMITED_APP}/background=1:1", f"{LIMITED_APP}/alert=0"], "on_limit": "drop",
+     "per_device_burst": 0},
+]
 
 
 def environment():
@@ -20,29 +38,33 @@ def environment():
     return {name: value for name, value in os.environ.items() if not name.startswith("HERALD_")}
 
 
-def configuration(prefix, rabbitmq, redis, apns_port, apns, prefetch, admin_port):
+def configuration(prefix, ports, apns, sandbox, prefetch, admin_port=0, redis_timeout_ms=20, limits=0):
+    """`ports`: of broker, redis and apns, as this worker sees them. `limits`: any number, which set of them."""
     ready = apns.ready
     credential = ready["credential"]
     return f"""\
-rabbitmq: {{url: "amqp://guest:guest@127.0.0.1:{rabbitmq}/", prefix: {prefix}, prefetch: {prefetch}}}
-redis: {{url: "redis://127.0.0.1:{redis}/0", prefix: "{prefix}:"}}
+rabbitmq: {{url: "amqp://guest:guest@127.0.0.1:{ports['broker']}/", prefix: {prefix}, prefetch: {prefetch}}}
+redis: {{url: "redis://127.0.0.1:{ports['redis']}/0", prefix: "{prefix}:", timeout_ms: {redis_timeout_ms}}}
 apns:
-  production: "https://127.0.0.1:{apns_port}"
-  broadcast_production: "https://127.0.0.1:{apns_port}"
+  production: "https://127.0.0.1:{ports['apns']}"
+  broadcast_production: "https://127.0.0.1:{ports['apns']}"
   manage_production: "https://127.0.0.1:{ready['manage_port']}"
+  sandbox: "https://127.0.0.1:{sandbox.port}"
+  broadcast_sandbox: "https://127.0.0.1:{sandbox.port}"
+  manage_sandbox: "https://127.0.0.1:{sandbox.ready['manage_port']}"
   ca_file: "{ready['ca_file']}"
-  request_timeout_ms: 5000
+  request_timeout_ms: {REQUEST_TIMEOUT_SECONDS * 1000}
 credentials:
   - name: main
     team_id: {credential['team_id']}
     key_id: {credential['key_id']}
     key_file: "{credential['key_file']}"
-    environments: [production]
-    apps: [com.example.app]
-limits: {{per_device_burst: 0}}
-retry: {{delays_s: {list(RETRY_DELAYS)}, attempts_max: {ATTEMPTS_MAXIMUM}, age_max_s: 3600}}
+    apps: [{APP}, {LIMITED_APP}, {CAMPAIGN_APP}, {BESIDE_APP}]
+limits: {json.dumps(_LIMITS[limits % len(_LIMITS)])}
+retry: {{delays_s: {list(RETRY_DELAYS)}, attempts_max: {ATTEMPTS_MAXIMUM}, age_max_s: {AGE_MAXIMUM_SECONDS}}}
 lanes: 1
 drain_timeout_s: 20
+log: {{level: {"info" if limits % 2 == 0 else "notice"}}}
 admin: {{port: {admin_port}}}
 """
 
@@ -66,10 +88,13 @@ class Worker:
         self.folder = pathlib.Path(folder)
         self.admin_port = free_port()
         self.file = self.folder / f"{name}.yaml"
-        self.file.write_text(write(self.admin_port))
+        self._write = write
+        self.file.write_text(write(self.admin_port, 0))
         self.log = self.folder / f"{name}.log"
         self.process = None
         self.starts = 0
+        # Each end that nobody ordered, for people.
+        self.crashes = []
 
     def start(self):
         self.starts += 1
@@ -79,6 +104,7 @@ class Worker:
             [self.program, "run", "--config", str(self.file)], self.log, environment())
 
     def kill(self):
+        self.note_crash()
         self.processes.kill(self.process)
 
     def pause(self):
@@ -87,14 +113,28 @@ class Worker:
     def resume(self):
         self.processes.signal(self.process, signal.SIGCONT)
 
+    def reload(self, limits):
+        """SIGHUP, with other limits than before in its file."""
+        self.file.write_text(self._write(self.admin_port, limits))
+        self.processes.signal(self.process, signal.SIGHUP)
+
     def stop(self, seconds=40):
         """SIGTERM. Failure where it does not end with exit 0."""
+        if self.note_crash():
+            return
         status = self.processes.stop(self.process, seconds)
         if status != 0:
             raise Failure(f"{self.name}: exit {status} after SIGTERM (None: killed after {seconds} s); see {self.log}")
 
-    def has_ended(self):
-        return self.process.poll() is not None
+    def note_crash(self):
+        """Whether it ended by itself; before it is ended, or started again."""
+        status = self.process.poll()
+        if status is None:
+            return False
+        tail = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
+        ending = f"signal {-status}" if status < 0 else f"exit {status}"
+        self.crashes.append("\n         ".join([f"{self.name} ended by itself: {ending}; {self.log} ends with", *tail]))
+        return True
 
     def get(self, path):
         """Status and body of its admin port; (0, "") where it does not answer."""

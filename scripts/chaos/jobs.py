@@ -5,6 +5,8 @@ import random
 import time
 import uuid
 
+from herald import AGE_MAXIMUM_SECONDS, APP, BESIDE_APP, CAMPAIGN_APP, LIMITED_APP
+
 # What may become of a device token that begins so, and whether APNs may accept a push to it.
 FATES = {
     "00fc": ({"accepted"}, True),
@@ -15,7 +17,10 @@ FATES = {
     "d0a0": ({"accepted"}, True),
     "f008": ({"accepted"}, True),
     "f007": ({"accepted"}, True),
+    "51a1": ({"accepted"}, True),
+    "ab51": ({"accepted"}, True),
     "dead": ({"unregistered"}, False),
+    "dea2": ({"unregistered"}, False),
     "bad0": ({"rejected"}, False),
     "5030": ({"failed"}, False),
 }
@@ -42,19 +47,62 @@ KINDS = {
     "refused": (2, ["f007"]),
 }
 
+# As hard as reality: what producers, devices and clocks do beside that.
+HARD_KINDS = {
+    # Published twice at once and again later, while APNs takes a second for it; of a batch, and after its expiration.
+    "doubled": (40, ["51a1"]),
+    "doubled-batch": (10, ["51a1", "00fc", "51a1"]),
+    "doubled-soon": (10, ["00fc"]),
+    # Hours old by its `timestamp`; too old before its attempts are used up.
+    "old": (20, ["00fc"]),
+    "aging": (5, ["5030"]),
+    # Over the rate of its device now and then; newer ones supersede those that wait.
+    "hot": (60, ["00fc"]),
+    "adorned": (60, ["00fc", "1503", "00fc"]),
+    # A 410 that is older than the job's `token_registered_at`, and then a job that does not say when.
+    "reborn": (15, ["dead"]),
+    "reborn-long-ago": (5, ["dea2"]),
+    # A token that another job has in production.
+    "sandbox": (60, ["00fc"]),
+    # Never answered at the first try.
+    "hushed": (4, ["ab51"]),
+    "beside": (60, ["00fc"]),
+    "oversized": (1, ["00fc"]),
+}
+
+# Of faults alone.
+CAMPAIGN_KINDS = {"campaign-bad": (600, ["bad0"]), "campaign-good": (400, ["00fc"])}
+
+_ALL_KINDS = KINDS | HARD_KINDS | CAMPAIGN_KINDS
+_APPS = {"hot": LIMITED_APP, "beside": BESIDE_APP, "campaign-bad": CAMPAIGN_APP, "campaign-good": CAMPAIGN_APP}
+_HOT_DEVICES = 8
+_OVERSIZED_BYTES = 530_000
+
 # `apns-id` of a target is the id itself, or the version-5 UUID in this namespace; as documented for producers.
 _NAMESPACE = uuid.UUID("66f0f2ab-a559-4457-9a4d-d3d9f5a2fb2a")
 
 
 class Job:
-    __slots__ = ("id", "job_class", "kind", "tokens", "body", "publishes", "published_at", "confirmed_at")
+    __slots__ = ("id", "job_class", "kind", "tokens", "body", "app", "environment", "collapse_id", "expiration",
+                 "token_registered_at", "timestamp", "later", "publishes", "published_at", "confirmed_at")
 
-    def __init__(self, job_id, job_class, kind, tokens, body):
+    def __init__(self, job_id, job_class, kind, tokens, body, app=APP, environment="production"):
         self.id = job_id
         self.job_class = job_class
         self.kind = kind
         self.tokens = tokens
         self.body = body
+        self.app = app
+        self.environment = environment
+        self.collapse_id = None
+        # Unix seconds; None where it has none.
+        self.expiration = None
+        # Unix milliseconds.
+        self.token_registered_at = None
+        # The AMQP property, the same in every copy: Unix seconds, by default those of the first publish.
+        self.timestamp = None
+        # What the producer publishes so many seconds after it: a job, None: this one again.
+        self.later = []
         self.publishes = 0
         # Unix time, of the first time.
         self.published_at = None
@@ -64,7 +112,13 @@ class Job:
     @property
     def is_refused(self):
         """The job itself is wrong: one outcome, whatever its targets."""
-        return self.kind in ("wrong", "broken")
+        return self.kind in ("wrong", "broken", "oversized")
+
+    @property
+    def ends_at(self):
+        """Unix seconds after which it must not be sent; None where it was not published."""
+        ends = [self.timestamp + AGE_MAXIMUM_SECONDS] if self.timestamp else []
+        return min(ends + [self.expiration] if self.expiration else ends, default=None)
 
     def targets(self):
         """For each outcome that must come: its token, its `apns-id`, what it may say, whether APNs may accept it."""
@@ -72,11 +126,13 @@ class Job:
             yield None, None, {"invalid"}, False
             return
         for token in self.tokens:
-            allowed, may_accept = FATES[token[:4]]
-            if self.kind == "late":
+            allowed, may_accept = FATES[token[:4]] if self.environment == "production" else ({"accepted"}, True)
+            if self.kind in ("late", "old", "aging"):
                 allowed, may_accept = {"expired"}, False
-            elif self.kind == "soon":
+            elif self.kind in ("soon", "doubled-soon"):
                 allowed = {"accepted", "expired"}
+            elif self.kind == "hot":
+                allowed = {"accepted", "throttled"}
             yield token, apns_id(self.id, token, len(self.tokens)), allowed, may_accept
 
 
@@ -94,31 +150,80 @@ class JobMaker:
     def __init__(self, seed, kinds=None, job_class=None, first=0):
         self.random = random.Random(f"jobs {seed}")
         self.kinds = list(kinds or KINDS)
-        self.weights = [KINDS[kind][0] for kind in self.kinds]
+        self.weights = [_ALL_KINDS[kind][0] for kind in self.kinds]
         self.run = self.random.getrandbits(32)
         self.job_class = job_class
         self.count = first
+        # The newest of production, for the sandbox.
+        self.token = f"00fc{first:060x}"
 
     def make(self):
         kind = self.random.choices(self.kinds, self.weights)[0]
         job_class = self.job_class or ("bulk" if self.random.random() < 0.5 else "transactional")
         number = self.count
         self.count += 1
-        is_uuid = kind not in ("named", "batch")
-        job_id = str(uuid.UUID(int=self.random.getrandbits(128), version=4)) if is_uuid else f"job-{self.run}-{number}"
-        tokens = [f"{prefix}{number:044x}{index:016x}" for index, prefix in enumerate(KINDS[kind][1])]
-        job = {
-            "version": 1, "id": job_id, "app": "com.example.app", "push_type": "alert",
-            "to": {"token": tokens[0]} if len(tokens) == 1 else {"tokens": tokens},
+        is_uuid = kind not in ("named", "batch", "adorned", "doubled-batch")
+        job_id = self._uuid() if is_uuid else f"job-{self.run}-{number}"
+        tokens = [f"{prefix}{number:044x}{index:016x}" for index, prefix in enumerate(_ALL_KINDS[kind][1])]
+        if kind == "beside":
+            job_class = "transactional"
+        elif kind == "hot":
+            tokens = [f"00fc{self.run:044x}{self.random.randrange(_HOT_DEVICES):016x}"]
+        elif kind == "sandbox":
+            tokens = [self.token]
+        else:
+            self.token = tokens[0]
+        job = Job(job_id, job_class, kind, tokens, None, _APPS.get(kind, APP),
+                  "sandbox" if kind == "sandbox" else "production")
+        self._adorn(job)
+        job.body = self._body(job, number)
+        return job
+
+    def _uuid(self):
+        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+
+    def _adorn(self, job):
+        """What of a job is more than its targets, by its kind."""
+        now = int(time.time())
+        if job.kind == "late":
+            job.expiration = now - 3600
+        elif job.kind == "soon":
+            job.expiration = now + self.random.randint(3, 20)
+        elif job.kind == "old":
+            job.timestamp = now - 2 * AGE_MAXIMUM_SECONDS
+        elif job.kind == "aging":
+            job.timestamp = now - AGE_MAXIMUM_SECONDS + 10
+        elif job.kind in ("doubled", "doubled-batch"):
+            job.later = [(0, None), (self.random.uniform(0.2, 6), None)]
+        elif job.kind == "doubled-soon":
+            job.expiration = now + 4
+            job.later = [(8, None)]
+        elif job.kind == "hot":
+            job.collapse_id = f"collapse-{self.random.randrange(3)}"
+        elif job.kind == "adorned":
+            job.collapse_id = f"collapse-{self.random.randrange(3)}"
+            job.token_registered_at = (now - 100_000) * 1000
+        elif job.kind in ("reborn", "reborn-long-ago"):
+            job.token_registered_at = now * 1000
+            after = Job(self._uuid(), job.job_class, "reborn-after", job.tokens, None)
+            after.body = self._body(after, 0)
+            job.later = [(4, after)]
+
+    @staticmethod
+    def _body(job, number):
+        document = {
+            "version": 1, "id": job.id, "app": job.app, "push_type": "alert",
+            "to": {"token": job.tokens[0]} if len(job.tokens) == 1 else {"tokens": job.tokens},
             "payload": {"aps": {"alert": {"title": "Chaos", "body": f"{number}"}}}, "meta": {"number": number},
         }
-        if kind == "wrong":
-            job["priority"] = 7
-        elif kind == "late":
-            job["expiration"] = int(time.time()) - 3600
-        elif kind == "soon":
-            job["expiration"] = int(time.time()) + self.random.randint(3, 20)
-        body = json.dumps(job, separators=(",", ":")).encode()
-        if kind == "broken":
-            body = body[:-20]
-        return Job(job_id, job_class, kind, tokens, body)
+        if job.environment != "production":
+            document["environment"] = job.environment
+        if job.kind == "wrong":
+            document["priority"] = 7
+        if job.kind == "oversized":
+            document["payload"]["filler"] = "x" * _OVERSIZED_BYTES
+        for name in ("expiration", "collapse_id", "token_registered_at"):
+            if getattr(job, name) is not None:
+                document[name] = getattr(job, name)
+        body = json.dumps(document, separators=(",", ":")).encode()
+        return body[:-20] if job.kind == "broken" else body

@@ -1,6 +1,8 @@
 """The producer: publishes jobs with confirms, again with the same id where no confirm came, and keeps the book of them."""
 
 import collections
+import heapq
+import itertools
 import threading
 import time
 
@@ -24,8 +26,15 @@ class Producer(threading.Thread):
         self.confirmed = 0
         # While it is set nothing is published.
         self.paused = threading.Event()
+        # While it is set nothing but what was injected.
+        self.only_injected = threading.Event()
         self._finishing = threading.Event()
         self._again = collections.deque()
+        # Jobs of faults, by any thread.
+        self._injected = collections.deque()
+        # What a job said to publish after it: when, the number of its turn, the job.
+        self._later = []
+        self._turns = itertools.count()
         self._unconfirmed = collections.OrderedDict()
         self._returned = set()
         self._connection = None
@@ -36,7 +45,7 @@ class Producer(threading.Thread):
     # The book
 
     def is_all_confirmed(self):
-        return not self._again and not self._unconfirmed and self.confirmed == len(self.jobs)
+        return not (self._again or self._injected or self._later or self._unconfirmed) and self.confirmed == len(self.jobs)
 
     def is_quiet(self):
         return not self._unconfirmed
@@ -44,6 +53,10 @@ class Producer(threading.Thread):
     def finish(self):
         """No new jobs; those without a confirm still get theirs."""
         self._finishing.set()
+
+    def inject(self, jobs):
+        """Publishes these as well, as soon as it can."""
+        self._injected.extend(jobs)
 
     def take_over(self, jobs):
         """Jobs that another producer has confirmed: one book for the audit."""
@@ -103,24 +116,31 @@ class Producer(threading.Thread):
                 return
             if self._again:
                 self._publish(self._again.popleft())
-            elif self._finishing.is_set() or len(self.jobs) == self.count:
+            elif self._later and self._later[0][0] <= now:
+                self._publish(heapq.heappop(self._later)[2])
+            elif self._injected:
+                self._publish(self._injected.popleft())
+            elif self._finishing.is_set() or self.only_injected.is_set() or len(self.jobs) == self.count:
                 return
             elif self.rate is None or len(self.jobs) < (now - self._began) * self.rate:
-                job = self.maker.make()
-                self.jobs[job.id] = job
-                self._publish(job)
+                self._publish(self.maker.make())
             else:
                 return
 
     def _publish(self, job):
         self._tag += 1
         job.publishes += 1
-        job.published_at = job.published_at or time.time()
+        if job.published_at is None:
+            job.published_at = time.time()
+            job.timestamp = job.timestamp or int(job.published_at)
+            self.jobs[job.id] = job
+            for seconds, other in job.later:
+                heapq.heappush(self._later, (time.monotonic() + seconds, next(self._turns), other or job))
         self._unconfirmed[self._tag] = job
         self._channel.basic_publish(
             self.exchange, job.job_class, job.body,
             pika.BasicProperties(
-                content_type="application/json", delivery_mode=2, message_id=job.id, timestamp=int(time.time())),
+                content_type="application/json", delivery_mode=2, message_id=job.id, timestamp=job.timestamp),
             mandatory=True)
 
     def _came_back(self, _channel, _method, properties, _body):
@@ -147,5 +167,6 @@ class Producer(threading.Thread):
             self._again.append(job)
         elif job.confirmed_at is None:
             job.confirmed_at = time.time()
-            job.body = None
+            if not job.later:
+                job.body = None
             self.confirmed += 1

@@ -9,8 +9,8 @@ from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
 
 class Outcome:
-    __slots__ = ("job_id", "token", "apns_id", "outcome", "status", "attempts", "ambiguous", "sent_at", "completed_at",
-                 "worker", "seen_at")
+    __slots__ = ("job_id", "token", "apns_id", "outcome", "status", "attempts", "ambiguous", "suppressed", "sent_at",
+                 "completed_at", "worker", "seen_at")
 
     def __init__(self, document):
         self.job_id = document["job_id"]
@@ -20,6 +20,7 @@ class Outcome:
         self.status = document["status"]
         self.attempts = document["attempts"]
         self.ambiguous = document["ambiguous"]
+        self.suppressed = document["suppressed"]
         self.sent_at = document["sent_at"]
         self.completed_at = document["completed_at"]
         self.worker = document["worker"]

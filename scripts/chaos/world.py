@@ -13,6 +13,7 @@ import time
 import audit
 import herald
 from apns import APNs
+from jobs import JobMaker
 from processes import Failure, Processes, wait_until
 from producer import Producer
 from proxy import ProxyProcess
@@ -22,6 +23,8 @@ from redis_server import Redis
 
 PREFIX = "chaos"
 SERVERS = ("broker", "redis", "apns")
+# Longer than any message is between two queues, or between a queue and a worker.
+QUIET_SECONDS = 20
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -43,11 +46,16 @@ def programs(configuration):
 
 
 class World:
-    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), doors=True):
+    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), doors=True, is_hard=False):
+        """`is_hard`: workers differ in how long they wait for Redis, and nothing is excused."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="herald-chaos."))
         self.processes = Processes()
         self.windows = []
         self.errors = []
+        self.prefetch = prefetch
+        self.is_hard = is_hard
+        self._makers = 0
+        self._reloads = 0
         self.producer = None
         self.began = time.time()
         # A worker is paused, killed or stopped by one fault at a time, and so is a server.
@@ -55,16 +63,21 @@ class World:
         self._timeline = open(self.folder / "timeline.jsonl", "a", encoding="utf-8")
         self._timeline_lock = threading.Lock()
         try:
-            self._start(programs(configuration), workers, prefetch, simulator_options, doors)
+            self._start(programs(configuration), workers, simulator_options, doors)
         except BaseException:
             self.close(keep=False)
             raise
 
-    def _start(self, built, workers, prefetch, simulator_options, doors):
+    def _start(self, built, workers, simulator_options, doors):
         program = str(built / "herald")
         self.rabbitmq = RabbitMQ(self.processes, self.folder / "rabbitmq")
         self.redis = Redis(self.processes, self.folder / "redis")
-        self.apns = APNs(self.processes, str(built / "apns-simulator"), self.folder / "apns", simulator_options)
+        simulator = str(built / "apns-simulator")
+        self.apns = APNs(self.processes, simulator, self.folder / "apns", options=simulator_options)
+        # Takes every token: what production says of one must not be told of the sandbox.
+        self.sandbox = APNs(
+            self.processes, simulator, self.folder / "sandbox", "sandbox",
+            ["--sandbox", "--no-prefixes", *simulator_options], self.apns)
         ports = {"broker": self.rabbitmq.port, "redis": self.redis.port, "apns": self.apns.port}
         self.proxy = None
         if doors:
@@ -72,15 +85,15 @@ class World:
             self.proxy = ProxyProcess(self.processes, targets, self.folder / "proxy.log")
 
         def write(number):
-            port = {server: self.proxy.ports[f"{server}-{number}"] if doors else ports[server] for server in SERVERS}
-            return lambda admin_port: herald.configuration(
-                PREFIX, port["broker"], port["redis"], port["apns"], self.apns, prefetch, admin_port)
+            seen = {server: self.proxy.ports[f"{server}-{number}"] for server in SERVERS} if doors else ports
+            patience = 500 if self.is_hard and number == 0 else 20
+            return lambda admin_port, limits: herald.configuration(
+                PREFIX, seen, self.apns, self.sandbox, self.prefetch, admin_port, patience, limits)
 
         self.workers = [
             herald.Worker(self.processes, program, f"worker-{i}", self.folder, write(i)) for i in range(workers)]
         plain = self.folder / "herald.yaml"
-        plain.write_text(herald.configuration(
-            PREFIX, self.rabbitmq.port, self.redis.port, self.apns.port, self.apns, prefetch, 0))
+        plain.write_text(herald.configuration(PREFIX, ports, self.apns, self.sandbox, self.prefetch))
         herald.declare(program, str(plain))
         self.reader = Reader(self.rabbitmq, PREFIX, self.folder / "outcomes.jsonl")
         self.reader.start()
@@ -110,6 +123,20 @@ class World:
         self.producer.start()
         return self.producer
 
+    def inject(self, count, kinds, job_class=None):
+        """These jobs as well, as soon as the producer can."""
+        self._makers += 1
+        maker = JobMaker(f"{self.producer.maker.run} {self._makers}", kinds, job_class, first=10_000_000 * self._makers)
+        jobs = [maker.make() for _ in range(count)]
+        self.producer.inject(jobs)
+        return jobs
+
+    def reload_limits(self):
+        """SIGHUP to all workers, with other limits than before."""
+        self._reloads += 1
+        for worker in self.workers:
+            worker.reload(self._reloads)
+
     # How far it is
 
     def work_queues(self):
@@ -120,51 +147,64 @@ class World:
         """Messages of Herald's work queues that no consumer has."""
         return sum(length or 0 for length in self.rabbitmq.lengths(self.work_queues()).values())
 
+    def in_flight(self):
+        return sum(worker.metric("herald_jobs_in_flight") for worker in self.workers)
+
     def is_idle(self):
         """Every job has an outcome at least, and nothing is on its way. Of a batch others may be missing still."""
         if not self.producer.is_quiet() or len(self.reader.jobs) < len(self.producer.jobs):
             return False
-        return self.waiting() == 0 and sum(worker.metric("herald_jobs_in_flight") for worker in self.workers) == 0
+        return self.waiting() == 0 and self.in_flight() == 0
 
     def settle(self, seconds):
         """No new jobs; returns once every job was confirmed and came to its end."""
         self.producer.paused.clear()
         self.producer.finish()
         wait_until("the producer's last confirms", 60, self.producer.is_all_confirmed)
-        try:
-            wait_until("every job's end", seconds, self.is_idle, every=0.5)
-        except Failure as failure:
-            # The audit says which.
-            self.errors.append(str(failure))
+        quiet_since, quiet_count = time.monotonic(), 0
+        deadline = time.monotonic() + seconds
+        while not self.is_idle():
+            # What is nowhere any more does not come: the audit says what that is.
+            if len(self.reader.outcomes) != quiet_count or self.waiting() or self.in_flight():
+                quiet_since, quiet_count = time.monotonic(), len(self.reader.outcomes)
+            if time.monotonic() - quiet_since > QUIET_SECONDS:
+                return
+            if time.monotonic() > deadline:
+                self.errors.append(f"every job's end: not within {seconds} s")
+                return
+            time.sleep(0.5)
 
     # The end
 
     def stop_workers(self):
         for worker in self.workers:
-            if worker.process and not worker.has_ended():
+            if worker.process:
                 try:
                     worker.stop()
                 except Failure as failure:
                     self.errors.append(str(failure))
 
-    def audit(self, keeps_requests=True):
+    def audit(self):
         """After `settle`: stops workers and reader, collects the books and lays them side by side."""
         self.stop_workers()
         self.reader.finish()
-        acceptances = self.apns.acceptances()
-        times = {}
-        if keeps_requests and any(count > 1 for count in acceptances.values()):
-            for request in self.apns.requests():
-                apns_id = request["apns_id"].lower()
-                if acceptances.get(apns_id, 0) > 1 and request["status"] == 200:
-                    times.setdefault(apns_id, []).append(request["received_at"] / 1000)
-        with open(self.folder / "acceptances.json", "w", encoding="utf-8") as file:
-            json.dump({"counts": acceptances, "times": times}, file)
+        acceptances = {one.environment: one.acceptances() for one in (self.apns, self.sandbox)}
+        # A million of them are too much to be read.
+        is_small = self.apns.counters()["requests"] < 1_000_000
+        requests = self.apns.requests() + self.sandbox.requests() if is_small else None
+        with open(self.folder / "requests.jsonl", "w", encoding="utf-8") as file:
+            for request in requests or ():
+                file.write(json.dumps(request) + "\n")
         with open(self.folder / "jobs.jsonl", "w", encoding="utf-8") as file:
             for job in self.producer.jobs.values():
-                file.write(json.dumps([job.id, job.kind, job.job_class, job.publishes, job.confirmed_at]) + "\n")
+                file.write(json.dumps(
+                    [job.id, job.kind, job.job_class, job.publishes, job.published_at, job.confirmed_at]) + "\n")
         verdict = audit.audit(
-            self.producer.jobs, self.reader.outcomes, acceptances, times, self._dead_letters(), self.windows)
+            self.producer.jobs, self.reader.outcomes, acceptances, requests, self._dead_letters(), self.windows,
+            excuses=not self.is_hard)
+        for worker in self.workers:
+            for crash in worker.crashes:
+                verdict.fail("a worker ended by itself", crash)
         left = {queue: length for queue, length in self.rabbitmq.lengths(self.work_queues()).items() if length}
         for queue, length in left.items():
             verdict.fail("left in a queue", f"{queue}: {length}")
@@ -187,7 +227,8 @@ class World:
             # A broken body says nothing reliable; what Herald keeps of its name is the message's id.
             found = re.search(rb'"id":"([^"]*)"', body)
             job_id = properties.message_id or (found.group(1).decode() if found else "")
-            letters.append(audit.DeadLetter(job_id, (properties.headers or {}).get("x-herald-reason", "none")))
+            headers = properties.headers or {}
+            letters.append(audit.DeadLetter(job_id, headers.get("x-herald-reason"), headers.get("x-first-death-reason")))
         connection.close()
         return letters
 
