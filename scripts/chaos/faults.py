@@ -10,6 +10,7 @@ import time
 from audit import Window
 from audit_requests import SETTLING_SECONDS
 from herald import REQUEST_TIMEOUT_SECONDS, RETRY_DELAYS
+from jobs import CAMPAIGN_KINDS
 from processes import Failure, wait_until
 from world import PREFIX
 
@@ -347,12 +348,11 @@ def campaign_bad_tokens(world, _):
     world.producer.only_injected.set()
     try:
         jobs = []
-        for _ in range(12):
-            # As in a list of devices, the old ones are beside each other.
-            world.inject(150, ["campaign-bad"], "bulk")
-            world.inject(100, ["campaign-good"], "bulk")
-            jobs += world.inject(2, ["beside"])
-            time.sleep(0.3)
+        # A few at a time: where thousands are on the wire at once, one of their answers ends the pause that another began.
+        for _ in range(80):
+            world.inject(15, CAMPAIGN_KINDS, "bulk")
+            jobs += world.inject(1, ["beside"])
+            time.sleep(0.1)
         _wait_quietly(35, lambda: all(job.id in world.reader.jobs for job in jobs))
     finally:
         world.producer.only_injected.clear()
