@@ -214,8 +214,9 @@ def _audit_beside(verdict, book, job, outcomes):
     if job.kind != "beside" or not outcomes:
         return
     ended_at = min(outcome.completed_at for outcome in outcomes) / 1000
-    if any(window.kind != "campaign-bad-tokens" and window.start <= ended_at
-           and window.end + audit_requests.SETTLING_SECONDS >= job.published_at for window in book.windows):
+    meanwhile = {window.kind for window in book.windows if window.start <= ended_at
+                 and window.end + audit_requests.SETTLING_SECONDS >= job.published_at}
+    if meanwhile != {"campaign-bad-tokens"}:
         return
     verdict.counts["beside_judged"] += 1
     if ended_at - job.published_at > BESIDE_SECONDS:
