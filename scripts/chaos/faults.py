@@ -348,11 +348,12 @@ def campaign_bad_tokens(world, _):
     world.producer.only_injected.set()
     try:
         jobs = []
-        # A few at a time: where thousands are on the wire at once, one of their answers ends the pause that another began.
-        for _ in range(80):
-            world.inject(15, CAMPAIGN_KINDS, "bulk")
-            jobs += world.inject(1, ["beside"])
-            time.sleep(0.1)
+        # One after the other: where many are on the wire at once, the answer to one ends the pause that another began.
+        for number in range(600):
+            world.inject(3, CAMPAIGN_KINDS, "bulk")
+            if number % 10 == 0:
+                jobs += world.inject(1, ["beside"])
+            time.sleep(0.02)
         _wait_quietly(35, lambda: all(job.id in world.reader.jobs for job in jobs))
     finally:
         world.producer.only_injected.clear()
