@@ -244,17 +244,21 @@ package struct Lane<
         perform(sends[send].delivery.refused(now: now), send, now)
       } else if jobs[job].isolation == .isolate {
         perform(sends[send].delivery.isolated(), send, now)
-      } else if let action = sends[send].delivery.started(jobs[job].times, policy: settings.retry, now: now) {
-        perform(action, send, now)
       } else {
         sends[send].device = GateKey(jobs[job].job, target: target)
         sends[send].askedClaim = max(1, UInt32(truncatingIfNeeded: random.next()))
         state.admit(
           jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
-          arrival: jobs[job].arrival(claim: sends[send].askedClaim), ticket: send, now: now)
+          arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver(job, now)), ticket: send, now: now)
         admittingCount += 1
       }
     }
+  }
+
+  /// There is no use in sending the job any more.
+  private func isOver(_ job: Ticket, _ now: Now) -> Bool {
+    let times = jobs[job].times
+    return settings.retry.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now)
   }
 
   // MARK: admitted
@@ -294,9 +298,13 @@ package struct Lane<
   /// false: it goes on waiting, and all behind it.
   private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
     let job = job(of: ticket)
-    let decision = push.send(
-      jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
-      ticket: ticket, jobClass: jobs[job].tag.jobClass, now: now)
+    // Its time may have run out while it waited: then there is no later either.
+    let decision =
+      isOver(job, now)
+      ? SendDecision.paused(retryAfterMilliseconds: 0)
+      : push.send(
+        jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
+        ticket: ticket, jobClass: jobs[job].tag.jobClass, now: now)
     var retryAfterMilliseconds: Int64?
     switch decision {
     case .sent, .held, .refused:

@@ -31,10 +31,11 @@ struct JobSlot: ~Copyable {
   /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
   /// `claim`: drawn for this one.
-  func arrival(claim: UInt32) -> JobArrival {
+  func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
       firstSeen: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
-      isRedelivered: metadata.deliveryCount > 0 || metadata.carriedDeliveries > 0 || tag.isAlone)
+      isRedelivered: metadata.deliveryCount > 0 || metadata.carriedDeliveries > 0 || tag.isAlone,
+      isOver: isOver)
   }
   var times: JobTimes { JobTimes(firstSeen: enqueuedAt, expiration: job.expiration) }
 

@@ -22,7 +22,6 @@ import Testing
 
   private func admitted(attempts: UInt32 = 0) -> DeliveryState {
     var state = DeliveryState(attempts: attempts)
-    #expect(state.started(times, policy: policy, now: now) == nil)
     let action = state.admitted(.proceed, times, policy: policy, dropsOverLimit: false, now: now)
     #expect(action == .send)
     return state
@@ -166,17 +165,27 @@ import Testing
     #expect(retryDelay(sooner) == 1, "the queue of 5 s would be past its end")
   }
 
-  @Test func expiredBeforeAnythingWasAsked() {
-    var state = DeliveryState()
+  /// Two copies of one job have one end: the later one, whose time is over, tells what became of the other.
+  @Test func whatIsOverEndsUnlessItWasAnswered() {
     let over = JobTimes(firstSeen: 1_000_000, expiration: 999)
-    #expect(state.started(over, policy: policy, now: now) == .report)
-    #expect(outcome(state)?.outcome == .expired)
+    for admission in [Admission.proceed, .limited(retryAfterMilliseconds: 1), .superseded] {
+      var state = DeliveryState()
+      #expect(state.admitted(admission, over, policy: policy, dropsOverLimit: false, now: now) == .report)
+      #expect(outcome(state)?.outcome == .expired && outcome(state)?.isAmbiguous == false)
+      var repeated = DeliveryState()
+      _ = repeated.admitted(.repeated(admission), over, policy: policy, dropsOverLimit: false, now: now)
+      #expect(outcome(repeated)?.outcome == .expired && outcome(repeated)?.isAmbiguous == true)
+    }
+    let accepted = RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 1, completedAt: 2)
+    var copy = DeliveryState()
+    _ = copy.admitted(.duplicate(accepted), over, policy: policy, dropsOverLimit: false, now: now)
+    #expect(outcome(copy)?.outcome == .accepted)
   }
 
   @Test func expirationZeroIsNoDeadlineOfOurs() {
-    let state = DeliveryState()
-    var copy = state
-    #expect(copy.started(JobTimes(firstSeen: 1_000_000, expiration: 0), policy: policy, now: now) == nil)
+    var state = DeliveryState()
+    let times = JobTimes(firstSeen: 1_000_000, expiration: 0)
+    #expect(state.admitted(.proceed, times, policy: policy, dropsOverLimit: false, now: now) == .send)
   }
 
   @Test func serverErrorIsRetriedUntilTheLastAttempt() {

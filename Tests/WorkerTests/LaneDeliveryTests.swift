@@ -124,6 +124,22 @@ import Testing
     #expect(bench.world.requests.count == 1)
   }
 
+  /// The broker was blocked, or the pool full, until its time was over.
+  @Test func whatRanOutWhileItWaitedIsNotSent() {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600)) { $0.roomWaitMilliseconds = 60_000 }
+    let now = bench.world.milliseconds
+    bench.world.decision = .noRoom
+    bench.consume(0..<1) { $0.enqueuedAt = now - 595_000 }
+    bench.turn()
+    #expect(bench.jobsInFlight == 1 && bench.world.outcomes.isEmpty)
+    bench.world.milliseconds += 10_000
+    bench.world.decision = .sent
+    bench.turn()
+    #expect(bench.world.requests.isEmpty)
+    #expect(bench.world.outcomes.count == 1)
+    #expect(bench.world.outcomes.first?.contains("\"outcome\":\"expired\"") == true)
+  }
+
   /// Times come from anybody: those that cannot be are as if they were not there, and the later ones are now.
   @Test(arguments: [Int64.min, Int64.min + 1, -1, 0, Int64.max, 1 << 62] as [Int64])
   func timesThatCannotBeHarmNobody(time: Int64) {

@@ -67,18 +67,20 @@ package struct DeliveryState: Sendable {
     return report(.isolation)
   }
 
-  /// The job was parsed. nil: ask shared state; else its time is over.
-  package mutating func started(_ times: JobTimes, policy: borrowing RetryPolicy, now: Now) -> DeliveryAction? {
-    expect(.admitting)
-    guard policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) else { return nil }
-    return end(.expired, now: now, isRemembered: false)
-  }
-
-  /// Shared state answered.
+  /// Shared state answered. A job whose time is over is asked about too: another copy of it may have been answered, and two
+  /// copies of one job have one end.
   package mutating func admitted(
     _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool, now: Now
   ) -> DeliveryAction {
     expect(.admitting)
+    switch admission {
+    case .proceed, .limited, .superseded:
+      if policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) {
+        return end(.expired, now: now, isRemembered: false)
+      }
+    case .duplicate, .dead, .claimed, .repeated:
+      break
+    }
     switch admission {
     case .proceed:
       if isGivenUp { return giveUp(now: now) }
@@ -101,7 +103,9 @@ package struct DeliveryState: Sendable {
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)
     case .claimed:
-      if isGivenUp { return giveUp(now: now) }
+      if isGivenUp, !policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) {
+        return giveUp(now: now)
+      }
       // Its answer usually comes within a second, and is told for this copy too.
       let decision = policy.postpone(milliseconds: 1, times, now: now)
       // What ends before it is known cannot say that nothing was sent.

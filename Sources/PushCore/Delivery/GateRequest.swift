@@ -40,7 +40,7 @@ package struct GateRequest: Sendable {
   ) {
     self.init(
       device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
-      isRated: job.targetKind != .channel, rule: limits.rule(for: job))
+      isRated: job.targetKind != .channel && !arrival.isOver, rule: limits.rule(for: job))
     firstSeen = arrival.firstSeen
     claim = arrival.claim
     earlierClaim = arrival.earlierClaim
@@ -81,14 +81,18 @@ package struct JobArrival: Sendable {
   /// The broker gave it to somebody before who did not finish it, and who may have sent it. It is marked for that already, so it
   /// waits for nobody's claim: after a worker's death its jobs go on at once.
   package var isRedelivered: Bool
+  /// Its time is over: it is only asked whether it was answered, and costs its device nothing.
+  package var isOver: Bool
 
   package init(
-    firstSeen: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, isRedelivered: Bool = false
+    firstSeen: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, isRedelivered: Bool = false,
+    isOver: Bool = false
   ) {
     self.firstSeen = firstSeen
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning
     self.isRedelivered = isRedelivered
+    self.isOver = isOver
   }
 }
