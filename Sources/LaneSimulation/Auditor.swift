@@ -1,15 +1,21 @@
+package import PushCore
+
 /// Checks the promise from outside: it sees only what the broker kept and what APNs accepted, and shares no code with
 /// the lane.
 package final class Auditor {
   package private(set) var violations: [String] = []
+  /// Nothing is excused: neither what a producer published twice, nor what came too late, waited in a wrong queue, or was held
+  /// back for a device that is not dead.
+  private let isStrict: Bool
   private var enqueued: Set<Target> = []
   /// Final outcomes that the broker keeps, by target.
   private var outcomes: [Target: [String]] = [:]
+  private var identifiers: [Target: String] = [:]
   private var accepted: [Target: Int] = [:]
-  /// Targets of which an outcome says that an earlier attempt may have reached APNs; none need say so of what the producer
-  /// published twice.
+  /// Targets of which an outcome says that an earlier attempt may have reached APNs.
   package private(set) var marked: Set<Target> = []
-  private var publishedTwice: Set<Target> = []
+  /// Of which several messages are about: published again, or handed on twice.
+  private var repeated: Set<Target> = []
   /// How often a target had been accepted when its dead letter was replayed last.
   private var acceptedBefore: [Target: Int] = [:]
   /// Things that may make one more send or outcome of a target legal: a redelivery, an ambiguous loss, a repeated publish.
@@ -17,41 +23,102 @@ package final class Auditor {
   /// Retry copies that the broker keeps or has kept, by target.
   private var copies: [Target: Int] = [:]
   package private(set) var deadLetters: Set<String> = []
+  /// When there is no use in sending it any more, Unix milliseconds; of several messages the last one's.
+  private var ends: [Target: Int64] = [:]
+  /// The soonest that this may be: where nobody told when it was published, its age counts from its first receipt.
+  private var earliestEnds: [Target: Int64] = [:]
+  private var registeredAt: [Target: Int64] = [:]
+  /// By device: what APNs said of it last that marks it dead, Unix milliseconds.
+  private var deadSince: [String: Int64] = [:]
+  /// When shared state was asked first, and when it was emptied last.
+  private var askedAt: [UUIDValue: Int64] = [:]
+  private var emptiedAt = Int64.min
+  /// How long a job may be on its way that was not over when it was looked at: it waits for room, its first request is not
+  /// answered in time, and it is sent once more.
+  private let sendGraceMilliseconds: Int64 = 45_000
+  /// What a clock that jumps adds to that.
+  package var clockGraceMilliseconds: Int64 = 0
 
-  package func enqueued(_ target: Target) { enqueued.insert(target) }
+  package init(isStrict: Bool = false) {
+    self.isStrict = isStrict
+  }
+
+  /// What was found, by kind: how often, and the first one.
+  package var kinds: [(count: Int, first: String)] {
+    var found: [String: (count: Int, first: String)] = [:]
+    var order: [String] = []
+    for violation in violations {
+      let kind = String(violation.prefix(while: { $0 != ":" }).filter { !$0.isNumber && $0 != "-" })
+      if found[kind] == nil { order.append(kind) }
+      found[kind] = (1 + (found[kind]?.count ?? 0), found[kind]?.first ?? violation)
+    }
+    return order.compactMap { found[$0] }
+  }
+
+  // MARK: - Producers
+
+  /// A producer heard the confirm of it.
+  /// - Parameters:
+  ///   - endsAt: when it is over, Unix milliseconds; `.max` where nobody can say.
+  ///   - endsNotBefore: the soonest that this may be.
+  package func enqueued(
+    _ target: Target, endsAt: Int64 = .max, endsNotBefore: Int64 = .max, registeredAt time: Int64? = nil
+  ) {
+    earliestEnds[target] = endsNotBefore
+    enqueued.insert(target)
+    ends[target] = max(ends[target] ?? .min, endsAt)
+    registeredAt[target] = time
+  }
+
+  /// Its producer did not hear of the confirm: each message has an end, and both may be in flight at once.
+  package func publishedAgain(_ target: Target, endsAt: Int64 = .max) {
+    excuse(target)
+    repeated.insert(target)
+    ends[target] = max(ends[target] ?? .min, endsAt)
+    if !isStrict { marked.insert(target) }
+  }
+
+  // MARK: - The broker
 
   package func excuse(_ target: Target) { excuses[target, default: 0] += 1 }
 
-  package func brokerKeptOutcome(_ outcome: String, of target: Target, isAmbiguous: Bool) {
-    outcomes[target, default: []].append(outcome)
-    if isAmbiguous { marked.insert(target) }
+  package func handedOnTwice(_ target: Target) { repeated.insert(target) }
+
+  package func brokerKept(_ told: ToldOutcome, of target: Target) {
+    outcomes[target, default: []].append(told.outcome)
+    if told.isAmbiguous { marked.insert(target) }
+    guard isStrict else { return }
+    if let known = identifiers[target], known != told.apnsID {
+      violations.append("told with two apns-ids: \(target)")
+    }
+    identifiers[target] = told.apnsID
+    guard told.isSuppressed, told.outcome == "unregistered" else { return }
+    guard let since = deadSince[target.token] else {
+      violations.append("held back for a device that nothing marks dead: \(target)")
+      return
+    }
+    if let time = registeredAt[target], time > since {
+      violations.append("held back for a device that registered \(time - since) ms after it was marked dead: \(target)")
+    }
   }
 
-  /// The producer published it twice: each message is a job of its own, and says nothing of the other.
-  package func publishedTwice(_ target: Target) {
-    excuse(target)
-    marked.insert(target)
-    publishedTwice.insert(target)
-  }
-
-  /// Shared state forgot that it came twice: nothing needs to say so.
-  package func forgive(_ target: Target) { marked.insert(target) }
-
-  /// Its dead letter was put back as a job: one more end of it is legal, and one more send. Marks told so far do not speak
-  /// for the copy: where APNs had accepted the target before and accepts it again, what is told from here on must say so.
-  package func replayed(_ target: Target) {
-    excuse(target)
-    expectMarkOfRepetition(target)
-    acceptedBefore[target] = accepted[target] ?? 0
-    // Another copy of it that came to another end spoke for itself, and says nothing of this one.
-    let hasOnlyFailed = outcomes[target, default: []].allSatisfy { $0 == "failed" }
-    if hasOnlyFailed, !publishedTwice.contains(target) { marked.remove(target) }
-  }
-
-  private func expectMarkOfRepetition(_ target: Target) {
-    let count = accepted[target] ?? 0
-    guard count > 1, count > acceptedBefore[target] ?? 0, !marked.contains(target) else { return }
-    violations.append("\(target) was accepted \(count) times, and no outcome says so")
+  /// A copy waits after APNs failed to process the request: the n-th waits in the n-th queue, or, where the job would not
+  /// outlive that, in one before.
+  package func retried(
+    _ target: Target, attempts: Int, delaySeconds: Int, delays: [Int], now: Int64
+  ) {
+    guard isStrict else { return }
+    let copy = 1 + (copies[target] ?? 0)
+    let longest = delays[min(max(attempts, 1), delays.count) - 1]
+    let shortest = delays[min(max(min(attempts, copy), 1), delays.count) - 1]
+    if delaySeconds > longest {
+      violations.append("copy \(copy) after \(attempts) attempts waits \(delaySeconds) s, not \(longest): \(target)")
+    }
+    // Of several messages the auditor does not know which one this is a copy of, and when it ends.
+    guard delaySeconds < shortest, !repeated.contains(target) else { return }
+    if (earliestEnds[target] ?? .max) - now > Int64(shortest) * 1000 + clockGraceMilliseconds {
+      violations.append("copy \(copy) after \(attempts) attempts waits \(delaySeconds) s, not \(shortest): \(target)")
+    }
   }
 
   package func brokerKeptCopy(of target: Target) { copies[target, default: 0] += 1 }
@@ -63,11 +130,6 @@ package final class Auditor {
     for target in targets { violations.append("taken away by the broker without an outcome: \(target)") }
   }
 
-  /// The final outcomes that the broker keeps of a job's targets, all together.
-  package func outcomes(ofJob job: String) -> [String] { outcomes.filter { $0.key.job == job }.flatMap(\.value) }
-
-  package func apnsAccepted(_ target: Target) { accepted[target, default: 0] += 1 }
-
   /// The lane acknowledged a message: something that the broker keeps must stand for each of its targets.
   package func acknowledged(_ targets: [Target]) {
     for target in targets where outcomes[target] == nil && copies[target] == nil {
@@ -78,9 +140,81 @@ package final class Auditor {
   /// The lane named a delivery that it may not name.
   package func misnamedDelivery(_ what: String) { violations.append(what) }
 
+  /// Something waits for ever.
+  package func didNotRest(_ what: String) { violations.append(what) }
+
+  // MARK: - Shared state
+
+  /// It was asked about, whatever it said.
+  package func asked(_ apnsID: UUIDValue, at time: Int64) {
+    if askedAt[apnsID] == nil { askedAt[apnsID] = time }
+  }
+
+  /// It lost its memory: what was answered may be sent again if it is delivered again, and nobody can tell any more that
+  /// a copy came before.
+  package func emptied(at time: Int64, handedOnTwice: Set<Target>) {
+    emptiedAt = time
+    if !isStrict { marked.formUnion(handedOnTwice) }
+  }
+
+  // MARK: - APNs
+
+  /// A request came.
+  /// - Parameter now: by the lane's clock, Unix milliseconds.
+  package func requested(_ target: Target, now: Int64) {
+    guard isStrict, let end = ends[target], end < .max else { return }
+    let late = now - end
+    if late > sendGraceMilliseconds + clockGraceMilliseconds {
+      violations.append("sent \(late / 1000) s after its end: \(target)")
+    }
+  }
+
+  package func apnsAccepted(_ target: Target, _ apnsID: UUIDValue? = nil) {
+    accepted[target, default: 0] += 1
+    guard isStrict, accepted[target] ?? 0 > 1, repeated.contains(target), let apnsID else { return }
+    // Nobody could know.
+    if let asked = askedAt[apnsID], emptiedAt >= asked { marked.insert(target) }
+  }
+
+  /// APNs says since when a device is gone.
+  package func apnsUnregistered(_ target: Target, since: Int64) {
+    if let time = registeredAt[target], time > since { return }
+    deadSince[target.token] = max(since, deadSince[target.token] ?? .min)
+  }
+
+  // MARK: - Operators
+
+  /// Its dead letter was put back as a job: one more end of it is legal, and one more send. Marks told so far do not speak
+  /// for the copy: where APNs had accepted the target before and accepts it again, what is told from here on must say so.
+  package func replayed(_ target: Target) {
+    excuse(target)
+    expectMarkOfRepetition(target)
+    acceptedBefore[target] = accepted[target] ?? 0
+    ends[target] = .max
+    // Another copy of it that came to another end spoke for itself, and says nothing of this one.
+    let hasOnlyFailed = outcomes[target, default: []].allSatisfy { $0 == "failed" }
+    if hasOnlyFailed, isStrict || !repeated.contains(target) { marked.remove(target) }
+  }
+
+  private func expectMarkOfRepetition(_ target: Target) {
+    let count = accepted[target] ?? 0
+    guard count > 1, count > acceptedBefore[target] ?? 0, !marked.contains(target) else { return }
+    violations.append("accepted \(count) times, and no outcome says so: \(target)")
+  }
+
+  // MARK: - The end
+
+  /// The final outcomes that the broker keeps of a job's targets, all together.
+  package func outcomes(ofJob job: String) -> [String] { outcomes.filter { $0.key.job == job }.flatMap(\.value) }
+
+  /// Targets without an outcome.
+  package var open: [Target] {
+    enqueued.filter { outcomes[$0] == nil }.sorted { ($0.job, $0.token) < ($1.job, $1.token) }
+  }
+
   /// Everything is at rest: each target has its end, and nothing happened twice without a reason.
   package func finish() {
-    for target in enqueued {
+    for target in enqueued.sorted(by: { ($0.job, $0.token) < ($1.job, $1.token) }) {
       let outcomes = outcomes[target] ?? []
       let allowed = 1 + (excuses[target] ?? 0)
       if outcomes.isEmpty { violations.append("lost: \(target)") }
@@ -95,4 +229,12 @@ package final class Auditor {
     }
     for target in Set(outcomes.keys).subtracting(enqueued) { violations.append("an outcome of nobody: \(target)") }
   }
+}
+
+/// An outcome as the broker keeps it, read from its body.
+package struct ToldOutcome {
+  package var outcome: String
+  package var apnsID: String
+  package var isAmbiguous: Bool
+  package var isSuppressed: Bool
 }

@@ -1,83 +1,177 @@
 package import PushCore
 package import PushWorker
 
-/// What APNs keeps: nothing but which tokens are gone. The auditor counts what it accepted.
+/// What APNs keeps: which devices are gone, and how it feels. The auditor counts what it accepted.
 package final class APNsServer {
+  /// By token: since when it is gone, Unix milliseconds.
   package var unregistered: [String: Int64] = [:]
+  /// Answers take 7 to 9 seconds until then.
+  package var slowUntil: Int64 = 0
+  /// No stream is processed until then.
+  package var refusesUntil: Int64 = 0
 }
 
-/// One lane's pools.
+/// One lane's pools: one for each of the apps that producers send to.
 package struct SimulatedAPNs: PushService {
   package let world: SimulatedWorld
-  private let streams = 12
-  private var answers: [(at: Int64, answer: PushAnswer)] = []
+  private var requests = RequestTable()
+  private var pools: [SimulatedPool] = []
+  /// Those of credentials that a reload replaced, until their connections have ended.
+  private var retired: [SimulatedPool] = []
+  private var answers: [SimulatedPool.Answered] = []
+  private var lastTold: SimulatedPool.Answered?
 
   package init(world: SimulatedWorld) {
     self.world = world
+    makePools()
+  }
+
+  private mutating func makePools() {
+    pools = []
+    for index in SimulatedProducer.apps.indices {
+      pools.append(SimulatedPool(world: world, index: index, requests: &requests))
+    }
+  }
+
+  /// When something happens by itself next.
+  package var nextDue: Int64 {
+    let due = pools.reduce(Int64.max) { min($0, $1.nextDue) }
+    return retired.reduce(due) { min($0, $1.nextDue) }
   }
 
   package func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
-    PoolIndex(0)
+    let app = text(job, job.app)
+    return PoolIndex(UInt16(SimulatedProducer.apps.firstIndex(of: app) ?? 0))
   }
 
-  package mutating func maintain(now: Now) {}
+  package mutating func maintain(now: Now) {
+    for index in pools.indices { pools[index].maintain(now: now, requests: &requests, told: &answers) }
+    for index in retired.indices {
+      retired[index].maintain(now: now, requests: &requests, told: &answers)
+      if retired[index].isEmpty { retired[index].recycle(&requests) }
+    }
+    retired.removeAll { $0.isEmpty }
+  }
 
   package mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
     now: Now
   ) -> SendDecision {
-    guard answers.count < streams else { return .noRoom }
     if world.chance(5) { return .paused(retryAfterMilliseconds: 3000) }
     let target = Target(job: text(job, job.id), token: text(job, job.targets[target]))
     if world.poison.contains(target.job) {
       world.isDying = true
       return .sent
     }
-    answers.append((world.milliseconds + Int64(world.pick(200)), answer(ticket, target, now)))
-    return .sent
+    let registeredAt = job.tokenRegisteredAt
+    let index = Int(pool.value)
+    let judge = Judge(world: world)
+    let world = world
+    let isSent = pools[index].send(ticket, byteCount: Int(job.payload.count), now: now, requests: &requests) { name in
+      world.auditor.requested(target, now: now.unixMilliseconds)
+      return judge.fate(name, target, apnsID, registeredAt)
+    }
+    return isSent ? .sent : pools[index].isStalled ? .stalled : .noRoom
   }
 
   private func text(_ job: borrowing PushJob, _ range: ByteRange) -> String {
     String(decoding: job.bytes[range.range], as: UTF8.self)
   }
 
-  private func answer(_ ticket: Ticket, _ target: Target, _ now: Now) -> PushAnswer {
+  package mutating func nextAnswer(now: Now) -> PushAnswer? {
+    lastTold = answers.isEmpty ? nil : answers.removeFirst()
+    return lastTold?.answer
+  }
+
+  package mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
+    guard let lastTold else { return }
+    pools[lastTold.pool].advise(verdict.connection, place: lastTold.place, now: now)
+  }
+
+  /// New credentials: new connections, and the old ones finish what they have.
+  package mutating func reloadCredentials() {
+    for index in pools.indices { pools[index].close() }
+    retired += pools
+    makePools()
+  }
+
+  package mutating func close() {
+    for index in pools.indices { pools[index].close() }
+  }
+}
+
+/// What APNs says to a request.
+private struct Judge {
+  let world: SimulatedWorld
+
+  /// What becomes of a request, decided when it arrives.
+  func fate(
+    _ name: Ticket, _ target: Target, _ apnsID: UUIDValue, _ registeredAt: Int64?
+  ) -> SimulatedConnection.Fate {
+    var fate = SimulatedConnection.Fate(target: target)
     let faults = world.faults
-    if world.chance(faults.notProcessed) { return PushAnswer(ticket: ticket, kind: .notProcessed) }
-    if world.chance(faults.lostBeforeProcessing) { return PushAnswer(ticket: ticket, kind: .lost) }
-    var answer = PushAnswer(ticket: ticket, kind: .response)
+    let now = world.milliseconds
+    if now < world.apns.refusesUntil || world.chance(faults.notProcessed) {
+      fate.answer = (now + Int64(world.pick(50)), PushAnswer(ticket: name, kind: .notProcessed))
+      return fate
+    }
+    if world.chance(faults.lostBeforeProcessing) {
+      if world.chance(500) { fate.answer = (now + Int64(world.pick(200)), PushAnswer(ticket: name, kind: .lost)) }
+      return fate
+    }
+    var answer = answer(name, target, registeredAt)
+    if answer.status == 200 {
+      fate.isAccepted = true
+      world.auditor.apnsAccepted(target, apnsID)
+    }
+    if world.chance(faults.streamSilent) { return fate }
+    if fate.isAccepted, world.chance(faults.lostAfterProcessing) {
+      if world.chance(500) { return fate }
+      answer = PushAnswer(ticket: name, kind: .lost)
+    }
+    var delay = Int64(now < world.apns.slowUntil ? 7000 + world.pick(2000) : world.pick(200))
+    if world.chance(faults.answeredLate) { delay = world.settings.timeoutMilliseconds + Int64(world.pick(4000)) }
+    fate.answer = (now + delay, answer)
+    return fate
+  }
+
+  private func answer(_ name: Ticket, _ target: Target, _ registeredAt: Int64?) -> PushAnswer {
+    let faults = world.faults
+    var answer = PushAnswer(ticket: name, kind: .response)
     if world.chance(faults.serverError) {
       answer.status = 503
       answer.reason = .serviceUnavailable
-      return answer
-    }
-    if world.chance(faults.rejected) {
+    } else if world.chance(faults.tooManyRequests) {
+      answer.status = 429
+      answer.reason = .tooManyRequests
+    } else if world.chance(faults.rejected) || isOfCampaign(target) && world.chance(faults.campaignRejected) {
       answer.status = 400
       answer.reason = .badDeviceToken
-      return answer
-    }
-    if world.apns.unregistered[target.token] != nil || world.chance(faults.unregistered) {
+    } else if let since = unregisteredSince(target, registeredAt) {
       answer.status = 410
       answer.reason = .unregistered
-      answer.unregisteredAt = world.apns.unregistered[target.token] ?? now.unixMilliseconds
-      world.apns.unregistered[target.token] = answer.unregisteredAt
-      return answer
+      answer.unregisteredAt = since
+      world.auditor.apnsUnregistered(target, since: since)
+    } else {
+      answer.status = 200
     }
-    world.auditor.apnsAccepted(target)
-    if world.chance(faults.lostAfterProcessing) {
-      world.auditor.excuse(target)
-      return PushAnswer(ticket: ticket, kind: world.chance(500) ? .lost : .timedOut)
-    }
-    answer.status = 200
     return answer
   }
 
-  package mutating func nextAnswer(now: Now) -> PushAnswer? {
-    guard let index = answers.firstIndex(where: { $0.at <= world.milliseconds }) else { return nil }
-    return answers.remove(at: index).answer
+  private func isOfCampaign(_ target: Target) -> Bool { target.token.hasPrefix(SimulatedProducer.campaignPrefix) }
+
+  /// Since when its device is gone; nil: it is there.
+  private func unregisteredSince(_ target: Target, _ registeredAt: Int64?) -> Int64? {
+    if let registeredAt, world.chance(world.faults.unregisteredBefore) {
+      return registeredAt - 1 - Int64(world.pick(1_000_000))
+    }
+    if let since = world.apns.unregistered[target.token] {
+      guard let registeredAt, registeredAt > since else { return since }
+      world.apns.unregistered[target.token] = nil
+    }
+    guard world.chance(world.faults.unregistered) else { return nil }
+    let since = world.milliseconds
+    world.apns.unregistered[target.token] = since
+    return since
   }
-
-  package mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
-
-  package mutating func close() {}
 }

@@ -2,93 +2,18 @@ import Foundation
 package import PushCore
 package import PushWorker
 
-/// What a broker keeps while workers come and go.
-package final class BrokerServer {
-  package var ready: [Message] = []
-  package var delayed: [(dueAt: Int64, message: Message)] = []
-  /// Of the living consumer, by class and tag.
-  package var unacknowledged: [[UInt64: Message]] = [[:], [:]]
-  /// Jobs that were put aside; of them one at a time is given, to one worker.
-  package var suspects: [Message] = []
-  package var suspectUnacknowledged: [UInt64: Message] = [:]
-  /// What the queue of dead letters holds.
-  package var deadLetters: [Message] = []
-  /// Targets of retry copies that came twice.
-  package private(set) var handedOnTwice: Set<Target> = []
-  /// How often a copy of a target came twice. Brokers are restarted now and then, not under every copy.
-  private var doubles: [Target: Int] = [:]
-  private static let doublesMaximum = 4
-  package var epoch: UInt32 = 0
-
-  /// What a real broker is told as x-delivery-limit.
-  package static let deliveryLimit: UInt32 = 20
-
-  package var isEmpty: Bool {
-    ready.isEmpty && delayed.isEmpty && unacknowledged.allSatisfy(\.isEmpty) && suspects.isEmpty
-      && suspectUnacknowledged.isEmpty
-  }
-
-  /// The consumer is gone: what it did not acknowledge is delivered again, which may repeat sends and outcomes.
-  package func takeBack(_ auditor: Auditor) {
-    for index in unacknowledged.indices {
-      for message in unacknowledged[index].sorted(by: { $0.key < $1.key }).map(\.value) {
-        takeBack(message, auditor)
-      }
-      unacknowledged[index] = [:]
-    }
-    for message in suspectUnacknowledged.values { takeBack(message, auditor) }
-    suspectUnacknowledged = [:]
-  }
-
-  private func takeBack(_ message: Message, _ auditor: Auditor) {
-    for target in message.targets { auditor.excuse(target) }
-    var message = message
-    message.deliveryCount += 1
-    if message.deliveryCount > BrokerServer.deliveryLimit {
-      auditor.brokerGaveUp(message.targets)
-    } else if message.isAlone {
-      suspects.insert(message, at: 0)
-    } else {
-      ready.insert(message, at: 0)
-    }
-  }
-
-  /// An operator replays every dead letter: fresh copies with their ids, and with what is not known of earlier attempts.
-  package func replayDeadLetters(_ auditor: Auditor) {
-    for message in deadLetters {
-      for target in message.targets { auditor.replayed(target) }
-      ready.append(message)
-    }
-    deadLetters = []
-  }
-
-  /// Copies whose delay is over are jobs again. A retry queue that restarts, or moves, may not know any more that the queue
-  /// of jobs has a copy, and hands it on once more, with nothing that tells the two apart.
-  package func releaseDelayed(_ world: SimulatedWorld) {
-    let now = world.milliseconds
-    for (dueAt, message) in delayed where dueAt <= now {
-      ready.append(message)
-      let isSpent = message.targets.contains { doubles[$0, default: 0] == BrokerServer.doublesMaximum }
-      guard world.chance(world.faults.handedOnTwice), !isSpent else { continue }
-      for target in message.targets {
-        world.auditor.excuse(target)
-        doubles[target, default: 0] += 1
-      }
-      handedOnTwice.formUnion(message.targets)
-      ready.insert(message, at: world.pick(ready.count))
-    }
-    delayed.removeAll { $0.dueAt <= now }
-  }
-}
-
 /// One worker's connection to the simulated broker.
 package struct SimulatedBroker: Broker {
   private enum Confirm {
     case confirmed, refused
   }
 
+  private enum Settling {
+    case upTo, alone, requeued, rejected
+  }
+
   package let world: SimulatedWorld
-  private let prefetch = 20
+  private let prefetch: Int
   private var events: [BrokerEvent] = []
   private var isConsuming = false
   private var isPublishing = false
@@ -98,8 +23,18 @@ package struct SimulatedBroker: Broker {
   /// Every publish is refused until then: a queue that may not grow.
   private var fullUntil: Int64 = 0
   private var reopensAt: Int64 = 0
+  /// No consumer is lost by chance until then.
+  private var quietUntil: Int64 = 0
+  /// When consumers are lost again that came back.
+  private var losses: [Int64] = []
+  private var epoch: UInt32 = 0
   private var nextTag: [UInt64] = [1, 1]
   private var nextSuspectTag: UInt64 = 1
+  /// Of this worker's consumers, by class and tag.
+  private var unacknowledged: [[UInt64: Message]] = [[:], [:]]
+  private var suspect: (tag: UInt64, message: Message)?
+  /// What the lane settled, on its way to the broker: lost with the consumer's connection.
+  private var settlings: [(at: Int64, tag: DeliveryTag, kind: Settling)] = []
   private var current: Message?
   private var sequence: UInt64 = 0
   /// The number given last.
@@ -113,15 +48,45 @@ package struct SimulatedBroker: Broker {
 
   package init(world: SimulatedWorld) {
     self.world = world
+    prefetch = world.settings.prefetch / 2
     open()
   }
 
   package var canPublish: Bool { isPublishing && !isBlocked }
 
+  /// When something happens by itself next.
+  package var nextDue: Int64 {
+    if isConsuming, !isStopped, hasNext { return world.milliseconds }
+    if !events.isEmpty { return world.milliseconds }
+    var due = min(server.nextDue(), confirms.reduce(.max) { min($0, $1.at) })
+    if let first = settlings.first { due = min(due, first.at) }
+    if let loss = losses.first { due = min(due, loss) }
+    if !isConsuming || !isPublishing { due = min(due, reopensAt) }
+    return isBlocked ? min(due, blockedUntil) : due
+  }
+
+  private var hasNext: Bool {
+    if !server.isSuspectGiven, !server.suspects.isEmpty { return true }
+    let room = unacknowledged.map { $0.count < prefetch }
+    return server.ready.contains { room[Int($0.jobClass.rawValue)] }
+  }
+
   /// Time passed: connections break and come back, alarms begin and end.
   package mutating func step() {
     let now = world.milliseconds
-    if isConsuming, world.chance(world.faults.consumerLost) { loseConsumer() }
+    settle(until: now)
+    if let loss = losses.first, now >= loss {
+      losses.removeFirst()
+      if isConsuming { loseConsumer() }
+    }
+    // What is lost twenty times before it can be settled even once is the broker's, whoever consumes.
+    let isQuiet = now >= quietUntil
+    if isConsuming, isQuiet, world.chance(world.faults.consumerLost) { loseConsumer() }
+    if isConsuming, isQuiet, world.chance(world.faults.consumersComeAndGo) {
+      quietUntil = now + 20_000
+      world.apns.slowUntil = max(world.apns.slowUntil, now + 10_000)
+      losses = [now + 300, now + 800, now + 1300].map { $0 + Int64(world.pick(300)) }
+    }
     if isPublishing, world.chance(world.faults.publisherLost) { losePublisher() }
     if !isBlocked, world.chance(world.faults.brokerBlocked) {
       isBlocked = true
@@ -134,16 +99,17 @@ package struct SimulatedBroker: Broker {
       events.append(.unblocked)
     }
     if now >= reopensAt { open() }
-    server.releaseDelayed(world)
+    server.release(world)
   }
 
   private mutating func open() {
     if !isConsuming, !isStopped {
       isConsuming = true
       server.epoch += 1
+      epoch = server.epoch
       nextTag = [1, 1]
       nextSuspectTag = 1
-      events.append(.consuming(epoch: server.epoch))
+      events.append(.consuming(epoch: epoch))
     }
     if !isPublishing {
       isPublishing = true
@@ -153,9 +119,27 @@ package struct SimulatedBroker: Broker {
 
   private mutating func loseConsumer() {
     isConsuming = false
+    quietUntil = max(quietUntil, world.milliseconds + world.settings.quietMilliseconds)
     reopensAt = world.milliseconds + 50
-    server.takeBack(world.auditor)
+    giveBack()
     events.append(.consumingStopped)
+  }
+
+  /// The broker has again all that was not settled.
+  private mutating func giveBack() {
+    settlings = []
+    for index in unacknowledged.indices {
+      for message in unacknowledged[index].sorted(by: { $0.key > $1.key }).map(\.value) {
+        server.takeBack(message, world.auditor)
+      }
+      unacknowledged[index] = [:]
+    }
+    if let suspect {
+      server.isSuspectGiven = false
+      server.takeBack(suspect.message, world.auditor)
+    }
+    suspect = nil
+    current = nil
   }
 
   private mutating func losePublisher() {
@@ -187,28 +171,29 @@ package struct SimulatedBroker: Broker {
       }
     }
     guard takesDeliveries, isConsuming, !isStopped else { return nil }
-    if let message = server.suspects.first, server.suspectUnacknowledged.isEmpty {
+    if !server.isSuspectGiven, let message = server.suspects.first {
       server.suspects.removeFirst()
-      server.suspectUnacknowledged[nextSuspectTag] = message
+      server.isSuspectGiven = true
+      server.unacknowledgedCount += 1
+      suspect = (nextSuspectTag, message)
       nextSuspectTag += 1
-      current = message
-      return .delivery(
-        Delivery(
-          tag: DeliveryTag(epoch: server.epoch, jobClass: .transactional, value: nextSuspectTag - 1, isAlone: true),
-          bodyCount: message.body.count, isOversized: false))
+      return delivery(
+        message, DeliveryTag(epoch: epoch, jobClass: .transactional, value: nextSuspectTag - 1, isAlone: true))
     }
-    guard let message = server.ready.first else { return nil }
+    let room = unacknowledged.map { $0.count < prefetch }
+    guard let next = server.ready.firstIndex(where: { room[Int($0.jobClass.rawValue)] }) else { return nil }
+    let message = server.ready.remove(at: next)
     let jobClass = Int(message.jobClass.rawValue)
-    guard server.unacknowledged[jobClass].count < prefetch else { return nil }
-    server.ready.removeFirst()
     let tag = nextTag[jobClass]
     nextTag[jobClass] += 1
-    server.unacknowledged[jobClass][tag] = message
+    unacknowledged[jobClass][tag] = message
+    server.unacknowledgedCount += 1
+    return delivery(message, DeliveryTag(epoch: epoch, jobClass: message.jobClass, value: tag))
+  }
+
+  private mutating func delivery(_ message: Message, _ tag: DeliveryTag) -> BrokerEvent {
     current = message
-    return .delivery(
-      Delivery(
-        tag: DeliveryTag(epoch: server.epoch, jobClass: message.jobClass, value: tag), bodyCount: message.body.count,
-        isOversized: false))
+    return .delivery(Delivery(tag: tag, bodyCount: message.body.count, isOversized: false))
   }
 
   package mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
@@ -216,6 +201,7 @@ package struct SimulatedBroker: Broker {
     metadata.reset()
     job.bytes = message.body
     job.bodyCount = message.body.count
+    metadata.enqueuedAt = message.enqueuedAt
     metadata.deliveryCount = message.deliveryCount
     metadata.carriedDeliveries = message.carriedDeliveries
     metadata.firstSeen = message.firstSeen
@@ -235,10 +221,10 @@ package struct SimulatedBroker: Broker {
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     let target = Target(job: field("job_id", body), token: field("token", body))
-    let isAmbiguous = Data(body).range(of: Data("\"ambiguous\":true".utf8)) != nil
-    return publish([target]) { world in
-      world.auditor.brokerKeptOutcome(field("outcome", body), of: target, isAmbiguous: isAmbiguous)
-    }
+    let told = ToldOutcome(
+      outcome: field("outcome", body), apnsID: field("apns_id", body), isAmbiguous: has("\"ambiguous\":true", body),
+      isSuppressed: has("\"suppressed\":true", body))
+    return publish([target]) { world in world.auditor.brokerKept(told, of: target) }
   }
 
   package mutating func publishRetry(
@@ -246,8 +232,13 @@ package struct SimulatedBroker: Broker {
   ) -> UInt64 {
     let target = Target(job: field("id", body), token: field("token", body))
     let message = Message(
-      body: body, state: state, jobClass: jobClass, targets: [target],
+      body: body, state: state, jobClass: jobClass, targets: [target], enqueuedAt: metadata.enqueuedAt,
       carriedDeliveries: metadata.carriedDeliveries)
+    if let reason = state.reason, reason == .serviceUnavailable || reason == .internalServerError {
+      world.auditor.retried(
+        target, attempts: Int(state.attempts), delaySeconds: delaySeconds,
+        delays: world.settings.retry.delaysSeconds, now: world.now.unixMilliseconds)
+    }
     return publish([target]) { world in
       world.auditor.brokerKeptCopy(of: target)
       world.broker.delayed.append((world.milliseconds + Int64(delaySeconds) * 1000, message))
@@ -264,8 +255,9 @@ package struct SimulatedBroker: Broker {
         isAmbiguous: metadata.isAmbiguous, apnsID: $0, reason: nil)
     }
     let message = Message(
-      body: body, state: state, jobClass: jobClass, targets: targets, firstSeen: firstSeen,
-      carriedDeliveries: metadata.carriedDeliveries, isAlone: true, isAmbiguous: metadata.isAmbiguous)
+      body: body, state: state, jobClass: jobClass, targets: targets, enqueuedAt: metadata.enqueuedAt,
+      firstSeen: firstSeen, carriedDeliveries: metadata.carriedDeliveries, isAlone: true,
+      isAmbiguous: metadata.isAmbiguous)
     return publish(targets) { world in
       for target in targets { world.auditor.brokerKeptCopy(of: target) }
       world.broker.suspects.append(message)
@@ -279,7 +271,8 @@ package struct SimulatedBroker: Broker {
     let job = field("id", body)
     let targets = targets(body)
     var message = Message(
-      body: body, state: nil, jobClass: jobClass, targets: targets, isAmbiguous: metadata.isAmbiguous)
+      body: body, state: nil, jobClass: jobClass, targets: targets, enqueuedAt: metadata.enqueuedAt,
+      isAmbiguous: metadata.isAmbiguous)
     message.apnsID = apnsID
     message.claim = metadata.claim
     return publish(targets, isPartOfEnding: true) { world in
@@ -295,7 +288,8 @@ package struct SimulatedBroker: Broker {
   ) -> UInt64 {
     sequence += 1
     guard isPublishing, !world.isDying else { return sequence }
-    let at = world.milliseconds + Int64(world.pick(30))
+    var at = world.milliseconds + Int64(world.pick(30))
+    if world.chance(world.faults.confirmLate) { at += Int64(world.pick(3000)) }
     if world.milliseconds < fullUntil || world.chance(world.faults.publishRefused) {
       // A refusal may come for what was routed to another queue all the same.
       if world.chance(300) {
@@ -312,54 +306,70 @@ package struct SimulatedBroker: Broker {
     return sequence
   }
 
-  package mutating func acknowledge(upTo tag: DeliveryTag) {
+  // MARK: - Settled deliveries
+
+  package mutating func acknowledge(upTo tag: DeliveryTag) { settled(tag, .upTo) }
+
+  package mutating func acknowledge(alone tag: DeliveryTag) { settled(tag, .alone) }
+
+  package mutating func reject(_ tag: DeliveryTag, requeue: Bool) { settled(tag, requeue ? .requeued : .rejected) }
+
+  private mutating func settled(_ tag: DeliveryTag, _ kind: Settling) {
     guard !world.isDying else { return }
-    guard tag.epoch == server.epoch, isConsuming else {
-      if tag.epoch != server.epoch { world.auditor.misnamedDelivery("acknowledged a tag of an old channel: \(tag)") }
+    guard tag.epoch == epoch else {
+      world.auditor.misnamedDelivery("acknowledged a tag of an old channel: \(tag)")
       return
     }
-    let index = Int(tag.jobClass.rawValue)
-    if server.unacknowledged[index][tag.value] == nil {
-      world.auditor.misnamedDelivery("acknowledged an unknown tag: \(tag)")
-    }
-    for (value, message) in server.unacknowledged[index] where value <= tag.value {
-      world.auditor.acknowledged(message.targets)
-      server.unacknowledged[index][value] = nil
+    guard isConsuming else { return }
+    var at = world.milliseconds
+    if world.chance(world.faults.acknowledgementLate) { at += Int64(world.pick(40)) }
+    settlings.append((max(at, settlings.last?.at ?? 0), tag, kind))
+    settle(until: world.milliseconds)
+  }
+
+  /// What arrived at the broker, in its order.
+  private mutating func settle(until now: Int64) {
+    while let next = settlings.first, next.at <= now {
+      settlings.removeFirst()
+      if next.kind == .upTo { settle(upTo: next.tag) } else { settle(next.tag, next.kind) }
     }
   }
 
-  package mutating func acknowledge(alone tag: DeliveryTag) {
-    guard !world.isDying else { return }
-    guard tag.epoch == server.epoch, isConsuming else {
-      if tag.epoch != server.epoch { world.auditor.misnamedDelivery("acknowledged a tag of an old channel: \(tag)") }
-      return
-    }
+  private mutating func settle(upTo tag: DeliveryTag) {
     let index = Int(tag.jobClass.rawValue)
-    let message =
-      tag.isAlone
-      ? server.suspectUnacknowledged.removeValue(forKey: tag.value)
-      : server.unacknowledged[index].removeValue(forKey: tag.value)
-    if let message {
-      world.auditor.acknowledged(message.targets)
-    } else {
+    if unacknowledged[index][tag.value] == nil {
       world.auditor.misnamedDelivery("acknowledged an unknown tag: \(tag)")
+    }
+    for (value, message) in unacknowledged[index] where value <= tag.value {
+      world.auditor.acknowledged(message.targets)
+      unacknowledged[index][value] = nil
+      server.unacknowledgedCount -= 1
     }
   }
 
-  package mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
-    guard tag.epoch == server.epoch, isConsuming, !world.isDying else { return }
-    let index = Int(tag.jobClass.rawValue)
-    let taken =
-      tag.isAlone
-      ? server.suspectUnacknowledged.removeValue(forKey: tag.value)
-      : server.unacknowledged[index].removeValue(forKey: tag.value)
-    guard var message = taken else {
-      world.auditor.misnamedDelivery("rejected an unknown tag: \(tag)")
+  private mutating func settle(_ tag: DeliveryTag, _ kind: Settling) {
+    var taken: Message?
+    if !tag.isAlone {
+      taken = unacknowledged[Int(tag.jobClass.rawValue)].removeValue(forKey: tag.value)
+    } else if let suspect, suspect.tag == tag.value {
+      taken = suspect.message
+      self.suspect = nil
+      server.isSuspectGiven = false
+    }
+    guard let message = taken else {
+      world.auditor.misnamedDelivery("settled an unknown tag: \(tag)")
       return
     }
-    for target in message.targets { world.auditor.excuse(target) }
-    message.deliveryCount += 1
-    if message.isAlone { server.suspects.append(message) } else { server.ready.append(message) }
+    switch kind {
+    case .upTo, .alone:
+      server.unacknowledgedCount -= 1
+      world.auditor.acknowledged(message.targets)
+    case .requeued:
+      server.takeBack(message, world.auditor)
+    case .rejected:
+      server.unacknowledgedCount -= 1
+      world.auditor.brokerGaveUp(message.targets)
+    }
   }
 
   package mutating func stopConsuming() {
@@ -368,42 +378,7 @@ package struct SimulatedBroker: Broker {
 
   /// The worker is gone without a word.
   package mutating func die() {
-    server.takeBack(world.auditor)
+    giveBack()
     forgetConfirms()
   }
-}
-
-/// The value of a string field in JSON that this world wrote or a lane rewrote: enough for an auditor, and not the lane's
-/// own parser. Foundation looks for the bytes: its loops are fast in debug builds too, which play hundreds of runs.
-private func field(_ name: String, _ body: [UInt8]) -> String {
-  let body = Data(body)
-  guard let start = body.range(of: Data("\"\(name)\":\"".utf8))?.upperBound else { return "" }
-  return text(from: start, in: body)
-}
-
-/// What a job of this world is for.
-private func targets(_ body: [UInt8]) -> [Target] {
-  let job = field("id", body)
-  let token = field("token", body)
-  return (token.isEmpty ? elements("tokens", body) : [token]).map { Target(job: job, token: $0) }
-}
-
-/// The strings of an array field.
-private func elements(_ name: String, _ body: [UInt8]) -> [String] {
-  let body = Data(body)
-  guard let start = body.range(of: Data("\"\(name)\":[".utf8))?.upperBound,
-    let end = body.range(of: Data("]".utf8), in: start..<body.endIndex)?.lowerBound
-  else { return [] }
-  var strings: [String] = []
-  var position = start
-  while let next = body.range(of: Data("\"".utf8), in: position..<end)?.upperBound {
-    strings.append(text(from: next, in: body))
-    position = next + strings[strings.count - 1].utf8.count + 1
-  }
-  return strings
-}
-
-private func text(from start: Int, in body: Data) -> String {
-  let end = body.range(of: Data("\"".utf8), in: start..<body.endIndex)?.lowerBound ?? body.endIndex
-  return String(decoding: body[start..<end], as: UTF8.self)
 }

@@ -5,131 +5,181 @@ package import PushWorker
 package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   package typealias RunLane = Lane<RunBroker, SimulatedState, SimulatedAPNs, SimulatedClock>
 
+  private final class Worker {
+    var lane: RunLane
+
+    init(_ lane: consuming RunLane) {
+      self.lane = lane
+    }
+  }
+
   package let world: SimulatedWorld
   private let makeBroker: (SimulatedWorld) -> RunBroker
-  private let isolation: IsolationPolicy
-  private let retry: RetryPolicy
+  private var workers: [Worker] = []
   package private(set) var steps = 0
   /// Workers that a job ended.
   package private(set) var deaths = 0
-  private let jobCount: Int
   /// The worker is killed at this step, whatever else happens.
   private let killedAt: Int?
+  private let startedAt: Int64
+  /// Since when nothing goes wrong any more.
+  private var calmAt: Int64?
   /// Steps, not seconds: a run that does not come to rest has lost something.
   private let stepsMaximum = 400_000
+  /// After this step the storm is over, so that the run ends.
+  private let stormSteps = 20_000
 
   package init(
-    seed: UInt64, faults: Faults, jobs: Int = 120, killedAt: Int? = nil, poison: Set<Int> = [],
-    isolation: IsolationPolicy = IsolationPolicy(), retry: RetryPolicy = RetryPolicy(),
-    makeBroker: @escaping (SimulatedWorld) -> RunBroker
+    seed: UInt64, faults: Faults, settings: WorldSettings = WorldSettings(), killedAt: Int? = nil,
+    poison: Set<Int> = [], makeBroker: @escaping (SimulatedWorld) -> RunBroker
   ) {
-    jobCount = jobs
     self.killedAt = killedAt
-    world = SimulatedWorld(seed: seed, faults: faults)
+    world = SimulatedWorld(seed: seed, faults: faults, settings: settings)
     world.poison = Set(poison.map { "job-\($0)" })
-    self.isolation = isolation
-    self.retry = retry
+    if faults.clockJumps > 0 { world.auditor.clockGraceMilliseconds = 120_000 }
     self.makeBroker = makeBroker
-    for number in 0..<jobCount { enqueue(number) }
+    startedAt = world.milliseconds
+    let producer = SimulatedProducer(world: world)
+    for number in 0..<settings.jobs { producer.enqueue(number) }
   }
 
   /// Plays until the queues are empty, then looks at what is left of every job.
   /// - Parameter replaysDeadLetters: once the queues are empty an operator replays what became a dead letter, and the
   ///   world, which is whole again, plays on.
   package mutating func play(replaysDeadLetters: Bool = false) {
-    var lane = makeLane()
     steps = 0
-    playUntilEmpty(&lane)
+    workers = (0..<world.settings.workers).map { _ in Worker(makeLane()) }
+    playUntilEmpty()
     if replaysDeadLetters {
-      world.faults = Faults()
+      calm()
       world.poison = []
       forgetEverything()
-      world.broker.replayDeadLetters(world.auditor)
-      playUntilEmpty(&lane)
+      world.broker.replayDeadLetters(world)
+      playUntilEmpty()
     }
-    if steps == stepsMaximum { world.auditor.misnamedDelivery("the run did not come to rest") }
     world.auditor.finish()
   }
 
-  private mutating func playUntilEmpty(_ lane: inout RunLane) {
-    while steps < stepsMaximum, !(world.broker.isEmpty && lane.jobsInFlight == 0) {
-      steps += 1
-      world.milliseconds += Int64(world.pick(20))
-      if world.chance(world.faults.memoryForgets) { forgetEverything() }
-      if world.chance(world.faults.clockJumps) { world.skewMilliseconds = Int64(world.pick(120_000)) - 60_000 }
-      if steps == killedAt || world.chance(world.faults.workerKilled) {
-        excuseInFlight()
-        lane.broker.die()
-        lane = makeLane()
+  private var isAtRest: Bool { world.broker.isEmpty && workers.allSatisfy { $0.lane.jobsInFlight == 0 } }
+
+  private mutating func playUntilEmpty() {
+    while !isAtRest {
+      if let why = whyItTakesTooLong {
+        let open = world.auditor.open
+        world.auditor.didNotRest("\(why): \(open.count) open targets, of them \(open.prefix(3))")
+        return
       }
-      // The storm ends, so that the run does.
-      if steps == 20_000 { world.faults = Faults() }
-      lane.broker.step()
-      lane.turn()
-      if world.isDying {
-        deaths += 1
-        lane.broker.die()
-        world.isDying = false
-        lane = makeLane()
+      steps += 1
+      world.milliseconds += nextStep()
+      strike()
+      for index in workers.indices {
+        if index == 0, steps == killedAt || world.chance(world.faults.workerKilled) { kill(index) }
+        workers[index].lane.broker.step()
+        workers[index].lane.turn()
+        if world.isDying {
+          deaths += 1
+          world.isDying = false
+          kill(index)
+        }
       }
     }
+  }
+
+  private var whyItTakesTooLong: String? {
+    if steps == stepsMaximum { return "the run did not come to rest in \(steps) steps" }
+    guard let calmAt else { return nil }
+    let retry = world.settings.retry
+    let longest = retry.ageMaximumSeconds + Int64(retry.delaysSeconds.last ?? 0) + 300
+    let passed = (world.milliseconds - calmAt) / 1000
+    return passed > longest ? "not all had an end \(passed) s after the last fault" : nil
+  }
+
+  /// How long until something may happen; with nothing to do in any lane, until something comes.
+  private func nextStep() -> Int64 {
+    let step = Int64(world.pick(20))
+    var due = Int64.max
+    for worker in workers {
+      due = min(due, worker.lane.broker.nextDue, worker.lane.state.nextDue, worker.lane.push.nextDue)
+    }
+    guard due < .max, due - world.milliseconds > step else { return step }
+    let isIdle = workers.allSatisfy { $0.lane.jobsInFlight == 0 }
+    return isIdle ? due - world.milliseconds : min(due - world.milliseconds, world.settings.stepMilliseconds)
+  }
+
+  /// What may go wrong at any step, and what an operator may do.
+  private mutating func strike() {
+    let now = world.milliseconds
+    let faults = world.faults
+    if world.chance(faults.memoryForgets) { forgetEverything() }
+    if world.chance(faults.memoryAway) { world.memory.awayUntil = now + Int64(world.pick(8000)) }
+    if world.chance(faults.memoryFrozen) { world.memory.frozenUntil = now + Int64(world.pick(2000)) }
+    if world.chance(faults.clockJumps) { world.skewMilliseconds = Int64(world.pick(120_000)) - 60_000 }
+    if world.chance(faults.apnsSlow) { world.apns.slowUntil = now + Int64(world.pick(15_000)) }
+    if world.chance(faults.apnsRefuses) { world.apns.refusesUntil = now + Int64(world.pick(1000)) }
+    if world.chance(faults.limitsReloaded) { reloadLimits() }
+    if world.chance(faults.credentialsReloaded) {
+      for worker in workers { worker.lane.push.reloadCredentials() }
+    }
+    // The storm ends, so that the run does.
+    if calmAt == nil, steps >= stormSteps || now - startedAt >= world.settings.stormMilliseconds { calm() }
+  }
+
+  private mutating func calm() {
+    world.faults = Faults()
+    world.memory.awayUntil = 0
+    world.memory.frozenUntil = 0
+    calmAt = world.milliseconds
+  }
+
+  /// SIGHUP: fewer or other overrides, or another policy.
+  private func reloadLimits() {
+    world.limits = SimulatedLimits.choices[world.pick(SimulatedLimits.choices.count)]
+    let policy: RateLimitPolicy = world.chance(200) ? .drop : .delay
+    for worker in workers {
+      worker.lane.state.update(limits: world.limits)
+      worker.lane.update(onLimit: policy)
+    }
+  }
+
+  private mutating func kill(_ index: Int) {
+    workers[index].lane.broker.die()
+    workers[index].lane.state.die()
+    workers[index] = Worker(makeLane())
   }
 
   private func makeLane() -> RunLane {
     var settings = LaneSettings(
-      workerName: "simulated/0", prefetch: 20, retry: retry, onLimit: .delay, drainTimeoutMilliseconds: 1000,
-      randomSeed: world.random.next())
-    settings.isolation = isolation
+      workerName: "simulated/0", prefetch: world.settings.prefetch, retry: world.settings.retry, onLimit: .delay,
+      drainTimeoutMilliseconds: 1000, randomSeed: world.random.next())
+    settings.isolation = world.settings.isolation
     return RunLane(
       broker: makeBroker(world), state: SimulatedState(world: world), push: SimulatedAPNs(world: world),
       clock: SimulatedClock(world: world), settings: settings)
   }
 
-  /// Some jobs share devices, some are batches, some cannot be parsed.
-  private func enqueue(_ number: Int) {
-    let jobClass: JobClass = world.chance(300) ? .bulk : .transactional
-    let job = "job-\(number)"
-    let tokens = (0..<(world.chance(100) ? 2 + world.pick(40) : 1)).map { index in
-      let digits = String(world.pick(40) * 100 + index, radix: 16)
-      return String(repeating: "0", count: 16 - digits.count) + digits
-    }
-    let targets = Set(tokens).sorted().map { Target(job: job, token: $0) }
-    let to =
-      targets.count == 1
-      ? "{\"token\":\"\(targets[0].token)\"}"
-      : "{\"tokens\":[\(targets.map { "\"\($0.token)\"" }.joined(separator: ","))]}"
-    let body = """
-      {"version":1,"id":"\(job)","app":"com.example.app","push_type":"alert","to":\(to),\
-      "payload":{"aps":{"alert":"hello"}}}
-      """
-    for target in targets { world.auditor.enqueued(target) }
-    let message = Message(body: Array(body.utf8), state: nil, jobClass: jobClass, targets: targets)
-    world.broker.ready.append(message)
-    if world.chance(world.faults.publishedTwice) {
-      // Its producer did not hear of the confirm. Both have an outcome, and both may be in flight at once.
-      for target in targets { world.auditor.publishedTwice(target) }
-      world.broker.ready.insert(message, at: world.pick(world.broker.ready.count))
-    }
-  }
-
-  /// Shared state lost its memory: what was answered may be sent again if it is delivered again, and nobody can tell any more
-  /// that a copy came before.
   private func forgetEverything() {
-    world.memory.answered = [:]
-    world.memory.dead = [:]
-    world.memory.claimed = [:]
-    for target in world.broker.handedOnTwice { world.auditor.forgive(target) }
+    world.memory.forgetEverything()
+    world.auditor.emptied(at: world.milliseconds, handedOnTwice: world.broker.handedOnTwice)
   }
+}
 
-  private func excuseInFlight() {
-    for messages in world.broker.unacknowledged {
-      for target in messages.values.flatMap(\.targets) { world.auditor.excuse(target) }
-    }
-  }
+/// Rates between which an operator changes.
+package enum SimulatedLimits {
+  package static let choices: [RateLimits] = {
+    let common = RateLimit(burst: 5, perSecond: 1)
+    let other = RateLimits.Override(app: Array("com.example.other".utf8), pushType: nil, limit: nil)
+    let campaign = RateLimits.Override(
+      app: Array("com.example.campaign".utf8), pushType: .alert, limit: RateLimit(burst: 2, perSecond: 0.5))
+    return [
+      .none, RateLimits(common), RateLimits(common, overrides: [campaign]),
+      RateLimits(common, overrides: [campaign, other]), RateLimits(nil, overrides: [other, campaign]),
+    ]
+  }()
 }
 
 /// What a run needs of its broker beside the port.
 package protocol SimulatedBrokerPort: Broker {
+  var nextDue: Int64 { get }
   mutating func step()
   mutating func die()
 }

@@ -1,67 +1,222 @@
 package import PushCore
 import PushWorker
 
-/// What shared state keeps.
+/// What shared state keeps: by the same rules as the script in Redis, as the lane's own memory has them.
 package final class MemoryServer {
-  package var answered: [UUIDValue: RememberedOutcome] = [:]
-  package var dead: [GateKey: Int64] = [:]
-  /// Who was admitted last for each (job, target), and until when its answer is waited for.
-  package var claimed: [UUIDValue: (claim: UInt32, until: Int64)] = [:]
+  private var memory = GateMemory(settings: .small)
+  /// What it was told and did not forget.
+  package private(set) var answered: [UUIDValue: RememberedOutcome] = [:]
+  /// What any 410 said of a device.
+  private var marks: [GateKey: Int64] = [:]
+  /// Nobody reaches it until then.
+  package var awayUntil: Int64 = 0
+  /// It does nothing until then.
+  package var frozenUntil: Int64 = 0
+
+  package func forgetEverything() {
+    memory = GateMemory(settings: .small)
+    answered = [:]
+    marks = [:]
+  }
+
+  fileprivate func admit(_ request: GateRequest, _ world: SimulatedWorld) -> Admission {
+    world.auditor.asked(request.apnsID, at: world.milliseconds)
+    if let mistaken = mistakenAdmission(request, world) { return mistaken }
+    if answered[request.apnsID] == nil, world.chance(world.faults.overRate) {
+      return .limited(retryAfterMilliseconds: Int64(1 + world.pick(4000)))
+    }
+    return memory.admit(request, now: world.memoryNow)
+  }
+
+  /// What it says where it is made to err.
+  private func mistakenAdmission(_ request: GateRequest, _ world: SimulatedWorld) -> Admission? {
+    switch world.settings.mistake {
+    case .forgetsClaims: answered[request.apnsID].map { .duplicate($0) } ?? .proceed
+    case .marksEveryDevice where answered[request.apnsID] == nil:
+      marks[request.device].flatMap { request.registeredAt <= $0 ? .dead(unregisteredAt: $0) : nil }
+    case .marksEveryDevice, .namesRequestsByJob, nil: nil
+    }
+  }
+
+  fileprivate func remember(_ outcome: RememberedOutcome, of request: GateRequest, _ world: SimulatedWorld) {
+    answered[request.apnsID] = outcome
+    if let time = outcome.unregisteredAt { marks[request.device] = max(time, marks[request.device] ?? 0) }
+    memory.remember(outcome, of: request, now: world.memoryNow)
+  }
+
+  fileprivate func tighten(_ request: GateRequest, _ world: SimulatedWorld) {
+    memory.tighten(request, now: world.memoryNow)
+  }
 }
 
-/// One lane's connection to shared state: answers late, in any order, and open where it fails.
-package struct SimulatedState: SharedState {
+extension GateMemory.Settings {
+  /// As many entries as a world needs: large tables take longer to make than a run to play.
+  fileprivate static var small: GateMemory.Settings {
+    var settings = GateMemory.Settings()
+    settings.entriesMaximum = 4096
+    return settings
+  }
+}
+
+extension SimulatedWorld {
+  /// Shared state's own clock does not jump.
+  fileprivate var memoryNow: Now {
+    Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds)
+  }
+}
+
+/// One lane's connection to shared state: answers late, in any order, and the lane's own memory where it fails. What the lane
+/// gave up may be done in shared state all the same.
+package final class SimulatedState: SharedState {
+  private enum Command {
+    case admit(GateRequest, Ticket)
+    case remember(RememberedOutcome, GateRequest)
+    case tighten(GateRequest)
+  }
+
+  /// An admission that the lane waits for.
+  private struct Asked {
+    var ticket: Ticket
+    var request: GateRequest
+    /// Then the lane's own memory decides.
+    var deadline: Int64
+    var answer: (at: Int64, admission: Admission)?
+  }
+
   package let world: SimulatedWorld
-  private var answers: [(at: Int64, ticket: Ticket, admission: Admission)] = []
+  /// On their way, in their order.
+  private var commands: [(at: Int64, command: Command)] = []
+  private var asked: [Asked] = []
+  /// What shared state must be told when it is back; it decides meanwhile.
+  private var memory = GateMemory(settings: .small)
+  private var limits: RateLimits
+  private let timeoutMilliseconds: Int64 = 60
 
   package init(world: SimulatedWorld) {
     self.world = world
+    limits = world.limits
+    memory.settings.shares = world.settings.workers
   }
 
-  package mutating func admit(
+  /// When something happens by itself next.
+  package var nextDue: Int64 {
+    let due = commands.first?.at ?? .max
+    return asked.reduce(due) { min($0, $1.answer?.at ?? $1.deadline) }
+  }
+
+  private var isAway: Bool { world.milliseconds < world.memory.awayUntil }
+
+  package func admit(
     _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
-    answers.append((world.milliseconds + Int64(world.pick(20)), ticket, admission(device, apnsID, arrival)))
+    let request = GateRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
+    var waiting = Asked(ticket: ticket, request: request, deadline: world.milliseconds + timeoutMilliseconds)
+    if memory.mayRecall(now: now), let known = memory.recall(request, now: now) {
+      waiting.answer = (world.milliseconds, known)
+    } else if world.chance(world.faults.memoryFailsOpen) {
+      // Its answer comes too late, or it never heard the question.
+      waiting.answer = (world.milliseconds, decide(request, now))
+      if world.chance(500) { send(.admit(request, ticket)) }
+    } else if !isAway {
+      send(.admit(request, ticket))
+    }
+    asked.append(waiting)
   }
 
-  package mutating func flush(now: Now) {}
+  private func send(_ command: Command) {
+    let at = max(world.milliseconds + Int64(world.pick(10)), world.memory.frozenUntil)
+    commands.append((max(at, commands.last?.at ?? 0), command))
+  }
 
-  private func admission(_ device: GateKey, _ apnsID: UUIDValue, _ arrival: JobArrival) -> Admission {
-    if world.chance(world.faults.memoryFailsOpen) { return .repeated(.proceed) }
-    if let remembered = world.memory.answered[apnsID] { return .duplicate(remembered) }
-    var isRepeated = false
-    if let (claim, until) = world.memory.claimed[apnsID] {
-      if claim != arrival.earlierClaim {
-        if until > world.milliseconds, !arrival.isRedelivered {
-          return .claimed(retryAfterMilliseconds: until - world.milliseconds)
+  /// Without shared state: nobody knows whether the job was sent before, or is on its way at another lane.
+  private func decide(_ request: GateRequest, _ now: Now) -> Admission {
+    let admission = memory.admit(request, now: now)
+    switch admission {
+    case .claimed, .duplicate, .repeated: return admission
+    case .proceed, .limited, .superseded, .dead: return .repeated(admission)
+    }
+  }
+
+  /// Has shared state do what reached it.
+  private func execute() {
+    while let next = commands.first, next.at <= world.milliseconds {
+      commands.removeFirst()
+      switch next.command {
+      case .admit(let request, let ticket):
+        let admission = world.memory.admit(request, world)
+        if let index = asked.firstIndex(where: { $0.ticket == ticket && $0.answer == nil }) {
+          asked[index].answer = (next.at + Int64(world.pick(10)), admission)
         }
-        isRepeated = true
+      case .remember(let outcome, let request): world.memory.remember(outcome, of: request, world)
+      case .tighten(let request): world.memory.tighten(request, world)
       }
-    } else {
-      isRepeated = arrival.isReturning && arrival.earlierClaim != 0
     }
-    let answer: Admission
-    if let unregisteredAt = world.memory.dead[device] {
-      answer = .dead(unregisteredAt: unregisteredAt)
-    } else if world.chance(20) {
-      answer = .limited(retryAfterMilliseconds: Int64(1 + world.pick(4000)))
+  }
+
+  package func flush(now: Now) {}
+
+  package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
+    if isAway {
+      // What is on its way may get there or not; no answer comes back.
+      if !commands.isEmpty { loseCommands(now) }
     } else {
-      answer = .proceed
-      world.memory.claimed[apnsID] = (arrival.claim, world.milliseconds + 60_000)
+      execute()
+      catchUp()
     }
-    return isRepeated ? .repeated(answer) : answer
+    let time = world.milliseconds
+    for index in asked.indices where asked[index].answer == nil && asked[index].deadline <= time {
+      asked[index].answer = (time, decide(asked[index].request, now))
+    }
+    guard let index = asked.firstIndex(where: { $0.answer.map { $0.at <= time } ?? false }),
+      let answer = asked[index].answer
+    else { return nil }
+    return (asked.remove(at: index).ticket, answer.admission)
   }
 
-  package mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
-    guard let index = answers.firstIndex(where: { $0.at <= world.milliseconds }) else { return nil }
-    let answer = answers.remove(at: index)
-    return (answer.ticket, answer.admission)
+  private func loseCommands(_ now: Now) {
+    let reached = world.pick(commands.count + 1)
+    for (place, command) in commands.map(\.command).enumerated() {
+      switch command {
+      case .admit(let request, _):
+        if place < reached { _ = world.memory.admit(request, world) }
+      case .remember(let outcome, let request):
+        if place < reached { world.memory.remember(outcome, of: request, world) }
+        memory.remember(outcome, of: request, now: now)
+      case .tighten: break
+      }
+    }
+    commands = []
   }
 
-  package mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
-    world.memory.answered[apnsID] = outcome
-    if let mark = outcome.deadMark { world.memory.dead[device] = mark }
+  private func catchUp() {
+    while !memory.isEmpty, let (request, outcome) = memory.takeRemembered() { send(.remember(outcome, request)) }
   }
 
-  package mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}
+  package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
+    let request = GateRequest(device: device, apnsID: apnsID)
+    if isAway { memory.remember(outcome, of: request, now: now) } else { send(.remember(outcome, request)) }
+  }
+
+  package func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {
+    let request = GateRequest(job, device: device, limits: limits)
+    memory.tighten(request, now: now)
+    if !isAway { send(.tighten(request)) }
+  }
+
+  /// Other limits hold for what is asked from now on.
+  package func update(limits: RateLimits) {
+    self.limits = limits
+  }
+
+  /// The worker is gone: what it wrote last may have got out or not.
+  package func die() {
+    for (_, command) in commands.prefix(world.pick(commands.count + 1)) {
+      switch command {
+      case .admit(let request, _): _ = world.memory.admit(request, world)
+      case .remember(let outcome, let request): world.memory.remember(outcome, of: request, world)
+      case .tighten: break
+      }
+    }
+    commands = []
+  }
 }

@@ -20,22 +20,41 @@ struct SimulationBench: ParsableCommand {
   @Option(help: "The first seed.")
   var first: UInt64 = 1
 
+  @Option(
+    help:
+      "Which world: \(HardWorld.allCases.map(\.rawValue).joined(separator: ", ")); usual is the one with the usual faults."
+  )
+  var world = "usual"
+
+  @Flag(help: "Say each seed before it is played: the last one said is the one that ended the process.")
+  var trace = false
+
   @Flag(help: "Print one JSON object instead of a line.")
   var json = false
 
+  func validate() throws {
+    guard world == "usual" || HardWorld(rawValue: world) != nil else {
+      throw ValidationError("there is no world called \(world)")
+    }
+  }
+
   func run() throws {
+    let hard = HardWorld(rawValue: world)
     let start = ContinuousClock.now
     var seed = first
     var broken: [UInt64] = []
     var steps = 0
     while minutes.map({ (ContinuousClock.now - start) / .seconds(60) < $0 }) ?? (seed - first < UInt64(seeds)) {
-      var run = SimulatedRun(seed: seed, faults: .many) { SimulatedBroker(world: $0) }
+      if trace { say("seed \(seed)") }
+      var run =
+        hard.map { hard in SimulatedRun(hard, seed: seed) { SimulatedBroker(world: $0) } }
+        ?? SimulatedRun(seed: seed, faults: .many) { SimulatedBroker(world: $0) }
       run.play()
       steps += run.steps
       if !run.world.auditor.violations.isEmpty {
         broken.append(seed)
-        say("seed \(seed): \(run.world.auditor.violations.prefix(3).joined(separator: "; "))")
-        say("again: herald-bench simulate --first \(seed) --seeds 1")
+        for (count, first) in run.world.auditor.kinds { say("seed \(seed): \(count) times: \(first)") }
+        say("again: \(hard?.command(seed: seed) ?? "herald-bench simulate --first \(seed) --seeds 1")")
       }
       seed += 1
     }

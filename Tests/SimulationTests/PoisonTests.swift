@@ -30,16 +30,17 @@ import Testing
       let outcomes = Set(auditor.outcomes(ofJob: job))
       #expect(outcomes == ["failed"], "seed \(seed): \(job)")
     }
-    // None is given up early. A worker that dies between the copy and its acknowledgement leaves two of a job.
+    // None is given up early. A worker that dies between the copy and its acknowledgement leaves one more of a job; twice is rare.
     let limit = Int(IsolationPolicy().limit)
     #expect(run.deaths >= limit, "seed \(seed)")
-    #expect(run.deaths <= 2 * poison.count * limit, "seed \(seed)")
+    #expect(run.deaths <= 3 * poison.count * limit, "seed \(seed)")
   }
 
   /// Without isolation the broker's own limit takes the neighbours away too: the auditor sees it.
   @Test func withoutIsolationNeighboursAreLost() {
-    let never = IsolationPolicy(suspectCount: 1000, limit: 2000)
-    var run = SimulatedRun(seed: 1, faults: Faults(), poison: poison, isolation: never) { SimulatedBroker(world: $0) }
+    var settings = WorldSettings()
+    settings.isolation = IsolationPolicy(suspectCount: 1000, limit: 2000)
+    var run = SimulatedRun(seed: 1, faults: Faults(), settings: settings, poison: poison) { SimulatedBroker(world: $0) }
     run.play()
     let taken = run.world.auditor.violations.filter { $0.hasPrefix("taken away by the broker") }
     let neighbours = taken.filter { violation in !run.world.poison.contains { violation.contains("\"\($0)\"") } }

@@ -17,10 +17,15 @@ import Testing
   }
 
   /// Few attempts, soon after each other: time is steps.
-  static let retry = RetryPolicy(delaysSeconds: [1, 2], attemptsMaximum: 3)
+  static var settings: WorldSettings {
+    var settings = WorldSettings()
+    settings.jobs = 40
+    settings.retry = RetryPolicy(delaysSeconds: [1, 2], attemptsMaximum: 3)
+    return settings
+  }
 
   @Test(arguments: 1...30 as ClosedRange<UInt64>) func whatIsReplayedSaysThatItMayHaveBeenAccepted(seed: UInt64) {
-    var run = SimulatedRun(seed: seed, faults: ReplayTests.faults, jobs: 40, retry: ReplayTests.retry) {
+    var run = SimulatedRun(seed: seed, faults: ReplayTests.faults, settings: ReplayTests.settings) {
       SimulatedBroker(world: $0)
     }
     run.play(replaysDeadLetters: true)
@@ -34,7 +39,11 @@ import Testing
 
   /// A worker may have sent a poisonous job each time before it ended.
   @Test(arguments: 1...5 as ClosedRange<UInt64>) func poisonIsReplayed(seed: UInt64) {
-    var run = SimulatedRun(seed: seed, faults: Faults(), jobs: 20, poison: [3, 7]) { SimulatedBroker(world: $0) }
+    var settings = WorldSettings()
+    settings.jobs = 20
+    var run = SimulatedRun(seed: seed, faults: Faults(), settings: settings, poison: [3, 7]) {
+      SimulatedBroker(world: $0)
+    }
     run.play(replaysDeadLetters: true)
     let auditor = run.world.auditor
     #expect(auditor.violations == [], "seed \(seed)")

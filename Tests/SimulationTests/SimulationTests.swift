@@ -38,11 +38,16 @@ import Testing
 
   /// A worker that dies at any step of a run: each step once.
   @Test func aWorkerKilledAtEveryStep() {
-    var whole = SimulatedRun(seed: 5, faults: Faults(), jobs: 6) { SimulatedBroker(world: $0) }
+    var settings = WorldSettings()
+    settings.jobs = 6
+    settings.stepMilliseconds = 10
+    var whole = SimulatedRun(seed: 5, faults: Faults(), settings: settings) { SimulatedBroker(world: $0) }
     whole.play()
     #expect(whole.world.auditor.violations.isEmpty && whole.steps > 20)
     for step in 1...whole.steps {
-      var run = SimulatedRun(seed: 5, faults: Faults(), jobs: 6, killedAt: step) { SimulatedBroker(world: $0) }
+      var run = SimulatedRun(seed: 5, faults: Faults(), settings: settings, killedAt: step) {
+        SimulatedBroker(world: $0)
+      }
       run.play()
       #expect(run.world.auditor.violations == [], "killed at step \(step)")
     }

@@ -1,0 +1,108 @@
+/// How often things go wrong, in thousandths.
+package struct Faults {
+  /// Per step.
+  package var consumerLost = 0
+  /// Consumers are lost, come back, and are lost again, three times within a second or two, while APNs takes its time.
+  package var consumersComeAndGo = 0
+  package var publisherLost = 0
+  package var brokerBlocked = 0
+  package var queueFull = 0
+  package var workerKilled = 0
+  package var memoryForgets = 0
+  /// Shared state is cut off for a while: nothing that it is told or asked reaches it.
+  package var memoryAway = 0
+  /// Shared state stands still for a while, and then does all that it was asked meanwhile.
+  package var memoryFrozen = 0
+  package var clockJumps = 0
+  /// APNs takes 7 to 9 seconds for each answer, for a while.
+  package var apnsSlow = 0
+  /// APNs refuses streams for a while.
+  package var apnsRefuses = 0
+  package var connectionCut = 0
+  package var connectionSilent = 0
+  package var connectionGoesAway = 0
+  /// SIGHUP with other limits, or another policy for what is over them.
+  package var limitsReloaded = 0
+  package var credentialsReloaded = 0
+  /// Per job.
+  package var publishedTwice = 0
+  /// Of jobs that tell when they were published: it was hours ago.
+  package var hoursOld = 0
+  /// Per retry copy.
+  package var handedOnTwice = 0
+  /// Per publish.
+  package var publishRefused = 0
+  package var confirmLate = 0
+  /// Per acknowledgement.
+  package var acknowledgementLate = 0
+  /// Per request.
+  package var serverError = 0
+  package var lostAfterProcessing = 0
+  package var lostBeforeProcessing = 0
+  package var notProcessed = 0
+  package var rejected = 0
+  package var unregistered = 0
+  package var tooManyRequests = 0
+  /// Its stream stays silent, while others of its connection are answered.
+  package var streamSilent = 0
+  /// The answer comes after the request's time.
+  package var answeredLate = 0
+  /// Of a device that registered again: APNs still says since when the registration before it is gone.
+  package var unregisteredBefore = 0
+  /// Of the tokens of the app whose campaign is bad.
+  package var campaignRejected = 0
+  /// Per admission.
+  package var memoryFailsOpen = 0
+  package var overRate = 20
+
+  /// Nothing goes wrong.
+  package init() {}
+
+  /// Everything does.
+  package static var many: Faults {
+    var faults = Faults()
+    faults.consumerLost = 8
+    faults.publisherLost = 8
+    faults.brokerBlocked = 4
+    faults.queueFull = 4
+    faults.workerKilled = 3
+    faults.memoryForgets = 1
+    faults.clockJumps = 2
+    faults.publishedTwice = 30
+    faults.handedOnTwice = 100
+    faults.publishRefused = 20
+    faults.serverError = 30
+    faults.lostAfterProcessing = 15
+    faults.lostBeforeProcessing = 15
+    faults.notProcessed = 30
+    faults.rejected = 30
+    faults.unregistered = 20
+    faults.memoryFailsOpen = 20
+    return faults
+  }
+
+  /// Everything that is known to happen does.
+  package static var all: Faults {
+    var faults = Faults.many
+    faults.consumersComeAndGo = 2
+    faults.memoryAway = 1
+    faults.memoryFrozen = 2
+    faults.apnsSlow = 2
+    faults.apnsRefuses = 2
+    faults.connectionCut = 2
+    faults.connectionSilent = 1
+    faults.connectionGoesAway = 3
+    faults.limitsReloaded = 2
+    faults.credentialsReloaded = 1
+    faults.publishedTwice = 100
+    faults.hoursOld = 60
+    faults.confirmLate = 20
+    faults.acknowledgementLate = 300
+    faults.tooManyRequests = 10
+    faults.streamSilent = 15
+    faults.answeredLate = 10
+    faults.unregisteredBefore = 300
+    faults.campaignRejected = 600
+    return faults
+  }
+}

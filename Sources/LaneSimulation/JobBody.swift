@@ -1,0 +1,40 @@
+import Foundation
+
+/// The value of a string field in JSON that this world wrote or a lane rewrote: enough for an auditor, and not the lane's
+/// own parser. Foundation looks for the bytes: its loops are fast in debug builds too, which play hundreds of runs.
+func field(_ name: String, _ body: [UInt8]) -> String {
+  let body = Data(body)
+  guard let start = body.range(of: Data("\"\(name)\":\"".utf8))?.upperBound else { return "" }
+  return text(from: start, in: body)
+}
+
+func has(_ text: String, _ body: [UInt8]) -> Bool {
+  Data(body).range(of: Data(text.utf8)) != nil
+}
+
+/// What a job of this world is for.
+func targets(_ body: [UInt8]) -> [Target] {
+  let job = field("id", body)
+  let token = field("token", body)
+  return (token.isEmpty ? elements("tokens", body) : [token]).map { Target(job: job, token: $0) }
+}
+
+/// The strings of an array field.
+private func elements(_ name: String, _ body: [UInt8]) -> [String] {
+  let body = Data(body)
+  guard let start = body.range(of: Data("\"\(name)\":[".utf8))?.upperBound,
+    let end = body.range(of: Data("]".utf8), in: start..<body.endIndex)?.lowerBound
+  else { return [] }
+  var strings: [String] = []
+  var position = start
+  while let next = body.range(of: Data("\"".utf8), in: position..<end)?.upperBound {
+    strings.append(text(from: next, in: body))
+    position = next + strings[strings.count - 1].utf8.count + 1
+  }
+  return strings
+}
+
+private func text(from start: Int, in body: Data) -> String {
+  let end = body.range(of: Data("\"".utf8), in: start..<body.endIndex)?.lowerBound ?? body.endIndex
+  return String(decoding: body[start..<end], as: UTF8.self)
+}

@@ -1,0 +1,53 @@
+package import PushCore
+package import PushWorker
+
+/// What has an end: a job's id and one of its targets.
+package struct Target: Hashable {
+  package var job: String
+  package var token: String
+
+  package init(job: String, token: String) {
+    self.job = job
+    self.token = token
+  }
+}
+
+/// A message as the broker keeps it.
+package struct Message {
+  package var body: [UInt8]
+  package var state: RetryState?
+  package var jobClass: JobClass
+  /// What must have an end before it may be acknowledged; read from the body by the world, not by the lane.
+  package var targets: [Target]
+  /// The AMQP timestamp, Unix milliseconds: when its producer published it. nil where it did not say.
+  package var enqueuedAt: Int64?
+  /// When its first copy was received, of a copy that carries no other state.
+  package var firstSeen: Int64?
+  /// How often it was given to somebody who did not settle it.
+  package var deliveryCount: UInt32 = 0
+  /// What the copy in the queue for suspects carries of the message before it.
+  package var carriedDeliveries: UInt32 = 0
+  /// It belongs to the queue for suspects.
+  package var isAlone = false
+  /// What a copy without other state says of earlier attempts.
+  package var isAmbiguous = false
+  /// Of a dead letter that was one target of a batch.
+  package var apnsID: UUIDValue?
+  /// Of a dead letter: under which claim its last attempt was admitted.
+  package var claim: UInt32 = 0
+
+  package init(
+    body: [UInt8], state: RetryState?, jobClass: JobClass, targets: [Target], enqueuedAt: Int64? = nil,
+    firstSeen: Int64? = nil, carriedDeliveries: UInt32 = 0, isAlone: Bool = false, isAmbiguous: Bool = false
+  ) {
+    self.body = body
+    self.state = state
+    self.jobClass = jobClass
+    self.targets = targets
+    self.enqueuedAt = enqueuedAt
+    self.firstSeen = firstSeen
+    self.carriedDeliveries = carriedDeliveries
+    self.isAlone = isAlone
+    self.isAmbiguous = isAmbiguous
+  }
+}

@@ -1,0 +1,109 @@
+import PushCore
+
+/// What producers publish: jobs that share devices, batches, jobs that are old already, and the same job twice.
+struct SimulatedProducer {
+  static let apps = ["com.example.app", "com.example.campaign", "com.example.other"]
+  /// Tokens of the second app begin so: many of them are bad.
+  static let campaignPrefix = "ca"
+
+  private let world: SimulatedWorld
+
+  init(world: SimulatedWorld) {
+    self.world = world
+  }
+
+  /// Some jobs share devices, some are batches.
+  func enqueue(_ number: Int) {
+    let jobClass: JobClass = world.chance(300) ? .bulk : .transactional
+    let job = "job-\(number)"
+    let app = world.settings.hasVariedJobs ? world.pick(SimulatedProducer.apps.count) : 0
+    let targets = targets(of: job, app: app)
+    let to =
+      targets.count == 1
+      ? "{\"token\":\"\(targets[0].token)\"}"
+      : "{\"tokens\":[\(targets.map { "\"\($0.token)\"" }.joined(separator: ","))]}"
+    let variety = world.settings.hasVariedJobs ? Variety(world) : Variety()
+    let body = """
+      {"version":1,"id":"\(job)","app":"\(SimulatedProducer.apps[app])","push_type":"alert","to":\(to),\
+      \(variety.fields)"payload":{"aps":{"alert":"hello"}}}
+      """
+    let age = world.settings.retry.ageMaximumSeconds * 1000
+    for target in targets {
+      world.auditor.enqueued(
+        target, endsAt: variety.endsAt(age), endsNotBefore: variety.endsNotBefore(age),
+        registeredAt: variety.registeredAt)
+    }
+    let message = Message(
+      body: Array(body.utf8), state: nil, jobClass: jobClass, targets: targets, enqueuedAt: variety.enqueuedAt)
+    publish(message, at: variety.publishedAt)
+    guard world.chance(world.faults.publishedTwice) else { return }
+    // Its producer did not hear of the confirm. Both have an outcome, and both may be in flight at once.
+    for target in targets { world.auditor.publishedAgain(target) }
+    guard world.settings.hasVariedJobs else {
+      world.broker.ready.insert(message, at: world.pick(world.broker.ready.count))
+      return
+    }
+    let later = Int64(world.chance(600) ? world.pick(300) : world.pick(60_000))
+    publish(message, at: max(variety.publishedAt, world.milliseconds) + later)
+  }
+
+  private func publish(_ message: Message, at time: Int64) {
+    if time <= world.milliseconds {
+      world.broker.ready.append(message)
+    } else {
+      world.broker.coming.append((time, message))
+    }
+  }
+
+  private func targets(of job: String, app: Int) -> [Target] {
+    let devices = app == 0 ? 40 : 200
+    let prefix = app == 0 ? "00" : app == 1 ? SimulatedProducer.campaignPrefix : "00"
+    let base = app == 2 ? 0x10_0000 : 0
+    let tokens = (0..<(world.chance(100) ? 2 + world.pick(40) : 1)).map { index in
+      let digits = String(base + world.pick(devices) * 100 + index, radix: 16)
+      return prefix + String(repeating: "0", count: 14 - digits.count) + digits
+    }
+    return Set(tokens).sorted().map { Target(job: job, token: $0) }
+  }
+}
+
+/// What makes one job another than the next.
+private struct Variety {
+  var publishedAt: Int64 = 0
+  var enqueuedAt: Int64?
+  var registeredAt: Int64?
+  var expiration: Int64?
+  var collapseID: String?
+
+  init() {}
+
+  init(_ world: SimulatedWorld) {
+    let start = world.milliseconds
+    publishedAt = world.chance(400) ? start : start + Int64(world.pick(60_000))
+    // AMQP tells whole seconds.
+    if world.chance(700) { enqueuedAt = publishedAt / 1000 * 1000 }
+    // It waited for hours, in front of the broker or in it.
+    if world.chance(world.faults.hoursOld) {
+      enqueuedAt = (publishedAt - Int64(7_200_000 + world.pick(7_200_000))) / 1000 * 1000
+    }
+    if world.chance(250) { registeredAt = start - Int64(world.pick(30 * 86_400_000)) }
+    if world.chance(80) { expiration = publishedAt / 1000 + Int64(world.pick(300)) }
+    if world.chance(300) { collapseID = "collapse-\(world.pick(4))" }
+  }
+
+  /// Members of the job, each with its comma.
+  var fields: String {
+    var fields = ""
+    if let registeredAt { fields += "\"token_registered_at\":\(registeredAt)," }
+    if let expiration, expiration > 0 { fields += "\"expiration\":\(expiration)," }
+    if let collapseID { fields += "\"collapse_id\":\"\(collapseID)\"," }
+    return fields
+  }
+
+  func endsNotBefore(_ ageMilliseconds: Int64) -> Int64 { min(endsAt(ageMilliseconds), publishedAt + ageMilliseconds) }
+
+  /// When there is no use in sending it, Unix milliseconds, where jobs may become so old.
+  func endsAt(_ ageMilliseconds: Int64) -> Int64 {
+    min(enqueuedAt.map { $0 + ageMilliseconds } ?? .max, expiration.map { $0 * 1000 } ?? .max)
+  }
+}
