@@ -80,6 +80,8 @@ struct WorkerReloadTests {
     try world.folder.write("lanes: no\n", to: "herald.yaml")
     worker.child.signalLeader(SIGHUP)
     #expect(worker.waitForLine("not reloaded", "lanes"), "the level is what it was: \(worker.log)")
+    // For the commands of this test; nobody asks the worker to read it.
+    try world.folder.write(world.configuration(), to: "herald.yaml")
     // The second credential never existed, and the simulator takes the first one's old key.
     #expect(world.admin("/metrics")?.body.contains("SIMKEY0009") == false)
     try world.publishJobs(100..<200)
