@@ -2,7 +2,7 @@
 package struct Faults {
   /// Per step.
   package var consumerLost = 0
-  /// Consumers are lost, come back, and are lost again, three times within a second or two, while APNs takes its time.
+  /// Consumers are lost, come back, and are lost again, four times within two seconds, while APNs takes its time.
   package var consumersComeAndGo = 0
   package var publisherLost = 0
   package var brokerBlocked = 0

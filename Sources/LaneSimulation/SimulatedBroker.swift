@@ -85,7 +85,7 @@ package struct SimulatedBroker: Broker {
     if isConsuming, isQuiet, world.chance(world.faults.consumersComeAndGo) {
       quietUntil = now + 20_000
       world.apns.slowUntil = max(world.apns.slowUntil, now + 10_000)
-      losses = [now + 300, now + 800, now + 1300].map { $0 + Int64(world.pick(300)) }
+      losses = [now + 300, now + 700, now + 1100, now + 1500].map { $0 + Int64(world.pick(300)) }
     }
     if isPublishing, world.chance(world.faults.publisherLost) { losePublisher() }
     if !isBlocked, world.chance(world.faults.brokerBlocked) {
