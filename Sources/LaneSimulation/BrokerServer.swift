@@ -13,7 +13,6 @@ package final class BrokerServer {
   package var deadLetters: [Message] = []
   /// Targets of retry copies that came twice.
   package private(set) var handedOnTwice: Set<Target> = []
-  private var timesHandedOn: [Target: Int] = [:]
   package var epoch: UInt32 = 0
 
   /// What a real broker is told as x-delivery-limit.
@@ -56,13 +55,9 @@ package final class BrokerServer {
     min(delayed.reduce(.max) { min($0, $1.dueAt) }, coming.reduce(.max) { min($0, $1.at) })
   }
 
-  /// A queue restarts now and then, and not whenever a message waits in it: each target is handed on twice a few times, or
-  /// copies of copies would be more with every wait.
-  private func mayComeTwice(_ message: Message) -> Bool {
-    for target in message.targets where timesHandedOn[target, default: 0] >= 3 { return false }
-    for target in message.targets { timesHandedOn[target, default: 0] += 1 }
-    return true
-  }
+  /// A queue restarts now and then, and not whenever a message waits in it: each target is handed on twice once, or copies of
+  /// copies would be more with every wait.
+  private func mayComeTwice(_ message: Message) -> Bool { handedOnTwice.isDisjoint(with: message.targets) }
 
   /// Copies whose delay is over are jobs again, in any order. A retry queue that restarts, or moves, may not know any more that
   /// the queue of jobs has a copy, and hands it on once more, with nothing that tells the two apart.

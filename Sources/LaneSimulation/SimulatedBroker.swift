@@ -65,10 +65,15 @@ package struct SimulatedBroker: Broker {
     return isBlocked ? min(due, blockedUntil) : due
   }
 
-  private var hasNext: Bool {
-    if !server.isSuspectGiven, !server.suspects.isEmpty { return true }
-    let room = unacknowledged.map { $0.count < prefetch }
-    return server.ready.contains { room[Int($0.jobClass.rawValue)] }
+  private var hasNext: Bool { !server.isSuspectGiven && !server.suspects.isEmpty || nextReady != nil }
+
+  /// The first message whose class has credit; looked for only where one class has some and the other none.
+  private var nextReady: Int? {
+    let (first, second) = (unacknowledged[0].count < prefetch, unacknowledged[1].count < prefetch)
+    if first, second { return server.ready.isEmpty ? nil : 0 }
+    guard first || second else { return nil }
+    let jobClass: JobClass = first ? .transactional : .bulk
+    return server.ready.firstIndex { $0.jobClass == jobClass }
   }
 
   /// Time passed: connections break and come back, alarms begin and end.
@@ -180,8 +185,7 @@ package struct SimulatedBroker: Broker {
       return delivery(
         message, DeliveryTag(epoch: epoch, jobClass: .transactional, value: nextSuspectTag - 1, isAlone: true))
     }
-    let room = unacknowledged.map { $0.count < prefetch }
-    guard let next = server.ready.firstIndex(where: { room[Int($0.jobClass.rawValue)] }) else { return nil }
+    guard let next = nextReady else { return nil }
     let message = server.ready.remove(at: next)
     let jobClass = Int(message.jobClass.rawValue)
     let tag = nextTag[jobClass]
