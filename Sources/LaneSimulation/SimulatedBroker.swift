@@ -61,7 +61,7 @@ package struct SimulatedBroker: Broker {
     var due = min(server.nextDue(), confirms.reduce(.max) { min($0, $1.at) })
     if let first = settlings.first { due = min(due, first.at) }
     if let loss = losses.first { due = min(due, loss) }
-    if !isConsuming || !isPublishing { due = min(due, reopensAt) }
+    if !isPublishing || !isConsuming && !isBlocked { due = min(due, reopensAt) }
     return isBlocked ? min(due, blockedUntil) : due
   }
 
@@ -84,11 +84,10 @@ package struct SimulatedBroker: Broker {
       losses.removeFirst()
       if isConsuming { loseConsumer() }
     }
-    // What is lost twenty times before it can be settled even once is the broker's, whoever consumes.
     let isQuiet = now >= quietUntil
     if isConsuming, isQuiet, world.chance(world.faults.consumerLost) { loseConsumer() }
     if isConsuming, isQuiet, world.chance(world.faults.consumersComeAndGo) {
-      quietUntil = now + 20_000
+      quietUntil = now + 2_000
       world.apns.slowUntil = max(world.apns.slowUntil, now + 10_000)
       losses = [now + 300, now + 700, now + 1100, now + 1500].map { $0 + Int64(world.pick(300)) }
     }
@@ -108,7 +107,11 @@ package struct SimulatedBroker: Broker {
   }
 
   private mutating func open() {
-    if !isConsuming, !isStopped {
+    if !isPublishing {
+      isPublishing = true
+      events.append(.publishing)
+    }
+    if !isConsuming, !isStopped, canPublish {
       isConsuming = true
       server.epoch += 1
       epoch = server.epoch
@@ -116,15 +119,10 @@ package struct SimulatedBroker: Broker {
       nextSuspectTag = 1
       events.append(.consuming(epoch: epoch))
     }
-    if !isPublishing {
-      isPublishing = true
-      events.append(.publishing)
-    }
   }
 
   private mutating func loseConsumer() {
     isConsuming = false
-    quietUntil = max(quietUntil, world.milliseconds + world.settings.quietMilliseconds)
     reopensAt = world.milliseconds + 50
     giveBack()
     events.append(.consumingStopped)
@@ -217,6 +215,7 @@ package struct SimulatedBroker: Broker {
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen
     metadata.claim = state.claim
+    metadata.redeliveries = state.redeliveries
     metadata.isAmbiguous = state.isAmbiguous
     metadata.apnsID = state.apnsID
   }

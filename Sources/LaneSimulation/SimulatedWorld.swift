@@ -61,8 +61,6 @@ package struct WorldSettings: Sendable {
   package var connections = 2
   /// How far time moves at once where nothing is due, milliseconds.
   package var stepMilliseconds: Int64 = 100
-  /// After consumers were lost they are not lost again for so long, but where they come and go in a row.
-  package var quietMilliseconds: Int64 = 0
   /// Of a request to APNs.
   package var timeoutMilliseconds: Int64 = 10_000
   package var limits = RateLimits.none

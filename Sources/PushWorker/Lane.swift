@@ -2,9 +2,10 @@ import PushCore
 
 /// One lane: takes jobs, admits, sends, reports and acknowledges them, all on one thread.
 ///
-/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom:
+/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom, and LanePublishing.swift the
+/// rest of it:
 ///
-///     delivered → parsed → admitted → sent → answered → reported → confirmed → acknowledged
+///     delivered → parsed → admitted → sent → answered | reported → confirmed → acknowledged
 ///
 /// A delivery is acknowledged only after the broker confirmed what replaces it: an outcome for each target, or a retry
 /// copy, or a dead letter. Decisions are `DeliveryState`'s; the ports do the input and output.
@@ -18,9 +19,9 @@ package struct Lane<
   package var state: LaneState
   package var push: LanePush
   let clock: Time
-  private var settings: LaneSettings
+  var settings: LaneSettings
   /// Numbers of claims.
-  private var random: SeededRandom
+  var random: SeededRandom
   private var parser = JobParser()
 
   var jobs: SlotTable<JobSlot>
@@ -33,28 +34,28 @@ package struct Lane<
   /// Requests on the wire whose delivery is gone.
   private var orphanCount = 0
   /// Sends whose end is decided and not published.
-  private var reports: RingBuffer<Ticket>
+  var reports: RingBuffer<Ticket>
   var reportsHeldUntil = Instant(nanoseconds: 0)
-  private var confirms: ConfirmWindow
+  var confirms: ConfirmWindow
   /// By job class: each has a channel, and so tags, of its own.
-  private var watermarks: [AckWatermark]
+  var watermarks: [AckWatermark]
   var epoch: UInt32?
   /// The delivery of the queue for suspects, until all that is to be put aside is put aside.
   private var heldSuspect: Ticket?
-  private var suspectHeldUntil = Instant(nanoseconds: 0)
+  var suspectHeldUntil = Instant(nanoseconds: 0)
   /// Deliveries that are being put aside.
-  private var isolating = 0
+  var isolating = 0
   /// The last turn left deliveries for the next one, or for when there is room.
   private var mayHaveMore = false
   var drain = DrainState()
-  private let writer: OutcomeWriter
+  let writer: OutcomeWriter
   /// What is published next, built in place.
-  private var message: [UInt8] = []
-  private var routingKey: [UInt8] = []
+  var message: [UInt8] = []
+  var routingKey: [UInt8] = []
 
   /// Targets that shared state was asked about and has not answered.
   private var admittingCount = 0
-  package private(set) var counters: LaneCounters
+  package internal(set) var counters: LaneCounters
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
 
@@ -71,9 +72,11 @@ package struct Lane<
     counters = LaneCounters(retryDelaysSeconds: settings.retry.delaysSeconds)
     random = SeededRandom(seed: settings.randomSeed)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
-    sends = SlotTable(capacity: settings.sendsMaximum) { SendSlot() }
+    sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.aloneSendsMaximum + settings.jobsMaximum) {
+      SendSlot()
+    }
     unstarted = RingBuffer(capacity: settings.jobsMaximum)
-    reports = RingBuffer(capacity: settings.sendsMaximum)
+    reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
   }
@@ -184,8 +187,19 @@ package struct Lane<
     jobs[ticket].begin(delivery, now)
     jobs[ticket].copyDelivery(from: &broker)
     jobs[ticket].judge(settings.isolation)
-    if jobs[ticket].isolation == .isolate { isolating += 1 } else { parse(ticket, delivery) }
+    if jobs[ticket].isolation == .isolate {
+      putAside(ticket, now)
+      return
+    }
+    parse(ticket, delivery)
     if delivery.tag.isAlone, heldSuspect == nil { heldSuspect = ticket } else { unstarted.append(ticket) }
+  }
+
+  /// Behind nothing that is in flight: the delivery that is the broker's last must not end while it waits.
+  private mutating func putAside(_ job: Ticket, _ now: Now) {
+    isolating += 1
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put aside") }
+    perform(sends[send].delivery.isolated(), send, now)
   }
 
   private mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
@@ -220,10 +234,10 @@ package struct Lane<
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
     if let suspect = heldSuspect, isolating == 0, now.monotonic >= suspectHeldUntil {
-      heldSuspect = nil
-      unstarted.append(suspect)
+      start(suspect, now)
+      if jobs[suspect].nextTarget == jobs[suspect].targetCount { heldSuspect = nil }
     }
-    while let job = unstarted.first, canStartMore {
+    while let job = unstarted.first, canStart(job) {
       start(job, now)
       if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted.popFirst() }
     }
@@ -231,21 +245,31 @@ package struct Lane<
 
   /// There are targets to start, and room to do it.
   private var canStartMore: Bool {
-    unstarted.first != nil && !sends.isFull && admittingCount < settings.admissionsMaximum
+    guard let job = unstarted.first else { return false }
+    return canStart(job)
+  }
+
+  /// There is room for a target of this job. The one that is alone has some of its own.
+  private func canStart(_ job: Ticket) -> Bool {
+    let maximum = settings.sendsMaximum + (jobs[job].tag.isAlone ? LaneSettings.aloneSendsMaximum : 0)
+    return sends.count < maximum && admittingCount < settings.admissionsMaximum
+  }
+
+  private mutating func takeSend(of job: Ticket) -> Ticket? {
+    guard let send = sends.take() else { return nil }
+    let target = jobs[job].nextTarget
+    jobs[job].nextTarget += 1
+    jobs[job].openTargets += 1
+    sends[send].begin(job: job, target: target, of: jobs[job])
+    return send
   }
 
   private mutating func start(_ job: Ticket, _ now: Now) {
-    while jobs[job].nextTarget < jobs[job].targetCount, canStartMore, let send = sends.take() {
-      let target = jobs[job].nextTarget
-      jobs[job].nextTarget += 1
-      jobs[job].openTargets += 1
-      sends[send].begin(job: job, target: target, of: jobs[job])
+    while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
-      } else if jobs[job].isolation == .isolate {
-        perform(sends[send].delivery.isolated(), send, now)
       } else {
-        sends[send].device = GateKey(jobs[job].job, target: target)
+        sends[send].device = GateKey(jobs[job].job, target: sends[send].target)
         sends[send].askedClaim = max(1, UInt32(truncatingIfNeeded: random.next()))
         state.admit(
           jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
@@ -397,201 +421,25 @@ package struct Lane<
     }
   }
 
-  // MARK: reported
-
-  private mutating func publishReports(_ now: Now) {
-    guard now.monotonic >= reportsHeldUntil else { return }
-    while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
-      _ = reports.popFirst()
-      report(ticket, now)
-    }
-  }
-
-  private mutating func report(_ ticket: Ticket, _ now: Now) {
-    switch sends[ticket].delivery.ending {
-    case nil:
-      preconditionFailure("a report without an ending")
-    case .retry(let delaySeconds, let reason):
-      publishRetry(ticket, delaySeconds: delaySeconds, reason: reason)
-    case .isolation:
-      publishIsolated(ticket)
-    case .outcome(let outcome, let isSuppressed, let deadLetter):
-      if let deadLetter, !sends[ticket].isCounted { counters.deadLetters["\(deadLetter)", default: 0] += 1 }
-      publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
-      if let deadLetter { publishDeadLetter(ticket, reason: deadLetter, outcome) }
-    }
-  }
-
-  private mutating func publishOutcome(_ ticket: Ticket, _ outcome: RememberedOutcome, isSuppressed: Bool, _ now: Now) {
-    let job = job(of: ticket)
-    message.removeAll(keepingCapacity: true)
-    routingKey.removeAll(keepingCapacity: true)
-    let record = OutcomeRecord(
-      outcome, detail: jobs[job].detail, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
-      enqueuedAt: jobs[job].metadata.enqueuedAt, receivedAt: jobs[job].firstSeen)
-    writer.append(
-      record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
-      apnsID: sends[ticket].apnsID, to: &message)
-    OutcomeWriter.appendRoutingKey(outcome.outcome, of: jobs[job].job, to: &routingKey)
-    expectConfirm(
-      broker.publishOutcome(
-        message, routingKey: routingKey, apnsID: sends[ticket].apnsID, metadata: jobs[job].metadata), ticket)
-    guard !sends[ticket].isCounted else { return }
-    sends[ticket].isCounted = true
-    counters.count(outcome.outcome, jobs[job].job.environment, app: jobs[job].app, jobs[job].job.pushType)
-    if outcome.isAmbiguous { counters.ambiguous[Int(outcome.outcome.rawValue)] += 1 }
-    if let enqueuedAt = jobs[job].metadata.enqueuedAt {
-      counters.jobAge.record(nanoseconds: (now.unixMilliseconds &- enqueuedAt) &* 1_000_000)
-    }
-  }
-
-  private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
-    let job = job(of: ticket)
-    let delivery = sends[ticket].delivery
-    message.removeAll(keepingCapacity: true)
-    if jobs[job].job.targets.count > 1 {
-      JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
-    } else {
-      message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
-    }
-    let carried = RetryState(
-      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, claim: sends[ticket].claim,
-      isAmbiguous: delivery.isAmbiguous, apnsID: sends[ticket].apnsID, reason: reason)
-    expectConfirm(
-      broker.publishRetry(
-        message, jobClass: jobs[job].tag.jobClass, delaySeconds: delaySeconds, state: carried,
-        metadata: jobs[job].metadata), ticket)
-    guard !sends[ticket].isCounted else { return }
-    sends[ticket].isCounted = true
-    counters.countRetry(reason, delaySeconds: delaySeconds)
-  }
-
-  /// A copy for the queue of suspects: the same bytes, and all that earlier copies carried.
-  private mutating func publishIsolated(_ ticket: Ticket) {
-    let job = job(of: ticket)
-    message.removeAll(keepingCapacity: true)
-    message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
-    expectConfirm(
-      broker.publishIsolated(
-        message, jobClass: jobs[job].tag.jobClass, firstSeen: jobs[job].firstSeen, metadata: jobs[job].metadata),
-      ticket)
-    guard !sends[ticket].isCounted else { return }
-    sends[ticket].isCounted = true
-    counters.isolated += 1
-  }
-
-  private mutating func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
-    let job = job(of: ticket)
-    guard !jobs[job].isOversized else { return }
-    message.removeAll(keepingCapacity: true)
-    // Of a batch, the one target that failed: put back, it must not send the others again.
-    let isPart = jobs[job].refusal == nil && jobs[job].job.targets.count > 1
-    if isPart {
-      JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
-    } else {
-      message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
-    }
-    let detail = jobs[job].detail ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
-    // This target's own: an attempt of another target of its batch says nothing of it.
-    var metadata = jobs[job].metadata
-    metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous
-    metadata.claim = sends[ticket].claim
-    expectConfirm(
-      broker.publishDeadLetter(
-        message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail,
-        apnsID: isPart ? sends[ticket].apnsID : metadata.apnsID, metadata: metadata),
-      ticket)
-  }
-
-  private mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
-    sends[ticket].delivery.published()
-    confirms.published(sequence, ticket)
-  }
-
-  // MARK: confirmed
-
-  private mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
-    // Of a delivery that is gone nothing is awaited any more.
-    guard let ticket = confirms.take(sequence), sends.isLive(ticket) else { return }
-    switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
-    case .open: break
-    case .publishAgain: reports.append(ticket)
-    case .settled:
-      counters.settled &+= 1
-      release(ticket, now)
-    }
-  }
-
-  /// The target is settled; its job is where it was the last.
-  private mutating func release(_ ticket: Ticket, _ now: Now) {
-    let job = job(of: ticket)
-    sends.release(ticket)
-    jobs[job].openTargets -= 1
-    if jobs[job].isSettled { settle(job, now) }
-  }
-
-  private mutating func settle(_ job: Ticket, _ now: Now) {
-    let tag = jobs[job].tag
-    if tag.isAlone {
-      broker.acknowledge(alone: tag)
-    } else if jobs[job].isolation == .isolate {
-      // Not behind the watermark: an older job may be what ends this worker.
-      broker.acknowledge(alone: tag)
-      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
-    } else if jobs[job].isOversized {
-      broker.reject(tag, requeue: false)
-      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
-    } else {
-      watermarks[Int(tag.jobClass.rawValue)].done(tag.value, now: now.monotonic)
-    }
-    counters.jobDuration.record(nanoseconds: now.monotonic.nanoseconds - jobs[job].received.nanoseconds)
-    forget(job)
-  }
-
-  private mutating func forget(_ job: Ticket) {
-    if jobs[job].isolation == .isolate {
-      isolating -= 1
-      suspectHeldUntil = clock.now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
-    }
-    jobs[job].finish()
-    jobs.release(job)
-  }
-
-  // MARK: acknowledged
-
-  private mutating func acknowledge(_ now: Now) {
-    guard let epoch else { return }
-    for jobClass in JobClass.allCases {
-      let due = watermarks[Int(jobClass.rawValue)].takeDue(
-        now: now.monotonic, batch: settings.acknowledgeBatch,
-        delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
-      if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
-      while let tag = watermarks[Int(jobClass.rawValue)].takeAlone(
-        now: now.monotonic, batch: settings.acknowledgeBatch)
-      {
-        broker.acknowledge(alone: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
-      }
-    }
-  }
-
   // MARK: given back
 
   /// The job of a send that is no orphan.
-  private func job(of send: Ticket) -> Ticket {
+  func job(of send: Ticket) -> Ticket {
     guard let job = sends[send].job else { preconditionFailure("an orphan has no job") }
     return job
   }
 
   /// The deliveries are not ours any more: their consumer is gone, or they were handed back. The broker gives them to somebody
-  /// again. What is on the wire stays there, as a request without a job, and its answer is remembered; all else is forgotten.
+  /// again. What is on the wire stays there, as a request without a job, and its answer is remembered; all else is forgotten, and what
+  /// would leave no room for as many deliveries as come at once.
   private mutating func abandonDeliveries() {
     for index in 0..<sends.capacity {
       guard let send = sends.liveTicket(at: index), sends[send].job != nil else { continue }
       switch sends[send].delivery.phase {
-      case .sent:
+      case .sent where orphanCount < settings.sendsMaximum - settings.prefetch:
         sends[send].job = nil
         orphanCount += 1
-      case .admitting, .waiting, .held, .reporting, .settled:
+      case .sent, .admitting, .waiting, .held, .reporting, .settled:
         sends.release(send)
       }
     }

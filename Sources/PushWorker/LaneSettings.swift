@@ -8,8 +8,10 @@ package struct LaneSettings: Sendable {
   package var prefetch: Int
   /// Deliveries that may be in flight: the prefetch of both classes, with a margin for a broker that grants credit twice.
   package var jobsMaximum: Int
-  /// Targets that may be in flight: a batch fills them as they become free.
+  /// Targets that may be in flight, requests whose delivery is gone included: a batch fills them as they become free.
   package var sendsMaximum: Int
+  /// Targets that may be in flight besides, of the job that is processed alone.
+  static let aloneSendsMaximum = 16
   /// Targets that shared state may be asked about at once: a batch of 1000 in one breath would be answered later than
   /// Redis' timeout allows, and what is answered late is sent though it may have been sent before.
   package var admissionsMaximum: Int

@@ -32,10 +32,12 @@ struct JobSlot: ~Copyable {
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
   /// `claim`: drawn for this one.
   func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
-    JobArrival(
+    // Whoever lost it mostly lives, and is answered within a second. So first it waits, but for what may end workers: that is to end
+    // this one here, where it is alone.
+    let hasWaited = metadata.deliveryCount == 0 && metadata.redeliveries > 0
+    return JobArrival(
       firstSeen: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
-      isRedelivered: metadata.deliveryCount > 0 || metadata.carriedDeliveries > 0 || tag.isAlone,
-      isOver: isOver)
+      takesOver: hasWaited || tag.isAlone, isOver: isOver)
   }
   var times: JobTimes { JobTimes(firstSeen: enqueuedAt, expiration: job.expiration) }
 
@@ -78,11 +80,15 @@ struct JobSlot: ~Copyable {
     if tag.isAlone { tag.jobClass = metadata.jobClass ?? tag.jobClass }
     guard !isOversized else { return }
     let (count, carried) = (metadata.deliveryCount, metadata.carriedDeliveries)
-    if count == 0, carried == 0 { return }
+    if count == 0, carried == 0, metadata.redeliveries == 0 { return }
     // Whoever had it before may have sent it; nobody can ask.
     if count > 0 { metadata.isAmbiguous = true }
     let origin: IsolationPolicy.Origin = tag.isAlone ? .alone : .shared
-    isolation = policy.decide(origin, deliveryCount: count, carriedCount: carried)
+    let redeliveries = metadata.redeliveries.addingReportingOverflow(count)
+    // Of one that is alone, only what happens there counts from here on.
+    metadata.redeliveries = tag.isAlone ? 0 : redeliveries.overflow ? .max : redeliveries.partialValue
+    isolation = policy.decide(
+      origin, deliveryCount: tag.isAlone ? count : metadata.redeliveries, carriedCount: carried)
     // From here on, what a copy of it carries.
     metadata.carriedDeliveries = policy.aloneCount(origin, deliveryCount: count, carriedCount: carried)
     if isolation == .isolate {
@@ -153,7 +159,7 @@ struct SendSlot: ~Copyable {
     apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
     delivery = DeliveryState(
       attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous && slot.refusal == nil,
-      isGivenUp: slot.isolation == .fail)
+      redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
     claim = slot.metadata.claim
     uniqueID = nil
     isCounted = false

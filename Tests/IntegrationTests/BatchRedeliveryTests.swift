@@ -16,9 +16,7 @@ struct BatchRedeliveryTests {
 
   /// A batch of which a part has outcomes, as after a worker's end: only the rest is sent, everything is reported.
   @Test func onlyWhatIsOpenIsSent() throws {
-    var options = WorkerWorld.Options()
-    options.redisTimeoutMilliseconds = 1000
-    let world = try WorkerWorld("batch", options: options)
+    let world = try WorkerWorld("batch")
     try world.publish(batch(0..<400))
     try world.runUntilEmpty()
     #expect(try world.simulator.counters().accepted == 400)

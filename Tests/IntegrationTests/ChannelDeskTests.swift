@@ -168,9 +168,7 @@ struct ChannelDeskTests {
   }
 
   @Test func broadcastsFollowTheChannelsPolicyAndAreSentOnce() throws {
-    var options = WorkerWorld.Options()
-    options.redisTimeoutMilliseconds = 1000
-    let world = try WorkerWorld("channels-lane", options: options)
+    let world = try WorkerWorld("channels-lane")
     func ensure(_ name: String, _ storage: String) throws -> String {
       let result = try world.herald([
         "channels", "ensure", name, "--storage", storage, "--app", "com.example.app", "--environment", "production",

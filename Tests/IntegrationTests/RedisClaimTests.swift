@@ -52,10 +52,10 @@ extension RedisSharedStateTests {
         let start = driver.now.unixMilliseconds
         let first = driver.ask(job, id: 1)
         #expect(try Answered(driver.answer(first)) == .proceed)
-        // At once: the broker says that somebody had it.
-        let redelivered = driver.ask(job, id: 1, isRedelivered: true)
-        #expect(try Answered(driver.answer(redelivered)) == .repeated(.proceed))
-        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "by the redelivered one")
+        // It waited for the answer already.
+        let successor = driver.ask(job, id: 1, takesOver: true)
+        #expect(try Answered(driver.answer(successor)) == .repeated(.proceed))
+        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "by the one that took over")
         let earlier = driver.claim(of: first)
         let old = driver.ask(job, id: 1, firstSeen: start, earlier: earlier)
         #expect(try Answered(driver.answer(old)) == .claimed, "the one before it has no claim any more")

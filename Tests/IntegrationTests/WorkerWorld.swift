@@ -36,7 +36,8 @@ final class WorkerWorld {
     var drainTimeoutSeconds = 20
     var lanes = 1
     /// Longer than the default where a test counts what Redis remembers: on a busy machine 20 ms are soon over.
-    var redisTimeoutMilliseconds = 20
+    /// A busy machine's Redis may answer later than a worker's default allows; what goes on without it is marked.
+    var redisTimeoutMilliseconds = 1000
     /// Between two provider tokens of a key, by the simulator; 0: any.
     var tokenIntervalSeconds = 0
   }
@@ -197,6 +198,17 @@ final class WorkerWorld {
     }
     try #require(reached != nil, "\(accepted) accepted, not \(count); \(gauges)\n\(log)", sourceLocation: location)
     return accepted
+  }
+
+  /// Waits until so many jobs have outcomes: one whose delivery was lost tells what was accepted for it when it comes back.
+  func waitForOutcomes(_ count: Int, seconds: Int = 60, _ location: SourceLocation = #_sourceLocation) throws {
+    var told = 0
+    let reached = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) { () -> Bool? in
+      told = (try? Set(takeOutcomes().compactMap(\.jobID)).count) ?? told
+      return told >= count ? true : nil
+    }
+    try #require(
+      reached != nil, "\(told) jobs have outcomes, not \(count); \(gauges)\n\(log)", sourceLocation: location)
   }
 
   /// What the last worker wrote, its end.

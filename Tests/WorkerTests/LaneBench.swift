@@ -45,17 +45,23 @@ final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
   var events: [BrokerEvent] = [.publishing]
   /// Not taken by the lane yet.
-  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata)] = []
+  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isAlone: Bool)] = []
   var epoch: UInt32 = 0
   var nextTag: UInt64 = 0
   private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
   var rejected: [DeliveryTag] = []
   var outcomes: [String] = []
   var retries: [RetryState] = []
+  var retryDelays: [Int] = []
+  /// Jobs that were put aside.
+  var isolatedCount = 0
   var sequence: UInt64 = 0
   /// Publishes are confirmed in the next turn.
   var confirmsPublishes = true
   var remembered: [RememberedOutcome] = []
+  /// What shared state was asked about, and what it says.
+  var arrivals: [JobArrival] = []
+  var admission = Admission.proceed
   var requests: [Ticket] = []
   var released: [Ticket] = []
   var answers: [PushAnswer] = []
@@ -64,18 +70,19 @@ final class LaneBenchWorld {
 
   var now: Now { Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds) }
 
-  func deliver(_ number: Int, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
+  func deliver(_ number: Int, isAlone: Bool = false, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
     nextTag += 1
     var metadata = MessageMetadata()
     describe(&metadata)
-    ready.append((number, nextTag, metadata))
+    ready.append((number, nextTag, metadata, isAlone))
   }
 
   func takeDelivery() -> BrokerEvent? {
     guard !ready.isEmpty else { return nil }
     let next = ready.removeFirst()
     delivered.append((next.job, next.metadata))
-    let tag = DeliveryTag(epoch: epoch, jobClass: .transactional, value: next.tag)
+    let tag = DeliveryTag(
+      epoch: epoch, jobClass: .transactional, value: next.tag, isAlone: next.isAlone)
     return .delivery(Delivery(tag: tag, bodyCount: 200, isOversized: false))
   }
 
@@ -132,12 +139,16 @@ struct LaneBenchBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     world.retries.append(state)
+    world.retryDelays.append(delaySeconds)
     return published()
   }
 
   mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
-  ) -> UInt64 { published() }
+  ) -> UInt64 {
+    world.isolatedCount += 1
+    return published()
+  }
 
   mutating func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
@@ -158,12 +169,15 @@ struct LaneBenchState: SharedState {
 
   mutating func admit(
     _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
-  ) { asked.append(ticket) }
+  ) {
+    asked.append(ticket)
+    world.arrivals.append(arrival)
+  }
 
   mutating func flush(now: Now) {}
 
   mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
-    asked.isEmpty ? nil : (asked.removeFirst(), .proceed)
+    asked.isEmpty ? nil : (asked.removeFirst(), world.admission)
   }
 
   mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {

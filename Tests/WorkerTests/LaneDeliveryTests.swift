@@ -43,6 +43,86 @@ import Testing
     #expect(bench.world.rejected.isEmpty)
   }
 
+  /// Requests on the wire whose deliveries are gone leave room for as many deliveries as come at once.
+  @Test func orphansLeaveRoom() {
+    let bench = LaneBench { $0.sendsMaximum = 50 }
+    for round in 1...10 {
+      bench.consume(0..<20)
+      bench.turn()
+      #expect(bench.world.requests.count == 20 * round)
+      bench.world.loseConsumer()
+      bench.turn(1)
+    }
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn()
+    #expect(bench.world.remembered.count == 30, "of what was on the wire first")
+  }
+
+  /// A delivery that may be the broker's last waits behind nothing: not behind requests on the wire, not behind batches.
+  @Test func whatIsPutAsideNeedsNoRoom() {
+    let bench = LaneBench { $0.sendsMaximum = 30 }
+    bench.consume(0..<20)
+    bench.turn()
+    bench.world.loseConsumer()
+    bench.consume(0..<20)
+    bench.world.deliver(20)
+    bench.turn()
+    #expect(bench.world.requests.count == 40, "all room is taken: by ten orphans and twenty others")
+    for number in 30..<40 { bench.world.deliver(number) { $0.deliveryCount = 3 } }
+    bench.turn()
+    #expect(bench.world.isolatedCount == 10)
+    bench.world.deliver(0, isAlone: true) { $0.jobClass = .bulk }
+    bench.turn(40)
+    #expect(bench.world.arrivals.last?.takesOver == true, "nor does the one that is alone")
+  }
+
+  /// Whoever lost a delivery mostly lives, and tells the answer soon: first one is waited for, longer each time.
+  @Test func aDeliveryThatComesAgainWaitsForTheAnswer() {
+    let bench = LaneBench()
+    bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
+    bench.consume(0..<1) { $0.deliveryCount = 1 }
+    bench.turn()
+    #expect(bench.world.arrivals.map(\.takesOver) == [false])
+    #expect(bench.world.retryDelays == [1])
+    #expect(bench.world.retries.map(\.redeliveries) == [1])
+    #expect(bench.world.retries.map(\.isAmbiguous) == [true])
+    // Nobody told an answer.
+    bench.world.admission = .repeated(.proceed)
+    bench.world.deliver(0) { metadata in
+      metadata.redeliveries = 1
+      metadata.isAmbiguous = true
+      metadata.firstSeen = bench.world.milliseconds
+    }
+    bench.turn()
+    #expect(bench.world.arrivals.map(\.takesOver) == [false, true])
+    #expect(bench.world.requests.count == 1)
+    // Its delivery is lost again.
+    bench.world.loseConsumer()
+    bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
+    bench.consume(0..<1) { metadata in
+      metadata.deliveryCount = 1
+      metadata.redeliveries = 1
+      metadata.firstSeen = bench.world.milliseconds
+    }
+    bench.turn()
+    #expect(bench.world.retryDelays == [1, 5])
+    #expect(bench.world.retries.map(\.redeliveries) == [1, 2])
+    // And again: it may be what ends workers.
+    bench.consume(0..<1) { metadata in
+      metadata.deliveryCount = 1
+      metadata.redeliveries = 2
+    }
+    bench.turn()
+    #expect(bench.world.isolatedCount == 1)
+    // What was answered did not end its worker.
+    bench.world.admission = .proceed
+    bench.world.deliver(1) { $0.redeliveries = 2 }
+    bench.turn()
+    bench.world.answer(bench.world.requests[1], status: 503, reason: .serviceUnavailable)
+    bench.turn()
+    #expect(bench.world.retries.map(\.redeliveries) == [1, 2, 0])
+  }
+
   /// Of a request whose delivery is gone only what is final is worth anything.
   @Test func anOrphanIsNotTriedAgain() {
     let bench = LaneBench()

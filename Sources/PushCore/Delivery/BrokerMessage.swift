@@ -25,6 +25,8 @@ package struct MessageMetadata: Sendable {
   package var apnsID: UUIDValue?
   /// `x-herald-deliveries`: unfinished deliveries, alone, of the messages that this one is a copy of.
   package var carriedDeliveries: UInt32 = 0
+  /// `x-herald-redeliveries`: unfinished deliveries, beside others, of the messages that this one is a copy of.
+  package var redeliveries: UInt32 = 0
   /// `x-herald-class` of a job that is processed alone: the class that it came from.
   package var jobClass: JobClass?
 
@@ -53,6 +55,7 @@ package struct MessageMetadata: Sendable {
     isAmbiguous = false
     apnsID = nil
     carriedDeliveries = 0
+    redeliveries = 0
     jobClass = nil
   }
 }

@@ -31,6 +31,8 @@ package struct DeliveryState: Sendable {
   package private(set) var isAmbiguous: Bool
   /// When the last request was written, Unix milliseconds.
   package private(set) var sentAt: Int64?
+  /// Unfinished deliveries of it, as long as nothing became of it: what a copy of it carries.
+  package private(set) var redeliveries: UInt32
   /// Workers ended too often while they had it: it is not sent any more.
   private let isGivenUp: Bool
   private var resends: UInt8 = 0
@@ -40,9 +42,13 @@ package struct DeliveryState: Sendable {
 
   /// - Parameters:
   ///   - attempts: what earlier copies of the job carried over, and so is `isAmbiguous`.
+  ///   - redeliveries: how often this job, or a copy before it, was delivered to somebody who did not finish it.
   ///   - isGivenUp: whatever shared state does not answer ends as `failed`; what became of earlier requests is not known.
-  package init(attempts: UInt32 = 0, isAmbiguous: Bool = false, isGivenUp: Bool = false) {
+  package init(
+    attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, isGivenUp: Bool = false
+  ) {
     self.attempts = attempts
+    self.redeliveries = redeliveries
     self.isAmbiguous = isAmbiguous || isGivenUp
     self.isGivenUp = isGivenUp
   }
@@ -106,8 +112,8 @@ package struct DeliveryState: Sendable {
       if isGivenUp, !policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) {
         return giveUp(now: now)
       }
-      // Its answer usually comes within a second, and is told for this copy too.
-      let decision = policy.postpone(milliseconds: 1, times, now: now)
+      // Its answer usually comes within a second, and is told for this copy too. What is lost again and again waits for longer.
+      let decision = policy.wait(number: max(redeliveries, 1), times, now: now)
       // What ends before it is known cannot say that nothing was sent.
       if decision == .expired { isAmbiguous = true }
       return retry(decision, status: nil, reason: nil, now: now)
@@ -163,6 +169,7 @@ package struct DeliveryState: Sendable {
     _ answer: borrowing PushAnswer, _ verdict: Verdict, _ times: JobTimes, policy: borrowing RetryPolicy, now: Now
   ) -> DeliveryAction {
     expect(.sent)
+    redeliveries = 0
     if verdict.notes.contains(.ambiguous) { isAmbiguous = true }
     let status = answer.status == 0 ? nil : answer.status
     switch verdict.fate {

@@ -88,7 +88,7 @@ package struct GateMemory: ~Copyable, Sendable {
     var isRepeated = false
     if let claim {
       if !request.owns(claim.number) {
-        if claim.deadline > milliseconds, !request.isRedelivered {
+        if claim.deadline > milliseconds, !request.takesOver {
           return .claimed(retryAfterMilliseconds: claim.deadline - milliseconds)
         }
         isRepeated = true
@@ -106,7 +106,7 @@ package struct GateMemory: ~Copyable, Sendable {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) { return .duplicate(outcome) }
     if let claim = claims.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
-      claim.deadline > now.unixMilliseconds, !request.isRedelivered, !request.owns(claim.number)
+      claim.deadline > now.unixMilliseconds, !request.takesOver, !request.owns(claim.number)
     {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.unixMilliseconds)
     }

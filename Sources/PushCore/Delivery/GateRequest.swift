@@ -15,7 +15,7 @@ package struct GateRequest: Sendable {
   package var claim: UInt32 = 0
   package var earlierClaim: UInt32 = 0
   package var isReturning = false
-  package var isRedelivered = false
+  package var takesOver = false
 
   /// Names the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
   /// Never 0.
@@ -45,7 +45,7 @@ package struct GateRequest: Sendable {
     claim = arrival.claim
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
-    isRedelivered = arrival.isRedelivered
+    takesOver = arrival.takesOver
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
@@ -78,21 +78,21 @@ package struct JobArrival: Sendable {
   package var earlierClaim: UInt32
   /// It waited in a retry queue: a newer job of the same collapse id takes its place.
   package var isReturning: Bool
-  /// The broker gave it to somebody before who did not finish it, and who may have sent it. It is marked for that already, so it
-  /// waits for nobody's claim: after a worker's death its jobs go on at once.
-  package var isRedelivered: Bool
+  /// It waits for nobody's claim (any more): the broker gave it to somebody before who did not finish it, and who did not tell its
+  /// answer in the time that it waited for that. It is marked already, for it may have been sent.
+  package var takesOver: Bool
   /// Its time is over: it is only asked whether it was answered, and costs its device nothing.
   package var isOver: Bool
 
   package init(
-    firstSeen: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, isRedelivered: Bool = false,
+    firstSeen: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, takesOver: Bool = false,
     isOver: Bool = false
   ) {
     self.firstSeen = firstSeen
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning
-    self.isRedelivered = isRedelivered
+    self.takesOver = takesOver
     self.isOver = isOver
   }
 }

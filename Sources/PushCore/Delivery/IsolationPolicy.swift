@@ -25,8 +25,8 @@ package struct IsolationPolicy: Equatable, Sendable {
 
   /// From so many unfinished deliveries on, a job is processed alone.
   package var suspectCount: UInt32
-  /// After so many, those before it was alone included, it is not processed any more. Not above what the broker allows
-  /// in either queue, which would take the job away without an outcome.
+  /// After so many, those before it was alone included, it is not processed any more. What the broker allows for one message is
+  /// far above `suspectCount`, for a message that reaches it is taken away without an outcome.
   package var limit: UInt32
 
   package init(suspectCount: UInt32 = 3, limit: UInt32 = 20) {
@@ -36,13 +36,17 @@ package struct IsolationPolicy: Equatable, Sendable {
   }
 
   /// - Parameters:
-  ///   - deliveryCount: the broker's count for this message, 0 at its first delivery.
+  ///   - deliveryCount: the broker's count for this message, 0 at its first delivery; where it is shared, those of the messages
+  ///     that it is a copy of included, as long as none of them was answered.
   ///   - carriedCount: unfinished deliveries, alone, of the messages that this one is a copy of. What was shared is not
-  ///     carried: it is no evidence against anybody.
+  ///     in it: it is no evidence against anybody once it was alone.
   package func decide(_ origin: Origin, deliveryCount: UInt32, carriedCount: UInt32) -> Decision {
     switch origin {
     case .shared:
       deliveryCount >= suspectCount || carriedCount > 0 ? .isolate : .process
+    case .alone where deliveryCount >= suspectCount:
+      // Its next copy counts from 0 for the broker, and goes on counting here.
+      .isolate
     case .alone:
       aloneCount(origin, deliveryCount: deliveryCount, carriedCount: carriedCount) >= limit - suspectCount
         ? .fail : .process

@@ -39,8 +39,13 @@ package struct RetryPolicy: Hashable, Sendable {
   ///   - expiration: of the job, Unix seconds; nil or 0 does not end retries (0 is about what APNs stores).
   package func decide(attempts: UInt32, firstSeen: Int64, expiration: Int64?, now: Now) -> Decision {
     guard attempts < attemptsMaximum else { return .exhausted }
-    let tier = min(Int(max(attempts, 1)) - 1, delaysSeconds.count - 1)
-    return longest(from: tier, JobTimes(firstSeen: firstSeen, expiration: expiration), now)
+    return wait(number: max(attempts, 1), JobTimes(firstSeen: firstSeen, expiration: expiration), now: now)
+  }
+
+  /// The first wait is the first delay, the second one the second, and so on; from the last on they do not become longer.
+  /// - Parameter number: from 1.
+  package func wait(number: UInt32, _ times: JobTimes, now: Now) -> Decision {
+    longest(from: min(Int(number) - 1, delaysSeconds.count - 1), times, now)
   }
 
   /// For a job that shall wait about so long, as a pause wants: the nearest delay that is long enough, else the longest.

@@ -132,6 +132,8 @@ enum AMQPPropertiesReader {
         metadata.isAmbiguous = number != 0
       } else if name.equals("x-herald-deliveries") {
         metadata.carriedDeliveries = UInt32(clamping: number)
+      } else if name.equals("x-herald-redeliveries") {
+        metadata.redeliveries = UInt32(clamping: number)
       }
     case .flag(let flag):
       if name.equals("x-herald-ambiguous") { metadata.isAmbiguous = flag }

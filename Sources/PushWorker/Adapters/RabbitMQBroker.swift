@@ -27,6 +27,9 @@ package final class RabbitMQBroker: Broker {
   /// Of the consumer connection in use, or the last.
   private var epoch: UInt32 = 0
   private var isConsuming = false
+  /// The consumer's connection is up, and takes nothing before publishing is possible: each delivery that ends in nothing counts
+  /// against its message.
+  private var isConsumerWaiting = false
   private var isStopped = false
   private var isBlocked = false
   /// Consumers that were asked for and did not answer.
@@ -40,8 +43,8 @@ package final class RabbitMQBroker: Broker {
   private var isRedeclaring = false
   private var oversized = RabbitMQOversizedJobs()
   private var isOversizedTold = false
-  /// Ends of connections that we wanted, to be told before anything else.
-  private var endings: [BrokerEvent] = []
+  /// Told before anything else: ends of connections that we wanted, consumers that had waited.
+  private var untold: [BrokerEvent] = []
 
   private var emptyWatch: RabbitMQEmptyWatch?
 
@@ -102,7 +105,7 @@ package final class RabbitMQBroker: Broker {
   /// - Parameter takesDeliveries: false leaves the next delivery, and what the consumer's connection said behind it, where
   ///   they are until they are wanted again; confirms, and all else of the publisher's connection, are told.
   package func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
-    if !endings.isEmpty { return endings.removeFirst() }
+    if !untold.isEmpty { return untold.removeFirst() }
     while let event = publisher.nextEvent() {
       if let told = take(publisherEvent: event) { return told }
     }
@@ -126,6 +129,7 @@ package final class RabbitMQBroker: Broker {
       emptyWatch?.restart()
       lookWhetherEmpty()
       if !isStopped { consumer.start() }
+      startWaitingConsumers()
       return .publishing
     case .down:
       return publishingEnded()
@@ -163,6 +167,7 @@ package final class RabbitMQBroker: Broker {
       isBlocked = false
       counters.isBlocked = false
       addNotice(.info, .publisher, "no longer blocked")
+      startWaitingConsumers()
       return .unblocked
     case .connection(.completed(_, let operation, let reply)):
       return takeAnswer(operation, reply)
@@ -179,7 +184,8 @@ package final class RabbitMQBroker: Broker {
         consumer.stop()
         return nil
       }
-      return startConsumers()
+      isConsumerWaiting = !canPublish
+      return isConsumerWaiting ? nil : startConsumers()
     case .down:
       return consumingEnded()
     case .connection(.delivery(let delivery)):
@@ -214,6 +220,12 @@ package final class RabbitMQBroker: Broker {
     }
   }
 
+  private func startWaitingConsumers() {
+    guard isConsumerWaiting, !isStopped, let event = startConsumers() else { return }
+    isConsumerWaiting = false
+    untold.append(event)
+  }
+
   /// The epoch is told before the first delivery can come.
   private func startConsumers() -> BrokerEvent? {
     guard let connection = consumer.connection else { return nil }
@@ -241,6 +253,7 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func consumingEnded() -> BrokerEvent? {
+    isConsumerWaiting = false
     guard isConsuming else { return nil }
     isConsuming = false
     oversized.consumerLost()
@@ -362,8 +375,8 @@ package final class RabbitMQBroker: Broker {
     let (wasPublishing, wasConsuming) = (publisher.isUp, isConsuming)
     publisher.restart(.ended(reason: reason))
     consumer.restart(.ended(reason: reason))
-    if wasPublishing { endings.append(publishingEnded()) }
-    if wasConsuming, let event = consumingEnded() { endings.append(event) }
+    if wasPublishing { untold.append(publishingEnded()) }
+    if wasConsuming, let event = consumingEnded() { untold.append(event) }
   }
 
   // MARK: publishes
@@ -393,6 +406,7 @@ package final class RabbitMQBroker: Broker {
     if metadata.carriedDeliveries > 0 {
       properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
     }
+    if state.redeliveries > 0 { properties.addHeader("x-herald-redeliveries", Int64(state.redeliveries)) }
     if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
     let delays = settings.topology.retryDelaysSeconds
     let index = delays.firstIndex { $0 >= delaySeconds } ?? delays.count - 1

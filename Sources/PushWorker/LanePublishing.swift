@@ -1,0 +1,183 @@
+import PushCore
+
+/// The second half of a job's way: what tells of its end is published, and when the broker confirmed that, the delivery is
+/// acknowledged.
+extension Lane {
+  // MARK: reported
+
+  mutating func publishReports(_ now: Now) {
+    guard now.monotonic >= reportsHeldUntil else { return }
+    while let ticket = reports.first, broker.canPublish, confirms.hasRoom(for: 2) {
+      _ = reports.popFirst()
+      report(ticket, now)
+    }
+  }
+
+  private mutating func report(_ ticket: Ticket, _ now: Now) {
+    switch sends[ticket].delivery.ending {
+    case nil:
+      preconditionFailure("a report without an ending")
+    case .retry(let delaySeconds, let reason):
+      publishRetry(ticket, delaySeconds: delaySeconds, reason: reason)
+    case .isolation:
+      publishIsolated(ticket)
+    case .outcome(let outcome, let isSuppressed, let deadLetter):
+      if let deadLetter, !sends[ticket].isCounted { counters.deadLetters["\(deadLetter)", default: 0] += 1 }
+      publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
+      if let deadLetter { publishDeadLetter(ticket, reason: deadLetter, outcome) }
+    }
+  }
+
+  private mutating func publishOutcome(_ ticket: Ticket, _ outcome: RememberedOutcome, isSuppressed: Bool, _ now: Now) {
+    let job = job(of: ticket)
+    message.removeAll(keepingCapacity: true)
+    routingKey.removeAll(keepingCapacity: true)
+    let record = OutcomeRecord(
+      outcome, detail: jobs[job].detail, uniqueID: sends[ticket].uniqueID, isSuppressed: isSuppressed,
+      enqueuedAt: jobs[job].metadata.enqueuedAt, receivedAt: jobs[job].firstSeen)
+    writer.append(
+      record, of: jobs[job].job, target: jobs[job].refusal == nil ? sends[ticket].target : nil,
+      apnsID: sends[ticket].apnsID, to: &message)
+    OutcomeWriter.appendRoutingKey(outcome.outcome, of: jobs[job].job, to: &routingKey)
+    expectConfirm(
+      broker.publishOutcome(
+        message, routingKey: routingKey, apnsID: sends[ticket].apnsID, metadata: jobs[job].metadata), ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.count(outcome.outcome, jobs[job].job.environment, app: jobs[job].app, jobs[job].job.pushType)
+    if outcome.isAmbiguous { counters.ambiguous[Int(outcome.outcome.rawValue)] += 1 }
+    if let enqueuedAt = jobs[job].metadata.enqueuedAt {
+      counters.jobAge.record(nanoseconds: (now.unixMilliseconds &- enqueuedAt) &* 1_000_000)
+    }
+  }
+
+  private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
+    let job = job(of: ticket)
+    let delivery = sends[ticket].delivery
+    message.removeAll(keepingCapacity: true)
+    if jobs[job].job.targets.count > 1 {
+      JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
+    } else {
+      message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    }
+    let carried = RetryState(
+      attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, claim: sends[ticket].claim,
+      redeliveries: delivery.redeliveries, isAmbiguous: delivery.isAmbiguous, apnsID: sends[ticket].apnsID,
+      reason: reason)
+    expectConfirm(
+      broker.publishRetry(
+        message, jobClass: jobs[job].tag.jobClass, delaySeconds: delaySeconds, state: carried,
+        metadata: jobs[job].metadata), ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.countRetry(reason, delaySeconds: delaySeconds)
+  }
+
+  /// A copy for the queue of suspects: the same bytes, and all that earlier copies carried.
+  private mutating func publishIsolated(_ ticket: Ticket) {
+    let job = job(of: ticket)
+    message.removeAll(keepingCapacity: true)
+    message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    expectConfirm(
+      broker.publishIsolated(
+        message, jobClass: jobs[job].tag.jobClass, firstSeen: jobs[job].firstSeen, metadata: jobs[job].metadata),
+      ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.isolated += 1
+  }
+
+  private mutating func publishDeadLetter(_ ticket: Ticket, reason: StaticString, _ outcome: RememberedOutcome) {
+    let job = job(of: ticket)
+    guard !jobs[job].isOversized else { return }
+    message.removeAll(keepingCapacity: true)
+    // Of a batch, the one target that failed: put back, it must not send the others again.
+    let isPart = jobs[job].refusal == nil && jobs[job].job.targets.count > 1
+    if isPart {
+      JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
+    } else {
+      message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    }
+    let detail = jobs[job].detail ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
+    // This target's own: an attempt of another target of its batch says nothing of it.
+    var metadata = jobs[job].metadata
+    metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous
+    metadata.claim = sends[ticket].claim
+    expectConfirm(
+      broker.publishDeadLetter(
+        message, jobClass: jobs[job].tag.jobClass, reason: reason, detail: detail,
+        apnsID: isPart ? sends[ticket].apnsID : metadata.apnsID, metadata: metadata),
+      ticket)
+  }
+
+  private mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
+    sends[ticket].delivery.published()
+    confirms.published(sequence, ticket)
+  }
+
+  // MARK: confirmed
+
+  mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
+    // Of a delivery that is gone nothing is awaited any more.
+    guard let ticket = confirms.take(sequence), sends.isLive(ticket) else { return }
+    switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
+    case .open: break
+    case .publishAgain: reports.append(ticket)
+    case .settled:
+      counters.settled &+= 1
+      release(ticket, now)
+    }
+  }
+
+  /// The target is settled; its job is where it was the last.
+  private mutating func release(_ ticket: Ticket, _ now: Now) {
+    let job = job(of: ticket)
+    sends.release(ticket)
+    jobs[job].openTargets -= 1
+    if jobs[job].isSettled { settle(job, now) }
+  }
+
+  private mutating func settle(_ job: Ticket, _ now: Now) {
+    let tag = jobs[job].tag
+    if tag.isAlone {
+      broker.acknowledge(alone: tag)
+    } else if jobs[job].isolation == .isolate {
+      // Not behind the watermark: an older job may be what ends this worker.
+      broker.acknowledge(alone: tag)
+      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+    } else if jobs[job].isOversized {
+      broker.reject(tag, requeue: false)
+      watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
+    } else {
+      watermarks[Int(tag.jobClass.rawValue)].done(tag.value, now: now.monotonic)
+    }
+    counters.jobDuration.record(nanoseconds: now.monotonic.nanoseconds - jobs[job].received.nanoseconds)
+    forget(job)
+  }
+
+  mutating func forget(_ job: Ticket) {
+    if jobs[job].isolation == .isolate {
+      isolating -= 1
+      suspectHeldUntil = clock.now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
+    }
+    jobs[job].finish()
+    jobs.release(job)
+  }
+
+  // MARK: acknowledged
+
+  mutating func acknowledge(_ now: Now) {
+    guard let epoch else { return }
+    for jobClass in JobClass.allCases {
+      let due = watermarks[Int(jobClass.rawValue)].takeDue(
+        now: now.monotonic, batch: settings.acknowledgeBatch,
+        delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
+      if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
+      while let tag = watermarks[Int(jobClass.rawValue)].takeAlone(
+        now: now.monotonic, batch: settings.acknowledgeBatch)
+      {
+        broker.acknowledge(alone: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
+      }
+    }
+  }
+}
