@@ -18,7 +18,7 @@ AGE_MAXIMUM_SECONDS = 3600
 REQUEST_TIMEOUT_SECONDS = 8
 CLASSES = ("transactional", "bulk")
 APP = "com.example.app"
-# Whose devices have a rate, who sends to bad tokens, and who is beside it with the same credential.
+# Whose devices have a rate, who sends to bad tokens, and who is beside it with the same credential, which nobody else uses.
 LIMITED_APP, CAMPAIGN_APP, BESIDE_APP = "com.example.hot", "com.example.campaign", "com.example.beside"
 
 # What a reload takes up: the first at the start. The limited app's rate stands at another place in each, or nowhere.
@@ -59,7 +59,12 @@ credentials:
     team_id: {credential['team_id']}
     key_id: {credential['key_id']}
     key_file: "{credential['key_file']}"
-    apps: [{APP}, {LIMITED_APP}, {CAMPAIGN_APP}, {BESIDE_APP}]
+    apps: [{APP}, {LIMITED_APP}]
+  - name: second
+    team_id: {credential['team_id']}
+    key_id: {credential['key_id']}
+    key_file: "{credential['key_file']}"
+    apps: [{CAMPAIGN_APP}, {BESIDE_APP}]
 limits: {json.dumps(_LIMITS[limits % len(_LIMITS)])}
 retry: {{delays_s: {list(RETRY_DELAYS)}, attempts_max: {ATTEMPTS_MAXIMUM}, age_max_s: {AGE_MAXIMUM_SECONDS}}}
 lanes: 1
