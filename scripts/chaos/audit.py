@@ -58,13 +58,12 @@ class Verdict:
 class Book:
     """What is known of all jobs: `requests` by `apns-id`, in the order of their times, empty where none were kept."""
 
-    def __init__(self, acceptances, requests, windows, excuses):
+    def __init__(self, acceptances, requests, windows):
         self.acceptances = acceptances
         self.requests = collections.defaultdict(list)
         for request in sorted(requests or (), key=lambda one: one.at):
             self.requests[request.apns_id].append(request)
         self.windows = windows
-        self.excuses = excuses
 
     def accepted_at(self, apns_id):
         return [request.at for request in self.requests[apns_id] if request.status == 200]
@@ -76,11 +75,10 @@ class Book:
             for window in self.windows)
 
 
-def audit(jobs, outcomes, acceptances, requests, dead_letters, windows, excuses=False):
-    """jobs: by id. acceptances: counts by environment and apns-id. requests: all of them, None where they were not kept.
-    excuses: a producer that publishes twice, and retries in another tier, are no findings."""
+def audit(jobs, outcomes, acceptances, requests, dead_letters, windows):
+    """jobs: by id. acceptances: counts by environment and apns-id. requests: all of them, None where they were not kept."""
     verdict = Verdict()
-    book = Book(acceptances, requests, windows, excuses)
+    book = Book(acceptances, requests, windows)
     told = collections.defaultdict(list)
     for outcome in outcomes:
         job = jobs.get(outcome.job_id)
@@ -156,8 +154,6 @@ def _audit_target(verdict, book, job, target, outcomes):
     times = [outcome.completed_at / 1000 for outcome in outcomes] + accepted_at
     if is_ambiguous:
         reason = "ambiguous"
-    elif book.excuses and job.publishes > 1:
-        reason = "published twice"
     else:
         # Two pushes are as far apart as they were accepted; two fates as far as anything that is known of them.
         span = accepted_at if count > 1 and len(fates) == 1 else times

@@ -30,8 +30,7 @@ def audit(verdict, book, sent):
         name = f"{job.kind} {job.id} apns-id {apns_id}"
         _audit_end(verdict, book, job, name, requests)
         _audit_answered(verdict, book, job, name, requests, broken)
-        if not book.excuses:
-            retries += _audit_tiers(verdict, book, job, name, requests, outcomes)
+        retries += _audit_tiers(verdict, book, job, name, requests, outcomes)
         for outcome in outcomes:
             if outcome.outcome == "unregistered" and outcome.suppressed:
                 verdict.counts["suppressed"] += 1

@@ -18,17 +18,13 @@ from world import PREFIX
 SLOW_MILLISECONDS = REQUEST_TIMEOUT_SECONDS * 1000 - 1000
 
 _TABLE = {}
-_HARD = set()
 
 
-def fault(*resources, is_hard=False):
+def fault(*resources):
     """`worker` stands for the one that the plan names, `workers` for each, `all` for everything."""
 
     def add(function):
-        name = function.__name__.replace("_", "-")
-        _TABLE[name] = (resources, function)
-        if is_hard:
-            _HARD.add(name)
+        _TABLE[function.__name__.replace("_", "-")] = (resources, function)
         return function
 
     return add
@@ -65,10 +61,10 @@ class Fault:
             world.note("end", fault=str(self))
 
 
-def plan(seed, seconds, gap, longest, workers, names=None, is_hard=False):
+def plan(seed, seconds, gap, longest, workers, names=None):
     """Every fault once in an order from the seed, then in another order, and so on; `gap` seconds apart on average."""
     chance = random.Random(f"faults {seed}")
-    names = list(names or (name for name in _TABLE if is_hard or name not in _HARD))
+    names = list(names or _TABLE)
     unknown = set(names) - set(_TABLE)
     if unknown:
         raise Failure(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(_TABLE)}")
@@ -302,7 +298,7 @@ def apns_slow(world, this):
         time.sleep(this.seconds)
 
 
-@fault("broker", "apns", is_hard=True)
+@fault("broker", "apns")
 def broker_cut_twice(world, _):
     """Under a slow APNs and with more jobs than the prefetch: what is on the wire for consumers that are gone must leave room
     for the new ones' jobs."""
@@ -319,7 +315,7 @@ def broker_cut_twice(world, _):
         time.sleep(2)
 
 
-@fault("redis", "workers", is_hard=True)
+@fault("redis", "workers")
 def redis_pause_reload(world, this):
     """Other limits while jobs wait to be admitted by a Redis that is frozen."""
     world.redis.pause()
@@ -333,13 +329,13 @@ def redis_pause_reload(world, this):
         world.redis.resume()
 
 
-@fault("workers", is_hard=True)
+@fault("workers")
 def workers_reload(world, _):
     world.inject(100, ["hot", "one"])
     world.reload_limits()
 
 
-@fault("all", is_hard=True)
+@fault("all")
 def campaign_bad_tokens(world, _):
     """Most of a campaign's tokens are bad; another app of its credential has jobs that somebody waits for. Nothing else is wrong
     meanwhile, so that the auditor may say how long those took."""
@@ -359,7 +355,7 @@ def campaign_bad_tokens(world, _):
         world.producer.only_injected.clear()
 
 
-@fault("all", is_hard=True)
+@fault("all")
 def apns_silent_stream(world, _):
     """A few streams are silent while others answer, and their requests time out. Nothing else is wrong meanwhile."""
     time.sleep(SETTLING_SECONDS)

@@ -25,7 +25,7 @@ FATES = {
     "5030": ({"failed"}, False),
 }
 
-# Kinds of jobs: their part in a thousand, and the beginnings of their device tokens.
+# Kinds of jobs: their weights, and the beginnings of their device tokens.
 KINDS = {
     "one": (500, ["00fc"]),
     "named": (170, ["00fc"]),
@@ -45,10 +45,6 @@ KINDS = {
     "cut-after": (1, ["d0a0"]),
     "reset-after": (1, ["f008"]),
     "refused": (2, ["f007"]),
-}
-
-# As hard as reality: what producers, devices and clocks do beside that.
-HARD_KINDS = {
     # Published twice at once and again later, while APNs takes a second for it; of a batch, and after its expiration.
     "doubled": (40, ["51a1"]),
     "doubled-batch": (10, ["51a1", "00fc", "51a1"]),
@@ -73,7 +69,7 @@ HARD_KINDS = {
 # Of faults alone.
 CAMPAIGN_KINDS = {"campaign-bad": (600, ["bad0"]), "campaign-good": (400, ["00fc"])}
 
-_ALL_KINDS = KINDS | HARD_KINDS | CAMPAIGN_KINDS
+_ALL_KINDS = KINDS | CAMPAIGN_KINDS
 _APPS = {"hot": LIMITED_APP, "beside": BESIDE_APP, "campaign-bad": CAMPAIGN_APP, "campaign-good": CAMPAIGN_APP}
 _HOT_DEVICES = 8
 _OVERSIZED_BYTES = 530_000

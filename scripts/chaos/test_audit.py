@@ -6,14 +6,14 @@ import unittest
 from apns import Request
 from audit import DeadLetter, Window, audit
 from herald import ATTEMPTS_MAXIMUM, RETRY_DELAYS
-from jobs import CAMPAIGN_KINDS, HARD_KINDS, KINDS, JobMaker
+from jobs import CAMPAIGN_KINDS, KINDS, JobMaker
 
 BEGAN = 1_800_000_000
 
 
 class AuditTests(unittest.TestCase):
     def setUp(self):
-        maker = JobMaker(12, KINDS | HARD_KINDS | CAMPAIGN_KINDS)
+        maker = JobMaker(12, KINDS | CAMPAIGN_KINDS)
         self.jobs, self.outcomes, self.requests, self.dead = {}, [], [], []
         self.acceptances = {"production": {}, "sandbox": {}}
         for _ in range(2500):
@@ -64,15 +64,15 @@ class AuditTests(unittest.TestCase):
             self.requests.remove(one)
             self.requests.append(one._replace(at=one.at + seconds))
 
-    def verdict(self, windows=(), excuses=False):
-        return audit(self.jobs, self.outcomes, self.acceptances, self.requests, self.dead, windows, excuses)
+    def verdict(self, windows=()):
+        return audit(self.jobs, self.outcomes, self.acceptances, self.requests, self.dead, windows)
 
-    def findings(self, windows=(), excuses=False):
-        return {kind: len(texts) for kind, texts in self.verdict(windows, excuses).findings.items()}
+    def findings(self, windows=()):
+        return {kind: len(texts) for kind, texts in self.verdict(windows).findings.items()}
 
     def test_a_run_that_was_well(self):
         kinds = {job.kind for job in self.jobs.values()}
-        self.assertEqual(kinds, set(KINDS | HARD_KINDS | CAMPAIGN_KINDS) | {"reborn-after"})
+        self.assertEqual(kinds, set(KINDS | CAMPAIGN_KINDS) | {"reborn-after"})
         self.assertEqual(self.findings(), {})
 
     def test_a_lost_outcome(self):
@@ -114,7 +114,6 @@ class AuditTests(unittest.TestCase):
         self.assertEqual(self.jobs[doubled.job_id].publishes, 3)
         self.send_twice(doubled)
         self.assertEqual(self.findings(), {"sent twice, unmarked": 1})
-        self.assertEqual(self.findings(excuses=True), {})
         doubled.ambiguous = True
         self.assertEqual(self.findings(), {})
 
@@ -244,7 +243,6 @@ class AuditTests(unittest.TestCase):
         self.move(again.apns_id, RETRY_DELAYS[0] - RETRY_DELAYS[1], first=2)
         # No fault makes a tier shorter.
         self.assertEqual(self.findings([self.KILL]), {"retry in a shorter tier than its own": 1})
-        self.assertEqual(self.findings(excuses=True), {})
         # An attempt that the outcome does not count, or that may have been repeated: which retry it was is not known.
         again.attempts = 2
         self.assertEqual(self.findings(), {})
@@ -259,7 +257,6 @@ class AuditTests(unittest.TestCase):
         for one in late[1:count // 4]:
             self.move(one.apns_id, RETRY_DELAYS[1] - RETRY_DELAYS[0])
         self.assertEqual(self.findings(), {"retries in a longer tier than theirs": 1})
-        self.assertEqual(self.findings(excuses=True), {})
         self.assertEqual(self.findings([Window("broker-pause", BEGAN, BEGAN + 100)]), {})
 
     # Beside a campaign

@@ -46,14 +46,14 @@ def programs(configuration):
 
 
 class World:
-    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), doors=True, is_hard=False):
-        """`is_hard`: workers differ in how long they wait for Redis, and nothing is excused."""
+    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), doors=True, patience_ms=20):
+        """`patience_ms`: how long the first worker waits for Redis."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="herald-chaos."))
         self.processes = Processes()
         self.windows = []
         self.errors = []
         self.prefetch = prefetch
-        self.is_hard = is_hard
+        self.patience_ms = patience_ms
         self._makers = 0
         self._reloads = 0
         self.producer = None
@@ -86,7 +86,7 @@ class World:
 
         def write(number):
             seen = {server: self.proxy.ports[f"{server}-{number}"] for server in SERVERS} if doors else ports
-            patience = 500 if self.is_hard and number == 0 else 20
+            patience = self.patience_ms if number == 0 else 20
             return lambda admin_port, limits: herald.configuration(
                 PREFIX, seen, self.apns, self.sandbox, self.prefetch, admin_port, patience, limits)
 
@@ -200,8 +200,7 @@ class World:
                 file.write(json.dumps(
                     [job.id, job.kind, job.job_class, job.publishes, job.published_at, job.confirmed_at]) + "\n")
         verdict = audit.audit(
-            self.producer.jobs, self.reader.outcomes, acceptances, requests, self._dead_letters(), self.windows,
-            excuses=not self.is_hard)
+            self.producer.jobs, self.reader.outcomes, acceptances, requests, self._dead_letters(), self.windows)
         for worker in self.workers:
             for crash in worker.crashes:
                 verdict.fail("a worker ended by itself", crash)
