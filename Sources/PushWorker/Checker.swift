@@ -39,7 +39,7 @@ package struct Checker {
   private func credential(_ configured: CredentialConfiguration) -> Finding {
     let subject = "credential \(configured.name)"
     do {
-      let loaded = try Credentials([configured], caFile: configuration.apns.caFile)
+      let loaded = try Credentials([configured], for: configuration.apns)
       guard let credential = loaded.all.compactMap(\.self).first else { return bad(subject, "was not loaded") }
       var text: String
       var isGood = true
@@ -135,7 +135,8 @@ package struct Checker {
     let name = "\(host.address.host):\(host.address.port)"
     do {
       let loop = try EventLoop()
-      let tls = try TLSContext.client(alpn: ["h2"], caFile: configuration.apns.caFile)
+      let tls = try TLSContext.client(
+        alpn: ["h2"], caFile: configuration.apns.caFile, trustsSystem: !configuration.apns.trustsOnlyCAFile)
       let connection = HTTP2ClientConnection.connect(
         loop: loop, to: Endpoint(host: host.address.host, port: host.address.port), tls: tls,
         options: ConnectOptions(through: configuration.apns.proxy))

@@ -37,16 +37,18 @@ package final class Credentials: Sendable {
 
   /// Loads keys and certificates.
   /// - Parameters:
-  ///   - caFile: an extra trust anchor for APNs' certificates (`apns.ca_file`).
+  ///   - caFile: of authorities that APNs' certificates may be of, beside the system's.
+  ///   - trustsOnlyCAFile: those of `caFile` alone, and not the system's.
   ///   - tokens: kept over reloads, so that a reload renews no token.
   ///   - previous: the table that this one replaces; credentials that stay keep their place. Where something is wrong, nothing
   ///     of it has changed, nor have `tokens`.
   package convenience init(
-    _ configurations: [CredentialConfiguration], caFile: String? = nil, tokens: ProviderTokens = ProviderTokens(),
-    replacing previous: Credentials? = nil, countMaximum: Int = Credentials.countMaximum
+    _ configurations: [CredentialConfiguration], caFile: String? = nil, trustsOnlyCAFile: Bool = false,
+    tokens: ProviderTokens = ProviderTokens(), replacing previous: Credentials? = nil,
+    countMaximum: Int = Credentials.countMaximum
   ) throws(CredentialError) {
     var loaded: [Loaded] = []
-    let contexts = TLSContexts(caFile: caFile)
+    let contexts = TLSContexts(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
     for configuration in configurations {
       try Credentials.check(configuration, among: configurations)
       loaded.append(try Credentials.load(configuration, contexts: contexts))
@@ -61,6 +63,17 @@ package final class Credentials: Sendable {
         text: "is one of more than \(countMaximum); restart after many reloads")
     }
     self.init(loaded: loaded, at: places, tokens: tokens, replacing: previous)
+  }
+
+  /// Loads them for an APNs as the configuration has it: `apns.ca_file` and `apns.ca_only` say who is trusted.
+  package convenience init(
+    _ configurations: [CredentialConfiguration], for apns: Configuration.APNs,
+    tokens: ProviderTokens = ProviderTokens(),
+    replacing previous: Credentials? = nil
+  ) throws(CredentialError) {
+    try self.init(
+      configurations, caFile: apns.caFile, trustsOnlyCAFile: apns.trustsOnlyCAFile, tokens: tokens,
+      replacing: previous)
   }
 
   /// Nothing can go wrong any more: only now do keys replace those in use.
@@ -142,14 +155,19 @@ package final class Credentials: Sendable {
   /// show, all of it.
   private final class TLSContexts {
     private let caFile: String?
+    private let trustsOnlyCAFile: Bool
     private var trust: TLSTrust?
     private var plain: TLSContext?
 
-    init(caFile: String?) { self.caFile = caFile }
+    init(caFile: String?, trustsOnlyCAFile: Bool) {
+      self.caFile = caFile
+      self.trustsOnlyCAFile = trustsOnlyCAFile
+    }
 
     func context(showing certificate: TLSIdentity?) throws(TLSError) -> TLSContext {
       if certificate == nil, let plain { return plain }
-      let trust = if let known = self.trust { known } else { try TLSTrust(caFile: caFile) }
+      let trust =
+        if let known = self.trust { known } else { try TLSTrust(caFile: caFile, includesSystem: !trustsOnlyCAFile) }
       self.trust = trust
       let made = try TLSContext.client(alpn: ["h2"], trust: trust, certificate: certificate)
       if certificate == nil { plain = made }

@@ -18,7 +18,7 @@ package struct DirectSender {
   package init(_ configuration: Configuration, logger: Logger) throws {
     self.configuration = configuration
     self.logger = logger
-    credentials = try Credentials(configuration.credentials, caFile: configuration.apns.caFile)
+    credentials = try Credentials(configuration.credentials, for: configuration.apns)
   }
 
   /// Sends everything that `input` has, writes outcomes to `output`, and returns how many there were of each kind.

@@ -43,7 +43,7 @@ package final class Worker: Sendable {
     hostName = ProcessInfo.processInfo.hostName
     tokenStore = try LaneParts.tokenStore(configuration, logger: logger)
     let credentials = try Credentials(
-      configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
+      configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
     current = Mutex(Current(configuration: configuration, credentials: credentials))
     channelDesk = ChannelDesk(
       try LaneParts(configuration, laneCount: 1).channelDesk(configuration, hostName: hostName), book: channelPolicies,
@@ -66,8 +66,7 @@ package final class Worker: Sendable {
     let (needingRestart, credentials) = try current.withLock { current throws(CredentialError) in
       // The new ones live as long as the process does: so do the provider tokens, which must not be renewed for a reload.
       let credentials = try Credentials(
-        newer.credentials, caFile: configuration.apns.caFile, tokens: current.credentials.tokens,
-        replacing: current.credentials)
+        newer.credentials, for: configuration.apns, tokens: current.credentials.tokens, replacing: current.credentials)
       current = Current(configuration: newer, credentials: credentials)
       for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
       channelDesk.reload(credentials)

@@ -13,7 +13,7 @@ package struct ChannelAccess: Sendable {
   package init(_ configuration: Configuration, logger: Logger) throws {
     tokenStore = try LaneParts.tokenStore(configuration, logger: logger)
     let credentials = try Credentials(
-      configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
+      configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
     tokenStore.start()
     thread = ChannelThread(
       credentials: credentials, configuration: ChannelClientConfiguration(configuration.apns))

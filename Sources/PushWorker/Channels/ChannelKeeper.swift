@@ -48,7 +48,7 @@ package final class ChannelKeeper {
   package init(_ configuration: Configuration, logger: Logger, redisTimeoutMilliseconds: Int64 = 5_000) throws {
     tokenStore = try LaneParts.tokenStore(configuration, logger: logger)
     let credentials = try Credentials(
-      configuration.credentials, caFile: configuration.apns.caFile, tokens: ProviderTokens(store: tokenStore))
+      configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
     let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
     let redisTLS = try configuration.redis.tls(redisConfiguration)
     loop = try EventLoop()

@@ -31,6 +31,7 @@ package struct Configuration: Equatable, Sendable {
     package let manageProduction: ServiceAddress
     package let manageSandbox: ServiceAddress
     package let caFile: String?
+    package let trustsOnlyCAFile: Bool
     package let proxy: ServiceAddress?
     package let connectionsMaximum: Int
     package let requestTimeoutMilliseconds: Int
@@ -100,8 +101,8 @@ package struct Configuration: Equatable, Sendable {
       broadcastProduction: values.service("apns.broadcast_production"),
       broadcastSandbox: values.service("apns.broadcast_sandbox"),
       manageProduction: values.service("apns.manage_production"), manageSandbox: values.service("apns.manage_sandbox"),
-      caFile: values.optionalText("apns.ca_file"), proxy: values.proxy("apns.proxy"),
-      connectionsMaximum: values.integer("apns.connections_max"),
+      caFile: values.optionalText("apns.ca_file"), trustsOnlyCAFile: values.flag("apns.ca_only"),
+      proxy: values.proxy("apns.proxy"), connectionsMaximum: values.integer("apns.connections_max"),
       requestTimeoutMilliseconds: values.integer("apns.request_timeout_ms"))
     let burst = values.integer("limits.per_device_burst")
     limits = Limits(

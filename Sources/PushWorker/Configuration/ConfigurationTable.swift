@@ -47,6 +47,7 @@ extension ConfigurationOption {
       "Channel management, sandbox."),
     ConfigurationOption(
       "apns.ca_file", .text(.file), .none, "A trust anchor beside the system's, such as the simulator's."),
+    ConfigurationOption("apns.ca_only", .flag, .flag(false), "Trust ca_file alone, and not the system's anchors."),
     ConfigurationOption("apns.proxy", .text(.proxyURL), .none, "An HTTP proxy that allows CONNECT."),
     ConfigurationOption(
       "apns.connections_max", .integer(1...100), .integer(8),
