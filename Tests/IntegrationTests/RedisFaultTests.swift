@@ -421,7 +421,7 @@ struct RedisFaultTests {
 
   @Test func anACLUserNeedsOnlyWhatIsDocumented() throws {
     let server = try RedisServer()
-    let rules = "+evalsha +eval +script|load +mget +get +set +append +del +expire +ttl +time"
+    let rules = "+evalsha +eval +script|load +get +mget +set +append +del +time +ttl"
     try server.cli(
       ["ACL", "SETUSER", "worker", "on", ">p@ss", "~push:*"] + rules.split(separator: " ").map(String.init))
     let driver = try makeDriver("redis://worker:p%40ss@127.0.0.1:\(server.port)", timeoutMilliseconds: 2000)

@@ -71,8 +71,8 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case .wrongPassword: "check user and password of redis.url, of a Sentinel sentinel_user and sentinel_password"
     case .notPermitted:
       """
-      allow the ACL user evalsha, eval, script|load, mget, get, set, del, expire and time on the configured prefix, and \
-      in a cluster cluster|slots and asking
+      allow the ACL user evalsha, eval, script|load, get, mget, set, append, del, time and ttl on the configured prefix, \
+      and in a cluster cluster|slots, asking and ping
       """
     case .busy: "a script of another client blocks the server"
     case .notWritable: "look at the server's persistence and replicas"
