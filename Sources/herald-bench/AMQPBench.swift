@@ -41,7 +41,7 @@ struct AMQPBench: ParsableCommand {
     while settled < options.jobs {
       // As a busy lane does.
       loop.poll(maximumWaitMilliseconds: 5, spacingMicroseconds: settled > 0 ? 2000 : 0)
-      while let event = broker.nextEvent() {
+      while let event = broker.nextEvent(takesDeliveries: true) {
         switch event {
         case .delivery(let delivery):
           if used == 0 {

@@ -31,7 +31,7 @@ import Testing
     func run(until condition: (World) -> Bool) -> Bool {
       for _ in 0..<2_000 {
         loop.poll(maximumWaitMilliseconds: 5)
-        while let event = broker.nextEvent() {
+        while let event = broker.nextEvent(takesDeliveries: true) {
           switch event {
           case .publishing: isPublishing = true
           case .confirmed(let sequence, let isMultiple):

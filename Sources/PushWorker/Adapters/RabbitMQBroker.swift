@@ -98,8 +98,6 @@ package final class RabbitMQBroker: Broker {
 
   // MARK: events
 
-  package func nextEvent() -> BrokerEvent? { nextEvent(takesDeliveries: true) }
-
   /// The next event of this turn; nil once everything is told.
   ///
   /// - Parameter takesDeliveries: false leaves the next delivery, and what the consumer's connection said behind it, where
