@@ -1,0 +1,173 @@
+import PushCore
+import PushIO
+import PushWorker
+import Testing
+
+/// An APNs that says nothing: about one request, on one connection, or at all.
+@Suite struct APNsSilenceTests {
+  @Test(.timeLimit(.minutes(5))) func aLostConnectionTellsEveryRequest() throws {
+    let bench = try APNsTestBench()
+    bench.server.answer = { _, _ in }
+    for _ in 0..<1 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { bench.server.requests.count == 1 })
+    for _ in 0..<20 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { bench.server.requests.count == 21 })
+    bench.server.answer = nil
+    bench.server.connections[0].abort()
+    #expect(bench.turn { bench.answers.count == 21 })
+    #expect(bench.answers.allSatisfy { $0.kind == .lost })
+    #expect(bench.service.inFlight == 0)
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.last?.status == 200 })
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aRequestWithoutAnswerIsTimedOutAndItsStreamCancelled() throws {
+    let bench = try APNsTestBench { $0.requestTimeoutMilliseconds = 150 }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    bench.server.answer = { server, request in
+      // Others are answered, so that the connection is not to blame.
+      if request.path.hasSuffix("ab50") == false { server.respond(request) }
+    }
+    let sentSilent = bench.send(bench.job("00fcab50"))
+    let silent = try #require(sentSilent)
+    var next = bench.loop.now.monotonic
+    #expect(
+      bench.turn {
+        if bench.loop.now.monotonic >= next {
+          next = bench.loop.now.monotonic.adding(milliseconds: 20)
+          _ = bench.trySend(bench.job())
+        }
+        return bench.answers.contains { $0.kind == .timedOut }
+      })
+    #expect(bench.answers.first { $0.kind == .timedOut }?.ticket == silent)
+    #expect(bench.turn { bench.server.connections[0].counters.resetsReceived == 1 })
+    #expect(bench.server.connections.count == 1)
+    #expect(bench.answers.count { $0.ticket == silent } == 1)
+  }
+
+  /// The end of a stream that was given up is told late, when its job is on its way once more.
+  @Test(.timeLimit(.minutes(5))) func theLateEndOfARequestIsNotItsSuccessors() throws {
+    let bench = try APNsTestBench { configuration in
+      configuration.requestTimeoutMilliseconds = 300
+      // Others answer on this connection: nothing is wrong with it but the one stream.
+      configuration.timing.silenceMilliseconds = 60_000
+    }
+    let silent = "51fc13adff785122"
+    var asked = 0
+    bench.server.answer = { server, request in
+      if request.path.hasSuffix(silent) {
+        asked += 1
+        if asked == 1 { return }
+      }
+      server.respond(request)
+    }
+    guard let ticket = bench.send(bench.job(silent)) else {
+      Issue.record("not sent")
+      return
+    }
+    bench.judge = { service, answer, now in
+      // As a lane does, in the turn in which it hears of it.
+      guard answer.ticket == ticket, answer.kind == .timedOut else { return }
+      #expect(bench.trySend(bench.job(silent), ticket: ticket).0 == .sent)
+    }
+    let isDone = bench.turn {
+      _ = bench.trySend(bench.job())
+      return bench.answers.contains { $0.ticket == ticket && $0.kind == .response }
+    }
+    #expect(isDone, "the answer to the second request is told")
+    #expect(bench.turn { bench.service.inFlight == 0 })
+    #expect(bench.answers.filter { $0.ticket == ticket }.map(\.kind) == [.timedOut, .response])
+    #expect(asked == 2, "once more, and no more")
+    #expect(bench.server.connections.count == 1)
+    #expect(bench.service.poolSnapshots(now: bench.loop.now).map(\.streamsInFlight) == [0], "no place leaks")
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatAnswersNothingIsReplaced() throws {
+    let bench = try APNsTestBench { $0.requestTimeoutMilliseconds = 100 }
+    bench.server.answer = { server, request in
+      if request.connection > 0 { server.respond(request) }
+    }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    #expect(bench.answers[0].kind == .timedOut)
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 2 })
+    #expect(bench.answers[1].status == 200)
+    #expect(bench.notices.contains { $0.contains("answers no requests") })
+    #expect(bench.turn { bench.service.counters.ended(for: .stuck) == 1 })
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aSilentPeerIsPingedThenDropped() throws {
+    var settings = HTTP2ServerSettings()
+    settings.acknowledgesPings = false
+    let bench = try APNsTestBench(settings: settings) {
+      $0.timing.silenceMilliseconds = 50
+      $0.timing.pongMilliseconds = 50
+    }
+    bench.server.answer = { _, _ in }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    #expect(bench.answers[0].kind == .lost)
+    #expect(bench.service.counters.pings == 1)
+    #expect(bench.service.counters.ended(for: .silent) == 1)
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatOwesAPongTakesNoRequests() throws {
+    var settings = HTTP2ServerSettings()
+    settings.acknowledgesPings = false
+    let bench = try APNsTestBench(settings: settings) {
+      $0.connectionsMaximum = 1
+      $0.timing.silenceMilliseconds = 50
+      $0.timing.pongMilliseconds = 3_000
+    }
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 1 })
+    bench.server.answer = { _, _ in }
+    #expect(bench.trySend(bench.job()).0 == .sent)
+    #expect(bench.trySend(bench.job()).0 == .sent, "there are streams enough")
+    #expect(bench.turn { bench.service.counters.pings == 1 })
+    #expect(bench.trySend(bench.job()).0 == .noRoom)
+  }
+
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatFallsSilentBesideAnotherIsPingedAndSpared() throws {
+    var settings = HTTP2ServerSettings()
+    settings.maximumStreams = 2
+    settings.acknowledgesPings = false
+    let bench = try APNsTestBench(settings: settings) {
+      $0.connectionsMaximum = 2
+      // The one ping that comes is not for silence alone.
+      $0.timing.silenceMilliseconds = 60_000
+    }
+    var held: [APNsTestServer.Request] = []
+    bench.server.answer = { _, request in held.append(request) }
+    for _ in 0..<4 { #expect(bench.send(bench.job()) != nil) }
+    #expect(bench.turn { held.count == 4 })
+    #expect(Set(held.map(\.connection)) == [0, 1])
+    // From now on the second one is mute.
+    for connection in bench.server.connections { connection.changeMaximumStreams(100) }
+    for request in held where request.connection == 0 { bench.server.respond(request) }
+    var swallowed = 0
+    bench.server.answer = { server, request in
+      if request.connection == 0 { server.respond(request) } else { swallowed += 1 }
+    }
+    #expect(
+      bench.turn {
+        _ = bench.trySend(bench.job())
+        return bench.service.counters.pings == 1
+      })
+    bench.turn()
+    let before = swallowed
+    for _ in 0..<50 { #expect(bench.send(bench.job()) != nil) }
+    bench.turn()
+    #expect(swallowed == before, "nothing more goes there")
+    let snapshot = try #require(bench.service.poolSnapshots(now: bench.loop.now).first)
+    #expect(snapshot.ready == 1 && snapshot.silent == 1)
+    #expect(bench.service.counters.pings == 1)
+
+    // It was only slow: its first answer brings it back.
+    for request in held where request.connection == 1 { bench.server.respond(request) }
+    #expect(bench.turn { bench.service.poolSnapshots(now: bench.loop.now).first?.silent == 0 })
+    #expect(bench.server.connections.count == 2)
+  }
+}
