@@ -120,7 +120,10 @@ let package = Package(
       ]),
     tests(
       "IntegrationTests",
-      ["PushCore", "PushIO", "PushNotifications", "PushWorker", "APNsSimulator", "TestSupport"]),
+      [
+        "PushCore", "PushIO", "PushNotifications", "PushWorker", "APNsSimulator", "TestSupport",
+        .product(name: "Logging", package: "swift-log"),
+      ]),
     // Sees what other packages see: public names only.
     .testTarget(
       name: "OutsideTests", dependencies: ["APNsSimulator", "PushChannels", "PushNotifications"], packageAccess: false,

@@ -1,6 +1,6 @@
 import Foundation
 package import Logging
-import PushCore
+package import PushCore
 import PushIO
 import Synchronization
 
@@ -30,16 +30,25 @@ package final class Worker: Sendable {
   private let threads = Mutex<[LoopThread]>([])
   private let isDraining = Mutex(false)
   private let watchesUntilEmpty: Bool
+  private let standstill: StandstillState.Settings
 
   /// A lane that says nothing for so long is stalled.
   private static let stalledMilliseconds = 2000
 
   /// Loads keys and certificates.
-  /// - Parameter untilEmpty: lanes watch whether all queues are empty, for `waitUntilEmpty`.
-  package init(_ configuration: Configuration, logger: Logger, untilEmpty: Bool = false) throws {
+  /// - Parameters:
+  ///   - untilEmpty: lanes watch whether all queues are empty, for `waitUntilEmpty`.
+  ///   - standstill: after what time a lane that settles nothing is told of and restarted; nil: what the requests' time asks for.
+  package init(
+    _ configuration: Configuration, logger: Logger, untilEmpty: Bool = false,
+    standstill: StandstillState.Settings? = nil
+  ) throws {
     self.configuration = configuration
     self.logger = logger
     watchesUntilEmpty = untilEmpty
+    self.standstill =
+      standstill
+      ?? StandstillState.Settings(requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds))
     hostName = ProcessInfo.processInfo.hostName
     tokenStore = try LaneParts.tokenStore(configuration, logger: logger)
     let credentials = try Credentials(
@@ -157,10 +166,7 @@ package final class Worker: Sendable {
         },
         revoke: { lane, credential in lane.push.revoke(credential: credential) },
         restart: { lane, step in LaneParts.restart(&lane, at: step, loop.now) },
-        standstill: LaneStandstill(
-          settings: StandstillState.Settings(
-            requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)))
-      )
+        standstill: LaneStandstill(settings: standstill))
       last = thread.run()
     } catch {
       logger.critical("lane \(control.name) could not start: \(error)")
