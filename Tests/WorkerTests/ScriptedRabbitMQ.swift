@@ -63,6 +63,10 @@ final class ScriptedRabbitMQ: ListenerDelegate {
   private var listener: Listener?
   private var sessions: [Session] = []
   private(set) var publishes: [Publish] = []
+  /// false: it opens connections, and answers nothing on their channels.
+  var answersOnChannels = true
+
+  var connectionCount: Int { sessions.count }
 
   init(loop: EventLoop) throws {
     self.loop = loop
@@ -107,6 +111,7 @@ final class ScriptedRabbitMQ: ListenerDelegate {
   }
 
   private func method(_ id: UInt32, _ channel: UInt16, _ arguments: [UInt8], _ session: Session) {
+    if channel > 0, !answersOnChannels { return }
     switch id {
     case 0x000A_000B:
       session.method(0x000A_001E, big(UInt16(2047)) + big(UInt32(131_072)) + big(UInt16(0)), channel: 0)

@@ -13,6 +13,10 @@ package final class AMQPAdmin {
 
   /// Publishes that may be unconfirmed before `publish` waits.
   package static let windowCount = 1000
+  /// From a question to its answer.
+  package var answerMilliseconds: Int64 = 30_000
+  /// How long publishes may wait while none of them is settled: the broker hangs, or is under an alarm.
+  package var settleMilliseconds: Int64 = 60_000
 
   private let loop: EventLoop
   private let connection: AMQPConnection
@@ -31,7 +35,6 @@ package final class AMQPAdmin {
   private static let firstConsumer: UInt16 = 2
   private static let unsettledMaximum = 16
   private static let consumerTag = "herald"
-  private static let answerMilliseconds: Int64 = 30_000
 
   /// Connects to the first address that answers. Throws what the last one said.
   package init(
@@ -114,27 +117,25 @@ package final class AMQPAdmin {
     // The loop's time is that of its last turn, which may be long ago.
     try pump(waitMilliseconds: 0)
     let number = connection.request(operation, channel: channel)
-    let deadline = loop.now.monotonic.adding(milliseconds: AMQPAdmin.answerMilliseconds)
+    let deadline = loop.now.monotonic.adding(milliseconds: answerMilliseconds)
     while true {
       try pump(waitMilliseconds: 100)
       if let answered, answered.operation == number { return answered.reply }
       if loop.now.monotonic > deadline {
-        throw .timedOut(operation: operation.description, milliseconds: AMQPAdmin.answerMilliseconds)
+        throw .timedOut(operation: operation.description, milliseconds: answerMilliseconds)
       }
     }
   }
 
   // MARK: publishing
 
-  /// Publishes with confirms; waits only while `windowCount` are unconfirmed, or the broker is blocked. `results`
-  /// counts.
+  /// Publishes with confirms; waits only while `windowCount` are unconfirmed, or the broker is blocked, and for
+  /// `settleMilliseconds` at most. `results` counts.
   package func publish(
     to exchange: AMQPExchange, routingKey: String, properties: AMQPProperties, body: [UInt8]
   ) throws(AMQPError) {
     try openControl()
-    while results.unconfirmed >= AMQPAdmin.windowCount || connection.blockedReason != nil {
-      try pump(waitMilliseconds: 1000)
-    }
+    if !hasRoom { try waitForSettlements { hasRoom } }
     connection.publish(
       to: exchange, channel: AMQPAdmin.control, routingKey: routingKey.utf8.span, properties: properties,
       body: body.span)
@@ -143,13 +144,25 @@ package final class AMQPAdmin {
   }
 
   /// Waits until every publish is settled. `results` says how.
-  package func waitForConfirms(timeoutMilliseconds: Int64 = 60_000) throws(AMQPError) {
+  package func waitForConfirms() throws(AMQPError) {
+    try waitForSettlements { results.unconfirmed == 0 }
+  }
+
+  private var hasRoom: Bool { results.unconfirmed < AMQPAdmin.windowCount && connection.blockedReason == nil }
+
+  private func waitForSettlements(until isDone: () -> Bool) throws(AMQPError) {
+    // The loop's time is that of its last turn, which may be long ago.
     try pump(waitMilliseconds: 0)
-    let deadline = loop.now.monotonic.adding(milliseconds: timeoutMilliseconds)
-    while results.unconfirmed > 0 {
+    var waiting = results.unconfirmed
+    var deadline = loop.now.monotonic.adding(milliseconds: settleMilliseconds)
+    while !isDone() {
       try pump(waitMilliseconds: 100)
-      if loop.now.monotonic > deadline {
-        throw .timedOut(operation: "\(results.unconfirmed) publishes", milliseconds: timeoutMilliseconds)
+      if results.unconfirmed < waiting {
+        waiting = results.unconfirmed
+        deadline = loop.now.monotonic.adding(milliseconds: settleMilliseconds)
+      } else if loop.now.monotonic > deadline {
+        let cause = connection.blockedReason.map { ", for it is under an alarm (\($0))" } ?? ""
+        throw .timedOut(operation: "\(waiting) publishes\(cause)", milliseconds: settleMilliseconds)
       }
     }
   }

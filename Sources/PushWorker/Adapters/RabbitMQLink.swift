@@ -154,6 +154,11 @@ final class RabbitMQLink {
     var last: UInt32 = 0
     for (operation, channel) in setUp { last = connection.request(operation, channel: channel) }
     state = .settingUp(last: last)
+    // Heartbeats alone would keep it for ever.
+    loop.schedule(afterMilliseconds: settings.setUpMilliseconds) { [weak self, lostCount] in
+      guard let self, self.lostCount == lostCount, case .settingUp = state else { return }
+      fail(.timedOut(operation: "the set-up of a connection", milliseconds: settings.setUpMilliseconds))
+    }
   }
 
   private func end(_ error: AMQPError?) -> Event? {

@@ -15,6 +15,8 @@ package struct RabbitMQSettings: Sendable {
   package var reconnectInitialMilliseconds: Int64 = 200
   /// No longer: a broker that is back is noticed within this time.
   package var reconnectMaximumMilliseconds: Int64 = 3_000
+  /// From an open connection to the answers to all that sets it up. Longer than a broker takes that has just started.
+  package var setUpMilliseconds: Int64 = 30_000
   /// Between two looks at the queues while somebody waits for them to be empty.
   package var emptyPollMilliseconds: Int64 = 500
   /// Outcomes come back where no queue takes them. Off without a results log, when that is nobody's fault.
