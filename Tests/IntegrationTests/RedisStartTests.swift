@@ -11,13 +11,15 @@ struct RedisStartTests {
   private static let never: Int64 = 600_000
 
   private func makeDriver(
-    _ url: String, _ loop: EventLoop, connectMilliseconds: Int64 = never, timeoutMilliseconds: Int64 = 5_000
+    _ url: String, _ loop: EventLoop, connectMilliseconds: Int64 = never, timeoutMilliseconds: Int64 = 5_000,
+    patience: Int64 = 10
   ) throws -> RedisGateDriver<RedisSharedState> {
     var configuration = try RedisConfiguration(url: url)
     configuration.connectTimeoutMilliseconds = connectMilliseconds
     configuration.silenceTimeoutMilliseconds = Self.never
     var settings = RedisSharedStateSettings()
     settings.timeoutMilliseconds = timeoutMilliseconds
+    settings.patience = patience
     let state = RedisSharedState(loop: loop, configuration: configuration, tls: nil, settings: settings, seed: 7)
     state.connect()
     return RedisGateDriver(state, loop: loop)
@@ -144,6 +146,37 @@ struct RedisStartTests {
     let driver = try makeDriver("redis://127.0.0.1:\(server.port)", loop, connectMilliseconds: 500)
     #expect(try Answered(driver.admit(makeJob(token: "silent"), id: 1)) == .repeated(.proceed))
     #expect(driver.state.counters.decidedLocally == 1)
+    driver.state.close()
+  }
+
+  /// It answers others all the while: who waits has more patience then, and an end of it too.
+  @Test func aServerThatCrawlsIsNotWaitedForForEver() throws {
+    let loop = try EventLoop()
+    let server = try ScriptedRedisNode(loop: loop)
+    var (allowed, answered) = (0, 0)
+    server.answer = { command in
+      guard command.first == "EVALSHA" else { return ScriptedRedisNode.greeted(command) }
+      guard allowed > answered else { return nil }
+      answered += 1
+      return ":0\r\n"
+    }
+    let driver = try makeDriver("redis://127.0.0.1:\(server.port)", loop, timeoutMilliseconds: 300, patience: 3)
+    try driver.turn(untilWithinSeconds: 10, "connected") { driver.state.isConnected }
+    func crawl() {
+      allowed += 1
+      server.release()
+      loop.schedule(afterMilliseconds: 50) { crawl() }
+    }
+    crawl()
+    // Each goes out in a call of its own.
+    let tickets = try (0..<200).map { number in
+      let ticket = driver.ask(makeJob(token: "crawl-\(number)"), id: UInt64(number))
+      try driver.turn()
+      return ticket
+    }
+    for ticket in tickets { _ = try driver.answer(ticket, withinSeconds: 30) }
+    #expect(server.count(of: "EVALSHA") > 100 && answered < 100, "\(answered) of \(server.count(of: "EVALSHA"))")
+    #expect(driver.state.counters.answeredInTime > 0 && driver.state.counters.timeouts > 0)
     driver.state.close()
   }
 

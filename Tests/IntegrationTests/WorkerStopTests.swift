@@ -48,6 +48,35 @@ struct WorkerStopTests {
     #expect(first.lines.count < 20, "\(first.log)")
   }
 
+  /// Nobody answers what it says at the end: neither confirms nor goodbyes come.
+  @Test func frozenServersHoldNoStopUp() throws {
+    let rabbitmq = try RabbitMQServer()
+    let redis = try RedisServer()
+    var options = WorkerWorld.Options()
+    options.drainTimeoutSeconds = 5
+    let world = try WorkerWorld("frozen", rabbitmq: rabbitmq, redisURL: redis.url, options: options)
+    let first = try world.startWorker()
+    try world.publishJobs(0..<1)
+    try world.waitForAccepted(1)
+    try world.simulator.setFaults("latency=1000")
+    try world.publishJobs(1..<100)
+    let isBusy = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 20) { () -> Bool? in
+      (try? world.simulator.counters().requests) == 100 ? true : nil
+    }
+    #expect(isBusy == true)
+    rabbitmq.pause()
+    redis.pause()
+    #expect(first.drain(seconds: 30) == 0, "\(first.log)")
+    rabbitmq.resume()
+    redis.resume()
+    try world.simulator.clearFaults()
+    try world.runUntilEmpty()
+    _ = try world.expectAccepted(0..<100)
+    #expect(try world.simulator.counters().acceptedIDs == 100)
+    rabbitmq.stop()
+    redis.stop()
+  }
+
   @Test func aSecondSIGTERMEndsItAtOnce() throws {
     var options = WorkerWorld.Options()
     options.drainTimeoutSeconds = 120

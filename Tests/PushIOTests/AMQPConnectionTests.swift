@@ -303,4 +303,18 @@ struct AMQPConnectionTests {
     #expect(
       broker.connection.failure == .handshakeTimedOut(to: "broker:5672", waitingFor: "connection.tune"))
   }
+
+  @Test func aGoodbyeHasADeadline() throws {
+    var options = AMQPOptions()
+    options.handshakeTimeoutMilliseconds = 100
+    let broker = try AMQPScriptedBroker(options: options)
+    broker.open()
+    broker.connection.close()
+    let start = broker.loop.now.monotonic
+    var events: [AMQPEvent] = []
+    while events.isEmpty, broker.loop.now.monotonic.milliseconds(since: start) < 3000 { events += broker.events() }
+    #expect(events == [.closed])
+    #expect(
+      broker.connection.failure == .handshakeTimedOut(to: "broker:5672", waitingFor: "connection.close-ok"))
+  }
 }
