@@ -50,7 +50,8 @@ struct SimulatedPool {
     guard let place = state.take(byteCount: byteCount, now: now.monotonic) else { return false }
     let name = requests.insert(
       RequestTable.Request(
-        send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: 0, topicHash: 0, targetHash: 0))
+        send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: 0,
+        pauseKey: PauseKey(topicHash: 0, jobClass: .bulk, isBroadcast: false), targetHash: 0))
     let isMistaken = world.settings.mistake == .namesRequestsByJob
     if isMistaken { newest[ticket] = name }
     links[place]?.connection.submit(fate(name), name: isMistaken ? ticket : name)

@@ -282,7 +282,7 @@ package struct Lane<
   /// There is no use in sending the job any more.
   private func isOver(_ job: Ticket, _ now: Now) -> Bool {
     let times = jobs[job].times
-    return settings.retry.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now)
+    return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
   }
 
   // MARK: admitted
@@ -391,7 +391,7 @@ package struct Lane<
       if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
       // An orphan is not tried again, so its times decide nothing.
-      let times = job.map { jobs[$0].times } ?? JobTimes(firstSeen: now.unixMilliseconds, expiration: nil)
+      let times = job.map { jobs[$0].times } ?? JobTimes(enqueuedAt: now.unixMilliseconds, expiration: nil)
       let action = sends[ticket].delivery.answered(
         answer, verdict, times, policy: settings.retry, now: now)
       perform(action, ticket, now)

@@ -36,10 +36,10 @@ struct JobSlot: ~Copyable {
     // this one here, where it is alone.
     let hasWaited = metadata.deliveryCount == 0 && metadata.redeliveries > 0
     return JobArrival(
-      firstSeen: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
+      enqueuedAt: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
       takesOver: hasWaited || tag.isAlone, isOver: isOver)
   }
-  var times: JobTimes { JobTimes(firstSeen: enqueuedAt, expiration: job.expiration) }
+  var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
   /// A slot whose job was larger than this gives its memory back.
   private static let retainedBytes = 16 * 1024

@@ -158,7 +158,7 @@ struct RedisBench: ParsableCommand {
         if rate > 0 { askedAt[asked % window] = .now }
         state.admit(
           jobs[asked % window], device: keys[asked % window], apnsID: id,
-          arrival: JobArrival(firstSeen: loop.now.unixMilliseconds, claim: UInt32(truncatingIfNeeded: number) | 1),
+          arrival: JobArrival(enqueuedAt: loop.now.unixMilliseconds, claim: UInt32(truncatingIfNeeded: number) | 1),
           ticket: ticket, now: loop.now)
         asked += 1
       }

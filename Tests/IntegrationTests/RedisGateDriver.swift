@@ -67,7 +67,7 @@ final class RedisGateDriver<State: SharedState> {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(
-      firstSeen: firstSeen ?? now.unixMilliseconds, claim: claim(of: ticket), earlierClaim: earlier,
+      enqueuedAt: firstSeen ?? now.unixMilliseconds, claim: claim(of: ticket), earlierClaim: earlier,
       isReturning: firstSeen != nil, takesOver: takesOver)
     state.admit(
       job, device: GateKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)

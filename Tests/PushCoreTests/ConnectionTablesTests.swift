@@ -19,7 +19,8 @@ import Testing
 
   private func request(_ send: UInt32, _ list: UInt16, at time: Int64) -> RequestTable.Request {
     RequestTable.Request(
-      send: Ticket(index: send, generation: 1), sentAt: at(time), list: list, tokenSerial: 0, topicHash: 0,
+      send: Ticket(index: send, generation: 1), sentAt: at(time), list: list, tokenSerial: 0,
+      pauseKey: PauseKey(topicHash: 0, jobClass: .bulk, isBroadcast: false),
       targetHash: 0)
   }
 

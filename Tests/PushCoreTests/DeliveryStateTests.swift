@@ -5,7 +5,7 @@ import Testing
 /// One (job, target) as a trace: an event a line, and what it must lead to.
 @Suite struct DeliveryStateTests {
   let policy = RetryPolicy()
-  let times = JobTimes(firstSeen: 1_000_000, expiration: nil)
+  let times = JobTimes(enqueuedAt: 1_000_000, expiration: nil)
   let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 1_000_500)
 
   private func answer(_ status: UInt16, _ reason: APNsReason? = nil) -> PushAnswer {
@@ -104,7 +104,7 @@ import Testing
     #expect(retryDelay(state) == 1 && state.attempts == 2 && !state.isAmbiguous)
     // At its end it is not known yet whether the other one was accepted.
     var last = DeliveryState()
-    let short = JobTimes(firstSeen: 1_000_000, expiration: 1001)
+    let short = JobTimes(enqueuedAt: 1_000_000, expiration: 1001)
     _ = last.admitted(claimed, short, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(last)?.outcome == .expired && outcome(last)?.isAmbiguous == true)
     var givenUp = DeliveryState(isGivenUp: true)
@@ -157,7 +157,7 @@ import Testing
 
   @Test func overTheLimitNeverPastTheExpiration() {
     var state = DeliveryState()
-    let short = JobTimes(firstSeen: 1_000_000, expiration: 1003)
+    let short = JobTimes(enqueuedAt: 1_000_000, expiration: 1003)
     _ = state.admitted(.limited(retryAfterMilliseconds: 3600), short, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(state)?.outcome == .expired)
     var sooner = DeliveryState()
@@ -167,7 +167,7 @@ import Testing
 
   /// Two copies of one job have one end: the later one, whose time is over, tells what became of the other.
   @Test func whatIsOverEndsUnlessItWasAnswered() {
-    let over = JobTimes(firstSeen: 1_000_000, expiration: 999)
+    let over = JobTimes(enqueuedAt: 1_000_000, expiration: 999)
     for admission in [Admission.proceed, .limited(retryAfterMilliseconds: 1), .superseded] {
       var state = DeliveryState()
       #expect(state.admitted(admission, over, policy: policy, dropsOverLimit: false, now: now) == .report)
@@ -184,7 +184,7 @@ import Testing
 
   @Test func expirationZeroIsNoDeadlineOfOurs() {
     var state = DeliveryState()
-    let times = JobTimes(firstSeen: 1_000_000, expiration: 0)
+    let times = JobTimes(enqueuedAt: 1_000_000, expiration: 0)
     #expect(state.admitted(.proceed, times, policy: policy, dropsOverLimit: false, now: now) == .send)
   }
 

@@ -11,7 +11,7 @@ import Testing
   }
 
   private func decide(_ milliseconds: Int64, age: Int64 = 0, endsIn: Int64? = nil) -> RetryPolicy.Decision {
-    let times = JobTimes(firstSeen: start, expiration: endsIn.map { start / 1000 + age + $0 })
+    let times = JobTimes(enqueuedAt: start, expiration: endsIn.map { start / 1000 + age + $0 })
     return policy.postponeLimited(milliseconds: milliseconds, times, now: now(age))
   }
 
@@ -36,7 +36,7 @@ import Testing
   /// A pause's length is a guess: while a queue fits before its end, a job is tried again.
   @Test func aPauseEndsNoJobBeforeItsTime() {
     func pause(_ milliseconds: Int64, endsIn seconds: Int64) -> RetryPolicy.Decision {
-      let times = JobTimes(firstSeen: start, expiration: start / 1000 + seconds)
+      let times = JobTimes(enqueuedAt: start, expiration: start / 1000 + seconds)
       return policy.postpone(milliseconds: milliseconds, times, now: now(0))
     }
     #expect(pause(130_000, endsIn: 700) == .again(delaySeconds: 600))
@@ -48,7 +48,7 @@ import Testing
   }
 
   @Test func dropSparesWhatAPNsRefused() {
-    let times = JobTimes(firstSeen: start, expiration: nil)
+    let times = JobTimes(enqueuedAt: start, expiration: nil)
     var fresh = DeliveryState()
     #expect(
       fresh.admitted(.limited(retryAfterMilliseconds: 9), times, policy: policy, dropsOverLimit: true, now: now(0))
@@ -70,7 +70,7 @@ import Testing
 
   @Test func whatWasSupersededEndsThrottledAndSuppressed() {
     var state = DeliveryState()
-    let times = JobTimes(firstSeen: start, expiration: nil)
+    let times = JobTimes(enqueuedAt: start, expiration: nil)
     #expect(state.admitted(.superseded, times, policy: policy, dropsOverLimit: false, now: now(0)) == .report)
     guard case .outcome(let outcome, true, nil) = state.ending else {
       Issue.record("\(String(describing: state.ending))")

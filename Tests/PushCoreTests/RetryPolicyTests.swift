@@ -7,7 +7,7 @@ import Testing
   private let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 1_796_000_000_000)
 
   private func decide(_ attempts: UInt32, age: Int64 = 0, expiration: Int64? = nil) -> RetryPolicy.Decision {
-    policy.decide(attempts: attempts, firstSeen: now.unixMilliseconds - age * 1000, expiration: expiration, now: now)
+    policy.decide(attempts: attempts, enqueuedAt: now.unixMilliseconds - age * 1000, expiration: expiration, now: now)
   }
 
   @Test func waitsLongerFromAttemptToAttempt() {
@@ -33,13 +33,13 @@ import Testing
     #expect(decide(3, expiration: now.unixSeconds + 1) == .expired)
     #expect(decide(3, expiration: now.unixSeconds - 5) == .expired)
     #expect(decide(3, expiration: 0) == .again(delaySeconds: 30))
-    #expect(policy.isExpired(firstSeen: now.unixMilliseconds, expiration: now.unixSeconds, now: now))
-    #expect(!policy.isExpired(firstSeen: now.unixMilliseconds, expiration: now.unixSeconds + 1, now: now))
+    #expect(policy.isExpired(enqueuedAt: now.unixMilliseconds, expiration: now.unixSeconds, now: now))
+    #expect(!policy.isExpired(enqueuedAt: now.unixMilliseconds, expiration: now.unixSeconds + 1, now: now))
   }
 
   @Test func numbersFromOutsideDoNotTrap() {
     for number in [Int64.min, -1, 0, 1, Int64.max] {
-      _ = policy.decide(attempts: 1, firstSeen: number, expiration: number, now: now)
+      _ = policy.decide(attempts: 1, enqueuedAt: number, expiration: number, now: now)
     }
   }
 
@@ -57,7 +57,7 @@ import Testing
         delaysSeconds: Array(delays), attemptsMaximum: UInt32(pick(1...100)), ageMaximumSeconds: pick(1...100_000))
       let age = pick(0...120_000)
       let expiration = pick(0...2) == 0 ? nil : now.unixSeconds + pick(-10...2000)
-      times = JobTimes(firstSeen: now.unixMilliseconds - age * 1000, expiration: expiration)
+      times = JobTimes(enqueuedAt: now.unixMilliseconds - age * 1000, expiration: expiration)
       left = min(policy.ageMaximumSeconds - age, expiration.map { $0 - now.unixSeconds } ?? .max) * 1000
     }
 
@@ -86,7 +86,7 @@ import Testing
       var last = 0
       for attempts in 0..<one.policy.attemptsMaximum {
         let decision = one.policy.decide(
-          attempts: attempts, firstSeen: one.times.firstSeen, expiration: one.times.expiration, now: now)
+          attempts: attempts, enqueuedAt: one.times.enqueuedAt, expiration: one.times.expiration, now: now)
         let nth = delays[min(max(Int(attempts), 1), delays.count) - 1]
         #expect(decision == one.longest(upTo: nth), "\(one), attempt \(attempts)")
         #expect(seconds(decision) >= last)
@@ -94,7 +94,7 @@ import Testing
       }
       #expect(
         one.policy.decide(
-          attempts: one.policy.attemptsMaximum, firstSeen: one.times.firstSeen, expiration: one.times.expiration,
+          attempts: one.policy.attemptsMaximum, enqueuedAt: one.times.enqueuedAt, expiration: one.times.expiration,
           now: now) == .exhausted)
     }
   }

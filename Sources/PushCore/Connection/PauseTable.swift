@@ -4,10 +4,6 @@ package struct PauseKey: Hashable, Sendable {
   /// The topic's hash, its lowest two bits replaced by the branch; 0 there is the topic itself.
   package let bits: UInt64
 
-  package init(bits: UInt64) {
-    self.bits = bits
-  }
-
   package init(topicHash: UInt64, jobClass: JobClass, isBroadcast: Bool) {
     bits = topicHash & ~3 | (isBroadcast ? 3 : UInt64(jobClass.rawValue) + 1)
   }

@@ -17,19 +17,19 @@ package struct RequestTable: Sendable {
     package var list: UInt16
     /// The provider token that it carried; 0 for none.
     package var tokenSerial: UInt32
-    /// Which topic it was for, as a hash.
-    package var topicHash: UInt64
+    /// Which pauses concern it.
+    package var pauseKey: PauseKey
     /// Which device it was for, as a hash.
     package var targetHash: UInt64
 
     package init(
-      send: Ticket, sentAt: Instant, list: UInt16, tokenSerial: UInt32, topicHash: UInt64, targetHash: UInt64
+      send: Ticket, sentAt: Instant, list: UInt16, tokenSerial: UInt32, pauseKey: PauseKey, targetHash: UInt64
     ) {
       self.send = send
       self.sentAt = sentAt
       self.list = list
       self.tokenSerial = tokenSerial
-      self.topicHash = topicHash
+      self.pauseKey = pauseKey
       self.targetHash = targetHash
     }
   }

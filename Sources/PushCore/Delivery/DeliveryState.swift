@@ -81,7 +81,7 @@ package struct DeliveryState: Sendable {
     expect(.admitting)
     switch admission {
     case .proceed, .limited, .superseded:
-      if policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) {
+      if policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return end(.expired, now: now, isRemembered: false)
       }
     case .duplicate, .dead, .claimed, .repeated:
@@ -109,7 +109,7 @@ package struct DeliveryState: Sendable {
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)
     case .claimed:
-      if isGivenUp, !policy.isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: now) {
+      if isGivenUp, !policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return giveUp(now: now)
       }
       // Its answer usually comes within a second, and is told for this copy too. What is lost again and again waits for longer.
@@ -159,7 +159,7 @@ package struct DeliveryState: Sendable {
       if let retryAfterMilliseconds {
         policy.postpone(milliseconds: retryAfterMilliseconds, times, now: now)
       } else {
-        policy.decide(attempts: 0, firstSeen: times.firstSeen, expiration: times.expiration, now: now)
+        policy.decide(attempts: 0, enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
       }
     return retry(decision, status: nil, reason: nil, now: now)
   }
@@ -202,7 +202,7 @@ package struct DeliveryState: Sendable {
       case .response, .lost, .timedOut: break
       }
       let decision = policy.decide(
-        attempts: attempts, firstSeen: times.firstSeen, expiration: times.expiration, now: now)
+        attempts: attempts, enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
       return retry(decision, status: status, reason: answer.reason, now: now)
     }
   }
@@ -307,13 +307,13 @@ package enum Settlement: Hashable, Sendable {
 
 /// The times of a job that decide how long it may be tried.
 package struct JobTimes: Sendable {
-  /// When its first copy was received, Unix milliseconds.
-  package var firstSeen: Int64
+  /// When it was enqueued, or received first, Unix milliseconds.
+  package var enqueuedAt: Int64
   /// Unix seconds; nil or 0 where the producer set no end.
   package var expiration: Int64?
 
-  package init(firstSeen: Int64, expiration: Int64?) {
-    self.firstSeen = firstSeen
+  package init(enqueuedAt: Int64, expiration: Int64?) {
+    self.enqueuedAt = enqueuedAt
     self.expiration = expiration
   }
 }

@@ -56,7 +56,7 @@ package struct GateMemory: ~Copyable, Sendable {
   private var rates: GateTable<RateKey, RateState>
   /// Runs of rates that were begun: their numbers.
   private var runs: UInt32 = 0
-  /// The newest job, by its first receipt, of a collapse id of which one was delayed.
+  /// The newest job, by when it was enqueued, of a collapse id of which one was delayed.
   private var collapsed: GateTable<CollapseKey, Int64>
 
   package init(settings: Settings) {
@@ -164,8 +164,8 @@ package struct GateMemory: ~Copyable, Sendable {
     guard request.collapse != 0, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     guard let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) else { return false }
-    if request.isReturning, newest > request.firstSeen { return true }
-    if newest < request.firstSeen { noteDelayed(request, now) }
+    if request.isReturning, newest > request.enqueuedAt { return true }
+    if newest < request.enqueuedAt { noteDelayed(request, now) }
     return false
   }
 
@@ -174,7 +174,7 @@ package struct GateMemory: ~Copyable, Sendable {
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) ?? 0
     collapsed.set(
-      max(newest, request.firstSeen), for: key, endsAt: now.unixMilliseconds + settings.collapseMilliseconds,
+      max(newest, request.enqueuedAt), for: key, endsAt: now.unixMilliseconds + settings.collapseMilliseconds,
       nowUnixMilliseconds: now.unixMilliseconds)
   }
 

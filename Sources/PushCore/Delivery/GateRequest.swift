@@ -5,7 +5,7 @@ package struct GateRequest: Sendable {
   /// `token_registered_at`, Unix milliseconds; 0 where the job has none.
   package var registeredAt: Int64
   /// When the job was enqueued, or received first, Unix milliseconds: "newer" is by this.
-  package var firstSeen: Int64 = 0
+  package var enqueuedAt: Int64 = 0
   /// A hash of the job's collapse id; 0 where it has none.
   package var collapse: UInt64 = 0
   /// A device has a rate; a broadcast channel has none.
@@ -41,7 +41,7 @@ package struct GateRequest: Sendable {
     self.init(
       device: device, apnsID: apnsID, registeredAt: max(0, job.tokenRegisteredAt ?? 0),
       isRated: job.targetKind != .channel && !arrival.isOver, rule: limits.rule(for: job))
-    firstSeen = arrival.firstSeen
+    enqueuedAt = arrival.enqueuedAt
     claim = arrival.claim
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
@@ -71,7 +71,7 @@ package struct GateRequest: Sendable {
 /// is on its way at a time.
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
-  package var firstSeen: Int64
+  package var enqueuedAt: Int64
   /// What this one claims the job with, if it is admitted: drawn for it alone. Never 0.
   package var claim: UInt32
   /// `x-herald-claim`: the claim under which the attempt before it was admitted; 0: there was none.
@@ -85,10 +85,10 @@ package struct JobArrival: Sendable {
   package var isOver: Bool
 
   package init(
-    firstSeen: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, takesOver: Bool = false,
+    enqueuedAt: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, takesOver: Bool = false,
     isOver: Bool = false
   ) {
-    self.firstSeen = firstSeen
+    self.enqueuedAt = enqueuedAt
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning

@@ -17,7 +17,7 @@ package struct RetryPolicy: Hashable, Sendable {
   package private(set) var delaysSeconds: [Int]
   /// Requests written to APNs for one (job, target), the first included.
   package private(set) var attemptsMaximum: UInt32
-  /// Longest age of a job, counted from its first receipt.
+  /// Longest age of a job, counted from when it was enqueued.
   package private(set) var ageMaximumSeconds: Int64
 
   /// `delaysSeconds` are sorted here; zero, negative and repeated ones are our caller's mistake.
@@ -35,11 +35,11 @@ package struct RetryPolicy: Hashable, Sendable {
   /// What becomes of a job whose attempt failed.
   /// - Parameters:
   ///   - attempts: requests written so far (0 where none was: the pool was paused or full).
-  ///   - firstSeen: when its first copy was received, Unix milliseconds.
+  ///   - enqueuedAt: when it was enqueued, Unix milliseconds.
   ///   - expiration: of the job, Unix seconds; nil or 0 does not end retries (0 is about what APNs stores).
-  package func decide(attempts: UInt32, firstSeen: Int64, expiration: Int64?, now: Now) -> Decision {
+  package func decide(attempts: UInt32, enqueuedAt: Int64, expiration: Int64?, now: Now) -> Decision {
     guard attempts < attemptsMaximum else { return .exhausted }
-    return wait(number: max(attempts, 1), JobTimes(firstSeen: firstSeen, expiration: expiration), now: now)
+    return wait(number: max(attempts, 1), JobTimes(enqueuedAt: enqueuedAt, expiration: expiration), now: now)
   }
 
   /// The first wait is the first delay, the second one the second, and so on; from the last on they do not become longer.
@@ -58,7 +58,7 @@ package struct RetryPolicy: Hashable, Sendable {
   /// Where many jobs wait for one device, each of them is told the same time and only one has it: so the longer a job has
   /// waited the less often it asks, up to an eighth of its age. Where the room comes after its end, so does its outcome, now.
   package func postponeLimited(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
-    let age = max(0, now.unixMilliseconds &- min(times.firstSeen, now.unixMilliseconds))
+    let age = max(0, now.unixMilliseconds &- min(times.enqueuedAt, now.unixMilliseconds))
     var tier = nearest(milliseconds)
     while tier + 1 < delaysSeconds.count, Int64(delaysSeconds[tier + 1]) * 1000 <= age / 8 { tier += 1 }
     if outlives(Int64(delaysSeconds[tier]) * 1000, times, now) { return .again(delaySeconds: delaysSeconds[tier]) }
@@ -82,18 +82,18 @@ package struct RetryPolicy: Hashable, Sendable {
     var then = now
     let (sum, isPast) = now.unixMilliseconds.addingReportingOverflow(milliseconds)
     then.unixMilliseconds = sum
-    return !isPast && !isExpired(firstSeen: times.firstSeen, expiration: times.expiration, now: then)
+    return !isPast && !isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: then)
   }
 
   /// Whether there is no use in sending the job any more.
-  package func isExpired(firstSeen: Int64, expiration: Int64?, now: Now) -> Bool {
-    secondsLeft(firstSeen: firstSeen, expiration: expiration, now: now) == nil
+  package func isExpired(enqueuedAt: Int64, expiration: Int64?, now: Now) -> Bool {
+    secondsLeft(enqueuedAt: enqueuedAt, expiration: expiration, now: now) == nil
   }
 
   /// Seconds until the job ends, rounded up; nil where it has ended.
-  private func secondsLeft(firstSeen: Int64, expiration: Int64?, now: Now) -> Int64? {
+  private func secondsLeft(enqueuedAt: Int64, expiration: Int64?, now: Now) -> Int64? {
     // Times come from messages: a number from outside must not overflow here.
-    let age = max(0, now.unixMilliseconds &- min(firstSeen, now.unixMilliseconds)) / 1000
+    let age = max(0, now.unixMilliseconds &- min(enqueuedAt, now.unixMilliseconds)) / 1000
     var left = ageMaximumSeconds &- age
     if let expiration, expiration > 0 {
       left = min(left, expiration &- now.unixSeconds)

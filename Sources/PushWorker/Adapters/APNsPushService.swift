@@ -188,7 +188,7 @@ package final class APNsPushService: PushService {
     let chosen = self.pool(index)
     if job.targetKind == .channel { chosen.broadcastExpiration = expiration }
     let isSent = chosen.send(
-      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], topicHash: key.bits,
+      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], pauseKey: key,
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
     guard isProbe else { return pools[index]?.isStalled == true ? .stalled : .noRoom }
@@ -211,7 +211,7 @@ package final class APNsPushService: PushService {
     lastTold = told
     if told.answer.kind == .response {
       let scope = told.pool / Credentials.poolKinds
-      if !pauses[scope].isQuiet, pauses[scope].answered(PauseKey(bits: told.topicHash), proving: proof(told)) {
+      if !pauses[scope].isQuiet, pauses[scope].answered(told.pauseKey, proving: proof(told)) {
         say(told.pool, .information, "accepted again: the pause is over")
       }
     }
@@ -357,7 +357,7 @@ package final class APNsPushService: PushService {
     case .credential:
       let first = scope / Credentials.environments * Credentials.environments
       for other in first..<first + Credentials.environments where other != scope {
-        _ = pauses[other].refused(.everything, PauseKey(bits: told.topicHash), now: now.monotonic)
+        _ = pauses[other].refused(.everything, told.pauseKey, now: now.monotonic)
       }
       self.pause(
         .everything, told, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
@@ -373,7 +373,7 @@ package final class APNsPushService: PushService {
       self.pause(
         .branchWhenNoneAccepted, told, now,
         """
-        a topic's \(PauseKey(bits: told.topicHash).branchName) are paused: of the last \(PauseTable.window) none was \
+        a topic's \(told.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
         accepted (\(reason)): their device tokens are of the other environment
         """)
     case .broadcastsOfApp:
@@ -385,7 +385,7 @@ package final class APNsPushService: PushService {
     _ scope: PauseTable.Scope, _ told: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
   ) {
     let index = told.pool / Credentials.poolKinds
-    let key = PauseKey(bits: told.topicHash)
+    let key = told.pauseKey
     switch pauses[index].refused(scope, key, now: now.monotonic) {
     case .none: break
     case .paused:

@@ -12,7 +12,7 @@ struct APNsContext {
     /// Which connection it was at that place.
     var connectionSerial: UInt32
     var tokenSerial: UInt32
-    var topicHash: UInt64
+    var pauseKey: PauseKey
   }
 
   /// Device tokens that were refused, by hash; a newer one takes the place of an older one.

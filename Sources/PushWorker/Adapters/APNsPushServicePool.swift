@@ -60,14 +60,14 @@ final class APNsPool {
   /// Sends a request; false: no connection has room now.
   func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, ticket: Ticket, token: ProviderTokens.Current?,
-    topicHash: UInt64, targetHash: UInt64, now: Now, context: inout APNsContext
+    pauseKey: PauseKey, targetHash: UInt64, now: Now, context: inout APNsContext
   ) -> Bool {
     let byteCount = Int(job.payload.count)
     guard let place = state.take(byteCount: byteCount, now: now.monotonic) else { return false }
     let request = context.requests.insert(
       RequestTable.Request(
         send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
-        topicHash: topicHash, targetHash: targetHash))
+        pauseKey: pauseKey, targetHash: targetHash))
     guard isSubmitted(job, target, apnsID, request, token, at: place) else {
       // It knows better than what it told: nothing more for it in this turn.
       _ = context.requests.remove(request)
@@ -267,7 +267,7 @@ final class APNsPool {
     context.answers.append(
       APNsContext.Answered(
         answer: answer, pool: index, place: place, connectionSerial: links[place]?.serial ?? 0,
-        tokenSerial: request.tokenSerial, topicHash: request.topicHash))
+        tokenSerial: request.tokenSerial, pauseKey: request.pauseKey))
   }
 
   private func opened(_ place: Int, _ now: Now, _ context: inout APNsContext) {

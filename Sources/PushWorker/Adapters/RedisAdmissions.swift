@@ -38,7 +38,7 @@ struct RedisAdmissions {
     span.store(littleEndian: Double(request.registeredAt).bitPattern, at: ask + 13)
     if hasReceipt {
       span.store(littleEndian: request.isRated ? request.collapse : 0, at: ask + 21)
-      span.store(littleEndian: Double(request.firstSeen).bitPattern, at: ask + 29)
+      span.store(littleEndian: Double(request.enqueuedAt).bitPattern, at: ask + 29)
     }
     if comesAgain {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)

@@ -36,7 +36,7 @@ enum RedisScript {
   ///
   /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissions` writes both). An ask: the rule's number (1
   /// byte, 255: none), name of the job (8), number of its claim (4), registered at (Unix ms); of a job with a collapse id, or one that
-  /// comes again, the hash of the collapse id (8, the first one 0: none), first receipt (Unix ms); of one that comes again the number of
+  /// comes again, the hash of the collapse id (8, the first one 0: none), when it was enqueued (Unix ms); of one that comes again the number of
   /// the claim before (4, 0: none), and how (1 = from a retry queue, 2 = it waits for no claim, 3 = both). Settings: life of what is kept of
   /// delayed jobs (s), life of an answer (s), life of a claim (s), then interval and tolerance (µs; interval 0: no rate
   /// but what APNs said) and name (4 bytes) of each rule. Where nothing else is said numbers are doubles.
