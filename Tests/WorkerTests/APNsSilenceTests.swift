@@ -1,10 +1,28 @@
 import PushCore
 import PushIO
 import PushWorker
+import TestSupport
 import Testing
 
 /// An APNs that says nothing: about one request, on one connection, or at all.
 @Suite struct APNsSilenceTests {
+  /// It takes connections, and never shakes hands.
+  @Test(.timeLimit(.minutes(5))) func aConnectionThatNeverOpensIsGivenUp() throws {
+    let mute = try MuteServer()
+    let bench = try APNsTestBench(isTLS: true, port: mute.port) {
+      $0.timing.openMilliseconds = 100
+      $0.poolLimits.breakerFailures = 3
+    }
+    #expect(
+      bench.turn {
+        _ = bench.trySend(bench.job())
+        return bench.service.counters.connectionsFailed >= 3
+      })
+    #expect(bench.service.counters.ended(for: .notOpened) >= 3)
+    #expect(bench.notices.contains { $0.contains("cannot connect") }, "\(bench.notices)")
+    #expect(bench.trySend(bench.job()).0 == .stalled, "jobs go to the retry queues")
+  }
+
   @Test(.timeLimit(.minutes(5))) func aLostConnectionTellsEveryRequest() throws {
     let bench = try APNsTestBench()
     bench.server.answer = { _, _ in }
