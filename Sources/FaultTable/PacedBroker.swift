@@ -187,7 +187,8 @@ package struct PacedBroker: Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     let dueAt = clock().unixMilliseconds + Int64(delaySeconds) * 1000
-    let retry = Retry(number: PacedBroker.number(of: state.apnsID), dueAt: dueAt, state: state)
+    guard let apnsID = state.apnsID else { preconditionFailure("jobs of this broker have one target") }
+    let retry = Retry(number: PacedBroker.number(of: apnsID), dueAt: dueAt, state: state)
     retries[delaySeconds, default: ([], 0)].items.append(retry)
     sequence += 1
     return sequence

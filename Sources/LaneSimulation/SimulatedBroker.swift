@@ -233,17 +233,19 @@ package struct SimulatedBroker: Broker {
   package mutating func publishRetry(
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64 {
-    let target = Target(job: field("id", body), token: field("token", body))
+    let targets = targets(body)
     let message = Message(
-      body: body, state: state, jobClass: jobClass, targets: [target], enqueuedAt: metadata.enqueuedAt,
+      body: body, state: state, jobClass: jobClass, targets: targets, enqueuedAt: metadata.enqueuedAt,
       carriedDeliveries: metadata.carriedDeliveries)
     if let reason = state.reason, reason == .serviceUnavailable || reason == .internalServerError {
-      world.auditor.retried(
-        target, attempts: Int(state.attempts), delaySeconds: delaySeconds,
-        delays: world.settings.retry.delaysSeconds, now: world.now.unixMilliseconds)
+      for target in targets {
+        world.auditor.retried(
+          target, attempts: Int(state.attempts), delaySeconds: delaySeconds,
+          delays: world.settings.retry.delaysSeconds, now: world.now.unixMilliseconds)
+      }
     }
-    return publish([target]) { world in
-      world.auditor.brokerKeptCopy(of: target)
+    return publish(targets) { world in
+      for target in targets { world.auditor.brokerKeptCopy(of: target) }
       world.broker.delayed.append((world.milliseconds + Int64(delaySeconds) * 1000, message))
     }
   }

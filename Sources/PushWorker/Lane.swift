@@ -40,9 +40,10 @@ package struct Lane<
   /// By job class: each has a channel, and so tags, of its own.
   var watermarks: [AckWatermark]
   var epoch: UInt32?
-  /// The delivery of the queue for suspects, until all that is to be put aside is put aside.
-  private var heldSuspect: Ticket?
-  var suspectHeldUntil = Instant(nanoseconds: 0)
+  /// Jobs that may end this worker: one that is alone, and those that waited for an answer in vain. They start after all else that was
+  /// delivered again has a copy in its place, or a death would leave a second copy of it.
+  private var suspects: RingBuffer<Ticket>
+  var suspectsHeldUntil = Instant(nanoseconds: 0)
   /// Deliveries that are being put aside.
   var isolating = 0
   /// The last turn left deliveries for the next one, or for when there is room.
@@ -76,6 +77,7 @@ package struct Lane<
       SendSlot()
     }
     unstarted = RingBuffer(capacity: settings.jobsMaximum)
+    suspects = RingBuffer(capacity: settings.jobsMaximum)
     reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
@@ -90,7 +92,7 @@ package struct Lane<
   package var idleMilliseconds: Int {
     if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
-    return sends.count > 0 || heldSuspect != nil ? 10 : 250
+    return sends.count > 0 || !suspects.isEmpty ? 10 : 250
   }
 
   /// How far apart turns start. A busy lane's jobs are under way for much longer than that anyway, and whatever is
@@ -192,7 +194,32 @@ package struct Lane<
       return
     }
     parse(ticket, delivery)
-    if delivery.tag.isAlone, heldSuspect == nil { heldSuspect = ticket } else { unstarted.append(ticket) }
+    if jobs[ticket].takesOver {
+      suspects.append(ticket)
+      return
+    }
+    if jobs[ticket].metadata.deliveryCount > 0 {
+      holdSuspects(now)
+      if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
+    }
+    unstarted.append(ticket)
+  }
+
+  /// A batch waits as a whole for whoever lost it: one copy for each of its targets would be as many suspects. false: its time would
+  /// be over then.
+  private mutating func putOff(_ job: Ticket, _ now: Now) -> Bool {
+    let number = max(1, jobs[job].metadata.redeliveries)
+    guard case .again(let delaySeconds) = settings.retry.wait(number: number, jobs[job].times, now: now) else {
+      return false
+    }
+    jobs[job].putOff()
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
+    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
+    return true
+  }
+
+  mutating func holdSuspects(_ now: Now) {
+    suspectsHeldUntil = now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
   }
 
   /// Behind nothing that is in flight: the delivery that is the broker's last must not end while it waits.
@@ -233,9 +260,9 @@ package struct Lane<
   /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
-    if let suspect = heldSuspect, isolating == 0, now.monotonic >= suspectHeldUntil {
+    while isolating == 0, now.monotonic >= suspectsHeldUntil, let suspect = suspects.first, canStart(suspect) {
       start(suspect, now)
-      if jobs[suspect].nextTarget == jobs[suspect].targetCount { heldSuspect = nil }
+      if jobs[suspect].nextTarget == jobs[suspect].targetCount { _ = suspects.popFirst() }
     }
     while let job = unstarted.first, canStart(job) {
       start(job, now)
@@ -447,7 +474,7 @@ package struct Lane<
     waitingCount = 0
     unstarted.removeAll()
     reports.removeAll()
-    heldSuspect = nil
+    suspects.removeAll()
     for index in 0..<jobs.capacity {
       guard let job = jobs.liveTicket(at: index) else { continue }
       forget(job)

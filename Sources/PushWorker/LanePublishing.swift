@@ -55,15 +55,15 @@ extension Lane {
     let job = job(of: ticket)
     let delivery = sends[ticket].delivery
     message.removeAll(keepingCapacity: true)
-    if jobs[job].job.targets.count > 1 {
+    if jobs[job].job.targets.count > 1, !jobs[job].isPutOff {
       JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
     } else {
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
     let carried = RetryState(
       attempts: delivery.attempts, firstSeen: jobs[job].firstSeen, claim: sends[ticket].claim,
-      redeliveries: delivery.redeliveries, isAmbiguous: delivery.isAmbiguous, apnsID: sends[ticket].apnsID,
-      reason: reason)
+      redeliveries: delivery.redeliveries, isAmbiguous: delivery.isAmbiguous,
+      apnsID: jobs[job].isPutOff ? jobs[job].metadata.apnsID : sends[ticket].apnsID, reason: reason)
     expectConfirm(
       broker.publishRetry(
         message, jobClass: jobs[job].tag.jobClass, delaySeconds: delaySeconds, state: carried,
@@ -158,7 +158,7 @@ extension Lane {
   mutating func forget(_ job: Ticket) {
     if jobs[job].isolation == .isolate {
       isolating -= 1
-      suspectHeldUntil = clock.now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
+      holdSuspects(clock.now)
     }
     jobs[job].finish()
     jobs.release(job)

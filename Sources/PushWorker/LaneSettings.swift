@@ -43,8 +43,8 @@ package struct LaneSettings: Sendable {
   package var retry: RetryPolicy
   /// What becomes of deliveries that workers did not finish.
   package var isolation = IsolationPolicy()
-  /// After suspects were put aside, the next one is processed so much later: acknowledgements are with the broker by then,
-  /// and a death gives nothing back that is put aside already.
+  /// After suspects were put aside, and after a delivery that came again, the next suspect is processed so much later:
+  /// acknowledgements are with the broker by then, and a death gives nothing back that has a copy in its place already.
   package var suspectPauseMilliseconds: Int64 = 100
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64

@@ -17,6 +17,8 @@ struct JobSlot: ~Copyable {
   var isOversized = false
   /// What is done about a delivery that was not finished before.
   var isolation = IsolationPolicy.Decision.process
+  /// A copy with all of its targets takes its place.
+  private(set) var isPutOff = false
   /// The first target that was not started.
   var nextTarget = 0
   /// Started targets that have not settled.
@@ -30,14 +32,14 @@ struct JobSlot: ~Copyable {
   /// When its producer published it, or where that is not told, when it was received first: what its age counts from, and which of
   /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
+  /// It waits for nobody's claim. Whoever lost a delivery mostly lives, and is answered within a second, so what is delivered again waits
+  /// once; but what may end workers is to end this one here, where it is alone.
+  var takesOver: Bool { tag.isAlone || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
   /// `claim`: drawn for this one.
   func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
-    // Whoever lost it mostly lives, and is answered within a second. So first it waits, but for what may end workers: that is to end
-    // this one here, where it is alone.
-    let hasWaited = metadata.deliveryCount == 0 && metadata.redeliveries > 0
-    return JobArrival(
+    JobArrival(
       enqueuedAt: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
-      takesOver: hasWaited || tag.isAlone, isOver: isOver)
+      takesOver: takesOver, isOver: isOver)
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
@@ -53,6 +55,7 @@ struct JobSlot: ~Copyable {
     refusal = nil
     isOversized = delivery.isOversized
     isolation = .process
+    isPutOff = false
     nextTarget = 0
     openTargets = 0
     targetCount = 1
@@ -119,6 +122,12 @@ struct JobSlot: ~Copyable {
     self.pool = pool
     self.app = app
     targetCount = job.targets.count
+  }
+
+  /// One copy, later, takes the place of all targets.
+  mutating func putOff() {
+    isPutOff = true
+    targetCount = 1
   }
 
   mutating func finish() {

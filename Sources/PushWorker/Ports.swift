@@ -58,12 +58,13 @@ package struct RetryState: Sendable {
   /// As in `MessageMetadata`.
   package var redeliveries: UInt32
   package var isAmbiguous: Bool
-  package var apnsID: UUIDValue
+  /// nil: the copy has all targets of the job.
+  package var apnsID: UUIDValue?
   package var reason: APNsReason?
 
   package init(
     attempts: UInt32, firstSeen: Int64, claim: UInt32 = 0, redeliveries: UInt32 = 0, isAmbiguous: Bool,
-    apnsID: UUIDValue, reason: APNsReason?
+    apnsID: UUIDValue?, reason: APNsReason?
   ) {
     self.attempts = attempts
     self.firstSeen = firstSeen

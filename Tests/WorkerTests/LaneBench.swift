@@ -46,6 +46,8 @@ final class LaneBenchWorld {
   var events: [BrokerEvent] = [.publishing]
   /// Not taken by the lane yet.
   var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isAlone: Bool)] = []
+  /// Of each job, at most ten.
+  var targetCount = 1
   var epoch: UInt32 = 0
   var nextTag: UInt64 = 0
   private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
@@ -114,10 +116,14 @@ struct LaneBenchBroker: Broker {
     guard let last = world.delivered.last else { preconditionFailure("nothing was delivered") }
     metadata = last.metadata
     let digits = String(last.job, radix: 16)
+    let tokens = (0..<world.targetCount).map { number in
+      "\"\(number % 10)\(String(repeating: "0", count: 15 - digits.count))\(digits)\""
+    }
+    let to = world.targetCount == 1 ? tokens[0] : "[\(tokens.joined(separator: ","))]"
     job.bytes = Array(
       """
       {"version":1,"id":"job-\(last.job)","app":"com.example.app","push_type":"alert",\
-      "to":{"token":"\(String(repeating: "0", count: 16 - digits.count))\(digits)"},"payload":{"aps":{"alert":"hello"}}}
+      "to":{"\(world.targetCount == 1 ? "token" : "tokens")":\(to)},"payload":{"aps":{"alert":"hello"}}}
       """.utf8)
     job.bodyCount = job.bytes.count
   }

@@ -94,6 +94,8 @@ import Testing
       metadata.firstSeen = bench.world.milliseconds
     }
     bench.turn()
+    #expect(bench.world.arrivals.count == 1, "not before what came again has its copy, and that is acknowledged")
+    bench.turn(40)
     #expect(bench.world.arrivals.map(\.takesOver) == [false, true])
     #expect(bench.world.requests.count == 1)
     // Its delivery is lost again.
@@ -117,10 +119,38 @@ import Testing
     // What was answered did not end its worker.
     bench.world.admission = .proceed
     bench.world.deliver(1) { $0.redeliveries = 2 }
-    bench.turn()
+    bench.turn(40)
     bench.world.answer(bench.world.requests[1], status: 503, reason: .serviceUnavailable)
     bench.turn()
     #expect(bench.world.retries.map(\.redeliveries) == [1, 2, 0])
+  }
+
+  /// One copy of all its targets: if it is what ends workers, it is one suspect and not a thousand.
+  @Test func aBatchThatComesAgainWaitsAsAWhole() {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
+    bench.world.targetCount = 4
+    let now = bench.world.milliseconds
+    bench.consume(0..<1) { $0.deliveryCount = 1 }
+    bench.turn()
+    #expect(bench.world.arrivals.isEmpty)
+    #expect(bench.world.retries.map(\.redeliveries) == [1])
+    #expect(bench.world.retries.map(\.apnsID) == [nil])
+    #expect(bench.world.retryDelays == [1])
+    #expect(bench.jobsInFlight == 0)
+    bench.world.deliver(0) { metadata in
+      metadata.redeliveries = 1
+      metadata.firstSeen = now
+    }
+    bench.turn(40)
+    #expect(bench.world.arrivals.map(\.takesOver) == [true, true, true, true])
+    // Its time would be over then: what is known of it now is told.
+    bench.world.deliver(1) { metadata in
+      metadata.deliveryCount = 1
+      metadata.enqueuedAt = now - 599_900
+    }
+    bench.turn()
+    #expect(bench.world.retries.count == 1)
+    #expect(bench.world.arrivals.count == 8)
   }
 
   /// Of a request whose delivery is gone only what is final is worth anything.

@@ -73,6 +73,12 @@ package struct DeliveryState: Sendable {
     return report(.isolation)
   }
 
+  /// Its batch comes again as a whole, so long from now: nothing is asked, nothing is sent.
+  package mutating func putOff(delaySeconds: Int) -> DeliveryAction {
+    expect(.admitting)
+    return report(.retry(delaySeconds: delaySeconds, reason: nil))
+  }
+
   /// Shared state answered. A job whose time is over is asked about too: another copy of it may have been answered, and two
   /// copies of one job have one end.
   package mutating func admitted(

@@ -400,7 +400,7 @@ package final class RabbitMQBroker: Broker {
     properties.addHeader("x-herald-first-seen", state.firstSeen)
     if state.claim > 0 { properties.addHeader("x-herald-claim", Int64(state.claim)) }
     properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
-    properties.addHeader("x-herald-apns-id", state.apnsID)
+    if let apnsID = state.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.carriedDeliveries > 0 {
       properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
     }
