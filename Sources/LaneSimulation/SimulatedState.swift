@@ -130,11 +130,7 @@ package final class SimulatedState: SharedState {
 
   /// Without shared state: nobody knows whether the job was sent before, or is on its way at another lane.
   private func decide(_ request: GateRequest, _ now: Now) -> Admission {
-    let admission = memory.admit(request, now: now)
-    switch admission {
-    case .claimed, .duplicate, .repeated: return admission
-    case .proceed, .limited, .superseded, .dead: return .repeated(admission)
-    }
+    memory.admit(request, now: now).asRepeated
   }
 
   /// Has shared state do what reached it.

@@ -121,6 +121,19 @@ struct BenchBroker {
     try admin.waitForConfirms()
   }
 
+  /// Publishes these jobs to the queues that `fill` declared.
+  func publish(_ bodies: [[UInt8]]) throws {
+    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
+    defer { admin.close() }
+    let exchange = AMQPExchange(topology.jobsExchange, isMandatory: true)
+    let properties = AMQPProperties()
+    for body in bodies {
+      properties.reset()
+      try admin.publish(to: exchange, routingKey: JobClass.transactional.name, properties: properties, body: body)
+    }
+    try admin.waitForConfirms()
+  }
+
   func outcomeCount() throws -> Int {
     let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
     defer { admin.close() }

@@ -15,6 +15,18 @@ package enum Admission: Sendable {
   /// what is inside.
   indirect case repeated(Admission)
 
+  /// `repeated(.proceed)` made once: an indirect case allocates, and while Redis is away every job is admitted so.
+  private static let repeatedProceed = Admission.repeated(.proceed)
+
+  /// The same where another copy may have been admitted before. What names another copy stays as it is.
+  package var asRepeated: Admission {
+    switch self {
+    case .proceed: Admission.repeatedProceed
+    case .dead, .limited, .superseded: .repeated(self)
+    case .duplicate, .claimed, .repeated: self
+    }
+  }
+
   /// It may be sent, and shared state knows that it is on its way.
   package var leavesClaim: Bool {
     switch self {

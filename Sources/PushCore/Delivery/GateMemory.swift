@@ -98,7 +98,7 @@ package struct GateMemory: ~Copyable, Sendable {
       isRepeated = request.isReturning && request.earlierClaim != 0
     }
     let admission = recallDead(request, now: now) ?? charge(request, claim, key, now: now)
-    return isRepeated ? .repeated(admission) : admission
+    return isRepeated ? admission.asRepeated : admission
   }
 
   /// What is known against sending while somebody else is asked for the rest; nil: nothing.
@@ -110,7 +110,7 @@ package struct GateMemory: ~Copyable, Sendable {
     {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.unixMilliseconds)
     }
-    return recallDead(request, now: now).map { .repeated($0) }
+    return recallDead(request, now: now)?.asRepeated
   }
 
   private mutating func recallDead(_ request: GateRequest, now: Now) -> Admission? {

@@ -135,7 +135,7 @@ extension Admission {
     } else if text[9] == UInt8(ascii: "-") {
       self = .repeated(.dead(unregisteredAt: number))
     } else {
-      self = .repeated(number > 0 ? .limited(retryAfterMilliseconds: number) : .proceed)
+      self = (number > 0 ? Admission.limited(retryAfterMilliseconds: number) : .proceed).asRepeated
     }
   }
 }

@@ -12,7 +12,10 @@ struct RedisScriptCommands {
   private static let recordHead = 10
   /// SHA-1 of `RedisDeviceScript.tell`.
   private let tellDigest: [UInt8]
-  private let prefix: String
+  /// `<prefix>{<device>}`: the braces put all keys of a device into one slot of a cluster.
+  private let key: [UInt8]
+  /// Where the device's text stands in it.
+  private let keyDevice: Int
   private let outcomeSeconds: Int64
   private let deadSeconds: Int64
   private let claimSeconds: Int64
@@ -26,16 +29,17 @@ struct RedisScriptCommands {
 
   init(settings: RedisSharedStateSettings, tellDigest: [UInt8]) {
     self.tellDigest = tellDigest
-    prefix = settings.prefix
+    key = Array("\(settings.prefix){\(String(repeating: "0", count: GateKey.textCount))}".utf8)
+    keyDevice = settings.prefix.utf8.count + 1
     outcomeSeconds = settings.outcomeSeconds
     deadSeconds = settings.deadSeconds
     claimSeconds = settings.claimSeconds
     tightMilliseconds = settings.tightMilliseconds
     rememberHead.begin(argumentCount: 3)
     rememberHead.append("APPEND")
-    rememberKey = Self.appendKey(to: &rememberHead, prefix: prefix)
+    rememberKey = rememberHead.append(key) + keyDevice
     rememberCount = rememberHead.bytes.count
-    probe = RedisCommand(["SET", prefix + "probe", "1", "PX", "1000"])
+    probe = RedisCommand(["SET", settings.prefix + "probe", "1", "PX", "1000"])
   }
 
   /// Queues what leaves the device alone for a while. Seldom, so the script's text goes with it, and nothing waits that could be sent
@@ -96,14 +100,8 @@ struct RedisScriptCommands {
   }
 
   private mutating func appendKey(of request: GateRequest) {
-    let offset = Self.appendKey(to: &rareCommand, prefix: prefix)
+    let offset = rareCommand.append(key) + keyDevice
     Self.writeText(of: request.device, into: &rareCommand.bytes, at: offset)
-  }
-
-  /// `<prefix>{<device>}`: the braces put all keys of a device into one slot of a cluster. Returns where the device's text belongs.
-  private static func appendKey(to command: inout RedisCommand, prefix: String) -> Int {
-    let placeholder = String(repeating: "0", count: GateKey.textCount)
-    return command.append(prefix + "{" + placeholder + "}") + prefix.utf8.count + 1
   }
 
   private static func writeText(of device: GateKey, into bytes: inout [UInt8], at offset: Int) {

@@ -230,11 +230,7 @@ package final class RedisSharedState: SharedState {
   func answerLocally(_ entry: Entry, now: Now) {
     counters.decidedLocally &+= 1
     if entry.request.isRated, !settings.limits.isEmpty { counters.ratesDecidedLocally &+= 1 }
-    let admission = memory.admit(entry.request, now: now)
-    switch admission {
-    case .claimed, .duplicate, .repeated: answers.append((entry.ticket, admission))
-    case .proceed, .limited, .superseded, .dead: answers.append((entry.ticket, .repeated(admission)))
-    }
+    answers.append((entry.ticket, memory.admit(entry.request, now: now).asRepeated))
   }
 
   package func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
