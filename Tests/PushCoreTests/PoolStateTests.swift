@@ -48,6 +48,22 @@ import Testing
     #expect(pool.take(byteCount: 100, now: at(5_000)) == nil)
   }
 
+  /// Where hundreds of credentials connect at once each handshake takes long, and one connection is enough all the same.
+  @Test func aSlowOpeningIsNoShortage() {
+    var pool = PoolState(limits: limits(8))
+    #expect(pool.take(byteCount: 100, now: at(0)) == nil)
+    #expect(pool.turn(now: at(0)) == .open(place: 0))
+    for time in stride(from: Int64(100), through: 3_000, by: 100) {
+      #expect(pool.take(byteCount: 100, now: at(time)) == nil)
+      if time < 3_000 { #expect(pool.turn(now: at(time)) == .none) }
+    }
+    pool.opened(place: 0)
+    pool.update(place: 0, inFlight: 0, streamLimit: 100, window: 65_535)
+    #expect(pool.turn(now: at(3_100)) == .none)
+    #expect(pool.take(byteCount: 100, now: at(3_100)) == 0)
+    #expect(pool.turn(now: at(3_200)) == .none)
+  }
+
   @Test func mostFreeStreamsTakeTheNext() {
     var pool = pool(ready: 2)
     pool.update(place: 0, inFlight: 90, streamLimit: 100, window: 65_535)

@@ -35,6 +35,23 @@ struct ByteQueueTests {
     #expect(bytes == [4, 5, 6, 7, 2, 3])
   }
 
+  @Test func memoryIsGivenBackWhereNothingWaits() {
+    var queue = ByteQueue()
+    queue.releaseMemory()
+    queue.append(patternBytes(5000).span)
+    queue.consume(4990)
+    queue.releaseMemory()
+    let kept = queue.withBytes { bytes in bytes.indices.map { bytes[$0] } }
+    #expect(kept == Array(patternBytes(5000)[4990...]))
+    queue.consume(10)
+    queue.releaseMemory()
+    let isEmpty = queue.isEmpty
+    #expect(isEmpty)
+    queue.append(patternBytes(3000).span)
+    let again = queue.withBytes { bytes in bytes.indices.map { bytes[$0] } }
+    #expect(again == patternBytes(3000))
+  }
+
   @Test func textsAreAppendedAsUTF8() {
     var queue = ByteQueue()
     queue.append("é" as StaticString)

@@ -403,6 +403,26 @@ struct HTTP2ClientSessionTests {
     #expect(pair.told.count == 1)
   }
 
+  @Test func memoryIsGivenBackWhereNoStreamIsUsed() {
+    let pair = HTTP2MemoryPair.ready()
+    for _ in 0..<100 { #expect(pair.post() != nil) }
+    pair.client.releaseMemory()
+    pair.exchange()
+    pair.respondToAll()
+    pair.exchange()
+    #expect(pair.told.count == 100)
+    for count in 101...105 {
+      pair.client.releaseMemory()
+      #expect(pair.post() != nil)
+      pair.client.releaseMemory()
+      pair.exchange()
+      pair.respondToAll()
+      pair.exchange()
+      #expect(pair.told.count == count)
+    }
+    pair.endAndAudit()
+  }
+
   @Test func noRequestIsTakenWhileTooMuchWaits() {
     var settings = HTTP2ClientSettings()
     settings.outboundLimit = 16 * 1024

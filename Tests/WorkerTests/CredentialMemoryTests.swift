@@ -1,6 +1,7 @@
 import PushCore
 import PushIO
 import PushWorker
+import TestSupport
 import Testing
 
 /// What hundreds of credentials cost.
@@ -65,6 +66,55 @@ struct CredentialMemoryTests {
       let lane = try #require(ProcessUsage.residentBytes)
       #expect(lane - loaded < Int64(CredentialMemoryTests.count) * 4 << 10, "\(lane - loaded) bytes")
       withExtendedLifetime((first, credentials, push)) {}
+    }
+  }
+
+  /// After a job for each: a connection to APNs with TLS and HTTP/2, and all that a lane keeps for it. Ours is a small part
+  /// of it; the rest is OpenSSL's and nghttp2's, for one connection.
+  @Test func quietConnectionsAreSmall() async throws {
+    await #expect(processExitsWith: .success) {
+      let simulator = try SimulatorProcess()
+      // With any team's key, from now on.
+      simulator.stop()
+      try simulator.start()
+      let files = try APNsTestFiles()
+      let credentials = try Credentials(CredentialMemoryTests.tokens(files), caFile: simulator.authorityFile)
+      let loop = try EventLoop()
+      let host = try #require(APNsHost(url: "https://127.0.0.1:\(simulator.port)"))
+      let push = APNsPushService(
+        loop: loop, credentials: credentials,
+        configuration: APNsPushServiceConfiguration(
+          production: host, sandbox: host, broadcastProduction: host, broadcastSandbox: host), seed: 1)
+      func send(_ numbers: Range<Int>) throws {
+        var waiting = Array(numbers)
+        var answered = 0
+        while answered < numbers.count {
+          loop.poll(maximumWaitMilliseconds: 5)
+          push.maintain(now: loop.now)
+          while let answer = push.nextAnswer(now: loop.now) {
+            try #require(answer.status == 200, "\(answer)")
+            answered += 1
+          }
+          waiting.removeAll { number in
+            let job = APNsTestFiles.job(app: "com.example.app\(number)", token: "00fc13adff785122")
+            guard let pool = try? push.route(for: job) else { return false }
+            return push.send(
+              job, target: 0, apnsID: UUIDValue(high: 0x8C1F_6F0E_3A57_4D0C, low: 0x9F0E_0000_0000_0000 | UInt64(number)),
+              pool: pool, ticket: Ticket(index: UInt32(number), generation: 1), jobClass: .transactional, now: loop.now)
+              == .sent
+          }
+          while push.takeNotice() != nil {}
+          loop.flush()
+        }
+      }
+      try send(0..<1)
+      let first = try #require(ProcessUsage.residentBytes)
+      try send(1..<CredentialMemoryTests.count)
+      let all = try #require(ProcessUsage.residentBytes)
+      let each = (all - first) / Int64(CredentialMemoryTests.count - 1)
+      #expect(each < 48 << 10, "\(each) bytes")
+      #expect(push.counters.connectionsOpened == CredentialMemoryTests.count)
+      withExtendedLifetime((files, simulator)) {}
     }
   }
 }

@@ -121,7 +121,8 @@ package struct PoolState: Sendable {
   private static let typicalBodyShift = 9
 
   private let limits: Limits
-  private var places: [Place]
+  /// Those that were ever used: most pools need one.
+  private var places: [Place] = []
   private var openingCount = 0
   /// Connections of use that went without our wish and are not replaced yet.
   private var owed = 0
@@ -151,10 +152,10 @@ package struct PoolState: Sendable {
     self.limits = limits
     backoff = Backoff(
       initialMilliseconds: limits.backoffFirstMilliseconds, maximumMilliseconds: limits.backoffLongestMilliseconds)
-    places = Array(repeating: Place(), count: limits.connectionsMaximum * 2)
   }
 
-  package var placeCount: Int { places.count }
+  /// How many places there may be, numbered from 0.
+  package var placeCount: Int { limits.connectionsMaximum * 2 }
   package var isOpening: Bool { openingCount > 0 }
   package var leavingCount: Int { places.count { $0.occupant == .leaving } }
   package var inFlight: Int { places.reduce(0) { $0 + $1.inFlight } }
@@ -212,7 +213,8 @@ package struct PoolState: Sendable {
       }
     }
     guard best >= 0 else {
-      isShort = true
+      // Whether the first connection is enough is not known before it takes requests, however long it is being opened.
+      if readyCount > 0 { isShort = true }
       lastRefusal = (now, byteCount)
       return nil
     }
@@ -373,6 +375,7 @@ package struct PoolState: Sendable {
     if let place = placeToPing() { return .ping(place: place) }
     peakInFlight = max(peakInFlight, inFlight)
     if let place = placeToOpen(now) {
+      if place == places.count { places.append(Place()) }
       places[place].occupant = .opening
       openingCount += 1
       // What replaces another does not put growth off.
@@ -443,7 +446,7 @@ package struct PoolState: Sendable {
     if owed == 0, let last = lastOpenedAt, now.milliseconds(since: last) < limits.openIntervalMilliseconds {
       return nil
     }
-    return places.firstIndex { $0.occupant == .nobody }
+    return places.firstIndex { $0.occupant == .nobody } ?? (places.count < placeCount ? places.count : nil)
   }
 
   /// The least busy connection, where a whole interval has shown that the others would do with half of their streams.

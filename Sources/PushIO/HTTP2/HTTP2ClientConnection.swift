@@ -117,6 +117,14 @@ package final class HTTP2ClientConnection: TransportDelegate {
     }
   }
 
+  /// Gives back the memory of buffers that are empty and of streams that ended: for a connection without requests for a while.
+  /// It is taken again when it is needed.
+  package func releaseMemory() {
+    guard session.isOpen, session.streamsInFlight == 0 else { return }
+    session.releaseMemory()
+    transport?.releaseMemory()
+  }
+
   /// Closes at once: requests in flight are told as lost.
   package func abort() {
     session.end(.aborted, unwrittenBytes: transport?.unwrittenBytes ?? 0)

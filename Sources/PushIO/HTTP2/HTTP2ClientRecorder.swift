@@ -12,9 +12,13 @@ struct HTTP2ClientRecorder: ~Copyable {
   private static let keptValueMaximum = 256
   /// GOAWAY's debug data is cut here, bytes.
   private static let reasonMaximum = 1024
+  private static let finishedAtFirst = 8
+  /// Streams that there is room for at first.
+  private static let roomAtFirst = 2
 
-  /// The streams: fixed memory, used lazily from its start so that a quiet connection touches little.
-  private let streams: UnsafeMutablePointer<HTTP2ClientStream>
+  /// The streams: room for a few, doubled as far as `capacity`, so that a quiet connection has little.
+  private var streams: UnsafeMutablePointer<HTTP2ClientStream>
+  private var room: Int
   private let capacity: Int
   private let responseBodyLimit: Int
   private var initializedCount = 0
@@ -60,10 +64,11 @@ struct HTTP2ClientRecorder: ~Copyable {
   private var hasDate = false
 
   init(capacity: Int, responseBodyLimit: Int) {
-    unsafe streams = .allocate(capacity: capacity)
+    room = min(HTTP2ClientRecorder.roomAtFirst, capacity)
+    unsafe streams = .allocate(capacity: room)
     self.capacity = capacity
     self.responseBodyLimit = responseBodyLimit
-    finished = HTTP2Queue(capacity: 64, empty: -1)
+    finished = HTTP2Queue(capacity: HTTP2ClientRecorder.finishedAtFirst, empty: -1)
   }
 
   deinit {
@@ -94,11 +99,36 @@ struct HTTP2ClientRecorder: ~Copyable {
       return index
     }
     guard initializedCount < capacity else { return nil }
+    if initializedCount == room { grow() }
     let index = initializedCount
     unsafe (streams + index).initialize(to: HTTP2ClientStream())
     initializedCount += 1
     usedCount += 1
     return Int32(truncatingIfNeeded: index)
+  }
+
+  private mutating func grow() {
+    let larger = min(room * 2, capacity)
+    let moved = UnsafeMutablePointer<HTTP2ClientStream>.allocate(capacity: larger)
+    unsafe moved.moveInitialize(from: streams, count: initializedCount)
+    unsafe streams.deallocate()
+    unsafe streams = unsafe moved
+    room = larger
+  }
+
+  /// Gives the streams' memory back, where none is used.
+  mutating func releaseMemory() {
+    guard usedCount == 0, finished.count == 0, initializedCount > 0 else { return }
+    unsafe streams.deinitialize(count: initializedCount)
+    unsafe streams.deallocate()
+    room = min(HTTP2ClientRecorder.roomAtFirst, capacity)
+    unsafe streams = .allocate(capacity: room)
+    initializedCount = 0
+    firstFree = -1
+    cachedStreamID = 0
+    headersOf = -1
+    finished = HTTP2Queue(capacity: HTTP2ClientRecorder.finishedAtFirst, empty: -1)
+    unwantedRequests = []
   }
 
   /// Gives a stream back once it is closed as well as told.

@@ -219,6 +219,11 @@ package final class HTTP2ClientSession {
     queue.appendBigEndian(code.rawValue)
   }
 
+  /// Gives back the memory of streams, where none is in use.
+  package func releaseMemory() {
+    unsafe recorder.pointee.releaseMemory()
+  }
+
   /// The connection is over: every request that waits is told, then the end. Requests that begin within the last
   /// `unwrittenBytes` handed out never left.
   package func end(_ error: HTTP2Error?, unwrittenBytes: Int) {

@@ -4,7 +4,8 @@ import PushCore
 /// Bytes that wait to be parsed or written: one contiguous region, appended at its end and consumed at its start.
 ///
 /// It grows by doubling and moves the rest to the front before it grows; it gives a large region back when it was emptied
-/// often without having to grow, so that a steady large load does not allocate and a burst is paid back.
+/// often without having to grow, so that a steady large load does not allocate and a burst is paid back. It has none before
+/// its first byte, and none after `releaseMemory`, so that hundreds of quiet connections cost little.
 /// Bounds are the owner's: look at `count` before you append for a slow peer.
 @safe
 package struct ByteQueue: ~Copyable {
@@ -15,15 +16,16 @@ package struct ByteQueue: ~Copyable {
   /// How often it was emptied since it last grew, while its region is large.
   private var emptyings = 0
 
-  private static let initialCapacity = 4096
+  /// Of its first region.
+  private static let initialCapacity = 1024
   /// What a queue keeps for good.
   private static let retainedCapacity = 1024 * 1024
   /// A larger region goes back after this many emptyings.
   private static let emptyingsUntilShrink = 64
 
   package init() {
-    unsafe base = .allocate(capacity: ByteQueue.initialCapacity)
-    capacity = ByteQueue.initialCapacity
+    unsafe base = .allocate(capacity: 0)
+    capacity = 0
   }
 
   deinit {
@@ -40,7 +42,7 @@ package struct ByteQueue: ~Copyable {
     if start > 0, capacity - used >= count, start >= used {
       unsafe base.update(from: base + start, count: used)
     } else {
-      var newCapacity = capacity
+      var newCapacity = max(capacity, ByteQueue.initialCapacity)
       while newCapacity - used < count { newCapacity *= 2 }
       let newBase = UnsafeMutablePointer<UInt8>.allocate(capacity: newCapacity)
       unsafe newBase.update(from: base + start, count: used)
@@ -113,10 +115,12 @@ package struct ByteQueue: ~Copyable {
   private mutating func shrinkIfOversized() {
     emptyings += 1
     guard emptyings >= ByteQueue.emptyingsUntilShrink else { return }
-    unsafe base.deallocate()
-    unsafe base = .allocate(capacity: ByteQueue.initialCapacity)
-    capacity = ByteQueue.initialCapacity
-    emptyings = 0
+    releaseMemory()
+  }
+
+  /// Gives its region back, where nothing waits in it: for a while without bytes.
+  package mutating func releaseMemory() {
+    if isEmpty { self = ByteQueue() }
   }
 
   package mutating func removeAll() {

@@ -37,6 +37,8 @@ final class TLSStream {
   /// Plaintext that OpenSSL is handed at once.
   private static let writeBytes = 128 * 1024
   private static let recordBytes = 16 * 1024
+  /// Room for the plaintext of a few answers.
+  private static let readBytesMinimum = 512
 
   /// `serverName`: what a client expects its server's certificate to carry. `peer` is for error texts and sessions.
   init(context: TLSContext, serverName: String, peer: String) throws(TLSError) {
@@ -114,8 +116,10 @@ final class TLSStream {
       if room <= 0 {
         return unsafe SSL_pending(ssl) > 0 || !ciphertextIn.isEmpty ? .full : .blocked
       }
+      // Plaintext is shorter than its ciphertext; what OpenSSL holds of a record that came in parts takes another round.
+      let wanted = min(room, TLSStream.recordBytes, max(ciphertextIn.count, TLSStream.readBytesMinimum))
       var result: Int32 = 0
-      _ = unsafe plaintext.appendUnsafe(capacity: min(room, TLSStream.recordBytes)) { space in
+      _ = unsafe plaintext.appendUnsafe(capacity: wanted) { space in
         result = unsafe SSL_read(ssl, space.baseAddress, Int32(clamping: min(room, space.count)))
         return Int(max(0, result))
       }

@@ -152,6 +152,14 @@ package final class Transport: ReadinessHandler {
   /// the ciphertext that it took. They never left once the transport is closed.
   package var unwrittenBytes: Int { outbound.count + max(0, encryptedBytes - takenCiphertextBytes) }
 
+  /// Gives back the memory of buffers that are empty.
+  package func releaseMemory() {
+    inbound.releaseMemory()
+    outbound.releaseMemory()
+    tls?.ciphertextIn.releaseMemory()
+    tls?.ciphertextOut.releaseMemory()
+  }
+
   /// Writes `outbound` at the end of this turn. Before the transport is open this has no effect: it writes as it opens.
   package func setNeedsFlush() {
     if awaitsFlush || awaitsWritable { return }

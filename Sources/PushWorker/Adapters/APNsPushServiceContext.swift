@@ -88,11 +88,20 @@ struct APNsContext {
   var random: SeededRandom
   private(set) var notices: [APNsNotice] = []
   var lastConnectionSerial: UInt32 = 0
+  /// By authority.
+  private var writers: [String: APNsSharedWriter] = [:]
 
   init(loop: EventLoop, configuration: APNsPushServiceConfiguration, seed: UInt64) {
     self.loop = loop
     self.configuration = configuration
     random = SeededRandom(seed: seed)
+  }
+
+  mutating func writer(for authority: String) -> APNsSharedWriter {
+    if let writer = writers[authority] { return writer }
+    let writer = APNsSharedWriter(authority: authority)
+    writers[authority] = writer
+    return writer
   }
 
   mutating func say(_ notice: APNsNotice) {
@@ -127,5 +136,14 @@ struct APNsContext {
       next += 1
       return items[next - 1]
     }
+  }
+}
+
+/// Writes the requests of all pools to one host, one after the other.
+final class APNsSharedWriter {
+  var requests: APNsRequestWriter
+
+  init(authority: String) {
+    requests = APNsRequestWriter(authority: authority)
   }
 }

@@ -12,6 +12,8 @@ final class APNsPool {
     var hasSent = false
     /// A GOAWAY or an advice took it out of the pool's choice.
     var hasLeft = false
+    /// What came last when it gave its buffers back.
+    var restsSince: Instant?
 
     init(connection: HTTP2ClientConnection, state: ConnectionState, serial: UInt32) {
       self.connection = connection
@@ -30,7 +32,7 @@ final class APNsPool {
   private var links: [Link?]
   /// The list of requests of each place.
   private let lists: [UInt16]
-  private var writer: APNsRequestWriter
+  private let writer: APNsSharedWriter
   private(set) var lastError: String?
   /// `apns-expiration` of the broadcast that is sent next.
   var broadcastExpiration: Int64 = 0
@@ -38,6 +40,7 @@ final class APNsPool {
   /// Errors that were said since the host answered last: each of them once, also where they take turns.
   private var saidErrors: Set<String> = []
   private static let saidErrorsMaximum = 8
+  private static let restMilliseconds: Int64 = 1000
 
   init(
     index: Int, credential: Credential, environment: APNsEnvironment, kind: APNsPoolKind, context: inout APNsContext
@@ -54,7 +57,7 @@ final class APNsPool {
     state = PoolState(limits: limits)
     links = Array(repeating: nil, count: state.placeCount)
     lists = links.map { _ in context.requests.makeList() }
-    writer = APNsRequestWriter(authority: host.authority)
+    writer = context.writer(for: host.authority)
   }
 
   /// Sends a request; false: no connection has room now.
@@ -91,15 +94,15 @@ final class APNsPool {
     let authorization = token?.authorization ?? []
     switch kind {
     case .device, .suspects:
-      writer.writeDevice(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
+      writer.requests.writeDevice(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
     case .broadcast:
-      writer.writeBroadcast(
+      writer.requests.writeBroadcast(
         job, target: target, apnsID: apnsID, authorization: authorization, expiration: broadcastExpiration,
         isFirst: isFirst)
     }
-    guard connection.submit(writer.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request) else {
-      return false
-    }
+    guard
+      connection.submit(writer.requests.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request)
+    else { return false }
     if isFirst { links[place]?.hasSent = true }
     return true
   }
@@ -112,6 +115,7 @@ final class APNsPool {
       takeEvents(place, now, &context)
       watch(place, now, &context)
       update(place)
+      rest(place, now, &context)
     }
     while true {
       switch state.turn(now: now.monotonic) {
@@ -193,6 +197,17 @@ final class APNsPool {
         context.say(notice(.warning, "connection to \(host.endpoint) is replaced: it answers no requests"))
       }
     }
+  }
+
+  /// A connection on which nothing is and nothing came for a while gives its buffers back: a worker has one for each credential.
+  private func rest(_ place: Int, _ now: Now, _ context: inout APNsContext) {
+    guard let link = links[place] else { return }
+    let lastReceived = link.connection.lastReceived
+    guard link.restsSince != lastReceived, context.requests.count(of: lists[place]) == 0,
+      now.monotonic.milliseconds(since: lastReceived) >= APNsPool.restMilliseconds
+    else { return }
+    link.restsSince = lastReceived
+    link.connection.releaseMemory()
   }
 
   private func update(_ place: Int) {
