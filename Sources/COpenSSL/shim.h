@@ -42,9 +42,6 @@ static inline uint64_t herald_ssl_ctx_forbid_renegotiation(SSL_CTX *context) {
 static inline long herald_ssl_ctx_accept_moving_buffers(SSL_CTX *context) {
   return SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
-static inline long herald_ssl_ctx_release_buffers(SSL_CTX *context) {
-  return SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-}
 static inline long herald_ssl_ctx_keep_client_sessions_outside(SSL_CTX *context) {
   return SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 }

@@ -35,8 +35,6 @@ package final class TLSContext: @unchecked Sendable {
     self.role = role
     self.verifies = verifies
     self.trust = trust
-    // A worker of hundreds of credentials has as many connections, most of them quiet: 33 KiB of each. A server here has few.
-    if role == .client { unsafe herald_ssl_ctx_release_buffers(handle) }
     unsafe herald_ssl_ctx_set_min_tls12(handle)
     unsafe herald_ssl_ctx_forbid_renegotiation(handle)
     unsafe herald_ssl_ctx_accept_moving_buffers(handle)

@@ -147,6 +147,14 @@ final class TLSStream {
     return nil
   }
 
+  /// Gives back the memory of buffers that are empty: OpenSSL has 33 KiB for records, which a busy connection keeps.
+  func releaseMemory() {
+    ciphertextIn.releaseMemory()
+    ciphertextOut.releaseMemory()
+    // Nothing of a record either, in any version of OpenSSL.
+    if unsafe SSL_has_pending(ssl) == 0 { unsafe SSL_free_buffers(ssl) }
+  }
+
   /// Writes close_notify.
   func sayGoodbye() {
     if hasFailed { return }

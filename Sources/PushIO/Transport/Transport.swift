@@ -156,8 +156,7 @@ package final class Transport: ReadinessHandler {
   package func releaseMemory() {
     inbound.releaseMemory()
     outbound.releaseMemory()
-    tls?.ciphertextIn.releaseMemory()
-    tls?.ciphertextOut.releaseMemory()
+    tls?.releaseMemory()
   }
 
   /// Writes `outbound` at the end of this turn. Before the transport is open this has no effect: it writes as it opens.
