@@ -26,8 +26,9 @@ package struct Lane<
 
   var jobs: SlotTable<JobSlot>
   var sends: SlotTable<SendSlot>
-  /// Jobs with targets that shared state was not asked about yet.
-  private var unstarted: RingBuffer<Ticket>
+  /// Jobs with targets that shared state was not asked about yet, by job class: the first class goes first, for a batch takes all the
+  /// room that there is.
+  private var unstarted: [RingBuffer<Ticket>]
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
   private var queues: [PoolQueue] = []
   private var waitingCount = 0
@@ -57,6 +58,8 @@ package struct Lane<
   /// Targets that shared state was asked about and has not answered.
   private var admittingCount = 0
   package internal(set) var counters: LaneCounters
+  /// Requests written and answers taken: signs that it does not stand still.
+  private(set) var moves: UInt64 = 0
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
 
@@ -76,7 +79,7 @@ package struct Lane<
     sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.aloneSendsMaximum + settings.jobsMaximum) {
       SendSlot()
     }
-    unstarted = RingBuffer(capacity: settings.jobsMaximum)
+    unstarted = JobClass.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
     suspects = RingBuffer(capacity: settings.jobsMaximum)
     reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
@@ -202,7 +205,7 @@ package struct Lane<
       holdSuspects(now)
       if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
     }
-    unstarted.append(ticket)
+    unstarted[Int(jobs[ticket].tag.jobClass.rawValue)].append(ticket)
   }
 
   /// A batch waits as a whole for whoever lost it: one copy for each of its targets would be as many suspects. false: its time would
@@ -260,25 +263,33 @@ package struct Lane<
   /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
+    startUnstarted(.transactional, now)
     while isolating == 0, now.monotonic >= suspectsHeldUntil, let suspect = suspects.first, canStart(suspect) {
       start(suspect, now)
       if jobs[suspect].nextTarget == jobs[suspect].targetCount { _ = suspects.popFirst() }
     }
-    while let job = unstarted.first, canStart(job) {
+    startUnstarted(.bulk, now)
+  }
+
+  private mutating func startUnstarted(_ jobClass: JobClass, _ now: Now) {
+    let index = Int(jobClass.rawValue)
+    while let job = unstarted[index].first, canStart(job) {
       start(job, now)
-      if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted.popFirst() }
+      if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted[index].popFirst() }
     }
   }
 
   /// There are targets to start, and room to do it.
   private var canStartMore: Bool {
-    guard let job = unstarted.first else { return false }
-    return canStart(job)
+    for index in unstarted.indices { if let job = unstarted[index].first, canStart(job) { return true } }
+    return false
   }
 
-  /// There is room for a target of this job. The one that is alone has some of its own.
+  /// There is room for a target of this job. The one that is alone has some of its own, and what is not bulk a part that bulk leaves.
   private func canStart(_ job: Ticket) -> Bool {
-    let maximum = settings.sendsMaximum + (jobs[job].tag.isAlone ? LaneSettings.aloneSendsMaximum : 0)
+    let tag = jobs[job].tag
+    let own = tag.isAlone ? LaneSettings.aloneSendsMaximum : tag.jobClass == .bulk ? -settings.sendsMaximum / 4 : 0
+    let maximum = settings.sendsMaximum + own
     return sends.count < maximum && admittingCount < settings.admissionsMaximum
   }
 
@@ -375,6 +386,7 @@ package struct Lane<
     switch decision {
     case .sent:
       sends[ticket].delivery.sent(now: now)
+      moves &+= 1
       queues[pool].lastSent = now.monotonic
     case .held:
       sends[ticket].delivery.held()
@@ -409,6 +421,7 @@ package struct Lane<
     while let answer = push.nextAnswer(now: now) {
       let ticket = answer.ticket
       guard sends.isLive(ticket) else { continue }
+      moves &+= 1
       let verdict = Verdict(
         answer, tokenRegisteredAt: sends[ticket].tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
       let job = sends[ticket].job
@@ -472,7 +485,7 @@ package struct Lane<
     }
     for index in queues.indices { queues[index].removeAll() }
     waitingCount = 0
-    unstarted.removeAll()
+    for index in unstarted.indices { unstarted[index].removeAll() }
     reports.removeAll()
     suspects.removeAll()
     for index in 0..<jobs.capacity {

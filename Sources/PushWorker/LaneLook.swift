@@ -5,17 +5,22 @@ extension Lane {
   /// A refusal is news for so long: the lane publishes again after `refusedPauseMilliseconds`.
   private static var refusedMilliseconds: Int64 { 5_000 }
 
-  /// Looks at every slot: for once a second, and for who asks for a report.
+  /// Looks at every slot in use: for once a second, and for who asks for a report.
   package func look() -> StandstillState.Look {
-    var look = StandstillState.Look(settled: counters.settled, inFlight: jobs.count, hold: hold)
-    guard jobs.count > 0 else { return look }
-    for index in 0..<jobs.capacity {
-      guard let job = jobs.liveTicket(at: index), jobs[job].nextTarget < jobs[job].targetCount else { continue }
-      look.add(.unstarted, received: jobs[job].received)
+    var look = StandstillState.Look(settled: counters.settled &+ moves, inFlight: jobs.count, hold: hold)
+    var (index, left) = (0, jobs.count)
+    while left > 0 {
+      defer { index += 1 }
+      guard let job = jobs.liveTicket(at: index) else { continue }
+      left -= 1
+      if jobs[job].nextTarget < jobs[job].targetCount { look.add(.unstarted, received: jobs[job].received) }
     }
-    for index in 0..<sends.capacity {
-      guard let send = sends.liveTicket(at: index), let job = sends[send].job else { continue }
-      look.add(step(of: send), received: jobs[job].received)
+    (index, left) = (0, sends.count)
+    while left > 0 {
+      defer { index += 1 }
+      guard let send = sends.liveTicket(at: index) else { continue }
+      left -= 1
+      if let job = sends[send].job { look.add(step(of: send), received: jobs[job].received) }
     }
     return look
   }

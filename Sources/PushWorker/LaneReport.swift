@@ -79,6 +79,7 @@ package struct LaneReport: Sendable {
     report.decidedLocally = decidedLocally
     report.responses = responses
     report.pauses = pauses
+    report.badDeviceTokenWarnings = badDeviceTokenWarnings
     report.goAways = goAways
     report.connectionsEnded = connectionsEnded
     report.connectionsOpened = connectionsOpened

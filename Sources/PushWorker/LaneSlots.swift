@@ -39,7 +39,7 @@ struct JobSlot: ~Copyable {
   func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
       enqueuedAt: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
-      takesOver: takesOver, isOver: isOver)
+      takesOver: takesOver && !isOver, isOver: isOver)
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 

@@ -46,7 +46,7 @@ package struct LaneStandstill: Sendable {
       report.oldestSeconds[step.rawValue] = Double(max(0, now.milliseconds(since: received))) / 1000
     }
     report.restarts = restarts
-    guard state.isStanding else { return }
+    guard state.isStanding, look.inFlight > 0 else { return }
     report.standstill = LaneReport.Standstill(
       step: look.oldestStep ?? .unstarted, seconds: state.standingMilliseconds(now: now) / 1000,
       isRefused: look.hold == .refused)

@@ -132,6 +132,32 @@ struct WorkerBrokerFaultTests {
     #expect(try world.takeOutcomes().allSatisfy { $0.outcome == "accepted" && !$0.ambiguous })
   }
 
+  /// The dead letter of a job that is too large is waited for, with all other deliveries behind it: not for ever.
+  @Test func aFullQueueOfDeadLettersStopsNobody() throws {
+    let world = try WorkerWorld("dead-full")
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    let full = "\(world.prefix).full"
+    try admin.perform(
+      .declareQueue(
+        name: full,
+        arguments: [AMQPArgument("x-max-length", .number(0)), AMQPArgument("x-overflow", .text("reject-publish"))]))
+    try admin.perform(.bind(queue: full, exchange: "\(world.prefix).dead", routingKey: ""))
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    let large = world.job("large").dropLast() + ",\"meta\":\"\(String(repeating: "x", count: 600_000))\"}"
+    try world.publish(String(large))
+    try world.publishJobs(0..<20)
+    try world.waitForAccepted(20, seconds: 15)
+    #expect(worker.waitForLine("did not take the dead letter of a job of"), "\(worker.log)")
+    // What was refused is told when there is room.
+    try admin.perform(.deleteQueue(name: full))
+    try world.waitForOutcomes(21)
+    #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
+    let outcomes = try world.takeOutcomes().map(\.outcome)
+    #expect(outcomes.count(where: { $0 == "accepted" }) == 20 && outcomes.contains("invalid"), "\(outcomes)")
+  }
+
   @Test func deletedQueuesAreSeenAndDeclaredAgain() throws {
     let world = try WorkerWorld("deleted-queues")
     let worker = try world.startWorker()

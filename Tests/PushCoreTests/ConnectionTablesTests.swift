@@ -211,6 +211,26 @@ import Testing
     #expect(table.isQuiet)
   }
 
+  /// The broker deals out in turn: this lane gets the bad tokens of a mixed campaign, another one the good ones.
+  @Test func whatAnotherLaneHadAcceptedPausesNothing() {
+    var table = PauseTable()
+    var effects: [PauseTable.Effect] = []
+    for time in 0..<1000 as Range<Int64> {
+      #expect(table.answered(key(7), proving: []) == false)
+      effects.append(
+        table.refused(.branchWhenNoneAccepted, key(7), acceptedElsewhere: at(time / 100 * 100), now: at(time)))
+    }
+    #expect(effects.count(where: { $0 == .paused }) == 0)
+    #expect(effects.count(where: { $0 == .warned }) == 1)
+    #expect(table.decide(key(7), now: at(1001)) == .go)
+    // None is accepted there any more.
+    effects = (1001..<1300 as Range<Int64>).map { time in
+      _ = table.answered(key(7), proving: [])
+      return table.refused(.branchWhenNoneAccepted, key(7), acceptedElsewhere: at(900), now: at(time))
+    }
+    #expect(effects.contains(.paused))
+  }
+
   @Test func twoHundredAnswersWithoutAnAcceptancePauseTopicAndClassAlone() {
     var table = PauseTable()
     for time in 0..<199 as Range<Int64> { #expect(badToken(&table, key(7), at: time) == .none) }

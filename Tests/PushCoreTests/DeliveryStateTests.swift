@@ -97,16 +97,33 @@ import Testing
     }
   }
 
+  /// Where another copy of it may be on its way nobody says that it was not sent; without Redis a new one is dropped all the same.
+  @Test func onlyWhatWasNeverSentIsDropped() {
+    let limited = Admission.limited(retryAfterMilliseconds: 500)
+    for (attempts, isAmbiguous) in [(1, false), (0, true)] as [(UInt32, Bool)] {
+      var state = DeliveryState(attempts: attempts, isAmbiguous: isAmbiguous)
+      _ = state.admitted(limited, times, policy: policy, dropsOverLimit: true, now: now)
+      #expect(retryDelay(state) == 1)
+    }
+    for admission in [limited, .repeated(limited)] {
+      var state = DeliveryState()
+      _ = state.admitted(admission, times, policy: policy, dropsOverLimit: true, now: now)
+      #expect(outcome(state)?.outcome == .throttled)
+    }
+  }
+
   @Test func whatIsClaimedWaitsShortlyUncountedAndUnmarked() {
     var state = DeliveryState(attempts: 2)
     let claimed = Admission.claimed(retryAfterMilliseconds: 59_000)
     #expect(state.admitted(claimed, times, policy: policy, dropsOverLimit: true, now: now) == .report)
     #expect(retryDelay(state) == 1 && state.attempts == 2 && !state.isAmbiguous)
-    // At its end it is not known yet whether the other one was accepted.
-    var last = DeliveryState()
-    let short = JobTimes(enqueuedAt: 1_000_000, expiration: 1001)
-    _ = last.admitted(claimed, short, policy: policy, dropsOverLimit: false, now: now)
-    #expect(outcome(last)?.outcome == .expired && outcome(last)?.isAmbiguous == true)
+    // Its time ends before that: what became of the other one is its end too.
+    for expiration in [1001, 1000] as [Int64] {
+      var last = DeliveryState()
+      let short = JobTimes(enqueuedAt: 1_000_000, expiration: expiration)
+      _ = last.admitted(claimed, short, policy: policy, dropsOverLimit: false, now: now)
+      #expect(retryDelay(last) == 1 && !last.isAmbiguous)
+    }
     var givenUp = DeliveryState(isGivenUp: true)
     _ = givenUp.admitted(claimed, times, policy: policy, dropsOverLimit: false, now: now)
     #expect(outcome(givenUp)?.outcome == .failed)

@@ -109,6 +109,21 @@ struct RedisRouterTests {
     router.close()
   }
 
+  /// None of them is of use: each is dialled once a second, and no more.
+  @Test(arguments: [true, false]) func sentinelsThatAreOfNoUseAreNotFlooded(isGreeting: Bool) throws {
+    let loop = try EventLoop()
+    let sentinels = try (0..<3).map { _ in try sentinel(loop) { nil } }
+    if !isGreeting { for one in sentinels { one.answer = { _ in "-NOAUTH Authentication required.\r\n" } } }
+    let router = RedisRouter(loop: loop, configuration: try configuration(url(sentinels)), tls: nil, seed: 1)
+    router.connect()
+    let start = loop.now.monotonic
+    _ = turn(router, loop) { loop.now.monotonic.milliseconds(since: start) >= 2_500 }
+    // Of one connection a few commands.
+    let asked = sentinels.map(\.commands.count)
+    #expect(asked.allSatisfy { (1...24).contains($0) }, "\(asked)")
+    router.close()
+  }
+
   @Test func sentinelsAreAskedOverTLSWithTheirOwnLogin() throws {
     let loop = try EventLoop()
     let files = try TemporaryFolder("sentinel-tls")

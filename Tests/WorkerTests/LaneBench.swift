@@ -34,7 +34,7 @@ final class LaneBench {
   /// A new consumer connection, which is given these jobs.
   func consume(_ numbers: Range<Int>, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
     world.epoch += 1
-    world.nextTag = 0
+    world.nextTags = [0, 0]
     world.events.append(.consuming(epoch: world.epoch))
     for number in numbers { world.deliver(number, describe) }
   }
@@ -45,11 +45,12 @@ final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
   var events: [BrokerEvent] = [.publishing]
   /// Not taken by the lane yet.
-  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isAlone: Bool)] = []
+  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isAlone: Bool, jobClass: JobClass)] = []
   /// Of each job, at most ten.
   var targetCount = 1
   var epoch: UInt32 = 0
-  var nextTag: UInt64 = 0
+  /// By job class.
+  var nextTags: [UInt64] = [0, 0]
   private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
   var rejected: [DeliveryTag] = []
   var outcomes: [String] = []
@@ -72,11 +73,14 @@ final class LaneBenchWorld {
 
   var now: Now { Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds) }
 
-  func deliver(_ number: Int, isAlone: Bool = false, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
-    nextTag += 1
+  func deliver(
+    _ number: Int, isAlone: Bool = false, jobClass: JobClass = .transactional,
+    _ describe: (inout MessageMetadata) -> Void = { _ in }
+  ) {
+    nextTags[Int(jobClass.rawValue)] += 1
     var metadata = MessageMetadata()
     describe(&metadata)
-    ready.append((number, nextTag, metadata, isAlone))
+    ready.append((number, nextTags[Int(jobClass.rawValue)], metadata, isAlone, jobClass))
   }
 
   func takeDelivery() -> BrokerEvent? {
@@ -84,7 +88,7 @@ final class LaneBenchWorld {
     let next = ready.removeFirst()
     delivered.append((next.job, next.metadata))
     let tag = DeliveryTag(
-      epoch: epoch, jobClass: .transactional, value: next.tag, isAlone: next.isAlone)
+      epoch: epoch, jobClass: next.jobClass, value: next.tag, isAlone: next.isAlone)
     return .delivery(Delivery(tag: tag, bodyCount: 200, isOversized: false))
   }
 

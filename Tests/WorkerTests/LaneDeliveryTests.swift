@@ -153,6 +153,52 @@ import Testing
     #expect(bench.world.arrivals.count == 8)
   }
 
+  /// Batches of bulk jobs take neither the room nor the turn of those that somebody waits for.
+  @Test func bulkBatchesLeaveRoomForTransactionalJobs() {
+    let bench = LaneBench { $0.sendsMaximum = 40 }
+    bench.world.targetCount = 10
+    bench.consume(0..<0)
+    for number in 0..<8 { bench.world.deliver(number, jobClass: .bulk) }
+    bench.turn()
+    #expect(bench.world.requests.count == 30)
+    bench.world.targetCount = 1
+    for number in 10..<14 { bench.world.deliver(number) }
+    bench.turn()
+    #expect(bench.world.requests.count == 34)
+  }
+
+  /// Requests that are written and answers that come are no standstill, though nothing is settled.
+  @Test func aRequestThatIsSentAgainMoves() {
+    let bench = LaneBench()
+    bench.consume(0..<1)
+    bench.turn()
+    let before = bench.lane.look().settled
+    bench.world.answers.append(PushAnswer(ticket: bench.world.requests[0], kind: .timedOut))
+    bench.turn()
+    #expect(bench.world.requests.count == 2 && bench.world.outcomes.isEmpty)
+    let after = bench.lane.look().settled
+    #expect(after == before + 2)
+    bench.turn(100)
+    let later = bench.lane.look().settled
+    #expect(later == after)
+  }
+
+  /// Its time ends while another copy's answer is awaited: that is its end too, whatever it is.
+  @Test func whatIsOverWhileItIsClaimedWaitsForTheAnswer() {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
+    let now = bench.world.milliseconds
+    bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
+    bench.consume(0..<1) { metadata in
+      metadata.enqueuedAt = now - 700_000
+      metadata.redeliveries = 1
+      metadata.firstSeen = now - 700_000
+    }
+    bench.turn(40)
+    #expect(bench.world.arrivals.map(\.takesOver) == [false], "there is nothing to send")
+    #expect(bench.world.retryDelays == [1])
+    #expect(bench.world.outcomes.isEmpty)
+  }
+
   /// Of a request whose delivery is gone only what is final is worth anything.
   @Test func anOrphanIsNotTriedAgain() {
     let bench = LaneBench()

@@ -13,11 +13,11 @@ import Testing
     jobs.met(tag, bodyCount: 9)
     #expect(jobs.isWaiting && jobs.due?.tag == tag && jobs.due?.bodyCount == 9)
     jobs.published(1)
-    #expect(jobs.isWaiting && jobs.due == nil && !jobs.isCopied(tag))
+    #expect(jobs.isWaiting && jobs.due == nil && !jobs.isDecided(tag))
     jobs.confirmed(9)
     #expect(jobs.isWaiting, "that is another's number")
     jobs.confirmed(1)
-    #expect(!jobs.isWaiting && jobs.isCopied(tag))
+    #expect(!jobs.isWaiting && jobs.isDecided(tag))
     let hadOne = jobs.settled(tag)
     let hasOne = jobs.settled(tag)
     #expect(hadOne && !hasOne)
@@ -35,14 +35,14 @@ import Testing
     jobs.published(2)
     jobs.cameBack()
     jobs.confirmed(2)
-    #expect(jobs.isWaiting && !jobs.isCopied(tag))
+    #expect(jobs.isWaiting && !jobs.isDecided(tag))
     jobs.tryAgain()
     jobs.published(3)
     jobs.publisherLost()
     #expect(jobs.due?.tag == tag)
     jobs.published(1)
     jobs.confirmed(1)
-    #expect(jobs.isCopied(tag))
+    #expect(jobs.isDecided(tag))
   }
 
   @Test func whatIsNotOursAnyMoreIsForgotten() {
@@ -51,10 +51,26 @@ import Testing
     jobs.published(1)
     jobs.consumerLost()
     jobs.confirmed(1)
-    #expect(!jobs.isWaiting && !jobs.isCopied(tag))
+    #expect(!jobs.isWaiting && !jobs.isDecided(tag))
     jobs.met(tag, bodyCount: 9)
     jobs.stopped()
     jobs.tryAgain()
     #expect(!jobs.isWaiting && jobs.due == nil)
+  }
+
+  /// Nobody confirms the dead letter: the delivery is told without one, and the broker moves it.
+  @Test func whatWaitsForTooLongIsGivenUp() {
+    var jobs = RabbitMQOversizedJobs()
+    jobs.met(tag, bodyCount: 9)
+    jobs.published(1)
+    let isGivenUp = jobs.giveUp(tag)
+    #expect(isGivenUp)
+    #expect(!jobs.isWaiting && jobs.isDecided(tag))
+    jobs.confirmed(1)
+    let isCopied = jobs.settled(tag)
+    #expect(!isCopied, "it has no dead letter of ours")
+    #expect(!jobs.isDecided(tag))
+    let waits = jobs.giveUp(tag)
+    #expect(!waits)
   }
 }

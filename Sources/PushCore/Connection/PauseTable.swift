@@ -71,11 +71,14 @@ package struct PauseTable: Sendable {
     var answers = 0
     var refusedTokens = 0
     var isWarned = false
+    /// When the answers began that `unproven` counts.
+    var unprovenSince: Instant
     var lastRefusedAt: Instant
 
     init(bits: UInt64, lastRefusedAt: Instant) {
       self.bits = bits
       self.lastRefusedAt = lastRefusedAt
+      unprovenSince = lastRefusedAt
     }
 
     mutating func beginBlock() {
@@ -84,11 +87,16 @@ package struct PauseTable: Sendable {
       refusedTokens = 0
     }
 
-    mutating func tokenRefused(now: Instant) -> Effect {
+    mutating func tokenRefused(acceptedElsewhere: Instant?, now: Instant) -> Effect {
       if answers == 0 {
         // The answer that it begins with.
         answers = 1
         unproven = 1
+      }
+      if unproven == 1 { unprovenSince = now }
+      if let acceptedElsewhere, acceptedElsewhere >= unprovenSince {
+        unproven = 0
+        _ = pause.accepted()
       }
       refusedTokens += 1
       if !pause.isRunning || unproven >= PauseTable.window { return pause.refused(now: now) ? .paused : .none }
@@ -180,7 +188,10 @@ package struct PauseTable: Sendable {
   }
 
   /// An answer asked for a pause.
-  package mutating func refused(_ scope: Scope, _ key: PauseKey, now: Instant) -> Effect {
+  /// - Parameter acceptedElsewhere: when another table of the same credential and environment saw one accepted of this topic and class.
+  package mutating func refused(
+    _ scope: Scope, _ key: PauseKey, acceptedElsewhere: Instant? = nil, now: Instant
+  ) -> Effect {
     switch scope {
     case .everything:
       return whole.refused(now: now) ? .paused : .none
@@ -201,7 +212,7 @@ package struct PauseTable: Sendable {
     case .branchWhenNoneAccepted:
       let index = watch(key.bits, now: now)
       watches[index].lastRefusedAt = now
-      return watches[index].tokenRefused(now: now)
+      return watches[index].tokenRefused(acceptedElsewhere: acceptedElsewhere, now: now)
     }
   }
 

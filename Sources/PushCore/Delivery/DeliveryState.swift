@@ -33,6 +33,8 @@ package struct DeliveryState: Sendable {
   package private(set) var sentAt: Int64?
   /// Unfinished deliveries of it, as long as nothing became of it: what a copy of it carries.
   package private(set) var redeliveries: UInt32
+  /// Before this delivery it may have been sent.
+  private let cameAmbiguous: Bool
   /// Workers ended too often while they had it: it is not sent any more.
   private let isGivenUp: Bool
   private var resends: UInt8 = 0
@@ -48,6 +50,7 @@ package struct DeliveryState: Sendable {
     attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, isGivenUp: Bool = false
   ) {
     self.attempts = attempts
+    cameAmbiguous = isAmbiguous
     self.redeliveries = redeliveries
     self.isAmbiguous = isAmbiguous || isGivenUp
     self.isGivenUp = isGivenUp
@@ -109,8 +112,8 @@ package struct DeliveryState: Sendable {
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     case .limited(let retryAfterMilliseconds):
       if isGivenUp { return giveUp(now: now) }
-      // One that APNs itself refused comes back whatever our own limits say.
-      if dropsOverLimit, attempts == 0 { return end(.throttled, now: now, isRemembered: false) }
+      // One that APNs itself refused, or may have, comes back whatever our own limits say.
+      if dropsOverLimit, attempts == 0, !cameAmbiguous { return end(.throttled, now: now, isRemembered: false) }
       return retry(
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)
@@ -119,10 +122,11 @@ package struct DeliveryState: Sendable {
         return giveUp(now: now)
       }
       // Its answer usually comes within a second, and is told for this copy too. What is lost again and again waits for longer.
-      let decision = policy.wait(number: max(redeliveries, 1), times, now: now)
-      // What ends before it is known cannot say that nothing was sent.
-      if decision == .expired { isAmbiguous = true }
-      return retry(decision, status: nil, reason: nil, now: now)
+      switch policy.wait(number: max(redeliveries, 1), times, now: now) {
+      case .again(let delaySeconds): return report(.retry(delaySeconds: delaySeconds, reason: nil))
+      // Its time is over before that: it is not sent any more, but what became of the other one is its end too. Claims end.
+      case .expired, .exhausted: return report(.retry(delaySeconds: policy.delaysSeconds[0], reason: nil))
+      }
     case .superseded:
       let outcome = RememberedOutcome(
         outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,

@@ -35,7 +35,7 @@ package struct StandstillState: Sendable {
 
   /// What a lane is about, at one moment.
   package struct Look: Sendable {
-    /// (job, target)s settled since its start.
+    /// Whatever moved since its start: (job, target)s settled, requests written, answers taken.
     package var settled: UInt64
     /// Jobs.
     package var inFlight: Int

@@ -85,6 +85,11 @@ package final class RedisConnection {
     if case .ready = phase { true } else { false }
   }
 
+  /// Neither connected nor on the way there.
+  package var isIdle: Bool {
+    if case .idle = phase { true } else { false }
+  }
+
   /// `close()` was called.
   package var isClosed: Bool {
     if case .closed = phase { true } else { false }

@@ -198,7 +198,7 @@ package final class RedisRouter {
       if number >= seedCount {
         self.cluster?.forget(number)
         connections[number].close()
-      } else if isWhole {
+      } else if isWhole, !connections[number].isIdle {
         setConnection(number)
       }
     }

@@ -13,12 +13,17 @@ final class RedisSentinelWatch {
   private var sentinel = 0
   private var pending: UInt64?
   private var nextAsk = Instant(nanoseconds: .min)
+  /// Within a second each Sentinel is dialled once: where none is of use, the next round comes a second later.
+  private var round = Instant(nanoseconds: .min)
+  private var dialledInRound = 0
+  private var isResting = false
   /// Why a Sentinel said nothing useful, told once each.
   private var failure: RedisError?
 
   private static let askMilliseconds: Int64 = 1_000
   /// A Sentinel that says nothing for so long is given up, and another one asked.
   private static let silenceMilliseconds: Int64 = 1_000
+  private static let roundMilliseconds: Int64 = 1_000
 
   init(loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, primary: String, seed: UInt64) {
     self.loop = loop
@@ -64,6 +69,8 @@ final class RedisSentinelWatch {
   /// Where the primary is, where a Sentinel just said so.
   func turn() -> RedisConfiguration.Address? {
     var found: RedisConfiguration.Address?
+    if isResting, !isRoundOver { return nil }
+    if isResting { dialNext() }
     while let event = connection.nextEvent() {
       switch event {
       case .ready:
@@ -98,8 +105,23 @@ final class RedisSentinelWatch {
   private func tryNext() {
     guard configuration.addresses.count > 1 else { return }
     connection.close()
-    sentinel = (sentinel + 1) % configuration.addresses.count
     pending = nil
+    isResting = !isRoundOver && dialledInRound >= configuration.addresses.count
+    if !isResting { dialNext() }
+  }
+
+  private var isRoundOver: Bool {
+    round.nanoseconds == .min || loop.now.monotonic.milliseconds(since: round) >= RedisSentinelWatch.roundMilliseconds
+  }
+
+  private func dialNext() {
+    if isRoundOver {
+      round = loop.now.monotonic
+      dialledInRound = 0
+    }
+    dialledInRound += 1
+    isResting = false
+    sentinel = (sentinel + 1) % configuration.addresses.count
     connection = RedisSentinelWatch.connection(loop, configuration, tls, sentinel, seed)
     connection.connect()
   }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// One connection's TLS, without I/O: ciphertext comes from one queue and goes to another, so that one receive and one
 /// send move as many records as there are.
@@ -151,8 +152,10 @@ final class TLSStream {
   func releaseMemory() {
     ciphertextIn.releaseMemory()
     ciphertextOut.releaseMemory()
-    // Nothing of a record either, in any version of OpenSSL.
-    if unsafe SSL_has_pending(ssl) == 0 { unsafe SSL_free_buffers(ssl) }
+    // Between two records alone: OpenSSL before 3.0.14 frees the buffer of one whose header was read (CVE-2024-4741).
+    if unsafe SSL_has_pending(ssl) == 0, unsafe strcmp(SSL_rstate_string(ssl), "RH") == 0 {
+      unsafe SSL_free_buffers(ssl)
+    }
   }
 
   /// Writes close_notify.

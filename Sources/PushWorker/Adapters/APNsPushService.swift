@@ -32,6 +32,7 @@ package final class APNsPushService: PushService {
   private var tokensVersion: UInt64 = 0
   private var tokensLookedAt: Instant?
   private var context: APNsContext
+  private var acceptances: AcceptanceNotes
   private var lastTold: APNsContext.Answered?
   private var isClosing = false
   private var broadcasts: BroadcastGate
@@ -45,6 +46,7 @@ package final class APNsPushService: PushService {
   ) {
     self.credentials = credentials
     broadcasts = BroadcastGate(policies)
+    acceptances = AcceptanceNotes(times: configuration.acceptances)
     context = APNsContext(loop: loop, configuration: configuration, seed: seed)
     let count = credentials.all.count
     pools = Array(repeating: nil, count: count * Credentials.environments * Credentials.poolKinds)
@@ -211,6 +213,7 @@ package final class APNsPushService: PushService {
     lastTold = told
     if told.answer.kind == .response {
       let scope = told.pool / Credentials.poolKinds
+      if told.answer.status == 200 { acceptances.accepted(told.pauseKey, scope: scope, now: now.monotonic) }
       if !pauses[scope].isQuiet, pauses[scope].answered(told.pauseKey, proving: proof(told)) {
         say(told.pool, .information, "accepted again: the pause is over")
       }
@@ -386,7 +389,8 @@ package final class APNsPushService: PushService {
   ) {
     let index = told.pool / Credentials.poolKinds
     let key = told.pauseKey
-    switch pauses[index].refused(scope, key, now: now.monotonic) {
+    let elsewhere = scope == .branchWhenNoneAccepted ? context.configuration.acceptances.last(key, scope: index) : nil
+    switch pauses[index].refused(scope, key, acceptedElsewhere: elsewhere, now: now.monotonic) {
     case .none: break
     case .paused:
       context.counters.pauses += 1

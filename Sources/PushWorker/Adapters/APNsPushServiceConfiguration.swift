@@ -71,6 +71,8 @@ package struct APNsPushServiceConfiguration: Sendable {
   package var timing = ConnectionState.Timing()
   /// Rules of growth and back-off; `connectionsMaximum` is overridden by the one here.
   package var poolLimits = PoolState.Limits()
+  /// Shared by the lanes of a process.
+  package var acceptances = AcceptanceTimes()
 
   package init(production: APNsHost, sandbox: APNsHost, broadcastProduction: APNsHost, broadcastSandbox: APNsHost) {
     self.production = production

@@ -50,6 +50,8 @@ package final class RabbitMQBroker: Broker {
 
   private static let noticesMaximum = 64
   private static let lingerMilliseconds: Int64 = 100
+  /// The longest that the dead letter of an oversized job is waited for.
+  private static let oversizedMilliseconds: Int64 = 5_000
 
   package init(loop: EventLoop, settings: RabbitMQSettings) {
     self.loop = loop
@@ -194,11 +196,12 @@ package final class RabbitMQBroker: Broker {
       emptyWatch?.wasDisturbed = true
       let tag = DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isAlone: isAlone)
       if delivery.isOversized, !isStopped, delivery.bodyCount <= Limits.deadLetterBytesMaximum,
-        !oversized.isCopied(tag)
+        !oversized.isDecided(tag)
       {
         consumer.connection?.keep(delivery)
         oversized.met(tag, bodyCount: delivery.bodyCount)
         copyOversized()
+        giveUpOversizedLater(tag, bodyCount: delivery.bodyCount)
         return nil
       }
       counters.deliveries += 1
@@ -456,6 +459,18 @@ package final class RabbitMQBroker: Broker {
   /// The broker did not take it: at once it would not take it either.
   private func copyOversizedLater() {
     loop.schedule(afterMilliseconds: 1000) { [weak self] in self?.oversized.tryAgain() }
+  }
+
+  /// All other deliveries are behind it.
+  private func giveUpOversizedLater(_ tag: DeliveryTag, bodyCount: Int) {
+    loop.schedule(afterMilliseconds: RabbitMQBroker.oversizedMilliseconds) { [weak self] in
+      guard let self, oversized.giveUp(tag) else { return }
+      addNotice(
+        .warning, .publisher,
+        "\(settings.topology.deadExchange) did not take the dead letter of a job of \(bodyCount) bytes within "
+          + "\(RabbitMQBroker.oversizedMilliseconds / 1000) s: RabbitMQ moves the job there itself, without the reason; "
+          + "look whether a queue of that exchange is full")
+    }
   }
 
   /// While the publisher is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat it.

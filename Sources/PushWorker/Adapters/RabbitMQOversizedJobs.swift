@@ -3,7 +3,8 @@ import PushCore
 /// Jobs that are too large to be told with their bytes, between their receipt and their acknowledgement.
 ///
 /// Their bytes are held nowhere: while a delivery is the last one that came, a dead letter is published of it, and only
-/// once the broker has confirmed that is the delivery told. So one body at a time is held, and the lane knows nothing of it.
+/// once the broker has confirmed that, or has not for too long, is the delivery told. So one body at a time is held, and the lane knows
+/// nothing of it.
 struct RabbitMQOversizedJobs {
   private enum State: Equatable {
     case none
@@ -18,6 +19,8 @@ struct RabbitMQOversizedJobs {
   private var state = State.none
   /// Deliveries that have a dead letter, until the lane is done with them.
   private var copied: Set<DeliveryTag> = []
+  /// Deliveries whose dead letter was not confirmed in time, until the lane is done with them: the broker itself moves them.
+  private var givenUp: Set<DeliveryTag> = []
 
   /// No delivery is told meanwhile: the one that waits is kept where it lies.
   var isWaiting: Bool { state != .none }
@@ -28,7 +31,7 @@ struct RabbitMQOversizedJobs {
     return nil
   }
 
-  func isCopied(_ tag: DeliveryTag) -> Bool { copied.contains(tag) }
+  func isDecided(_ tag: DeliveryTag) -> Bool { copied.contains(tag) || givenUp.contains(tag) }
 
   mutating func met(_ tag: DeliveryTag, bodyCount: Int) {
     state = .due(tag, bodyCount: bodyCount)
@@ -62,6 +65,17 @@ struct RabbitMQOversizedJobs {
     state = .due(tag, bodyCount: bodyCount)
   }
 
+  /// It has waited for too long: other jobs are behind it. false: it does not wait any more.
+  mutating func giveUp(_ tag: DeliveryTag) -> Bool {
+    switch state {
+    case .due(tag, _), .unconfirmed(_, tag, _), .resting(tag, _): break
+    case .none, .due, .unconfirmed, .resting: return false
+    }
+    givenUp.insert(tag)
+    state = .none
+    return true
+  }
+
   mutating func publisherLost() {
     cameBack()
     tryAgain()
@@ -71,6 +85,7 @@ struct RabbitMQOversizedJobs {
   mutating func consumerLost() {
     state = .none
     copied.removeAll()
+    givenUp.removeAll()
   }
 
   /// What comes now is given back.
@@ -79,5 +94,8 @@ struct RabbitMQOversizedJobs {
   }
 
   /// The lane is done with a delivery. true: it has its dead letter.
-  mutating func settled(_ tag: DeliveryTag) -> Bool { copied.remove(tag) != nil }
+  mutating func settled(_ tag: DeliveryTag) -> Bool {
+    givenUp.remove(tag)
+    return copied.remove(tag) != nil
+  }
 }

@@ -112,6 +112,7 @@ extension RedisSharedState {
     var isHealthy = head.kind == .status
     if head.kind == .error {
       let error = serverError(head, node)
+      defer { addNodes() }
       switch router.redirect(error, from: index) {
       case .moved, .ask:
         // It serves its part of the cluster, which is another one now.
