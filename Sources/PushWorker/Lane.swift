@@ -308,10 +308,11 @@ package struct Lane<
         perform(sends[send].delivery.refused(now: now), send, now)
       } else {
         sends[send].device = GateKey(jobs[job].job, target: sends[send].target)
-        sends[send].askedClaim = max(1, UInt32(truncatingIfNeeded: random.next()))
+        let isOver = isOver(job, now)
+        sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
         state.admit(
           jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
-          arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver(job, now)), ticket: send, now: now)
+          arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver), ticket: send, now: now)
         admittingCount += 1
       }
     }

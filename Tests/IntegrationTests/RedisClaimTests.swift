@@ -44,6 +44,25 @@ extension RedisSharedStateTests {
     try run(kind, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
   }
 
+  /// A job whose time is over is only asked about: copies of it do not wait for each other, and it costs its device nothing.
+  @Test(arguments: Kind.allCases) func whatIsOverLeavesNoClaim(kind: Kind) throws {
+    struct Scenario: SharedStateScenario {
+      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+        let job = makeJob(token: "over")
+        for _ in 0..<3 {
+          #expect(try Answered(driver.answer(driver.ask(job, id: 1, isOver: true))) == .proceed)
+          let returning = driver.ask(job, id: 1, firstSeen: driver.now.unixMilliseconds, isOver: true)
+          #expect(try Answered(driver.answer(returning)) == .proceed)
+        }
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "it was not on its way")
+        #expect(try Answered(driver.answer(driver.ask(job, id: 1, isOver: true))) == .claimed, "now it is")
+        driver.remember(accepted, of: job, id: 1)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 1, isOver: true))) == .duplicate(accepted))
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
   /// Nobody told what became of it, or who had it is not known any more.
   @Test(arguments: Kind.allCases) func whoFindsNoAnswerGoesOnMarked(kind: Kind) throws {
     struct Scenario: SharedStateScenario {

@@ -122,6 +122,7 @@ package struct GateMemory: ~Copyable, Sendable {
 
   /// Charges the device's rate: `proceed`, which leaves a claim, `limited` or `superseded`.
   private mutating func charge(_ request: GateRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
+    if request.claim == 0 { return .proceed }
     var run: UInt32 = 0
     if request.isRated {
       if isSuperseded(request, now) { return .superseded }

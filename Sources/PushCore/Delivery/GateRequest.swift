@@ -72,7 +72,8 @@ package struct GateRequest: Sendable {
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var enqueuedAt: Int64
-  /// What this one claims the job with, if it is admitted: drawn for it alone. Never 0.
+  /// What this one claims the job with, if it is admitted: drawn for it alone. 0: it leaves no claim, for it is over and only asked
+  /// about, and no copy is to wait for it.
   package var claim: UInt32
   /// `x-herald-claim`: the claim under which the attempt before it was admitted; 0: there was none.
   package var earlierClaim: UInt32

@@ -35,7 +35,7 @@ enum RedisScript {
   /// Who may be sent to has its key afterwards, and the key lives as long as the answer will.
   ///
   /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissions` writes both). An ask: the rule's number (1
-  /// byte, 255: none), name of the job (8), number of its claim (4), registered at (Unix ms); of a job with a collapse id, or one that
+  /// byte, 255: none), name of the job (8), number of its claim (4, 0: it leaves none), registered at (Unix ms); of a job with a collapse id, or one that
   /// comes again, the hash of the collapse id (8, the first one 0: none), when it was enqueued (Unix ms); of one that comes again the number of
   /// the claim before (4, 0: none), and how (1 = from a retry queue, 2 = it waits for no claim, 3 = both). Settings: life of what is kept of
   /// delayed jobs (s), life of an answer (s), life of a claim (s), then interval and tolerance (µs; interval 0: no rate
@@ -200,6 +200,7 @@ enum RedisScript {
 
     -- Charges the rate and leaves a claim, in the place of what the job had before.
     local function charge(device, ask, value, rule, has_records, charged)
+      if sub(ask, 10, 13) == '\0\0\0\0' then return 0 end
       local collapsed, received, newest
       if #ask > 21 and byte(ask, 22) ~= 0 then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
@@ -238,7 +239,7 @@ enum RedisScript {
         local kind = byte(value)
         value = kind == 209 and value or kind == 161 and '\209' .. value
       end
-      if not value and #ask < 42 then return write(device, rule.first .. sub(ask, 2, 13) .. newly, rule.life) end
+      if not value and #ask < 42 and sub(ask, 10, 13) ~= '\0\0\0\0' then return write(device, rule.first .. sub(ask, 2, 13) .. newly, rule.life) end
       value = value or '\209'
       read(value, rule.name)
       local name = sub(ask, 2, 9)
