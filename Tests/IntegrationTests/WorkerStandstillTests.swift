@@ -22,7 +22,7 @@ struct WorkerStandstillTests {
     let redis = try RedisServer()
     let world = try WorkerWorld("standing-redis", redisURL: redis.url)
     let worker = try StandingWorker(world) {
-      $0.replacing("timeout_ms: 1000}", with: "timeout_ms: 10000}").replacing(
+      $0.replacing("timeout_ms: 500}", with: "timeout_ms: 10000}").replacing(
         "request_timeout_ms: 5000", with: "request_timeout_ms: 20000")
     }
     try world.publishJobs(0..<5)

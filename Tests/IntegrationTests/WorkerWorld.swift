@@ -37,7 +37,7 @@ final class WorkerWorld {
     var lanes = 1
     /// Longer than the default where a test counts what Redis remembers: on a busy machine 20 ms are soon over.
     /// A busy machine's Redis may answer later than a worker's default allows; what goes on without it is marked.
-    var redisTimeoutMilliseconds = 1000
+    var redisTimeoutMilliseconds = 500
     /// Between two provider tokens of a key, by the simulator; 0: any.
     var tokenIntervalSeconds = 0
   }
