@@ -275,6 +275,7 @@ struct RedisFaultTests {
     try server.cli(["CONFIG", "SET", "maxmemory", "0"])
     try expectRecovered(driver)
     try driver.turn(untilWithinSeconds: 2, "told Redis") { driver.state.counters.caughtUp > 0 }
+    _ = try driver.admit(makeJob(token: "behind"), id: 9)
     let elsewhere = try makeDriver(server.url, timeoutMilliseconds: 2000)
     #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted))
     elsewhere.state.close()
@@ -296,6 +297,8 @@ struct RedisFaultTests {
     server.kill()
     try server.start()
     try driver.turn(untilWithinSeconds: 5, "told again") { driver.state.counters.caughtUp == 500 }
+    // They are sent; what is answered behind them on the same connection says that they were run.
+    _ = try driver.admit(makeJob(token: "behind"), id: count)
     #expect(driver.state.counters.rememberedLocally == 500)
     let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
     var tickets: [Ticket] = []
