@@ -2,8 +2,8 @@ import PushCore
 
 /// One lane: takes jobs, admits, sends, reports and acknowledges them, all on one thread.
 ///
-/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom, and LanePublishing.swift the
-/// rest of it:
+/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom, LanePublishing.swift the
+/// rest of it, LaneDrain.swift what becomes of deliveries that go away before their end:
 ///
 ///     delivered → parsed → admitted → sent → answered | reported → confirmed → acknowledged
 ///
@@ -26,14 +26,13 @@ package struct Lane<
 
   var jobs: SlotTable<JobSlot>
   var sends: SlotTable<SendSlot>
-  /// Jobs with targets that shared state was not asked about yet, by job class: the first class goes first, for a batch takes all the
-  /// room that there is.
-  private var unstarted: [RingBuffer<Ticket>]
+  /// Jobs with targets that shared state was not asked about yet, by `StartQueue`.
+  var unstarted: [RingBuffer<Ticket>]
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
-  private var queues: [PoolQueue] = []
-  private var waitingCount = 0
+  var queues: [PoolQueue] = []
+  var waitingCount = 0
   /// Requests on the wire whose delivery is gone.
-  private var orphanCount = 0
+  var orphanCount = 0
   /// Sends whose end is decided and not published.
   var reports: RingBuffer<Ticket>
   var reportsHeldUntil = Instant(nanoseconds: 0)
@@ -41,9 +40,7 @@ package struct Lane<
   /// By job class: each has a channel, and so tags, of its own.
   var watermarks: [AckWatermark]
   var epoch: UInt32?
-  /// Jobs that may end this worker: one that is alone, and those that waited for an answer in vain. They start after all else that was
-  /// delivered again has a copy in its place, or a death would leave a second copy of it.
-  private var suspects: RingBuffer<Ticket>
+  /// Suspects start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
   var suspectsHeldUntil = Instant(nanoseconds: 0)
   /// Deliveries that are being put aside.
   var isolating = 0
@@ -79,8 +76,7 @@ package struct Lane<
     sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.aloneSendsMaximum + settings.jobsMaximum) {
       SendSlot()
     }
-    unstarted = JobClass.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
-    suspects = RingBuffer(capacity: settings.jobsMaximum)
+    unstarted = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
     reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
@@ -95,7 +91,7 @@ package struct Lane<
   package var idleMilliseconds: Int {
     if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
-    return sends.count > 0 || !suspects.isEmpty ? 10 : 250
+    return sends.count > 0 || hasSuspects ? 10 : 250
   }
 
   /// How far apart turns start. A busy lane's jobs are under way for much longer than that anyway, and whatever is
@@ -125,14 +121,6 @@ package struct Lane<
   /// What becomes of jobs over their device's rate from now on.
   package mutating func update(onLimit: RateLimitPolicy) {
     settings.onLimit = onLimit
-  }
-
-  /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.
-  package mutating func beginDrain() {
-    let now = clock.now.monotonic
-    if drain.begin(now: now, timeoutMilliseconds: settings.drainTimeoutMilliseconds) == .stopConsuming {
-      broker.stopConsuming()
-    }
   }
 
   // MARK: delivered
@@ -197,15 +185,12 @@ package struct Lane<
       return
     }
     parse(ticket, delivery)
-    if jobs[ticket].takesOver {
-      suspects.append(ticket)
-      return
-    }
-    if jobs[ticket].metadata.deliveryCount > 0 {
+    let queue = StartQueue(jobs[ticket])
+    if !queue.isOfSuspects, jobs[ticket].metadata.deliveryCount > 0 {
       holdSuspects(now)
       if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
     }
-    unstarted[Int(jobs[ticket].tag.jobClass.rawValue)].append(ticket)
+    unstarted[queue.rawValue].append(ticket)
   }
 
   /// A batch waits as a whole for whoever lost it: one copy for each of its targets would be as many suspects. false: its time would
@@ -232,7 +217,7 @@ package struct Lane<
     perform(sends[send].delivery.isolated(), send, now)
   }
 
-  private mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
+  mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
     counters.handedBack += 1
     broker.reject(tag, requeue: true)
     if !tag.isAlone { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
@@ -263,34 +248,31 @@ package struct Lane<
   /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
-    startUnstarted(.transactional, now)
-    while isolating == 0, now.monotonic >= suspectsHeldUntil, let suspect = suspects.first, canStart(suspect) {
-      start(suspect, now)
-      if jobs[suspect].nextTarget == jobs[suspect].targetCount { _ = suspects.popFirst() }
-    }
-    startUnstarted(.bulk, now)
-  }
-
-  private mutating func startUnstarted(_ jobClass: JobClass, _ now: Now) {
-    let index = Int(jobClass.rawValue)
-    while let job = unstarted[index].first, canStart(job) {
-      start(job, now)
-      if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted[index].popFirst() }
+    for queue in StartQueue.allCases {
+      if queue.isOfSuspects, isolating > 0 || now.monotonic < suspectsHeldUntil { continue }
+      while let job = unstarted[queue.rawValue].first, canStart(job) {
+        start(job, now)
+        if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted[queue.rawValue].popFirst() }
+      }
     }
   }
 
-  /// There are targets to start, and room to do it.
+  /// There are targets to start, of jobs that are no suspects, and room to do it.
   private var canStartMore: Bool {
-    for index in unstarted.indices { if let job = unstarted[index].first, canStart(job) { return true } }
+    for queue in StartQueue.allCases where !queue.isOfSuspects {
+      if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
+    }
     return false
   }
 
-  /// There is room for a target of this job. The one that is alone has some of its own, and what is not bulk a part that bulk leaves.
+  private var hasSuspects: Bool { StartQueue.allCases.contains { $0.isOfSuspects && !unstarted[$0.rawValue].isEmpty } }
+
+  /// There is room for a target of this job: what orphans leave. The job that is alone has some besides, and bulk leaves a quarter of it.
   private func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
-    let own = tag.isAlone ? LaneSettings.aloneSendsMaximum : tag.jobClass == .bulk ? -settings.sendsMaximum / 4 : 0
-    let maximum = settings.sendsMaximum + own
-    return sends.count < maximum && admittingCount < settings.admissionsMaximum
+    let room = settings.sendsMaximum - orphanCount
+    let own = tag.isAlone ? LaneSettings.aloneSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
+    return sends.count - orphanCount < room + own && admittingCount < settings.admissionsMaximum
   }
 
   private mutating func takeSend(of job: Ticket) -> Ticket? {
@@ -459,55 +441,6 @@ package struct Lane<
       waitingCount += 1
     case .remember, .report:
       reports.append(ticket)
-    }
-  }
-
-  // MARK: given back
-
-  /// The job of a send that is no orphan.
-  func job(of send: Ticket) -> Ticket {
-    guard let job = sends[send].job else { preconditionFailure("an orphan has no job") }
-    return job
-  }
-
-  /// The deliveries are not ours any more: their consumer is gone, or they were handed back. The broker gives them to somebody
-  /// again. What is on the wire stays there, as a request without a job, and its answer is remembered; all else is forgotten, and what
-  /// would leave no room for as many deliveries as come at once.
-  private mutating func abandonDeliveries() {
-    for index in 0..<sends.capacity {
-      guard let send = sends.liveTicket(at: index), sends[send].job != nil else { continue }
-      switch sends[send].delivery.phase {
-      case .sent where orphanCount < settings.sendsMaximum - settings.prefetch:
-        sends[send].job = nil
-        orphanCount += 1
-      case .sent, .admitting, .waiting, .held, .reporting, .settled:
-        sends.release(send)
-      }
-    }
-    for index in queues.indices { queues[index].removeAll() }
-    waitingCount = 0
-    for index in unstarted.indices { unstarted[index].removeAll() }
-    reports.removeAll()
-    suspects.removeAll()
-    for index in 0..<jobs.capacity {
-      guard let job = jobs.liveTicket(at: index) else { continue }
-      forget(job)
-    }
-  }
-
-  private mutating func advanceDrain(_ now: Now) {
-    switch drain.turn(now: now.monotonic, inFlight: jobs.count + orphanCount) {
-    case .none, .stopConsuming:
-      break
-    case .handBack:
-      for index in 0..<jobs.capacity {
-        guard let job = jobs.liveTicket(at: index) else { continue }
-        handBack(jobs[job].tag, now)
-      }
-      abandonDeliveries()
-    case .finish:
-      acknowledge(now)
-      push.close()
     }
   }
 }

@@ -217,7 +217,7 @@ struct RedisClusterTests {
     driver.remember(accepted, of: makeJob(token: "meanwhile"), id: 1)
     try driver.turn(untilWithinSeconds: 30, "recovered") { driver.state.degradation(of: .duplicates) == nil }
     try expectAllKnown(driver, tokens)
-    try driver.turn(untilWithinSeconds: 5, "caught up") { driver.state.counters.caughtUp == 1 }
+    try driver.catchUp(1)
     let other = try makeDriver(servers.url)
     #expect(try Answered(other.admit(makeJob(token: "meanwhile"), id: 1)) == .duplicate(accepted))
     #expect(other.state.counters.decidedLocally == 0)

@@ -142,7 +142,7 @@ struct RedisDeviceKeyTests {
     try driver.turn(untilWithinSeconds: 8, "degraded") { driver.state.degradation(of: .duplicates) != nil }
     driver.remember(accepted, of: job, id: 2)
     try server.start()
-    try driver.turn(untilWithinSeconds: 5, "told Redis") { driver.state.counters.caughtUp == 1 }
+    try driver.catchUp(1)
     #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
     let life = try fleet.number("TTL", fleet.key(job))

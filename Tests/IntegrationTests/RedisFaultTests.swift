@@ -152,7 +152,7 @@ struct RedisFaultTests {
     try server.start()
     try expectRecovered(driver)
     #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted))
-    try driver.turn(untilWithinSeconds: 2, "told Redis") { driver.state.counters.caughtUp == 1 }
+    try driver.catchUp(1, withinSeconds: 2)
     let elsewhere = try makeDriver(server.url, timeoutMilliseconds: 2000)
     #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted), "what Redis missed is told to it")
     #expect(elsewhere.state.counters.decidedLocally == 0)
@@ -274,8 +274,7 @@ struct RedisFaultTests {
     #expect(driver.state.isConnected)
     try server.cli(["CONFIG", "SET", "maxmemory", "0"])
     try expectRecovered(driver)
-    try driver.turn(untilWithinSeconds: 2, "told Redis") { driver.state.counters.caughtUp > 0 }
-    _ = try driver.admit(makeJob(token: "behind"), id: 9)
+    try driver.catchUp(1, withinSeconds: 2)
     let elsewhere = try makeDriver(server.url, timeoutMilliseconds: 2000)
     #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted))
     elsewhere.state.close()
@@ -296,9 +295,7 @@ struct RedisFaultTests {
     // Nothing of it was run.
     server.kill()
     try server.start()
-    try driver.turn(untilWithinSeconds: 5, "told again") { driver.state.counters.caughtUp == 500 }
-    // They are sent; what is answered behind them on the same connection says that they were run.
-    _ = try driver.admit(makeJob(token: "behind"), id: count)
+    try driver.catchUp(500)
     #expect(driver.state.counters.rememberedLocally == 500)
     let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
     var tickets: [Ticket] = []
@@ -322,7 +319,7 @@ struct RedisFaultTests {
       RememberedOutcome(outcome: .unregistered, status: 410, attempts: 1, sentAt: 5, completedAt: 6), of: job, id: 1)
     #expect(try Answered(driver.admit(job, id: 2)) == .repeated(.dead(6)), "by this lane, which asked nobody")
     try server.start()
-    try driver.turn(untilWithinSeconds: 3, "told Redis") { driver.state.counters.caughtUp == 1 }
+    try driver.catchUp(1, withinSeconds: 3)
     let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
     #expect(try Answered(elsewhere.admit(job, id: 3)) == .dead(6))
     #expect(try Answered(elsewhere.admit(makeJob(token: "gone", registeredAt: 7), id: 4)) == .proceed)

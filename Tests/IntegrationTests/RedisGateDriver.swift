@@ -96,6 +96,15 @@ final class RedisGateDriver<State: SharedState> {
   }
 }
 
+extension RedisGateDriver<RedisSharedState> {
+  /// Turns until the server has run what it missed. That is counted when it is sent; what is answered behind it on the same connection
+  /// says that it was run.
+  func catchUp(_ count: UInt64, withinSeconds seconds: Int64 = 5) throws(TestFailure) {
+    try turn(untilWithinSeconds: seconds, "told Redis") { state.counters.caughtUp >= count }
+    _ = try admit(makeJob(token: "behind"), id: .max)
+  }
+}
+
 /// A job with these fields and nothing else.
 func makeJob(
   token: String, topic: String = "com.example.app", environment: APNsEnvironment = .production,

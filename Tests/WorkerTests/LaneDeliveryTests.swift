@@ -58,6 +58,19 @@ import Testing
     #expect(bench.world.remembered.count == 30, "of what was on the wire first")
   }
 
+  /// Bulk has its part of the room that orphans leave, so it does not stand still while they last.
+  @Test func orphansLeaveRoomForBulk() {
+    let bench = LaneBench { $0.sendsMaximum = 50 }
+    for round in 1...3 {
+      bench.consume(0..<0)
+      for number in 0..<20 { bench.world.deliver(number, jobClass: .bulk) }
+      bench.turn()
+      #expect(bench.world.requests.count == [20, 40, 55][round - 1])
+      bench.world.loseConsumer()
+      bench.turn(1)
+    }
+  }
+
   /// A delivery that may be the broker's last waits behind nothing: not behind requests on the wire, not behind batches.
   @Test func whatIsPutAsideNeedsNoRoom() {
     let bench = LaneBench { $0.sendsMaximum = 30 }
@@ -71,9 +84,16 @@ import Testing
     for number in 30..<40 { bench.world.deliver(number) { $0.deliveryCount = 3 } }
     bench.turn()
     #expect(bench.world.isolatedCount == 10)
+    let asked = bench.world.arrivals.count
+    bench.world.deliver(1, jobClass: .bulk) { metadata in
+      metadata.redeliveries = 1
+      metadata.firstSeen = bench.world.milliseconds
+    }
     bench.world.deliver(0, isAlone: true) { $0.jobClass = .bulk }
     bench.turn(40)
-    #expect(bench.world.arrivals.last?.takesOver == true, "nor does the one that is alone")
+    #expect(
+      bench.world.arrivals.count == asked + 1, "nor does the one that is alone, also behind one that waits for room")
+    #expect(bench.world.arrivals.last?.takesOver == true)
   }
 
   /// Whoever lost a delivery mostly lives, and tells the answer soon: first one is waited for, longer each time.

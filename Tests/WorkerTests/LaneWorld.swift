@@ -19,8 +19,10 @@ final class LaneWorld {
   private let folder: TemporaryFolder
   private let loop: EventLoop
 
-  /// - Parameter prefetch: of each class.
-  init(prefetch: Int, retry: RetryPolicy = RetryPolicy()) throws {
+  /// - Parameters:
+  ///   - prefetch: of each class.
+  ///   - acceptances: what lanes of one worker share.
+  init(prefetch: Int, retry: RetryPolicy = RetryPolicy(), acceptances: AcceptanceTimes = AcceptanceTimes()) throws {
     folder = try TemporaryFolder("lane-world")
     loop = try EventLoop()
     clock = WorldClock(loop: loop)
@@ -33,6 +35,7 @@ final class LaneWorld {
     guard let host = APNsHost(url: "http://127.0.0.1:\(ports.port)") else { throw APNsTestFailure("no host") }
     var configuration = APNsPushServiceConfiguration(
       production: host, sandbox: host, broadcastProduction: host, broadcastSandbox: host)
+    configuration.acceptances = acceptances
     // Time jumps: no connection is silent for that.
     configuration.timing.silenceMilliseconds = .max / 4_000_000
     configuration.timing.idleMilliseconds = .max / 4_000_000

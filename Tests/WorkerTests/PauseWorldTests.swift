@@ -47,6 +47,26 @@ import Testing
     #expect(world.lane.push.counters.pauses == 0)
   }
 
+  /// The broker deals jobs out in turn, so that one lane may get all the good tokens of a mixed campaign.
+  @Test(arguments: [true, false])
+  func whatAnotherLaneOfTheWorkerHadAcceptedPausesNothing(areOfOneWorker: Bool) throws {
+    let acceptances = AcceptanceTimes()
+    let good = try LaneWorld(prefetch: 20, acceptances: areOfOneWorker ? acceptances : AcceptanceTimes())
+    let bad = try LaneWorld(prefetch: 20, acceptances: acceptances)
+    try bad.simulator.add(fault: "prefix=bf00,status=400,reason=BadDeviceToken")
+    for round in 0..<16 {
+      good.enqueue("good-\(round)", app: one, .bulk, token: token("00fc", round))
+      #expect(good.run { $0.lane.broker.outcomes.count == round + 1 })
+      for number in 0..<40 {
+        bad.enqueue("bad-\(round)-\(number)", app: one, .bulk, token: token("bf00", round * 40 + number))
+      }
+      #expect(bad.run { $0.lane.broker.outcomes.count + $0.lane.broker.retries.count >= round * 40 + 40 })
+      for world in [good, bad] { world.clock.aheadMilliseconds += 200 }
+    }
+    #expect(bad.lane.push.counters.pauses == (areOfOneWorker ? 0 : 1))
+    #expect(bad.lane.broker.retries.isEmpty == areOfOneWorker)
+  }
+
   @Test func tokensOfTheOtherEnvironmentHoldUpTheirTopicAndClassAlone() throws {
     let world = try LaneWorld(prefetch: 20)
     try world.simulator.add(fault: "prefix=bf00,status=400,reason=BadDeviceToken")

@@ -9,16 +9,16 @@ package import PushIO
 package final class RabbitMQBroker: Broker {
   package private(set) var counters = RabbitMQCounters()
 
-  private let loop: EventLoop
-  private let settings: RabbitMQSettings
-  private let consumer: RabbitMQLink
-  private let publisher: RabbitMQLink
+  let loop: EventLoop
+  let settings: RabbitMQSettings
+  let consumer: RabbitMQLink
+  let publisher: RabbitMQLink
   private let notices = RabbitMQNoticeBox()
   /// Of the publish that is being made.
   let properties = AMQPProperties()
   private let results: AMQPExchange
   private let retries: AMQPExchange
-  private let deadLetters: AMQPExchange
+  let deadLetters: AMQPExchange
   private let jobs: AMQPExchange
   private let isolatedKey = Array(Topology.isolatedRoutingKey.utf8)
   /// By class, then by delay.
@@ -41,17 +41,15 @@ package final class RabbitMQBroker: Broker {
   /// Numbers that came back and whose confirm, which follows, is not worth telling.
   private(set) var returned: Set<UInt64> = []
   private var isRedeclaring = false
-  private var oversized = RabbitMQOversizedJobs()
+  var oversized = RabbitMQOversizedJobs()
   private var isOversizedTold = false
   /// Told before anything else: ends of connections that we wanted, consumers that had waited.
   private var untold: [BrokerEvent] = []
 
-  private var emptyWatch: RabbitMQEmptyWatch?
+  var emptyWatch: RabbitMQEmptyWatch?
 
   private static let noticesMaximum = 64
   private static let lingerMilliseconds: Int64 = 100
-  /// The longest that the dead letter of an oversized job is waited for.
-  private static let oversizedMilliseconds: Int64 = 5_000
 
   package init(loop: EventLoop, settings: RabbitMQSettings) {
     self.loop = loop
@@ -304,7 +302,7 @@ package final class RabbitMQBroker: Broker {
     loop.schedule(afterMilliseconds: 1000) { [weak self] in self?.isRedeclaring = false }
   }
 
-  private func addNotice(_ level: RabbitMQNotice.Level, _ role: RabbitMQRole, _ text: String) {
+  func addNotice(_ level: RabbitMQNotice.Level, _ role: RabbitMQRole, _ text: String) {
     notices.add(
       RabbitMQNotice(level: level, role: role, text: text), maximum: RabbitMQBroker.noticesMaximum)
   }
@@ -436,41 +434,6 @@ package final class RabbitMQBroker: Broker {
   ) -> UInt64 {
     describeDeadLetter(jobClass, reason, detail, apnsID, metadata)
     return publish(body, to: deadLetters, routingKey: [])
-  }
-
-  /// Publishes the dead letter of the job that is too large and waits: its bytes are here and nowhere else.
-  private func copyOversized() {
-    guard canPublish, let (tag, bodyCount) = oversized.due, let source = consumer.connection,
-      let connection = publisher.connection
-    else { return }
-    var metadata = MessageMetadata()
-    source.copyMetadata(into: &metadata)
-    describeDeadLetter(
-      tag.isAlone ? metadata.jobClass ?? tag.jobClass : tag.jobClass, "invalid", Limits.refusal(ofJobBytes: bodyCount),
-      metadata.apnsID, metadata)
-    emptyWatch?.wasDisturbed = true
-    let number = source.withBody {
-      connection.publish(
-        to: deadLetters, channel: RabbitMQBroker.oversizedChannel, routingKey: Span(), properties: properties, body: $0)
-    }
-    oversized.published(number)
-  }
-
-  /// The broker did not take it: at once it would not take it either.
-  private func copyOversizedLater() {
-    loop.schedule(afterMilliseconds: 1000) { [weak self] in self?.oversized.tryAgain() }
-  }
-
-  /// All other deliveries are behind it.
-  private func giveUpOversizedLater(_ tag: DeliveryTag, bodyCount: Int) {
-    loop.schedule(afterMilliseconds: RabbitMQBroker.oversizedMilliseconds) { [weak self] in
-      guard let self, oversized.giveUp(tag) else { return }
-      addNotice(
-        .warning, .publisher,
-        "\(settings.topology.deadExchange) did not take the dead letter of a job of \(bodyCount) bytes within "
-          + "\(RabbitMQBroker.oversizedMilliseconds / 1000) s: RabbitMQ moves the job there itself, without the reason; "
-          + "look whether a queue of that exchange is full")
-    }
   }
 
   /// While the publisher is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat it.

@@ -30,7 +30,10 @@ struct RedisAdmissions {
     let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
     let ask = asks.count + RedisAdmissionFormat.askHead
     asks.append(contentsOf: comesAgain ? format.askAgain : hasReceipt ? format.askWithReceipt : format.ask)
-    let rule = request.isRated ? format.limits.number(of: request.rule) : RedisAdmissionFormat.unrated
+    let rule =
+      request.claim == 0
+      ? RedisAdmissionFormat.over
+      : request.isRated ? format.limits.number(of: request.rule) : RedisAdmissionFormat.unrated
     var span = asks.mutableSpan
     span[ask] = rule
     span.store(littleEndian: request.jobName, at: ask + 1)
@@ -83,6 +86,8 @@ struct RedisAdmissionFormat {
 
   /// In the place of a rule's number: a broadcast channel has no rate.
   static let unrated: UInt8 = 255
+  /// In the same place: the job is over.
+  static let over: UInt8 = 254
   /// Bytes of an argument in front of an ask: `$21`, `$37` or `$42`, and the end of the line.
   static let askHead = 5
 

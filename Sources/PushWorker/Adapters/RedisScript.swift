@@ -35,11 +35,12 @@ enum RedisScript {
   /// Who may be sent to has its key afterwards, and the key lives as long as the answer will.
   ///
   /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissions` writes both). An ask: the rule's number (1
-  /// byte, 255: none), name of the job (8), number of its claim (4, 0: it leaves none), registered at (Unix ms); of a job with a collapse id, or one that
-  /// comes again, the hash of the collapse id (8, the first one 0: none), when it was enqueued (Unix ms); of one that comes again the number of
-  /// the claim before (4, 0: none), and how (1 = from a retry queue, 2 = it waits for no claim, 3 = both). Settings: life of what is kept of
-  /// delayed jobs (s), life of an answer (s), life of a claim (s), then interval and tolerance (µs; interval 0: no rate
-  /// but what APNs said) and name (4 bytes) of each rule. Where nothing else is said numbers are doubles.
+  /// byte, 255: none; 254: the job is over, it is charged nothing and leaves no claim), name of the job (8), number of its claim (4),
+  /// registered at (Unix ms); of a job with a collapse id, or one that comes again, the hash of the collapse id (8, the first one 0:
+  /// none), when it was enqueued (Unix ms); of one that comes again the number of the claim before (4, 0: none), and how (1 = from a
+  /// retry queue, 2 = it waits for no claim, 3 = both). Settings: life of what is kept of delayed jobs (s), life of an answer (s), life
+  /// of a claim (s), then interval and tolerance (µs; interval 0: no rate but what APNs said) and name (4 bytes) of each rule. Where
+  /// nothing else is said numbers are doubles.
   ///
   /// The reply is 0 where all proceed; else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 =
   /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but something could not
@@ -68,7 +69,7 @@ enum RedisScript {
 
     local function rule_of(number)
       local rule = {interval = 0, tolerance = 0, name = ''}
-      if number < 255 then
+      if number < 254 then
         rule.interval, rule.tolerance = number_of('<dd', settings, 25 + number * 20)
         rule.name = sub(settings, 41 + number * 20, 44 + number * 20)
       end
@@ -200,7 +201,6 @@ enum RedisScript {
 
     -- Charges the rate and leaves a claim, in the place of what the job had before.
     local function charge(device, ask, value, rule, has_records, charged)
-      if sub(ask, 10, 13) == '\0\0\0\0' then return 0 end
       local collapsed, received, newest
       if #ask > 21 and byte(ask, 22) ~= 0 then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
@@ -239,7 +239,7 @@ enum RedisScript {
         local kind = byte(value)
         value = kind == 209 and value or kind == 161 and '\209' .. value
       end
-      if not value and #ask < 42 and sub(ask, 10, 13) ~= '\0\0\0\0' then return write(device, rule.first .. sub(ask, 2, 13) .. newly, rule.life) end
+      if not value and #ask < 42 and number ~= 254 then return write(device, rule.first .. sub(ask, 2, 13) .. newly, rule.life) end
       value = value or '\209'
       read(value, rule.name)
       local name = sub(ask, 2, 9)
@@ -274,7 +274,7 @@ enum RedisScript {
           write(device, value, life())
         end
       end
-      answer = answer or charge(device, ask, value, rule, has_records, charged)
+      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged)
       if not is_repeated then return answer end
       if type(answer) == 'number' then return redis.status_reply('repeated ' .. format('%.0f', answer)) end
       return answer.ok and redis.status_reply('repeated ' .. answer.ok) or answer
