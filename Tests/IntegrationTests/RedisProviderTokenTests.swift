@@ -136,10 +136,6 @@ struct RedisProviderTokenTests {
     let again = try world.startWorker(configuration: file)
     try world.publishJobs(400..<800)
     try world.waitForAccepted(800)
-    // What the killed one had answered and not acknowledged was forgotten with Redis, and is sent again.
-    let answers = try world.simulator.counters().answers
-    let sent = try #require(answers["200"])
-    #expect(answers.count == 1 && (800...800 + options.prefetch).contains(sent), "\(answers)")
     for worker in workers.dropFirst() + [again] {
       #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
       #expect(!worker.log.contains("renewed too often"))
@@ -149,7 +145,11 @@ struct RedisProviderTokenTests {
     try world.publishJobs(800..<900)
     try world.waitForAccepted(900)
     #expect(alone.drain(seconds: 20) == 0)
-    #expect(try world.simulator.counters().answers == ["200": sent + 100])
+    // What the killed one had answered and not acknowledged was forgotten with Redis, and is sent again: at once, or where its claim was
+    // seen before that, from a retry queue.
+    let answers = try world.simulator.counters().answers
+    let sent = try #require(answers["200"])
+    #expect(answers.count == 1 && (900...900 + options.prefetch).contains(sent), "\(answers)")
     redis.stop()
   }
 }
