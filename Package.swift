@@ -58,45 +58,76 @@ let package = Package(
     .systemLibrary(name: "CRabbitMQ", pkgConfig: "librabbitmq", providers: [.apt(["librabbitmq-dev"])]),
     .systemLibrary(name: "CLinux"),
 
-    // PushCore decides, PushIO touches, PushWorker assembles, PushFront shows.
+    // PushCore decides, PushIO touches; each module below uses those above it and none beneath.
     module("PushCore"),
     module("PushIO", ["PushCore", "CNGHTTP2", "COpenSSL", "CHiredis", "CRabbitMQ", "CLinux"]),
+    // What the operator wrote.
+    module("PushSettings", ["PushCore", "PushIO", "Yams", .product(name: "Logging", package: "swift-log")]),
+    // Keys, certificates and provider tokens: who may send what.
+    module("PushCredentials", ["PushCore", "PushIO", "PushSettings"]),
+    // What Swift producers write jobs with: typed notifications, by the same rules.
+    module("PushNotifications", ["PushCore"]),
+    // Apple's channel management: for Swift producers by public names, for the worker and the commands within the package.
+    module("PushChannels", ["PushCore", "PushIO", "PushSettings", "PushCredentials", "PushNotifications"]),
+    // The engine, in one module so that the compiler specialises it.
     module(
-      "PushWorker",
+      "PushLane",
       [
-        "PushCore", "PushIO", "Yams",
+        "PushCore", "PushIO", "PushSettings", "PushCredentials",
         .product(name: "BasicContainers", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
       ]),
+    // What the fleet remembers off a job's way.
+    module(
+      "PushStores",
+      [
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane",
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    // One process.
+    module(
+      "PushWorker",
+      [
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores",
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    // What the commands do.
+    module(
+      "PushOperations",
+      [
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane", "PushStores", "PushWorker",
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+    // What probes and Prometheus see.
     module(
       "PushFront",
       [
-        "PushCore", "PushIO", "PushWorker",
+        "PushCore", "PushIO", "PushSettings", "PushWorker", "PushOperations",
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),
       ]),
     module("APNsSimulator", ["PushCore", "PushIO"]),
-    // What Swift producers write jobs with: typed notifications, by the same rules.
-    module("PushNotifications", ["PushCore"]),
-
-    // How they make, read, delete and list broadcast channels: the worker's client behind public names.
-    module("PushChannels", ["PushCore", "PushIO", "PushWorker", "PushNotifications"]),
 
     // A lane and a simulator with a fault between them: what herald-bench measures and the tests check.
-    module("FaultTable", ["PushCore", "PushIO", "PushWorker", "APNsSimulator"]),
+    module("FaultTable", ["PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "APNsSimulator"]),
 
     // A lane in a simulated world, from a seed, and an auditor: what herald-bench plays for hours and the tests for seconds.
-    module("LaneSimulation", ["PushCore", "PushWorker"]),
+    module("LaneSimulation", ["PushCore", "PushSettings", "PushCredentials", "PushLane"]),
 
     executable(
-      "herald", ["PushCore", "PushIO", "PushWorker", "PushFront", .product(name: "Logging", package: "swift-log")]),
+      "herald",
+      [
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane", "PushStores", "PushWorker",
+        "PushOperations", "PushFront", .product(name: "Logging", package: "swift-log"),
+      ]),
     executable("apns-simulator", ["APNsSimulator", "PushCore", "PushIO"]),
     executable(
       "herald-bench",
       [
-        "PushCore", "PushIO", "PushWorker", "FaultTable", "LaneSimulation", "CAllocations",
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores", "PushWorker", "FaultTable",
+        "LaneSimulation", "CAllocations",
         .product(name: "BasicContainers", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -107,7 +138,8 @@ let package = Package(
     .target(name: "TestSupport", dependencies: ["PushCore", "PushIO"], path: "Tests/Support", swiftSettings: strict),
     tests("PushCoreTests", ["PushCore", "TestSupport"]),
     tests("NotificationTests", ["PushCore", "PushNotifications", "TestSupport"]),
-    tests("SimulationTests", ["LaneSimulation", "PushCore", "PushWorker", "TestSupport"]),
+    tests(
+      "SimulationTests", ["LaneSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "TestSupport"]),
     tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
     // Hostile bytes; scripts/fuzz builds the same targets for libFuzzer, with an entry that is no part of the package.
     .testTarget(
@@ -115,13 +147,15 @@ let package = Package(
     tests(
       "WorkerTests",
       [
-        "PushCore", "PushIO", "PushWorker", "PushFront", "APNsSimulator", "FaultTable", "TestSupport",
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane", "PushStores", "PushWorker",
+        "PushOperations", "PushFront", "APNsSimulator", "FaultTable", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
       ]),
     tests(
       "IntegrationTests",
       [
-        "PushCore", "PushIO", "PushNotifications", "PushWorker", "APNsSimulator", "TestSupport",
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushNotifications", "PushChannels", "PushLane",
+        "PushStores", "PushWorker", "PushOperations", "APNsSimulator", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
       ]),
     // Sees what other packages see: public names only.

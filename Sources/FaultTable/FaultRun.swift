@@ -1,8 +1,10 @@
 import APNsSimulator
 import Foundation
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
+import PushSettings
 
 /// One run of a row: a lane with a paced broker and a memory of its own, against a strict simulator over TLS.
 package final class FaultRun {

@@ -1,5 +1,5 @@
 package import PushCore
-package import PushWorker
+package import PushLane
 
 /// A broker that offers jobs at a rate, and keeps the book on what is told of them.
 ///

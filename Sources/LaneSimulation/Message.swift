@@ -1,5 +1,5 @@
 package import PushCore
-package import PushWorker
+package import PushLane
 
 /// What has an end: a job's id and one of its targets.
 package struct Target: Hashable {

@@ -1,5 +1,6 @@
 package import PushCore
-package import PushWorker
+package import PushCredentials
+package import PushLane
 
 /// What APNs keeps: which devices are gone, and how it feels. The auditor counts what it accepted.
 package final class APNsServer {

@@ -1,6 +1,6 @@
 import Foundation
 package import PushCore
-package import PushWorker
+package import PushLane
 
 /// One worker's connection to the simulated broker.
 package struct SimulatedBroker: Broker {

@@ -1,5 +1,5 @@
 package import PushCore
-import PushWorker
+import PushLane
 
 /// What shared state keeps: by the same rules as the script in Redis, as the lane's own memory has them.
 package final class MemoryServer {

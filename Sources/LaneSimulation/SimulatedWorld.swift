@@ -1,5 +1,5 @@
 package import PushCore
-import PushWorker
+import PushLane
 
 /// Everything around a lane, simulated from one seed: a broker, shared state, APNs and time. The same seed gives the same
 /// run, step by step.

@@ -1,4 +1,4 @@
-import PushWorker
+import PushSettings
 
 /// What lets its owner manage channels: a signing key, or a certificate.
 public struct ChannelCredential: Sendable {

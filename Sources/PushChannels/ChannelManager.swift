@@ -1,7 +1,8 @@
 public import Foundation
 import PushCore
+import PushCredentials
 public import PushNotifications
-import PushWorker
+import PushSettings
 
 /// Creates, reads, deletes and lists broadcast channels at APNs. Make one for a process and keep it: it holds a connection
 /// while it is used, and its provider token, which APNs wants renewed no more than every 20 minutes.

@@ -1,6 +1,6 @@
 import PushCore
 import PushIO
-import PushWorker
+import PushSettings
 
 /// Where a `ChannelManager` finds APNs, and how long it waits. Everything has a default: Apple's hosts, straight.
 public struct ChannelManagerOptions: Sendable {

@@ -2,6 +2,7 @@ import HTTPTypes
 package import Hummingbird
 package import Logging
 import NIOCore
+import PushOperations
 package import PushWorker
 
 /// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; `/status` for people; and, from this

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import PushSettings
 import PushWorker
 import ServiceLifecycle
 import Synchronization

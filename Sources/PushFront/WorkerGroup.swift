@@ -1,6 +1,7 @@
 import Foundation
 package import Logging
 import PushIO
+package import PushSettings
 package import PushWorker
 import ServiceLifecycle
 import UnixSignals

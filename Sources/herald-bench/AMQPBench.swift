@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 
 struct AMQPBench: ParsableCommand {
   static let configuration = CommandConfiguration(

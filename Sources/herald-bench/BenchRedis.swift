@@ -1,6 +1,5 @@
 import Foundation
 import PushIO
-import PushWorker
 
 /// The Redis beside a measurement: how often it was asked, by its own count (a worker that spares Redis under load has not
 /// done the same work), and what a run left in it.

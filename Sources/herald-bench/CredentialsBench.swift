@@ -3,6 +3,8 @@ import Foundation
 import Logging
 import PushCore
 import PushIO
+import PushLane
+import PushSettings
 import PushWorker
 
 /// What hundreds of credentials cost in memory: each has a connection to APNs of its own.

@@ -1,7 +1,6 @@
 import ArgumentParser
 import FaultTable
 import Foundation
-import PushWorker
 
 struct FaultBench: ParsableCommand {
   static let configuration = CommandConfiguration(

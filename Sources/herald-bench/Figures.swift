@@ -1,4 +1,5 @@
 import Foundation
+import PushCore
 
 /// The figures of a measurement: each run's values, shown as their median with minimum and maximum.
 struct Figures {

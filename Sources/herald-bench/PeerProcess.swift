@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 
 /// Another worker as a process of its own, beside which Herald is measured: `scripts/peers` has them.
 ///

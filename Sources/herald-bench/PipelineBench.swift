@@ -4,6 +4,8 @@ import Foundation
 import Logging
 import PushCore
 import PushIO
+import PushLane
+import PushSettings
 import PushWorker
 
 struct PipelineBench: AsyncParsableCommand {

@@ -3,7 +3,7 @@ import BasicContainers
 import Foundation
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 
 struct RedisBench: ParsableCommand {
   static let configuration = CommandConfiguration(

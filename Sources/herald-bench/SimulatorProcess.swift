@@ -1,8 +1,9 @@
 import Foundation
+import FoundationNetworking
+import PushCredentials
 import PushIO
 
 #if canImport(FoundationNetworking)
-import FoundationNetworking
 #endif
 
 /// A fast simulator as a process of its own, so that its CPU is not the worker's.

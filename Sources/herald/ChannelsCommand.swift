@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import PushCore
-import PushWorker
+import PushOperations
 
 struct ChannelsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -2,7 +2,8 @@ import ArgumentParser
 import Foundation
 import Logging
 import PushCore
-import PushWorker
+import PushOperations
+import PushStores
 
 /// The channel commands that need the registry in Redis.
 extension ChannelsCommand {

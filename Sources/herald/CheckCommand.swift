@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
-import PushWorker
+import PushOperations
+import PushSettings
 
 struct CheckCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Logging
+import PushSettings
 import PushWorker
 
 /// What every command that reads a configuration takes.

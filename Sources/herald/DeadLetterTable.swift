@@ -1,6 +1,6 @@
 import Foundation
 import PushCore
-import PushWorker
+import PushOperations
 
 /// Dead letters for people: a row each, or a page each.
 enum DeadLetterTable {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import PushCore
-import PushWorker
+import PushOperations
 
 /// Looks at dead letters, sends them again, drops them.
 struct DeadLettersCommand: ParsableCommand {

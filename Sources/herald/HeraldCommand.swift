@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushCore
 import PushWorker
 
 @main

@@ -1,6 +1,6 @@
 import ArgumentParser
 import Foundation
-import PushWorker
+import PushOperations
 
 struct ResultsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

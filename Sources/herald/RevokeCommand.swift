@@ -1,5 +1,6 @@
 import ArgumentParser
-import PushWorker
+import PushOperations
+import PushSettings
 
 struct RevokeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

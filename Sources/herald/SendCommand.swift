@@ -1,7 +1,8 @@
 import ArgumentParser
 import Foundation
 import PushCore
-import PushWorker
+import PushLane
+import PushOperations
 
 struct SendCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import PushCore
-import PushWorker
+import PushOperations
 
 struct TokensCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

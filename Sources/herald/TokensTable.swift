@@ -1,5 +1,5 @@
 import Foundation
-import PushWorker
+import PushOperations
 
 /// Marks of tokens as lines: a table for people, JSON for programs.
 struct TokensTable {

@@ -1,7 +1,7 @@
 import Logging
 import PushCore
 import PushIO
-import PushWorker
+import PushStores
 import TestSupport
 
 /// APNs' channel management as a script: keeps channels, and loses answers where it is told to.

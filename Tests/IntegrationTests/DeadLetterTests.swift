@@ -1,7 +1,9 @@
 import Foundation
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
+import PushOperations
+import PushSettings
 import TestSupport
 import Testing
 

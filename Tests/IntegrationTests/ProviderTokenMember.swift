@@ -1,8 +1,9 @@
 import Dispatch
 import Foundation
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushStores
 import Synchronization
 import TestSupport
 

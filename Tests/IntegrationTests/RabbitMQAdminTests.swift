@@ -1,6 +1,5 @@
 import PushCore
 import PushIO
-import PushWorker
 import TestSupport
 import Testing
 

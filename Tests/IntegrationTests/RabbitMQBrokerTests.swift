@@ -1,6 +1,6 @@
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 import TestSupport
 import Testing
 

@@ -3,7 +3,7 @@ import PushIO
 import TestSupport
 import Testing
 
-@testable import PushWorker
+@testable import PushLane
 
 /// One of a lane's connections, over its whole life.
 @Suite(.serialized, .timeLimit(.minutes(2)))

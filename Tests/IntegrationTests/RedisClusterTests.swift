@@ -1,6 +1,8 @@
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
+import PushStores
 import TestSupport
 import Testing
 

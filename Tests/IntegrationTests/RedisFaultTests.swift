@@ -1,7 +1,7 @@
 import Dispatch
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 import Synchronization
 import TestSupport
 import Testing

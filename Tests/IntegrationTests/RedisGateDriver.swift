@@ -1,6 +1,6 @@
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 import TestSupport
 
 /// Drives one shared state as a lane would, for the scenarios that memory and Redis must answer alike.

@@ -1,7 +1,8 @@
 import Dispatch
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushStores
 import Synchronization
 import TestSupport
 import Testing

@@ -1,7 +1,7 @@
 import Glibc
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
 import TestSupport
 import Testing
 

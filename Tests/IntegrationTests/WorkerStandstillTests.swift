@@ -1,5 +1,7 @@
 import Logging
 import PushCore
+import PushLane
+import PushSettings
 import PushWorker
 import Synchronization
 import TestSupport

@@ -1,6 +1,7 @@
 import LaneSimulation
 import PushCore
-import PushWorker
+import PushLane
+import PushSettings
 import Testing
 
 /// A job for many devices: one delivery, one acknowledgement, and after a redelivery only what is still open is sent.

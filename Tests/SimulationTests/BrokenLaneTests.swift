@@ -1,6 +1,6 @@
 import LaneSimulation
 import PushCore
-import PushWorker
+import PushLane
 import Testing
 
 /// Lanes that break the promise on purpose: the auditor must catch each, or its silence elsewhere means nothing.

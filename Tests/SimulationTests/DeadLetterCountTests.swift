@@ -1,6 +1,7 @@
 import LaneSimulation
 import PushCore
-import PushWorker
+import PushLane
+import PushSettings
 import Testing
 
 /// `herald_dead_letters_total` counts dead letters, not publishes.

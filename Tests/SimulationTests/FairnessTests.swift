@@ -1,6 +1,8 @@
 import LaneSimulation
 import PushCore
-import PushWorker
+import PushCredentials
+import PushLane
+import PushSettings
 import Testing
 
 /// Two apps with a pool each, one of which takes nothing: the other one's jobs go on, and what is too much goes to the

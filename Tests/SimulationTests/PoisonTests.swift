@@ -1,6 +1,5 @@
 import LaneSimulation
 import PushCore
-import PushWorker
 import Testing
 
 /// Jobs that end the worker whenever it sends them: they end as dead letters, and nobody else does.

@@ -1,5 +1,8 @@
 import LaneSimulation
 import PushCore
+import PushCredentials
+import PushLane
+import PushSettings
 import PushWorker
 import Testing
 

@@ -1,6 +1,7 @@
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushSettings
 import TestSupport
 import Testing
 

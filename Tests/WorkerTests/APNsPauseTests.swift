@@ -1,6 +1,7 @@
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
 import Testing
 
 /// What an answer pauses, and whom it leaves alone.

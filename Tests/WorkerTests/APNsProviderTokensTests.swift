@@ -1,4 +1,5 @@
 import PushCore
+import PushCredentials
 import PushIO
 import PushWorker
 import Synchronization

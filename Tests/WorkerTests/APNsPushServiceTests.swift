@@ -1,6 +1,8 @@
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
+import PushSettings
 import Testing
 
 /// The service against an APNs that does as it is told: what goes out, and what comes of every way in which a request ends.

@@ -1,6 +1,8 @@
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
+import PushSettings
 
 /// A service and its APNs on one loop, driven turn by turn.
 final class APNsTestBench {

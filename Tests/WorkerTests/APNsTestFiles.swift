@@ -1,6 +1,5 @@
 import PushCore
 import PushIO
-import PushWorker
 import TestSupport
 
 /// A signing key, an authority, and certificates of a server and a client, in a folder of their own; and jobs to send.

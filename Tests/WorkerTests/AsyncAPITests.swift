@@ -1,6 +1,6 @@
 import Foundation
 import PushIO
-import PushWorker
+import PushLane
 import Testing
 
 /// `config/schemas/asyncapi.yaml` names every exchange and queue that Herald declares, and no other.

@@ -1,6 +1,7 @@
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
 import Testing
 
 /// Broadcasts and what is known of their channels: a lane's side of the storage policies.

@@ -1,7 +1,8 @@
 import APNsSimulator
+import PushChannels
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
 import Synchronization
 import TestSupport
 import Testing

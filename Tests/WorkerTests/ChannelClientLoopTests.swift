@@ -1,6 +1,8 @@
+import PushChannels
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushSettings
 import Testing
 
 /// The channel client on a loop, turn by turn, against a server that shows exactly what was sent.

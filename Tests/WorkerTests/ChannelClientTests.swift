@@ -1,7 +1,6 @@
 import APNsSimulator
 import PushCore
 import PushIO
-import PushWorker
 import TestSupport
 import Testing
 

@@ -1,6 +1,8 @@
+import PushChannels
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushSettings
 import TestSupport
 import Testing
 

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-@testable import PushWorker
+@testable import PushLane
 
 /// What the process knows of channels, within its bounds.
 @Suite struct ChannelPolicyBookTests {

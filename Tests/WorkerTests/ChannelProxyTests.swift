@@ -1,7 +1,7 @@
 import APNsSimulator
+import PushChannels
 import PushCore
 import PushIO
-import PushWorker
 import Testing
 
 /// Channel management through an HTTP proxy: our client, a proxy that does CONNECT, and the strict simulator behind it.

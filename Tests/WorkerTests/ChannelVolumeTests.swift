@@ -1,6 +1,5 @@
 import APNsSimulator
 import PushCore
-import PushWorker
 import TestSupport
 import Testing
 

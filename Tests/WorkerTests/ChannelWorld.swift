@@ -1,7 +1,9 @@
 import APNsSimulator
+import PushChannels
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushSettings
 import TestSupport
 
 /// A strict simulator with its own authority, and our client for its management port, with a key or a certificate.

@@ -1,4 +1,4 @@
-import PushWorker
+import PushSettings
 import TestSupport
 import Testing
 

@@ -1,5 +1,5 @@
 import Foundation
-import PushWorker
+import PushSettings
 import TestSupport
 import Testing
 
@@ -13,8 +13,8 @@ import Testing
 
   @Test(arguments: ["config/prometheus/alerts.yml", "config/grafana/herald.json"])
   func metricsThatAreAskedForExist(path: String) throws {
-    let known = try ["MetricsText.swift", "Channels/ChannelMetrics.swift"].reduce(into: Set<String>()) { known, file in
-      known.formUnion(try Self.names(in: text("Sources/PushWorker/\(file)")))
+    let known = try ["MetricsText.swift", "ChannelMetrics.swift"].reduce(into: Set<String>()) { known, file in
+      known.formUnion(try Self.names(in: text("Sources/PushWorker/Metrics/\(file)")))
     }
     let asked = try Self.names(in: text(path))
     #expect(asked.count > 8)
@@ -25,8 +25,8 @@ import Testing
   }
 
   @Test func everyMetricIsInTheManual() throws {
-    let known = try ["MetricsText.swift", "Channels/ChannelMetrics.swift"].reduce(into: Set<String>()) { known, file in
-      known.formUnion(try Self.names(in: text("Sources/PushWorker/\(file)")))
+    let known = try ["MetricsText.swift", "ChannelMetrics.swift"].reduce(into: Set<String>()) { known, file in
+      known.formUnion(try Self.names(in: text("Sources/PushWorker/Metrics/\(file)")))
     }
     let told = try Self.names(in: text("docs/operations.md"))
     #expect(known.subtracting(told).sorted() == [], "not in docs/operations.md")

@@ -1,5 +1,5 @@
 import Foundation
-import PushWorker
+import PushSettings
 import TestSupport
 import Testing
 

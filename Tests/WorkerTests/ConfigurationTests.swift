@@ -1,7 +1,7 @@
 import Foundation
 import Logging
 import PushCore
-import PushWorker
+import PushSettings
 import TestSupport
 import Testing
 

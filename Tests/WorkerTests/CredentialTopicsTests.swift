@@ -1,7 +1,9 @@
 import Foundation
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushOperations
+import PushSettings
 import TestSupport
 import Testing
 

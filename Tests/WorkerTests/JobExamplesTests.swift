@@ -3,7 +3,9 @@ import Foundation
 import Logging
 import PushCore
 import PushIO
-import PushWorker
+import PushLane
+import PushOperations
+import PushSettings
 import TestSupport
 import Testing
 

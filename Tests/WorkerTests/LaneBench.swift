@@ -1,5 +1,7 @@
 import PushCore
-import PushWorker
+import PushCredentials
+import PushLane
+import PushSettings
 
 /// A lane whose three peers do as they are told, turn by turn, on a clock of its own.
 final class LaneBench {

@@ -1,5 +1,6 @@
 import Logging
 import PushCore
+import PushLane
 import PushWorker
 import Testing
 

@@ -1,5 +1,5 @@
 import PushCore
-import PushWorker
+import PushLane
 import Testing
 
 /// What a lane does with deliveries that come, go, and come again.

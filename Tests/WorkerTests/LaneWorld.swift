@@ -1,8 +1,10 @@
 import APNsSimulator
 import Foundation
 import PushCore
+import PushCredentials
 import PushIO
-import PushWorker
+import PushLane
+import PushSettings
 import TestSupport
 
 /// A lane with real connections to a strict simulator, and with queues in memory. Where nothing is in flight its time jumps

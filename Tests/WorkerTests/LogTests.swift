@@ -1,6 +1,8 @@
 import Foundation
 import Logging
 import PushCore
+import PushLane
+import PushSettings
 import PushWorker
 import Synchronization
 import Testing

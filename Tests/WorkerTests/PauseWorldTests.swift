@@ -1,6 +1,6 @@
 import APNsSimulator
 import PushCore
-import PushWorker
+import PushLane
 import Testing
 
 /// What a refusal holds up, from outside: a lane, a strict APNs, jobs of two apps and two classes.

@@ -1,7 +1,6 @@
 import APNsSimulator
 import Foundation
 import PushCore
-import PushWorker
 import TestSupport
 import Testing
 

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-@testable import PushWorker
+@testable import PushLane
 
 /// The one job that is too large and waits for its dead letter.
 @Suite struct RabbitMQOversizedJobsTests {

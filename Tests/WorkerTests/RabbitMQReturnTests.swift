@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-@testable import PushWorker
+@testable import PushLane
 
 /// What a broker gives back, among publishes that are not confirmed yet.
 @Suite(.timeLimit(.minutes(1))) struct RabbitMQReturnTests {

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import PushWorker
+@testable import PushLane
 
 /// A broker whose connections open, and that then says nothing.
 @Suite(.timeLimit(.minutes(1))) struct RabbitMQSilenceTests {

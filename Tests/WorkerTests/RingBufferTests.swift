@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-@testable import PushWorker
+@testable import PushLane
 
 @Suite struct RingBufferTests {
   @Test func ringsKeepTheirOrderAndBound() {

@@ -1,7 +1,10 @@
 import Foundation
 import Logging
 import PushCore
+import PushCredentials
 import PushIO
+import PushOperations
+import PushSettings
 import PushWorker
 import TestSupport
 import Testing

@@ -3,14 +3,14 @@ import PushIO
 /// The control port: a little HTTP/1.1 on loopback, by which people and tests set faults and read the ledger.
 final class ControlServer: ListenerDelegate {
   private let loop: EventLoop
-  private let shared: SharedState
+  private let shared: LockedState
   private var listener: Listener?
   private var connections: [ObjectIdentifier: ControlConnection] = [:]
   private(set) var port: UInt16 = 0
 
   private static let connectionsMaximum = 64
 
-  init(loop: EventLoop, port: UInt16, shared: SharedState) throws(SimulatorError) {
+  init(loop: EventLoop, port: UInt16, shared: LockedState) throws(SimulatorError) {
     self.loop = loop
     self.shared = shared
     do throws(LoopError) {

@@ -6,7 +6,7 @@ package import PushCore
 /// headers come out.
 package struct SimulatedService: Sendable {
   package let environment: APNsEnvironment
-  package var tokens: ProviderTokenDesk
+  package var tokens: ProviderTokenRules
   package var devices = DeviceRegistry()
   package var channels: ChannelStore
   /// Off: any payload within the size limit passes.
@@ -17,7 +17,7 @@ package struct SimulatedService: Sendable {
 
   package init(environment: APNsEnvironment, seed: UInt64) {
     self.environment = environment
-    tokens = ProviderTokenDesk(environment: environment)
+    tokens = ProviderTokenRules(environment: environment)
     random = SeededBits(seed: seed)
     channels = ChannelStore()
   }

@@ -25,13 +25,13 @@ public final class Simulator: Sendable {
   }
 
   private let options: SimulatorOptions
-  private let shared: SharedState
+  private let shared: LockedState
   private let running = Mutex<Running?>(nil)
 
   /// Prepares a simulator; nothing listens before `start`.
   public init(_ options: SimulatorOptions = SimulatorOptions()) throws(SimulatorError) {
     self.options = options
-    shared = SharedState(try SimulatorState(options))
+    shared = LockedState(try SimulatorState(options))
   }
 
   deinit {

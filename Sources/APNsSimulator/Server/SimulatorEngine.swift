@@ -7,7 +7,7 @@ final class SimulatorEngine: ListenerDelegate {
   let loop: EventLoop
   private let options: SimulatorOptions
   private let security: SimulatorSecurity
-  private let shared: SharedState
+  private let shared: LockedState
   private(set) var ports = SimulatorPorts(port: 0)
   private var sendListener: Listener?
   private var manageListener: Listener?
@@ -26,7 +26,7 @@ final class SimulatorEngine: ListenerDelegate {
   /// Longer than a transport takes to close.
   private static let lingerMilliseconds: Int64 = 3000
 
-  init(options: SimulatorOptions, security: SimulatorSecurity, shared: SharedState) throws(SimulatorError) {
+  init(options: SimulatorOptions, security: SimulatorSecurity, shared: LockedState) throws(SimulatorError) {
     do throws(LoopError) {
       loop = try EventLoop()
     } catch {

@@ -1,4 +1,4 @@
-/// The bounds of a job that do not come from the configuration. Each has its name here and its reason beside it.
+/// Bounds that do not come from the configuration. Each has its name here and its reason beside it.
 package enum Limits {
   /// A job's body: 1000 tokens of 256 digits, a payload of 5120 bytes and 2 KiB of meta fit twice.
   package static let jobBytesMaximum = 512 * 1024
@@ -38,4 +38,6 @@ package enum Limits {
   package static let invalidTargetBytesMaximum = 2048
   /// Eleven digits of Unix seconds reach the year 5138; more are milliseconds.
   package static let unixSecondsMaximum: Int64 = 100_000_000_000
+  /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
+  package static let roomWaitMilliseconds: Int64 = 10_000
 }

@@ -8,7 +8,7 @@ package import PushCore
 ///
 /// Errors: everything that ends the connection is told once as `.closed`, with `failure`.
 @safe
-package final class AMQPConnection {
+package final class AMQPConnection: TransportDelegate {
   /// Why it ended; nil before, and where we closed it.
   package private(set) var failure: AMQPError?
 
@@ -19,7 +19,7 @@ package final class AMQPConnection {
   private let name: String
   private let options: AMQPOptions
   private var transport: Transport?
-  private var ear: AMQPConnectionEar?
+  private var delegateProxy: TransportDelegateProxy?
   private var collected: [AMQPCollectedContent]
   private var place = AMQPContentPlace.none
   /// A delivery that came while none was wanted: told before everything behind it, its bytes stay at `place`.
@@ -43,7 +43,7 @@ package final class AMQPConnection {
     state = AMQPConnectionState(
       options: options, heartbeatSeconds: address.heartbeatSeconds ?? options.heartbeatSeconds, user: address.user,
       virtualHost: address.virtualHost)
-    ear = AMQPConnectionEar(self)
+    delegateProxy = TransportDelegateProxy(of: self)
   }
 
   deinit {
@@ -54,18 +54,18 @@ package final class AMQPConnection {
   /// Starts to connect to the address; `.opened` or `.closed` follows. An `amqps://` address needs a TLS context.
   package func connect(tls: TLSContext?) {
     precondition(!address.usesTLS || tls != nil, "amqps:// needs a TLS context")
-    guard let ear else { preconditionFailure("made with the connection") }
+    guard let delegateProxy else { preconditionFailure("made with the connection") }
     var connectOptions = ConnectOptions()
     connectOptions.connectTimeoutMilliseconds = options.connectTimeoutMilliseconds
     transport = Transport.connect(
       loop: loop, to: Endpoint(host: address.host, port: address.port), tls: tls, options: connectOptions,
-      delegate: ear)
+      delegate: delegateProxy)
   }
 
   /// Speaks over a connected socket instead.
   package func adopt(fileDescriptor: Int32) {
-    guard let ear else { preconditionFailure("made with the connection") }
-    transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, delegate: ear)
+    guard let delegateProxy else { preconditionFailure("made with the connection") }
+    transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, delegate: delegateProxy)
   }
 
   package var isReady: Bool { state.phase == .ready }
@@ -404,12 +404,12 @@ package final class AMQPConnection {
 
   private func startDeadline(waitingFor what: String?) {
     stopTimer()
-    timer = loop.schedule(afterMilliseconds: options.handshakeTimeoutMilliseconds) { [weak ear] in
-      ear?.connection.deadlinePassed(waitingFor: what)
+    timer = loop.schedule(afterMilliseconds: options.handshakeTimeoutMilliseconds) { [unowned self] in
+      deadlinePassed(waitingFor: what)
     }
   }
 
-  fileprivate func deadlinePassed(waitingFor what: String?) {
+  private func deadlinePassed(waitingFor what: String?) {
     timer = nil
     endLater(.handshakeTimedOut(to: address.hostAndPort, waitingFor: what ?? state.awaited))
   }
@@ -417,12 +417,12 @@ package final class AMQPConnection {
   private func startHeartbeat() {
     stopTimer()
     guard state.tuning.heartbeatSeconds > 0 else { return }
-    timer = loop.schedule(afterMilliseconds: Int64(state.tuning.heartbeatSeconds) * 500) { [weak ear] in
-      ear?.connection.heartbeatTick()
+    timer = loop.schedule(afterMilliseconds: Int64(state.tuning.heartbeatSeconds) * 500) { [unowned self] in
+      heartbeatTick()
     }
   }
 
-  fileprivate func heartbeatTick() {
+  private func heartbeatTick() {
     timer = nil
     guard let transport, state.phase == .ready else { return }
     switch state.tick(now: loop.now.monotonic, isReading: !transport.isPaused) {
@@ -452,17 +452,17 @@ package final class AMQPConnection {
 
   // MARK: the transport
 
-  fileprivate func transportDidOpen(_ transport: Transport) {
+  package func transportDidOpen(_ transport: Transport) {
     _ = perform(state.transportOpened(now: loop.now.monotonic), transport)
     startDeadline(waitingFor: nil)
   }
 
-  fileprivate func transportDidReceive() {
+  package func transportDidReceive(_ transport: Transport) {
     state.bytesReceived(now: loop.now.monotonic)
     hasNews = true
   }
 
-  fileprivate func transportDidClose(error: TransportError?) {
+  package func transportDidClose(_ transport: Transport, error: TransportError?) {
     hasNews = true
     stopTimer()
     guard pendingEnd == nil else { return }
@@ -474,27 +474,5 @@ package final class AMQPConnection {
     case .closing, .closed:
       pendingEnd = .some(nil)
     }
-  }
-}
-
-/// Hears a connection's transport and timers, and is what they hold weakly: the connection itself, which every delivery
-/// and publish touches, keeps the fast reference counts of an object that nobody holds weakly.
-private final class AMQPConnectionEar: TransportDelegate {
-  unowned let connection: AMQPConnection
-
-  init(_ connection: AMQPConnection) {
-    self.connection = connection
-  }
-
-  func transportDidOpen(_ transport: Transport) {
-    connection.transportDidOpen(transport)
-  }
-
-  func transportDidReceive(_ transport: Transport) {
-    connection.transportDidReceive()
-  }
-
-  func transportDidClose(_ transport: Transport, error: TransportError?) {
-    connection.transportDidClose(error: error)
   }
 }

@@ -6,7 +6,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
   private let loop: EventLoop
   /// Set as soon as it is made; a transport needs its delegate first.
   private var transport: Transport?
-  private var ear: TransportEar?
+  private var delegateProxy: TransportDelegateProxy?
   private var isTransportClosed = false
   private let expectsALPN: Bool
 
@@ -21,10 +21,10 @@ package final class HTTP2ClientConnection: TransportDelegate {
     settings: HTTP2ClientSettings = HTTP2ClientSettings()
   ) -> HTTP2ClientConnection {
     let connection = HTTP2ClientConnection(loop: loop, expectsALPN: tls != nil, settings: settings)
-    let ear = TransportEar(of: connection)
-    connection.ear = ear
+    let delegateProxy = TransportDelegateProxy(of: connection)
+    connection.delegateProxy = delegateProxy
     connection.transport = Transport.connect(
-      loop: loop, to: endpoint, tls: tls, options: options, delegate: ear)
+      loop: loop, to: endpoint, tls: tls, options: options, delegate: delegateProxy)
     return connection
   }
 
@@ -34,10 +34,10 @@ package final class HTTP2ClientConnection: TransportDelegate {
     settings: HTTP2ClientSettings = HTTP2ClientSettings()
   ) -> HTTP2ClientConnection {
     let connection = HTTP2ClientConnection(loop: loop, expectsALPN: tls != nil, settings: settings)
-    let ear = TransportEar(of: connection)
-    connection.ear = ear
+    let delegateProxy = TransportDelegateProxy(of: connection)
+    connection.delegateProxy = delegateProxy
     connection.transport = Transport.adopt(
-      loop: loop, fileDescriptor: fileDescriptor, tls: tls, options: options, delegate: ear)
+      loop: loop, fileDescriptor: fileDescriptor, tls: tls, options: options, delegate: delegateProxy)
     return connection
   }
 

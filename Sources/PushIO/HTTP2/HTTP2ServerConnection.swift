@@ -4,7 +4,7 @@ package final class HTTP2ServerConnection: TransportDelegate {
   private let session: HTTP2ServerSession
   /// Set as soon as it is made; a transport needs its delegate first.
   private var transport: Transport?
-  private var ear: TransportEar?
+  private var delegateProxy: TransportDelegateProxy?
   private var isTransportClosed = false
   private let expectsALPN: Bool
 
@@ -14,10 +14,10 @@ package final class HTTP2ServerConnection: TransportDelegate {
     settings: HTTP2ServerSettings = HTTP2ServerSettings()
   ) -> HTTP2ServerConnection {
     let connection = HTTP2ServerConnection(expectsALPN: tls != nil, settings: settings)
-    let ear = TransportEar(of: connection)
-    connection.ear = ear
+    let delegateProxy = TransportDelegateProxy(of: connection)
+    connection.delegateProxy = delegateProxy
     connection.transport = Transport.adopt(
-      loop: loop, fileDescriptor: fileDescriptor, tls: tls, options: options, delegate: ear)
+      loop: loop, fileDescriptor: fileDescriptor, tls: tls, options: options, delegate: delegateProxy)
     return connection
   }
 

@@ -23,15 +23,15 @@ package final class EventLoop {
   private var timers = TimerQueue()
   private var letters: [@Sendable (EventLoop) -> Void] = []
   /// Transports with bytes to write at the next flush, and the array that takes its place meanwhile.
-  private var unflushed: [Transport] = []
-  private var flushing: [Transport] = []
+  private var unflushed: [any LoopMember] = []
+  private var flushing: [any LoopMember] = []
   /// Transports with something to tell at the next poll.
-  private var deferred: [Transport] = []
-  private var running: [Transport] = []
+  private var deferred: [any LoopMember] = []
+  private var running: [any LoopMember] = []
   /// Transports that stopped reading because their inbound queue is full.
-  private var paused: [Transport] = []
+  private var paused: [any LoopMember] = []
   /// Transports on their way to a socket, which nothing else in the loop holds.
-  private var connecting: [ObjectIdentifier: Transport] = [:]
+  private var connecting: [ObjectIdentifier: any LoopMember] = [:]
   /// Where every transport receives: what came is copied to a queue of the right size.
   let receiveBuffer: UnsafeMutableRawBufferPointer
   private let wakeHandler: WakeHandler
@@ -152,24 +152,24 @@ package final class EventLoop {
     watches.resume(registration, interest: interest)
   }
 
-  func flushLater(_ transport: Transport) {
-    unflushed.append(transport)
+  func flushLater(_ member: any LoopMember) {
+    unflushed.append(member)
   }
 
-  func runLater(_ transport: Transport) {
-    deferred.append(transport)
+  func runLater(_ member: any LoopMember) {
+    deferred.append(member)
   }
 
-  func hold(_ transport: Transport) {
-    connecting[ObjectIdentifier(transport)] = transport
+  func hold(_ member: any LoopMember) {
+    connecting[ObjectIdentifier(member)] = member
   }
 
-  func release(_ transport: Transport) {
-    connecting[ObjectIdentifier(transport)] = nil
+  func release(_ member: any LoopMember) {
+    connecting[ObjectIdentifier(member)] = nil
   }
 
-  func pause(_ transport: Transport) {
-    paused.append(transport)
+  func pause(_ member: any LoopMember) {
+    paused.append(member)
   }
 
   // MARK: - Time

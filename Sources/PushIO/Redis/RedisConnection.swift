@@ -51,7 +51,7 @@ package final class RedisConnection {
   private var random: SeededRandom
   private var nextRequest: UInt64 = 0
   private var requestCommand = RedisCommand()
-  private var ear: TransportEar?
+  private var delegateProxy: TransportDelegateProxy?
 
   /// `scripts` are loaded by every greeting. `tls` is needed for `rediss://`. `seed` spreads replicas' reconnects.
   /// `requiresPrimary`: a server that says it is a replica is refused.
@@ -114,9 +114,9 @@ package final class RedisConnection {
       case .network(let host, let port): Endpoint(host: host, port: port)
       case .unix(let path): Endpoint(unixPath: path)
       }
-    let ear = self.ear ?? TransportEar(of: self)
-    self.ear = ear
-    transport = Transport.connect(loop: loop, to: endpoint, tls: tls, options: options, delegate: ear)
+    let delegateProxy = self.delegateProxy ?? TransportDelegateProxy(of: self)
+    self.delegateProxy = delegateProxy
+    transport = Transport.connect(loop: loop, to: endpoint, tls: tls, options: options, delegate: delegateProxy)
   }
 
   /// Ends for good: flushes what was sent, tells nothing more.

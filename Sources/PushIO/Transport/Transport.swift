@@ -8,7 +8,7 @@ import PushCore
 ///
 /// Its life from connecting to closing is here, the bytes are in TransportReading and TransportWriting. What these three
 /// share is not `private`, and yet for nobody else.
-package final class Transport: ReadinessHandler {
+package final class Transport: ReadinessHandler, LoopMember {
   enum State {
     /// The name is looked up or addresses are tried. → handshaking, open, closed
     case connecting

@@ -1,0 +1,84 @@
+package import PushCore
+package import PushIO
+
+/// How a simulator starts. Everything has a default: a strict production APNs on free loopback ports, in plaintext.
+public struct SimulatorOptions: Sendable {
+  /// What stands between the client and HTTP/2.
+  public struct Security: Sendable {
+    enum Kind: Sendable {
+      case plaintext
+      case files(certificate: String, key: String, clientAuthority: String?)
+      case ownAuthority(folder: String)
+      case context(TLSContext)
+    }
+
+    let kind: Kind
+
+    /// HTTP/2 with prior knowledge, without TLS.
+    public static let plaintext = Security(kind: .plaintext)
+
+    /// The certificate and key of these PEM files. With `clientAuthority` (a PEM file), certificates of its making are
+    /// credentials.
+    public static func files(certificate: String, key: String, clientAuthority: String? = nil) -> Security {
+      Security(kind: .files(certificate: certificate, key: key, clientAuthority: clientAuthority))
+    }
+
+    /// An own authority and a certificate for `localhost`, 127.0.0.1 and ::1, made anew at every start and written into
+    /// this folder, which is made where it is missing. `SimulatorPorts` says what to trust.
+    public static func ownAuthority(folder: String) -> Security { Security(kind: .ownAuthority(folder: folder)) }
+
+    /// A context made elsewhere.
+    package static func context(_ context: TLSContext) -> Security { Security(kind: .context(context)) }
+  }
+
+  public typealias TokenScope = ProviderTokenScope
+
+  /// A numeric address.
+  public var host = "127.0.0.1"
+  /// Notifications and broadcasts; 0: any free port.
+  public var port: UInt16 = 0
+  /// Channel management; 0: any free port, nil: none.
+  public var managePort: UInt16? = 0
+  /// The HTTP/1.1 control port, on loopback; 0: any free port, nil: none.
+  public var controlPort: UInt16?
+  package var environment = APNsEnvironment.production
+  /// The sandbox in place of production: it answers with `apns-unique-id`.
+  public var isSandbox: Bool {
+    get { environment == .sandbox }
+    set { environment = newValue ? .sandbox : .production }
+  }
+  public var security = Security.plaintext
+
+  /// Accepts anything well-formed with as little work as possible, and keeps counts only.
+  public var isFast = false
+  /// In fast mode: whether acceptances are counted by `apns-id`.
+  public var countsIdentifiers = true
+  /// Whether the first four digits of a device token may ask for a fault (`apns-simulator --prefixes`).
+  public var usesTokenPrefixes = true
+  /// Off: requests without a credential pass.
+  public var checksCredentials = true
+  /// Whether tokens of keys that nobody registered count as well signed.
+  public var acceptsAnyKey = false
+  /// Off: any payload within the size limit passes.
+  public var checksPayloads = true
+  /// How long a provider token stays before the next one may come; 0: as often as you like.
+  public var tokenUpdateIntervalSeconds: Int64 = 20 * 60
+  /// Where provider tokens are counted for that.
+  public var tokenScope = TokenScope.connection
+  /// Requests that one device takes in a second; nil: any number.
+  public var deviceRequestsPerSecond: Int?
+  /// SETTINGS_MAX_CONCURRENT_STREAMS.
+  public var maximumStreams = 1000
+  /// One stream until the first valid request of a connection without a certificate, as APNs does.
+  public var startsWithOneStream = true
+  /// Added to the clock by which tokens and expirations are judged.
+  public var clockOffsetSeconds: Int64 = 0
+  /// The signing keys that it knows.
+  public var keys: [RegisteredKey] = []
+  package var faults: [FaultRule] = []
+  package var ledgerBounds = Ledger.Bounds()
+  /// Of every random choice.
+  public var seed: UInt64 = 1
+
+  public init() {}
+}

@@ -1,0 +1,30 @@
+/// The part of a final outcome that cannot be told from its job.
+package struct RememberedOutcome: Hashable, Sendable {
+  package var outcome: Outcome
+  package var status: UInt16?
+  package var reason: APNsReason?
+  package var unregisteredAt: Int64?
+  package var attempts: UInt32
+  package var isAmbiguous: Bool
+  /// Unix milliseconds; nil where nothing was sent.
+  package var sentAt: Int64?
+  package var completedAt: Int64
+  /// APNs said that the token is gone, but it was registered after the time that APNs named: no other job's business. Not
+  /// kept with the outcome: it matters in the moment in which it is remembered.
+  package var isRegisteredSince: Bool
+
+  package init(
+    outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, unregisteredAt: Int64? = nil, attempts: UInt32,
+    isAmbiguous: Bool = false, sentAt: Int64?, completedAt: Int64, isRegisteredSince: Bool = false
+  ) {
+    self.outcome = outcome
+    self.status = status
+    self.reason = reason
+    self.unregisteredAt = unregisteredAt
+    self.attempts = attempts
+    self.isAmbiguous = isAmbiguous
+    self.sentAt = sentAt
+    self.completedAt = completedAt
+    self.isRegisteredSince = isRegisteredSince
+  }
+}

@@ -1,0 +1,84 @@
+/// A UUID as its 128 bits: the form of `apns-id` while it is compared and stored.
+package struct UUIDValue: Hashable, Sendable {
+  package var high: UInt64
+  package var low: UInt64
+
+  package init(high: UInt64, low: UInt64) {
+    self.high = high
+    self.low = low
+  }
+
+  /// Length of the canonical text in bytes.
+  package static let textCount = 36
+
+  /// Reads canonical text: 36 bytes, lower-case, hyphens at their places. nil for anything else, so that text and value
+  /// are the same thing.
+  package init?(_ text: Span<UInt8>) {
+    guard text.count == UUIDValue.textCount else { return nil }
+    var high: UInt64 = 0
+    var low: UInt64 = 0
+    for index in 0..<UUIDValue.textCount {
+      let byte = text[index]
+      if UUIDValue.isHyphen(index) {
+        guard byte == ASCII.minus else { return nil }
+        continue
+      }
+      guard let digit = Hex.value(byte), byte < UInt8(ascii: "A") || byte >= UInt8(ascii: "a") else { return nil }
+      if index < 18 { high = high << 4 | UInt64(digit) } else { low = low << 4 | UInt64(digit) }
+    }
+    self.init(high: high, low: low)
+  }
+
+  /// Appends the canonical text: 36 bytes.
+  package func write(to output: inout [UInt8]) {
+    output.append(addingCapacity: UUIDValue.textCount) { write(to: &$0) }
+  }
+
+  /// Appends the canonical text: 36 bytes, for which there must be room.
+  package func write(to output: inout OutputSpan<UInt8>) {
+    for shift in stride(from: 60, through: 0, by: -4) {
+      if shift == 28 || shift == 12 { output.append(ASCII.minus) }
+      output.append(Hex.digit(UInt8(truncatingIfNeeded: high >> UInt64(shift)) & 15))
+    }
+    output.append(ASCII.minus)
+    for shift in stride(from: 60, through: 0, by: -4) {
+      if shift == 44 { output.append(ASCII.minus) }
+      output.append(Hex.digit(UInt8(truncatingIfNeeded: low >> UInt64(shift)) & 15))
+    }
+  }
+
+  /// The canonical text. For logs, never for the hot path.
+  package var text: String {
+    var bytes: [UInt8] = []
+    write(to: &bytes)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  private static func isHyphen(_ index: Int) -> Bool {
+    index == 8 || index == 13 || index == 18 || index == 23
+  }
+
+  /// The version-5 UUID (RFC 9562) of a name: the first 128 bits of SHA-1 over namespace and name, six of them
+  /// replaced.
+  package static func version5(namespace: UUIDValue, name: Span<UInt8>) -> UUIDValue {
+    var hash = SHA1()
+    hash.update(word: namespace.high)
+    hash.update(word: namespace.low)
+    hash.update(name)
+    return UUIDValue(version5Of: &hash)
+  }
+
+  /// A version-4 UUID (RFC 9562): random bits, six of them replaced.
+  package static func version4(_ random: inout some RandomNumberGenerator) -> UUIDValue {
+    UUIDValue(
+      high: random.next() & 0xFFFF_FFFF_FFFF_0FFF | 0x4000,
+      low: random.next() & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+  }
+
+  init(version5Of hash: inout SHA1) {
+    let words = hash.finish()
+    self.init(
+      high: (UInt64(words.0) << 32 | UInt64(words.1)) & 0xFFFF_FFFF_FFFF_0FFF | 0x5000,
+      low: (UInt64(words.2) << 32 | UInt64(words.3)) & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000)
+  }
+}

@@ -1,0 +1,12 @@
+/// Why no credential serves a job.
+package struct RoutingError: Error, Hashable, Sendable {
+  /// The field at fault: `app`, `credential` or `environment`.
+  package var field: String
+  /// The rule, with what to do.
+  package var detail: String
+
+  package init(field: String, detail: String) {
+    self.field = field
+    self.detail = detail
+  }
+}

@@ -1,0 +1,215 @@
+package import PushCore
+package import PushIO
+package import PushSettings
+
+/// Every exchange, queue and binding that Herald uses, as one table: declared at each start, which changes nothing
+/// where
+/// they exist as they should.
+package struct Topology: Equatable, Sendable {
+  /// `push.results.log`: the stream that keeps every outcome for a while.
+  package struct ResultsLog: Equatable, Sendable {
+    /// RabbitMQ's notation: `7D`, `12h`.
+    package var maximumAge: String
+    package var maximumBytes: Int64
+
+    package init(maximumAge: String = "7D", maximumBytes: Int64 = 10 << 30) {
+      self.maximumAge = maximumAge
+      self.maximumBytes = maximumBytes
+    }
+  }
+
+  package let prefix: String
+  /// Ascending; one queue for each class and delay.
+  package let retryDelaysSeconds: [Int]
+  /// nil declares no log; then outcomes that no queue takes are dropped by the broker.
+  package let resultsLog: ResultsLog?
+
+  /// A message given to workers more often than this becomes a dead letter.
+  package static let deliveryLimit: Int64 = 20
+
+  package init(
+    prefix: String = "push", retryDelaysSeconds: [Int] = [1, 5, 30, 120, 600], resultsLog: ResultsLog? = ResultsLog()
+  ) {
+    precondition(!prefix.isEmpty && prefix.utf8.count <= 100, "the prefix of names has 1 to 100 bytes")
+    precondition(
+      !retryDelaysSeconds.isEmpty && retryDelaysSeconds.allSatisfy { $0 > 0 && $0 <= 86_400 },
+      "retry delays lie between a second and a day")
+    self.prefix = prefix
+    self.retryDelaysSeconds = retryDelaysSeconds.sorted()
+    self.resultsLog = resultsLog
+  }
+
+  // MARK: names
+
+  package var jobsExchange: String { "\(prefix).jobs" }
+  package var retryExchange: String { "\(prefix).retry" }
+  package var deadExchange: String { "\(prefix).dead" }
+  package var resultsExchange: String { "\(prefix).results" }
+  package var deadQueue: String { "\(prefix).dead" }
+  package var resultsLogQueue: String { "\(prefix).results.log" }
+  package var registrationsQueue: String { "\(prefix).registrations" }
+  /// Requests for channel management. Producers publish to it by the default exchange.
+  package var channelsQueue: String { "\(prefix).channels" }
+
+  /// Where a channel request waits before it is tried again, ascending: somebody waits for its answer.
+  package static let channelDelaysSeconds = [1, 5, 30]
+
+  package func channelsRetryQueue(seconds: Int) -> String {
+    "\(prefix).retry.\(Topology.channelsRetryRoutingKey(seconds: seconds))"
+  }
+
+  package static func channelsRetryRoutingKey(seconds: Int) -> String { "channels.\(seconds)" }
+
+  /// Where channel requests may wait.
+  package var channelQueues: [String] {
+    [channelsQueue] + Topology.channelDelaysSeconds.map { channelsRetryQueue(seconds: $0) }
+  }
+
+  /// Jobs that workers did not finish: single active consumer, so that one of them is processed at a time.
+  package var isolatedQueue: String { "\(prefix).jobs.isolated" }
+  package static let isolatedRoutingKey = "isolated"
+
+  package func jobsQueue(_ jobClass: JobClass) -> String { "\(prefix).jobs.\(jobClass.name)" }
+
+  package func retryQueue(_ jobClass: JobClass, seconds: Int) -> String {
+    "\(prefix).retry.\(Topology.retryRoutingKey(jobClass, seconds: seconds))"
+  }
+
+  package static func retryRoutingKey(_ jobClass: JobClass, seconds: Int) -> String { "\(jobClass.name).\(seconds)" }
+
+  /// Where jobs may wait: empty when nothing is left to do.
+  package var workQueues: [String] {
+    [isolatedQueue]
+      + JobClass.allCases.flatMap { jobClass in
+        [jobsQueue(jobClass)] + retryDelaysSeconds.map { retryQueue(jobClass, seconds: $0) }
+      }
+  }
+
+  // MARK: the table
+
+  /// The declarations in an order in which each finds what it names.
+  package var declarations: [AMQPOperation] {
+    exchanges + queues + bindings
+  }
+
+  private var exchanges: [AMQPOperation] {
+    [
+      .declareExchange(name: deadExchange, kind: .fanout, arguments: []),
+      .declareExchange(
+        name: jobsExchange, kind: .direct, arguments: [AMQPArgument("alternate-exchange", .text(deadExchange))]),
+      .declareExchange(name: retryExchange, kind: .direct, arguments: []),
+      .declareExchange(name: resultsExchange, kind: .topic, arguments: []),
+    ]
+  }
+
+  private var jobsArguments: [AMQPArgument] {
+    [
+      .quorum,
+      AMQPArgument("x-delivery-limit", .number(Topology.deliveryLimit)),
+      AMQPArgument("x-dead-letter-exchange", .text(deadExchange)),
+      AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
+      AMQPArgument("x-overflow", .text("reject-publish")),
+    ]
+  }
+
+  /// Of a queue whose messages go on to `exchange` once their time is over.
+  private func retryArguments(seconds: Int, exchange: String, routingKey: String) -> [AMQPArgument] {
+    [
+      .quorum,
+      AMQPArgument("x-message-ttl", .number(Int64(seconds) * 1000)),
+      AMQPArgument("x-dead-letter-exchange", .text(exchange)),
+      AMQPArgument("x-dead-letter-routing-key", .text(routingKey)),
+      AMQPArgument("x-dead-letter-strategy", .text("at-least-once")),
+      AMQPArgument("x-overflow", .text("reject-publish")),
+    ]
+  }
+
+  private var queues: [AMQPOperation] {
+    var queues: [AMQPOperation] = [
+      .declareQueue(name: deadQueue, arguments: [.quorum]),
+      .declareQueue(name: registrationsQueue, arguments: [.quorum]),
+      .declareQueue(name: channelsQueue, arguments: jobsArguments),
+      .declareQueue(
+        name: isolatedQueue, arguments: jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]),
+    ]
+    for jobClass in JobClass.allCases {
+      queues.append(.declareQueue(name: jobsQueue(jobClass), arguments: jobsArguments))
+      for seconds in retryDelaysSeconds {
+        queues.append(
+          .declareQueue(
+            name: retryQueue(jobClass, seconds: seconds),
+            arguments: retryArguments(seconds: seconds, exchange: jobsExchange, routingKey: jobClass.name)))
+      }
+    }
+    for seconds in Topology.channelDelaysSeconds {
+      queues.append(
+        .declareQueue(
+          name: channelsRetryQueue(seconds: seconds),
+          arguments: retryArguments(seconds: seconds, exchange: "", routingKey: channelsQueue)))
+    }
+    if let resultsLog {
+      queues.append(
+        .declareQueue(
+          name: resultsLogQueue,
+          arguments: [
+            AMQPArgument("x-queue-type", .text("stream")),
+            AMQPArgument("x-max-age", .text(resultsLog.maximumAge)),
+            AMQPArgument("x-max-length-bytes", .number(resultsLog.maximumBytes)),
+          ]))
+    }
+    return queues
+  }
+
+  private var bindings: [AMQPOperation] {
+    var bindings: [AMQPOperation] = [
+      .bind(queue: deadQueue, exchange: deadExchange, routingKey: ""),
+      // A producer that names no class means the urgent one.
+      .bind(queue: jobsQueue(.transactional), exchange: jobsExchange, routingKey: ""),
+      .bind(queue: isolatedQueue, exchange: jobsExchange, routingKey: Topology.isolatedRoutingKey),
+    ]
+    for jobClass in JobClass.allCases {
+      bindings.append(.bind(queue: jobsQueue(jobClass), exchange: jobsExchange, routingKey: jobClass.name))
+      for seconds in retryDelaysSeconds {
+        bindings.append(
+          .bind(
+            queue: retryQueue(jobClass, seconds: seconds), exchange: retryExchange,
+            routingKey: Topology.retryRoutingKey(jobClass, seconds: seconds)))
+      }
+    }
+    for seconds in Topology.channelDelaysSeconds {
+      bindings.append(
+        .bind(
+          queue: channelsRetryQueue(seconds: seconds), exchange: retryExchange,
+          routingKey: Topology.channelsRetryRoutingKey(seconds: seconds)))
+    }
+    if resultsLog != nil {
+      bindings.append(.bind(queue: resultsLogQueue, exchange: resultsExchange, routingKey: "#"))
+    }
+    return bindings
+  }
+}
+
+extension AMQPArgument {
+  fileprivate static let quorum = AMQPArgument("x-queue-type", .text("quorum"))
+}
+
+extension JobClass {
+  /// The word in queue names, routing keys and headers.
+  fileprivate var name: String {
+    switch self {
+    case .transactional: "transactional"
+    case .bulk: "bulk"
+    }
+  }
+}
+
+extension Topology {
+  /// The topology that a configuration asks for.
+  package init(_ configuration: Configuration) {
+    let log = ResultsLog(
+      maximumAge: configuration.results.logMaximumAge, maximumBytes: Int64(configuration.results.logMaximumBytes))
+    self.init(
+      prefix: configuration.rabbitmq.prefix, retryDelaysSeconds: configuration.retry.delaysSeconds,
+      resultsLog: configuration.results.isLogged ? log : nil)
+  }
+}

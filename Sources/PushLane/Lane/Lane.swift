@@ -1,0 +1,448 @@
+import PushCore
+import PushCredentials
+package import PushSettings
+
+/// One lane: takes jobs, admits, sends, reports and acknowledges them, all on one thread.
+///
+/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom, LanePublishing.swift the
+/// rest of it, LaneDrain.swift what becomes of deliveries that go away before their end:
+///
+///     delivered → parsed → admitted → sent → answered | reported → confirmed → acknowledged
+///
+/// A delivery is acknowledged only after the broker confirmed what replaces it: an outcome for each target, or a retry
+/// copy, or a dead letter. Decisions are `DeliveryState`'s; the ports do the input and output.
+///
+/// A value with one owner: the compiler proves that its fields are never accessed twice at once, where an object would
+/// check at every access.
+package struct Lane<
+  LaneBroker: Broker, LaneState: SharedState, LanePush: PushService, Time: LaneClock
+>: ~Copyable {
+  package var broker: LaneBroker
+  package var state: LaneState
+  package var push: LanePush
+  let clock: Time
+  var settings: LaneSettings
+  /// Numbers of claims.
+  var random: SeededRandom
+  private var parser = JobParser()
+
+  var jobs: SlotTable<JobSlot>
+  var sends: SlotTable<SendSlot>
+  /// Jobs with targets that shared state was not asked about yet, by `StartQueue`.
+  var unstarted: [RingBuffer<Ticket>]
+  /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
+  var queues: [PoolQueue] = []
+  var waitingCount = 0
+  /// Requests on the wire whose delivery is gone.
+  var orphanCount = 0
+  /// Sends whose end is decided and not published.
+  var reports: RingBuffer<Ticket>
+  var reportsHeldUntil = Instant(nanoseconds: 0)
+  var confirms: ConfirmWindow
+  /// By job class: each has a channel, and so tags, of its own.
+  var watermarks: [AckWatermark]
+  var epoch: UInt32?
+  /// Suspects start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
+  var suspectsHeldUntil = Instant(nanoseconds: 0)
+  /// Deliveries that are being put aside.
+  var isolating = 0
+  /// The last turn left deliveries for the next one, or for when there is room.
+  private var mayHaveMore = false
+  var drain = DrainState()
+  let writer: OutcomeWriter
+  /// What is published next, built in place.
+  var message: [UInt8] = []
+  var routingKey: [UInt8] = []
+
+  /// Targets that shared state was asked about and has not answered.
+  private var admittingCount = 0
+  package internal(set) var counters: LaneCounters
+  /// Requests written and answers taken: signs that it does not stand still.
+  private(set) var moves: UInt64 = 0
+  /// The input ended; nothing came since.
+  package private(set) var isExhausted = false
+
+  package init(broker: LaneBroker, state: LaneState, push: LanePush, clock: Time, settings: LaneSettings) {
+    precondition(
+      settings.jobsMaximum > settings.prefetch && settings.sendsMaximum > settings.prefetch,
+      "a lane's tables are larger than what the broker gives it")
+    self.broker = broker
+    self.state = state
+    self.push = push
+    self.clock = clock
+    self.settings = settings
+    writer = OutcomeWriter(worker: settings.workerName)
+    counters = LaneCounters(retryDelaysSeconds: settings.retry.delaysSeconds)
+    random = SeededRandom(seed: settings.randomSeed)
+    jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
+    sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.aloneSendsMaximum + settings.jobsMaximum) {
+      SendSlot()
+    }
+    unstarted = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
+    reports = RingBuffer(capacity: sends.capacity)
+    confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
+    watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
+  }
+
+  package var jobsInFlight: Int { jobs.count }
+  package var unconfirmedCount: Int { confirms.count }
+  package var isConsuming: Bool { epoch != nil && drain.isRunning }
+  package var isDrained: Bool { drain.isDrained }
+
+  /// How long the loop may sleep where nothing happens: until an acknowledgement or a deadline may be due.
+  package var idleMilliseconds: Int {
+    if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
+    if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
+    return sends.count > 0 || hasSuspects ? 10 : 250
+  }
+
+  /// How far apart turns start. A busy lane's jobs are under way for much longer than that anyway, and whatever is
+  /// taken, asked, sent and published together costs all four peers less: fewer wake-ups, reads and writes.
+  package var spacingMicroseconds: Int64 { jobs.count >= settings.busyJobsMinimum ? settings.spacingMicroseconds : 0 }
+
+  /// One pass.
+  package mutating func turn() {
+    let now = clock.now
+    push.maintain(now: now)
+    takeBrokerEvents(now)
+    startTargets(now)
+    takeAdmissions(now)
+    takeAnswers(now)
+    sendWaiting(now)
+    publishReports(now)
+    acknowledge(now)
+    advanceDrain(now)
+    state.flush(now: now)
+  }
+
+  /// The loop's turn took so long.
+  package mutating func turned(nanoseconds: Int64) {
+    counters.turnDuration.record(nanoseconds: nanoseconds)
+  }
+
+  /// What becomes of jobs over their device's rate from now on.
+  package mutating func update(onLimit: RateLimitPolicy) {
+    settings.onLimit = onLimit
+  }
+
+  // MARK: delivered
+
+  private mutating func takeBrokerEvents(_ now: Now) {
+    var takenCount = 0
+    mayHaveMore = false
+    while let event = broker.nextEvent(takesDeliveries: !jobs.isFull) {
+      switch event {
+      case .delivery(let delivery):
+        received(delivery, now)
+        takenCount += 1
+        if takenCount == settings.deliveriesPerTurn {
+          mayHaveMore = true
+          return
+        }
+      case .confirmed(let sequence, let isMultiple):
+        for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
+          publishSettled(number, isConfirmed: true, now)
+        }
+      case .refused(let sequence, let isMultiple):
+        // A queue is full, or gone: telling it again at once would only be refused again.
+        reportsHeldUntil = now.monotonic.adding(milliseconds: settings.refusedPauseMilliseconds)
+        for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
+          publishSettled(number, isConfirmed: false, now)
+        }
+      case .consuming(let epoch):
+        abandonDeliveries()
+        self.epoch = epoch
+        for index in watermarks.indices { watermarks[index].reset() }
+      case .consumingStopped:
+        epoch = nil
+        abandonDeliveries()
+      case .publishing, .publishingStopped:
+        for number in confirms.outstanding { publishSettled(number, isConfirmed: false, now) }
+      case .blocked, .unblocked:
+        break
+      case .exhausted:
+        isExhausted = true
+      }
+    }
+    mayHaveMore = jobs.isFull
+  }
+
+  private mutating func received(_ delivery: Delivery, _ now: Now) {
+    isExhausted = false
+    let jobClass = delivery.tag.jobClass
+    counters.received[Int(jobClass.rawValue)] += 1
+    if !delivery.tag.isAlone {
+      guard watermarks[Int(jobClass.rawValue)].delivered(delivery.tag.value) else { return }
+    }
+    guard drain.isRunning else {
+      handBack(delivery.tag, now)
+      return
+    }
+    guard let ticket = jobs.take() else { preconditionFailure("no delivery is taken without room for it") }
+    jobs[ticket].begin(delivery, now)
+    jobs[ticket].copyDelivery(from: &broker)
+    jobs[ticket].judge(settings.isolation)
+    if jobs[ticket].isolation == .isolate {
+      putAside(ticket, now)
+      return
+    }
+    parse(ticket, delivery)
+    let queue = StartQueue(jobs[ticket])
+    if !queue.isOfSuspects, jobs[ticket].metadata.deliveryCount > 0 {
+      holdSuspects(now)
+      if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
+    }
+    unstarted[queue.rawValue].append(ticket)
+  }
+
+  /// A batch waits as a whole for whoever lost it: one copy for each of its targets would be as many suspects. false: its time would
+  /// be over then.
+  private mutating func putOff(_ job: Ticket, _ now: Now) -> Bool {
+    let number = max(1, jobs[job].metadata.redeliveries)
+    guard case .again(let delaySeconds) = settings.retry.wait(number: number, jobs[job].times, now: now) else {
+      return false
+    }
+    jobs[job].putOff()
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
+    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
+    return true
+  }
+
+  mutating func holdSuspects(_ now: Now) {
+    suspectsHeldUntil = now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
+  }
+
+  /// Behind nothing that is in flight: the delivery that is the broker's last must not end while it waits.
+  private mutating func putAside(_ job: Ticket, _ now: Now) {
+    isolating += 1
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put aside") }
+    perform(sends[send].delivery.isolated(), send, now)
+  }
+
+  mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
+    counters.handedBack += 1
+    broker.reject(tag, requeue: true)
+    if !tag.isAlone { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
+  }
+
+  // MARK: parsed
+
+  private mutating func parse(_ ticket: Ticket, _ delivery: Delivery) {
+    if delivery.isOversized {
+      jobs[ticket].refusal = Limits.refusal(ofJobBytes: delivery.bodyCount)
+      return
+    }
+    do throws(JobError) {
+      try jobs[ticket].parse(with: &parser)
+    } catch {
+      jobs[ticket].refusal = error.detail
+      return
+    }
+    let app = counters.appIndex(of: jobs[ticket].job)
+    do throws(RoutingError) {
+      jobs[ticket].accept(pool: try push.route(for: jobs[ticket].job), app: app)
+    } catch {
+      jobs[ticket].app = app
+      jobs[ticket].refusal = "\(error.field): \(error.detail)"
+    }
+  }
+
+  /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
+  private mutating func startTargets(_ now: Now) {
+    guard broker.canPublish else { return }
+    for queue in StartQueue.allCases {
+      if queue.isOfSuspects, isolating > 0 || now.monotonic < suspectsHeldUntil { continue }
+      while let job = unstarted[queue.rawValue].first, canStart(job) {
+        start(job, now)
+        if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted[queue.rawValue].popFirst() }
+      }
+    }
+  }
+
+  /// There are targets to start, of jobs that are no suspects, and room to do it.
+  private var canStartMore: Bool {
+    for queue in StartQueue.allCases where !queue.isOfSuspects {
+      if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
+    }
+    return false
+  }
+
+  private var hasSuspects: Bool { StartQueue.allCases.contains { $0.isOfSuspects && !unstarted[$0.rawValue].isEmpty } }
+
+  /// There is room for a target of this job: what orphans leave. The job that is alone has some besides, and bulk leaves a quarter of it.
+  private func canStart(_ job: Ticket) -> Bool {
+    let tag = jobs[job].tag
+    let room = settings.sendsMaximum - orphanCount
+    let own = tag.isAlone ? LaneSettings.aloneSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
+    return sends.count - orphanCount < room + own && admittingCount < settings.admissionsMaximum
+  }
+
+  private mutating func takeSend(of job: Ticket) -> Ticket? {
+    guard let send = sends.take() else { return nil }
+    let target = jobs[job].nextTarget
+    jobs[job].nextTarget += 1
+    jobs[job].openTargets += 1
+    sends[send].begin(job: job, target: target, of: jobs[job])
+    return send
+  }
+
+  private mutating func start(_ job: Ticket, _ now: Now) {
+    while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
+      if jobs[job].refusal != nil {
+        perform(sends[send].delivery.refused(now: now), send, now)
+      } else {
+        sends[send].device = GateKey(jobs[job].job, target: sends[send].target)
+        let isOver = isOver(job, now)
+        sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
+        state.admit(
+          jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
+          arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver), ticket: send, now: now)
+        admittingCount += 1
+      }
+    }
+  }
+
+  /// There is no use in sending the job any more.
+  private func isOver(_ job: Ticket, _ now: Now) -> Bool {
+    let times = jobs[job].times
+    return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
+  }
+
+  // MARK: admitted
+
+  private mutating func takeAdmissions(_ now: Now) {
+    while let (ticket, admission) = state.nextAdmission(now: now) {
+      admittingCount -= 1
+      guard sends.isLive(ticket) else { continue }
+      switch admission {
+      case .duplicate: counters.duplicatesSuppressed += 1
+      case .dead, .repeated(.dead): counters.suppressed += 1
+      case .limited, .superseded, .repeated(.limited), .repeated(.superseded): counters.rateLimited += 1
+      case .proceed, .claimed, .repeated: break
+      }
+      if admission.leavesClaim { sends[ticket].claim = sends[ticket].askedClaim }
+      let action = sends[ticket].delivery.admitted(
+        admission, jobs[job(of: ticket)].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
+        now: now)
+      perform(action, ticket, now)
+    }
+  }
+
+  // MARK: sent
+
+  private mutating func sendWaiting(_ now: Now) {
+    guard broker.canPublish else { return }
+    while let ticket = push.nextReleased() {
+      guard sends.isLive(ticket) else { continue }
+      perform(sends[ticket].delivery.released(), ticket, now)
+    }
+    guard waitingCount > 0 else { return }
+    for pool in queues.indices {
+      while let ticket = queues[pool].first, sendFirst(ticket, ofPool: pool, now) {}
+    }
+  }
+
+  /// false: it goes on waiting, and all behind it.
+  private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
+    let job = job(of: ticket)
+    // Its time may have run out while it waited: then there is no later either.
+    let decision =
+      isOver(job, now)
+      ? SendDecision.paused(retryAfterMilliseconds: 0)
+      : push.send(
+        jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
+        ticket: ticket, jobClass: jobs[job].tag.jobClass, now: now)
+    var retryAfterMilliseconds: Int64?
+    switch decision {
+    case .sent, .held, .refused:
+      break
+    case .noRoom, .stalled:
+      let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
+      if waited < settings.roomWaitMilliseconds {
+        guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }
+        // Longer and longer, by its age.
+        retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].enqueuedAt)
+      }
+    case .paused(let milliseconds):
+      retryAfterMilliseconds = milliseconds
+    }
+    queues[pool].popFirst(of: sends)
+    waitingCount -= 1
+    switch decision {
+    case .sent:
+      sends[ticket].delivery.sent(now: now)
+      moves &+= 1
+      queues[pool].lastSent = now.monotonic
+    case .held:
+      sends[ticket].delivery.held()
+    case .refused(let error):
+      jobs[job].refusal = "\(error.field): \(error.detail)"
+      perform(sends[ticket].delivery.refused(now: now), ticket, now)
+    case .noRoom, .stalled, .paused:
+      let action = sends[ticket].delivery.gaveUpWaiting(
+        jobs[job].times, policy: settings.retry, retryAfterMilliseconds: retryAfterMilliseconds, now: now)
+      perform(action, ticket, now)
+    }
+    return true
+  }
+
+  /// Whether a pool that does not move takes so many slots that another one, which does, would go short.
+  private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
+    guard queues[pool].count > settings.slowWaitersMaximum else { return false }
+    // Its newest may have come just now: it is the pool that does not move.
+    let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)
+    guard isStalled || stood >= settings.slowMilliseconds else { return false }
+    for other in queues.indices where other != pool {
+      if let sent = queues[other].lastSent, now.monotonic.milliseconds(since: sent) < settings.movingMilliseconds {
+        return true
+      }
+    }
+    return false
+  }
+
+  // MARK: answered
+
+  private mutating func takeAnswers(_ now: Now) {
+    while let answer = push.nextAnswer(now: now) {
+      let ticket = answer.ticket
+      guard sends.isLive(ticket) else { continue }
+      moves &+= 1
+      let verdict = Verdict(
+        answer, tokenRegisteredAt: sends[ticket].tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
+      let job = sends[ticket].job
+      if let job, verdict.notes.contains(.tightenDevice) {
+        state.tighten(jobs[job].job, device: sends[ticket].device, now: now)
+      }
+      if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
+      sends[ticket].uniqueID = answer.uniqueID
+      // An orphan is not tried again, so its times decide nothing.
+      let times = job.map { jobs[$0].times } ?? JobTimes(enqueuedAt: now.unixMilliseconds, expiration: nil)
+      let action = sends[ticket].delivery.answered(
+        answer, verdict, times, policy: settings.retry, now: now)
+      perform(action, ticket, now)
+    }
+  }
+
+  /// Does what a delivery's state decided.
+  private mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
+    if case .remember(let outcome) = action {
+      state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
+    }
+    guard sends[ticket].job != nil else {
+      // Whoever has the job now tells its end, from what was remembered: told here too it would be told twice.
+      orphanCount -= 1
+      sends.release(ticket)
+      return
+    }
+    switch action {
+    case .send:
+      let pool = Int(sends[ticket].pool.value)
+      while queues.count <= pool { queues.append(PoolQueue()) }
+      sends[ticket].waitingSince = now.monotonic
+      queues[pool].append(ticket, to: &sends)
+      waitingCount += 1
+    case .remember, .report:
+      reports.append(ticket)
+    }
+  }
+}

@@ -1,0 +1,205 @@
+import PushCore
+import PushCredentials
+
+/// One delivery in flight: its bytes, its parsed job, and how many of its targets are still on their way.
+struct JobSlot: ~Copyable {
+  var job = PushJob()
+  var metadata = MessageMetadata()
+  var tag = DeliveryTag(epoch: 0, jobClass: .transactional, value: 0)
+  var pool = PoolIndex(0)
+  /// The app's number in the lane's counters.
+  var app = AppLabels.maximum
+  /// Unix milliseconds.
+  var receivedAt: Int64 = 0
+  var received = Instant(nanoseconds: 0)
+  /// Why the job cannot be sent; nil for a good one.
+  var refusal: String?
+  /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
+  var isOversized = false
+  /// What is done about a delivery that was not finished before.
+  var isolation = IsolationPolicy.Decision.process
+  /// A copy with all of its targets takes its place.
+  private(set) var isPutOff = false
+  /// The first target that was not started.
+  var nextTarget = 0
+  /// Started targets that have not settled.
+  var openTargets = 0
+
+  /// Targets to start; a job that cannot be sent ends as one outcome.
+  private(set) var targetCount = 1
+  var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
+  /// Earlier copies' first receipt where there were any.
+  var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
+  /// When its producer published it, or where that is not told, when it was received first: what its age counts from, and which of
+  /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
+  var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
+  /// It waits for nobody's claim. Whoever lost a delivery mostly lives, and is answered within a second, so what is delivered again waits
+  /// once; but what may end workers is to end this one here, where it is alone.
+  var takesOver: Bool { tag.isAlone || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
+  /// `claim`: drawn for this one.
+  func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
+    JobArrival(
+      enqueuedAt: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
+      takesOver: takesOver && !isOver, isOver: isOver)
+  }
+  var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
+
+  /// A slot whose job was larger than this gives its memory back.
+  private static let retainedBytes = 16 * 1024
+
+  mutating func begin(_ delivery: Delivery, _ now: Now) {
+    tag = delivery.tag
+    pool = PoolIndex(0)
+    app = AppLabels.maximum
+    receivedAt = now.unixMilliseconds
+    received = now.monotonic
+    refusal = nil
+    isOversized = delivery.isOversized
+    isolation = .process
+    isPutOff = false
+    nextTarget = 0
+    openTargets = 0
+    targetCount = 1
+  }
+
+  mutating func copyDelivery(from broker: inout some Broker) {
+    // Of a body that is not kept nothing is parsed: fields of the slot's job before it must not be taken for its own.
+    if isOversized { job = PushJob() }
+    broker.copyDelivery(into: &job, metadata: &metadata)
+    metadata.boundTimes(now: receivedAt)
+    guard isOversized else { return }
+    if 1...Limits.idBytesMaximum ~= Int(metadata.messageID.count) {
+      // All that is known of the job: its message id stands for its own.
+      job.bytes = Array(metadata.bytes[metadata.messageID.range])
+      job.id = ByteRange(start: 0, count: job.bytes.count)
+    } else {
+      // Nothing names it but its delivery: no two of these may have one apns-id.
+      job.bytes = Array("\(receivedAt) \(tag.epoch) \(tag.jobClass) \(tag.value)".utf8)
+      job.bodyCount = job.bytes.count
+    }
+  }
+
+  /// Decides about a delivery that was not finished before.
+  mutating func judge(_ policy: IsolationPolicy) {
+    if tag.isAlone { tag.jobClass = metadata.jobClass ?? tag.jobClass }
+    guard !isOversized else { return }
+    let (count, carried) = (metadata.deliveryCount, metadata.carriedDeliveries)
+    if count == 0, carried == 0, metadata.redeliveries == 0 { return }
+    // Whoever had it before may have sent it; nobody can ask.
+    if count > 0 { metadata.isAmbiguous = true }
+    let origin: IsolationPolicy.Origin = tag.isAlone ? .alone : .shared
+    let redeliveries = metadata.redeliveries.addingReportingOverflow(count)
+    // Of one that is alone, only what happens there counts from here on.
+    metadata.redeliveries = tag.isAlone ? 0 : redeliveries.overflow ? .max : redeliveries.partialValue
+    isolation = policy.decide(
+      origin, deliveryCount: tag.isAlone ? count : metadata.redeliveries, carriedCount: carried)
+    // From here on, what a copy of it carries.
+    metadata.carriedDeliveries = policy.aloneCount(origin, deliveryCount: count, carriedCount: carried)
+    if isolation == .isolate {
+      // It is not parsed, so the fields of the slot's job before it must not be taken for its own.
+      var bytes: [UInt8] = []
+      swap(&bytes, &job.bytes)
+      job = PushJob()
+      job.bodyCount = bytes.count
+      swap(&bytes, &job.bytes)
+    }
+  }
+
+  /// Why it ended without an answer; nil for most.
+  var detail: String? {
+    if let refusal { return refusal }
+    guard isolation == .fail else { return nil }
+    return "given up: \(metadata.carriedDeliveries) deliveries were not finished with no other suspect beside it"
+  }
+
+  mutating func parse(with parser: inout JobParser) throws(JobError) {
+    // A second reference, not a copy: a span of the slot's own field would hold the whole slot.
+    let bytes = metadata.bytes
+    try parser.parse(into: &job, fallbackID: bytes.span.extracting(metadata.messageID.range))
+  }
+
+  /// The job was parsed, and can be sent.
+  mutating func accept(pool: PoolIndex, app: Int) {
+    self.pool = pool
+    self.app = app
+    targetCount = job.targets.count
+  }
+
+  /// One copy, later, takes the place of all targets.
+  mutating func putOff() {
+    isPutOff = true
+    targetCount = 1
+  }
+
+  mutating func finish() {
+    if job.bytes.capacity > JobSlot.retainedBytes { job = PushJob() }
+  }
+}
+
+/// One (job, target) in flight.
+struct SendSlot: ~Copyable {
+  /// nil: its delivery is gone, and what is left is a request on the wire.
+  var job: Ticket? = Ticket(index: 0, generation: 0)
+  var target = 0
+  var pool = PoolIndex(0)
+  var tokenRegisteredAt: Int64?
+  /// The next one that waits for room in the same pool.
+  var nextWaiting: Ticket?
+  var apnsID = UUIDValue(high: 0, low: 0)
+  /// Its name in shared state, once it was asked about.
+  var device = GateKey(high: 0, low: 0)
+  var delivery = DeliveryState()
+  /// What it asked to be admitted with.
+  var askedClaim: UInt32 = 0
+  /// Under which claim the last attempt was admitted, this one's or that of the copy before; 0: none was.
+  var claim: UInt32 = 0
+  /// `apns-unique-id` of the sandbox.
+  var uniqueID: UUIDValue?
+  var waitingSince = Instant(nanoseconds: 0)
+  /// Its outcome was counted; telling it again counts no more.
+  var isCounted = false
+
+  mutating func begin(job ticket: Ticket, target index: Int, of slot: borrowing JobSlot) {
+    job = ticket
+    target = index
+    pool = slot.pool
+    tokenRegisteredAt = slot.job.tokenRegisteredAt
+    nextWaiting = nil
+    let isParsed = slot.refusal == nil && slot.isolation != .isolate
+    apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
+    delivery = DeliveryState(
+      attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous && slot.refusal == nil,
+      redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
+    claim = slot.metadata.claim
+    uniqueID = nil
+    isCounted = false
+  }
+}
+
+/// The sends that wait for room in one pool, first come, first served: a list through their slots, so that a pool costs
+/// nothing while nobody waits for it.
+struct PoolQueue {
+  private(set) var first: Ticket?
+  private var last = Ticket(index: 0, generation: 0)
+  private(set) var count = 0
+  /// When the pool took a request last.
+  var lastSent: Instant?
+
+  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
+    sends[ticket].nextWaiting = nil
+    if first == nil { first = ticket } else { sends[last].nextWaiting = ticket }
+    last = ticket
+    count += 1
+  }
+
+  mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
+    guard let ticket = first else { preconditionFailure("nobody waits for the pool") }
+    first = sends[ticket].nextWaiting
+    count -= 1
+  }
+
+  mutating func removeAll() {
+    first = nil
+    count = 0
+  }
+}

@@ -1,0 +1,6 @@
+package import PushCore
+
+/// Time, read once a turn.
+package protocol LaneClock {
+  var now: Now { get }
+}

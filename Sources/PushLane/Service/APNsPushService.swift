@@ -1,0 +1,429 @@
+package import PushCore
+package import PushCredentials
+package import PushIO
+import PushSettings
+
+/// APNs as a lane uses it: pools of HTTP/2 connections, provider tokens, pauses. One thread, one event loop.
+///
+/// `maintain` drains every connection into a queue of answers, so that what time asks for is judged after what came in;
+/// `nextAnswer` tells the queue. `apply` is about the answer told last.
+package final class APNsPushService: PushService {
+  /// How often a credential's token is looked at while nothing is known to have changed.
+  private static let tokenLookMilliseconds: Int64 = 1_000
+  /// What the lane is told of a paused job that would have been the probe, had a connection had room.
+  private static let probeWaitMilliseconds: Int64 = 1_000
+  /// How long jobs of a revoked credential are kept away, each time: nothing but a reload helps them.
+  private static let revokedWaitMilliseconds: Int64 = 15_000
+
+  private var credentials: Credentials
+  /// By `PoolIndex`; made when first used.
+  private var pools: [APNsPool?]
+  /// Pools of credentials that a reload took away, until their connections have ended.
+  private var retired: [APNsPool] = []
+  /// By (credential, environment).
+  private var pauses: [PauseTable]
+  /// By credential: its requests carry a token; nil: there is none at this place, or it is revoked. A copy of what
+  /// `credentials` says: looking there would copy the credential for every request.
+  private var usesToken: [Bool?]
+  /// Names of credentials that were revoked since the last reload.
+  private var revoked: Set<String> = []
+  /// By credential: somebody sent with it.
+  private var isWanted: [Bool]
+  /// By credential; nil: none is known, or it uses none.
+  private var tokens: [ProviderTokens.Current?]
+  private var tokensVersion: UInt64 = 0
+  private var tokensLookedAt: Instant?
+  private var context: APNsContext
+  private var acceptances: AcceptanceNotes
+  private var lastTold: APNsContext.Answered?
+  private var isClosing = false
+  private var broadcasts: BroadcastGate
+
+  /// - Parameters:
+  ///   - policies: what is known of broadcast channels; nil: nothing, and APNs judges.
+  ///   - seed: for jitter, different in each lane.
+  package init(
+    loop: EventLoop, credentials: Credentials, configuration: APNsPushServiceConfiguration,
+    policies: ChannelPolicyBook? = nil, seed: UInt64
+  ) {
+    self.credentials = credentials
+    broadcasts = BroadcastGate(policies)
+    acceptances = AcceptanceNotes(times: configuration.acceptances)
+    context = APNsContext(loop: loop, configuration: configuration, seed: seed)
+    let count = credentials.all.count
+    pools = Array(repeating: nil, count: count * Credentials.environments * Credentials.poolKinds)
+    pauses = Array(repeating: PauseTable(), count: count * Credentials.environments)
+    tokens = Array(repeating: nil, count: count)
+    isWanted = Array(repeating: false, count: count)
+    usesToken = credentials.all.map { $0?.usesToken }
+  }
+
+  /// Takes reloaded credentials into use. Those that stay, or whose key is related to the one before, keep their
+  /// connections and pauses. Those whose key, certificate, apps or environments changed get new connections, and the old
+  /// ones finish what they have. Connections of a credential that is gone end at once.
+  package func replaceCredentials(_ newer: Credentials) {
+    let older = credentials
+    credentials = newer
+    revoked = []
+    usesToken = newer.all.map { $0?.usesToken }
+    let count = newer.all.count
+    while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
+    while pauses.count < count * Credentials.environments { pauses.append(PauseTable()) }
+    while isWanted.count < count { isWanted.append(false) }
+    tokens = Array(repeating: nil, count: count)
+    for place in older.all.indices {
+      let credential = newer.all[place]
+      let stays = older.all[place].flatMap { older in credential?.shares(connectionsOf: older) } ?? false
+      for (offset, environment) in APNsEnvironment.allCases.enumerated() {
+        if stays, credential?.configuration.environments.contains(environment) == true { continue }
+        let scope = place * Credentials.environments + offset
+        if credential == nil {
+          revoke(scope: scope, because: "the credential is gone from the configuration")
+        } else {
+          retire(scope: scope)
+        }
+      }
+    }
+    tokensLookedAt = nil
+    lookAtTokens(context.loop.now)
+  }
+
+  /// Ends the connections of a credential at once and opens no more until the next reload. What was on them is ambiguous; its
+  /// jobs, and those that come, go to the retry queues. A name that no credential has changes nothing.
+  package func revoke(credential name: String) {
+    guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
+    revoked.insert(name)
+    usesToken[place] = nil
+    isWanted[place] = false
+    tokens[place] = nil
+    for offset in 0..<Credentials.environments {
+      revoke(scope: place * Credentials.environments + offset, because: "the credential is revoked")
+    }
+  }
+
+  /// Ends every connection at once, for a lane that stands still; new ones are opened when there is something to send. What was on
+  /// them is ambiguous. Pauses stay.
+  package func restart() {
+    for index in pools.indices {
+      guard let pool = pools[index] else { continue }
+      pool.revoke()
+      retired.append(pool)
+      pools[index] = nil
+    }
+  }
+
+  private func revoke(scope: Int, because reason: String) {
+    retire(scope: scope) { pool in
+      context.say(pool.notice(.warning, "\(reason): its connections are closed"))
+      pool.revoke()
+    }
+  }
+
+  private func retire(scope: Int, _ end: (APNsPool) -> Void = { $0.close() }) {
+    pauses[scope] = PauseTable()
+    for index in scope * Credentials.poolKinds..<(scope + 1) * Credentials.poolKinds {
+      guard let pool = pools[index] else { continue }
+      end(pool)
+      retired.append(pool)
+      pools[index] = nil
+    }
+  }
+
+  // MARK: - PushService
+
+  package func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
+    try credentials.route(for: job)
+  }
+
+  package func maintain(now: Now) {
+    lookAtTokens(now)
+    for index in pools.indices { pools[index]?.maintain(now: now, context: &context) }
+    broadcasts.turn(now: now, goneChannels: &context.goneChannels)
+    guard !retired.isEmpty else { return }
+    for pool in retired {
+      pool.maintain(now: now, context: &context)
+      if pool.isEmpty { pool.recycle(&context) }
+    }
+    retired.removeAll { $0.isEmpty }
+  }
+
+  package func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
+  ) -> SendDecision {
+    let place = Credentials.place(of: pool)
+    if isClosing { return .noRoom }
+    guard let usesToken = usesToken[place] else {
+      // A reload took it away: the job comes back soon, and is routed anew.
+      let isRevoked = credentials.all[place].map { revoked.contains($0.name) } ?? false
+      return .paused(retryAfterMilliseconds: isRevoked ? APNsPushService.revokedWaitMilliseconds : 1)
+    }
+    if usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
+    let scope = Int(pool.value) / Credentials.poolKinds
+    let bytes = job.bytes.span
+    var expiration: Int64 = 0
+    if job.targetKind == .channel {
+      switch broadcasts.decide(job, target: target, ticket: ticket, now: now) {
+      case .send(let decided): expiration = decided
+      case .hold: return .held
+      case .refuse(let error): return .refused(error)
+      }
+    }
+    let topic = job.topic.isEmpty ? job.app : job.topic
+    let key = PauseKey(
+      topicHash: ByteHash.hash(bytes.extracting(topic.range)), jobClass: jobClass,
+      isBroadcast: job.targetKind == .channel)
+    let targetHash = ByteHash.hash(bytes.extracting(job.targets[target].range))
+    if let wait = context.slowed.waitMilliseconds(targetHash, now: now.monotonic) {
+      return .paused(retryAfterMilliseconds: wait)
+    }
+    var isProbe = false
+    if !pauses[scope].isQuiet {
+      switch pauses[scope].decide(key, now: now.monotonic) {
+      case .go: break
+      case .probe: isProbe = true
+      case .stop(let wait): return .paused(retryAfterMilliseconds: wait)
+      }
+    }
+    var index = Int(pool.value)
+    if job.targetKind != .channel, context.suspects.contains(targetHash) {
+      index += Int(APNsPoolKind.suspects.rawValue)
+    }
+    let chosen = self.pool(index)
+    if job.targetKind == .channel { chosen.broadcastExpiration = expiration }
+    let isSent = chosen.send(
+      job, target: target, apnsID: apnsID, ticket: ticket, token: tokens[place], pauseKey: key,
+      targetHash: targetHash, now: now, context: &context)
+    if isSent { return .sent }
+    guard isProbe else { return pools[index]?.isStalled == true ? .stalled : .noRoom }
+    pauses[scope].probeNotSent(key, now: now.monotonic)
+    return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
+  }
+
+  package func nextReleased() -> Ticket? { broadcasts.nextReleased() }
+
+  package func hasToken(for pool: PoolIndex) -> Bool {
+    let place = Credentials.place(of: pool)
+    return usesToken[place] != true || tokens[place] != nil
+  }
+
+  package func nextAnswer(now: Now) -> PushAnswer? {
+    guard let told = context.answers.popFirst() else {
+      lastTold = nil
+      return nil
+    }
+    lastTold = told
+    if told.answer.kind == .response {
+      let scope = told.pool / Credentials.poolKinds
+      if told.answer.status == 200 { acceptances.accepted(told.pauseKey, scope: scope, now: now.monotonic) }
+      if !pauses[scope].isQuiet, pauses[scope].answered(told.pauseKey, proving: proof(told)) {
+        say(told.pool, .information, "accepted again: the pause is over")
+      }
+    }
+    return told.answer
+  }
+
+  /// What an answer shows to be in order.
+  private func proof(_ told: APNsContext.Answered) -> PauseTable.Proof {
+    switch told.answer.status {
+    case 200:
+      let place = Credentials.place(of: PoolIndex(UInt16(told.pool)))
+      let isCurrent = told.tokenSerial == tokens[place]?.serial ?? 0
+      return isCurrent ? [.credential, .topic, .environment] : [.topic, .environment]
+    case 410: return .environment
+    default: return []
+    }
+  }
+
+  package func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
+    guard let told = lastTold else { preconditionFailure("a verdict is about an answer that was told") }
+    switch verdict.connection {
+    case .keep: break
+    case .fewerStreams:
+      pools[told.pool]?.advisedFewerStreams(place: told.place, serial: told.connectionSerial, now: now)
+    case .close:
+      pools[told.pool]?.advisedToClose(place: told.place, serial: told.connectionSerial)
+    }
+    applyToToken(verdict.token, told, now)
+    applyToPauses(verdict.pause, told, now)
+  }
+
+  package func close() {
+    isClosing = true
+    for pool in pools { pool?.close() }
+  }
+
+  // MARK: - Beside the port
+
+  /// Every connection has ended, after `close`.
+  package var isClosed: Bool { pools.allSatisfy { $0?.isEmpty ?? true } && retired.isEmpty }
+
+  /// Requests without an answer.
+  package var inFlight: Int { context.requests.count }
+
+  /// How far APNs' clock is ahead of ours, by the newest date that it sent; nil before the first.
+  package var clockSkewSeconds: Int64? { context.clock.skewSeconds }
+
+  package var counters: APNsCounters { context.counters }
+
+  /// What changed and should be logged; nil once everything is told.
+  package func takeNotice() -> APNsNotice? { context.takeNotice() }
+
+  /// One for each pool that was used.
+  package func poolSnapshots(now: Now) -> [APNsPoolSnapshot] {
+    pools.compactMap { pool in
+      pool.map { $0.snapshot(pauses: pauses[$0.index / Credentials.poolKinds], now: now) }
+    }
+  }
+
+  // MARK: - Tokens
+
+  private func lookAtTokens(_ now: Now) {
+    let version = credentials.tokens.version
+    if version == tokensVersion, let looked = tokensLookedAt,
+      now.monotonic.milliseconds(since: looked) < APNsPushService.tokenLookMilliseconds
+    {
+      return
+    }
+    tokensLookedAt = now.monotonic
+    for place in tokens.indices {
+      guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
+        continue
+      }
+      guard isWanted[place] else { continue }
+      tokens[place] = credentials.tokens.current(handle, now: now, random: context.random.next())
+      if let failure = credentials.tokens.takeFailure(handle) {
+        context.say(
+          APNsNotice(severity: .error, credential: credential.name, environment: .production, text: failure))
+      }
+    }
+    tokensVersion = credentials.tokens.version
+  }
+
+  /// The first request of a credential makes its token. false: there is none yet, the shared store is being asked.
+  private func askForToken(_ place: Int, _ now: Now) -> Bool {
+    guard !isWanted[place] else { return false }
+    isWanted[place] = true
+    tokensLookedAt = nil
+    lookAtTokens(now)
+    return tokens[place] != nil
+  }
+
+  private func applyToToken(_ advice: Verdict.TokenAdvice, _ told: APNsContext.Answered, _ now: Now) {
+    let place = Credentials.place(of: PoolIndex(UInt16(told.pool)))
+    guard advice != .keep, let credential = credentials.all[place], case .token(let handle) = credential.authorization
+    else { return }
+    let effect =
+      switch advice {
+      case .keep: ProviderTokens.Effect.none
+      case .renew:
+        credentials.tokens.expired(handle, serial: told.tokenSerial, now: now, random: context.random.next())
+      case .keepOlder:
+        credentials.tokens.tooManyUpdates(handle, serial: told.tokenSerial, now: now)
+      }
+    switch effect {
+    case .none: break
+    case .held(let milliseconds):
+      guard pauses[told.pool / Credentials.poolKinds].hold(milliseconds: milliseconds, now: now.monotonic) else {
+        break
+      }
+      context.counters.pauses += 1
+      sayRenewedTooOften(told, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
+    case .changed:
+      if advice == .keepOlder { sayRenewedTooOften(told, "the older one serves on, and none is made for 20 min") }
+      tokensLookedAt = nil
+      lookAtTokens(now)
+    case .suspectClock(let ageSeconds):
+      context.counters.clockSuspicions += 1
+      pause(
+        .everything, told, now,
+        "APNs calls a provider token expired that is \(ageSeconds) s old by this machine's clock: check the clock (NTP)"
+      )
+    }
+  }
+
+  private func sayRenewedTooOften(_ told: APNsContext.Answered, _ consequence: String) {
+    say(
+      told.pool, .warning,
+      """
+      APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
+      restarted lately; \(consequence)
+      """)
+  }
+
+  // MARK: - Pauses
+
+  private func applyToPauses(_ pause: Verdict.Pause, _ told: APNsContext.Answered, _ now: Now) {
+    let scope = told.pool / Credentials.poolKinds
+    let reason = told.answer.reason?.name ?? "\(told.answer.status)"
+    switch pause {
+    case .none, .channelCreation:
+      break
+    case .credential:
+      let first = scope / Credentials.environments * Credentials.environments
+      for other in first..<first + Credentials.environments where other != scope {
+        _ = pauses[other].refused(.everything, told.pauseKey, now: now.monotonic)
+      }
+      self.pause(
+        .everything, told, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
+    case .credentialInEnvironment:
+      self.pause(
+        .everything, told, now, "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues"
+      )
+    case .credentialForApp:
+      self.pause(.topic, told, now, "an app is paused: the credential may not send to it (\(reason))")
+    case .topicWhenRepeated, .credentialWhenRepeated:
+      self.pause(.topicWhenRepeated, told, now, "a topic is paused: it was refused again and again (\(reason))")
+    case .topicAndClassWhenNoneAccepted:
+      self.pause(
+        .branchWhenNoneAccepted, told, now,
+        """
+        a topic's \(told.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
+        accepted (\(reason)): their device tokens are of the other environment
+        """)
+    case .broadcastsOfApp:
+      self.pause(.branch, told, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
+    }
+  }
+
+  private func pause(
+    _ scope: PauseTable.Scope, _ told: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
+  ) {
+    let index = told.pool / Credentials.poolKinds
+    let key = told.pauseKey
+    let elsewhere = scope == .branchWhenNoneAccepted ? context.configuration.acceptances.last(key, scope: index) : nil
+    switch pauses[index].refused(scope, key, acceptedElsewhere: elsewhere, now: now.monotonic) {
+    case .none: break
+    case .paused:
+      context.counters.pauses += 1
+      say(told.pool, .error, text())
+    case .warned:
+      context.counters.badDeviceTokenWarnings += 1
+      say(
+        told.pool, .warning,
+        """
+        of the last \(PauseTable.window) of a topic's \(key.branchName) at least \(PauseTable.warningMinimum) had device \
+        tokens that APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?
+        """)
+    }
+  }
+
+  // MARK: - Pools
+
+  private func pool(_ index: Int) -> APNsPool {
+    if let pool = pools[index] { return pool }
+    let place = Credentials.place(of: PoolIndex(UInt16(index)))
+    guard let credential = credentials.all[place] else { preconditionFailure("a pool belongs to a credential") }
+    let environment = APNsEnvironment.allCases[index / Credentials.poolKinds % Credentials.environments]
+    let kind = APNsPoolKind.allCases[index % Credentials.poolKinds]
+    let pool = APNsPool(
+      index: index, credential: credential, environment: environment, kind: kind, context: &context)
+    pools[index] = pool
+    return pool
+  }
+
+  private func say(_ pool: Int, _ severity: APNsNotice.Severity, _ text: String) {
+    guard let pool = pools[pool] else { return }
+    context.say(pool.notice(severity, text))
+  }
+}

@@ -1,0 +1,39 @@
+package import PushCore
+package import PushIO
+
+/// What a lane's `APNsPushService` is made from: the `apns` section of the configuration.
+package struct APNsPushServiceConfiguration: Sendable {
+  package var production: APNsHost
+  package var sandbox: APNsHost
+  package var broadcastProduction: APNsHost
+  package var broadcastSandbox: APNsHost
+  /// From a request to its answer (`apns.request_timeout_ms`).
+  package var requestTimeoutMilliseconds: Int64 = 10_000
+  /// Connections of one pool (`apns.connections_max`: per lane, credential and environment).
+  package var connectionsMaximum = 8
+  /// Our own bound on streams of one connection, whatever the peer allows.
+  package var streamsMaximum = 1_000
+  package var connectOptions = ConnectOptions()
+  /// Limits of time of each connection; `requestMilliseconds` is overridden by `requestTimeoutMilliseconds`.
+  package var timing = ConnectionState.Timing()
+  /// Rules of growth and back-off; `connectionsMaximum` is overridden by the one here.
+  package var poolLimits = PoolState.Limits()
+  /// Shared by the lanes of a process.
+  package var acceptances = AcceptanceTimes()
+
+  package init(production: APNsHost, sandbox: APNsHost, broadcastProduction: APNsHost, broadcastSandbox: APNsHost) {
+    self.production = production
+    self.sandbox = sandbox
+    self.broadcastProduction = broadcastProduction
+    self.broadcastSandbox = broadcastSandbox
+  }
+
+  func host(_ environment: APNsEnvironment, _ kind: APNsPoolKind) -> APNsHost {
+    switch (environment, kind) {
+    case (.production, .device), (.production, .suspects): production
+    case (.sandbox, .device), (.sandbox, .suspects): sandbox
+    case (.production, .broadcast): broadcastProduction
+    case (.sandbox, .broadcast): broadcastSandbox
+    }
+  }
+}

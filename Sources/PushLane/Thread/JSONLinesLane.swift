@@ -1,0 +1,37 @@
+package import Foundation
+import PushCore
+package import PushCredentials
+import PushIO
+package import PushSettings
+
+/// A lane without servers: jobs as JSON Lines straight to APNs, outcomes as JSON Lines back, with neither RabbitMQ nor Redis.
+package enum JSONLinesLane {
+  /// Takes the calling thread until the input has ended and everything is answered; `control` may drain it from another one.
+  /// Returns its last report, and why outcomes could not be written where they could not. Throws where it cannot start.
+  package static func run(
+    input: FileHandle, output: FileHandle, _ control: LaneControl, _ settings: LaneSettings,
+    configuration: Configuration, credentials: Credentials, log: @escaping (LaneNotice) -> Void
+  ) throws -> (report: LaneReport, outputError: String?) {
+    let loop = try EventLoop()
+    let mailbox = loop.mailbox
+    let reader = LineReader(input, lineLimit: Limits.jobBytesMaximum) { mailbox.wake() }
+    let broker = JSONLinesBroker(input: reader, output: output) { loop.now.unixMilliseconds }
+    var memory = GateMemory.Settings()
+    memory.claimSeconds = configuration.claimSeconds
+    let push = APNsPushService(
+      loop: loop, credentials: credentials, configuration: APNsPushServiceConfiguration(configuration.apns), seed: 1)
+    let lane = Lane(
+      broker: broker, state: MemorySharedState(settings: memory, limits: configuration.limits.rates), push: push,
+      clock: LoopClock(loop: loop), settings: settings)
+    var thread = LaneThread(
+      lane: lane, loop: loop, control: control, describe: { _, _, _ in },
+      takeNotices: { lane in
+        var notices: [LaneNotice] = []
+        while let notice = lane.push.takeNotice() { notices.append(LaneNotice(notice)) }
+        return notices
+      },
+      log: log, close: { _ in }, isClosed: { $0.push.isClosed }, endsWhenExhausted: true)
+    let report = thread.run()
+    return (report, thread.lane.broker.outputError)
+  }
+}

@@ -1,0 +1,197 @@
+import PushCore
+package import PushCredentials
+import PushIO
+package import PushSettings
+import Synchronization
+
+/// What a reload changes in a running lane.
+package struct LaneUpdate: Sendable {
+  package let credentials: Credentials
+  package let limits: Configuration.Limits
+
+  package init(credentials: Credentials, limits: Configuration.Limits) {
+    self.credentials = credentials
+    self.limits = limits
+  }
+}
+
+/// What other threads may ask of a lane, and what it tells them. The lane looks here once a turn.
+package final class LaneControl: Sendable {
+  private struct State {
+    var mailbox: Mailbox?
+    var isDrainWanted = false
+    var isStopWanted = false
+    var update: LaneUpdate?
+    /// Names of credentials, since the last update.
+    var revocations: [String] = []
+    var requests: [ReportRequest] = []
+    /// What the lane said last.
+    var lastReport: LaneReport?
+    var isEnded = false
+    /// It ended because it was told to, or had nothing left to do.
+    var isDone = false
+    var ended: [CheckedContinuation<Void, Never>] = []
+  }
+
+  package let name: String
+  private let state = Mutex(State())
+
+  package init(name: String) {
+    self.name = name
+  }
+
+  // MARK: for everybody
+
+  /// Take no more jobs, finish those in flight, then end.
+  package func drain() {
+    change { $0.isDrainWanted = true }
+  }
+
+  /// End now: what is in flight goes back to its queue by itself.
+  package func stop() {
+    change { $0.isStopWanted = true }
+  }
+
+  /// Work with this from now on.
+  package func reload(_ update: LaneUpdate) {
+    change {
+      $0.update = update
+      $0.revocations = []
+    }
+  }
+
+  /// End this credential's connections now, and use it no more until the next reload.
+  package func revoke(credential: String) {
+    change { $0.revocations.append(credential) }
+  }
+
+  /// What the lane says of itself; nil where it does not answer within the time, or has ended.
+  package func report(timeoutMilliseconds: Int) async -> LaneReport? {
+    let request = ReportRequest()
+    let isAsked = state.withLock { state in
+      guard !state.isEnded else { return false }
+      state.requests.append(request)
+      state.mailbox?.wake()
+      return true
+    }
+    guard isAsked else { return nil }
+    let timer = Task {
+      try await Task.sleep(for: .milliseconds(timeoutMilliseconds))
+      request.answer(nil)
+    }
+    defer { timer.cancel() }
+    return await request.answer()
+  }
+
+  /// What the lane said last, whether it answers now or not: sums of counters never go back. nil: nothing yet.
+  package var lastReport: LaneReport? { state.withLock(\.lastReport) }
+
+  /// It ended as it should.
+  package var isDone: Bool { state.withLock(\.isDone) }
+
+  /// Returns once the lane's thread has nothing left to do.
+  package func waitUntilEnded() async {
+    await withCheckedContinuation { continuation in
+      let isEnded = state.withLock { state in
+        if !state.isEnded { state.ended.append(continuation) }
+        return state.isEnded
+      }
+      if isEnded { continuation.resume() }
+    }
+  }
+
+  // MARK: for the lane
+
+  func attach(_ mailbox: Mailbox) {
+    state.withLock { $0.mailbox = mailbox }
+  }
+
+  /// What was asked since the last turn.
+  func take() -> Asked {
+    state.withLock { state in
+      let asked = Asked(
+        isDrainWanted: state.isDrainWanted, isStopWanted: state.isStopWanted, update: state.update.take(),
+        revocations: state.revocations, requests: state.requests)
+      if !asked.requests.isEmpty { state.requests = [] }
+      if !asked.revocations.isEmpty { state.revocations = [] }
+      return asked
+    }
+  }
+
+  /// What a lane is asked in a turn; revocations are later than the update.
+  struct Asked {
+    let isDrainWanted: Bool
+    let isStopWanted: Bool
+    let update: LaneUpdate?
+    let revocations: [String]
+    let requests: [ReportRequest]
+  }
+
+  /// Answers everybody who asked.
+  package func tell(_ report: LaneReport, _ requests: [ReportRequest] = []) {
+    state.withLock { $0.lastReport = report }
+    for request in requests { request.answer(report) }
+  }
+
+  /// - Parameter last: its last report; nil where it did not come to an orderly end.
+  package func end(_ last: LaneReport? = nil) {
+    let (requests, waiters) = state.withLock { state in
+      state.isEnded = true
+      state.isDone = last != nil
+      state.lastReport = (last ?? state.lastReport)?.ended()
+      state.mailbox = nil
+      let taken = (state.requests, state.ended)
+      state.requests = []
+      state.ended = []
+      return taken
+    }
+    for request in requests { request.answer(nil) }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  private func change(_ body: (inout sending State) -> Void) {
+    let mailbox = state.withLock { state in
+      body(&state)
+      return state.mailbox
+    }
+    mailbox?.wake()
+  }
+}
+
+/// One question for a report: answered once, by the lane or by its timer.
+package final class ReportRequest: Sendable {
+  private enum State {
+    case waiting(CheckedContinuation<LaneReport?, Never>?)
+    case answered(LaneReport?)
+    case done
+  }
+
+  private let state = Mutex(State.waiting(nil))
+
+  func answer(_ report: LaneReport?) {
+    let continuation: CheckedContinuation<LaneReport?, Never>? = state.withLock { state in
+      guard case .waiting(let continuation) = state else { return nil }
+      state = continuation == nil ? .answered(report) : .done
+      return continuation
+    }
+    continuation?.resume(returning: report)
+  }
+
+  func answer() async -> LaneReport? {
+    await withCheckedContinuation { continuation in
+      let known: LaneReport?? = state.withLock { state in
+        switch state {
+        case .waiting:
+          state = .waiting(continuation)
+          return nil
+        case .answered(let report):
+          state = .done
+          return .some(report)
+        case .done:
+          return .some(nil)
+        }
+      }
+      if let known { continuation.resume(returning: known) }
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import PushCore
+package import PushIO
+package import PushSettings
+
+/// What the adapters of every lane have in common, made once from the configuration.
+package struct LaneParts: Sendable {
+  package let redis: RedisConfiguration
+  package let redisTLS: TLSContext?
+  let sharedState: RedisSharedStateSettings
+  let apns: APNsPushServiceConfiguration
+  private let addresses: [AMQPAddress]
+  private let rabbitmqTLS: TLSContext?
+  private let topology: Topology
+
+  package init(_ configuration: Configuration, laneCount: Int) throws {
+    var addresses: [AMQPAddress] = []
+    for url in configuration.rabbitmq.urls { addresses.append(try AMQPAddress(url)) }
+    self.addresses = addresses
+    rabbitmqTLS =
+      addresses.contains(where: \.usesTLS)
+      ? try TLSContext.client(
+        alpn: [], caFile: configuration.rabbitmq.caFile, trustsSystem: !configuration.rabbitmq.trustsOnlyCAFile)
+      : nil
+    topology = Topology(configuration)
+    redis = try RedisConfiguration(url: configuration.redis.url)
+    redisTLS = try configuration.redis.tls(redis)
+    var sharedState = RedisSharedStateSettings()
+    sharedState.prefix = configuration.redis.prefix
+    sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
+    sharedState.limits = configuration.limits.rates
+    sharedState.collapseMilliseconds = configuration.retry.ageMaximumSeconds * 1000
+    sharedState.claimSeconds = configuration.claimSeconds
+    sharedState.localShares = laneCount
+    self.sharedState = sharedState
+    apns = APNsPushServiceConfiguration(configuration.apns)
+  }
+
+  /// What one user of RabbitMQ connects with: a lane, or who consumes another queue.
+  package func rabbitmq(name: String, prefetch: Int, randomSeed: UInt64) -> RabbitMQSettings {
+    RabbitMQSettings(
+      addresses: addresses, tls: rabbitmqTLS, topology: topology, laneName: name, prefetch: prefetch,
+      randomSeed: randomSeed)
+  }
+}
+
+extension APNsPushServiceConfiguration {
+  /// What the `apns` section asks for.
+  package init(_ apns: Configuration.APNs) {
+    self.init(
+      production: APNsHost(apns.production), sandbox: APNsHost(apns.sandbox),
+      broadcastProduction: APNsHost(apns.broadcastProduction), broadcastSandbox: APNsHost(apns.broadcastSandbox))
+    requestTimeoutMilliseconds = Int64(apns.requestTimeoutMilliseconds)
+    timing.watch(requestTimeoutMilliseconds: requestTimeoutMilliseconds)
+    connectionsMaximum = apns.connectionsMaximum
+    connectOptions = ConnectOptions(through: apns.proxy)
+  }
+}

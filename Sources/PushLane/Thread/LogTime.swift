@@ -1,0 +1,9 @@
+package import Foundation
+
+/// How log lines write a time.
+package enum LogTime {
+  /// `2026-11-21T12:00:00.000Z`
+  package static func text(_ time: Date) -> String {
+    time.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+  }
+}

@@ -1,0 +1,127 @@
+import Logging
+package import PushCore
+package import PushCredentials
+import PushIO
+import PushSettings
+
+/// A worker's lane: RabbitMQ, Redis and APNs. It is put together in this module so that the compiler specialises all of it.
+package enum WorkerLane {
+  typealias Lane = PushLane.Lane<RabbitMQBroker, RedisSharedState, APNsPushService, LoopClock>
+
+  /// Takes the calling thread until the lane is drained or stopped, and returns what it said last. Throws where it cannot start.
+  /// - Parameters:
+  ///   - watchesUntilEmpty: it tells when all queues with work are empty.
+  ///   - log: hears of changes, never of jobs.
+  package static func run(
+    _ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts, credentials: Credentials,
+    policies: ChannelPolicyBook, standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
+    log: @escaping (LaneNotice) -> Void
+  ) throws -> LaneReport {
+    let loop = try EventLoop()
+    let broker = RabbitMQBroker(
+      loop: loop,
+      settings: parts.rabbitmq(
+        name: settings.workerName, prefetch: settings.prefetch, randomSeed: settings.randomSeed))
+    let state = RedisSharedState(
+      loop: loop, configuration: parts.redis, tls: parts.redisTLS, settings: parts.sharedState,
+      seed: settings.randomSeed)
+    let push = APNsPushService(
+      loop: loop, credentials: credentials, configuration: parts.apns, policies: policies, seed: settings.randomSeed)
+    state.connect()
+    if watchesUntilEmpty { broker.watchUntilEmpty() }
+    let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
+    var thread = LaneThread(
+      lane: lane, loop: loop, control: control, describe: describe, takeNotices: takeNotices, log: log,
+      close: { lane in
+        lane.broker.close()
+        lane.state.close()
+      },
+      isClosed: { $0.broker.isClosed && $0.push.isClosed },
+      reload: { lane, update in
+        lane.push.replaceCredentials(update.credentials)
+        lane.state.update(limits: update.limits.rates)
+        lane.update(onLimit: update.limits.onLimit)
+      },
+      revoke: { lane, credential in lane.push.revoke(credential: credential) },
+      restart: { lane, step in restart(&lane, at: step, loop.now) },
+      standstill: LaneStandstill(settings: standstill))
+    return thread.run()
+  }
+
+  /// Adds what the adapters know.
+  private static func describe(_ lane: borrowing Lane, _ now: Now, _ report: inout LaneReport) {
+    let rabbitmq = lane.broker.counters
+    report.rabbitmqConnected = [
+      ("consumer", rabbitmq.isConsumerConnected), ("publisher", rabbitmq.isPublisherConnected),
+    ]
+    report.isBlocked = rabbitmq.isBlocked
+    report.isRedisUp = lane.state.isConnected
+    report.redisDegraded = SharedStateFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
+    let decided = lane.state.counters
+    report.decidedLocally = SharedStateFeature.allCases.map { ($0.rawValue, decided.decidedLocally(of: $0)) }
+    let apns = lane.push.counters
+    report.requestDuration = apns.requestDuration
+    report.responses = [LaneReport.Responses(status: 200, reason: "", count: apns.accepted)]
+    for (answer, count) in apns.refusals {
+      report.responses.append(
+        LaneReport.Responses(
+          status: Int(answer.status), reason: answer.reason?.name ?? "", count: count,
+          isOurFault: Verdict(status: answer.status, reason: answer.reason).notes.contains(.ourFault)))
+    }
+    report.pauses = apns.pauses
+    report.badDeviceTokenWarnings = apns.badDeviceTokenWarnings
+    report.goAways = apns.goAways.map { ($0.key, $0.value) }
+    report.connectionsEnded = ConnectionState.EndReason.allCases.map { ("\($0.name)", apns.ended(for: $0)) }
+    report.connectionsOpened = apns.connectionsOpened
+    report.connectionsFailed = apns.connectionsFailed
+    report.tlsFailures = apns.tlsFailures
+    report.clockSkewSeconds = lane.push.clockSkewSeconds
+    report.pools = lane.push.poolSnapshots(now: now)
+  }
+
+  /// The lane stands still: its jobs go back to the broker, and what they wait for is made anew.
+  private static func restart(_ lane: inout Lane, at step: DeliveryStep, _ now: Now) {
+    lane.broker.restart(reason: "the lane stood still (\(step))")
+    switch step {
+    case .admitting: lane.state.restart(now: now)
+    case .token, .room, .channel, .sent: lane.push.restart()
+    case .unstarted, .reporting, .confirm: break
+    }
+  }
+
+  /// What the adapters noticed.
+  private static func takeNotices(_ lane: borrowing Lane) -> [LaneNotice] {
+    var notices = lane.broker.takeNotices().map { notice in
+      let level: Logger.Level =
+        switch notice.level {
+        case .info: .info
+        case .warning: .warning
+        case .error: .error
+        }
+      return LaneNotice(level, "rabbitmq \(notice.role)", "rabbitmq: \(notice.text)", ["role": "\(notice.role)"])
+    }
+    while let notice = lane.state.nextNotice() {
+      switch notice {
+      case .degraded(let reason):
+        notices.append(LaneNotice(.warning, "redis", "redis: \(reason); this lane's own memory stands in"))
+      case .recovered: notices.append(LaneNotice(.info, "redis", "redis: working again"))
+      }
+    }
+    while let notice = lane.push.takeNotice() { notices.append(LaneNotice(notice)) }
+    return notices
+  }
+}
+
+extension LaneNotice {
+  init(_ notice: APNsNotice) {
+    let level: Logger.Level =
+      switch notice.severity {
+      case .information: .info
+      case .warning: .warning
+      case .error: .error
+      }
+    self.init(
+      level, "apns \(notice.credential) \(notice.environment)", "apns: \(notice.text)",
+      ["credential": "\(notice.credential)", "environment": "\(notice.environment)"])
+  }
+}

@@ -1,0 +1,134 @@
+package import Foundation
+import PushCore
+import PushIO
+package import PushSettings
+package import PushWorker
+
+/// Asks a running worker's admin port: for its status, or to revoke a credential.
+package struct AdminClient {
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  /// What `POST` requests carry: no web page sets it on its own.
+  package static let commandHeader = "x-herald-command"
+
+  private static let timeoutMilliseconds: Int64 = 5_000
+  private static let answerBytesMaximum = 16 << 20
+
+  private let host: String
+  private let port: UInt16
+
+  package init(_ admin: Configuration.Admin) {
+    // A worker that listens everywhere is asked here.
+    host = ["0.0.0.0", "::", "*"].contains(admin.host) ? "127.0.0.1" : admin.host
+    port = admin.port
+  }
+
+  /// The answer of `/status`: the value, and its bytes as they came.
+  package func status() throws -> (status: WorkerStatus, json: Data) {
+    let answer = try ask("GET", "/status")
+    guard answer.status == 200, let status = try? WorkerStatus(json: answer.body) else {
+      throw Failure(
+        description: "\(endpoint) is no worker of this version: it answered /status with \(answer.status)")
+    }
+    return (status, answer.body)
+  }
+
+  /// Makes the worker end a credential's connections and use it no more until its next reload.
+  package func revoke(credential name: String) throws {
+    guard !name.isEmpty, name.utf8.allSatisfy(Self.isNameByte) else {
+      throw Failure(description: "\"\(name)\" is no name of a credential")
+    }
+    let answer = try ask("POST", "/credentials/\(name)/revoke")
+    guard answer.status == 200 else {
+      let text = String(decoding: answer.body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+      throw Failure(description: "\(endpoint) did not revoke \(name): \(text) (\(answer.status))")
+    }
+  }
+
+  /// As the configuration allows them.
+  private static func isNameByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"),
+      UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+      true
+    default: false
+    }
+  }
+
+  private var endpoint: Endpoint { Endpoint(host: host, port: port) }
+
+  private func ask(_ method: String, _ path: String) throws -> (status: Int, body: Data) {
+    let loop = try EventLoop()
+    let exchange = Exchange(
+      request:
+        "\(method) \(path) HTTP/1.0\r\nHost: \(endpoint)\r\n\(Self.commandHeader): 1\r\nContent-Length: 0\r\n\r\n",
+      limit: Self.answerBytesMaximum)
+    var options = ConnectOptions()
+    options.connectTimeoutMilliseconds = Self.timeoutMilliseconds
+    let transport = Transport.connect(loop: loop, to: endpoint, tls: nil, options: options, delegate: exchange)
+    let end = loop.now.monotonic.adding(milliseconds: Self.timeoutMilliseconds)
+    while !exchange.isOver, loop.now.monotonic < end {
+      loop.poll(maximumWaitMilliseconds: 100)
+      loop.flush()
+    }
+    withExtendedLifetime(transport) { transport.abort() }
+    if let error = exchange.error, exchange.answer.isEmpty {
+      throw Failure(
+        description: "no worker answers at \(endpoint): \(error.text); is one running, with this admin.port?")
+    }
+    return try parse(exchange.answer, path)
+  }
+
+  private func parse(_ answer: [UInt8], _ path: String) throws -> (Int, Data) {
+    let all = Data(answer)
+    guard let head = all.range(of: Data("\r\n\r\n".utf8)) else {
+      throw Failure(description: "\(endpoint) did not answer \(path) within \(Self.timeoutMilliseconds) ms")
+    }
+    let line = String(decoding: all[..<head.lowerBound].prefix { $0 != 13 }, as: UTF8.self)
+    guard let status = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
+      throw Failure(description: "\(endpoint) is no worker: it answered \(path) with \"\(line)\"")
+    }
+    return (status, Data(all[head.upperBound...]))
+  }
+
+  private final class Exchange: TransportDelegate {
+    private let request: String
+    private let limit: Int
+    private(set) var answer: [UInt8] = []
+    private(set) var isOver = false
+    private(set) var error: TransportError?
+
+    init(request: String, limit: Int) {
+      self.request = request
+      self.limit = limit
+    }
+
+    func transportDidOpen(_ transport: Transport) {
+      transport.outbound.append(request)
+    }
+
+    func transportDidReceive(_ transport: Transport) {
+      let count = transport.inbound.count
+      transport.inbound.withBytes { bytes in
+        for index in bytes.indices where answer.count < limit { answer.append(bytes[index]) }
+      }
+      transport.inbound.consume(count)
+    }
+
+    func transportDidClose(_ transport: Transport, error: TransportError?) {
+      isOver = true
+      self.error = error
+    }
+  }
+}
+
+extension Checker.Finding {
+  /// Whether the running worker answered; `error`: why not.
+  package static func worker(error: String?) -> Checker.Finding {
+    Checker.Finding(
+      subject: "worker", isGood: error == nil, text: error ?? "answers", concernsConfiguration: false)
+  }
+}

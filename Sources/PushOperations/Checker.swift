@@ -1,0 +1,174 @@
+import Foundation
+import PushCore
+import PushCredentials
+import PushIO
+package import PushSettings
+
+/// Tries what a worker would use, for `herald check`: keys, certificates, RabbitMQ, Redis and every APNs host.
+package struct Checker {
+  /// What was tried, and what came of it.
+  package struct Finding: Encodable, Sendable {
+    package var subject: String
+    package var isGood: Bool
+    package var text: String
+    /// It is a matter of the configuration, not of a service that is down.
+    package var concernsConfiguration: Bool
+  }
+
+  private static let connectMilliseconds: Int64 = 5000
+
+  private let configuration: Configuration
+
+  package init(_ configuration: Configuration) {
+    self.configuration = configuration
+  }
+
+  /// Looks at everything; `offline` leaves the network out. `tell` gets each finding as it is made.
+  package func run(offline: Bool, _ tell: (Finding) -> Void) {
+    tell(good("configuration", "\(configuration.file ?? "no file, defaults and environment") is valid"))
+    for configured in configuration.credentials { tell(credential(configured)) }
+    if configuration.credentials.isEmpty {
+      tell(bad("credentials", "none are configured: every job would be invalid", ofConfiguration: true))
+    }
+    if offline { return }
+    tell(rabbitmq())
+    tell(redis())
+    for host in hosts() { tell(apns(host)) }
+  }
+
+  // MARK: credentials
+
+  private func credential(_ configured: CredentialConfiguration) -> Finding {
+    let subject = "credential \(configured.name)"
+    do {
+      let loaded = try Credentials([configured], for: configuration.apns)
+      guard let credential = loaded.all.compactMap(\.self).first else { return bad(subject, "was not loaded") }
+      var text: String
+      var isGood = true
+      switch configured.kind {
+      case .token(let teamID, let keyID, _):
+        text = "signing key \(keyID) (EC 256) of team \(teamID)"
+        text += configured.topics.map { ", topic-specific: \($0.joined(separator: ", "))" } ?? ", for all topics"
+      case .certificate, .pkcs12:
+        guard let facts = credential.tls.certificateFacts else { return bad(subject, "has no certificate") }
+        text = "certificate \(facts.subject) (\(facts.keyText)), \(Checker.life(facts, now: .now, &isGood))"
+        text += facts.topics.map { ", topics \($0.sorted().joined(separator: ", "))" } ?? ", names no topics"
+      }
+      text += "; in " + configured.environments.map { "\($0)" }.joined(separator: ", ")
+      for app in configured.apps { text += "; " + Checker.jobs(of: app, credential) }
+      text += credential.warnings.map { "; \($0)" }.joined()
+      return isGood ? good(subject, text) : bad(subject, text, ofConfiguration: true)
+    } catch {
+      return bad(subject, "\(error)", ofConfiguration: true)
+    }
+  }
+
+  private static let warningDays = 30
+
+  /// How long a certificate lives yet.
+  private static func life(_ facts: CertificateFacts, now: Date, _ isGood: inout Bool) -> String {
+    let begin = Date(timeIntervalSince1970: Double(facts.notBeforeUnixSeconds))
+    let end = Date(timeIntervalSince1970: Double(facts.notAfterUnixSeconds))
+    let days = Int((end.timeIntervalSince(now) / 86_400).rounded(.down))
+    isGood = begin <= now && now < end
+    if now >= end { return "expired on \(end.formatted(.iso8601)): get a new one" }
+    if now < begin { return "not valid before \(begin.formatted(.iso8601))" }
+    let hint = days < warningDays ? ", \(days) days left: renew it" : " (\(days) days)"
+    return "valid until \(end.formatted(.iso8601))\(hint)"
+  }
+
+  /// Which jobs of an app a credential can send.
+  private static func jobs(of app: String, _ credential: Credential) -> String {
+    let types = credential.pushTypes(of: app)
+    let others = PushType.named.filter { !types.contains($0) }
+    if types.isEmpty { return "\(app): can send nothing" }
+    if others.isEmpty { return "\(app): every push type" }
+    return "\(app): " + types.map(\.name).joined(separator: ", ") + ", not "
+      + others.map(\.name).joined(separator: ", ")
+  }
+
+  // MARK: services
+
+  private func rabbitmq() -> Finding {
+    let urls = configuration.rabbitmq.urls.map(ServiceAddress.redacted).joined(separator: ", ")
+    do {
+      let admin = try BrokerAccess(configuration).connect("check")
+      defer { admin.close() }
+      return good("rabbitmq", "\(admin.server) at \(admin.address)")
+    } catch {
+      return bad("rabbitmq", "\(urls): \(error)")
+    }
+  }
+
+  private func redis() -> Finding {
+    do {
+      var address = try RedisConfiguration(url: configuration.redis.url)
+      address.connectTimeoutMilliseconds = Checker.connectMilliseconds
+      let session = try RedisSession(
+        configuration: address, tls: try configuration.redis.tls(address))
+      session.close()
+      return good("redis", address.fullDescription)
+    } catch {
+      return bad("redis", "\(error)")
+    }
+  }
+
+  /// The hosts that the credentials' environments use, by what they are for.
+  private func hosts() -> [(name: String, address: ServiceAddress)] {
+    let apns = configuration.apns
+    let environments = Set(configuration.credentials.flatMap(\.environments))
+    var hosts: [(name: String, address: ServiceAddress)] = []
+    if environments.contains(.production) {
+      hosts += [
+        ("apns.production", apns.production), ("apns.broadcast_production", apns.broadcastProduction),
+        ("apns.manage_production", apns.manageProduction),
+      ]
+    }
+    if environments.contains(.sandbox) {
+      hosts += [
+        ("apns.sandbox", apns.sandbox), ("apns.broadcast_sandbox", apns.broadcastSandbox),
+        ("apns.manage_sandbox", apns.manageSandbox),
+      ]
+    }
+    return hosts
+  }
+
+  private func apns(_ host: (name: String, address: ServiceAddress)) -> Finding {
+    let name = "\(host.address.host):\(host.address.port)"
+    do {
+      let loop = try EventLoop()
+      let tls = try TLSContext.client(
+        alpn: ["h2"], caFile: configuration.apns.caFile, trustsSystem: !configuration.apns.trustsOnlyCAFile)
+      let connection = HTTP2ClientConnection.connect(
+        loop: loop, to: Endpoint(host: host.address.host, port: host.address.port), tls: tls,
+        options: ConnectOptions(through: configuration.apns.proxy))
+      defer { connection.abort() }
+      let deadline = loop.now.monotonic.adding(milliseconds: Checker.connectMilliseconds)
+      while loop.now.monotonic < deadline {
+        loop.poll(maximumWaitMilliseconds: 50)
+        while let event = connection.nextEvent() {
+          switch event {
+          case .settingsChanged(let streams):
+            return good(host.name, "\(name) speaks HTTP/2 over TLS, \(streams) streams (\(connection.peerDescription))")
+          case .closed(let error):
+            return bad(host.name, error.map { "\($0)" } ?? "\(name) closed the connection")
+          case .opened, .goAway, .response, .notProcessed, .lost, .pingAcknowledged:
+            break
+          }
+        }
+        loop.flush()
+      }
+      return bad(host.name, "\(name) did not answer within \(Checker.connectMilliseconds) ms")
+    } catch {
+      return bad(host.name, "\(error)")
+    }
+  }
+
+  private func good(_ subject: String, _ text: String) -> Finding {
+    Finding(subject: subject, isGood: true, text: text, concernsConfiguration: false)
+  }
+
+  private func bad(_ subject: String, _ text: String, ofConfiguration: Bool = false) -> Finding {
+    Finding(subject: subject, isGood: false, text: text, concernsConfiguration: ofConfiguration)
+  }
+}

@@ -1,0 +1,131 @@
+package import Foundation
+package import PushCore
+import PushIO
+import PushLane
+import PushNotifications
+
+/// A message of the queue of dead letters, as people and filters see it.
+package struct DeadLetter: Sendable {
+  /// Its place in the queue, from 1.
+  package let position: Int
+  /// `invalid` or `failed`; of the broker's own dead letters its word (`delivery_limit`, `rejected`), and `unroutable` for
+  /// jobs that were published with an unknown class.
+  package let reason: String
+  package let detail: String?
+  /// An earlier attempt may have reached APNs; a replay carries this on, so that a second acceptance is marked.
+  package let isAmbiguous: Bool
+  /// Where a replay puts it.
+  package let jobClass: JobClass
+  /// A request for channel management: a replay puts it into the queue of those.
+  package let isChannelRequest: Bool
+  /// `transactional`, `bulk` or `channels`.
+  package var className: String { isChannelRequest ? "channels" : jobClass.name }
+  /// nil where the body does not tell.
+  package let app: String?
+  package let id: String?
+  /// When the producer enqueued it, where it said so.
+  package let enqueuedAt: Date?
+  package let body: [UInt8]
+  /// The body is larger than what is read: it can be purged, and not replayed.
+  package let isOversized: Bool
+
+  /// The fields of a body that is a job, however wrong the others are.
+  private struct Job: Decodable {
+    var id: String?
+    var app: String?
+
+    private enum CodingKeys: String, CodingKey {
+      case id, app
+    }
+
+    init(_ body: [UInt8]) {
+      self = (try? JSONDecoder().decode(Job.self, from: Data(body))) ?? Job()
+    }
+
+    private init() {}
+
+    init(from decoder: any Decoder) throws {
+      let fields = try decoder.container(keyedBy: CodingKeys.self)
+      id = try? fields.decode(String.self, forKey: .id)
+      app = try? fields.decode(String.self, forKey: .app)
+    }
+  }
+
+  /// The broker's word for a message that was given to workers too often.
+  private static let deliveryLimitReason = "delivery_limit"
+
+  init(_ message: AMQPMessage, position: Int, topology: Topology) {
+    self.position = position
+    reason = message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"
+    detail = message.header("x-herald-detail")
+    // What workers were given up to the broker's limit, they may have sent each time.
+    isAmbiguous = message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
+    let queue = message.header("x-first-death-queue")
+    jobClass =
+      JobClass.allCases.first { jobClass in
+        message.header("x-herald-class") == jobClass.name || queue == topology.jobsQueue(jobClass)
+      } ?? .transactional
+    isChannelRequest = message.header("x-herald-class") == "channels" || queue == topology.channelsQueue
+    let job = Job(message.body)
+    app = job.app
+    id = job.id ?? (message.messageID.isEmpty ? nil : message.messageID)
+    enqueuedAt = message.metadata.enqueuedAt.map { Date(timeIntervalSince1970: Double($0) / 1000) }
+    body = message.body
+    isOversized = message.isOversized
+  }
+
+  /// The body as text, where it is text.
+  package var text: String? { String(validating: body, as: UTF8.self) }
+
+  /// For `--json`; `withBody` adds every byte of it.
+  package func jsonLine(withBody: Bool) -> String {
+    let object = JSONObject(
+      position: position, reason: reason, detail: detail, ambiguous: isAmbiguous, jobClass: className, app: app, id: id,
+      enqueuedAt: enqueuedAt.map { Int64($0.timeIntervalSince1970 * 1000) }, bytes: body.count,
+      body: withBody ? text : nil, bodyBase64: withBody && text == nil ? Data(body).base64EncodedString() : nil)
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    // Texts and numbers alone: encoding them cannot fail.
+    return (try? encoder.encode(object)).map { String(decoding: $0, as: UTF8.self) } ?? "{}"
+  }
+
+  private struct JSONObject: Encodable {
+    let position: Int
+    let reason: String
+    let detail: String?
+    let ambiguous: Bool
+    let jobClass: String
+    let app: String?
+    let id: String?
+    let enqueuedAt: Int64?
+    let bytes: Int
+    let body: String?
+    let bodyBase64: String?
+
+    private enum CodingKeys: String, CodingKey {
+      case position, reason, detail, ambiguous, app, id, bytes, body
+      case jobClass = "class"
+      case enqueuedAt = "enqueued_at"
+      case bodyBase64 = "body_base64"
+    }
+  }
+}
+
+/// Which dead letters a command is about; empty: all.
+package struct DeadLetterFilter: Equatable, Sendable {
+  package var reason: String?
+  package var app: String?
+  package var id: String?
+
+  package init(reason: String? = nil, app: String? = nil, id: String? = nil) {
+    self.reason = reason
+    self.app = app
+    self.id = id
+  }
+
+  package var isEmpty: Bool { self == DeadLetterFilter() }
+
+  package func matches(_ letter: DeadLetter) -> Bool {
+    (reason == nil || reason == letter.reason) && (app == nil || app == letter.app) && (id == nil || id == letter.id)
+  }
+}

@@ -1,0 +1,45 @@
+package import Foundation
+package import PushCore
+import PushIO
+import PushLane
+package import PushSettings
+
+/// Puts jobs into the jobs exchange, for `herald enqueue`.
+package struct Enqueuer {
+  package struct Result: Sendable {
+    /// Lines that held a job.
+    package var read: Int
+    /// Jobs that the broker took responsibility for.
+    package var confirmed: Int
+  }
+
+  private let access: BrokerAccess
+
+  package init(_ configuration: Configuration) throws {
+    access = try BrokerAccess(configuration)
+  }
+
+  /// Publishes every line of `input`. The topology is declared first, so that jobs wait safely for the first worker.
+  package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
+    let admin = try access.connect("enqueue")
+    defer { admin.close() }
+    try admin.perform(all: access.topology.declarations)
+    let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
+    let properties = AMQPProperties()
+    var read = 0
+    let lines = LineReader(input, lineLimit: .max) {}
+    while true {
+      let (batch, isAtEnd) = lines.take(orWaitMilliseconds: 200)
+      for line in batch {
+        guard case .bytes(let body) = line else { continue }
+        properties.reset()
+        properties.setTimestamp(unixMilliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
+        try admin.publish(to: exchange, routingKey: jobClass.name, properties: properties, body: body)
+        read += 1
+      }
+      if isAtEnd && batch.isEmpty { break }
+    }
+    try admin.waitForConfirms()
+    return Result(read: read, confirmed: admin.results.confirmed)
+  }
+}

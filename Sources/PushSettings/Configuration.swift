@@ -1,0 +1,147 @@
+package import Logging
+package import PushCore
+package import PushIO
+
+/// What Herald was told to do: checked, complete and immutable. `ConfigurationLoader` makes it.
+package struct Configuration: Equatable, Sendable {
+  package struct RabbitMQ: Equatable, Sendable {
+    /// The nodes to try in turn; at least one.
+    package let urls: [String]
+    package let prefix: String
+    package let prefetch: Int
+    package let caFile: String?
+    package let trustsOnlyCAFile: Bool
+  }
+
+  package struct Redis: Equatable, Sendable {
+    package let url: String
+    package let prefix: String
+    package let timeoutMilliseconds: Int
+    package let caFile: String?
+    package let trustsOnlyCAFile: Bool
+    /// Of the key that hides provider tokens; nil: they are stored as they are.
+    package let tokenKeyFile: String?
+  }
+
+  package struct APNs: Equatable, Sendable {
+    package let production: ServiceAddress
+    package let sandbox: ServiceAddress
+    package let broadcastProduction: ServiceAddress
+    package let broadcastSandbox: ServiceAddress
+    package let manageProduction: ServiceAddress
+    package let manageSandbox: ServiceAddress
+    package let caFile: String?
+    package let trustsOnlyCAFile: Bool
+    package let proxy: ServiceAddress?
+    package let connectionsMaximum: Int
+    package let requestTimeoutMilliseconds: Int
+  }
+
+  package struct Limits: Equatable, Sendable {
+    package let rates: RateLimits
+    package let onLimit: RateLimitPolicy
+  }
+
+  package struct Results: Equatable, Sendable {
+    package let isLogged: Bool
+    package let logMaximumAge: String
+    package let logMaximumBytes: Int
+  }
+
+  package struct Admin: Equatable, Sendable {
+    package let host: String
+    package let port: UInt16
+  }
+
+  package struct Log: Equatable, Sendable {
+    package let level: Logger.Level
+    package let format: LogFormat
+  }
+
+  package let rabbitmq: RabbitMQ
+  package let redis: Redis
+  package let apns: APNs
+
+  /// How long a job that was admitted may be on its way: it waits for room and for APNs, at once sent again perhaps for both once more.
+  package var claimSeconds: Int64 {
+    let attempt = PushCore.Limits.roomWaitMilliseconds + Int64(apns.requestTimeoutMilliseconds)
+    return 2 * attempt / 1000 + Configuration.claimMarginSeconds
+  }
+  private static let claimMarginSeconds: Int64 = 20
+
+  package let credentials: [CredentialConfiguration]
+  package let limits: Limits
+  package let retry: RetryPolicy
+  package let results: Results
+  /// 0 = one for each core.
+  package let lanes: Int
+  package let drainTimeoutMilliseconds: Int64
+  package let admin: Admin
+  package let log: Log
+
+  /// The file it was read from; nil where there was none.
+  package let file: String?
+  /// Every option's value by its path, as it took effect.
+  let values: [String: ConfigurationValue]
+
+  /// `values` holds every option of the table, and each fits its rule.
+  init(values: ConfigurationValues, credentials: [CredentialConfiguration], file: String?) {
+    let urls = values.texts("rabbitmq.urls")
+    rabbitmq = RabbitMQ(
+      urls: urls.isEmpty ? [values.text("rabbitmq.url")] : urls, prefix: values.text("rabbitmq.prefix"),
+      prefetch: values.integer("rabbitmq.prefetch"), caFile: values.optionalText("rabbitmq.ca_file"),
+      trustsOnlyCAFile: values.flag("rabbitmq.ca_only"))
+    redis = Redis(
+      url: values.text("redis.url"), prefix: values.text("redis.prefix"),
+      timeoutMilliseconds: values.integer("redis.timeout_ms"), caFile: values.optionalText("redis.ca_file"),
+      trustsOnlyCAFile: values.flag("redis.ca_only"),
+      tokenKeyFile: values.optionalText("redis.token_key_file"))
+    apns = APNs(
+      production: values.service("apns.production"), sandbox: values.service("apns.sandbox"),
+      broadcastProduction: values.service("apns.broadcast_production"),
+      broadcastSandbox: values.service("apns.broadcast_sandbox"),
+      manageProduction: values.service("apns.manage_production"), manageSandbox: values.service("apns.manage_sandbox"),
+      caFile: values.optionalText("apns.ca_file"), trustsOnlyCAFile: values.flag("apns.ca_only"),
+      proxy: values.proxy("apns.proxy"), connectionsMaximum: values.integer("apns.connections_max"),
+      requestTimeoutMilliseconds: values.integer("apns.request_timeout_ms"))
+    let burst = values.integer("limits.per_device_burst")
+    limits = Limits(
+      rates: RateLimits(
+        burst == 0 ? nil : RateLimit(burst: burst, perSecond: values.number("limits.per_device_per_second")),
+        overrides: values.texts("limits.overrides").compactMap(RateLimitText.parse)),
+      onLimit: values.choice("limits.on_limit"))
+    retry = RetryPolicy(
+      delaysSeconds: values.integers("retry.delays_s"), attemptsMaximum: UInt32(values.integer("retry.attempts_max")),
+      ageMaximumSeconds: Int64(values.integer("retry.age_max_s")))
+    results = Results(
+      isLogged: values.flag("results.log"), logMaximumAge: values.text("results.log_max_age"),
+      logMaximumBytes: values.integer("results.log_max_bytes"))
+    lanes = values.integer("lanes")
+    drainTimeoutMilliseconds = Int64(values.integer("drain_timeout_s")) * 1000
+    admin = Admin(host: values.text("admin.host"), port: UInt16(values.integer("admin.port")))
+    log = Log(level: values.choice("log.level"), format: values.choice("log.format"))
+    self.credentials = credentials
+    self.file = file
+    self.values = values.byPath
+  }
+
+  /// The paths of options that differ and that a running worker cannot take: they want a restart.
+  package func pathsNeedingRestart(comparedTo other: Configuration) -> [String] {
+    ConfigurationOption.all.filter { !$0.isReloadable && values[$0.path] != other.values[$0.path] }.map(\.path)
+  }
+
+  /// Every option with the value in effect, for people: passwords are `***`.
+  package var effective: [(path: String, value: String)] {
+    ConfigurationOption.all.map { option in
+      let text = values[option.path, default: option.defaultValue].yaml
+      return (option.path, option.isSecret ? ServiceAddress.redacted(text) : text)
+    }
+  }
+}
+
+extension Configuration.Redis {
+  /// What the connections need to a Redis at such an address; nil where they use no TLS.
+  package func tls(_ address: RedisConfiguration) throws(TLSError) -> TLSContext? {
+    try address.tls(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
+  }
+}

@@ -1,0 +1,17 @@
+package import PushIO
+
+extension ConnectOptions {
+  /// The usual ones, through a proxy where there is one.
+  package init(through proxy: ServiceAddress?) {
+    self.init()
+    self.proxy = proxy.map { proxy in
+      Proxy(endpoint: Endpoint(host: proxy.host, port: proxy.port), user: proxy.user, password: proxy.password)
+    }
+  }
+}
+
+extension APNsHost {
+  package init(_ address: ServiceAddress) {
+    self.init(host: address.host, port: address.port)
+  }
+}

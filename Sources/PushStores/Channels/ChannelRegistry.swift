@@ -1,0 +1,329 @@
+package import Logging
+package import PushCore
+package import PushIO
+
+/// Which channel belongs to which name, kept in Redis for the whole fleet: `ChannelEnsureState` decides, this asks Redis
+/// and APNs.
+///
+/// Not Sendable: it belongs to the thread of its loop, and every `then` is called there.
+package final class ChannelRegistry {
+  /// Everything that is known of an app's channels.
+  package struct Snapshot: Sendable {
+    package var names: [ChannelName: ChannelID] = [:]
+    package var entries: [ChannelID: ChannelEntry] = [:]
+    /// Unix seconds.
+    package var used: [ChannelID: Int64] = [:]
+    package var intents: [ChannelName: ChannelIntent] = [:]
+
+    /// The name of a channel that its name leads to.
+    package func name(of id: ChannelID) -> ChannelName? {
+      guard let name = entries[id]?.name, names[name] == id else { return nil }
+      return name
+    }
+  }
+
+  package typealias Then<Value> = (Result<Value, ChannelRegistryFailure>) -> Void
+
+  package internal(set) var counters = ChannelCounters()
+
+  let loop: EventLoop
+  let limit: ChannelLimit
+  let timing: ChannelEnsureState.Timing
+  /// This worker among those that share locks.
+  let owner: String
+  private let redis: RedisCaller
+  private let manager: any ChannelManaging
+  private let prefix: String
+  private let notice: (Logger.Level, String) -> Void
+  private var random = SystemRandomNumberGenerator()
+  private var flows: [ObjectIdentifier: ChannelEnsureFlow] = [:]
+  private var levels: [ChannelScope: ChannelLimit.Level] = [:]
+
+  /// The number of channels is counted anew after so long.
+  private static let countSeconds = 600
+  /// Ids that go with one command.
+  private static let chunk = 500
+
+  package init(
+    loop: EventLoop, redis: RedisCaller, manager: any ChannelManaging, prefix: String,
+    timing: ChannelEnsureState.Timing, limit: ChannelLimit = ChannelLimit(),
+    notice: @escaping (Logger.Level, String) -> Void
+  ) {
+    self.loop = loop
+    self.redis = redis
+    self.manager = manager
+    self.prefix = prefix
+    self.timing = timing
+    self.limit = limit
+    self.notice = notice
+    owner = String(UInt64.random(in: .min ... .max), radix: 36) + String(UInt64.random(in: .min ... .max), radix: 36)
+  }
+
+  package func keys(_ scope: ChannelScope) -> ChannelKeys { ChannelKeys(prefix: prefix, scope: scope) }
+  func nextRandom() -> UInt64 { random.next() }
+  func say(_ level: Logger.Level, _ text: String) { notice(level, text) }
+
+  // MARK: - One name
+
+  /// The name's channel, as the wish says: found, or made once for the fleet.
+  package func settle(
+    _ name: ChannelName, in scope: ChannelScope, _ wish: ChannelEnsureState.Wish, credential: String? = nil,
+    then: @escaping Then<ChannelEnsureState.Result?>
+  ) {
+    let flow = ChannelEnsureFlow(self, name, scope, wish, credential: credential)
+    flows[ObjectIdentifier(flow)] = flow
+    flow.start { [weak self, unowned flow] result in
+      self?.flows[ObjectIdentifier(flow)] = nil
+      then(result)
+    }
+  }
+
+  /// The channel that a name has.
+  package func find(_ name: ChannelName, in scope: ChannelScope, then: @escaping Then<ChannelID>) {
+    let key = keys(scope).names
+    ask(["HGET", key, name.text], key: key) { result in
+      then(
+        result.flatMap { reply in
+          guard let text = reply.text, let id = ChannelID(text: text) else {
+            return .failure(.unknownName(name, scope))
+          }
+          return .success(id)
+        })
+    }
+  }
+
+  // MARK: - One channel
+
+  /// A channel's storage policy: from the registry, else from APNs, which is remembered.
+  package func storage(of id: ChannelID, in scope: ChannelScope, then: @escaping Then<StoragePolicy>) {
+    let keys = keys(scope)
+    ask(["HGET", keys.ids, id.text], key: keys.ids) { [self] result in
+      switch result {
+      case .success(let reply):
+        if let storage = reply.text.flatMap(ChannelEntry.init)?.storage { return then(.success(storage)) }
+      case .failure:
+        // APNs knows it too.
+        break
+      }
+      read(id, in: scope) { then($0.map(\.storage)) }
+    }
+  }
+
+  /// Asks APNs for a channel, and remembers what it says: its storage policy, or that it is gone.
+  package func read(
+    _ id: ChannelID, in scope: ChannelScope, credential: String? = nil,
+    then: @escaping Then<(storage: StoragePolicy, requestID: UUIDValue)>
+  ) {
+    manage(.read(id), scope, credential) { [self] result in
+      switch result {
+      case .failure(let failure):
+        if failure.isUnknownChannel {
+          forget(id, in: scope) { _ in then(.failure(.apns(failure))) }
+        } else {
+          then(.failure(.apns(failure)))
+        }
+      case .success(let answer):
+        guard case .read(let storage) = answer.content else { preconditionFailure("a read is answered by a policy") }
+        remember(storage, of: id, in: scope)
+        then(.success((storage, answer.requestID)))
+      }
+    }
+  }
+
+  private func remember(_ storage: StoragePolicy, of id: ChannelID, in scope: ChannelScope) {
+    let keys = keys(scope)
+    let now = String(loop.now.unixMilliseconds)
+    eval(ChannelScript.policy, [keys.ids, keys.intents], [id.text, String(storage.rawValue), now]) { _ in }
+  }
+
+  /// Deletes a channel at APNs and forgets it. One that APNs does not know is forgotten too, and its failure told.
+  package func delete(
+    _ id: ChannelID, in scope: ChannelScope, credential: String? = nil, then: @escaping Then<UUIDValue>
+  ) {
+    manage(.delete(id), scope, credential) { [self] result in
+      switch result {
+      case .failure(let failure):
+        if failure.isUnknownChannel {
+          forget(id, in: scope) { _ in then(.failure(.apns(failure))) }
+        } else {
+          then(.failure(.apns(failure)))
+        }
+      case .success(let answer):
+        counters.deleted += 1
+        forget(id, in: scope) { _ in then(.success(answer.requestID)) }
+      }
+    }
+  }
+
+  /// The channel is not there any more. Tells whether the registry knew it.
+  package func forget(_ id: ChannelID, in scope: ChannelScope, then: @escaping Then<Bool>) {
+    let keys = keys(scope)
+    eval(ChannelScript.forget, [keys.names, keys.ids, keys.used, keys.count], [id.text]) {
+      then($0.map { $0 == .integer(1) })
+    }
+  }
+
+  /// Notes that channels were sent to.
+  package func use(_ ids: [ChannelID], in scope: ChannelScope, unixSeconds: Int64) {
+    let keys = keys(scope)
+    for start in stride(from: 0, to: ids.count, by: ChannelRegistry.chunk) {
+      let part = ids[start..<min(start + ChannelRegistry.chunk, ids.count)].map(\.text)
+      // Lost where Redis is away: the next minute tells it again.
+      eval(ChannelScript.use, [keys.used], [String(unixSeconds)] + part) { _ in }
+    }
+  }
+
+  // MARK: - All channels
+
+  /// Every channel at APNs. Their number is stored, and told where it nears the limit.
+  package func list(
+    _ scope: ChannelScope, credential: String? = nil, then: @escaping Then<(ids: [ChannelID], requestID: UUIDValue)>
+  ) {
+    manage(.list, scope, credential) { [self] result in
+      switch result {
+      case .failure(let failure):
+        then(.failure(.apns(failure)))
+      case .success(let answer):
+        guard case .listed(let ids) = answer.content else { preconditionFailure("a list is answered by ids") }
+        let key = keys(scope).count
+        counted(ids.count, in: scope)
+        ask(["SET", key, String(ids.count), "EX", String(ChannelRegistry.countSeconds)], key: key) { _ in
+          then(.success((ids, answer.requestID)))
+        }
+      }
+    }
+  }
+
+  /// What the registry knows.
+  package func snapshot(_ scope: ChannelScope, then: @escaping Then<Snapshot>) {
+    let keys = keys(scope)
+    let steps: [(command: [String], take: (inout Snapshot, String, String) -> Void)] = [
+      (
+        ["HGETALL", keys.names],
+        { if let name = ChannelName($1), let id = ChannelID(text: $2) { $0.names[name] = id } }
+      ),
+      (
+        ["HGETALL", keys.ids],
+        { if let id = ChannelID(text: $1), let entry = ChannelEntry($2) { $0.entries[id] = entry } }
+      ),
+      (
+        ["HGETALL", keys.intents],
+        { if let name = ChannelName($1), let intent = ChannelIntent($2) { $0.intents[name] = intent } }
+      ),
+      (
+        ["ZRANGE", keys.used, "0", "-1", "WITHSCORES"],
+        { if let id = ChannelID(text: $1), let seconds = Double($2) { $0.used[id] = Int64(seconds) } }
+      ),
+    ]
+    snapshot(steps[...], Snapshot(), then)
+  }
+
+  private func snapshot(
+    _ steps: ArraySlice<(command: [String], take: (inout Snapshot, String, String) -> Void)>, _ known: Snapshot,
+    _ then: @escaping Then<Snapshot>
+  ) {
+    guard let step = steps.first else { return then(.success(known)) }
+    ask(step.command, key: step.command[1]) { [self] result in
+      switch result {
+      case .failure(let failure):
+        then(.failure(failure))
+      case .success(let reply):
+        var known = known
+        for (key, value) in ChannelRegistry.pairs(reply) { step.take(&known, key, value) }
+        snapshot(steps.dropFirst(), known, then)
+      }
+    }
+  }
+
+  /// Which of these the registry does not know.
+  package func unknown(_ ids: [ChannelID], in scope: ChannelScope, then: @escaping Then<[ChannelID]>) {
+    unknown(ids[...], of: scope, found: [], then: then)
+  }
+
+  private func unknown(
+    _ rest: ArraySlice<ChannelID>, of scope: ChannelScope, found: [ChannelID], then: @escaping Then<[ChannelID]>
+  ) {
+    guard !rest.isEmpty else { return then(.success(found)) }
+    let key = keys(scope).ids
+    let part = Array(rest.prefix(ChannelRegistry.chunk))
+    ask(["HMGET", key] + part.map(\.text), key: key) { [self] result in
+      switch result {
+      case .failure(let failure):
+        then(.failure(failure))
+      case .success(let reply):
+        guard case .array(let values) = reply, values.count == part.count else {
+          return then(.failure(.redis("HMGET of \(key) was answered by something else")))
+        }
+        let missing = zip(part, values).filter { $1 == .null }.map(\.0)
+        unknown(rest.dropFirst(part.count), of: scope, found: found + missing, then: then)
+      }
+    }
+  }
+
+  /// Remembers channels of a list as somebody's. `isForced`: although creates are unfinished.
+  package func learn(_ ids: [ChannelID], in scope: ChannelScope, isForced: Bool, then: @escaping Then<Int>) {
+    learn(ids[...], of: scope, isForced: isForced, learned: 0, then: then)
+  }
+
+  private func learn(
+    _ rest: ArraySlice<ChannelID>, of scope: ChannelScope, isForced: Bool, learned: Int, then: @escaping Then<Int>
+  ) {
+    guard !rest.isEmpty else { return then(.success(learned)) }
+    let keys = keys(scope)
+    let part = rest.prefix(ChannelRegistry.chunk).map(\.text)
+    eval(
+      ChannelScript.learn, [keys.ids, keys.intents],
+      [String(loop.now.unixMilliseconds), isForced ? "0" : "1"] + part
+    ) { [self] result in
+      switch result {
+      case .failure(let failure):
+        then(.failure(failure))
+      case .success(let reply):
+        guard case .integer(let count) = reply else { return then(.failure(.redis("a script was answered oddly"))) }
+        learn(
+          rest.dropFirst(part.count), of: scope, isForced: isForced, learned: learned + Int(count), then: then)
+      }
+    }
+  }
+
+  /// The number of channels is known: says once where it nears the limit, and once where it does not any more.
+  func counted(_ count: Int, in scope: ChannelScope) {
+    counters.counts[scope] = count
+    let level = limit.level(count)
+    guard levels[scope] ?? .fine != level else { return }
+    levels[scope] = level
+    let text = "channels: \(scope) has \(count) of at most \(limit.maximum) channels"
+    switch level {
+    case .fine: say(.info, text)
+    case .near: say(.warning, text + "; delete those whose events are over (herald channels reap)")
+    case .full: say(.error, text + ": none can be made; delete those whose events are over (herald channels reap)")
+    }
+  }
+
+  // MARK: - Asking
+
+  func manage(
+    _ operation: ChannelRequest.Operation, _ scope: ChannelScope, _ credential: String?,
+    then: @escaping (Result<ChannelAnswer, ChannelFailure>) -> Void
+  ) {
+    manager.perform(ChannelRequest(operation, in: scope, credential: credential), then: then)
+  }
+
+  /// One command; an error reply is a failure.
+  package func ask(_ arguments: [String], last: [UInt8]? = nil, key: String, then: @escaping Then<RedisReply>) {
+    redis.call(arguments, last: last, key: key) { then($0.mapError { .redis($0.text) }) }
+  }
+
+  package func eval(_ script: String, _ keys: [String], _ arguments: [String], then: @escaping Then<RedisReply>) {
+    ask(["EVAL", script, String(keys.count)] + keys + arguments, key: keys[0], then: then)
+  }
+
+  /// A flat array of keys and values; empty where it is something else.
+  private static func pairs(_ reply: RedisReply) -> [(String, String)] {
+    guard case .array(let values) = reply else { return [] }
+    return stride(from: 0, to: values.count - 1, by: 2).compactMap { index in
+      guard let key = values[index].text, let value = values[index + 1].text else { return nil }
+      return (key, value)
+    }
+  }
+}

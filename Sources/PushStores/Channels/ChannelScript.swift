@@ -1,0 +1,119 @@
+/// The scripts by which a fleet keeps one registry of channels. They run seldom, so their text goes with them. All keys of
+/// a script have one hash tag: an app in an environment.
+package enum ChannelScript {
+  /// KEYS: names, ids, intents, lock, count. ARGV: name, our name, lock (ms), storage, limit, whether we may create.
+  ///
+  /// Replies {0, id, entry} = found; {1} = somebody else has the lock; with the lock ours: {2, intent, now} = an earlier
+  /// create is unfinished, {3, count} = our intent is written, {4} = the number of channels is not known; without it:
+  /// {5, count} = full, {6} = nothing begun.
+  static let look = """
+    local id = redis.call('HGET', KEYS[1], ARGV[1])
+    local holder = redis.call('GET', KEYS[4])
+    if id then
+      if holder == ARGV[2] then redis.call('DEL', KEYS[4]) end
+      return {0, id, redis.call('HGET', KEYS[2], id) or ''}
+    end
+    if holder and holder ~= ARGV[2] then return {1} end
+    if holder then redis.call('PEXPIRE', KEYS[4], ARGV[3])
+    elseif not redis.call('SET', KEYS[4], ARGV[2], 'NX', 'PX', ARGV[3]) then return {1} end
+    local time = redis.call('TIME')
+    local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+    local intent = redis.call('HGET', KEYS[3], ARGV[1])
+    if intent then return {2, intent, now} end
+    if ARGV[6] ~= '1' then redis.call('DEL', KEYS[4]) return {6} end
+    local count = redis.call('GET', KEYS[5])
+    if not count then return {4} end
+    if tonumber(count) >= tonumber(ARGV[5]) then redis.call('DEL', KEYS[4]) return {5, tonumber(count)} end
+    redis.call('HSET', KEYS[3], ARGV[1], ARGV[4] .. '\\t' .. now .. '\\t' .. ARGV[2])
+    return {3, tonumber(count)}
+    """
+
+  /// KEYS: names, ids, intents, lock, count. ARGV: name, our name, id, entry, whether it is new. The fence: whoever lost the
+  /// lock stores nothing, and no channel gets two names.
+  ///
+  /// Replies 1 = stored, intent and lock are gone; 0 = the lock was lost; 2 = another name has the channel.
+  static let store = """
+    if redis.call('GET', KEYS[4]) ~= ARGV[2] then return 0 end
+    local known = redis.call('HGET', KEYS[2], ARGV[3])
+    if known and string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$') ~= '' then return 2 end
+    redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+    redis.call('HDEL', KEYS[3], ARGV[1])
+    redis.call('DEL', KEYS[4])
+    if ARGV[5] == '1' and redis.call('EXISTS', KEYS[5]) == 1 then redis.call('INCR', KEYS[5]) end
+    return 1
+    """
+
+  /// KEYS: intents, lock. ARGV: name, our name, whether the intent is forgotten, whether the lock is given back.
+  static let release = """
+    if redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
+    if ARGV[3] == '1' then redis.call('HDEL', KEYS[1], ARGV[1]) end
+    if ARGV[4] == '1' then redis.call('DEL', KEYS[2]) end
+    return 1
+    """
+
+  /// KEYS: ids, intents. ARGV: now (ms), whether unfinished creates forbid it, ids…. Remembers channels of a list that the
+  /// registry does not know as somebody's: not while a create is unfinished, which may have made one of them.
+  static let learn = """
+    if ARGV[2] == '1' and redis.call('HLEN', KEYS[2]) > 0 then return 0 end
+    local learned = 0
+    for index = 3, #ARGV do
+      learned = learned + redis.call('HSETNX', KEYS[1], ARGV[index], '?\\t' .. ARGV[1] .. '\\t\\t')
+    end
+    return learned
+    """
+
+  /// KEYS: ids, intents. ARGV: id, storage, now (ms). Remembers the storage policy that APNs told of a channel.
+  static let policy = """
+    local known = redis.call('HGET', KEYS[1], ARGV[1])
+    if known then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. string.match(known, '^[^\\t]*(.*)$'))
+    elseif redis.call('HLEN', KEYS[2]) == 0 then
+      redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. '\\t' .. ARGV[3] .. '\\t\\t')
+    end
+    return 0
+    """
+
+  /// KEYS: names, ids, used, count. ARGV: id. The channel is gone.
+  ///
+  /// Replies 1 = forgotten, 0 = not known.
+  static let forget = """
+    local known = redis.call('HGET', KEYS[2], ARGV[1])
+    redis.call('ZREM', KEYS[3], ARGV[1])
+    if not known then return 0 end
+    local name = string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$')
+    if name ~= '' and redis.call('HGET', KEYS[1], name) == ARGV[1] then redis.call('HDEL', KEYS[1], name) end
+    redis.call('HDEL', KEYS[2], ARGV[1])
+    if redis.call('EXISTS', KEYS[4]) == 1 then redis.call('DECR', KEYS[4]) end
+    return 1
+    """
+
+  /// KEYS: names, ids, used. ARGV: id, unused since (Unix s). Takes the name away from a channel that was not used since:
+  /// from now on nobody is given it, and it can be deleted.
+  ///
+  /// Replies 1 = it is ours to delete, 0 = it was used, or is gone.
+  package static let claim = """
+    local known = redis.call('HGET', KEYS[2], ARGV[1])
+    if not known then return 0 end
+    local created, name = string.match(known, '^[^\\t]*\\t([^\\t]*)\\t[^\\t]*\\t(.*)$')
+    local used = math.max(tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0), tonumber(created) / 1000)
+    if used > tonumber(ARGV[2]) then return 0 end
+    if name ~= '' and redis.call('HGET', KEYS[1], name) == ARGV[1] then redis.call('HDEL', KEYS[1], name) end
+    return 1
+    """
+
+  /// KEYS: ids. ARGV: id, now (ms). Takes a channel that was made in vain, so that nobody finds and adopts it.
+  ///
+  /// Replies 1 = it is ours to delete, 0 = somebody has it.
+  static let take = """
+    return redis.call('HSETNX', KEYS[1], ARGV[1], '?\\t' .. ARGV[2] .. '\\t\\t')
+    """
+
+  /// KEYS: used. ARGV: Unix seconds, ids…. Of two times the later one stays.
+  static let use = """
+    for index = 2, #ARGV do
+      local known = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[index]) or 0)
+      if known < tonumber(ARGV[1]) then redis.call('ZADD', KEYS[1], ARGV[1], ARGV[index]) end
+    end
+    return 0
+    """
+}

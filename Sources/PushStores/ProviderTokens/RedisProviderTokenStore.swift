@@ -1,0 +1,130 @@
+package import Logging
+import PushCore
+package import PushCredentials
+package import PushIO
+package import PushSettings
+import Synchronization
+
+/// Provider tokens shared through Redis: a thread of its own with one connection, beside the lanes.
+///
+/// `ProviderTokenFleetState` decides, `RedisProviderTokenDesk` runs it on that thread; this is its door for the others.
+package final class RedisProviderTokenStore: ProviderTokenStore {
+  /// What was asked of the thread.
+  enum Letter: Sendable {
+    case ask(ProviderTokenName, newerThan: Int64, ProviderTokens.Asker)
+    case offer(ProviderTokenName, token: [UInt8], issuedAt: Int64, ProviderTokens.Asker)
+    case decline(ProviderTokenName)
+    case serves(ProviderTokenName, token: [UInt8], issuedAt: Int64, ProviderTokens.Asker)
+  }
+
+  private struct State {
+    var letters: [Letter] = []
+    var mailbox: Mailbox?
+    var thread: LoopThread?
+    var isStopping = false
+  }
+
+  private let configuration: RedisConfiguration
+  private let tls: TLSContext?
+  private let prefix: String
+  private let seal: TokenSeal?
+  private let onProblem: @Sendable (String) -> Void
+  private let state = Mutex(State())
+
+  /// - Parameters:
+  ///   - prefix: begins the name of every key.
+  ///   - seal: hides tokens from who reads Redis; nil: they are stored as they are.
+  ///   - onProblem: told of stored tokens that cannot be read, once until one can, from the store's thread.
+  package init(
+    configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seal: TokenSeal? = nil,
+    onProblem: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
+    var own = configuration
+    // Also how the processes of a fleet find out whether they are alone.
+    own.clientName = "herald-tokens:\(prefix)"
+    self.configuration = own
+    self.tls = tls
+    self.prefix = prefix
+    self.seal = seal
+    self.onProblem = onProblem
+  }
+
+  /// Of the Redis that a configuration names.
+  package convenience init(_ configuration: Configuration, logger: Logger) throws {
+    let redis = try RedisConfiguration(url: configuration.redis.url)
+    self.init(
+      configuration: redis, tls: try configuration.redis.tls(redis), prefix: configuration.redis.prefix,
+      seal: try configuration.redis.tokenKeyFile.map(TokenSeal.init(file:))
+    ) { problem in logger.warning("redis: \(problem)") }
+  }
+
+  /// Starts the thread, which connects. What is asked before is answered then. Once.
+  package func start() {
+    let thread = LoopThread(name: "tokens") { [self] in run() }
+    state.withLock { $0.thread = thread }
+  }
+
+  /// Ends the thread and its connection; questions are not answered any more.
+  package func stop() {
+    let (thread, mailbox) = state.withLock { state in
+      state.isStopping = true
+      defer { state.thread = nil }
+      return (state.thread, state.mailbox)
+    }
+    mailbox?.wake()
+    thread?.join()
+  }
+
+  package func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker) {
+    post(.ask(name, newerThan: newerThan, asker))
+  }
+
+  package func offer(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, from asker: ProviderTokens.Asker) {
+    post(.offer(name, token: token, issuedAt: issuedAt, asker))
+  }
+
+  package func decline(_ name: ProviderTokenName) {
+    post(.decline(name))
+  }
+
+  package func serves(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, at asker: ProviderTokens.Asker) {
+    post(.serves(name, token: token, issuedAt: issuedAt, asker))
+  }
+
+  private func post(_ letter: Letter) {
+    // Bounded by the askers: each has one question at a time, and a token changes every 20 minutes at most.
+    let mailbox = state.withLock { state in
+      if !state.isStopping { state.letters.append(letter) }
+      return state.mailbox
+    }
+    mailbox?.wake()
+  }
+
+  private func run() {
+    let loop: EventLoop
+    do {
+      loop = try EventLoop()
+    } catch {
+      // Every process is alone then: silence is "unreachable".
+      onProblem("provider tokens are not shared: \(error)")
+      return
+    }
+    let desk = RedisProviderTokenDesk(
+      loop: loop, configuration: configuration, tls: tls, prefix: prefix, seal: seal, onProblem: onProblem)
+    state.withLock { $0.mailbox = loop.mailbox }
+    while true {
+      let (letters, isStopping) = state.withLock { state in
+        defer { state.letters = [] }
+        return (state.letters, state.isStopping)
+      }
+      if isStopping { break }
+      for letter in letters { desk.take(letter) }
+      desk.turn()
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: desk.waitMilliseconds)
+    }
+    state.withLock { $0.mailbox = nil }
+    desk.close()
+    loop.flush()
+  }
+}

@@ -1,0 +1,255 @@
+import Foundation
+package import Logging
+package import PushCore
+package import PushCredentials
+import PushIO
+package import PushLane
+package import PushSettings
+import PushStores
+import Synchronization
+
+/// Herald's worker: so many lanes, each on its own thread, and what people and probes ask of them.
+///
+/// `start` makes the lanes from a configuration; `drain` ends them in order. Everything between a job and its
+/// acknowledgement is a lane's; nothing here is on a job's way.
+package final class Worker: Sendable {
+  /// What it was started with. A reload changes credentials and limits only: `credentials`, and the lanes' own.
+  package let configuration: Configuration
+  private struct Current {
+    var configuration: Configuration
+    var credentials: Credentials
+    /// Names of those that were revoked since the last reload.
+    var revoked: Set<String> = []
+  }
+
+  private let current: Mutex<Current>
+  /// Shares provider tokens with the other workers.
+  private let tokenStore: RedisProviderTokenStore
+  /// Answers requests for broadcast channels, and knows their storage policies for the lanes.
+  private let channelDesk: ChannelDesk
+  private let channelPolicies = ChannelPolicyBook()
+  private let logger: Logger
+  private let hostName: String
+  private let controls: [LaneControl]
+  private let threads = Mutex<[LoopThread]>([])
+  private let isDraining = Mutex(false)
+  private let watchesUntilEmpty: Bool
+  private let standstill: StandstillState.Settings
+
+  /// A lane that says nothing for so long is stalled.
+  private static let stalledMilliseconds = 2000
+
+  /// Loads keys and certificates.
+  /// - Parameters:
+  ///   - untilEmpty: lanes watch whether all queues are empty, for `waitUntilEmpty`.
+  ///   - standstill: after what time a lane that settles nothing is told of and restarted; nil: what the requests' time asks for.
+  package init(
+    _ configuration: Configuration, logger: Logger, untilEmpty: Bool = false,
+    standstill: StandstillState.Settings? = nil
+  ) throws {
+    self.configuration = configuration
+    self.logger = logger
+    watchesUntilEmpty = untilEmpty
+    self.standstill =
+      standstill
+      ?? StandstillState.Settings(requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds))
+    hostName = ProcessInfo.processInfo.hostName
+    tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
+    let credentials = try Credentials(
+      configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
+    current = Mutex(Current(configuration: configuration, credentials: credentials))
+    channelDesk = ChannelDesk(
+      try ChannelDeskSettings(configuration, hostName: hostName), book: channelPolicies, logger: logger,
+      untilEmpty: untilEmpty)
+    let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
+    controls = (0..<count).map { LaneControl(name: "\($0)") }
+    for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
+  }
+
+  private var credentials: Credentials { current.withLock { $0.credentials } }
+
+  /// The files of keys and certificates in use: a change of one is worth a reload.
+  package var credentialFiles: [String] {
+    current.withLock { $0.configuration.credentials.flatMap(\.files) }
+  }
+
+  /// Takes credentials, limits and the log's level of a newer configuration into use, without losing a job. Throws where
+  /// something in it is wrong; then everything stays as it was.
+  package func reload(_ newer: Configuration) throws(CredentialError) {
+    let (needingRestart, credentials) = try current.withLock { current throws(CredentialError) in
+      // The new ones live as long as the process does: so do the provider tokens, which must not be renewed for a reload.
+      let credentials = try Credentials(
+        newer.credentials, for: configuration.apns, tokens: current.credentials.tokens, replacing: current.credentials)
+      current = Current(configuration: newer, credentials: credentials)
+      for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
+      channelDesk.reload(credentials)
+      return (newer.pathsNeedingRestart(comparedTo: configuration), credentials)
+    }
+    Log.reload(newer.log)
+    for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
+    if !needingRestart.isEmpty {
+      logger.warning("these options differ and want a restart: \(needingRestart.joined(separator: ", "))")
+    }
+    logger.notice("reloaded", metadata: ["credentials": credentials.names])
+  }
+
+  /// Ends a credential's connections in every lane and at the channel desk, at once, and uses it no more until the next
+  /// reload: its jobs wait in the retry queues, its channel requests at the desk. false: there is no credential of this name.
+  package func revoke(credential name: String) -> Bool {
+    let isKnown = current.withLock { current in
+      guard current.credentials.all.contains(where: { $0?.name == name }) else { return false }
+      current.revoked.insert(name)
+      // Under the lock, as a reload is that ends the revocation: lanes hear of both in this order.
+      for control in controls { control.revoke(credential: name) }
+      channelDesk.revoke(credential: name)
+      return true
+    }
+    if isKnown {
+      logger.warning(
+        "credential revoked by command: its connections are closed, its jobs wait in the retry queues until a reload",
+        metadata: ["credential": "\(name)"])
+    }
+    return isKnown
+  }
+
+  /// Starts the lanes; returns at once. Called once.
+  package func start() throws {
+    let parts = try LaneParts(configuration, laneCount: controls.count)
+    tokenStore.start()
+    channelDesk.start(credentials: credentials)
+    for (index, control) in controls.enumerated() {
+      let settings = LaneSettings(
+        workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
+        onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
+        randomSeed: UInt64.random(in: .min ... .max))
+      let thread = LoopThread(name: "lane-\(index)") { [self] in
+        runLane(control, settings, parts)
+      }
+      threads.withLock { $0.append(thread) }
+    }
+    logger.info(
+      "herald \(Herald.version) started",
+      metadata: [
+        "lanes": .stringConvertible(controls.count),
+        "rabbitmq": .array(configuration.rabbitmq.urls.map { .string(ServiceAddress.redacted($0)) }),
+        "redis": "\(ServiceAddress.redacted(configuration.redis.url))", "credentials": credentials.names,
+      ])
+  }
+
+  private func runLane(_ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts) {
+    var last: LaneReport?
+    defer { control.end(last) }
+    do {
+      last = try WorkerLane.run(
+        control, settings, parts, credentials: credentials, policies: channelPolicies, standstill: standstill,
+        watchesUntilEmpty: watchesUntilEmpty
+      ) { [logger] notice in
+        logger.log(
+          level: notice.level, "\(notice.text)", metadata: notice.metadata.merging(["lane": "\(control.name)"]) { $1 })
+      }
+    } catch {
+      logger.critical("lane \(control.name) could not start: \(error)")
+    }
+  }
+
+  // MARK: the end
+
+  /// Takes no more jobs, finishes those in flight, gives the rest back at the deadline. Returns when all lanes are done.
+  package func drain() async {
+    isDraining.withLock { $0 = true }
+    logger.info(
+      "draining", metadata: ["timeout_s": .stringConvertible(configuration.drainTimeoutMilliseconds / 1000)])
+    for control in controls { control.drain() }
+    channelDesk.drain()
+    for control in controls { await control.waitUntilEnded() }
+    for thread in threads.withLock({ threads in
+      let all = threads
+      threads = []
+      return all
+    }) { thread.join() }
+    channelDesk.join()
+    tokenStore.stop()
+    logger.info("drained")
+  }
+
+  /// Returns once every lane found all queues empty and has nothing in flight, and so has the channel desk, twice in a row.
+  package func waitUntilEmpty() async throws {
+    var emptyLooks = 0
+    while emptyLooks < 2 {
+      try await Task.sleep(for: .milliseconds(200))
+      let reports = await reports()
+      let areLanesEmpty = reports.allSatisfy { report in
+        guard let report else { return false }
+        return report.isExhausted && report.jobsInFlight == 0
+      }
+      let isEmpty = areLanesEmpty && channelDesk.isExhausted
+      emptyLooks = isEmpty ? emptyLooks + 1 : 0
+    }
+  }
+
+  // MARK: what it says of itself
+
+  /// The names of lanes that do not answer; empty where all loops turn.
+  package func stalledLanes() async -> [String] {
+    WorkerHealth.stalled(await lanes())
+  }
+
+  private func lanes() async -> [WorkerHealth.Lane] {
+    zip(controls, await reports()).map { control, report in
+      WorkerHealth.Lane(name: control.name, report: report, isDone: control.isDone)
+    }
+  }
+
+  /// What keeps the worker from taking jobs, a line each; empty where it is ready.
+  package func readinessProblems() async -> [String] {
+    if isDraining.withLock({ $0 }) { return ["draining"] }
+    let lanes = await lanes()
+    // Begun meanwhile: lanes that stopped consuming are no problem of their own.
+    if isDraining.withLock({ $0 }) { return ["draining"] }
+    var problems = WorkerHealth.problems(lanes)
+    if credentials.all.allSatisfy({ $0 == nil }) { problems.append("no credentials are configured") }
+    return problems
+  }
+
+  /// All metrics, in the Prometheus text format.
+  package func metricsText() async -> String {
+    _ = await reports()
+    // Also of lanes that did not answer, or have ended.
+    return MetricsText.make(
+      controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
+      + ChannelMetrics.text(channelDesk.counters)
+  }
+
+  /// The state of every pool, for people and `herald check --live`.
+  package func status() async -> WorkerStatus {
+    let revoked = current.withLock { $0.revoked.sorted() }
+    let lanes = zip(controls, await reports()).map { control, report in
+      (name: control.name, report: control.lastReport, isAlive: report != nil || control.isDone)
+    }
+    return WorkerStatus(lanes, revoked: revoked)
+  }
+
+  private var certificates: [(credential: String, notAfter: Int64)] {
+    credentials.all.compactMap { credential in
+      guard let credential, let facts = credential.tls.certificateFacts else { return nil }
+      return (credential.name, facts.notAfterUnixSeconds)
+    }
+  }
+
+  /// Every lane's report, in order; nil for one that does not answer.
+  package func reports() async -> [LaneReport?] {
+    await withTaskGroup(of: (Int, LaneReport?).self) { group in
+      for (index, control) in controls.enumerated() {
+        group.addTask { (index, await control.report(timeoutMilliseconds: Worker.stalledMilliseconds)) }
+      }
+      var reports: [LaneReport?] = Array(repeating: nil, count: controls.count)
+      for await (index, report) in group { reports[index] = report }
+      return reports
+    }
+  }
+}
+
+extension Credentials {
+  /// For the log.
+  fileprivate var names: Logger.MetadataValue { .array(all.compactMap { $0.map { .string($0.name) } }) }
+}

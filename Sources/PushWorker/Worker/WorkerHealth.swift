@@ -1,0 +1,44 @@
+package import PushLane
+
+/// What a worker's lanes mean for probes.
+package enum WorkerHealth {
+  /// A lane as it is asked about.
+  package struct Lane: Sendable {
+    package var name: String
+    /// nil: it does not answer.
+    package var report: LaneReport?
+    /// It ended as it should.
+    package var isDone: Bool
+
+    package init(name: String, report: LaneReport?, isDone: Bool = false) {
+      self.name = name
+      self.report = report
+      self.isDone = isDone
+    }
+  }
+
+  /// The names of lanes whose loop does not turn. One that drained and ended has no loop to turn.
+  package static func stalled(_ lanes: [Lane]) -> [String] {
+    lanes.filter { $0.report == nil && !$0.isDone }.map(\.name)
+  }
+
+  /// What keeps lanes from their work, a line each. An alarm of the broker is not among it: it is every worker's, and has a
+  /// metric of its own.
+  package static func problems(_ lanes: [Lane]) -> [String] {
+    lanes.flatMap { lane -> [String] in
+      guard let report = lane.report else { return ["lane \(lane.name) does not answer"] }
+      var problems: [String] = []
+      if !report.isConsuming { problems.append("lane \(lane.name) is not consuming from RabbitMQ") }
+      if report.isConsuming, report.rabbitmqConnected.contains(where: { $0.role == "publisher" && !$0.isConnected }) {
+        problems.append("lane \(lane.name) is not connected to RabbitMQ for publishing")
+      }
+      if let standstill = report.standstill {
+        let cause = standstill.isRefused ? "; the broker refuses what is published" : ""
+        problems.append(
+          "lane \(lane.name) stands still: nothing was settled for \(standstill.seconds) s, "
+            + "and the oldest of \(report.jobsInFlight) jobs is at \"\(standstill.step)\"\(cause)")
+      }
+      return problems
+    }
+  }
+}
