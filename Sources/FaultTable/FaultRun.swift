@@ -8,7 +8,7 @@ import PushSettings
 
 /// One run of a row: a lane with a paced broker and a memory of its own, against a strict simulator over TLS.
 package final class FaultRun {
-  private typealias FaultLane = Lane<PacedBroker, MemorySharedState, APNsPushService, FaultClock>
+  private typealias FaultLane = Lane<PacedBroker, MemoryAdmissionStore, APNsPushService, FaultClock>
 
   private struct FaultClock: LaneClock {
     let loop: EventLoop
@@ -62,7 +62,7 @@ package final class FaultRun {
     let loop = loop
     let broker = PacedBroker(rate: scale.rate, prefetch: FaultRun.prefetch / 2, appCount: row.appCount) { loop.now }
     lane = FaultLane(
-      broker: broker, state: MemorySharedState(settings: GateMemory.Settings()), push: push,
+      broker: broker, state: MemoryAdmissionStore(settings: AdmissionMemory.Settings()), push: push,
       clock: FaultClock(loop: loop), settings: settings)
   }
 
@@ -175,7 +175,7 @@ package final class FaultRun {
   private func result() -> FaultResult {
     var result = FaultResult(row: row)
     let broker = lane.broker
-    let book = FaultBook(records: broker.records, ledger: simulator.ledger)
+    let book = FaultAudit(records: broker.records, ledger: simulator.ledger)
     result.add("offered", Double(broker.offered), "jobs")
     result.add("lost", Double(book.lost), "jobs")
     result.add("accepted twice", Double(book.twice), "jobs")
@@ -199,7 +199,7 @@ package final class FaultRun {
     return result
   }
 
-  private func judge(_ book: FaultBook, _ during: Double, end: Int64, _ result: inout FaultResult) {
+  private func judge(_ book: FaultAudit, _ during: Double, end: Int64, _ result: inout FaultResult) {
     switch row {
     case .none:
       result.require(book.twice == 0, "\(book.twice) jobs were accepted twice")

@@ -194,7 +194,7 @@ package struct PacedBroker: Broker {
     return sequence
   }
 
-  /// What is given back comes as a new delivery, so no job becomes a suspect.
+  /// What is given back comes as a new delivery, so no job is isolated.
   package mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
@@ -221,7 +221,7 @@ package struct PacedBroker: Broker {
 
   private var acknowledgedUpTo: UInt64 = 0
 
-  package mutating func acknowledge(alone tag: DeliveryTag) {
+  package mutating func acknowledge(one tag: DeliveryTag) {
     if numberOfTag.removeValue(forKey: tag.value) != nil { unacknowledged -= 1 }
   }
 

@@ -7,8 +7,8 @@ package final class BrokerServer {
   /// Deliveries that consumers have not settled.
   package var unacknowledgedCount = 0
   /// Jobs that were put aside; of them one at a time is given, to one worker.
-  package var suspects: [Message] = []
-  package var isSuspectGiven = false
+  package var isolated: [Message] = []
+  package var isIsolatedGiven = false
   /// What the queue of dead letters holds.
   package var deadLetters: [Message] = []
   /// Targets of retry copies that came twice.
@@ -19,7 +19,7 @@ package final class BrokerServer {
   package static let deliveryLimit: UInt32 = 20
 
   package var isEmpty: Bool {
-    ready.isEmpty && delayed.isEmpty && coming.isEmpty && suspects.isEmpty && unacknowledgedCount == 0
+    ready.isEmpty && delayed.isEmpty && coming.isEmpty && isolated.isEmpty && unacknowledgedCount == 0
   }
 
   /// Who had it did not settle it: it is delivered again, which may repeat sends and outcomes. What came back too often is
@@ -31,8 +31,8 @@ package final class BrokerServer {
     message.deliveryCount += 1
     if message.deliveryCount > BrokerServer.deliveryLimit {
       auditor.brokerGaveUp(message.targets)
-    } else if message.isAlone {
-      suspects.insert(message, at: 0)
+    } else if message.isIsolated {
+      isolated.insert(message, at: 0)
     } else {
       ready.insert(message, at: 0)
     }

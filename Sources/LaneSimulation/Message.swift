@@ -25,10 +25,10 @@ package struct Message {
   package var firstSeen: Int64?
   /// How often it was given to somebody who did not settle it.
   package var deliveryCount: UInt32 = 0
-  /// What the copy in the queue for suspects carries of the message before it.
+  /// What the copy in the queue of isolated jobs carries of the message before it.
   package var carriedDeliveries: UInt32 = 0
-  /// It belongs to the queue for suspects.
-  package var isAlone = false
+  /// It belongs to the queue of isolated jobs.
+  package var isIsolated = false
   /// What a copy without other state says of earlier attempts.
   package var isAmbiguous = false
   /// Of a dead letter that was one target of a batch.
@@ -38,7 +38,7 @@ package struct Message {
 
   package init(
     body: [UInt8], state: RetryState?, jobClass: JobClass, targets: [Target], enqueuedAt: Int64? = nil,
-    firstSeen: Int64? = nil, carriedDeliveries: UInt32 = 0, isAlone: Bool = false, isAmbiguous: Bool = false
+    firstSeen: Int64? = nil, carriedDeliveries: UInt32 = 0, isIsolated: Bool = false, isAmbiguous: Bool = false
   ) {
     self.body = body
     self.state = state
@@ -47,7 +47,7 @@ package struct Message {
     self.enqueuedAt = enqueuedAt
     self.firstSeen = firstSeen
     self.carriedDeliveries = carriedDeliveries
-    self.isAlone = isAlone
+    self.isIsolated = isIsolated
     self.isAmbiguous = isAmbiguous
   }
 }

@@ -9,7 +9,7 @@ package struct SimulatedBroker: Broker {
   }
 
   private enum Settling {
-    case upTo, alone, requeued, rejected
+    case upTo, one, requeued, rejected
   }
 
   package let world: SimulatedWorld
@@ -29,10 +29,10 @@ package struct SimulatedBroker: Broker {
   private var losses: [Int64] = []
   private var epoch: UInt32 = 0
   private var nextTag: [UInt64] = [1, 1]
-  private var nextSuspectTag: UInt64 = 1
+  private var nextIsolatedTag: UInt64 = 1
   /// Of this worker's consumers, by class and tag.
   private var unacknowledged: [[UInt64: Message]] = [[:], [:]]
-  private var suspect: (tag: UInt64, message: Message)?
+  private var isolated: (tag: UInt64, message: Message)?
   /// What the lane settled, on its way to the broker: lost with the consumer's connection.
   private var settlings: [(at: Int64, tag: DeliveryTag, kind: Settling)] = []
   private var current: Message?
@@ -65,7 +65,7 @@ package struct SimulatedBroker: Broker {
     return isBlocked ? min(due, blockedUntil) : due
   }
 
-  private var hasNext: Bool { !server.isSuspectGiven && !server.suspects.isEmpty || nextReady != nil }
+  private var hasNext: Bool { !server.isIsolatedGiven && !server.isolated.isEmpty || nextReady != nil }
 
   /// The first message whose class has credit; looked for only where one class has some and the other none.
   private var nextReady: Int? {
@@ -116,7 +116,7 @@ package struct SimulatedBroker: Broker {
       server.epoch += 1
       epoch = server.epoch
       nextTag = [1, 1]
-      nextSuspectTag = 1
+      nextIsolatedTag = 1
       events.append(.consuming(epoch: epoch))
     }
   }
@@ -137,11 +137,11 @@ package struct SimulatedBroker: Broker {
       }
       unacknowledged[index] = [:]
     }
-    if let suspect {
-      server.isSuspectGiven = false
-      server.takeBack(suspect.message, world.auditor)
+    if let isolated {
+      server.isIsolatedGiven = false
+      server.takeBack(isolated.message, world.auditor)
     }
-    suspect = nil
+    isolated = nil
     current = nil
   }
 
@@ -174,14 +174,14 @@ package struct SimulatedBroker: Broker {
       }
     }
     guard takesDeliveries, isConsuming, !isStopped else { return nil }
-    if !server.isSuspectGiven, let message = server.suspects.first {
-      server.suspects.removeFirst()
-      server.isSuspectGiven = true
+    if !server.isIsolatedGiven, let message = server.isolated.first {
+      server.isolated.removeFirst()
+      server.isIsolatedGiven = true
       server.unacknowledgedCount += 1
-      suspect = (nextSuspectTag, message)
-      nextSuspectTag += 1
+      isolated = (nextIsolatedTag, message)
+      nextIsolatedTag += 1
       return delivery(
-        message, DeliveryTag(epoch: epoch, jobClass: .transactional, value: nextSuspectTag - 1, isAlone: true))
+        message, DeliveryTag(epoch: epoch, jobClass: .transactional, value: nextIsolatedTag - 1, isIsolated: true))
     }
     guard let next = nextReady else { return nil }
     let message = server.ready.remove(at: next)
@@ -210,7 +210,7 @@ package struct SimulatedBroker: Broker {
     metadata.isAmbiguous = message.isAmbiguous
     metadata.apnsID = message.apnsID
     metadata.claim = message.claim
-    if message.isAlone { metadata.jobClass = message.jobClass }
+    if message.isIsolated { metadata.jobClass = message.jobClass }
     guard let state = message.state else { return }
     metadata.attempts = state.attempts
     metadata.firstSeen = state.firstSeen
@@ -261,11 +261,11 @@ package struct SimulatedBroker: Broker {
     }
     let message = Message(
       body: body, state: state, jobClass: jobClass, targets: targets, enqueuedAt: metadata.enqueuedAt,
-      firstSeen: firstSeen, carriedDeliveries: metadata.carriedDeliveries, isAlone: true,
+      firstSeen: firstSeen, carriedDeliveries: metadata.carriedDeliveries, isIsolated: true,
       isAmbiguous: metadata.isAmbiguous)
     return publish(targets) { world in
       for target in targets { world.auditor.brokerKeptCopy(of: target) }
-      world.broker.suspects.append(message)
+      world.broker.isolated.append(message)
     }
   }
 
@@ -315,7 +315,7 @@ package struct SimulatedBroker: Broker {
 
   package mutating func acknowledge(upTo tag: DeliveryTag) { settled(tag, .upTo) }
 
-  package mutating func acknowledge(alone tag: DeliveryTag) { settled(tag, .alone) }
+  package mutating func acknowledge(one tag: DeliveryTag) { settled(tag, .one) }
 
   package mutating func reject(_ tag: DeliveryTag, requeue: Bool) { settled(tag, requeue ? .requeued : .rejected) }
 
@@ -354,19 +354,19 @@ package struct SimulatedBroker: Broker {
 
   private mutating func settle(_ tag: DeliveryTag, _ kind: Settling) {
     var taken: Message?
-    if !tag.isAlone {
+    if !tag.isIsolated {
       taken = unacknowledged[Int(tag.jobClass.rawValue)].removeValue(forKey: tag.value)
-    } else if let suspect, suspect.tag == tag.value {
-      taken = suspect.message
-      self.suspect = nil
-      server.isSuspectGiven = false
+    } else if let isolated, isolated.tag == tag.value {
+      taken = isolated.message
+      self.isolated = nil
+      server.isIsolatedGiven = false
     }
     guard let message = taken else {
       world.auditor.misnamedDelivery("settled an unknown tag: \(tag)")
       return
     }
     switch kind {
-    case .upTo, .alone:
+    case .upTo, .one:
       server.unacknowledgedCount -= 1
       world.auditor.acknowledged(message.targets)
     case .requeued:

@@ -76,7 +76,7 @@ struct SimulatedPool {
           connection: SimulatedConnection(world: world), state: ConnectionState(timing: timing, now: now.monotonic))
       case .drain(let place): links[place]?.state.drain(.unneeded)
       case .ping(let place):
-        if links[place]?.state.suspected(now: now.monotonic) == true { links[place]?.connection.ping() }
+        if links[place]?.state.pingIfSilent(now: now.monotonic) == true { links[place]?.connection.ping() }
       }
     }
   }

@@ -5,7 +5,7 @@ import PushWorker
 
 /// A world, its jobs, and workers that come and go until everything has its end.
 package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
-  package typealias RunLane = Lane<RunBroker, SimulatedState, SimulatedAPNs, SimulatedClock>
+  package typealias RunLane = Lane<RunBroker, SimulatedAdmissionStore, SimulatedAPNs, SimulatedClock>
 
   private final class Worker {
     var lane: RunLane
@@ -155,7 +155,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
       drainTimeoutMilliseconds: 1000, randomSeed: world.random.next())
     settings.isolation = world.settings.isolation
     return RunLane(
-      broker: makeBroker(world), state: SimulatedState(world: world), push: SimulatedAPNs(world: world),
+      broker: makeBroker(world), state: SimulatedAdmissionStore(world: world), push: SimulatedAPNs(world: world),
       clock: SimulatedClock(world: world), settings: settings)
   }
 

@@ -39,7 +39,7 @@ public final class ChannelManager: Sendable {
     public let requestID: UUID
   }
 
-  private let thread: ChannelThread
+  private let thread: AsyncChannelClient
 
   /// Loads the key or certificate and starts a thread; nothing is connected before the first request.
   /// - Parameters:
@@ -55,7 +55,7 @@ public final class ChannelManager: Sendable {
           CredentialConfiguration(
             name: "channels", kind: credential.kind, environments: [.production, .sandbox], apps: apps)
         ], caFile: options.authorityFile)
-      thread = ChannelThread(credentials: credentials, configuration: configuration)
+      thread = AsyncChannelClient(credentials: credentials, configuration: configuration)
     } catch {
       throw ChannelError(invalid: error.text)
     }

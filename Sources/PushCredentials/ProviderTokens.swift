@@ -46,7 +46,7 @@ package final class ProviderTokens: Sendable {
     /// Nothing is to be sent with the key for this long.
     case held(milliseconds: Int64)
     /// APNs calls a token expired that is this fresh by our clock.
-    case suspectClock(ageSeconds: Int64)
+    case clockDoubt(ageSeconds: Int64)
   }
 
   private struct Entry {
@@ -256,8 +256,8 @@ package final class ProviderTokens: Sendable {
       return (.changed, .none)
     case .hold(let milliseconds):
       return (.held(milliseconds: milliseconds), .none)
-    case .suspectClock(let ageSeconds):
-      return (.suspectClock(ageSeconds: ageSeconds), .none)
+    case .clockDoubt(let ageSeconds):
+      return (.clockDoubt(ageSeconds: ageSeconds), .none)
     }
   }
 

@@ -92,7 +92,7 @@ package struct Checker {
   private func rabbitmq() -> Finding {
     let urls = configuration.rabbitmq.urls.map(ServiceAddress.redacted).joined(separator: ", ")
     do {
-      let admin = try BrokerAccess(configuration).connect("check")
+      let admin = try BrokerAdmin(configuration).connect("check")
       defer { admin.close() }
       return good("rabbitmq", "\(admin.server) at \(admin.address)")
     } catch {

@@ -34,7 +34,7 @@ package struct DeadTokens {
     session = try RedisSession(
       configuration: redis, tls: try configuration.redis.tls(redis))
     prefix = configuration.redis.prefix
-    deadSeconds = RedisSharedStateSettings().deadSeconds
+    deadSeconds = RedisAdmissionStoreSettings().deadSeconds
     self.app = app
     self.environment = environment
   }
@@ -90,8 +90,8 @@ package struct DeadTokens {
   }
 
   private func key(_ token: String, _ topic: String) -> String {
-    let device = GateKey(environment: environment, topic: topic.utf8.span, token: token.utf8.span)
-    var text = [UInt8](repeating: 0, count: GateKey.textCount)
+    let device = TargetKey(environment: environment, topic: topic.utf8.span, token: token.utf8.span)
+    var text = [UInt8](repeating: 0, count: TargetKey.textCount)
     var span = text.mutableSpan
     device.writeText(into: &span, at: 0)
     return "\(prefix){\(String(decoding: text, as: UTF8.self))}"

@@ -13,10 +13,10 @@ package struct Enqueuer {
     package var confirmed: Int
   }
 
-  private let access: BrokerAccess
+  private let access: BrokerAdmin
 
   package init(_ configuration: Configuration) throws {
-    access = try BrokerAccess(configuration)
+    access = try BrokerAdmin(configuration)
   }
 
   /// Publishes every line of `input`. The topology is declared first, so that jobs wait safely for the first worker.

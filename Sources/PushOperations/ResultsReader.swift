@@ -16,10 +16,10 @@ package struct ResultsReader {
   /// A log that ends says so by silence.
   private static let idleMilliseconds: Int64 = 1000
 
-  private let access: BrokerAccess
+  private let access: BrokerAdmin
 
   package init(_ configuration: Configuration) throws {
-    access = try BrokerAccess(configuration)
+    access = try BrokerAdmin(configuration)
   }
 
   /// Writes one outcome a line, to the end of the log or, with `follow`, for ever.

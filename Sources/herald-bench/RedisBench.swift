@@ -49,12 +49,12 @@ struct RedisBench: ParsableCommand {
     var figures = Figures()
     for run in 0..<options.runs {
       let loop = try EventLoop()
-      var settings = RedisSharedStateSettings()
+      var settings = RedisAdmissionStoreSettings()
       // As short as the usual one, `push:`, for Redis hashes and compares all of it.
       settings.prefix = "b\(UUID().uuidString.prefix(3)):"
       settings.timeoutMilliseconds = 1000
       settings.limits = RateLimits(RateLimit(burst: 10, perSecond: 1))
-      let state = RedisSharedState(
+      let state = RedisAdmissionStore(
         loop: loop, configuration: configuration, tls: nil, settings: settings, seed: UInt64(run))
       state.connect()
       let deadline = loop.now.monotonic.adding(milliseconds: 3000)
@@ -118,15 +118,15 @@ struct RedisBench: ParsableCommand {
   }
 
   /// The job's token is made another one, and the device hashed, as a lane does.
-  private func device(_ number: Int, _ job: inout PushJob) -> GateKey {
+  private func device(_ number: Int, _ job: inout PushJob) -> TargetKey {
     let start = job.targets[0].range.lowerBound
     for digit in 0..<8 { job.bytes[start + digit] = UInt8(ascii: "0") + UInt8(number >> (digit * 3) & 7) }
-    return GateKey(job, target: 0)
+    return TargetKey(job, target: 0)
   }
 
   /// `rate`: jobs a second, 0 for as many as there can be. Options are looked up at each access: not here.
   private func drive(
-    _ state: RedisSharedState, _ loop: EventLoop, _ numbers: Range<Int>, rate: Int, _ times: inout Times
+    _ state: RedisAdmissionStore, _ loop: EventLoop, _ numbers: Range<Int>, rate: Int, _ times: inout Times
   ) throws {
     let window = RedisBench.inFlightMaximum
     var jobs = RigidArray<PushJob>(capacity: window)
@@ -143,7 +143,7 @@ struct RedisBench: ParsableCommand {
     let deviceCount = devices
     var asked = 0
     var answered = 0
-    var keys = Array(repeating: GateKey(high: 0, low: 0), count: window)
+    var keys = Array(repeating: TargetKey(high: 0, low: 0), count: window)
     var askedAt = Array(repeating: ContinuousClock.now, count: window)
     var samples: [UInt64: ContinuousClock.Instant] = [:]
     let start = ContinuousClock.now

@@ -128,9 +128,9 @@ struct ChannelOptions: ParsableArguments {
   /// Asks APNs; a refusal becomes words and exit 1, a missing credential exit 78.
   func perform(_ operation: ChannelRequest.Operation) async throws -> ChannelAnswer {
     let (configuration, logger) = try common.begin()
-    let access: ChannelAccess
+    let access: FleetChannelClient
     do {
-      access = try ChannelAccess(configuration, logger: logger)
+      access = try FleetChannelClient(configuration, logger: logger)
     } catch {
       throw Exit.configuration("\(error)")
     }

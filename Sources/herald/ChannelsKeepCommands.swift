@@ -72,7 +72,7 @@ extension ChannelsCommand {
       guard let unit = unusedFor.last.flatMap({ units[$0] }), let count = Int64(unusedFor.dropLast()), count > 0,
         count < 1_000_000
       else { throw ValidationError("--unused-for must be a number and s, m, h or d, not \"\(unusedFor.prefix(40))\"") }
-      guard count * unit >= ChannelKeeper.reapSecondsMinimum else {
+      guard count * unit >= ChannelRegistryClient.reapSecondsMinimum else {
         throw ValidationError("--unused-for must be at least 10m: the last use is stored about once a minute")
       }
       return count * unit
@@ -157,7 +157,7 @@ extension ChannelsCommand {
       let unfinished: [Named]
       let restored: [Named]
 
-      init(_ found: ChannelKeeper.Reconciliation, isDryRun: Bool) {
+      init(_ found: ChannelRegistryClient.Reconciliation, isDryRun: Bool) {
         count = found.count
         limit = ChannelScope.channelsMaximum
         dryRun = isDryRun
@@ -197,11 +197,11 @@ private func jsonLine(_ value: some Encodable) throws -> String {
 
 extension ChannelOptions {
   /// Runs the work on the registry; what fails becomes words and exit 1, a missing credential exit 78.
-  func keep<Value>(_ work: (ChannelKeeper) throws -> Value) throws -> Value {
+  func keep<Value>(_ work: (ChannelRegistryClient) throws -> Value) throws -> Value {
     let (configuration, logger) = try common.begin()
-    let keeper: ChannelKeeper
+    let keeper: ChannelRegistryClient
     do {
-      keeper = try ChannelKeeper(configuration, logger: logger)
+      keeper = try ChannelRegistryClient(configuration, logger: logger)
     } catch {
       throw Exit.configuration("\(error)")
     }
@@ -234,8 +234,8 @@ extension ChannelOptions {
   }
 
   /// Work on the registry beside a command that has begun, and that does not need it.
-  private func aside<Value>(_ work: (ChannelKeeper) throws -> Value) throws -> Value {
-    let keeper = try ChannelKeeper(
+  private func aside<Value>(_ work: (ChannelRegistryClient) throws -> Value) throws -> Value {
+    let keeper = try ChannelRegistryClient(
       try common.reader(), logger: Logger(label: "herald"), redisTimeoutMilliseconds: 1_000)
     defer { keeper.close() }
     return try work(keeper)

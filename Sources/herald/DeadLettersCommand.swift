@@ -41,10 +41,10 @@ struct DeadLettersCommand: ParsableCommand {
     var filter: DeadLetterFilter { DeadLetterFilter(reason: reason, app: app, id: id) }
 
     /// Does the work, and turns what it throws into words and exit 1.
-    func run(_ work: (DeadLetterBox) throws -> DeadLetterBox.Summary) throws -> DeadLetterBox.Summary {
+    func run(_ work: (DeadLetterQueue) throws -> DeadLetterQueue.Summary) throws -> DeadLetterQueue.Summary {
       let configuration = try common.load()
       do {
-        return try work(try DeadLetterBox(configuration))
+        return try work(try DeadLetterQueue(configuration))
       } catch {
         throw Exit.failure("\(error)")
       }
@@ -60,14 +60,14 @@ struct DeadLettersCommand: ParsableCommand {
     }
 
     /// A run that its time ended has not seen everything: nobody shall take it for one that has.
-    func failIfCutShort(_ summary: DeadLetterBox.Summary) throws {
+    func failIfCutShort(_ summary: DeadLetterQueue.Summary) throws {
       guard summary.isCutShort else { return }
       throw Exit.failure(
         "ended after its longest time, with \(summary.seen) dead letters looked at and others left: run it again")
     }
 
     /// Says how it ended, for programs or for people.
-    func conclude(_ summary: DeadLetterBox.Summary, _ verb: String, isDryRun: Bool) throws {
+    func conclude(_ summary: DeadLetterQueue.Summary, _ verb: String, isDryRun: Bool) throws {
       if json {
         print(
           "{\"matched\":\(summary.matched),\"\(verb)\":\(summary.done),\"left\":\(summary.left),"

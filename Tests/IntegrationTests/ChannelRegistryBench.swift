@@ -72,7 +72,7 @@ final class ChannelRegistryBench {
   let scope: ChannelScope
   let prefix: String
   private(set) var registries: [ChannelRegistry] = []
-  private var callers: [RedisCaller] = []
+  private var callers: [RedisClient] = []
   private(set) var notices: [String] = []
   private let url: String
   private let limit: ChannelLimit
@@ -96,7 +96,7 @@ final class ChannelRegistryBench {
     var timing = ChannelEnsureState.Timing(requestMilliseconds: 100, patienceMilliseconds: 15_000)
     timing.settleMilliseconds = 200
     timing.lockMilliseconds = 600
-    let caller = RedisCaller(loop: loop, configuration: try RedisConfiguration(url: url), tls: nil)
+    let caller = RedisClient(loop: loop, configuration: try RedisConfiguration(url: url), tls: nil)
     let registry = ChannelRegistry(
       loop: loop, redis: caller, manager: manager, prefix: prefix, timing: timing, limit: limit
     ) { [unowned self] _, text in notices.append(text) }

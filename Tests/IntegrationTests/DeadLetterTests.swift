@@ -177,9 +177,9 @@ struct DeadLetterTests {
     try put(world, 0..<3) { _ in "failed" }
     let configuration = try ConfigurationLoader.load(file: world.configurationFile, environment: [:])
     let everything = DeadLetterFilter(reason: nil, app: nil, id: nil)
-    let cut = try DeadLetterBox(configuration, runSecondsMaximum: 0).replay(everything)
+    let cut = try DeadLetterQueue(configuration, runSecondsMaximum: 0).replay(everything)
     #expect(cut.isCutShort && cut.done == 0)
-    let whole = try DeadLetterBox(configuration).replay(everything)
+    let whole = try DeadLetterQueue(configuration).replay(everything)
     #expect(!whole.isCutShort && whole.done == 3)
   }
 

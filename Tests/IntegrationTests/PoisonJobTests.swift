@@ -37,7 +37,7 @@ struct PoisonJobTests {
 
     let log = PoisonLog(poison: poison)
     var lives = 0
-    let isolation = IsolationPolicy(suspectCount: 3, limit: 8)
+    let isolation = IsolationPolicy(isolationCount: 3, limit: 8)
     while lives < 60 {
       lives += 1
       if try live(address, topology, log, isolation) { break }
@@ -171,11 +171,11 @@ private struct PoisonPush: PushService {
 }
 
 /// Lets everything through, and remembers nothing.
-private struct OpenState: SharedState {
+private struct OpenState: AdmissionStore {
   private var waiting: [Ticket] = []
 
   mutating func admit(
-    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     waiting.append(ticket)
   }
@@ -186,9 +186,9 @@ private struct OpenState: SharedState {
     waiting.isEmpty ? nil : (waiting.removeFirst(), .proceed)
   }
 
-  mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {}
+  mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {}
 
-  mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}
+  mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
 }
 
 private struct TestClock: LaneClock {

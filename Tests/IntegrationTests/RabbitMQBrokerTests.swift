@@ -141,7 +141,7 @@ struct RabbitMQBrokerTests {
     #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 2)
     // Done with: acknowledged, and not moved once more. Handed back: it comes again.
     harness.broker.reject(told[0].delivery.tag, requeue: false)
-    for index in [0, 2, 4] { harness.broker.acknowledge(alone: harness.deliveries[index].delivery.tag) }
+    for index in [0, 2, 4] { harness.broker.acknowledge(one: harness.deliveries[index].delivery.tag) }
     harness.settle()
     var options = AMQPOptions()
     options.bodyBytesMaximum = Limits.deadLetterBytesMaximum
@@ -180,7 +180,7 @@ struct RabbitMQBrokerTests {
     defer { admin.close() }
     #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 0)
     harness.broker.reject(harness.deliveries[0].delivery.tag, requeue: false)
-    harness.broker.acknowledge(alone: harness.deliveries[1].delivery.tag)
+    harness.broker.acknowledge(one: harness.deliveries[1].delivery.tag)
     let moved = harness.run { _ in (try? admin.messageCount(queue: harness.topology.deadQueue)) == 1 }
     #expect(moved)
     harness.broker.close()
@@ -203,7 +203,7 @@ struct RabbitMQBrokerTests {
     // Again, while neither is up: there is nothing to end.
     harness.broker.restart(reason: "nothing moved for 60 s")
     // A tag of the old connection does nothing.
-    harness.broker.acknowledge(alone: harness.deliveries[0].delivery.tag)
+    harness.broker.acknowledge(one: harness.deliveries[0].delivery.tag)
     harness.takesDeliveries = true
     #expect(harness.run { $0.deliveries.count == 5 && $0.count(of: "publishing") == 2 })
     #expect(

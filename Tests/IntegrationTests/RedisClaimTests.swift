@@ -5,11 +5,11 @@ import TestSupport
 import Testing
 
 /// Claims and rules, against memory and a real Redis: of two copies of a job one is on its way.
-extension RedisSharedStateTests {
+extension RedisAdmissionStoreTests {
   /// However a job came to be two: its producer published it again, or the broker handed a retry copy on twice.
   @Test(arguments: Kind.allCases) func ofTwoCopiesOneIsOnItsWay(kind: Kind) throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         let start = driver.now.unixMilliseconds
         for id in UInt64(1)...3 {
           let job =
@@ -46,8 +46,8 @@ extension RedisSharedStateTests {
 
   /// A job whose time is over is only asked about: copies of it do not wait for each other, and it costs its device nothing.
   @Test(arguments: Kind.allCases) func whatIsOverLeavesNoClaim(kind: Kind) throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         let job = makeJob(token: "over")
         for _ in 0..<3 {
           #expect(try Answered(driver.answer(driver.ask(job, id: 1, isOver: true))) == .proceed)
@@ -65,8 +65,8 @@ extension RedisSharedStateTests {
 
   /// Nobody told what became of it, or who had it is not known any more.
   @Test(arguments: Kind.allCases) func whoFindsNoAnswerGoesOnMarked(kind: Kind) throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         let job = makeJob(token: "lost")
         let start = driver.now.unixMilliseconds
         let first = driver.ask(job, id: 1)
@@ -101,13 +101,13 @@ extension RedisSharedStateTests {
 
   /// Two different ends, and the one that was not sent here says that the other may have been.
   @Test(arguments: Kind.allCases) func whatIsSupersededOrLimitedIsMarkedToo(kind: Kind) throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         let job = makeJob(token: "score", collapseID: "match-7")
         let start = driver.now.unixMilliseconds
         let first = driver.ask(job, id: 1)
         #expect(try Answered(driver.answer(first)) == .proceed)
-        driver.state.tighten(job, device: GateKey(job, target: 0), now: driver.now)
+        driver.state.tighten(job, device: TargetKey(job, target: 0), now: driver.now)
         try driver.turn(forMilliseconds: 1100)
         let again = driver.ask(job, id: 1, firstSeen: start)
         #expect(try Answered(driver.answer(again)) == .repeated(.limited))
@@ -126,10 +126,10 @@ extension RedisSharedStateTests {
   /// All ends are by Redis' clock: that of the worker that answers may be hours off.
   @Test(arguments: [-7, 7] as [Int64], [true, false]) func aWorkersClockMayBeOff(hours: Int64, isAdmitted: Bool) throws
   {
-    struct Scenario: SharedStateScenario {
+    struct Scenario: AdmissionScenario {
       let hours: Int64
       let isAdmitted: Bool
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         let job = makeJob(token: "skew")
         if isAdmitted { #expect(try Answered(driver.admit(job, id: 1)) == .proceed) }
         driver.skippedMilliseconds = hours * 3_600_000
@@ -145,14 +145,14 @@ extension RedisSharedStateTests {
 
   /// Rates stand still where the configuration around them changes.
   @Test(arguments: Kind.allCases) func aRateStaysItselfAmongOthers(kind: Kind) throws {
-    struct Scenario: SharedStateScenario {
-      func run(_ driver: RedisGateDriver<some SharedState>) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         func override(_ type: PushType, _ burst: Int) -> RateLimits.Override {
           RateLimits.Override(app: [], pushType: type, limit: RateLimit(burst: burst, perSecond: 0.01))
         }
         func update(_ limits: RateLimits) {
-          if let state = driver.state as? RedisSharedState { state.update(limits: limits) }
-          if let state = driver.state as? MemorySharedState { state.update(limits: limits) }
+          if let state = driver.state as? RedisAdmissionStore { state.update(limits: limits) }
+          if let state = driver.state as? MemoryAdmissionStore { state.update(limits: limits) }
         }
         let common = RateLimit(burst: 1, perSecond: 0.01)
         func admit(_ types: PushType..., id: UInt64? = nil) throws -> [Answered] {

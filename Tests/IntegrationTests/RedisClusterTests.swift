@@ -12,20 +12,21 @@ struct RedisClusterTests {
   private let accepted = RememberedOutcome(
     outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
 
-  private func makeDriver(_ url: String, timeoutMilliseconds: Int64 = 5_000) throws -> RedisGateDriver<RedisSharedState>
-  {
+  private func makeDriver(_ url: String, timeoutMilliseconds: Int64 = 5_000) throws -> AdmissionDriver<
+    RedisAdmissionStore
+  > {
     let loop = try EventLoop()
-    var settings = RedisSharedStateSettings()
+    var settings = RedisAdmissionStoreSettings()
     settings.limits = RateLimits(RateLimit(burst: 2, perSecond: 0.001))
     settings.timeoutMilliseconds = timeoutMilliseconds
-    let state = RedisSharedState(
+    let state = RedisAdmissionStore(
       loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, settings: settings, seed: 7)
     state.connect()
-    return RedisGateDriver(state, loop: loop)
+    return AdmissionDriver(state, loop: loop)
   }
 
   private func expectAllKnown(
-    _ driver: RedisGateDriver<RedisSharedState>, _ tokens: [String], _ location: SourceLocation = #_sourceLocation
+    _ driver: AdmissionDriver<RedisAdmissionStore>, _ tokens: [String], _ location: SourceLocation = #_sourceLocation
   ) throws {
     var tickets: [Ticket] = []
     for (index, token) in tokens.enumerated() { tickets.append(driver.ask(makeJob(token: token), id: UInt64(index))) }
@@ -145,9 +146,9 @@ struct RedisClusterTests {
   }
 
   private func key(of job: borrowing PushJob) -> String {
-    var text = [UInt8](repeating: 0, count: GateKey.textCount)
+    var text = [UInt8](repeating: 0, count: TargetKey.textCount)
     var span = text.mutableSpan
-    GateKey(job, target: 0).writeText(into: &span, at: 0)
+    TargetKey(job, target: 0).writeText(into: &span, at: 0)
     return "push:{\(String(decoding: text, as: UTF8.self))}"
   }
 
@@ -155,7 +156,7 @@ struct RedisClusterTests {
 
   /// A master dies; its replica takes its slots.
   private func failover(
-    _ cluster: RedisCluster, _ driver: RedisGateDriver<RedisSharedState>, _ tokens: [String]
+    _ cluster: RedisCluster, _ driver: AdmissionDriver<RedisAdmissionStore>, _ tokens: [String]
   ) throws {
     try cluster.addReplica(of: cluster.masters[1])
     cluster.masters[1].kill()

@@ -13,7 +13,7 @@ struct RedisDeviceKeyTests {
   /// A state with keys of its own.
   private struct Fleet {
     let server: RedisServer
-    var settings = RedisSharedStateSettings()
+    var settings = RedisAdmissionStoreSettings()
 
     init(_ server: RedisServer, limit: RateLimit? = RateLimit(burst: 3, perSecond: 0.001)) {
       self.server = server
@@ -22,20 +22,20 @@ struct RedisDeviceKeyTests {
       settings.timeoutMilliseconds = 2000
     }
 
-    func join() throws -> RedisGateDriver<RedisSharedState> {
+    func join() throws -> AdmissionDriver<RedisAdmissionStore> {
       let loop = try EventLoop()
-      let state = RedisSharedState(
+      let state = RedisAdmissionStore(
         loop: loop, configuration: try RedisConfiguration(url: server.url), tls: nil, settings: settings, seed: 7)
       state.connect()
-      let driver = RedisGateDriver(state, loop: loop)
+      let driver = AdmissionDriver(state, loop: loop)
       try driver.turn(untilWithinSeconds: 10, "connected") { state.isConnected }
       try driver.turn()
       return driver
     }
 
     func key(_ job: borrowing PushJob) -> String {
-      let device = GateKey(job, target: 0)
-      var text = [UInt8](repeating: 0, count: GateKey.textCount)
+      let device = TargetKey(job, target: 0)
+      var text = [UInt8](repeating: 0, count: TargetKey.textCount)
       var span = text.mutableSpan
       device.writeText(into: &span, at: 0)
       return "\(settings.prefix){\(String(decoding: text, as: UTF8.self))}"
@@ -226,7 +226,7 @@ struct RedisDeviceKeyTests {
     let gone = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 2)
     driver.remember(gone, of: job(1), id: 1)
     #expect(try Answered(driver.admit(job(1), id: 1)) == .duplicate(gone))
-    driver.state.tighten(job(2), device: GateKey(job(2), target: 0), now: driver.now)
+    driver.state.tighten(job(2), device: TargetKey(job(2), target: 0), now: driver.now)
     #expect(try Answered(driver.admit(job(2), id: 1)) == .limited)
     driver.state.close()
   }
@@ -264,8 +264,8 @@ struct RedisDeviceKeyTests {
     var fleet = Fleet(try RedisServer.shared())
     fleet.settings.limits = limits
     let redis = try fleet.join()
-    let memory = RedisGateDriver(
-      MemorySharedState(settings: GateMemory.Settings(), limits: limits), loop: try EventLoop())
+    let memory = AdmissionDriver(
+      MemoryAdmissionStore(settings: AdmissionMemory.Settings(), limits: limits), loop: try EventLoop())
     var random = SeededRandom(seed: seed)
     var answers: [Answered: Int] = [:]
     func pass(seconds: Int) throws {
@@ -314,8 +314,8 @@ struct RedisDeviceKeyTests {
       }
       if step % 100 == 99 {
         let job = somebody().job
-        memory.state.tighten(job, device: GateKey(job, target: 0), now: memory.now)
-        redis.state.tighten(job, device: GateKey(job, target: 0), now: redis.now)
+        memory.state.tighten(job, device: TargetKey(job, target: 0), now: memory.now)
+        redis.state.tighten(job, device: TargetKey(job, target: 0), now: redis.now)
       }
       if step % 15 == 14 || step % 100 == 50 {
         // What was told and asked is there.

@@ -14,29 +14,29 @@ struct RedisFaultTests {
 
   private func makeDriver(
     _ url: String, limit: RateLimit? = RateLimit(burst: 2, perSecond: 0.001), timeoutMilliseconds: Int64 = 50
-  ) throws -> RedisGateDriver<RedisSharedState> {
+  ) throws -> AdmissionDriver<RedisAdmissionStore> {
     let loop = try EventLoop()
-    var settings = RedisSharedStateSettings()
+    var settings = RedisAdmissionStoreSettings()
     settings.limits = RateLimits(limit)
     settings.timeoutMilliseconds = timeoutMilliseconds
-    let state = RedisSharedState(
+    let state = RedisAdmissionStore(
       loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, settings: settings, seed: 7)
     state.connect()
-    return RedisGateDriver(state, loop: loop)
+    return AdmissionDriver(state, loop: loop)
   }
 
-  private func notices(_ state: RedisSharedState) -> [SharedStateNotice] {
-    var notices: [SharedStateNotice] = []
+  private func notices(_ state: RedisAdmissionStore) -> [AdmissionNotice] {
+    var notices: [AdmissionNotice] = []
     while let notice = state.nextNotice() { notices.append(notice) }
     return notices
   }
 
   /// Degraded for every feature, and back: told once each.
   private func expectDegraded(
-    _ driver: RedisGateDriver<RedisSharedState>, reason: String, _ location: SourceLocation = #_sourceLocation
+    _ driver: AdmissionDriver<RedisAdmissionStore>, reason: String, _ location: SourceLocation = #_sourceLocation
   ) throws {
     try driver.turn(untilWithinSeconds: 8, "degraded") { driver.state.degradation(of: .rateLimit) != nil }
-    for feature in SharedStateFeature.allCases {
+    for feature in AdmissionFeature.allCases {
       let text = try #require(driver.state.degradation(of: feature), sourceLocation: location)
       #expect(text.contains(reason), "\(text)", sourceLocation: location)
     }
@@ -50,7 +50,7 @@ struct RedisFaultTests {
   }
 
   private func expectRecovered(
-    _ driver: RedisGateDriver<RedisSharedState>, withinSeconds seconds: Int64 = 2,
+    _ driver: AdmissionDriver<RedisAdmissionStore>, withinSeconds seconds: Int64 = 2,
     _ location: SourceLocation = #_sourceLocation
   ) throws {
     try driver.turn(untilWithinSeconds: seconds, "recovered") { driver.state.degradation(of: .duplicates) == nil }

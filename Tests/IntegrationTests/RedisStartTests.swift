@@ -13,16 +13,16 @@ struct RedisStartTests {
   private func makeDriver(
     _ url: String, _ loop: EventLoop, connectMilliseconds: Int64 = never, timeoutMilliseconds: Int64 = 5_000,
     patience: Int64 = 10
-  ) throws -> RedisGateDriver<RedisSharedState> {
+  ) throws -> AdmissionDriver<RedisAdmissionStore> {
     var configuration = try RedisConfiguration(url: url)
     configuration.connectTimeoutMilliseconds = connectMilliseconds
     configuration.silenceTimeoutMilliseconds = Self.never
-    var settings = RedisSharedStateSettings()
+    var settings = RedisAdmissionStoreSettings()
     settings.timeoutMilliseconds = timeoutMilliseconds
     settings.patience = patience
-    let state = RedisSharedState(loop: loop, configuration: configuration, tls: nil, settings: settings, seed: 7)
+    let state = RedisAdmissionStore(loop: loop, configuration: configuration, tls: nil, settings: settings, seed: 7)
     state.connect()
-    return RedisGateDriver(state, loop: loop)
+    return AdmissionDriver(state, loop: loop)
   }
 
   /// A token of each node, in the nodes' order.
@@ -33,9 +33,9 @@ struct RedisStartTests {
   }
 
   private func slot(of job: borrowing PushJob) -> Int {
-    var text = [UInt8](repeating: 0, count: GateKey.textCount)
+    var text = [UInt8](repeating: 0, count: TargetKey.textCount)
     var span = text.mutableSpan
-    GateKey(job, target: 0).writeText(into: &span, at: 0)
+    TargetKey(job, target: 0).writeText(into: &span, at: 0)
     return RedisSlot.of(tag: text.span)
   }
 

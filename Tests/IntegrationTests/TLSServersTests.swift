@@ -37,22 +37,22 @@ struct TLSServersTests {
     let configuration = try RedisConfiguration(url: "rediss://127.0.0.1:\(port)/0")
     #expect(configuration.usesTLS)
 
-    func state(trusting file: String, _ loop: EventLoop) throws -> RedisSharedState {
-      let state = RedisSharedState(
+    func state(trusting file: String, _ loop: EventLoop) throws -> RedisAdmissionStore {
+      let state = RedisAdmissionStore(
         loop: loop, configuration: configuration, tls: try configuration.tls(caFile: file),
-        settings: RedisSharedStateSettings(), seed: 1)
+        settings: RedisAdmissionStoreSettings(), seed: 1)
       state.connect()
       return state
     }
     let loop = try EventLoop()
     let good = try state(trusting: files.authority, loop)
-    try RedisGateDriver(good, loop: loop).turn(untilWithinSeconds: 10, "connected over TLS") { good.isConnected }
+    try AdmissionDriver(good, loop: loop).turn(untilWithinSeconds: 10, "connected over TLS") { good.isConnected }
     good.close()
 
     let other = try EventLoop()
     let bad = try state(trusting: files.stranger, other)
     var said = ""
-    try RedisGateDriver(bad, loop: other).turn(untilWithinSeconds: 10, "the certificate is refused") {
+    try AdmissionDriver(bad, loop: other).turn(untilWithinSeconds: 10, "the certificate is refused") {
       while let notice = bad.nextNotice() { said += "\(notice)\n" }
       return said.contains("certificate")
     }

@@ -97,15 +97,15 @@ import Testing
   @Test func oneSlowJobDoesNotHoldUpTheOthers() {
     var marks = AckWatermark(capacity: 8)
     for tag in 1...6 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
-    #expect(marks.takeAlone(now: start, batch: 1) == nil, "the first look")
+    #expect(marks.takeOne(now: start, batch: 1) == nil, "the first look")
     for tag in [2, 3, 5] as [UInt64] { marks.done(tag, now: start) }
-    #expect(marks.takeAlone(now: start.adding(milliseconds: 99), batch: 3) == nil, "not yet")
-    #expect(marks.takeAlone(now: start.adding(milliseconds: 100), batch: 4) == nil, "not so few")
+    #expect(marks.takeOne(now: start.adding(milliseconds: 99), batch: 3) == nil, "not yet")
+    #expect(marks.takeOne(now: start.adding(milliseconds: 100), batch: 4) == nil, "not so few")
     let late = start.adding(milliseconds: 101)
-    #expect(marks.takeAlone(now: late, batch: 3) == 2)
-    #expect(marks.takeAlone(now: late, batch: 3) == 3)
-    #expect(marks.takeAlone(now: late, batch: 3) == 5)
-    #expect(marks.takeAlone(now: late, batch: 3) == nil)
+    #expect(marks.takeOne(now: late, batch: 3) == 2)
+    #expect(marks.takeOne(now: late, batch: 3) == 3)
+    #expect(marks.takeOne(now: late, batch: 3) == 5)
+    #expect(marks.takeOne(now: late, batch: 3) == nil)
     #expect(due(&marks) == nil)
     #expect(marks.openCount == 3)
     marks.done(6, now: late)
@@ -118,22 +118,22 @@ import Testing
   @Test func whatIsSlowOneAfterTheOtherHoldsUpToo() {
     var marks = AckWatermark(capacity: 64)
     for tag in 1...40 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
-    #expect(marks.takeAlone(now: start, batch: 2) == nil)
+    #expect(marks.takeOne(now: start, batch: 2) == nil)
     for tag in 11...40 as ClosedRange<UInt64> { marks.done(tag, now: start) }
     // The oldest ends every 50 ms, so none of them holds up the others for long.
     marks.done(1, now: start.adding(milliseconds: 50))
     let later = start.adding(milliseconds: 100)
     marks.done(2, now: later)
     var alone: [UInt64] = []
-    while let tag = marks.takeAlone(now: later, batch: 2) { alone.append(tag) }
+    while let tag = marks.takeOne(now: later, batch: 2) { alone.append(tag) }
     #expect(alone == Array(11...40))
     // As long as it lasts nothing waits for the next look.
     #expect(marks.delivered(41) == true)
     #expect(marks.delivered(42) == true)
     for tag in [41, 42] as [UInt64] { marks.done(tag, now: later) }
-    #expect(marks.takeAlone(now: later, batch: 2) == 41)
-    #expect(marks.takeAlone(now: later, batch: 2) == 42)
-    #expect(marks.takeAlone(now: later, batch: 2) == nil)
+    #expect(marks.takeOne(now: later, batch: 2) == 41)
+    #expect(marks.takeOne(now: later, batch: 2) == 42)
+    #expect(marks.takeOne(now: later, batch: 2) == nil)
   }
 
   @Test func whatCameSinceTheLastLookIsNotHeldUp() {
@@ -142,28 +142,28 @@ import Testing
     // Two at a time, answered in the wrong order, 90 ms after they came.
     for round in 0..<20 as Range<Int64> {
       let now = start.adding(milliseconds: round * 90)
-      #expect(marks.takeAlone(now: now, batch: 1) == nil)
+      #expect(marks.takeOne(now: now, batch: 1) == nil)
       for open in [tag + 1, tag + 2] { #expect(marks.delivered(open) == true) }
       marks.done(tag + 2, now: now.adding(milliseconds: 1))
-      #expect(marks.takeAlone(now: now.adding(milliseconds: 89), batch: 1) == nil)
+      #expect(marks.takeOne(now: now.adding(milliseconds: 89), batch: 1) == nil)
       marks.done(tag + 1, now: now.adding(milliseconds: 89))
       tag += 2
     }
     marks.reset()
-    #expect(marks.takeAlone(now: start.adding(milliseconds: 10_000), batch: 1) == nil)
+    #expect(marks.takeOne(now: start.adding(milliseconds: 10_000), batch: 1) == nil)
   }
 
   @Test func whatIsTakenInTheMiddleIsNotTakenTwice() {
     var marks = AckWatermark(capacity: 64)
     for tag in 1...6 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
-    #expect(marks.takeAlone(now: start, batch: 1) == nil)
+    #expect(marks.takeOne(now: start, batch: 1) == nil)
     for tag in [2, 3, 5] as [UInt64] { marks.done(tag, now: start) }
     let later = start.adding(milliseconds: 100)
-    #expect(marks.takeAlone(now: later, batch: 1) == 2)
+    #expect(marks.takeOne(now: later, batch: 1) == 2)
     // The oldest ends before the rest was asked for: the watermark takes what is behind it.
     marks.done(1, now: later)
-    #expect(marks.takeAlone(now: later, batch: 1) == 5)
-    #expect(marks.takeAlone(now: later, batch: 1) == nil)
+    #expect(marks.takeOne(now: later, batch: 1) == 5)
+    #expect(marks.takeOne(now: later, batch: 1) == nil)
     #expect(due(&marks) == 3)
   }
 }

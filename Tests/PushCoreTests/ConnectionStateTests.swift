@@ -58,39 +58,39 @@ import Testing
     #expect(state.phase == .closed(.silent))
   }
 
-  @Test func aSuspectIsPingedAtOnceAndDroppedNoSoonerThanForItsSilence() {
+  @Test func aSilentOneIsPingedAtOnceAndDroppedNoSoonerThanForItsSilence() {
     var state = opened()
     state.received(now: at(1_000))
-    let isFirst = state.suspected(now: at(1_300))
+    let isFirst = state.pingIfSilent(now: at(1_300))
     #expect(isFirst)
-    let isSecond = state.suspected(now: at(1_301))
+    let isSecond = state.pingIfSilent(now: at(1_301))
     #expect(!isSecond, "one ping at a time")
     #expect(state.turn(now: at(6_300), inFlight: 1, oldestSentAt: at(1_000)) == .none, "it was asked already")
     #expect(state.turn(now: at(9_999), inFlight: 1, oldestSentAt: at(1_000)) == .none)
     #expect(state.turn(now: at(10_000), inFlight: 1, oldestSentAt: at(1_001)) == .abort(.silent))
-    let isClosed = state.suspected(now: at(10_001))
+    let isClosed = state.pingIfSilent(now: at(10_001))
     #expect(!isClosed)
   }
 
-  @Test func aSuspectWhosePongComesIsLeftInPeace() {
+  @Test func aSilentOneWhosePongComesIsLeftInPeace() {
     var state = opened()
     state.received(now: at(4_900))
-    let isFirst = state.suspected(now: at(5_000))
+    let isFirst = state.pingIfSilent(now: at(5_000))
     #expect(isFirst)
     state.received(now: at(5_010))
     state.pongReceived()
     #expect(state.turn(now: at(9_000), inFlight: 1, oldestSentAt: at(4_500)) == .none)
-    let isAgain = state.suspected(now: at(9_500))
+    let isAgain = state.pingIfSilent(now: at(9_500))
     #expect(isAgain)
     // Silence since 5010 ends it at 14,010; the deadline of a request comes first.
     #expect(state.turn(now: at(14_009), inFlight: 1, oldestSentAt: at(4_500)) == .none)
     #expect(state.turn(now: at(14_010), inFlight: 1, oldestSentAt: at(4_500)) == .abort(.silent))
   }
 
-  @Test func aDrainingSuspectIsNotPinged() {
+  @Test func aDrainingSilentOneIsNotPinged() {
     var state = opened()
     state.drain(.goAway)
-    let isAsked = state.suspected(now: at(100))
+    let isAsked = state.pingIfSilent(now: at(100))
     #expect(!isAsked)
   }
 

@@ -3,7 +3,7 @@ import Testing
 
 /// A job's life in unfinished deliveries, a line each.
 @Suite struct IsolationPolicyTests {
-  private let policy = IsolationPolicy(suspectCount: 3, limit: 6)
+  private let policy = IsolationPolicy(isolationCount: 3, limit: 6)
 
   @Test func aJobThatEndsItsWorkers() {
     // In the queue of its class, beside others.
@@ -11,49 +11,49 @@ import Testing
     #expect(policy.decide(.shared, deliveryCount: 1, carriedCount: 0) == .process)
     #expect(policy.decide(.shared, deliveryCount: 2, carriedCount: 0) == .process)
     #expect(policy.decide(.shared, deliveryCount: 3, carriedCount: 0) == .isolate)
-    // The copy for the queue of suspects carries nothing of that: others shared those deaths. The broker counts the copy from 0.
-    #expect(policy.aloneCount(.shared, deliveryCount: 3, carriedCount: 0) == 0)
-    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 0) == .process)
-    #expect(policy.decide(.alone, deliveryCount: 1, carriedCount: 0) == .process)
-    #expect(policy.decide(.alone, deliveryCount: 2, carriedCount: 0) == .process)
+    // The copy for the queue of isolated jobs carries nothing of that: others shared those deaths. The broker counts the copy from 0.
+    #expect(policy.isolatedCount(.shared, deliveryCount: 3, carriedCount: 0) == 0)
+    #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 0) == .process)
+    #expect(policy.decide(.isolated, deliveryCount: 1, carriedCount: 0) == .process)
+    #expect(policy.decide(.isolated, deliveryCount: 2, carriedCount: 0) == .process)
     // A copy takes its place before the broker's own count can take it away; that one carries what was counted.
-    #expect(policy.decide(.alone, deliveryCount: 3, carriedCount: 0) == .isolate)
-    #expect(policy.aloneCount(.alone, deliveryCount: 3, carriedCount: 0) == 3)
-    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 3) == .fail)
+    #expect(policy.decide(.isolated, deliveryCount: 3, carriedCount: 0) == .isolate)
+    #expect(policy.isolatedCount(.isolated, deliveryCount: 3, carriedCount: 0) == 3)
+    #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 3) == .fail)
     // A worker that ended before it had told of the failure.
-    #expect(policy.decide(.alone, deliveryCount: 2, carriedCount: 3) == .fail)
-    #expect(policy.decide(.alone, deliveryCount: 3, carriedCount: 3) == .isolate)
+    #expect(policy.decide(.isolated, deliveryCount: 2, carriedCount: 3) == .fail)
+    #expect(policy.decide(.isolated, deliveryCount: 3, carriedCount: 3) == .isolate)
   }
 
   /// Put aside again and again, because workers died before they had acknowledged it: that is not its fault.
   @Test func aNeighbour() {
     #expect(policy.decide(.shared, deliveryCount: 15, carriedCount: 0) == .isolate)
-    #expect(policy.aloneCount(.shared, deliveryCount: 15, carriedCount: 0) == 0)
-    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 0) == .process)
+    #expect(policy.isolatedCount(.shared, deliveryCount: 15, carriedCount: 0) == 0)
+    #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 0) == .process)
   }
 
   /// Its device was over its rate in between: the retry copy does not begin anew.
-  @Test func aSuspectThatWasPostponed() {
-    #expect(policy.aloneCount(.alone, deliveryCount: 2, carriedCount: 0) == 2)
+  @Test func anIsolatedJobThatWasPostponed() {
+    #expect(policy.isolatedCount(.isolated, deliveryCount: 2, carriedCount: 0) == 2)
     #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 2) == .isolate)
-    #expect(policy.aloneCount(.shared, deliveryCount: 0, carriedCount: 2) == 2)
-    #expect(policy.decide(.alone, deliveryCount: 0, carriedCount: 2) == .process)
-    #expect(policy.decide(.alone, deliveryCount: 1, carriedCount: 2) == .fail)
+    #expect(policy.isolatedCount(.shared, deliveryCount: 0, carriedCount: 2) == 2)
+    #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 2) == .process)
+    #expect(policy.decide(.isolated, deliveryCount: 1, carriedCount: 2) == .fail)
     // Nobody died with this one alone: it goes the usual way again.
-    #expect(policy.aloneCount(.alone, deliveryCount: 0, carriedCount: 0) == 0)
+    #expect(policy.isolatedCount(.isolated, deliveryCount: 0, carriedCount: 0) == 0)
     #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 0) == .process)
   }
 
   @Test func headersOfAnybodyDoNotTrap() {
-    #expect(policy.decide(.alone, deliveryCount: 2, carriedCount: .max) == .fail)
-    #expect(policy.decide(.alone, deliveryCount: .max, carriedCount: .max) == .isolate)
+    #expect(policy.decide(.isolated, deliveryCount: 2, carriedCount: .max) == .fail)
+    #expect(policy.decide(.isolated, deliveryCount: .max, carriedCount: .max) == .isolate)
     #expect(policy.decide(.shared, deliveryCount: .max, carriedCount: .max) == .isolate)
-    #expect(policy.aloneCount(.alone, deliveryCount: .max, carriedCount: 1) == .max)
+    #expect(policy.isolatedCount(.isolated, deliveryCount: .max, carriedCount: 1) == .max)
   }
 
   @Test func theUsualOneStaysBelowWhatTheBrokerAllows() {
     let usual = IsolationPolicy()
-    #expect(usual.suspectCount == 3)
+    #expect(usual.isolationCount == 3)
     #expect(usual.limit == 20)
   }
 }

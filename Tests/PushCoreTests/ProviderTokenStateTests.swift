@@ -186,10 +186,10 @@ import Testing
 
   @Test func expiredButFreshMeansThatAClockIsWrong() {
     var state = serving()
-    #expect(state.expired(serial: 1, now: at(30), jitter: 0) == .suspectClock(ageSeconds: 30))
+    #expect(state.expired(serial: 1, now: at(30), jitter: 0) == .clockDoubt(ageSeconds: 30))
     #expect(state.current?.serial == 1)
     #expect(state.turn(now: at(31), jitter: 0) == .none)
-    #expect(state.expired(serial: 1, now: at(1199), jitter: 0) == .suspectClock(ageSeconds: 1199))
+    #expect(state.expired(serial: 1, now: at(1199), jitter: 0) == .clockDoubt(ageSeconds: 1199))
   }
 
   @Test func tooManyUpdatesKeepsTheOlderFor20MinutesThenTakesTheSameNewer() {

@@ -16,10 +16,10 @@ struct RateKeyTests {
   }
 
   @Test func fieldsDoNotRunTogether() {
-    func key(_ environment: APNsEnvironment, _ topic: String, _ token: String) -> GateKey {
+    func key(_ environment: APNsEnvironment, _ topic: String, _ token: String) -> TargetKey {
       let topic = Array(topic.utf8)
       let token = Array(token.utf8)
-      return GateKey(environment: environment, topic: topic.span, token: token.span)
+      return TargetKey(environment: environment, topic: topic.span, token: token.span)
     }
     let keys = [
       key(.production, "com.example", "00ff"), key(.sandbox, "com.example", "00ff"),
@@ -31,9 +31,9 @@ struct RateKeyTests {
   }
 
   private func text(_ high: UInt64, _ low: UInt64) -> [UInt8] {
-    var text = [UInt8](repeating: 0, count: GateKey.textCount + 2)
+    var text = [UInt8](repeating: 0, count: TargetKey.textCount + 2)
     var span = text.mutableSpan
-    GateKey(high: high, low: low).writeText(into: &span, at: 1)
+    TargetKey(high: high, low: low).writeText(into: &span, at: 1)
     #expect(text.first == 0 && text.last == 0, "nothing beside it is touched")
     return Array(text.dropFirst().dropLast())
   }

@@ -4,7 +4,7 @@ import Testing
 /// The bounded table and the remembered outcome's text.
 struct RateMemoryTests {
   @Test func theTableStaysBoundedAndKeepsWhatIsUsed() {
-    var table = GateTable<Int, Int>(capacity: 100)
+    var table = AdmissionTable<Int, Int>(capacity: 100)
     for key in 0..<10_000 {
       table.set(key, for: key, endsAt: 1_000_000, nowUnixMilliseconds: 0)
       #expect(table.count <= 100)
@@ -15,7 +15,7 @@ struct RateMemoryTests {
   }
 
   @Test func entriesEnd() {
-    var table = GateTable<Int, Int>(capacity: 10)
+    var table = AdmissionTable<Int, Int>(capacity: 10)
     table.set(1, for: 1, endsAt: 50, nowUnixMilliseconds: 0)
     #expect(table.value(for: 1, nowUnixMilliseconds: 49) == 1)
     #expect(table.value(for: 1, nowUnixMilliseconds: 50) == nil)
@@ -25,7 +25,7 @@ struct RateMemoryTests {
   @Test(arguments: 1...10 as ClosedRange<UInt64>)
   func theTableAgreesWithADictionary(seed: UInt64) {
     var random = SeededRandom(seed: seed)
-    var table = GateTable<Int, Int>(capacity: 64)
+    var table = AdmissionTable<Int, Int>(capacity: 64)
     var model: [Int: (value: Int, endsAt: Int64)] = [:]
     for step in 0..<20_000 {
       let now = Int64(step)

@@ -108,7 +108,7 @@ struct RateStateTests {
     // Version 1: the low half is the machine's.
     let names = Set(
       (0..<10_000).map {
-        GateRequest(device: GateKey(high: 0, low: 0), apnsID: UUIDValue(high: UInt64($0) << 32, low: 42)).jobName
+        AdmissionRequest(device: TargetKey(high: 0, low: 0), apnsID: UUIDValue(high: UInt64($0) << 32, low: 42)).jobName
       })
     #expect(names.count == 10_000)
   }

@@ -25,8 +25,8 @@ import Testing
       "MissingChannelQueueSize",
     ].map { Row(400, $0, ourFault) } + [
       Row(400, "BadChannelId", Verdict(.reject)),
-      Row(400, "BadDeviceToken", Verdict(.reject, pause: .topicAndClassWhenNoneAccepted, notes: .suspectToken)),
-      Row(400, "DeviceTokenNotForTopic", Verdict(.reject, notes: .suspectToken)),
+      Row(400, "BadDeviceToken", Verdict(.reject, pause: .topicAndClassWhenNoneAccepted, notes: .badToken)),
+      Row(400, "DeviceTokenNotForTopic", Verdict(.reject, notes: .badToken)),
       Row(400, "BadTopic", Verdict(.reject, pause: .topicWhenRepeated)),
       Row(400, "MissingTopic", Verdict(.reject, pause: .topicWhenRepeated)),
       Row(400, "TopicDisallowed", Verdict(.reject, pause: .topicWhenRepeated)),

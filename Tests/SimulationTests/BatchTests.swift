@@ -6,11 +6,12 @@ import Testing
 
 /// A job for many devices: one delivery, one acknowledgement, and after a redelivery only what is still open is sent.
 @Suite struct BatchTests {
-  private typealias BatchLane = Lane<SimulatedBroker, SimulatedState, SimulatedAPNs, SimulatedClock>
+  private typealias BatchLane = Lane<SimulatedBroker, SimulatedAdmissionStore, SimulatedAPNs, SimulatedClock>
 
   private func makeLane(_ world: SimulatedWorld) -> BatchLane {
     Lane(
-      broker: SimulatedBroker(world: world), state: SimulatedState(world: world), push: SimulatedAPNs(world: world),
+      broker: SimulatedBroker(world: world), state: SimulatedAdmissionStore(world: world),
+      push: SimulatedAPNs(world: world),
       clock: SimulatedClock(world: world),
       settings: LaneSettings(
         workerName: "simulated/0", prefetch: 20, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,

@@ -185,7 +185,7 @@ struct BrokenBroker: SimulatedBrokerPort {
   }
 
   mutating func acknowledge(upTo tag: DeliveryTag) { inner.acknowledge(upTo: tag) }
-  mutating func acknowledge(alone tag: DeliveryTag) { inner.acknowledge(alone: tag) }
+  mutating func acknowledge(one tag: DeliveryTag) { inner.acknowledge(one: tag) }
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) { inner.reject(tag, requeue: requeue) }
   mutating func stopConsuming() { inner.stopConsuming() }
   mutating func step() { inner.step() }

@@ -14,7 +14,8 @@ import Testing
       workerName: "simulated/0", prefetch: 20, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,
       randomSeed: 1)
     var lane = Lane(
-      broker: SimulatedBroker(world: world), state: SimulatedState(world: world), push: SimulatedAPNs(world: world),
+      broker: SimulatedBroker(world: world), state: SimulatedAdmissionStore(world: world),
+      push: SimulatedAPNs(world: world),
       clock: SimulatedClock(world: world), settings: settings)
     for number in 0..<10 {
       let body = "{\"version\":1,\"id\":\"wrong-\(number)\",\"token\":\"00\"}"

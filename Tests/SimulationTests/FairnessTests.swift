@@ -8,7 +8,7 @@ import Testing
 /// Two apps with a pool each, one of which takes nothing: the other one's jobs go on, and what is too much goes to the
 /// retry queues and comes back once the pool takes it.
 @Suite struct FairnessTests {
-  private typealias FairLane = Lane<SimulatedBroker, MemorySharedState, TwoPools, SimulatedClock>
+  private typealias FairLane = Lane<SimulatedBroker, MemoryAdmissionStore, TwoPools, SimulatedClock>
 
   /// More than the broker gives at once (20), so that one app's jobs alone could take all of it.
   private let jobsOfEach = 100
@@ -22,7 +22,7 @@ import Testing
     settings.slowWaitersMaximum = waitersMaximum
     settings.busyJobsMinimum = busyJobsMinimum
     return Lane(
-      broker: SimulatedBroker(world: world), state: MemorySharedState(settings: GateMemory.Settings()),
+      broker: SimulatedBroker(world: world), state: MemoryAdmissionStore(settings: AdmissionMemory.Settings()),
       push: TwoPools(world: world, slow: slow), clock: SimulatedClock(world: world), settings: settings)
   }
 

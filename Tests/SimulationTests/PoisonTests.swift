@@ -38,7 +38,7 @@ import Testing
   /// Without isolation it ends workers until its time is over, and nobody is told what it was.
   @Test func withoutIsolationPoisonIsNoDeadLetter() {
     var settings = WorldSettings()
-    settings.isolation = IsolationPolicy(suspectCount: 100_000, limit: 200_000)
+    settings.isolation = IsolationPolicy(isolationCount: 100_000, limit: 200_000)
     var run = SimulatedRun(seed: 1, faults: Faults(), settings: settings, poison: [3]) { SimulatedBroker(world: $0) }
     run.play()
     #expect(run.world.auditor.deadLetters.isEmpty)

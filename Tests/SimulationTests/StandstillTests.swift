@@ -180,7 +180,7 @@ private final class Switches {
 }
 
 /// Shared state that admits everything, or answers nothing at all.
-private struct MutableState: SharedState {
+private struct MutableState: AdmissionStore {
   let switches: Switches
   private var asked: [Ticket] = []
 
@@ -189,7 +189,7 @@ private struct MutableState: SharedState {
   }
 
   mutating func admit(
-    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     asked.append(ticket)
   }
@@ -201,8 +201,8 @@ private struct MutableState: SharedState {
     return (asked.removeFirst(), .proceed)
   }
 
-  mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {}
-  mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}
+  mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {}
+  mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
 }
 
 /// One pool that accepts everything after a while, never, or takes nothing.

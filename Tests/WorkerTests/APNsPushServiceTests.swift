@@ -115,7 +115,7 @@ import Testing
     }
     let bad = bench.server.requests.filter { $0.path.hasSuffix("bad013adff785122") }.map(\.connection)
     let good = bench.server.requests.filter { $0.path.hasSuffix("00fc13adff785122") }.map(\.connection)
-    #expect(bad == [0, 1, 0], "suspect after its refusal, trusted again after its acceptance")
+    #expect(bad == [0, 1, 0], "bad after its refusal, trusted again after its acceptance")
     #expect(good == [0, 0, 0])
   }
 

@@ -21,7 +21,7 @@ final class APNsTestBench {
 
   init(
     isTLS: Bool = false, port: UInt16? = nil, settings: HTTP2ServerSettings = HTTP2ServerSettings(),
-    policies: ChannelPolicyBook? = nil, _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
+    policies: ChannelPolicyCache? = nil, _ adjust: (inout APNsPushServiceConfiguration) -> Void = { _ in }
   ) throws {
     files = try APNsTestFiles()
     loop = try EventLoop()

@@ -17,7 +17,7 @@ final class ChannelWorld: Sendable {
 
   let simulator: Simulator
   let ports: SimulatorPorts
-  let thread: ChannelThread
+  let thread: AsyncChannelClient
   let credentials: Credentials
   private let folder: TemporaryFolder
 
@@ -61,7 +61,7 @@ final class ChannelWorld: Sendable {
     let host = APNsHost(host: "localhost", port: ports.managePort ?? 0)
     var configuration = ChannelClientConfiguration(production: host, sandbox: host)
     adjust(&configuration)
-    thread = ChannelThread(credentials: credentials, configuration: configuration)
+    thread = AsyncChannelClient(credentials: credentials, configuration: configuration)
   }
 
   deinit {

@@ -47,7 +47,7 @@ final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
   var events: [BrokerEvent] = [.publishing]
   /// Not taken by the lane yet.
-  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isAlone: Bool, jobClass: JobClass)] = []
+  var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isIsolated: Bool, jobClass: JobClass)] = []
   /// Of each job, at most ten.
   var targetCount = 1
   var epoch: UInt32 = 0
@@ -76,13 +76,13 @@ final class LaneBenchWorld {
   var now: Now { Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds) }
 
   func deliver(
-    _ number: Int, isAlone: Bool = false, jobClass: JobClass = .transactional,
+    _ number: Int, isIsolated: Bool = false, jobClass: JobClass = .transactional,
     _ describe: (inout MessageMetadata) -> Void = { _ in }
   ) {
     nextTags[Int(jobClass.rawValue)] += 1
     var metadata = MessageMetadata()
     describe(&metadata)
-    ready.append((number, nextTags[Int(jobClass.rawValue)], metadata, isAlone, jobClass))
+    ready.append((number, nextTags[Int(jobClass.rawValue)], metadata, isIsolated, jobClass))
   }
 
   func takeDelivery() -> BrokerEvent? {
@@ -90,7 +90,7 @@ final class LaneBenchWorld {
     let next = ready.removeFirst()
     delivered.append((next.job, next.metadata))
     let tag = DeliveryTag(
-      epoch: epoch, jobClass: next.jobClass, value: next.tag, isAlone: next.isAlone)
+      epoch: epoch, jobClass: next.jobClass, value: next.tag, isIsolated: next.isIsolated)
     return .delivery(Delivery(tag: tag, bodyCount: 200, isOversized: false))
   }
 
@@ -168,19 +168,19 @@ struct LaneBenchBroker: Broker {
   ) -> UInt64 { published() }
 
   mutating func acknowledge(upTo tag: DeliveryTag) {}
-  mutating func acknowledge(alone tag: DeliveryTag) {}
+  mutating func acknowledge(one tag: DeliveryTag) {}
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) { world.rejected.append(tag) }
   mutating func stopConsuming() {}
 }
 
-struct LaneBenchState: SharedState {
+struct LaneBenchState: AdmissionStore {
   let world: LaneBenchWorld
   private var asked: [Ticket] = []
 
   init(world: LaneBenchWorld) { self.world = world }
 
   mutating func admit(
-    _ job: borrowing PushJob, device: GateKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
     asked.append(ticket)
     world.arrivals.append(arrival)
@@ -192,11 +192,11 @@ struct LaneBenchState: SharedState {
     asked.isEmpty ? nil : (asked.removeFirst(), world.admission)
   }
 
-  mutating func remember(_ outcome: RememberedOutcome, device: GateKey, apnsID: UUIDValue, now: Now) {
+  mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
     world.remembered.append(outcome)
   }
 
-  mutating func tighten(_ job: borrowing PushJob, device: GateKey, now: Now) {}
+  mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
 }
 
 struct LaneBenchPush: PushService {

@@ -89,7 +89,7 @@ import Testing
       metadata.redeliveries = 1
       metadata.firstSeen = bench.world.milliseconds
     }
-    bench.world.deliver(0, isAlone: true) { $0.jobClass = .bulk }
+    bench.world.deliver(0, isIsolated: true) { $0.jobClass = .bulk }
     bench.turn(40)
     #expect(
       bench.world.arrivals.count == asked + 1, "nor does the one that is alone, also behind one that waits for room")
@@ -145,7 +145,7 @@ import Testing
     #expect(bench.world.retries.map(\.redeliveries) == [1, 2, 0])
   }
 
-  /// One copy of all its targets: if it is what ends workers, it is one suspect and not a thousand.
+  /// One copy of all its targets: if it is what ends workers, it is one poison job and not a thousand.
   @Test func aBatchThatComesAgainWaitsAsAWhole() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
     bench.world.targetCount = 4

@@ -10,7 +10,7 @@ import TestSupport
 /// A lane with real connections to a strict simulator, and with queues in memory. Where nothing is in flight its time jumps
 /// to the next retry, so that an hour in the retry queues costs no time.
 final class LaneWorld {
-  typealias WorldLane = Lane<WorldBroker, MemorySharedState, APNsPushService, WorldClock>
+  typealias WorldLane = Lane<WorldBroker, MemoryAdmissionStore, APNsPushService, WorldClock>
 
   static let apps = ["com.example.one", "com.example.two"]
 
@@ -49,7 +49,7 @@ final class LaneWorld {
     ])
     lane = WorldLane(
       broker: WorldBroker(prefetch: prefetch, clock: clock),
-      state: MemorySharedState(settings: GateMemory.Settings()),
+      state: MemoryAdmissionStore(settings: AdmissionMemory.Settings()),
       push: APNsPushService(loop: loop, credentials: credentials, configuration: configuration, seed: 1), clock: clock,
       settings: LaneSettings(
         workerName: "world/0", prefetch: prefetch * 2, retry: retry, onLimit: .delay, drainTimeoutMilliseconds: 1_000,
@@ -234,7 +234,7 @@ struct WorldBroker: Broker {
     unacknowledged[index] = unacknowledged[index].filter { $0 > tag.value }
   }
 
-  mutating func acknowledge(alone tag: DeliveryTag) { unacknowledged[Int(tag.jobClass.rawValue)].remove(tag.value) }
+  mutating func acknowledge(one tag: DeliveryTag) { unacknowledged[Int(tag.jobClass.rawValue)].remove(tag.value) }
 
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
     preconditionFailure("nothing of this world is given back")

@@ -18,9 +18,9 @@ package final class ChannelClient {
   private let loop: EventLoop
   private let configuration: ChannelClientConfiguration
   private var credentials: Credentials
-  private var links: [LinkName: ChannelLink] = [:]
+  private var links: [LinkName: ChannelPool] = [:]
   /// Links of credentials that a reload replaced, until their connections have ended.
-  private var retired: [ChannelLink] = []
+  private var retired: [ChannelPool] = []
   /// Names of credentials that were revoked since they were replaced last.
   private var revoked: Set<String> = []
   private var random: SeededRandom
@@ -120,11 +120,11 @@ package final class ChannelClient {
   /// Everything was told and every connection has ended, after `close`.
   package var isClosed: Bool { isClosing && retired.isEmpty && links.values.allSatisfy { $0.isClosed } }
 
-  private func link(_ place: Int, _ environment: APNsEnvironment) -> ChannelLink {
+  private func link(_ place: Int, _ environment: APNsEnvironment) -> ChannelPool {
     let name = LinkName(place: place, environment: environment)
     if let link = links[name] { return link }
     guard let credential = credentials.all[place] else { preconditionFailure("a request is routed to a credential") }
-    let link = ChannelLink(
+    let link = ChannelPool(
       loop: loop, credential: credential, environment: environment, tokens: credentials.tokens,
       configuration: configuration, seed: random.next())
     links[name] = link

@@ -138,7 +138,7 @@ package struct ConnectionState: Sendable {
 
   /// Other connections answer and this one does not. true: send PING. That is asked early, so its pong may take until
   /// silence alone would have ended the connection: what is on it is not sent twice before.
-  package mutating func suspected(now: Instant) -> Bool {
+  package mutating func pingIfSilent(now: Instant) -> Bool {
     guard phase == .open, pongDueAt == nil else { return false }
     pongDueAt = max(
       now.adding(milliseconds: timing.pongMilliseconds),

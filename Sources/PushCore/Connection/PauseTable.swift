@@ -122,7 +122,7 @@ package struct PauseTable: Sendable {
 
   package init() {}
 
-  /// Nothing is paused or suspected: the hot path asks no further.
+  /// Nothing is paused or watched: the hot path asks no further.
   package var isQuiet: Bool { watches.isEmpty && whole.isRunning }
 
   /// Whether everything is paused, and how many topics and branches are.

@@ -38,7 +38,7 @@ package struct ProviderTokenState: Sendable {
     /// There is no token but the one that APNs does not take yet: send nothing for this long.
     case hold(milliseconds: Int64)
     /// APNs calls a token expired that is fresh by our clock: one of the clocks is wrong. Say so; a new token would not help.
-    case suspectClock(ageSeconds: Int64)
+    case clockDoubt(ageSeconds: Int64)
   }
 
   /// What the shared store answered.
@@ -189,7 +189,7 @@ package struct ProviderTokenState: Sendable {
       return .none
     case .serving:
       let age = self.age(of: token, now: now)
-      guard age >= ProviderTokenState.renewalGapSeconds else { return .suspectClock(ageSeconds: age) }
+      guard age >= ProviderTokenState.renewalGapSeconds else { return .clockDoubt(ageSeconds: age) }
       current = nil
       floorIssuedAt = max(floorIssuedAt, token.issuedAt)
       return ask(now)

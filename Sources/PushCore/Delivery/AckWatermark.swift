@@ -4,7 +4,7 @@
 /// settled too, but never named in an acknowledgement: the broker does not know it any more and would close the channel.
 ///
 /// Jobs that wait long must not hold up the credit of all behind them, whether it is one or one after the other: as long as
-/// what was delivered a look ago is not settled, the others are acknowledged alone (`takeAlone`).
+/// what was delivered a look ago is not settled, the others are acknowledged alone (`takeOne`).
 package struct AckWatermark: Sendable {
   private enum Mark: UInt8 {
     /// Delivered; its job is still on its way.
@@ -35,7 +35,7 @@ package struct AckWatermark: Sendable {
   private var look: (at: Instant, end: UInt64)?
   /// At the last look, something that was delivered before the look before was still open.
   private var isHeldUp = false
-  /// What `takeAlone` still goes through; nil: it has not begun.
+  /// What `takeOne` still goes through; nil: it has not begun.
   private var alone: Range<UInt64>?
 
   /// `capacity`: unsettled deliveries to expect, the channel's prefetch.
@@ -106,7 +106,7 @@ package struct AckWatermark: Sendable {
 
   /// The next tag to acknowledge alone, where an old delivery holds up at least `batch`; nil: no more. Answers that are only
   /// out of order cost no frames of their own.
-  package mutating func takeAlone(now: Instant, batch: Int) -> UInt64? {
+  package mutating func takeOne(now: Instant, batch: Int) -> UInt64? {
     if alone == nil {
       guard let last = look else {
         look = (now, end)

@@ -66,13 +66,13 @@ package struct DeliveryTag: Hashable, Sendable {
   package var epoch: UInt32
   package var jobClass: JobClass
   package var value: UInt64
-  /// Of the queue for suspects, which gives one at a time: the tag counts on a channel of its own.
-  package var isAlone: Bool
+  /// Of the queue of isolated jobs, which gives one at a time: the tag counts on a channel of its own.
+  package var isIsolated: Bool
 
-  package init(epoch: UInt32, jobClass: JobClass, value: UInt64, isAlone: Bool = false) {
+  package init(epoch: UInt32, jobClass: JobClass, value: UInt64, isIsolated: Bool = false) {
     self.epoch = epoch
     self.jobClass = jobClass
     self.value = value
-    self.isAlone = isAlone
+    self.isIsolated = isIsolated
   }
 }

@@ -69,8 +69,8 @@ package struct Verdict: Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The device token was refused: send to it over the connection for suspects.
-    package static let suspectToken = Notes(rawValue: 1)
+    /// The device token was refused: send to it over the connection for bad tokens.
+    package static let badToken = Notes(rawValue: 1)
     /// Our validation or our code let this through: count it.
     package static let ourFault = Notes(rawValue: 2)
     /// Tighten the device's rate.

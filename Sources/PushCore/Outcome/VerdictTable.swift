@@ -32,9 +32,9 @@ extension Verdict {
     case .badChannelId:
       self.init(.reject)
     case .badDeviceToken:
-      self.init(.reject, pause: .topicAndClassWhenNoneAccepted, notes: .suspectToken)
+      self.init(.reject, pause: .topicAndClassWhenNoneAccepted, notes: .badToken)
     case .deviceTokenNotForTopic:
-      self.init(.reject, notes: .suspectToken)
+      self.init(.reject, notes: .badToken)
     case .badTopic, .missingTopic, .topicDisallowed:
       self.init(.reject, pause: .topicWhenRepeated)
     case .idleTimeout, .shutdown:

@@ -34,7 +34,7 @@ enum RedisScript {
   /// for in a cluster a slot that is between two nodes takes no command with several keys, and refuses keys that it has not.
   /// Who may be sent to has its key afterwards, and the key lives as long as the answer will.
   ///
-  /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissions` writes both). An ask: the rule's number (1
+  /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissionCall` writes both). An ask: the rule's number (1
   /// byte, 255: none; 254: the job is over, it is charged nothing and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms); of a job with a collapse id, or one that comes again, the hash of the collapse id (8, the first one 0:
   /// none), when it was enqueued (Unix ms); of one that comes again the number of the claim before (4, 0: none), and how (1 = from a

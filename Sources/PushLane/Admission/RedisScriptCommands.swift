@@ -27,9 +27,9 @@ struct RedisScriptCommands {
   let ping = RedisCommand(["PING"])
   let asking = RedisCommand(["ASKING"])
 
-  init(settings: RedisSharedStateSettings, tellDigest: [UInt8]) {
+  init(settings: RedisAdmissionStoreSettings, tellDigest: [UInt8]) {
     self.tellDigest = tellDigest
-    key = Array("\(settings.prefix){\(String(repeating: "0", count: GateKey.textCount))}".utf8)
+    key = Array("\(settings.prefix){\(String(repeating: "0", count: TargetKey.textCount))}".utf8)
     keyDevice = settings.prefix.utf8.count + 1
     outcomeSeconds = settings.outcomeSeconds
     deadSeconds = settings.deadSeconds
@@ -44,7 +44,7 @@ struct RedisScriptCommands {
 
   /// Queues what leaves the device alone for a while. Seldom, so the script's text goes with it, and nothing waits that could be sent
   /// again after a NOSCRIPT. false: the connection takes nothing.
-  mutating func sendTightening(_ request: GateRequest, on connection: RedisConnection) -> Bool {
+  mutating func sendTightening(_ request: AdmissionRequest, on connection: RedisConnection) -> Bool {
     rareCommand.begin(argumentCount: 7)
     rareCommand.append("EVAL")
     rareCommand.append(RedisDeviceScript.tighten)
@@ -60,7 +60,7 @@ struct RedisScriptCommands {
   /// Queues what remembers an outcome of a job that Redis admitted just now: its claim is there, and the key lives as long. The reply
   /// is how many bytes the key has now. Returns how many of them are the outcome's; nil: the connection takes nothing.
   mutating func sendMemory(
-    _ outcome: RememberedOutcome, of request: GateRequest, on connection: RedisConnection
+    _ outcome: RememberedOutcome, of request: AdmissionRequest, on connection: RedisConnection
   ) -> Int? {
     if outcome.deadMark != nil { return sendLateMemory(outcome, of: request, on: connection) }
     write(outcome, of: request)
@@ -72,7 +72,7 @@ struct RedisScriptCommands {
 
   /// The same, of a job that nobody admitted lately, or that found its token dead: what is missing of its claim is made.
   mutating func sendLateMemory(
-    _ outcome: RememberedOutcome, of request: GateRequest, on connection: RedisConnection
+    _ outcome: RememberedOutcome, of request: AdmissionRequest, on connection: RedisConnection
   ) -> Int? {
     write(outcome, of: request)
     rareCommand.begin(argumentCount: 8)
@@ -91,7 +91,7 @@ struct RedisScriptCommands {
   private var deviceSeconds: Int64 { outcomeSeconds + claimSeconds }
 
   /// The outcome as `RedisScript` has it.
-  private mutating func write(_ outcome: RememberedOutcome, of request: GateRequest) {
+  private mutating func write(_ outcome: RememberedOutcome, of request: AdmissionRequest) {
     record.removeSubrange(Self.recordHead...)
     outcome.encode(into: &record)
     var span = record.mutableSpan
@@ -99,12 +99,12 @@ struct RedisScriptCommands {
     span.store(littleEndian: request.jobName, at: 2)
   }
 
-  private mutating func appendKey(of request: GateRequest) {
+  private mutating func appendKey(of request: AdmissionRequest) {
     let offset = rareCommand.append(key) + keyDevice
     Self.writeText(of: request.device, into: &rareCommand.bytes, at: offset)
   }
 
-  private static func writeText(of device: GateKey, into bytes: inout [UInt8], at offset: Int) {
+  private static func writeText(of device: TargetKey, into bytes: inout [UInt8], at offset: Int) {
     var span = bytes.mutableSpan
     device.writeText(into: &span, at: offset)
   }

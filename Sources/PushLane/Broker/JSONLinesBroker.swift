@@ -36,7 +36,7 @@ package struct JSONLinesBroker: Broker {
   private var tag: UInt64 = 0
   private var acknowledgedTag: UInt64 = 0
   /// Tags above it that were settled alone.
-  private var settledAlone: Set<UInt64> = []
+  private var settledSingly: Set<UInt64> = []
   private var sequence: UInt64 = 0
   private var confirmedSequence: UInt64 = 0
   private var unwritten = Data()
@@ -68,7 +68,7 @@ package struct JSONLinesBroker: Broker {
     return isStopped || !takesDeliveries ? nil : nextDelivery()
   }
 
-  private var inFlight: Int { Int(tag - acknowledgedTag) - settledAlone.count }
+  private var inFlight: Int { Int(tag - acknowledgedTag) - settledSingly.count }
 
   private mutating func nextDelivery() -> BrokerEvent? {
     guard inFlight < JSONLinesBroker.inFlightMaximum else { return nil }
@@ -148,7 +148,7 @@ package struct JSONLinesBroker: Broker {
     return sequence
   }
 
-  /// A line is given once, so no job becomes a suspect.
+  /// A line is given once, so no job is isolated.
   package mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
@@ -166,19 +166,19 @@ package struct JSONLinesBroker: Broker {
 
   package mutating func acknowledge(upTo tag: DeliveryTag) {
     acknowledgedTag = max(acknowledgedTag, tag.value)
-    if !settledAlone.isEmpty { settledAlone = settledAlone.filter { $0 > acknowledgedTag } }
+    if !settledSingly.isEmpty { settledSingly = settledSingly.filter { $0 > acknowledgedTag } }
   }
 
-  package mutating func acknowledge(alone tag: DeliveryTag) {
-    settleAlone(tag)
+  package mutating func acknowledge(one tag: DeliveryTag) {
+    settleOne(tag)
   }
 
   package mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
-    settleAlone(tag)
+    settleOne(tag)
   }
 
-  private mutating func settleAlone(_ tag: DeliveryTag) {
-    if tag.value > acknowledgedTag { settledAlone.insert(tag.value) }
+  private mutating func settleOne(_ tag: DeliveryTag) {
+    if tag.value > acknowledgedTag { settledSingly.insert(tag.value) }
   }
 
   package mutating func stopConsuming() {

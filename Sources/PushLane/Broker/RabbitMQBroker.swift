@@ -11,8 +11,8 @@ package final class RabbitMQBroker: Broker {
 
   let loop: EventLoop
   let settings: RabbitMQSettings
-  let consumer: RabbitMQLink
-  let publisher: RabbitMQLink
+  let consumer: RabbitMQClient
+  let publisher: RabbitMQClient
   private let notices = RabbitMQNoticeBox()
   /// Of the publish that is being made.
   let properties = AMQPProperties()
@@ -63,12 +63,12 @@ package final class RabbitMQBroker: Broker {
       topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
     }
     let notices = notices
-    publisher = RabbitMQLink(
+    publisher = RabbitMQClient(
       loop: loop, role: .publisher, settings: settings, setUp: RabbitMQBroker.publisherSetUp(topology)
     ) { notices.add(RabbitMQNotice(level: $0, role: .publisher, text: $1), maximum: RabbitMQBroker.noticesMaximum) }
     var consumerSettings = settings
     consumerSettings.connection.oversizedBytesMaximum = Limits.deadLetterBytesMaximum
-    consumer = RabbitMQLink(
+    consumer = RabbitMQClient(
       loop: loop, role: .consumer, settings: consumerSettings, setUp: RabbitMQBroker.consumerSetUp(settings)
     ) { notices.add(RabbitMQNotice(level: $0, role: .consumer, text: $1), maximum: RabbitMQBroker.noticesMaximum) }
     publisher.start()
@@ -114,7 +114,7 @@ package final class RabbitMQBroker: Broker {
     return nil
   }
 
-  private func take(publisherEvent event: RabbitMQLink.Event) -> BrokerEvent? {
+  private func take(publisherEvent event: RabbitMQClient.Event) -> BrokerEvent? {
     switch event {
     case .up:
       publisher.provedItself()
@@ -175,7 +175,7 @@ package final class RabbitMQBroker: Broker {
     }
   }
 
-  private func take(consumerEvent event: RabbitMQLink.Event) -> BrokerEvent? {
+  private func take(consumerEvent event: RabbitMQClient.Event) -> BrokerEvent? {
     switch event {
     case .up:
       if isStopped {
@@ -187,12 +187,12 @@ package final class RabbitMQBroker: Broker {
     case .down:
       return consumingEnded()
     case .connection(.delivery(let delivery)):
-      let isAlone = delivery.channel == RabbitMQBroker.isolatedChannel
-      // The class of a suspect is read with its other properties.
-      let number = isAlone ? 0 : UInt8(truncatingIfNeeded: delivery.channel &- 1)
+      let isIsolated = delivery.channel == RabbitMQBroker.isolatedChannel
+      // The class of an isolated job is read with its other properties.
+      let number = isIsolated ? 0 : UInt8(truncatingIfNeeded: delivery.channel &- 1)
       guard let jobClass = JobClass(rawValue: number) else { return nil }
       emptyWatch?.wasDisturbed = true
-      let tag = DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isAlone: isAlone)
+      let tag = DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isIsolated: isIsolated)
       if delivery.isOversized, !isStopped, delivery.bodyCount <= Limits.deadLetterBytesMaximum,
         !oversized.isDecided(tag)
       {
@@ -322,7 +322,7 @@ package final class RabbitMQBroker: Broker {
     connection.acknowledge(tag.value, isMultiple: true, channel: RabbitMQBroker.channel(tag))
   }
 
-  package func acknowledge(alone tag: DeliveryTag) {
+  package func acknowledge(one tag: DeliveryTag) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
     counters.acknowledgements += 1
     connection.acknowledge(tag.value, isMultiple: false, channel: RabbitMQBroker.channel(tag))
@@ -331,7 +331,7 @@ package final class RabbitMQBroker: Broker {
   package func reject(_ tag: DeliveryTag, requeue: Bool) {
     guard tag.epoch == epoch, isConsuming, let connection = consumer.connection else { return }
     // Its dead letter is there already, with the reason.
-    if oversized.settled(tag), !requeue { return acknowledge(alone: tag) }
+    if oversized.settled(tag), !requeue { return acknowledge(one: tag) }
     connection.reject(tag.value, requeue: requeue, channel: RabbitMQBroker.channel(tag))
   }
 

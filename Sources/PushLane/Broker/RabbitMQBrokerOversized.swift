@@ -14,7 +14,8 @@ extension RabbitMQBroker {
     var metadata = MessageMetadata()
     source.copyMetadata(into: &metadata)
     describeDeadLetter(
-      tag.isAlone ? metadata.jobClass ?? tag.jobClass : tag.jobClass, "invalid", Limits.refusal(ofJobBytes: bodyCount),
+      tag.isIsolated ? metadata.jobClass ?? tag.jobClass : tag.jobClass, "invalid",
+      Limits.refusal(ofJobBytes: bodyCount),
       metadata.apnsID, metadata)
     emptyWatch?.wasDisturbed = true
     let number = source.withBody {

@@ -40,6 +40,6 @@ extension RabbitMQBroker {
   static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
 
   static func channel(_ tag: DeliveryTag) -> UInt16 {
-    tag.isAlone ? isolatedChannel : channel(tag.jobClass)
+    tag.isIsolated ? isolatedChannel : channel(tag.jobClass)
   }
 }

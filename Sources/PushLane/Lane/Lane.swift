@@ -15,10 +15,10 @@ package import PushSettings
 /// A value with one owner: the compiler proves that its fields are never accessed twice at once, where an object would
 /// check at every access.
 package struct Lane<
-  LaneBroker: Broker, LaneState: SharedState, LanePush: PushService, Time: LaneClock
+  LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushService, Time: LaneClock
 >: ~Copyable {
   package var broker: LaneBroker
-  package var state: LaneState
+  package var state: LaneStore
   package var push: LanePush
   let clock: Time
   var settings: LaneSettings
@@ -42,8 +42,8 @@ package struct Lane<
   /// By job class: each has a channel, and so tags, of its own.
   var watermarks: [AckWatermark]
   var epoch: UInt32?
-  /// Suspects start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
-  var suspectsHeldUntil = Instant(nanoseconds: 0)
+  /// BadTokens start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
+  var possiblePoisonHeldUntil = Instant(nanoseconds: 0)
   /// Deliveries that are being put aside.
   var isolating = 0
   /// The last turn left deliveries for the next one, or for when there is room.
@@ -62,7 +62,7 @@ package struct Lane<
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
 
-  package init(broker: LaneBroker, state: LaneState, push: LanePush, clock: Time, settings: LaneSettings) {
+  package init(broker: LaneBroker, state: LaneStore, push: LanePush, clock: Time, settings: LaneSettings) {
     precondition(
       settings.jobsMaximum > settings.prefetch && settings.sendsMaximum > settings.prefetch,
       "a lane's tables are larger than what the broker gives it")
@@ -75,7 +75,7 @@ package struct Lane<
     counters = LaneCounters(retryDelaysSeconds: settings.retry.delaysSeconds)
     random = SeededRandom(seed: settings.randomSeed)
     jobs = SlotTable(capacity: settings.jobsMaximum) { JobSlot() }
-    sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.aloneSendsMaximum + settings.jobsMaximum) {
+    sends = SlotTable(capacity: settings.sendsMaximum + LaneSettings.isolatedSendsMaximum + settings.jobsMaximum) {
       SendSlot()
     }
     unstarted = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
@@ -93,7 +93,7 @@ package struct Lane<
   package var idleMilliseconds: Int {
     if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
-    return sends.count > 0 || hasSuspects ? 10 : 250
+    return sends.count > 0 || hasPossiblePoison ? 10 : 250
   }
 
   /// How far apart turns start. A busy lane's jobs are under way for much longer than that anyway, and whatever is
@@ -171,7 +171,7 @@ package struct Lane<
     isExhausted = false
     let jobClass = delivery.tag.jobClass
     counters.received[Int(jobClass.rawValue)] += 1
-    if !delivery.tag.isAlone {
+    if !delivery.tag.isIsolated {
       guard watermarks[Int(jobClass.rawValue)].delivered(delivery.tag.value) else { return }
     }
     guard drain.isRunning else {
@@ -188,14 +188,14 @@ package struct Lane<
     }
     parse(ticket, delivery)
     let queue = StartQueue(jobs[ticket])
-    if !queue.isOfSuspects, jobs[ticket].metadata.deliveryCount > 0 {
-      holdSuspects(now)
+    if !queue.mayBePoison, jobs[ticket].metadata.deliveryCount > 0 {
+      holdPossiblePoison(now)
       if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
     }
     unstarted[queue.rawValue].append(ticket)
   }
 
-  /// A batch waits as a whole for whoever lost it: one copy for each of its targets would be as many suspects. false: its time would
+  /// A batch waits as a whole for whoever lost it: one copy for each of its targets could be as many poison jobs. false: its time would
   /// be over then.
   private mutating func putOff(_ job: Ticket, _ now: Now) -> Bool {
     let number = max(1, jobs[job].metadata.redeliveries)
@@ -208,8 +208,8 @@ package struct Lane<
     return true
   }
 
-  mutating func holdSuspects(_ now: Now) {
-    suspectsHeldUntil = now.monotonic.adding(milliseconds: settings.suspectPauseMilliseconds)
+  mutating func holdPossiblePoison(_ now: Now) {
+    possiblePoisonHeldUntil = now.monotonic.adding(milliseconds: settings.possiblePoisonPauseMilliseconds)
   }
 
   /// Behind nothing that is in flight: the delivery that is the broker's last must not end while it waits.
@@ -222,7 +222,7 @@ package struct Lane<
   mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
     counters.handedBack += 1
     broker.reject(tag, requeue: true)
-    if !tag.isAlone { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
+    if !tag.isIsolated { watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic) }
   }
 
   // MARK: parsed
@@ -251,7 +251,7 @@ package struct Lane<
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
     for queue in StartQueue.allCases {
-      if queue.isOfSuspects, isolating > 0 || now.monotonic < suspectsHeldUntil { continue }
+      if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
         start(job, now)
         if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted[queue.rawValue].popFirst() }
@@ -259,21 +259,23 @@ package struct Lane<
     }
   }
 
-  /// There are targets to start, of jobs that are no suspects, and room to do it.
+  /// There are targets to start, of jobs that are not poison, and room to do it.
   private var canStartMore: Bool {
-    for queue in StartQueue.allCases where !queue.isOfSuspects {
+    for queue in StartQueue.allCases where !queue.mayBePoison {
       if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
     }
     return false
   }
 
-  private var hasSuspects: Bool { StartQueue.allCases.contains { $0.isOfSuspects && !unstarted[$0.rawValue].isEmpty } }
+  private var hasPossiblePoison: Bool {
+    StartQueue.allCases.contains { $0.mayBePoison && !unstarted[$0.rawValue].isEmpty }
+  }
 
   /// There is room for a target of this job: what orphans leave. The job that is alone has some besides, and bulk leaves a quarter of it.
   private func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
     let room = settings.sendsMaximum - orphanCount
-    let own = tag.isAlone ? LaneSettings.aloneSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
+    let own = tag.isIsolated ? LaneSettings.isolatedSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
     return sends.count - orphanCount < room + own && admittingCount < settings.admissionsMaximum
   }
 
@@ -291,7 +293,7 @@ package struct Lane<
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
       } else {
-        sends[send].device = GateKey(jobs[job].job, target: sends[send].target)
+        sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
         let isOver = isOver(job, now)
         sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
         state.admit(

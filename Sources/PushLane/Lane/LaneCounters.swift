@@ -25,7 +25,7 @@ package struct LaneCounters: Sendable {
 
   package var received: [UInt64] = Array(repeating: 0, count: JobClass.allCases.count)
   package var handedBack: UInt64 = 0
-  /// Copies put into the queue for suspects.
+  /// Copies put into the queue of isolated jobs.
   package var isolated: UInt64 = 0
   package private(set) var retries: [RetryKey: UInt64] = [:]
   /// (job, target)s whose end the broker confirmed.

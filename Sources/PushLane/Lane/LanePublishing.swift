@@ -73,7 +73,7 @@ extension Lane {
     counters.countRetry(reason, delaySeconds: delaySeconds)
   }
 
-  /// A copy for the queue of suspects: the same bytes, and all that earlier copies carried.
+  /// A copy for the queue of isolated jobs: the same bytes, and all that earlier copies carried.
   private mutating func publishIsolated(_ ticket: Ticket) {
     let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
@@ -139,11 +139,11 @@ extension Lane {
 
   private mutating func settle(_ job: Ticket, _ now: Now) {
     let tag = jobs[job].tag
-    if tag.isAlone {
-      broker.acknowledge(alone: tag)
+    if tag.isIsolated {
+      broker.acknowledge(one: tag)
     } else if jobs[job].isolation == .isolate {
       // Not behind the watermark: an older job may be what ends this worker.
-      broker.acknowledge(alone: tag)
+      broker.acknowledge(one: tag)
       watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
     } else if jobs[job].isOversized {
       broker.reject(tag, requeue: false)
@@ -158,7 +158,7 @@ extension Lane {
   mutating func forget(_ job: Ticket) {
     if jobs[job].isolation == .isolate {
       isolating -= 1
-      holdSuspects(clock.now)
+      holdPossiblePoison(clock.now)
     }
     jobs[job].finish()
     jobs.release(job)
@@ -173,10 +173,10 @@ extension Lane {
         now: now.monotonic, batch: settings.acknowledgeBatch,
         delayMilliseconds: drain.isRunning ? settings.acknowledgeDelayMilliseconds : 0)
       if let due { broker.acknowledge(upTo: DeliveryTag(epoch: epoch, jobClass: jobClass, value: due)) }
-      while let tag = watermarks[Int(jobClass.rawValue)].takeAlone(
+      while let tag = watermarks[Int(jobClass.rawValue)].takeOne(
         now: now.monotonic, batch: settings.acknowledgeBatch)
       {
-        broker.acknowledge(alone: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
+        broker.acknowledge(one: DeliveryTag(epoch: epoch, jobClass: jobClass, value: tag))
       }
     }
   }

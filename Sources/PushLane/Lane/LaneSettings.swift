@@ -12,7 +12,7 @@ package struct LaneSettings: Sendable {
   /// Targets that may be in flight, requests whose delivery is gone included: a batch fills them as they become free.
   package var sendsMaximum: Int
   /// Targets that may be in flight besides, of the job that is processed alone.
-  static let aloneSendsMaximum = 16
+  static let isolatedSendsMaximum = 16
   /// Targets that shared state may be asked about at once: a batch of 1000 in one breath would be answered later than
   /// Redis' timeout allows, and what is answered late is sent though it may have been sent before.
   package var admissionsMaximum: Int
@@ -43,9 +43,9 @@ package struct LaneSettings: Sendable {
   package var retry: RetryPolicy
   /// What becomes of deliveries that workers did not finish.
   package var isolation = IsolationPolicy()
-  /// After suspects were put aside, and after a delivery that came again, the next suspect is processed so much later:
+  /// After jobs were isolated, and after a delivery that came again, the next job that may be poison is processed so much later:
   /// acknowledgements are with the broker by then, and a death gives nothing back that has a copy in its place already.
-  package var suspectPauseMilliseconds: Int64 = 100
+  package var possiblePoisonPauseMilliseconds: Int64 = 100
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64
   package var randomSeed: UInt64

@@ -35,7 +35,7 @@ struct JobSlot: ~Copyable {
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
   /// It waits for nobody's claim. Whoever lost a delivery mostly lives, and is answered within a second, so what is delivered again waits
   /// once; but what may end workers is to end this one here, where it is alone.
-  var takesOver: Bool { tag.isAlone || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
+  var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
   /// `claim`: drawn for this one.
   func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
@@ -81,20 +81,20 @@ struct JobSlot: ~Copyable {
 
   /// Decides about a delivery that was not finished before.
   mutating func judge(_ policy: IsolationPolicy) {
-    if tag.isAlone { tag.jobClass = metadata.jobClass ?? tag.jobClass }
+    if tag.isIsolated { tag.jobClass = metadata.jobClass ?? tag.jobClass }
     guard !isOversized else { return }
     let (count, carried) = (metadata.deliveryCount, metadata.carriedDeliveries)
     if count == 0, carried == 0, metadata.redeliveries == 0 { return }
     // Whoever had it before may have sent it; nobody can ask.
     if count > 0 { metadata.isAmbiguous = true }
-    let origin: IsolationPolicy.Origin = tag.isAlone ? .alone : .shared
+    let origin: IsolationPolicy.Origin = tag.isIsolated ? .isolated : .shared
     let redeliveries = metadata.redeliveries.addingReportingOverflow(count)
     // Of one that is alone, only what happens there counts from here on.
-    metadata.redeliveries = tag.isAlone ? 0 : redeliveries.overflow ? .max : redeliveries.partialValue
+    metadata.redeliveries = tag.isIsolated ? 0 : redeliveries.overflow ? .max : redeliveries.partialValue
     isolation = policy.decide(
-      origin, deliveryCount: tag.isAlone ? count : metadata.redeliveries, carriedCount: carried)
+      origin, deliveryCount: tag.isIsolated ? count : metadata.redeliveries, carriedCount: carried)
     // From here on, what a copy of it carries.
-    metadata.carriedDeliveries = policy.aloneCount(origin, deliveryCount: count, carriedCount: carried)
+    metadata.carriedDeliveries = policy.isolatedCount(origin, deliveryCount: count, carriedCount: carried)
     if isolation == .isolate {
       // It is not parsed, so the fields of the slot's job before it must not be taken for its own.
       var bytes: [UInt8] = []
@@ -109,7 +109,7 @@ struct JobSlot: ~Copyable {
   var detail: String? {
     if let refusal { return refusal }
     guard isolation == .fail else { return nil }
-    return "given up: \(metadata.carriedDeliveries) deliveries were not finished with no other suspect beside it"
+    return "given up: \(metadata.carriedDeliveries) deliveries were not finished, with no other isolated job beside it"
   }
 
   mutating func parse(with parser: inout JobParser) throws(JobError) {
@@ -147,7 +147,7 @@ struct SendSlot: ~Copyable {
   var nextWaiting: Ticket?
   var apnsID = UUIDValue(high: 0, low: 0)
   /// Its name in shared state, once it was asked about.
-  var device = GateKey(high: 0, low: 0)
+  var device = TargetKey(high: 0, low: 0)
   var delivery = DeliveryState()
   /// What it asked to be admitted with.
   var askedClaim: UInt32 = 0

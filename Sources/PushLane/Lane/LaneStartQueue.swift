@@ -4,22 +4,22 @@ import PushCore
 enum StartQueue: Int, CaseIterable {
   case transactional
   /// The one that is alone: room of its own, so it waits behind no other.
-  case alone
+  case isolated
   /// Those that waited for an answer in vain.
-  case suspects
+  case unanswered
   case bulk
 
   init(_ job: borrowing JobSlot) {
     self =
-      if job.tag.isAlone {
-        .alone
+      if job.tag.isIsolated {
+        .isolated
       } else if job.takesOver {
-        .suspects
+        .unanswered
       } else {
         job.tag.jobClass == .bulk ? .bulk : .transactional
       }
   }
 
   /// Their jobs may end this worker.
-  var isOfSuspects: Bool { self == .alone || self == .suspects }
+  var mayBePoison: Bool { self == .isolated || self == .unanswered }
 }

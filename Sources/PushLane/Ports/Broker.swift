@@ -19,7 +19,7 @@ package protocol Broker {
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64
 
-  /// Publishes a copy of a job that comes back alone: of the queue for suspects one message is given at a time.
+  /// Publishes a copy of a job that comes back alone: of the queue of isolated jobs one message is given at a time.
   mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64
@@ -37,7 +37,7 @@ package protocol Broker {
   mutating func acknowledge(upTo tag: DeliveryTag)
 
   /// Acknowledges this delivery alone: one before it is still on its way.
-  mutating func acknowledge(alone tag: DeliveryTag)
+  mutating func acknowledge(one tag: DeliveryTag)
 
   /// Gives a delivery back: to its queue, or (not `requeue`) to the dead letters.
   mutating func reject(_ tag: DeliveryTag, requeue: Bool)

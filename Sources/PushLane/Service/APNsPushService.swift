@@ -37,17 +37,17 @@ package final class APNsPushService: PushService {
   private var acceptances: AcceptanceNotes
   private var lastTold: APNsContext.Answered?
   private var isClosing = false
-  private var broadcasts: BroadcastGate
+  private var broadcasts: BroadcastPolicies
 
   /// - Parameters:
   ///   - policies: what is known of broadcast channels; nil: nothing, and APNs judges.
   ///   - seed: for jitter, different in each lane.
   package init(
     loop: EventLoop, credentials: Credentials, configuration: APNsPushServiceConfiguration,
-    policies: ChannelPolicyBook? = nil, seed: UInt64
+    policies: ChannelPolicyCache? = nil, seed: UInt64
   ) {
     self.credentials = credentials
-    broadcasts = BroadcastGate(policies)
+    broadcasts = BroadcastPolicies(policies)
     acceptances = AcceptanceNotes(times: configuration.acceptances)
     context = APNsContext(loop: loop, configuration: configuration, seed: seed)
     let count = credentials.all.count
@@ -186,8 +186,8 @@ package final class APNsPushService: PushService {
       }
     }
     var index = Int(pool.value)
-    if job.targetKind != .channel, context.suspects.contains(targetHash) {
-      index += Int(APNsPoolKind.suspects.rawValue)
+    if job.targetKind != .channel, context.badTokens.contains(targetHash) {
+      index += Int(APNsPoolKind.badTokens.rawValue)
     }
     let chosen = self.pool(index)
     if job.targetKind == .channel { chosen.broadcastExpiration = expiration }
@@ -333,7 +333,7 @@ package final class APNsPushService: PushService {
       if advice == .keepOlder { sayRenewedTooOften(told, "the older one serves on, and none is made for 20 min") }
       tokensLookedAt = nil
       lookAtTokens(now)
-    case .suspectClock(let ageSeconds):
+    case .clockDoubt(let ageSeconds):
       context.counters.clockSuspicions += 1
       pause(
         .everything, told, now,

@@ -30,8 +30,8 @@ package struct APNsPushServiceConfiguration: Sendable {
 
   func host(_ environment: APNsEnvironment, _ kind: APNsPoolKind) -> APNsHost {
     switch (environment, kind) {
-    case (.production, .device), (.production, .suspects): production
-    case (.sandbox, .device), (.sandbox, .suspects): sandbox
+    case (.production, .device), (.production, .badTokens): production
+    case (.sandbox, .device), (.sandbox, .badTokens): sandbox
     case (.production, .broadcast): broadcastProduction
     case (.sandbox, .broadcast): broadcastSandbox
     }

@@ -16,7 +16,7 @@ struct APNsContext {
   }
 
   /// Device tokens that were refused, by hash; a newer one takes the place of an older one.
-  struct Suspects {
+  struct BadTokens {
     private var hashes: [UInt64] = Array(repeating: 0, count: 8192)
     private var isEmpty = true
 
@@ -81,7 +81,7 @@ struct APNsContext {
   var answers = Queue()
   var counters = APNsCounters()
   var clock = ClockState()
-  var suspects = Suspects()
+  var badTokens = BadTokens()
   var slowed = Slowed()
   /// Hashes of channels that APNs does not know any more, until the service looks.
   var goneChannels: [UInt64] = []

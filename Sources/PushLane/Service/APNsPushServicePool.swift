@@ -54,7 +54,7 @@ final class APNsPool {
     host = configuration.host(environment, kind)
     tls = host.isPlaintext ? nil : credential.tls
     var limits = configuration.poolLimits
-    limits.connectionsMaximum = kind == .suspects ? 1 : configuration.connectionsMaximum
+    limits.connectionsMaximum = kind == .badTokens ? 1 : configuration.connectionsMaximum
     state = PoolState(limits: limits)
     links = Array(repeating: nil, count: state.placeCount)
     lists = links.map { _ in context.requests.makeList() }
@@ -94,7 +94,7 @@ final class APNsPool {
     let isFirst = links[place]?.hasSent == false
     let authorization = token?.authorization ?? []
     switch kind {
-    case .device, .suspects:
+    case .device, .badTokens:
       writer.requests.writeDevice(job, target: target, apnsID: apnsID, authorization: authorization, isFirst: isFirst)
     case .broadcast:
       writer.requests.writeBroadcast(
@@ -233,11 +233,11 @@ final class APNsPool {
       nanoseconds: now.monotonic.nanoseconds &- request.sentAt.nanoseconds)
     if answer.status == 200 {
       context.counters.accepted += 1
-      if kind == .suspects { context.suspects.remove(request.targetHash) }
+      if kind == .badTokens { context.badTokens.remove(request.targetHash) }
       context.slowed.accepted(request.targetHash)
     } else {
       context.counters.refused(answer.status, answer.reason)
-      if kind != .broadcast, APNsPool.isSuspicious(answer) { context.suspects.insert(request.targetHash) }
+      if kind != .broadcast, APNsPool.isBadToken(answer) { context.badTokens.insert(request.targetHash) }
       if answer.reason == .tooManyRequests { context.slowed.refused(request.targetHash, now: now.monotonic) }
       if answer.reason == .channelNotRegistered { context.goneChannels.append(request.targetHash) }
     }
@@ -260,7 +260,7 @@ final class APNsPool {
   }
 
   /// Whether the answer is about the device token itself.
-  private static func isSuspicious(_ answer: PushAnswer) -> Bool {
+  private static func isBadToken(_ answer: PushAnswer) -> Bool {
     if answer.status == 410 { return true }
     return answer.reason == .badDeviceToken || answer.reason == .deviceTokenNotForTopic
   }
@@ -365,7 +365,7 @@ final class APNsPool {
 
   /// Others answer and this connection does not.
   private func ask(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    guard links[place]?.state.suspected(now: now.monotonic) == true else { return }
+    guard links[place]?.state.pingIfSilent(now: now.monotonic) == true else { return }
     context.counters.pings += 1
     links[place]?.connection.ping()
   }

@@ -1,13 +1,22 @@
 package import PushCore
 
 /// What a pool's requests are for. The raw value is its place among the pools of one (credential, environment).
-package enum APNsPoolKind: UInt8, CaseIterable, Sendable {
+package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendable {
   /// Device tokens.
   case device
   /// Device tokens that were refused before: many refusals make APNs slow or drop a connection, so they have their own.
-  case suspects
+  case badTokens
   /// Broadcasts to channels.
   case broadcast
+
+  /// As `/status` calls it.
+  package var description: String {
+    switch self {
+    case .device: "device"
+    case .badTokens: "bad_tokens"
+    case .broadcast: "broadcast"
+    }
+  }
 }
 
 /// Something that changed and is worth a line in the log, told once.

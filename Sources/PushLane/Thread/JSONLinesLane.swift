@@ -16,12 +16,12 @@ package enum JSONLinesLane {
     let mailbox = loop.mailbox
     let reader = LineReader(input, lineLimit: Limits.jobBytesMaximum) { mailbox.wake() }
     let broker = JSONLinesBroker(input: reader, output: output) { loop.now.unixMilliseconds }
-    var memory = GateMemory.Settings()
+    var memory = AdmissionMemory.Settings()
     memory.claimSeconds = configuration.claimSeconds
     let push = APNsPushService(
       loop: loop, credentials: credentials, configuration: APNsPushServiceConfiguration(configuration.apns), seed: 1)
     let lane = Lane(
-      broker: broker, state: MemorySharedState(settings: memory, limits: configuration.limits.rates), push: push,
+      broker: broker, state: MemoryAdmissionStore(settings: memory, limits: configuration.limits.rates), push: push,
       clock: LoopClock(loop: loop), settings: settings)
     var thread = LaneThread(
       lane: lane, loop: loop, control: control, describe: { _, _, _ in },

@@ -6,7 +6,7 @@ package import PushSettings
 package struct LaneParts: Sendable {
   package let redis: RedisConfiguration
   package let redisTLS: TLSContext?
-  let sharedState: RedisSharedStateSettings
+  let sharedState: RedisAdmissionStoreSettings
   let apns: APNsPushServiceConfiguration
   private let addresses: [AMQPAddress]
   private let rabbitmqTLS: TLSContext?
@@ -24,7 +24,7 @@ package struct LaneParts: Sendable {
     topology = Topology(configuration)
     redis = try RedisConfiguration(url: configuration.redis.url)
     redisTLS = try configuration.redis.tls(redis)
-    var sharedState = RedisSharedStateSettings()
+    var sharedState = RedisAdmissionStoreSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)
     sharedState.limits = configuration.limits.rates

@@ -5,8 +5,8 @@ import PushIO
 /// Turns a lane on its own thread until it is drained or stopped.
 ///
 /// Beside turning, it answers reports, and logs what the adapters noticed: once per change, never per job.
-struct LaneThread<LaneBroker: Broker, LaneState: SharedState, LanePush: PushService>: ~Copyable {
-  typealias ThreadLane = Lane<LaneBroker, LaneState, LanePush, LoopClock>
+struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushService>: ~Copyable {
+  typealias ThreadLane = Lane<LaneBroker, LaneStore, LanePush, LoopClock>
 
   var lane: ThreadLane
   let loop: EventLoop

@@ -6,7 +6,7 @@ import PushSettings
 
 /// A worker's lane: RabbitMQ, Redis and APNs. It is put together in this module so that the compiler specialises all of it.
 package enum WorkerLane {
-  typealias Lane = PushLane.Lane<RabbitMQBroker, RedisSharedState, APNsPushService, LoopClock>
+  typealias Lane = PushLane.Lane<RabbitMQBroker, RedisAdmissionStore, APNsPushService, LoopClock>
 
   /// Takes the calling thread until the lane is drained or stopped, and returns what it said last. Throws where it cannot start.
   /// - Parameters:
@@ -14,7 +14,7 @@ package enum WorkerLane {
   ///   - log: hears of changes, never of jobs.
   package static func run(
     _ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts, credentials: Credentials,
-    policies: ChannelPolicyBook, standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
+    policies: ChannelPolicyCache, standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
     log: @escaping (LaneNotice) -> Void
   ) throws -> LaneReport {
     let loop = try EventLoop()
@@ -22,7 +22,7 @@ package enum WorkerLane {
       loop: loop,
       settings: parts.rabbitmq(
         name: settings.workerName, prefetch: settings.prefetch, randomSeed: settings.randomSeed))
-    let state = RedisSharedState(
+    let state = RedisAdmissionStore(
       loop: loop, configuration: parts.redis, tls: parts.redisTLS, settings: parts.sharedState,
       seed: settings.randomSeed)
     let push = APNsPushService(
@@ -56,9 +56,9 @@ package enum WorkerLane {
     ]
     report.isBlocked = rabbitmq.isBlocked
     report.isRedisUp = lane.state.isConnected
-    report.redisDegraded = SharedStateFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
+    report.redisDegraded = AdmissionFeature.allCases.map { ($0.rawValue, lane.state.degradation(of: $0) != nil) }
     let decided = lane.state.counters
-    report.decidedLocally = SharedStateFeature.allCases.map { ($0.rawValue, decided.decidedLocally(of: $0)) }
+    report.decidedLocally = AdmissionFeature.allCases.map { ($0.rawValue, decided.decidedLocally(of: $0)) }
     let apns = lane.push.counters
     report.requestDuration = apns.requestDuration
     report.responses = [LaneReport.Responses(status: 200, reason: "", count: apns.accepted)]

@@ -31,7 +31,7 @@ package final class ChannelRegistry {
   let timing: ChannelEnsureState.Timing
   /// This worker among those that share locks.
   let owner: String
-  private let redis: RedisCaller
+  private let redis: RedisClient
   private let manager: any ChannelManaging
   private let prefix: String
   private let notice: (Logger.Level, String) -> Void
@@ -45,7 +45,7 @@ package final class ChannelRegistry {
   private static let chunk = 500
 
   package init(
-    loop: EventLoop, redis: RedisCaller, manager: any ChannelManaging, prefix: String,
+    loop: EventLoop, redis: RedisClient, manager: any ChannelManaging, prefix: String,
     timing: ChannelEnsureState.Timing, limit: ChannelLimit = ChannelLimit(),
     notice: @escaping (Logger.Level, String) -> Void
   ) {

@@ -7,7 +7,7 @@ import Synchronization
 
 /// Provider tokens shared through Redis: a thread of its own with one connection, beside the lanes.
 ///
-/// `ProviderTokenFleetState` decides, `RedisProviderTokenDesk` runs it on that thread; this is its door for the others.
+/// `ProviderTokenFleetState` decides, `RedisProviderTokenClient` runs it on that thread; this is its door for the others.
 package final class RedisProviderTokenStore: ProviderTokenStore {
   /// What was asked of the thread.
   enum Letter: Sendable {
@@ -109,7 +109,7 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
       onProblem("provider tokens are not shared: \(error)")
       return
     }
-    let desk = RedisProviderTokenDesk(
+    let desk = RedisProviderTokenClient(
       loop: loop, configuration: configuration, tls: tls, prefix: prefix, seal: seal, onProblem: onProblem)
     state.withLock { $0.mailbox = loop.mailbox }
     while true {

@@ -26,8 +26,8 @@ package final class Worker: Sendable {
   /// Shares provider tokens with the other workers.
   private let tokenStore: RedisProviderTokenStore
   /// Answers requests for broadcast channels, and knows their storage policies for the lanes.
-  private let channelDesk: ChannelDesk
-  private let channelPolicies = ChannelPolicyBook()
+  private let channelConsumer: ChannelConsumer
+  private let channelPolicies = ChannelPolicyCache()
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -58,8 +58,8 @@ package final class Worker: Sendable {
     let credentials = try Credentials(
       configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
     current = Mutex(Current(configuration: configuration, credentials: credentials))
-    channelDesk = ChannelDesk(
-      try ChannelDeskSettings(configuration, hostName: hostName), book: channelPolicies, logger: logger,
+    channelConsumer = ChannelConsumer(
+      try ChannelConsumerSettings(configuration, hostName: hostName), book: channelPolicies, logger: logger,
       untilEmpty: untilEmpty)
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
@@ -82,7 +82,7 @@ package final class Worker: Sendable {
         newer.credentials, for: configuration.apns, tokens: current.credentials.tokens, replacing: current.credentials)
       current = Current(configuration: newer, credentials: credentials)
       for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
-      channelDesk.reload(credentials)
+      channelConsumer.reload(credentials)
       return (newer.pathsNeedingRestart(comparedTo: configuration), credentials)
     }
     Log.reload(newer.log)
@@ -101,7 +101,7 @@ package final class Worker: Sendable {
       current.revoked.insert(name)
       // Under the lock, as a reload is that ends the revocation: lanes hear of both in this order.
       for control in controls { control.revoke(credential: name) }
-      channelDesk.revoke(credential: name)
+      channelConsumer.revoke(credential: name)
       return true
     }
     if isKnown {
@@ -116,7 +116,7 @@ package final class Worker: Sendable {
   package func start() throws {
     let parts = try LaneParts(configuration, laneCount: controls.count)
     tokenStore.start()
-    channelDesk.start(credentials: credentials)
+    channelConsumer.start(credentials: credentials)
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -160,14 +160,14 @@ package final class Worker: Sendable {
     logger.info(
       "draining", metadata: ["timeout_s": .stringConvertible(configuration.drainTimeoutMilliseconds / 1000)])
     for control in controls { control.drain() }
-    channelDesk.drain()
+    channelConsumer.drain()
     for control in controls { await control.waitUntilEnded() }
     for thread in threads.withLock({ threads in
       let all = threads
       threads = []
       return all
     }) { thread.join() }
-    channelDesk.join()
+    channelConsumer.join()
     tokenStore.stop()
     logger.info("drained")
   }
@@ -182,7 +182,7 @@ package final class Worker: Sendable {
         guard let report else { return false }
         return report.isExhausted && report.jobsInFlight == 0
       }
-      let isEmpty = areLanesEmpty && channelDesk.isExhausted
+      let isEmpty = areLanesEmpty && channelConsumer.isExhausted
       emptyLooks = isEmpty ? emptyLooks + 1 : 0
     }
   }
@@ -217,7 +217,7 @@ package final class Worker: Sendable {
     // Also of lanes that did not answer, or have ended.
     return MetricsText.make(
       controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
-      + ChannelMetrics.text(channelDesk.counters)
+      + ChannelMetrics.text(channelConsumer.counters)
   }
 
   /// The state of every pool, for people and `herald check --live`.

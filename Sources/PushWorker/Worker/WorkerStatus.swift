@@ -9,7 +9,7 @@ package struct WorkerStatus: Codable, Sendable {
     package var lane: String
     package var credential: String
     package var environment: String
-    /// `device`, `suspects` (device tokens that were refused before) or `broadcast`.
+    /// `device`, `bad_tokens` (device tokens that were refused before) or `broadcast`.
     package var kind: String
     package var opening: Int
     package var ready: Int

@@ -1,0 +1,218 @@
+package import PushCore
+import PushLane
+
+/// What shared state keeps: by the same rules as the script in Redis, as the lane's own memory has them.
+package final class MemoryServer {
+  private var memory = AdmissionMemory(settings: .small)
+  /// What it was told and did not forget.
+  package private(set) var answered: [UUIDValue: RememberedOutcome] = [:]
+  /// What any 410 said of a device.
+  private var marks: [TargetKey: Int64] = [:]
+  /// Nobody reaches it until then.
+  package var awayUntil: Int64 = 0
+  /// It does nothing until then.
+  package var frozenUntil: Int64 = 0
+
+  package func forgetEverything() {
+    memory = AdmissionMemory(settings: .small)
+    answered = [:]
+    marks = [:]
+  }
+
+  fileprivate func admit(_ request: AdmissionRequest, _ world: SimulatedWorld) -> Admission {
+    world.auditor.asked(request.apnsID, at: world.milliseconds)
+    if let mistaken = mistakenAdmission(request, world) { return mistaken }
+    if answered[request.apnsID] == nil, world.chance(world.faults.overRate) {
+      return .limited(retryAfterMilliseconds: Int64(1 + world.pick(4000)))
+    }
+    return memory.admit(request, now: world.memoryNow)
+  }
+
+  /// What it says where it is made to err.
+  private func mistakenAdmission(_ request: AdmissionRequest, _ world: SimulatedWorld) -> Admission? {
+    switch world.settings.mistake {
+    case .forgetsClaims: answered[request.apnsID].map { .duplicate($0) } ?? .proceed
+    case .marksEveryDevice where answered[request.apnsID] == nil:
+      marks[request.device].flatMap { request.registeredAt <= $0 ? .dead(unregisteredAt: $0) : nil }
+    case .marksEveryDevice, .namesRequestsByJob, nil: nil
+    }
+  }
+
+  fileprivate func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, _ world: SimulatedWorld) {
+    answered[request.apnsID] = outcome
+    if let time = outcome.unregisteredAt { marks[request.device] = max(time, marks[request.device] ?? 0) }
+    memory.remember(outcome, of: request, now: world.memoryNow)
+  }
+
+  fileprivate func tighten(_ request: AdmissionRequest, _ world: SimulatedWorld) {
+    memory.tighten(request, now: world.memoryNow)
+  }
+}
+
+extension AdmissionMemory.Settings {
+  /// As many entries as a world needs: large tables take longer to make than a run to play.
+  fileprivate static var small: AdmissionMemory.Settings {
+    var settings = AdmissionMemory.Settings()
+    settings.entriesMaximum = 4096
+    return settings
+  }
+}
+
+extension SimulatedWorld {
+  /// Shared state's own clock does not jump.
+  fileprivate var memoryNow: Now {
+    Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds)
+  }
+}
+
+/// One lane's connection to shared state: answers late, in any order, and the lane's own memory where it fails. What the lane
+/// gave up may be done in shared state all the same.
+package final class SimulatedAdmissionStore: AdmissionStore {
+  private enum Command {
+    case admit(AdmissionRequest, Ticket)
+    case remember(RememberedOutcome, AdmissionRequest)
+    case tighten(AdmissionRequest)
+  }
+
+  /// An admission that the lane waits for.
+  private struct Asked {
+    var ticket: Ticket
+    var request: AdmissionRequest
+    /// Then the lane's own memory decides.
+    var deadline: Int64
+    var answer: (at: Int64, admission: Admission)?
+  }
+
+  package let world: SimulatedWorld
+  /// On their way, in their order.
+  private var commands: [(at: Int64, command: Command)] = []
+  private var asked: [Asked] = []
+  /// What shared state must be told when it is back; it decides meanwhile.
+  private var memory = AdmissionMemory(settings: .small)
+  private var limits: RateLimits
+  private let timeoutMilliseconds: Int64 = 60
+
+  package init(world: SimulatedWorld) {
+    self.world = world
+    limits = world.limits
+    memory.settings.shares = world.settings.workers
+  }
+
+  /// When something happens by itself next.
+  package var nextDue: Int64 {
+    let due = commands.first?.at ?? .max
+    return asked.reduce(due) { min($0, $1.answer?.at ?? $1.deadline) }
+  }
+
+  private var isAway: Bool { world.milliseconds < world.memory.awayUntil }
+
+  package func admit(
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
+    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
+    var waiting = Asked(ticket: ticket, request: request, deadline: world.milliseconds + timeoutMilliseconds)
+    if memory.mayRecall(now: now), let known = memory.recall(request, now: now) {
+      waiting.answer = (world.milliseconds, known)
+    } else if world.chance(world.faults.memoryFailsOpen) {
+      // Its answer comes too late, or it never heard the question.
+      waiting.answer = (world.milliseconds, decide(request, now))
+      if world.chance(500) { send(.admit(request, ticket)) }
+    } else if !isAway {
+      send(.admit(request, ticket))
+    }
+    asked.append(waiting)
+  }
+
+  private func send(_ command: Command) {
+    let at = max(world.milliseconds + Int64(world.pick(10)), world.memory.frozenUntil)
+    commands.append((max(at, commands.last?.at ?? 0), command))
+  }
+
+  /// Without shared state: nobody knows whether the job was sent before, or is on its way at another lane.
+  private func decide(_ request: AdmissionRequest, _ now: Now) -> Admission {
+    memory.admit(request, now: now).asRepeated
+  }
+
+  /// Has shared state do what reached it.
+  private func execute() {
+    while let next = commands.first, next.at <= world.milliseconds {
+      commands.removeFirst()
+      switch next.command {
+      case .admit(let request, let ticket):
+        let admission = world.memory.admit(request, world)
+        if let index = asked.firstIndex(where: { $0.ticket == ticket && $0.answer == nil }) {
+          asked[index].answer = (next.at + Int64(world.pick(10)), admission)
+        }
+      case .remember(let outcome, let request): world.memory.remember(outcome, of: request, world)
+      case .tighten(let request): world.memory.tighten(request, world)
+      }
+    }
+  }
+
+  package func flush(now: Now) {}
+
+  package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
+    if isAway {
+      // What is on its way may get there or not; no answer comes back.
+      if !commands.isEmpty { loseCommands(now) }
+    } else {
+      execute()
+      catchUp()
+    }
+    let time = world.milliseconds
+    for index in asked.indices where asked[index].answer == nil && asked[index].deadline <= time {
+      asked[index].answer = (time, decide(asked[index].request, now))
+    }
+    guard let index = asked.firstIndex(where: { $0.answer.map { $0.at <= time } ?? false }),
+      let answer = asked[index].answer
+    else { return nil }
+    return (asked.remove(at: index).ticket, answer.admission)
+  }
+
+  private func loseCommands(_ now: Now) {
+    let reached = world.pick(commands.count + 1)
+    for (place, command) in commands.map(\.command).enumerated() {
+      switch command {
+      case .admit(let request, _):
+        if place < reached { _ = world.memory.admit(request, world) }
+      case .remember(let outcome, let request):
+        if place < reached { world.memory.remember(outcome, of: request, world) }
+        memory.remember(outcome, of: request, now: now)
+      case .tighten: break
+      }
+    }
+    commands = []
+  }
+
+  private func catchUp() {
+    while !memory.isEmpty, let (request, outcome) = memory.takeRemembered() { send(.remember(outcome, request)) }
+  }
+
+  package func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
+    let request = AdmissionRequest(device: device, apnsID: apnsID)
+    if isAway { memory.remember(outcome, of: request, now: now) } else { send(.remember(outcome, request)) }
+  }
+
+  package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
+    let request = AdmissionRequest(job, device: device, limits: limits)
+    memory.tighten(request, now: now)
+    if !isAway { send(.tighten(request)) }
+  }
+
+  /// Other limits hold for what is asked from now on.
+  package func update(limits: RateLimits) {
+    self.limits = limits
+  }
+
+  /// The worker is gone: what it wrote last may have got out or not.
+  package func die() {
+    for (_, command) in commands.prefix(world.pick(commands.count + 1)) {
+      switch command {
+      case .admit(let request, _): _ = world.memory.admit(request, world)
+      case .remember(let outcome, let request): world.memory.remember(outcome, of: request, world)
+      case .tighten: break
+      }
+    }
+    commands = []
+  }
+}

@@ -1,0 +1,232 @@
+/// What one lane remembers by itself: answered (job, target)s, those on their way, dead tokens and device rates, in bounded
+/// tables.
+///
+/// It answers as the script in Redis does, in the same order: answered? claimed? dead? over its rate? Only what will be sent is
+/// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away.
+///
+/// It has one owner, so that looking into it copies nothing.
+package struct AdmissionMemory: ~Copyable, Sendable {
+  package struct Settings: Sendable {
+    /// Lanes that share a device's rate, and cannot ask each other.
+    package var shares = 1
+    package var outcomeSeconds: Int64 = 6 * 3600
+    package var deadSeconds: Int64 = 30 * 86_400
+    /// Entries of each table; the oldest unused ones make room.
+    package var entriesMaximum = 65_536
+    /// How long a device is left alone that APNs refused as one too many.
+    package var tightMilliseconds: Int64 = 30_000
+    /// How long a job may be on its way before its answer is not expected any more.
+    package var claimSeconds: Int64 = 60
+    /// How long a delayed job of a collapse id is looked for.
+    package var collapseMilliseconds: Int64 = 3_600_000
+
+    package init() {}
+  }
+
+  private struct JobKey: Hashable, Sendable {
+    var device: TargetKey
+    var apnsID: UUIDValue
+  }
+
+  private struct CollapseKey: Hashable, Sendable {
+    var device: TargetKey
+    var collapse: UInt64
+  }
+
+  private struct RateKey: Hashable, Sendable {
+    var device: TargetKey
+    var rule: UInt32
+  }
+
+  private struct Claim: Sendable {
+    var number: UInt32
+    /// Unix milliseconds.
+    var deadline: Int64
+    /// In which run of its device's rate it was charged; 0: in none.
+    var run: UInt32
+  }
+
+  package var settings: Settings
+  private var answered: AdmissionTable<JobKey, RememberedOutcome>
+  private var claims: AdmissionTable<JobKey, Claim>
+  /// When the last claim's answer is not expected any more, Unix milliseconds.
+  private var claimedUntil: Int64 = .min
+  /// When each token was unregistered, Unix milliseconds.
+  private var dead: AdmissionTable<TargetKey, Int64>
+  private var rates: AdmissionTable<RateKey, RateState>
+  /// Runs of rates that were begun: their numbers.
+  private var runs: UInt32 = 0
+  /// The newest job, by when it was enqueued, of a collapse id of which one was delayed.
+  private var collapsed: AdmissionTable<CollapseKey, Int64>
+
+  package init(settings: Settings) {
+    self.settings = settings
+    answered = AdmissionTable(capacity: settings.entriesMaximum)
+    claims = AdmissionTable(capacity: settings.entriesMaximum)
+    dead = AdmissionTable(capacity: settings.entriesMaximum)
+    rates = AdmissionTable(capacity: settings.entriesMaximum)
+    collapsed = AdmissionTable(capacity: settings.entriesMaximum)
+  }
+
+  /// Neither an outcome nor a dead token is remembered.
+  package var isEmpty: Bool { answered.isEmpty && dead.isEmpty }
+
+  /// Entries of all tables.
+  package var count: Int { answered.count + claims.count + dead.count + rates.count }
+
+  /// Outcomes that made room for others before they were told to anybody.
+  package var forgottenCount: UInt64 { answered.evictedCount }
+
+  /// Something that is known here may hold a job back.
+  package func mayRecall(now: Now) -> Bool { !isEmpty || claimedUntil > now.unixMilliseconds }
+
+  package mutating func admit(_ request: AdmissionRequest, now: Now) -> Admission {
+    let milliseconds = now.unixMilliseconds
+    let key = JobKey(device: request.device, apnsID: request.apnsID)
+    if let outcome = answered.value(for: key, nowUnixMilliseconds: milliseconds) { return .duplicate(outcome) }
+    let claim = claims.value(for: key, nowUnixMilliseconds: milliseconds)
+    var isRepeated = false
+    if let claim {
+      if !request.owns(claim.number) {
+        if claim.deadline > milliseconds, !request.takesOver {
+          return .claimed(retryAfterMilliseconds: claim.deadline - milliseconds)
+        }
+        isRepeated = true
+      }
+    } else {
+      // The claim of the attempt before it was forgotten, and with it who else had the job since.
+      isRepeated = request.isReturning && request.earlierClaim != 0
+    }
+    let admission = recallDead(request, now: now) ?? charge(request, claim, key, now: now)
+    return isRepeated ? admission.asRepeated : admission
+  }
+
+  /// What is known against sending while somebody else is asked for the rest; nil: nothing.
+  package mutating func recall(_ request: AdmissionRequest, now: Now) -> Admission? {
+    let key = JobKey(device: request.device, apnsID: request.apnsID)
+    if let outcome = answered.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) { return .duplicate(outcome) }
+    if let claim = claims.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
+      claim.deadline > now.unixMilliseconds, !request.takesOver, !request.owns(claim.number)
+    {
+      return .claimed(retryAfterMilliseconds: claim.deadline - now.unixMilliseconds)
+    }
+    return recallDead(request, now: now)?.asRepeated
+  }
+
+  private mutating func recallDead(_ request: AdmissionRequest, now: Now) -> Admission? {
+    guard let mark = dead.value(for: request.device, nowUnixMilliseconds: now.unixMilliseconds) else { return nil }
+    if request.registeredAt <= mark { return .dead(unregisteredAt: mark) }
+    dead.removeValue(for: request.device)
+    return nil
+  }
+
+  /// Charges the device's rate: `proceed`, which leaves a claim, `limited` or `superseded`.
+  private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
+    if request.claim == 0 { return .proceed }
+    var run: UInt32 = 0
+    if request.isRated {
+      if isSuperseded(request, now) { return .superseded }
+      let rateKey = RateKey(device: request.device, rule: request.rule.name)
+      let nowMicroseconds = now.unixMilliseconds * 1000
+      let known = rates.value(for: rateKey, nowUnixMilliseconds: now.unixMilliseconds)
+      if let limit = request.rule.limit?.share(of: settings.shares) {
+        if known == nil { runs &+= 1 }
+        var state = known ?? RateState(run: runs)
+        if case .limited(let milliseconds) = state.charge(
+          inRun: claim?.run, limit: limit, nowMicroseconds: nowMicroseconds)
+        {
+          noteDelayed(request, now)
+          return .limited(retryAfterMilliseconds: milliseconds)
+        }
+        run = state.run
+        keep(state, for: rateKey, now: now)
+      } else if let milliseconds = known?.tightMilliseconds(nowMicroseconds: nowMicroseconds), milliseconds > 0,
+        claim?.run != known?.run
+      {
+        noteDelayed(request, now)
+        return .limited(retryAfterMilliseconds: milliseconds)
+      }
+    }
+    let deadline = now.unixMilliseconds + settings.claimSeconds * 1000
+    claimedUntil = max(claimedUntil, deadline)
+    claims.set(
+      Claim(number: request.claim, deadline: deadline, run: run), for: key,
+      endsAt: deadline + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now.unixMilliseconds)
+    return .proceed
+  }
+
+  private mutating func keep(_ state: RateState, for key: RateKey, now: Now) {
+    rates.set(
+      state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowUnixMilliseconds: now.unixMilliseconds)
+  }
+
+  /// Whether a newer job came while this one waited. A newer one is noted.
+  private mutating func isSuperseded(_ request: AdmissionRequest, _ now: Now) -> Bool {
+    guard request.collapse != 0, !collapsed.isEmpty else { return false }
+    let key = CollapseKey(device: request.device, collapse: request.collapse)
+    guard let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) else { return false }
+    if request.isReturning, newest > request.enqueuedAt { return true }
+    if newest < request.enqueuedAt { noteDelayed(request, now) }
+    return false
+  }
+
+  private mutating func noteDelayed(_ request: AdmissionRequest, _ now: Now) {
+    guard request.collapse != 0 else { return }
+    let key = CollapseKey(device: request.device, collapse: request.collapse)
+    let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) ?? 0
+    collapsed.set(
+      max(newest, request.enqueuedAt), for: key, endsAt: now.unixMilliseconds + settings.collapseMilliseconds,
+      nowUnixMilliseconds: now.unixMilliseconds)
+  }
+
+  /// APNs refused the device's requests as too many.
+  package mutating func tighten(_ request: AdmissionRequest, now: Now) {
+    let key = RateKey(device: request.device, rule: request.rule.name)
+    runs &+= 1
+    let state = RateState(
+      tight: settings.tightMilliseconds * 1000,
+      after: rates.value(for: key, nowUnixMilliseconds: now.unixMilliseconds), run: runs,
+      limit: request.rule.limit?.share(of: settings.shares), nowMicroseconds: now.unixMilliseconds * 1000)
+    keep(state, for: key, now: now)
+  }
+
+  /// The job is not on its way any more. Whether it was admitted here.
+  package mutating func takeClaim(of request: AdmissionRequest) -> Bool {
+    if claims.isEmpty { return false }
+    let countBefore = claims.count
+    claims.removeValue(for: JobKey(device: request.device, apnsID: request.apnsID))
+    return claims.count < countBefore
+  }
+
+  /// Takes out one outcome that is remembered here, to tell it to whom it belongs. nil: none is left, and the marks of dead
+  /// tokens went with them.
+  package mutating func takeRemembered() -> (request: AdmissionRequest, outcome: RememberedOutcome)? {
+    guard let (key, outcome) = answered.popLast() else {
+      if !dead.isEmpty { dead = AdmissionTable(capacity: settings.entriesMaximum) }
+      return nil
+    }
+    return (AdmissionRequest(device: key.device, apnsID: key.apnsID), outcome)
+  }
+
+  package mutating func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, now: Now) {
+    let now = now.unixMilliseconds
+    _ = takeClaim(of: request)
+    answered.set(
+      outcome, for: JobKey(device: request.device, apnsID: request.apnsID),
+      endsAt: now + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now)
+    guard let mark = outcome.deadMark else { return }
+    // Of two marks the later one is true.
+    let known = dead.value(for: request.device, nowUnixMilliseconds: now) ?? 0
+    dead.set(
+      max(mark, known), for: request.device, endsAt: now + settings.deadSeconds * 1000, nowUnixMilliseconds: now)
+  }
+}
+
+extension RememberedOutcome {
+  /// When the token or channel died, Unix milliseconds; nil where the outcome says nothing of the kind, or the token was registered
+  /// since. An answer without a timestamp counts from when it was given. A channel's id never comes back.
+  package var deadMark: Int64? {
+    guard outcome == .unregistered || reason == .channelNotRegistered, !isRegisteredSince else { return nil }
+    return max(1, unregisteredAt ?? completedAt)
+  }
+}

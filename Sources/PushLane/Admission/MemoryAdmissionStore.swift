@@ -1,0 +1,50 @@
+package import PushCore
+
+/// Shared state that nobody shares: one lane's memory. For `herald send` and the embedded default, without Redis.
+///
+/// What it remembers ends with the process. Its tables are bounded (`AdmissionMemory.Settings.entriesMaximum`).
+package final class MemoryAdmissionStore: AdmissionStore {
+  private var memory: AdmissionMemory
+  private var limits: RateLimits
+  private var answers: [(ticket: Ticket, admission: Admission)] = []
+  private var nextAnswer = 0
+
+  package init(settings: AdmissionMemory.Settings, limits: RateLimits = .none) {
+    memory = AdmissionMemory(settings: settings)
+    self.limits = limits
+  }
+
+  /// For what is admitted from now on.
+  package func update(limits: RateLimits) {
+    self.limits = limits
+  }
+
+  package func admit(
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
+    let request = AdmissionRequest(
+      job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
+    answers.append((ticket, memory.admit(request, now: now)))
+  }
+
+  package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
+    guard nextAnswer < answers.count else {
+      answers.removeAll(keepingCapacity: true)
+      nextAnswer = 0
+      return nil
+    }
+    nextAnswer += 1
+    return answers[nextAnswer - 1]
+  }
+
+  package func flush(now: Now) {}
+
+  package func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
+    memory.remember(outcome, of: AdmissionRequest(device: device, apnsID: apnsID), now: now)
+  }
+
+  package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
+    guard job.targetKind != .channel else { return }
+    memory.tighten(AdmissionRequest(job, device: device, limits: limits), now: now)
+  }
+}

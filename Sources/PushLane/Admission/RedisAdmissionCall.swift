@@ -1,0 +1,146 @@
+import PushCore
+import PushIO
+
+/// The admissions that one turn of a lane asks a Redis server for: one call of `RedisScript.admit`.
+///
+/// Names and asks are written as they go over the wire, each in a buffer of its own, for a script takes all its keys before
+/// all its arguments. What is the same for every job stands in templates; a job's digits and hashes are written over them.
+struct RedisAdmissionCall {
+  typealias Entry = RedisAdmissionQueue.Entry
+
+  /// Not sent yet.
+  private(set) var entries: [Entry] = []
+
+  private let format: RedisAdmissionFormat
+  private var names: [UInt8] = []
+  private var asks: [UInt8] = []
+  private var command = RedisCommand()
+
+  init(format: RedisAdmissionFormat) {
+    self.format = format
+  }
+
+  mutating func append(_ entry: Entry) {
+    let request = entry.request
+    let name = names.count + format.nameDevice
+    names.append(contentsOf: format.name)
+    var nameSpan = names.mutableSpan
+    request.device.writeText(into: &nameSpan, at: name)
+    let comesAgain = request.isReturning || request.takesOver || request.earlierClaim != 0
+    let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
+    let ask = asks.count + RedisAdmissionFormat.askHead
+    asks.append(contentsOf: comesAgain ? format.askAgain : hasReceipt ? format.askWithReceipt : format.ask)
+    let rule =
+      request.claim == 0
+      ? RedisAdmissionFormat.over
+      : request.isRated ? format.limits.number(of: request.rule) : RedisAdmissionFormat.unrated
+    var span = asks.mutableSpan
+    span[ask] = rule
+    span.store(littleEndian: request.jobName, at: ask + 1)
+    span.store(littleEndian: request.claim, at: ask + 9)
+    span.store(littleEndian: Double(request.registeredAt).bitPattern, at: ask + 13)
+    if hasReceipt {
+      span.store(littleEndian: request.isRated ? request.collapse : 0, at: ask + 21)
+      span.store(littleEndian: Double(request.enqueuedAt).bitPattern, at: ask + 29)
+    }
+    if comesAgain {
+      span.store(littleEndian: request.earlierClaim, at: ask + 37)
+      span[ask + 41] = (request.isReturning ? 1 : 0) | (request.takesOver ? 2 : 0)
+    }
+    entries.append(entry)
+  }
+
+  /// Sends what was appended; the reply's tag is their number. false: the connection takes nothing, and they are still here.
+  mutating func send(on connection: RedisConnection) -> Bool {
+    command.begin(argumentCount: 4 + entries.count * 2)
+    command.append("EVALSHA")
+    command.append(format.digest)
+    command.append(Int64(entries.count))
+    command.append(encoded: names)
+    command.append(encoded: asks)
+    command.append(format.settings)
+    return connection.send(command, tag: UInt64(entries.count))
+  }
+
+  mutating func removeAll() {
+    entries.removeAll(keepingCapacity: true)
+    names.removeAll(keepingCapacity: true)
+    asks.removeAll(keepingCapacity: true)
+  }
+}
+
+/// What all calls of the admission script have in common.
+struct RedisAdmissionFormat {
+  /// SHA-1 of the script as the server gave it.
+  let digest: [UInt8]
+  /// An argument with the key's name, and where the device's text stands in it.
+  let name: [UInt8]
+  let nameDevice: Int
+  let ask: [UInt8]
+  /// Of a job with a collapse id.
+  let askWithReceipt: [UInt8]
+  /// Of one that comes again.
+  let askAgain: [UInt8]
+  let limits: RateLimits
+  let settings: [UInt8]
+
+  /// In the place of a rule's number: a broadcast channel has no rate.
+  static let unrated: UInt8 = 255
+  /// In the same place: the job is over.
+  static let over: UInt8 = 254
+  /// Bytes of an argument in front of an ask: `$21`, `$37` or `$42`, and the end of the line.
+  static let askHead = 5
+
+  init(digest: [UInt8], settings: RedisAdmissionStoreSettings) {
+    self.digest = digest
+    let device = String(repeating: "0", count: TargetKey.textCount)
+    let text = "\(settings.prefix){\(device)}"
+    name = Array("$\(text.utf8.count)\r\n\(text)\r\n".utf8)
+    nameDevice = name.count - 3 - TargetKey.textCount
+    ask = Self.argument(count: 21)
+    askWithReceipt = Self.argument(count: 37)
+    askAgain = Self.argument(count: 42)
+    limits = settings.limits
+    var bytes: [UInt8] = []
+    for seconds in [settings.collapseMilliseconds / 1000, settings.outcomeSeconds, settings.claimSeconds] {
+      Self.append(Double(seconds).bitPattern, to: &bytes)
+    }
+    for rule in settings.limits.rules {
+      Self.append(Double(rule.limit?.intervalMicroseconds ?? 0).bitPattern, to: &bytes)
+      Self.append(Double(rule.limit?.toleranceMicroseconds ?? 0).bitPattern, to: &bytes)
+      Self.append(rule.name, to: &bytes)
+    }
+    self.settings = bytes
+  }
+
+  private static func append(_ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+    for shift in stride(from: 0, to: number.bitWidth, by: 8) {
+      bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+    }
+  }
+
+  private static func argument(count: Int) -> [UInt8] {
+    Array("$\(count)\r\n".utf8) + Array(repeating: 0, count: count) + Array("\r\n".utf8)
+  }
+}
+
+extension Admission {
+  /// `superseded`, or `claimed`, `repeated` and more: see `RedisScript.admit`.
+  init(status text: Span<UInt8>) {
+    var number: Int64 = 0
+    for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
+      number = number &* 10 &+ Int64(text[index] - UInt8(ascii: "0"))
+    }
+    if text.count > 0, text[0] == UInt8(ascii: "c") {
+      self = .claimed(retryAfterMilliseconds: number)
+    } else if text.count < 10 || text[0] != UInt8(ascii: "r") {
+      self = .superseded
+    } else if text[9] == UInt8(ascii: "s") {
+      self = .repeated(.superseded)
+    } else if text[9] == UInt8(ascii: "-") {
+      self = .repeated(.dead(unregisteredAt: number))
+    } else {
+      self = (number > 0 ? Admission.limited(retryAfterMilliseconds: number) : .proceed).asRepeated
+    }
+  }
+}

@@ -1,0 +1,153 @@
+import PushCore
+import PushCredentials
+
+/// What a lane does about the channel of a broadcast before it is sent: knows its storage policy, gives the right
+/// expiration, refuses the wrong one.
+///
+/// A lane's own small table; what is not in it is asked of the process's `ChannelPolicyCache`. A broadcast whose channel is
+/// not known yet is held (its ticket; other jobs go on) until the book answers or `holdMilliseconds` have passed: then
+/// APNs judges.
+struct BroadcastPolicies {
+  enum Decision {
+    /// With this `apns-expiration`.
+    case send(expiration: Int64)
+    /// Its ticket is kept until `nextReleased` gives it back.
+    case hold
+    case refuse(RoutingError)
+  }
+
+  private struct Channel {
+    /// nil: not known.
+    var storage: StoragePolicy?
+    /// Until then nobody is asked.
+    var until: Instant
+    var toldUseAt: Instant?
+    var key: TargetKey
+  }
+
+  private struct Held {
+    let ticket: Ticket
+    let key: TargetKey
+    let hash: UInt64
+    let deadline: Instant
+  }
+
+  private let book: ChannelPolicyCache?
+  /// By the hash of the channel's id.
+  private var channels: [UInt64: Channel] = [:]
+  private var held: [Held] = []
+  /// Those whose channel is known now, or was waited for long enough.
+  private var released: [Ticket] = []
+
+  /// Channels in a lane's table; when it is full it begins anew.
+  static let channelsMaximum = 4096
+  /// Broadcasts that wait for a policy; above, APNs judges.
+  static let heldMaximum = 1024
+  static let holdMilliseconds: Int64 = 2_000
+  /// The use of a channel is told at most so often.
+  static let useMilliseconds: Int64 = 60_000
+  private static let knownMilliseconds: Int64 = 600_000
+  private static let unknownMilliseconds: Int64 = 10_000
+
+  init(_ book: ChannelPolicyCache?) {
+    self.book = book
+  }
+
+  mutating func decide(
+    _ job: borrowing PushJob, target: Int, ticket: Ticket, now: Now
+  ) -> Decision {
+    var storage: StoragePolicy?
+    if let book {
+      let bytes = job.bytes.span
+      let hash = ByteHash.hash(bytes.extracting(job.targets[target].range))
+      let key = TargetKey(
+        environment: job.environment, topic: bytes.extracting(job.app.range),
+        token: bytes.extracting(job.targets[target].range))
+      if channels[hash]?.key != key {
+        if channels.count >= BroadcastPolicies.channelsMaximum { channels.removeAll(keepingCapacity: true) }
+        channels[hash] = Channel(storage: nil, until: now.monotonic, toldUseAt: nil, key: key)
+      }
+      tellUse(book, hash, key, job, target, now)
+      if let channel = channels[hash], channel.until > now.monotonic {
+        storage = channel.storage
+      } else if !look(book, hash, key, now) {
+        book.ask(key) { BroadcastPolicies.name(job, target) }
+        // 0 is right whatever the channel is.
+        if job.expiration != 0, held.count < BroadcastPolicies.heldMaximum {
+          let deadline = now.monotonic.adding(milliseconds: BroadcastPolicies.holdMilliseconds)
+          held.append(Held(ticket: ticket, key: key, hash: hash, deadline: deadline))
+          return .hold
+        }
+      } else {
+        storage = channels[hash]?.storage
+      }
+    }
+    switch BroadcastExpiration.decide(wanted: job.expiration, storage: storage, unixSeconds: now.unixSeconds) {
+    case .value(let expiration): return .send(expiration: expiration)
+    case .refused(let rule): return .refuse(RoutingError(field: "expiration", detail: rule))
+    }
+  }
+
+  /// A broadcast that may be decided about now; nil: none.
+  mutating func nextReleased() -> Ticket? { released.popLast() }
+
+  /// Releases what the book has answered meanwhile, or did not answer in time; tells the book of channels that are gone.
+  mutating func turn(now: Now, goneChannels: inout [UInt64]) {
+    if !goneChannels.isEmpty {
+      for hash in goneChannels {
+        if let channel = channels.removeValue(forKey: hash) { book?.gone(channel.key) }
+      }
+      goneChannels.removeAll(keepingCapacity: true)
+    }
+    guard !held.isEmpty, let book else { return }
+    var waiters: [Held] = []
+    swap(&waiters, &held)
+    for waiting in waiters {
+      if !look(book, waiting.hash, waiting.key, now) {
+        guard waiting.deadline <= now.monotonic else {
+          held.append(waiting)
+          continue
+        }
+        channels[waiting.hash]?.until = now.monotonic.adding(milliseconds: BroadcastPolicies.unknownMilliseconds)
+      }
+      released.append(waiting.ticket)
+    }
+  }
+
+  /// Takes over what the book knows. false: it does not know yet.
+  private mutating func look(_ book: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ now: Now) -> Bool {
+    switch book.look(key, now: now.monotonic) {
+    case nil:
+      return false
+    case .known(let storage):
+      channels[hash]?.storage = storage
+      channels[hash]?.until = now.monotonic.adding(milliseconds: BroadcastPolicies.knownMilliseconds)
+    case .unknown:
+      channels[hash]?.storage = nil
+      channels[hash]?.until = now.monotonic.adding(milliseconds: BroadcastPolicies.unknownMilliseconds)
+    }
+    return true
+  }
+
+  private mutating func tellUse(
+    _ book: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ job: borrowing PushJob, _ target: Int, _ now: Now
+  ) {
+    if let told = channels[hash]?.toldUseAt, now.monotonic.milliseconds(since: told) < BroadcastPolicies.useMilliseconds
+    {
+      return
+    }
+    channels[hash]?.toldUseAt = now.monotonic
+    book.use(key, at: now.unixSeconds) { BroadcastPolicies.name(job, target) }
+  }
+
+  private static func name(_ job: borrowing PushJob, _ target: Int) -> ChannelPolicyCache.Channel? {
+    let bytes = job.bytes.span
+    var app: [UInt8] = []
+    for index in job.app.range { app.append(bytes[index]) }
+    guard
+      let scope = ChannelScope(app: String(decoding: app, as: UTF8.self), environment: job.environment),
+      let id = ChannelID(bytes: bytes.extracting(job.targets[target].range))
+    else { return nil }
+    return ChannelPolicyCache.Channel(scope: scope, id: id)
+  }
+}

@@ -1,0 +1,206 @@
+package import Logging
+import PushChannels
+package import PushCore
+import PushCredentials
+import PushIO
+package import PushSettings
+package import PushStores
+
+/// The channel registry for commands: one thing after another, on a loop of its own, with the provider token that the
+/// fleet shares.
+package final class ChannelRegistryClient {
+  /// What a reconciliation found, and did unless it was a dry run.
+  package struct Reconciliation: Sendable {
+    /// Channels at APNs.
+    package var count = 0
+    /// In the registry, and not at APNs: forgotten.
+    package var gone: [(id: ChannelID, name: ChannelName?)] = []
+    /// At APNs, and not in the registry: remembered without a name.
+    package var unknown: [ChannelID] = []
+    /// Creates that were begun and not ended, and the channel that was found for each.
+    package var unfinished: [(name: ChannelName, adopted: ChannelID?)] = []
+    /// Channels that had lost their name (a reap that was broken off): have it again.
+    package var restored: [(id: ChannelID, name: ChannelName)] = []
+  }
+
+  /// A channel that was not used for long.
+  package struct Reaped: Sendable {
+    package let id: ChannelID
+    package let name: ChannelName
+    /// Unix seconds; nil: never.
+    package let usedAt: Int64?
+    /// Unix milliseconds.
+    package let createdAt: Int64
+    /// nil: deleted, or a dry run.
+    package let failure: String?
+  }
+
+  private let loop: EventLoop
+  private let client: ChannelClient
+  private let redis: RedisClient
+  private let registry: ChannelRegistry
+  private let tokenStore: RedisProviderTokenStore
+
+  /// Unused for less than this is not told: uses are stored once a minute or so.
+  package static let reapSecondsMinimum: Int64 = 600
+  /// A channel that was made so lately need not be in APNs' list yet.
+  private static let youngMilliseconds: Int64 = 10_000
+  private static let waitMilliseconds = 50
+  private static let closeMilliseconds: Int64 = 1_000
+
+  /// Loads keys and certificates. Throws what is wrong with the configuration.
+  package init(_ configuration: Configuration, logger: Logger, redisTimeoutMilliseconds: Int64 = 5_000) throws {
+    tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
+    let credentials = try Credentials(
+      configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
+    let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
+    let redisTLS = try configuration.redis.tls(redisConfiguration)
+    loop = try EventLoop()
+    var settings = ChannelClientConfiguration(configuration.apns)
+    settings.waitMilliseconds = settings.requestTimeoutMilliseconds
+    tokenStore.start()
+    client = ChannelClient(
+      loop: loop, credentials: credentials, configuration: settings, seed: UInt64.random(in: .min ... .max))
+    redis = RedisClient(
+      loop: loop, configuration: redisConfiguration, tls: redisTLS, timeoutMilliseconds: redisTimeoutMilliseconds)
+    registry = ChannelRegistry(
+      loop: loop, redis: redis, manager: client, prefix: configuration.redis.prefix,
+      timing: ChannelEnsureState.Timing(requestMilliseconds: settings.requestTimeoutMilliseconds)
+    ) { level, text in logger.log(level: level, "\(text)") }
+  }
+
+  /// Ends connections. Blocks for a moment.
+  package func close() {
+    client.close()
+    redis.close()
+    let deadline = loop.now.monotonic.adding(milliseconds: ChannelRegistryClient.closeMilliseconds)
+    while !client.isClosed, loop.now.monotonic < deadline { turn() }
+    loop.flush()
+    tokenStore.stop()
+  }
+
+  // MARK: - One name
+
+  /// The channel of a name; made where there is none.
+  package func ensure(
+    _ name: ChannelName, in scope: ChannelScope, _ storage: StoragePolicy, credential: String? = nil
+  ) throws(ChannelRegistryFailure) -> ChannelEnsureState.Result {
+    let result = try wait { registry.settle(name, in: scope, .ensure(storage), credential: credential, then: $0) }
+    guard let result else { preconditionFailure("an ensure that does not fail has a channel") }
+    return result
+  }
+
+  /// A channel was deleted by other means.
+  package func forget(_ id: ChannelID, in scope: ChannelScope) throws(ChannelRegistryFailure) {
+    _ = try wait { registry.forget(id, in: scope, then: $0) }
+  }
+
+  /// What the registry knows.
+  package func snapshot(_ scope: ChannelScope) throws(ChannelRegistryFailure) -> ChannelRegistry.Snapshot {
+    try wait { registry.snapshot(scope, then: $0) }
+  }
+
+  // MARK: - All
+
+  /// Deletes named channels that nobody sent to since then; channels without a name are somebody else's, and stay.
+  /// - Parameter unusedSince: Unix seconds.
+  package func reap(
+    _ scope: ChannelScope, unusedSince: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void
+  ) throws(ChannelRegistryFailure) {
+    let snapshot = try snapshot(scope)
+    let keys = registry.keys(scope)
+    for (id, entry) in snapshot.entries.sorted(by: {
+      ($0.value.createdAt, $0.key.text) < ($1.value.createdAt, $1.key.text)
+    }) {
+      guard let name = entry.name else { continue }
+      let usedAt = snapshot.used[id]
+      guard max(usedAt ?? 0, entry.createdAt / 1000) <= unusedSince else { continue }
+      func reaped(_ failure: String? = nil) -> Reaped {
+        Reaped(id: id, name: name, usedAt: usedAt, createdAt: entry.createdAt, failure: failure)
+      }
+      if isDryRun {
+        tell(reaped())
+        continue
+      }
+      // From here on nobody is given it; one that was used meanwhile stays.
+      let claimed = try wait {
+        registry.eval(
+          ChannelScript.claim, [keys.names, keys.ids, keys.used], [id.text, String(unusedSince)], then: $0)
+      }
+      guard claimed == .integer(1) else { continue }
+      do throws(ChannelRegistryFailure) {
+        _ = try wait { registry.delete(id, in: scope, credential: credential, then: $0) }
+        tell(reaped())
+      } catch {
+        if case .apns(let failure) = error, failure.isUnknownChannel {
+          tell(reaped())
+        } else {
+          try restore(id, name, scope)
+          tell(reaped("\(error)"))
+        }
+      }
+    }
+  }
+
+  /// Compares the registry with what APNs has, and mends the registry.
+  package func reconcile(
+    _ scope: ChannelScope, credential: String? = nil, isDryRun: Bool
+  ) throws(ChannelRegistryFailure) -> Reconciliation {
+    var found = Reconciliation()
+    // Before the list: what is stored now and not listed then is gone.
+    let snapshot = try snapshot(scope)
+    let youngest = loop.now.unixMilliseconds - ChannelRegistryClient.youngMilliseconds
+    let listed = try wait { registry.list(scope, credential: credential, then: $0) }.ids
+    found.count = listed.count
+    let atAPNs = Set(listed)
+    for name in snapshot.intents.keys.sorted(by: { $0.text < $1.text }) {
+      var adopted: ChannelID?
+      if !isDryRun {
+        adopted = try wait { registry.settle(name, in: scope, .recover, credential: credential, then: $0) }?.id
+      }
+      found.unfinished.append((name, adopted))
+    }
+    for (id, entry) in snapshot.entries.sorted(by: { $0.key.text < $1.key.text }) {
+      if !atAPNs.contains(id) {
+        guard entry.createdAt < youngest else { continue }
+        found.gone.append((id, entry.name))
+        if !isDryRun { _ = try wait { registry.forget(id, in: scope, then: $0) } }
+      } else if let name = entry.name, snapshot.names[name] == nil {
+        found.restored.append((id, name))
+        if !isDryRun { try restore(id, name, scope) }
+      }
+    }
+    found.unknown = try wait { registry.unknown(listed, in: scope, then: $0) }
+    if !isDryRun { _ = try wait { registry.learn(found.unknown, in: scope, isForced: false, then: $0) } }
+    return found
+  }
+
+  private func restore(_ id: ChannelID, _ name: ChannelName, _ scope: ChannelScope) throws(ChannelRegistryFailure) {
+    let key = registry.keys(scope).names
+    _ = try wait { registry.ask(["HSETNX", key, name.text, id.text], key: key, then: $0) }
+  }
+
+  // MARK: - The loop
+
+  private func turn() {
+    loop.poll(maximumWaitMilliseconds: ChannelRegistryClient.waitMilliseconds)
+    client.turn()
+    redis.turn()
+    loop.flush()
+  }
+
+  /// Turns the loop until something is answered: everything asked is, in bounded time.
+  private func wait<Value>(
+    _ ask: (@escaping ChannelRegistry.Then<Value>) -> Void
+  ) throws(ChannelRegistryFailure) -> Value {
+    var answer: Result<Value, ChannelRegistryFailure>?
+    // The loop's time is that of its last turn, which may be long ago.
+    turn()
+    ask { answer = $0 }
+    loop.flush()
+    while true {
+      if let answer { return try answer.get() }
+      turn()
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import Foundation
+import PushCore
+import PushIO
+import PushLane
+package import PushSettings
+
+/// The queue of dead letters, for `herald dead-letters`: looks through it once, and replays or drops what matches.
+///
+/// Messages are taken without acknowledgement. Those that match are acknowledged once what was asked for is done; all
+/// others are held until the end and then given back, so that the queue keeps them in their order. Whatever ends the
+/// command, the broker gives back everything that was not acknowledged: nothing can be lost on the way.
+package struct DeadLetterQueue {
+  /// What one look through the queue came to.
+  package struct Summary: Equatable, Sendable {
+    /// Messages that were looked at.
+    package var seen = 0
+    package var matched = 0
+    /// Matching ones that were replayed or purged; 0 in a dry run.
+    package var done = 0
+    /// Matching ones that stay: too large to be read, or refused by the broker.
+    package var left = 0
+    /// The time of a run was over before everything was looked at.
+    package var isCutShort = false
+  }
+
+  package struct NoQueue: Error, CustomStringConvertible {
+    package let name: String
+    package var description: String { "there is no queue \(name): start a worker once, which declares it" }
+  }
+
+  /// What is left of a replay that the broker stopped.
+  package struct Refused: Error, CustomStringConvertible {
+    package let exchange: String
+    package let summary: Summary
+    package var description: String {
+      "the broker did not take a copy for \(exchange) (a full queue, or a lost connection): it and what follows stay "
+        + "dead letters; \(summary.done) of \(summary.matched) were replayed. Run the command again"
+    }
+  }
+
+  private let access: BrokerAdmin
+  private let runSecondsMaximum: Double
+
+  /// Messages that wait in memory.
+  private static let prefetch: UInt16 = 200
+  /// Each holds as many kept messages as the prefetch: about 200,000 that do not match can lie before one that does.
+  private static let channelCount: UInt16 = 1024
+  /// Larger bodies are not read.
+  private static let bodyBytesMaximum = Limits.deadLetterBytesMaximum
+  /// All ready messages were seen when as many came as there were; fewer come where another command takes them too.
+  private static let idleMilliseconds: Int64 = 3000
+
+  /// - Parameter runSecondsMaximum: how long one look may take. RabbitMQ takes messages back that are held for 30 minutes.
+  package init(_ configuration: Configuration, runSecondsMaximum: Double = 20 * 60) throws {
+    access = try BrokerAdmin(configuration)
+    self.runSecondsMaximum = runSecondsMaximum
+  }
+
+  /// Tells every dead letter that matches; all stay.
+  package func list(
+    _ filter: DeadLetterFilter, limit: Int? = nil, _ tell: (DeadLetter) -> Void
+  ) throws -> Summary {
+    let admin = try connect()
+    defer { admin.close() }
+    return try look(admin, filter, limit: limit) { letter, _, _ throws(AMQPError) in
+      tell(letter)
+      return .keep
+    }
+  }
+
+  /// Publishes a fresh copy of every dead letter that matches to its class, and acknowledges the original once the broker
+  /// has confirmed the copy and not returned it. A copy starts anew: its attempts and its age are not carried over. Its ids
+  /// are, so that APNs and shared state know it again, and whether APNs may have accepted it before, so that its outcome
+  /// says so.
+  /// - Parameter ratePerSecond: copies a second at most; nil: as fast as they are confirmed.
+  package func replay(
+    _ filter: DeadLetterFilter, limit: Int? = nil, ratePerSecond: Double? = nil, tell: (DeadLetter) -> Void = { _ in }
+  ) throws -> Summary {
+    let admin = try connect()
+    defer { admin.close() }
+    try admin.perform(all: access.topology.declarations)
+    let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
+    let channels = AMQPExchange("", isMandatory: true)
+    let properties = AMQPProperties()
+    let start = Date.now
+    var isRefused = false
+    let summary = try look(admin, filter, limit: limit) { letter, message, summary throws(AMQPError) in
+      if letter.isOversized {
+        summary.left += 1
+        return .keep
+      }
+      if let ratePerSecond {
+        let due = Double(summary.done) / ratePerSecond
+        try admin.wait(milliseconds: Int64((due - Date.now.timeIntervalSince(start)) * 1000))
+      }
+      DeadLetterQueue.describeCopy(of: message, isAmbiguous: letter.isAmbiguous, in: properties)
+      let confirmed = admin.results.confirmed
+      try admin.publish(
+        to: letter.isChannelRequest ? channels : exchange,
+        routingKey: letter.isChannelRequest ? access.topology.channelsQueue : letter.jobClass.name,
+        properties: properties, body: letter.body)
+      try admin.waitForConfirms()
+      guard admin.results.confirmed == confirmed + 1 else {
+        isRefused = true
+        return nil
+      }
+      summary.done += 1
+      tell(letter)
+      return .acknowledge
+    }
+    if isRefused { throw Refused(exchange: exchange.name, summary: summary) }
+    return summary
+  }
+
+  /// Drops every dead letter that matches, for good.
+  package func purge(
+    _ filter: DeadLetterFilter, limit: Int? = nil, tell: (DeadLetter) -> Void = { _ in }
+  ) throws -> Summary {
+    let admin = try connect()
+    defer { admin.close() }
+    return try look(admin, filter, limit: limit) { letter, _, summary throws(AMQPError) in
+      summary.done += 1
+      tell(letter)
+      return .acknowledge
+    }
+  }
+
+  // MARK: the look through the queue
+
+  private func connect() throws(AMQPError) -> AMQPAdmin {
+    var options = AMQPOptions()
+    options.channelCount = DeadLetterQueue.channelCount
+    options.bodyBytesMaximum = DeadLetterQueue.bodyBytesMaximum
+    return try access.connect("dead-letters", options: options)
+  }
+
+  /// Goes through the messages that are ready now, once: what a replay brings back is not seen again. `act` says what
+  /// becomes of one that matches; nil ends the look.
+  private func look(
+    _ admin: AMQPAdmin, _ filter: DeadLetterFilter, limit: Int?,
+    _ act: (DeadLetter, AMQPMessage, inout Summary) throws(AMQPError) -> AMQPDisposition?
+  ) throws -> Summary {
+    let topology = access.topology
+    guard let count = try admin.messageCount(queue: topology.deadQueue) else {
+      throw NoQueue(name: topology.deadQueue)
+    }
+    var summary = Summary()
+    guard count > 0 else { return summary }
+    let start = Date.now
+    try admin.consume(
+      queue: topology.deadQueue, prefetch: DeadLetterQueue.prefetch, limit: count,
+      idleMilliseconds: DeadLetterQueue.idleMilliseconds, acknowledgeBatch: 1
+    ) { message throws(AMQPError) -> AMQPDisposition? in
+      if summary.matched == limit { return nil }
+      if Date.now.timeIntervalSince(start) > runSecondsMaximum {
+        summary.isCutShort = true
+        return nil
+      }
+      summary.seen += 1
+      let letter = DeadLetter(message, position: summary.seen, topology: topology)
+      guard filter.matches(letter) else { return .keep }
+      summary.matched += 1
+      return try act(letter, message, &summary)
+    }
+    return summary
+  }
+
+  /// What a fresh copy keeps: the ids, trace and correlation of the producer, where it wants its answer, and what is known and not known of earlier attempts.
+  private static func describeCopy(of message: AMQPMessage, isAmbiguous: Bool, in properties: AMQPProperties) {
+    let metadata = message.metadata
+    let bytes = metadata.bytes.span
+    properties.reset()
+    properties.setTimestamp(unixMilliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
+    if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
+    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
+    if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
+    if !metadata.traceparent.isEmpty {
+      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
+    }
+    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
+    // One target of a batch: its id cannot be made from the job alone.
+    if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
+    if isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
+  }
+}

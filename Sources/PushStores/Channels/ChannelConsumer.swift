@@ -1,0 +1,130 @@
+package import Logging
+import PushCore
+package import PushCredentials
+import PushIO
+package import PushLane
+import Synchronization
+
+/// The channel desk of a worker: a thread beside the lanes with its own connections, which answers the request queue
+/// `push.channels` and the lanes' questions for storage policies. This is its door for the others.
+package final class ChannelConsumer: Sendable {
+  private struct State {
+    var mailbox: Mailbox?
+    var thread: LoopThread?
+    var isDrainWanted = false
+    var credentials: Credentials?
+    /// Names of credentials, since the last reload.
+    var revocations: [String] = []
+    var counters = ChannelCounters()
+    var isExhausted = false
+  }
+
+  private let settings: ChannelConsumerSettings
+  private let book: ChannelPolicyCache
+  private let logger: Logger
+  private let watchesUntilEmpty: Bool
+  private let state = Mutex(State())
+
+  /// The client looks at its deadlines at least so often.
+  private static let waitMilliseconds = 100
+  private static let closeMilliseconds: Int64 = 1_000
+
+  /// - Parameter untilEmpty: it watches whether requests wait in the queue, for `isExhausted`.
+  package init(
+    _ settings: ChannelConsumerSettings, book: ChannelPolicyCache, logger: Logger, untilEmpty: Bool = false
+  ) {
+    watchesUntilEmpty = untilEmpty
+    self.settings = settings
+    self.book = book
+    self.logger = logger
+  }
+
+  /// Starts the thread, which connects. Once.
+  package func start(credentials: Credentials) {
+    let thread = LoopThread(name: "channels") { [self] in run(credentials) }
+    state.withLock { $0.thread = thread }
+  }
+
+  /// Works with these credentials from now on.
+  package func reload(_ credentials: Credentials) {
+    let mailbox = state.withLock { state in
+      state.credentials = credentials
+      state.revocations = []
+      return state.mailbox
+    }
+    mailbox?.wake()
+  }
+
+  /// Ends this credential's connections now, and uses it no more until the next reload: its requests wait.
+  package func revoke(credential: String) {
+    let mailbox = state.withLock { state in
+      state.revocations.append(credential)
+      return state.mailbox
+    }
+    mailbox?.wake()
+  }
+
+  /// Takes no more requests, and finishes those that it has until the drain's time is over.
+  package func drain() {
+    let mailbox = state.withLock { state in
+      state.isDrainWanted = true
+      return state.mailbox
+    }
+    mailbox?.wake()
+  }
+
+  /// Returns once the thread has ended, after `drain`. Blocks.
+  package func join() {
+    state.withLock { $0.thread.take() }?.join()
+  }
+
+  package var counters: ChannelCounters { state.withLock { $0.counters } }
+
+  /// No request waits in the queue, and none is on its way here. Tells nothing where it does not watch.
+  package var isExhausted: Bool { state.withLock { $0.isExhausted } }
+
+  private func run(_ credentials: Credentials) {
+    let loop: EventLoop
+    do throws(LoopError) {
+      loop = try EventLoop()
+    } catch {
+      // Lanes wait in vain for a policy, for a moment each; requests stay in their queue.
+      logger.critical("the channel desk could not start: \(error)")
+      return
+    }
+    let quiet = LogNotices()
+    let work = ChannelConsumerLoop(loop: loop, settings: settings, credentials: credentials, book: book) {
+      [logger] level, text in
+      // What APNs or an operator did to one channel is news each time; a connection's state is news once.
+      if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
+      logger.log(level: level, "\(text)", metadata: ["lane": "channels"])
+    }
+    state.withLock { $0.mailbox = loop.mailbox }
+    book.attach(loop.mailbox)
+    if watchesUntilEmpty { work.watchUntilEmpty() }
+    while !work.isDrained {
+      turn(loop, work)
+      let (isDrainWanted, credentials, revocations) = state.withLock { state in
+        state.counters = work.counters
+        state.isExhausted = work.isExhausted
+        defer { state.revocations = [] }
+        return (state.isDrainWanted, state.credentials.take(), state.revocations)
+      }
+      if let credentials { work.replaceCredentials(credentials) }
+      // Later than the reload, which ends those before it.
+      for credential in revocations { work.revoke(credential: credential) }
+      if isDrainWanted { work.drain() }
+    }
+    book.attach(nil)
+    work.close()
+    let deadline = loop.now.monotonic.adding(milliseconds: ChannelConsumer.closeMilliseconds)
+    while !work.isClosed, loop.now.monotonic < deadline { turn(loop, work) }
+    state.withLock { $0.mailbox = nil }
+  }
+
+  private func turn(_ loop: EventLoop, _ work: ChannelConsumerLoop) {
+    loop.poll(maximumWaitMilliseconds: ChannelConsumer.waitMilliseconds)
+    work.turn()
+    loop.flush()
+  }
+}

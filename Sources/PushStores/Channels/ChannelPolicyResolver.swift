@@ -1,0 +1,62 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// Finds out what lanes ask the `ChannelPolicyCache`, and tells the registry what they did: which channels were sent to,
+/// and which are gone.
+final class ChannelPolicyResolver {
+  private let loop: EventLoop
+  private let registry: ChannelRegistry
+  private let book: ChannelPolicyCache
+  private let questionsMaximum: Int
+  private let useMilliseconds: Int64
+  private var asking = 0
+  private var usesToldAt: Instant
+
+  init(loop: EventLoop, registry: ChannelRegistry, book: ChannelPolicyCache, settings: ChannelConsumerSettings) {
+    self.loop = loop
+    self.registry = registry
+    self.book = book
+    questionsMaximum = settings.questionsMaximum
+    useMilliseconds = settings.useMilliseconds
+    usesToldAt = loop.now.monotonic
+  }
+
+  /// Once a turn of the loop.
+  func turn() {
+    let isUseDue = loop.now.monotonic.milliseconds(since: usesToldAt) >= useMilliseconds
+    if isUseDue { usesToldAt = loop.now.monotonic }
+    let work = book.take(questionsMaximum: max(0, questionsMaximum - asking), withUses: isUseDue)
+    for (key, channel) in work.questions {
+      asking += 1
+      registry.storage(of: channel.id, in: channel.scope) { [self] result in
+        asking -= 1
+        registry.counters.policiesTold += 1
+        book.answer(key, try? result.get(), now: loop.now.monotonic)
+      }
+    }
+    for channel in work.gone { forget(channel) }
+    use(work.uses)
+  }
+
+  /// Now, and not in its time: the desk ends.
+  func tellUses() {
+    use(book.take(questionsMaximum: 0, withUses: true).uses)
+  }
+
+  private func forget(_ channel: ChannelPolicyCache.Channel) {
+    registry.forget(channel.id, in: channel.scope) { [registry] result in
+      guard case .success(true) = result else { return }
+      registry.say(.warning, "channels: APNs does not know \(channel.id) of \(channel.scope) any more: it is forgotten")
+    }
+  }
+
+  private func use(_ uses: [ChannelPolicyCache.Channel: Int64]) {
+    var ids: [ChannelScope: [Int64: [ChannelID]]] = [:]
+    for (channel, seconds) in uses { ids[channel.scope, default: [:]][seconds, default: []].append(channel.id) }
+    for (scope, times) in ids {
+      for (seconds, ids) in times { registry.use(ids, in: scope, unixSeconds: seconds) }
+    }
+  }
+}

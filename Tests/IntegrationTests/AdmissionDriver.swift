@@ -1,0 +1,147 @@
+import PushCore
+import PushIO
+import PushLane
+import TestSupport
+
+/// Drives one shared state as a lane would, for the scenarios that memory and Redis must answer alike.
+final class AdmissionDriver<State: AdmissionStore> {
+  var state: State
+  private let loop: EventLoop
+  private var nextIndex: UInt32 = 0
+  /// Lanes draw their claims' numbers.
+  private let claimBase = UInt32.random(in: 1 ... .max / 2)
+  /// Answers that somebody else waited past.
+  private var admissions: [Ticket: Admission] = [:]
+  /// Time that passed on top of the real one: memory only, Redis has its own clock.
+  var skippedMilliseconds: Int64 = 0
+
+  init(_ state: State, loop: EventLoop) {
+    self.state = state
+    self.loop = loop
+  }
+
+  var now: Now {
+    Now(
+      monotonic: loop.now.monotonic.adding(milliseconds: skippedMilliseconds),
+      unixMilliseconds: loop.now.unixMilliseconds + skippedMilliseconds)
+  }
+
+  /// One turn of the lane. Every ticket is answered at most once.
+  func turn() throws(TestFailure) {
+    loop.poll(maximumWaitMilliseconds: 1)
+    while let (ticket, admission) = state.nextAdmission(now: now) {
+      if admissions.updateValue(admission, forKey: ticket) != nil { throw TestFailure("\(ticket) was answered twice") }
+    }
+    state.flush(now: now)
+    loop.flush()
+  }
+
+  func turn(forMilliseconds milliseconds: Int64) throws(TestFailure) {
+    let end = loop.now.monotonic.adding(milliseconds: milliseconds)
+    while loop.now.monotonic < end { try turn() }
+  }
+
+  /// Turns until it holds; throws after `seconds`.
+  func turn(untilWithinSeconds seconds: Int64 = 15, _ what: String, _ condition: () -> Bool) throws(TestFailure) {
+    if condition() { return }
+    // The loop's time is that of its last turn, which may be long ago.
+    try turn()
+    let end = loop.now.monotonic.adding(milliseconds: seconds * 1000)
+    while !condition() {
+      guard loop.now.monotonic < end else {
+        let redis = state as? RedisAdmissionStore
+        let trouble = redis.map { "\($0.counters), \($0.degradation(of: .duplicates) ?? "not degraded")" } ?? ""
+        throw TestFailure("after \(seconds) s still not: \(what) \(trouble)")
+      }
+      try turn()
+    }
+  }
+
+  /// - Parameters:
+  ///   - firstSeen: when the job was received first, where it comes back from a retry queue.
+  ///   - earlier: the claim that this copy carries.
+  func ask(
+    _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
+    takesOver: Bool = false, isOver: Bool = false
+  ) -> Ticket {
+    nextIndex += 1
+    let ticket = Ticket(index: nextIndex, generation: 1)
+    let arrival = JobArrival(
+      enqueuedAt: firstSeen ?? now.unixMilliseconds, claim: isOver ? 0 : claim(of: ticket),
+      earlierClaim: earlier, isReturning: firstSeen != nil, takesOver: takesOver, isOver: isOver)
+    state.admit(
+      job, device: TargetKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
+    return ticket
+  }
+
+  /// What the job was claimed with, if it was admitted.
+  func claim(of ticket: Ticket) -> UInt32 { claimBase + ticket.index }
+
+  func answer(_ ticket: Ticket, withinSeconds seconds: Int64 = 5) throws(TestFailure) -> Admission {
+    try turn(untilWithinSeconds: seconds, "an answer for \(ticket)") { admissions[ticket] != nil }
+    guard let admission = admissions.removeValue(forKey: ticket) else { throw TestFailure("no answer") }
+    return admission
+  }
+
+  func admit(_ job: borrowing PushJob, id: UInt64, target: Int = 0) throws(TestFailure) -> Admission {
+    try answer(ask(job, id: id, target: target))
+  }
+
+  func remember(_ outcome: RememberedOutcome, of job: borrowing PushJob, id: UInt64, target: Int = 0) {
+    state.remember(outcome, device: TargetKey(job, target: target), apnsID: uuid(id), now: now)
+  }
+
+  private func uuid(_ id: UInt64) -> UUIDValue {
+    UUIDValue(high: id &* 0x9E37_79B9_7F4A_7C15, low: id)
+  }
+}
+
+extension AdmissionDriver<RedisAdmissionStore> {
+  /// Turns until the server has run what it missed. That is counted when it is sent; what is answered behind it on the same connection
+  /// says that it was run.
+  func catchUp(_ count: UInt64, withinSeconds seconds: Int64 = 5) throws(TestFailure) {
+    try turn(untilWithinSeconds: seconds, "told Redis") { state.counters.caughtUp >= count }
+    _ = try admit(makeJob(token: "behind"), id: .max)
+  }
+}
+
+/// A job with these fields and nothing else.
+func makeJob(
+  token: String, topic: String = "com.example.app", environment: APNsEnvironment = .production,
+  registeredAt: Int64? = nil, kind: PushJob.TargetKind = .token, type: PushType = .alert, collapseID: String = ""
+) -> PushJob {
+  var job = PushJob()
+  job.bytes = Array((topic + token + collapseID).utf8)
+  job.app = ByteRange(start: 0, count: topic.utf8.count)
+  job.pushType = type
+  job.collapseID = ByteRange(start: job.bytes.count - collapseID.utf8.count, count: collapseID.utf8.count)
+  job.topic = ByteRange(start: 0, count: topic.utf8.count)
+  job.targets = [ByteRange(start: topic.utf8.count, count: token.utf8.count)]
+  job.targetKind = kind
+  job.environment = environment
+  job.tokenRegisteredAt = registeredAt
+  return job
+}
+
+/// The kinds of an admission, to compare where the numbers do not matter.
+indirect enum Answered: Hashable {
+  case proceed
+  case duplicate(RememberedOutcome)
+  case dead(Int64)
+  case limited
+  case superseded
+  case claimed
+  case repeated(Answered)
+
+  init(_ admission: Admission) {
+    switch admission {
+    case .proceed: self = .proceed
+    case .duplicate(let outcome): self = .duplicate(outcome)
+    case .dead(let mark): self = .dead(mark)
+    case .limited: self = .limited
+    case .superseded: self = .superseded
+    case .claimed: self = .claimed
+    case .repeated(let admission): self = .repeated(Answered(admission))
+    }
+  }
+}

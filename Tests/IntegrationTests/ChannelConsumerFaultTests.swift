@@ -1,0 +1,244 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// The channel desk while something around it goes away, with real servers and workers as processes: no request is lost,
+/// and no channel is made twice.
+@Suite(.serialized, .timeLimit(.minutes(4)))
+struct ChannelConsumerFaultTests {
+  /// An answer's body, as far as tests look at it.
+  private struct Reply: Decodable {
+    let id: String?
+    let ok: Bool
+    let channel: String?
+  }
+
+  /// How long anything is waited for: much more than it takes.
+  private static let patienceMilliseconds = 60_000
+
+  private func ensure(_ name: String) -> String {
+    "{\"version\":1,\"id\":\"ensure-\(name)\",\"app\":\"com.example.app\",\"action\":\"ensure\",\"name\":\"\(name)\","
+      + "\"storage\":\"none\"}"
+  }
+
+  /// Publishes requests whose answers go to `queue`; nil: to the results.
+  private func ask(_ world: WorkerWorld, _ body: String, correlationID: String? = nil, replyTo queue: String? = nil)
+    throws
+  {
+    _ = try ChannelRequester(port: world.rabbitmq.port).ask(
+      [.init(body, correlationID: correlationID, replyTo: queue)], queue: "\(world.prefix).channels")
+  }
+
+  /// Waits for so many messages in a queue; returns those that came.
+  private func take(_ count: Int, from queue: String, _ world: WorkerWorld) -> [OutsideClient.Message] {
+    var messages: [OutsideClient.Message] = []
+    _ = ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 100) { () -> Bool? in
+      messages += (try? world.outside.drain(queue)) ?? []
+      return messages.count >= count ? true : nil
+    }
+    return messages
+  }
+
+  private func replies(_ messages: [OutsideClient.Message]) throws -> [Reply] {
+    try messages.map { try JSONDecoder().decode(Reply.self, from: Data($0.body)) }
+  }
+
+  private func waitForRequests(_ count: Int, _ world: WorkerWorld) -> Bool {
+    ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 10) { () -> Bool? in
+      (try? world.simulator.counters().requests) ?? 0 >= count ? true : nil
+    } ?? false
+  }
+
+  private func waitForMetric(_ line: String, _ world: WorkerWorld) -> Bool {
+    ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 50) { () -> Bool? in
+      world.admin("/metrics")?.body.contains("\n\(line)\n") == true ? true : nil
+    } ?? false
+  }
+
+  private func waitForPostponed(atLeast count: Int, _ world: WorkerWorld) -> Bool {
+    ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 50) { () -> Bool? in
+      let metrics = world.admin("/metrics")?.body ?? ""
+      let told = metrics.firstMatch(of: /\nherald_channels_requests_postponed_total ([0-9]+)/)
+      return told.flatMap { Int($0.1) } ?? 0 >= count ? true : nil
+    } ?? false
+  }
+
+  private func channels(_ world: WorkerWorld) throws -> [Substring] {
+    let listed = try world.herald(
+      ["channels", "list", "--app", "com.example.app", "--environment", "production", "--json"])
+    #expect(listed.status == 0, "\(listed.errors)")
+    return listed.output.split(separator: "\n")
+  }
+
+  private func patient(_ world: WorkerWorld) -> String {
+    world.configuration().replacing("request_timeout_ms: 5000", with: "request_timeout_ms: 30000")
+      .replacing("drain_timeout_s: 20", with: "drain_timeout_s: 40")
+  }
+
+  /// Put back, a request is answered where it asked, with the word that it gave.
+  @Test func aReplayedRequestKeepsWhereItWantsItsAnswer() throws {
+    let world = try WorkerWorld("channels-replay")
+    let answers = "\(world.prefix).answers"
+    try world.outside.bind(queue: answers, to: "amq.fanout")
+    let worker = try world.startWorker()
+    try ask(world, ensure("cup").replacing("none", with: "nothing"), correlationID: "c-7", replyTo: answers)
+    let first = take(1, from: answers, world)
+    #expect(first.map(\.correlationID) == ["c-7"], "\(worker.log)")
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "invalid"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    let second = take(1, from: answers, world)
+    #expect(second.map(\.correlationID) == ["c-7"] && second.map(\.body) == first.map(\.body), "\(worker.log)")
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
+  /// Messages in the queues where requests wait.
+  private func postponed(_ world: WorkerWorld) -> Int {
+    guard let listed = try? world.rabbitmq.rabbitmqctl(["list_queues", "name", "messages"]) else { return 0 }
+    return listed.split(separator: "\n").reduce(0) { sum, line in
+      let words = line.split(separator: "\t")
+      guard words.count == 2, words[0].hasPrefix("\(world.prefix).retry.channels.") else { return sum }
+      return sum + (Int(words[1]) ?? 0)
+    }
+  }
+
+  /// APNs' management host is down: a request waits in the retry queues, as old as its producer says, and ends
+  /// `unavailable`, with its original as a dead letter. It never gets near the limit of deliveries of one message.
+  @Test func aRequestKeepsItsAgeWhileItWaits() throws {
+    let world = try WorkerWorld("channels-age")
+    let port = try LoopbackPort.free()
+    let down = world.configuration().replacing("127.0.0.1:\(world.simulator.managePort)", with: "127.0.0.1:\(port)")
+      .replacing("request_timeout_ms: 5000", with: "request_timeout_ms: 1000")
+    let worker = try world.startWorker(configuration: down)
+    let queue = "\(world.prefix).channels"
+    // Its hour is over in some seconds; the other's is not.
+    let soon = Int(Date.now.timeIntervalSince1970) - 3_590
+    _ = try ChannelRequester(port: world.rabbitmq.port).ask(
+      [.init(ensure("old"), replyTo: nil, timestamp: soon), .init(ensure("young"), replyTo: nil)], queue: queue)
+    let told = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
+    #expect(told.count == 1 && told.first?.contains("\"id\":\"ensure-old\"") == true, "\(told)\n\(worker.log)")
+    #expect(told.first?.contains("unavailable") == true, "\(told)")
+    let dead = try world.outside.drain("\(world.prefix).dead")
+    #expect(dead.map(\.body) == [Array(ensure("old").utf8)])
+    #expect(dead.first?.headers["x-herald-reason"] == "failed" && dead.first?.headers["x-herald-class"] == "channels")
+    let isWaiting = ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 100) {
+      () -> Bool? in postponed(world) == 1 ? true : nil
+    }
+    #expect(isWaiting == true, "\(worker.log)")
+    // Not one delivery is left to a worker that goes: who comes next finds it as old as it is, and its host is back.
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+    let second = try world.startWorker()
+    let done = try replies(take(1, from: world.outcomesQueue, world))
+    #expect(done.map(\.id) == ["ensure-young"] && done.allSatisfy(\.ok), "\(second.log)")
+    #expect(second.drain(seconds: 60) == 0, "\(second.log)")
+  }
+
+  /// No time that a stranger writes into our header ends a worker, or a request before its time.
+  @Test func aFirstReceiptOutOfThisWorldIsNotBelieved() throws {
+    let world = try WorkerWorld("channels-time")
+    try world.simulator.setFaults("status=503,reason=ServiceUnavailable")
+    let worker = try world.startWorker()
+    let times: [Int64] = [.min, .min + 1, -1, 0, .max]
+    _ = try ChannelRequester(port: world.rabbitmq.port).ask(
+      times.enumerated().map { .init(ensure("time-\($0.offset)"), replyTo: nil, firstSeen: $0.element) },
+      queue: "\(world.prefix).channels")
+    let areWaiting = ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 100) {
+      () -> Bool? in postponed(world) > 0 ? true : nil
+    }
+    #expect(areWaiting == true, "\(worker.log)")
+    try world.simulator.clearFaults()
+    let done = try replies(take(times.count, from: world.outcomesQueue, world))
+    #expect(done.count == times.count && done.allSatisfy(\.ok), "\(worker.log)")
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
+  @Test func untilEmptyWaitsForRequestsToo() throws {
+    let world = try WorkerWorld("channels-empty")
+    try world.simulator.setFaults("status=503,reason=ServiceUnavailable")
+    try ask(world, ensure("final"))
+    let worker = try world.startWorker(["--until-empty"])
+    // It tries and tries again: for much longer than it takes to see that there are no jobs.
+    #expect(waitForRequests(6, world), "\(worker.log)")
+    let early = try world.outside.drain(world.outcomesQueue).map { String(decoding: $0.body, as: UTF8.self) }
+    let counters = try world.simulator.counters()
+    #expect(!worker.log.contains("draining"), "\(early) \(counters)\n\(worker.log)")
+    try world.simulator.clearFaults()
+    #expect(worker.waitForExit(seconds: 60) == 0, "\(worker.log)")
+    let told = try world.outside.drain(world.outcomesQueue).map { String(decoding: $0.body, as: UTF8.self) }
+    #expect(told.count == 1 && told.first?.contains("\"ok\":true") == true, "\(told)")
+    #expect(try channels(world).count == 1)
+  }
+
+  @Test func aRevokedCredentialIsNotUsedByTheDesk() throws {
+    let world = try WorkerWorld("channels-revoke")
+    let worker = try world.startWorker(configuration: patient(world))
+    try world.simulator.setFaults("silence")
+    try ask(world, ensure("one"))
+    #expect(waitForRequests(1, world), "\(worker.log)")
+    let revoked = try world.herald(["revoke", "main"])
+    #expect(revoked.status == 0, "\(revoked.errors)")
+    #expect(worker.waitForLine("channels: the credential main is revoked", seconds: 60), "\(worker.log)")
+    try world.simulator.clearFaults()
+    try ask(world, ensure("two"))
+    // Both wait in the retry queues, and come back in vain.
+    #expect(waitForPostponed(atLeast: 3, world), "\(worker.log)")
+    #expect(try world.simulator.counters().requests == 1, "nothing more was sent")
+    worker.child.signalLeader(SIGHUP)
+    let done = try replies(take(2, from: world.outcomesQueue, world))
+    #expect(Set(done.compactMap(\.id)) == ["ensure-one", "ensure-two"] && done.allSatisfy(\.ok), "\(worker.log)")
+    #expect(try world.simulator.counters().answers["201"] == 2)
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
+  /// Redis dies while APNs makes the channel: the name cannot be stored, and whether the create was done is looked into once
+  /// Redis is back.
+  @Test(arguments: ["latency=2000", "silence,processed"])
+  func redisGoesAwayInTheMiddleOfAnEnsure(_ fault: String) throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("channels-redis", redisURL: redis.url)
+    // The second request of the connection is the create.
+    try world.simulator.setFaults("after=1,times=1,\(fault)")
+    let worker = try world.startWorker()
+    try ask(world, ensure("final"))
+    #expect(waitForRequests(2, world), "\(worker.log)")
+    redis.kill()
+    #expect(waitForMetric("herald_redis_up 0", world), "\(worker.log)")
+    #expect(waitForPostponed(atLeast: 1, world), "\(worker.log)")
+    #expect(try world.outside.drain(world.outcomesQueue).isEmpty, "it is not known yet")
+    try redis.start()
+    let done = try replies(take(1, from: world.outcomesQueue, world))
+    #expect(done.map(\.ok) == [true], "\(worker.log)")
+    #expect(try world.simulator.counters().answers["201"] ?? 1 == 1, "made once")
+    let listed = try channels(world)
+    #expect(listed.count == 1 && listed.first?.contains("\"name\":\"final\"") == true, "\(listed)")
+    #expect(listed.first?.contains(done.first?.channel ?? "?") == true)
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
+  /// The broker goes away while APNs makes the channel: it gives the request again, and the answer is the same.
+  @Test func theBrokerIsLostInTheMiddleOfARequest() throws {
+    let rabbitmq = try RabbitMQServer()
+    defer { rabbitmq.kill() }
+    let world = try WorkerWorld("channels-broker", rabbitmq: rabbitmq)
+    try world.simulator.setFaults("after=1,times=1,latency=2000")
+    let worker = try world.startWorker(configuration: patient(world))
+    try ask(world, ensure("final"))
+    #expect(waitForRequests(2, world), "\(worker.log)")
+    // In order: RabbitMQ 3.10 that is killed a second after a stream was declared never finds that stream again.
+    rabbitmq.stop()
+    try rabbitmq.start()
+    let messages = take(1, from: world.outcomesQueue, world)
+    let done = try replies(messages)
+    #expect(done.map(\.id) == ["ensure-final"] && done.allSatisfy(\.ok), "\(worker.log)")
+    #expect(try world.simulator.counters().answers["201"] == 1)
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+    // Acknowledged: whoever comes next finds nothing to do, and tells nothing again.
+    try world.runUntilEmpty()
+    let late = try world.outside.drain(world.outcomesQueue)
+    #expect(late.allSatisfy { $0.body == messages.first?.body }, "\(late.count) more")
+    let listed = try channels(world)
+    #expect(listed.count == 1 && listed.first?.contains(done.first?.channel ?? "?") == true, "\(listed)")
+    #expect(try world.simulator.counters().answers["201"] == 1)
+    #expect(try world.outside.drain("\(world.prefix).dead").isEmpty)
+  }
+}

@@ -1,0 +1,43 @@
+import PushCore
+import PushIO
+import TestSupport
+import Testing
+
+@testable import PushLane
+
+/// One of a lane's connections, over its whole life.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct RabbitMQClientTests {
+  /// A timer may go off at any moment: what it asks of a connection that says goodbye would end the process.
+  @Test func itGivesOutAConnectionOnlyWhileItIsUp() throws {
+    let loop = try EventLoop()
+    let address = try AMQPAddress(RabbitMQServer.shared().url)
+    let settings = RabbitMQSettings(
+      addresses: [address], tls: nil, topology: Topology(prefix: "link", retryDelaysSeconds: [1], resultsLog: nil),
+      laneName: "link/0", prefetch: 100, randomSeed: 1)
+    let link = RabbitMQClient(
+      loop: loop, role: .publisher, settings: settings, setUp: [(.openChannel, 1)], notice: { _, _ in })
+    link.start()
+    #expect(link.connection == nil)
+    #expect(run(loop, link) { link.isUp })
+    let number = try #require(link.connection).request(.prefetch(10), channel: 1)
+    #expect(number == 2)
+    link.stop()
+    #expect(link.state == .closing)
+    #expect(link.connection == nil)
+    #expect(run(loop, link) { link.state == .idle })
+    #expect(link.connection == nil)
+  }
+
+  private func run(_ loop: EventLoop, _ link: RabbitMQClient, until condition: () -> Bool) -> Bool {
+    loop.poll(maximumWaitMilliseconds: 0)
+    let start = loop.now.monotonic
+    while loop.now.monotonic.milliseconds(since: start) < 30_000 {
+      loop.poll(maximumWaitMilliseconds: 20)
+      while link.nextEvent() != nil {}
+      loop.flush()
+      if condition() { return true }
+    }
+    return false
+  }
+}

@@ -1,0 +1,116 @@
+import PushCore
+import PushCredentials
+import PushIO
+import PushLane
+import Testing
+
+/// Broadcasts and what is known of their channels: a lane's side of the storage policies.
+@Suite struct BroadcastPoliciesTests {
+  private static let id = "dHN0LXNyY2gtY2hubA=="
+
+  private func job(expiration: Int64?) -> PushJob {
+    var job = APNsTestFiles.job(app: "com.example.app", token: BroadcastPoliciesTests.id, type: .liveactivity)
+    job.targetKind = .channel
+    job.expiration = expiration
+    return job
+  }
+
+  /// Answers every question of the lane.
+  private func answer(_ book: ChannelPolicyCache, _ storage: StoragePolicy?, _ bench: APNsTestBench) -> Int {
+    let work = book.take(questionsMaximum: 10, withUses: false)
+    for (key, channel) in work.questions {
+      #expect(channel.id.text == BroadcastPoliciesTests.id && channel.scope.app == "com.example.app")
+      book.answer(key, storage, now: bench.loop.now.monotonic)
+    }
+    return work.questions.count
+  }
+
+  /// Sends once: held until the book answers, then as it says. Returns the decision after the answer.
+  private func afterHold(_ bench: APNsTestBench, _ job: borrowing PushJob) -> SendDecision? {
+    let (decision, ticket) = bench.trySend(job)
+    guard decision == .held else { return decision }
+    #expect(bench.turn { bench.released == [ticket] }, "a held broadcast is given back")
+    #expect(bench.answers.isEmpty, "no request was made of it")
+    var last: SendDecision?
+    _ = bench.turn {
+      last = bench.trySend(job).0
+      return last != .noRoom
+    }
+    return last
+  }
+
+  @Test(.timeLimit(.minutes(2))) func absentExpirationIsWhatTheChannelWants() throws {
+    for (storage, isStored) in [(StoragePolicy.mostRecent, true), (.none, false)] {
+      let book = ChannelPolicyCache()
+      let bench = try APNsTestBench(policies: book)
+      let job = job(expiration: nil)
+      #expect(bench.trySend(job).0 == .held)
+      #expect(bench.server.requests.isEmpty, "and not sent")
+      #expect(answer(book, storage, bench) == 1)
+      #expect(bench.turn { bench.released.count == 1 })
+      #expect(bench.send(job) != nil)
+      #expect(bench.turn { bench.answers.count == 1 })
+      let request = try #require(bench.server.requests.first)
+      let expiration = try #require(Int64(request.expiration))
+      let eightHours = bench.loop.now.unixSeconds + 28_800
+      #expect(isStored ? (eightHours - 120...eightHours).contains(expiration) : expiration == 0)
+      #expect(answer(book, storage, bench) == 0, "asked once")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2))) func whatAChannelWithoutStorageCannotKeepIsRefused() throws {
+    let book = ChannelPolicyCache()
+    let bench = try APNsTestBench(policies: book)
+    let wanted = bench.loop.now.unixSeconds + 600
+    let job = job(expiration: wanted)
+    #expect(bench.trySend(job).0 == .held)
+    #expect(answer(book, StoragePolicy.none, bench) == 1)
+    #expect(bench.turn { bench.released.count == 1 })
+    guard case .refused(let error) = bench.trySend(job).0 else {
+      Issue.record("it was taken")
+      return
+    }
+    #expect(error.field == "expiration" && error.detail.contains("storage policy is none, not \(wanted)"))
+    #expect(bench.server.requests.isEmpty)
+  }
+
+  @Test(.timeLimit(.minutes(2))) func moreThanEightHoursNeedNoPolicy() throws {
+    let bench = try APNsTestBench()
+    let job = job(expiration: bench.loop.now.unixSeconds + 28_900)
+    guard case .refused(let error) = bench.trySend(job).0 else {
+      Issue.record("it was taken")
+      return
+    }
+    #expect(error.field == "expiration" && error.detail.contains("8 hours"))
+  }
+
+  @Test(.timeLimit(.minutes(2))) func withoutAnAnswerAPNsJudges() throws {
+    let bench = try APNsTestBench(policies: ChannelPolicyCache())
+    let wanted = bench.loop.now.unixSeconds + 600
+    let start = bench.loop.now.monotonic
+    #expect(afterHold(bench, job(expiration: wanted)) == .sent, "held for two seconds, and not for ever")
+    #expect(bench.loop.now.monotonic.milliseconds(since: start) >= 1_900)
+    #expect(bench.turn { bench.server.requests.count == 1 })
+    #expect(bench.server.requests.first?.expiration == "\(wanted)")
+    // Devices and channels with expiration 0 wait for nobody.
+    let other = try APNsTestBench(policies: ChannelPolicyCache())
+    #expect(other.trySend(job(expiration: nil)).0 == .held)
+    #expect(other.send(other.job()) != nil)
+    #expect(other.send(job(expiration: 0)) != nil)
+    #expect(other.turn { other.answers.count(where: { $0.kind == .response }) == 2 })
+    #expect(other.answers.allSatisfy { $0.kind == .response }, "the held one is held still")
+  }
+
+  @Test func usesAreToldOnceAMinuteAndOnlyOfChannels() throws {
+    let book = ChannelPolicyCache()
+    let bench = try APNsTestBench(policies: book)
+    let job = job(expiration: 0)
+    for _ in 0..<3 { #expect(bench.send(job) != nil) }
+    #expect(book.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "not known to be a channel yet")
+    #expect(answer(book, .mostRecent, bench) == 1)
+    let uses = book.take(questionsMaximum: 0, withUses: true).uses
+    #expect(uses.map(\.key.id.text) == [BroadcastPoliciesTests.id])
+    #expect(bench.send(job) != nil)
+    #expect(book.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "told within this minute")
+  }
+}
