@@ -1,14 +1,17 @@
-# Thin doors to scripts/; `make` alone says what there is.
-.PHONY: help setup demo test sanitize chaos bench format
+# Short names for scripts/; `make` alone lists them.
+.PHONY: help setup demo check test sanitize chaos bench format reference
 
 help:
-	@echo "make demo      run real jobs through Herald on this machine: RabbitMQ, Redis and a simulated APNs, all private"
-	@echo "make test      format, schemas, build and all tests"
-	@echo "make sanitize  the tests that need no servers, under the address and the thread sanitizer (long)"
-	@echo "make chaos     kill, pause, cut off and restart everything for half an hour, and audit what became of every job"
-	@echo "make bench     measure a release build"
-	@echo "make format    format all Swift files"
-	@echo "make setup     install what is missing (apt-get); the others do it by themselves"
+	@echo "make demo            send sample jobs through Herald on this machine: RabbitMQ, Redis and a simulated APNs, all private"
+	@echo "make check           everything that needs no build, in less than a minute: format, scripts, rooms, documents, schemas"
+	@echo "make test            make check, build and all tests"
+	@echo "make test NAME=…     build, and only the tests whose name contains NAME"
+	@echo "make sanitize        the tests that need no servers, under the address and the thread sanitizer (long)"
+	@echo "make chaos           kill, pause, cut off and restart everything for half an hour, and audit every job"
+	@echo "make bench           measure a release build"
+	@echo "make format          format all Swift files"
+	@echo "make reference       write docs/reference/ from the programs that were built, and from config/herald.yaml"
+	@echo "make setup           install what is missing (apt-get); the other targets do it by themselves"
 
 setup:
 	@scripts/setup
@@ -16,8 +19,11 @@ setup:
 demo:
 	@scripts/demo
 
+check:
+	@scripts/check
+
 test:
-	@scripts/test
+	@scripts/test $(if $(findstring command line,$(origin NAME)),'$(NAME)')
 
 sanitize:
 	@scripts/sanitize
@@ -31,3 +37,6 @@ bench:
 
 format:
 	@scripts/format
+
+reference:
+	@scripts/reference

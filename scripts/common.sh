@@ -15,6 +15,54 @@ heading() {
   if [[ -t 2 && -z "${NO_COLOR:-}" ]]; then printf '\n\033[1m%s\033[0m\n' "$*" >&2; else printf '\n== %s\n' "$*" >&2; fi
 }
 
+# swift_build OPTION…: `swift build` with these options. Shows progress in place of its output: on a terminal one line that is rewritten,
+# elsewhere a line every 30 s. It leaves out the warnings of other packages; our own targets treat warnings as errors, so none of ours is
+# lost. If the build fails, it prints the errors and the path of the whole log. Returns the exit code of `swift build`.
+swift_build() {
+  local log status=0 began=$SECONDS told=$SECONDS pid
+  mkdir -p "$root/.build/logs"
+  log="$root/.build/logs/build$(tr -cs '[:alnum:]\n' - <<<" $*" | cut -c 1-120).log"
+  # An asynchronous command of a script ignores SIGINT unless it is told otherwise: Ctrl-C must end the build too.
+  env --default-signal=INT,QUIT swift build "$@" </dev/null >"$log" 2>&1 &
+  pid=$!
+  # A step that is out of time, or a terminal that is closed.
+  trap 'kill "$pid" 2>/dev/null; exit 143' TERM HUP
+  while is_alive "$pid"; do
+    if [[ -t 2 ]]; then
+      printf '\r\033[K%.78s' "$(swift_build_progress "$log")" >&2
+    elif ((SECONDS - told >= 30)); then
+      told=$SECONDS
+      say "building for $((SECONDS - began)) s: $(swift_build_progress "$log")"
+    fi
+    sleep 0.2
+  done
+  wait "$pid" || status=$?
+  trap - TERM HUP
+  if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi
+  if ((status == 0)); then
+    say "built in $((SECONDS - began)) s"
+  else
+    swift_build_errors "$log" >&2
+    say "error: swift build${*:+ $*} failed with exit code $status; the whole log: $log"
+  fi
+  return "$status"
+}
+
+# swift_build_progress LOG: the newest line of progress (`[12/345] Compiling …`, `Fetching …`), without compiler messages.
+swift_build_progress() { tail -n 200 "$1" | grep -E '^(\[[0-9]+/[0-9]+\]|[A-Z][a-z]+ )' | tail -n 1 || true; }
+
+# swift_build_errors LOG: each error with the lines that belong to it, once; the end of the log where there is none.
+swift_build_errors() {
+  local errors
+  errors="$(awk '
+    function flush() { sub(/\n+$/, "\n", block); if (block != "" && !(block in seen)) { seen[block] = 1; printf "%s", block } block = "" }
+    /^\[[0-9]+\/[0-9]+\]/ || /^[^ |0-9][^|]*(warning|note|remark):/ { flush(); next }
+    /^[^ |0-9][^|]*error:/ || /^error:/ { flush(); block = $0 "\n"; next }
+    block != "" { block = block $0 "\n" }
+    END { flush() }' "$1" | head -n 200)"
+  if [[ -n $errors ]]; then printf '%s\n' "$errors"; else tail -n 30 "$1"; fi
+}
+
 # json_field LINE KEY: a string or number of a flat JSON object, without a JSON tool.
 json_field() {
   sed -nE "s/.*\"$2\" *: *(\"(([^\"\\\\]|\\\\.)*)\"|([-0-9.]+|true|false)).*/\2\4/p" <<<"$1" | sed 's#\\\([/"]\)#\1#g'
@@ -49,6 +97,7 @@ wait_until() {
 start_process() {
   local folder="$1" name="$2"
   shift 2
+  # shellcheck disable=SC2016
   setsid --fork bash -c 'echo $$ > "$0"; exec "$@"' "$folder/$name.pid" "$@" \
     </dev/null >>"$folder/$name.out" 2>>"$folder/$name.log"
   wait_until 5 test -s "$folder/$name.pid" || fail "$name did not start; see $folder/$name.log"

@@ -62,13 +62,13 @@ final class AdmissionDriver<State: AdmissionStore> {
   ///   - earlier: the claim that this copy carries.
   func ask(
     _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
-    takesOver: Bool = false, isOver: Bool = false
+    takeover: Takeover = .none, isOver: Bool = false
   ) -> Ticket {
     nextIndex += 1
     let ticket = Ticket(index: nextIndex, generation: 1)
     let arrival = JobArrival(
       enqueuedAt: firstSeen ?? now.unixMilliseconds, claim: isOver ? 0 : claim(of: ticket),
-      earlierClaim: earlier, isReturning: firstSeen != nil, takesOver: takesOver, isOver: isOver)
+      earlierClaim: earlier, isReturning: firstSeen != nil, takeover: takeover, isOver: isOver)
     state.admit(
       job, device: TargetKey(job, target: target), apnsID: uuid(id), arrival: arrival, ticket: ticket, now: now)
     return ticket

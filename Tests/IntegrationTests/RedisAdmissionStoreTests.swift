@@ -126,7 +126,7 @@ struct RedisAdmissionStoreTests {
         for _ in 0..<5 { #expect(try Answered(driver.admit(job, id: 100)) == .duplicate(accepted)) }
         #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
         func redelivered(_ id: UInt64) throws -> Answered {
-          try Answered(driver.answer(driver.ask(job, id: id, takesOver: true)))
+          try Answered(driver.answer(driver.ask(job, id: id, takeover: .anyClaim)))
         }
         for _ in 0..<5 { #expect(try redelivered(1) == .repeated(.proceed), "costs nothing") }
         #expect(try Answered(driver.admit(job, id: 2)) == .proceed)

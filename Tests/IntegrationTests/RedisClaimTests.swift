@@ -71,13 +71,7 @@ extension RedisAdmissionStoreTests {
         let start = driver.now.unixMilliseconds
         let first = driver.ask(job, id: 1)
         #expect(try Answered(driver.answer(first)) == .proceed)
-        // It waited for the answer already.
-        let successor = driver.ask(job, id: 1, takesOver: true)
-        #expect(try Answered(driver.answer(successor)) == .repeated(.proceed))
-        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "by the one that took over")
-        let earlier = driver.claim(of: first)
-        let old = driver.ask(job, id: 1, firstSeen: start, earlier: earlier)
-        #expect(try Answered(driver.answer(old)) == .claimed, "the one before it has no claim any more")
+        #expect(try Answered(driver.admit(job, id: 1)) == .claimed)
         try driver.turn(forMilliseconds: 1100)
         #expect(try Answered(driver.admit(job, id: 1)) == .repeated(.proceed), "its time is over")
         #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
@@ -97,6 +91,32 @@ extension RedisAdmissionStoreTests {
       }
     }
     try run(kind, limit: RateLimit(burst: 3, perSecond: 0.01), claimSeconds: 1, Scenario())
+  }
+
+  /// Of two copies that both waited for an answer in vain one goes on; the other one waits for that one's answer.
+  @Test(arguments: Kind.allCases) func ofTwoThatTakeOverOneWaits(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "lost")
+        let start = driver.now.unixMilliseconds
+        let first = driver.ask(job, id: 1)
+        #expect(try Answered(driver.answer(first)) == .proceed)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 1, takeover: .oldClaims))) == .claimed, "made just now")
+        try driver.turn(forMilliseconds: 2100)
+        #expect(try Answered(driver.admit(job, id: 1)) == .claimed)
+        let successors = (0..<2).map { _ in driver.ask(job, id: 1, firstSeen: start, takeover: .oldClaims) }
+        let answers = try successors.map { try Answered(driver.answer($0)) }
+        #expect(answers == [.repeated(.proceed), .claimed])
+        let old = driver.ask(job, id: 1, firstSeen: start, earlier: driver.claim(of: first))
+        #expect(try Answered(driver.answer(old)) == .claimed, "it has no claim any more")
+        let again = driver.ask(
+          job, id: 1, firstSeen: start, earlier: driver.claim(of: successors[0]), takeover: .oldClaims)
+        #expect(try Answered(driver.answer(again)) == .proceed, "its own")
+        let isolated = driver.ask(job, id: 1, takeover: .anyClaim)
+        #expect(try Answered(driver.answer(isolated)) == .repeated(.proceed))
+      }
+    }
+    try run(kind, limit: nil, claimSeconds: 10, Scenario())
   }
 
   /// Two different ends, and the one that was not sent here says that the other may have been.

@@ -333,16 +333,16 @@ struct RedisDeviceKeyTests {
           ? underWay[Int(random.next() % UInt64(underWay.count))] : somebody()
         let carries = isKnown && random.next() % 3 > 0
         let firstSeen = Bool.random(using: &random) ? nil : start + Int64(random.next() % 1000)
-        let takesOver = random.next() % 5 == 0
+        let takeover: Takeover = random.next() % 5 == 0 ? .anyClaim : .none
         asked.append(
           (
             one,
             memory.ask(
               one.job, id: one.id, firstSeen: firstSeen, earlier: carries ? one.memoryClaim : 0,
-              takesOver: takesOver),
+              takeover: takeover),
             redis.ask(
               one.job, id: one.id, firstSeen: firstSeen, earlier: carries ? one.redisClaim : 0,
-              takesOver: takesOver)
+              takeover: takeover)
           ))
       }
       for (of, one, other) in asked {

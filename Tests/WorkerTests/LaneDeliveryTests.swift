@@ -93,7 +93,7 @@ import Testing
     bench.turn(40)
     #expect(
       bench.world.arrivals.count == asked + 1, "nor does the one that is alone, also behind one that waits for room")
-    #expect(bench.world.arrivals.last?.takesOver == true)
+    #expect(bench.world.arrivals.last?.takeover == .anyClaim)
   }
 
   /// Whoever lost a delivery mostly lives, and tells the answer soon: first one is waited for, longer each time.
@@ -102,7 +102,7 @@ import Testing
     bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
     bench.consume(0..<1) { $0.deliveryCount = 1 }
     bench.turn()
-    #expect(bench.world.arrivals.map(\.takesOver) == [false])
+    #expect(bench.world.arrivals.map(\.takeover) == [.none])
     #expect(bench.world.retryDelays == [1])
     #expect(bench.world.retries.map(\.redeliveries) == [1])
     #expect(bench.world.retries.map(\.isAmbiguous) == [true])
@@ -116,7 +116,7 @@ import Testing
     bench.turn()
     #expect(bench.world.arrivals.count == 1, "not before what came again has its copy, and that is acknowledged")
     bench.turn(40)
-    #expect(bench.world.arrivals.map(\.takesOver) == [false, true])
+    #expect(bench.world.arrivals.map(\.takeover) == [.none, .oldClaims])
     #expect(bench.world.requests.count == 1)
     // Its delivery is lost again.
     bench.world.loseConsumer()
@@ -162,7 +162,7 @@ import Testing
       metadata.firstSeen = now
     }
     bench.turn(40)
-    #expect(bench.world.arrivals.map(\.takesOver) == [true, true, true, true])
+    #expect(bench.world.arrivals.map(\.takeover) == [.oldClaims, .oldClaims, .oldClaims, .oldClaims])
     // Its time would be over then: what is known of it now is told.
     bench.world.deliver(1) { metadata in
       metadata.deliveryCount = 1
@@ -203,6 +203,27 @@ import Testing
     #expect(later == after)
   }
 
+  /// Two copies wait in vain for the same answer and take over at once: one goes on, the other waits for that one's answer, without a copy
+  /// of its own that a death would double.
+  @Test func theOneThatMeetsANewClaimAsksAgain() {
+    let bench = LaneBench()
+    bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
+    bench.consume(0..<1) { metadata in
+      metadata.redeliveries = 1
+      metadata.firstSeen = bench.world.milliseconds
+    }
+    bench.turn(60)
+    #expect(bench.world.arrivals.map(\.takeover) == [.oldClaims])
+    #expect(bench.world.retries.isEmpty && bench.world.outcomes.isEmpty)
+    bench.turn(200)
+    #expect(bench.world.arrivals.map(\.takeover) == [.oldClaims, .oldClaims])
+    bench.world.admission = .duplicate(
+      RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 1, completedAt: 2))
+    bench.turn(260)
+    #expect(bench.world.arrivals.count == 3)
+    #expect(bench.world.outcomes.count == 1 && bench.world.requests.isEmpty && bench.world.retries.isEmpty)
+  }
+
   /// Its time ends while another copy's answer is awaited: that is its end too, whatever it is.
   @Test func whatIsOverWhileItIsClaimedWaitsForTheAnswer() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
@@ -214,7 +235,7 @@ import Testing
       metadata.firstSeen = now - 700_000
     }
     bench.turn(40)
-    #expect(bench.world.arrivals.map(\.takesOver) == [false], "there is nothing to send")
+    #expect(bench.world.arrivals.map(\.takeover) == [.none], "there is nothing to send")
     #expect(bench.world.retryDelays == [1])
     #expect(bench.world.outcomes.isEmpty)
   }

@@ -33,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def build(configuration):
     """Builds what is missing or old."""
     for product in ("herald", "apns-simulator"):
-        command = ["swift", "build", "-c", configuration, "--product", product]
+        command = [str(ROOT / "scripts/build"), "-c", configuration, "--product", product]
         if subprocess.run(command, cwd=ROOT, stdout=sys.stderr, check=False).returncode != 0:
             raise Failure(f"{' '.join(command)} failed")
 

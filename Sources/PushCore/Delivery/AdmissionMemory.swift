@@ -2,7 +2,7 @@
 /// tables.
 ///
 /// It answers as the script in Redis does, in the same order: answered? claimed? dead? over its rate? Only what will be sent is
-/// charged. It is the whole shared state where there is no Redis, and what decides while Redis is away.
+/// charged. It is the whole admission store where there is no Redis, and what decides while Redis is away.
 ///
 /// It has one owner, so that looking into it copies nothing.
 package struct AdmissionMemory: ~Copyable, Sendable {
@@ -88,7 +88,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     var isRepeated = false
     if let claim {
       if !request.owns(claim.number) {
-        if claim.deadline > milliseconds, !request.takesOver {
+        if waits(request, for: claim, now: now) {
           return .claimed(retryAfterMilliseconds: claim.deadline - milliseconds)
         }
         isRepeated = true
@@ -106,11 +106,22 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) { return .duplicate(outcome) }
     if let claim = claims.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
-      claim.deadline > now.unixMilliseconds, !request.takesOver, !request.owns(claim.number)
+      !request.owns(claim.number), waits(request, for: claim, now: now)
     {
       return .claimed(retryAfterMilliseconds: claim.deadline - now.unixMilliseconds)
     }
     return recallDead(request, now: now)?.asRepeated
+  }
+
+  /// The claim's answer may still come, and the job waits for it. Counted in whole seconds, as Redis keeps them.
+  private func waits(_ request: AdmissionRequest, for claim: Claim, now: Now) -> Bool {
+    guard claim.deadline > now.unixMilliseconds else { return false }
+    let madeAt = claim.deadline / 1000 - settings.claimSeconds
+    return switch request.takeover {
+    case .none: true
+    case .oldClaims: now.unixMilliseconds / 1000 - madeAt < Takeover.oldClaimSeconds
+    case .anyClaim: false
+    }
   }
 
   private mutating func recallDead(_ request: AdmissionRequest, now: Now) -> Admission? {

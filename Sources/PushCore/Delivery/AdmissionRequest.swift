@@ -15,7 +15,7 @@ package struct AdmissionRequest: Sendable {
   package var claim: UInt32 = 0
   package var earlierClaim: UInt32 = 0
   package var isReturning = false
-  package var takesOver = false
+  package var takeover = Takeover.none
 
   /// Names the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
   /// Never 0.
@@ -45,7 +45,7 @@ package struct AdmissionRequest: Sendable {
     claim = arrival.claim
     earlierClaim = arrival.earlierClaim
     isReturning = arrival.isReturning
-    takesOver = arrival.takesOver
+    takeover = arrival.takeover
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
@@ -79,21 +79,34 @@ package struct JobArrival: Sendable {
   package var earlierClaim: UInt32
   /// It waited in a retry queue: a newer job of the same collapse id takes its place.
   package var isReturning: Bool
-  /// It waits for nobody's claim (any more): the broker gave it to somebody before who did not finish it, and who did not tell its
-  /// answer in the time that it waited for that. It is marked already, for it may have been sent.
-  package var takesOver: Bool
+  /// Whose claims it waits for no more. It is marked already, for it may have been sent.
+  package var takeover: Takeover
   /// Its time is over: it is only asked whether it was answered, and costs its device nothing.
   package var isOver: Bool
 
   package init(
-    enqueuedAt: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, takesOver: Bool = false,
+    enqueuedAt: Int64, claim: UInt32, earlierClaim: UInt32 = 0, isReturning: Bool = false, takeover: Takeover = .none,
     isOver: Bool = false
   ) {
     self.enqueuedAt = enqueuedAt
     self.claim = claim
     self.earlierClaim = earlierClaim
     self.isReturning = isReturning
-    self.takesOver = takesOver
+    self.takeover = takeover
     self.isOver = isOver
   }
+}
+
+/// Which live claims of others do not keep a job from being sent.
+package enum Takeover: UInt8, Sendable {
+  /// Each of them does.
+  case none
+  /// Those that are older than two seconds: the broker gave the job to somebody before who did not finish it, and who did not tell its
+  /// answer in the time that the job waited for that. A younger claim is another one than it waited for.
+  case oldClaims
+  /// None does: the job is isolated, and whoever had it before is gone.
+  case anyClaim
+
+  /// The age at which a claim is old, in whole seconds.
+  package static let oldClaimSeconds: Int64 = 2
 }

@@ -33,8 +33,6 @@ package struct DeliveryState: Sendable {
   package private(set) var sentAt: Int64?
   /// Unfinished deliveries of it, as long as nothing became of it: what a copy of it carries.
   package private(set) var redeliveries: UInt32
-  /// Before this delivery it may have been sent.
-  private let cameAmbiguous: Bool
   /// Workers ended too often while they had it: it is not sent any more.
   private let isGivenUp: Bool
   private var resends: UInt8 = 0
@@ -50,7 +48,6 @@ package struct DeliveryState: Sendable {
     attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, isGivenUp: Bool = false
   ) {
     self.attempts = attempts
-    cameAmbiguous = isAmbiguous
     self.redeliveries = redeliveries
     self.isAmbiguous = isAmbiguous || isGivenUp
     self.isGivenUp = isGivenUp
@@ -112,8 +109,8 @@ package struct DeliveryState: Sendable {
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     case .limited(let retryAfterMilliseconds):
       if isGivenUp { return giveUp(now: now) }
-      // One that APNs itself refused, or may have, comes back whatever our own limits say.
-      if dropsOverLimit, attempts == 0, !cameAmbiguous { return end(.throttled, now: now, isRemembered: false) }
+      // One that APNs itself refused, or may have, comes back whatever our own limits say, and so does a copy of one: it has one end.
+      if dropsOverLimit, attempts == 0, !isAmbiguous { return end(.throttled, now: now, isRemembered: false) }
       return retry(
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
         now: now)

@@ -26,7 +26,7 @@ struct RedisAdmissionCall {
     names.append(contentsOf: format.name)
     var nameSpan = names.mutableSpan
     request.device.writeText(into: &nameSpan, at: name)
-    let comesAgain = request.isReturning || request.takesOver || request.earlierClaim != 0
+    let comesAgain = request.isReturning || request.takeover != .none || request.earlierClaim != 0
     let hasReceipt = comesAgain || (request.isRated && request.collapse != 0)
     let ask = asks.count + RedisAdmissionFormat.askHead
     asks.append(contentsOf: comesAgain ? format.askAgain : hasReceipt ? format.askWithReceipt : format.ask)
@@ -45,7 +45,7 @@ struct RedisAdmissionCall {
     }
     if comesAgain {
       span.store(littleEndian: request.earlierClaim, at: ask + 37)
-      span[ask + 41] = (request.isReturning ? 1 : 0) | (request.takesOver ? 2 : 0)
+      span[ask + 41] = (request.isReturning ? 1 : 0) | request.takeover.rawValue << 1
     }
     entries.append(entry)
   }

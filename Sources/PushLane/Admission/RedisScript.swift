@@ -34,13 +34,13 @@ enum RedisScript {
   /// for in a cluster a slot that is between two nodes takes no command with several keys, and refuses keys that it has not.
   /// Who may be sent to has its key afterwards, and the key lives as long as the answer will.
   ///
-  /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissionCall` writes both). An ask: the rule's number (1
-  /// byte, 255: none; 254: the job is over, it is charged nothing and leaves no claim), name of the job (8), number of its claim (4),
+  /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissionCall` writes both). An ask: the rule's number (1 byte,
+  /// 255: none; 254: the job is over, it is charged nothing and leaves no claim), name of the job (8), number of its claim (4),
   /// registered at (Unix ms); of a job with a collapse id, or one that comes again, the hash of the collapse id (8, the first one 0:
   /// none), when it was enqueued (Unix ms); of one that comes again the number of the claim before (4, 0: none), and how (1 = from a
-  /// retry queue, 2 = it waits for no claim, 3 = both). Settings: life of what is kept of delayed jobs (s), life of an answer (s), life
-  /// of a claim (s), then interval and tolerance (µs; interval 0: no rate but what APNs said) and name (4 bytes) of each rule. Where
-  /// nothing else is said numbers are doubles.
+  /// retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). Settings: life of what is kept of delayed jobs (s), life of an
+  /// answer (s), life of a claim (s), then interval and tolerance (µs; interval 0: no rate but what APNs said) and name (4 bytes) of each
+  /// rule. Where nothing else is said numbers are doubles.
   ///
   /// The reply is 0 where all proceed; else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 =
   /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but something could not
@@ -256,7 +256,7 @@ enum RedisScript {
       local is_repeated = false
       if claim then
         if claim ~= before and claim ~= sub(ask, 10, 13) then
-          if how < 2 and ends > seconds then
+          if ends > seconds and (how < 2 or how < 4 and seconds + promised - ends < 2) then
             return redis.status_reply('claimed ' .. format('%.0f', ceil(ends * 1000 - now / 1000)))
           end
           is_repeated = true

@@ -30,6 +30,8 @@ package struct Lane<
   var sends: SlotTable<SendSlot>
   /// Jobs with targets that shared state was not asked about yet, by `StartQueue`.
   var unstarted: [RingBuffer<Ticket>]
+  /// Sends that meet a new claim though their job takes over old ones, the one that was answered first in front.
+  var claimed: RingBuffer<Ticket>
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
   var queues: [PoolQueue] = []
   var waitingCount = 0
@@ -79,6 +81,7 @@ package struct Lane<
       SendSlot()
     }
     unstarted = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
+    claimed = RingBuffer(capacity: sends.capacity)
     reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
     watermarks = JobClass.allCases.map { _ in AckWatermark(capacity: settings.jobsMaximum) }
@@ -106,6 +109,7 @@ package struct Lane<
     push.maintain(now: now)
     takeBrokerEvents(now)
     startTargets(now)
+    askAgain(now)
     takeAdmissions(now)
     takeAnswers(now)
     sendWaiting(now)
@@ -294,13 +298,31 @@ package struct Lane<
         perform(sends[send].delivery.refused(now: now), send, now)
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
-        let isOver = isOver(job, now)
-        sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
-        state.admit(
-          jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
-          arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver), ticket: send, now: now)
-        admittingCount += 1
+        ask(send, of: job, now)
       }
+    }
+  }
+
+  private mutating func ask(_ send: Ticket, of job: Ticket, _ now: Now) {
+    let isOver = isOver(job, now)
+    sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
+    state.admit(
+      jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
+      arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver), ticket: send, now: now)
+    admittingCount += 1
+  }
+
+  /// Of two copies that take over one goes on, and the other one waits here for its answer: a copy in a retry queue would be one more of
+  /// a job that may end this worker.
+  private mutating func askAgain(_ now: Now) {
+    while let send = claimed.first {
+      if sends.isLive(send) {
+        guard now.monotonic.milliseconds(since: sends[send].waitingSince) >= settings.claimedPauseMilliseconds else {
+          return
+        }
+        ask(send, of: job(of: send), now)
+      }
+      _ = claimed.popFirst()
     }
   }
 
@@ -316,6 +338,12 @@ package struct Lane<
     while let (ticket, admission) = state.nextAdmission(now: now) {
       admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
+      let job = job(of: ticket)
+      if case .claimed = admission, jobs[job].takesOver, !isOver(job, now) {
+        sends[ticket].waitingSince = now.monotonic
+        claimed.append(ticket)
+        continue
+      }
       switch admission {
       case .duplicate: counters.duplicatesSuppressed += 1
       case .dead, .repeated(.dead): counters.suppressed += 1
@@ -324,7 +352,7 @@ package struct Lane<
       }
       if admission.leavesClaim { sends[ticket].claim = sends[ticket].askedClaim }
       let action = sends[ticket].delivery.admitted(
-        admission, jobs[job(of: ticket)].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
+        admission, jobs[job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
         now: now)
       perform(action, ticket, now)
     }

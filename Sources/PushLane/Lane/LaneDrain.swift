@@ -34,6 +34,7 @@ extension Lane {
     waitingCount = 0
     for index in unstarted.indices { unstarted[index].removeAll() }
     reports.removeAll()
+    claimed.removeAll()
     for index in 0..<jobs.capacity {
       guard let job = jobs.liveTicket(at: index) else { continue }
       forget(job)

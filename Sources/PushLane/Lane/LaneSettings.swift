@@ -46,6 +46,8 @@ package struct LaneSettings: Sendable {
   /// After jobs were isolated, and after a delivery that came again, the next job that may be poison is processed so much later:
   /// acknowledgements are with the broker by then, and a death gives nothing back that has a copy in its place already.
   package var possiblePoisonPauseMilliseconds: Int64 = 100
+  /// How long a job that takes over old claims waits where it meets a new one, before it asks again.
+  package var claimedPauseMilliseconds: Int64 = 1000
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64
   package var randomSeed: UInt64

@@ -40,7 +40,7 @@ struct JobSlot: ~Copyable {
   func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
       enqueuedAt: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
-      takesOver: takesOver && !isOver, isOver: isOver)
+      takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims, isOver: isOver)
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
