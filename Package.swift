@@ -139,7 +139,8 @@ let package = Package(
     tests("PushCoreTests", ["PushCore", "TestSupport"]),
     tests("NotificationTests", ["PushCore", "PushNotifications", "TestSupport"]),
     tests(
-      "SimulationTests", ["LaneSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "TestSupport"]),
+      "SimulationTests",
+      ["LaneSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "PushWorker", "TestSupport"]),
     tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
     // Hostile bytes; scripts/fuzz builds the same targets for libFuzzer, with an entry that is no part of the package.
     .testTarget(

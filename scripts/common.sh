@@ -23,7 +23,7 @@ swift_build() {
   mkdir -p "$root/.build/logs"
   log="$root/.build/logs/build$(tr -cs '[:alnum:]\n' - <<<" $*" | cut -c 1-120).log"
   # An asynchronous command of a script ignores SIGINT unless it is told otherwise: Ctrl-C must end the build too.
-  env --default-signal=INT,QUIT swift build "$@" </dev/null >"$log" 2>&1 &
+  env --default-signal=INT,QUIT swift build --explicit-target-dependency-import-check error "$@" </dev/null >"$log" 2>&1 &
   pid=$!
   # A step that is out of time, or a terminal that is closed.
   trap 'kill "$pid" 2>/dev/null; exit 143' TERM HUP

@@ -1,7 +1,6 @@
 package import PushCore
 package import PushLane
 import PushSettings
-import PushWorker
 
 /// A world, its jobs, and workers that come and go until everything has its end.
 package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {

@@ -2,7 +2,6 @@ package import Foundation
 package import PushCore
 import PushIO
 import PushLane
-import PushNotifications
 
 /// A message of the queue of dead letters, as people and filters see it.
 package struct DeadLetter: Sendable {

@@ -33,6 +33,14 @@ import Testing
     #expect(told.subtracting(known).sorted() == [], "in docs/operations.md alone")
   }
 
+  @Test func everyAlertIsInTheManual() throws {
+    let alerts = try text("config/prometheus/alerts.yml").matches(of: /- alert: (\w+)/).map { String($0.output.1) }
+    let explained = try Set(text("docs/operations.md").matches(of: /\*\*(Herald\w+)\*\*/).map { String($0.output.1) })
+    #expect(alerts.count > 10)
+    #expect(Set(alerts).subtracting(explained).sorted() == [], "not in docs/operations.md")
+    #expect(explained.subtracting(alerts).sorted() == [], "in docs/operations.md alone")
+  }
+
   @Test func theConfigurationOfTheComposeFileLoads() throws {
     let path = root.appending(path: "config/compose/herald.yaml").path(percentEncoded: false)
     let configuration = try ConfigurationLoader.load(file: path)
