@@ -1,7 +1,7 @@
 import APNsSimulator
 import PushCore
 
-/// The broker's book laid beside the simulator's ledger.
+/// The broker's records beside the simulator's ledger.
 struct FaultAudit {
   /// Jobs without an outcome, or with another than `accepted`, or accepted by nobody.
   private(set) var lost = 0

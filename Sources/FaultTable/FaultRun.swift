@@ -175,12 +175,12 @@ package final class FaultRun {
   private func result() -> FaultResult {
     var result = FaultResult(row: row)
     let broker = lane.broker
-    let book = FaultAudit(records: broker.records, ledger: simulator.ledger)
+    let audit = FaultAudit(records: broker.records, ledger: simulator.ledger)
     result.add("offered", Double(broker.offered), "jobs")
-    result.add("lost", Double(book.lost), "jobs")
-    result.add("accepted twice", Double(book.twice), "jobs")
-    result.add("of them unmarked", Double(book.twiceUnmarked), "jobs")
-    result.add("ambiguous", Double(book.ambiguous), "jobs")
+    result.add("lost", Double(audit.lost), "jobs")
+    result.add("accepted twice", Double(audit.twice), "jobs")
+    result.add("of them unmarked", Double(audit.twiceUnmarked), "jobs")
+    result.add("ambiguous", Double(audit.ambiguous), "jobs")
     let end = scale.beforeMilliseconds + scale.faultMilliseconds
     let during = rate(from: scale.beforeMilliseconds, to: end)
     result.add("rate before", rate(from: scale.beforeMilliseconds / 2, to: scale.beforeMilliseconds), "jobs/s")
@@ -191,39 +191,39 @@ package final class FaultRun {
       result.add("\(name) during", percentile(part, from: scale.beforeMilliseconds, to: end), "ms")
     }
     result.add("connections", Double(lane.push.counters.connectionsOpened))
-    result.require(book.lost == 0, "\(book.lost) jobs were lost")
-    result.require(book.toldTwice == 0, "\(book.toldTwice) jobs had more than one outcome")
-    result.require(book.twiceUnmarked == 0, "\(book.twiceUnmarked) jobs were accepted twice and not marked ambiguous")
-    result.require(book.overLimit == 0, "\(book.overLimit) streams were opened above the limit")
-    judge(book, during, end: end, &result)
+    result.require(audit.lost == 0, "\(audit.lost) jobs were lost")
+    result.require(audit.toldTwice == 0, "\(audit.toldTwice) jobs had more than one outcome")
+    result.require(audit.twiceUnmarked == 0, "\(audit.twiceUnmarked) jobs were accepted twice and not marked ambiguous")
+    result.require(audit.overLimit == 0, "\(audit.overLimit) streams were opened above the limit")
+    judge(audit, during, end: end, &result)
     return result
   }
 
-  private func judge(_ book: FaultAudit, _ during: Double, end: Int64, _ result: inout FaultResult) {
+  private func judge(_ audit: FaultAudit, _ during: Double, end: Int64, _ result: inout FaultResult) {
     switch row {
     case .none:
-      result.require(book.twice == 0, "\(book.twice) jobs were accepted twice")
+      result.require(audit.twice == 0, "\(audit.twice) jobs were accepted twice")
     case .goAway:
-      result.require(book.twice == 0, "\(book.twice) jobs were accepted twice")
+      result.require(audit.twice == 0, "\(audit.twice) jobs were accepted twice")
       result.aim(during >= scale.rate * 0.8, "only \(Int(during)) jobs/s of \(Int(scale.rate))")
     case .refusedSome, .refusedHalf:
-      result.require(book.twice == 0, "\(book.twice) jobs were accepted twice")
+      result.require(audit.twice == 0, "\(audit.twice) jobs were accepted twice")
     case .cut:
-      result.require(book.ambiguous > 0, "no connection was cut with a request on it")
+      result.require(audit.ambiguous > 0, "no connection was cut with a request on it")
     case .streams, .unavailable:
       let recovered = recovery(after: end)
       result.add("full rate again after", recovered ?? -1, "s")
       let allowed = row == .streams ? 2.0 : 5.0
       result.aim(recovered.map { $0 <= allowed } ?? false, "no full rate within \(allowed) s of the fault's end")
       guard row == .unavailable else { break }
-      result.add("attempts, most", Double(book.attemptsMost))
-      result.require(book.attemptsMost <= 6, "\(book.attemptsMost) attempts for one job")
+      result.add("attempts, most", Double(audit.attemptsMost))
+      result.require(audit.attemptsMost <= 6, "\(audit.attemptsMost) attempts for one job")
       judgeTheOther(end: end, &result)
     case .blackHole:
       let allowed = Float(scale.requestTimeoutMilliseconds + 2_000)
-      result.add("slowest job", Double(book.slowest), "ms")
-      result.aim(book.slowest <= allowed, "a job took \(Int(book.slowest)) ms, more than \(Int(allowed))")
-      result.require(book.ambiguous > 0, "nothing was on the connection that went silent")
+      result.add("slowest job", Double(audit.slowest), "ms")
+      result.aim(audit.slowest <= allowed, "a job took \(Int(audit.slowest)) ms, more than \(Int(allowed))")
+      result.require(audit.ambiguous > 0, "nothing was on the connection that went silent")
       let p90 = percentile(0.90, from: scale.beforeMilliseconds, to: end)
       result.aim(p90 < 500, "the other connection was disturbed: p90 \(Int(p90)) ms")
     case .window:

@@ -1,7 +1,7 @@
 package import PushCore
 package import PushLane
 
-/// A broker that offers jobs at a rate, and keeps the book on what is told of them.
+/// A broker that offers jobs at a rate, and records what is reported of them.
 ///
 /// Jobs are numbered from 0; a job's number is in its id, which is its `apns-id` too. A job is due when its number says so,
 /// whether the lane has room for it or not: waiting in the queue counts as latency. Retries wait in memory.

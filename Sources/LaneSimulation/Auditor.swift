@@ -30,7 +30,7 @@ package final class Auditor {
   private var registeredAt: [Target: Int64] = [:]
   /// By device: what APNs said of it last that marks it dead, Unix milliseconds.
   private var deadSince: [String: Int64] = [:]
-  /// When shared state was asked first, and when it was emptied last.
+  /// When the admission store was asked first, and when it was emptied last.
   private var askedAt: [UUIDValue: Int64] = [:]
   private var emptiedAt = Int64.min
   /// How long a job may be on its way that was not over when it was looked at: it waits for room, its first request is not
@@ -143,7 +143,7 @@ package final class Auditor {
   /// Something waits for ever.
   package func didNotRest(_ what: String) { violations.append(what) }
 
-  // MARK: - Shared state
+  // MARK: - The admission store
 
   /// It was asked about, whatever it said.
   package func asked(_ apnsID: UUIDValue, at time: Int64) {

@@ -9,9 +9,9 @@ package struct Faults {
   package var queueFull = 0
   package var workerKilled = 0
   package var memoryForgets = 0
-  /// Shared state is cut off for a while: nothing that it is told or asked reaches it.
+  /// The admission store is cut off for a while: nothing that it is told or asked reaches it.
   package var memoryAway = 0
-  /// Shared state stands still for a while, and then does all that it was asked meanwhile.
+  /// The admission store stands still for a while, and then does all that it was asked meanwhile.
   package var memoryFrozen = 0
   package var clockJumps = 0
   /// APNs takes 7 to 9 seconds for each answer, for a while.

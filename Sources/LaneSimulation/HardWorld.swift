@@ -16,7 +16,7 @@ package enum HardWorld: String, CaseIterable, Sendable {
   case registrations
   /// Requests that fail, again and again.
   case retries
-  /// Limits that change while shared state stands still.
+  /// Limits that change while the admission store stands still.
   case reloads
 
   package var faults: Faults {

@@ -1,7 +1,7 @@
 package import PushCore
 import PushLane
 
-/// What shared state keeps: by the same rules as the script in Redis, as the lane's own memory has them.
+/// What the admission store keeps: by the same rules as the script in Redis, as the lane's own memory has them.
 package final class MemoryServer {
   private var memory = AdmissionMemory(settings: .small)
   /// What it was told and did not forget.
@@ -59,14 +59,14 @@ extension AdmissionMemory.Settings {
 }
 
 extension SimulatedWorld {
-  /// Shared state's own clock does not jump.
+  /// The admission store's own clock does not jump.
   fileprivate var memoryNow: Now {
     Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds)
   }
 }
 
-/// One lane's connection to shared state: answers late, in any order, and the lane's own memory where it fails. What the lane
-/// gave up may be done in shared state all the same.
+/// One lane's connection to the admission store: answers late, in any order, and the lane's own memory where it fails. What the lane
+/// gave up may be done in the admission store all the same.
 package final class SimulatedAdmissionStore: AdmissionStore {
   private enum Command {
     case admit(AdmissionRequest, Ticket)
@@ -87,7 +87,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
   /// On their way, in their order.
   private var commands: [(at: Int64, command: Command)] = []
   private var asked: [Asked] = []
-  /// What shared state must be told when it is back; it decides meanwhile.
+  /// What the admission store must be told when it is back; it decides meanwhile.
   private var memory = AdmissionMemory(settings: .small)
   private var limits: RateLimits
   private let timeoutMilliseconds: Int64 = 60
@@ -128,12 +128,12 @@ package final class SimulatedAdmissionStore: AdmissionStore {
     commands.append((max(at, commands.last?.at ?? 0), command))
   }
 
-  /// Without shared state: nobody knows whether the job was sent before, or is on its way at another lane.
+  /// Without the admission store: nobody knows whether the job was sent before, or is on its way at another lane.
   private func decide(_ request: AdmissionRequest, _ now: Now) -> Admission {
     memory.admit(request, now: now).asRepeated
   }
 
-  /// Has shared state do what reached it.
+  /// Has the admission store do what reached it.
   private func execute() {
     while let next = commands.first, next.at <= world.milliseconds {
       commands.removeFirst()

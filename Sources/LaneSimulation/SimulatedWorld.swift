@@ -1,7 +1,7 @@
 package import PushCore
 import PushLane
 
-/// Everything around a lane, simulated from one seed: a broker, shared state, APNs and time. The same seed gives the same
+/// Everything around a lane, simulated from one seed: a broker, the admission store, APNs and time. The same seed gives the same
 /// run, step by step.
 package final class SimulatedWorld {
   package var random: SeededRandom
@@ -80,7 +80,7 @@ package struct WorldSettings: Sendable {
 package enum Mistake: Sendable {
   /// A stream is named by its job: what is told late of a request that was given up is taken for its successor's.
   case namesRequestsByJob
-  /// Shared state does not know who is on the way to APNs.
+  /// The admission store does not know who is on the way to APNs.
   case forgetsClaims
   /// Whatever a 410 says of an earlier registration marks the device dead.
   case marksEveryDevice

@@ -2,6 +2,7 @@ import HTTPTypes
 package import Hummingbird
 package import Logging
 import NIOCore
+import PushCore
 import PushOperations
 package import PushWorker
 
@@ -26,7 +27,7 @@ package enum AdminServer {
   /// `127.0.0.1:9090`, `[::1]:9090`.
   static func address(_ address: SocketAddress?) -> String? {
     guard let address, let ip = address.ipAddress, let port = address.port else { return nil }
-    return ip.contains(":") ? "[\(ip)]:\(port)" : "\(ip):\(port)"
+    return HostPort.text(ip, port)
   }
 
   private static func router(for worker: Worker) -> Router<AdminContext> {

@@ -70,7 +70,7 @@ package struct DeadLetterQueue {
 
   /// Publishes a fresh copy of every dead letter that matches to its class, and acknowledges the original once the broker
   /// has confirmed the copy and not returned it. A copy starts anew: its attempts and its age are not carried over. Its ids
-  /// are, so that APNs and shared state know it again, and whether APNs may have accepted it before, so that its outcome
+  /// are, so that APNs and the admission store know it again, and whether APNs may have accepted it before, so that its outcome
   /// says so.
   /// - Parameter ratePerSecond: copies a second at most; nil: as fast as they are confirmed.
   package func replay(

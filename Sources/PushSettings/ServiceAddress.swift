@@ -1,3 +1,5 @@
+import PushCore
+
 /// Host, port and login of an `http://` or `https://` URL without a path.
 package struct ServiceAddress: Hashable, Sendable {
   package let host: String
@@ -76,21 +78,5 @@ package struct ServiceAddress: Hashable, Sendable {
     return text[..<name.upperBound] + "***" + withoutSentinelPassword(String(value[next...]))
   }
 
-  private static func decoded(_ text: Substring) -> String? {
-    var bytes: [UInt8] = []
-    var iterator = text.utf8.makeIterator()
-    while let byte = iterator.next() {
-      guard byte == UInt8(ascii: "%") else {
-        bytes.append(byte)
-        continue
-      }
-      guard let high = iterator.next().flatMap(digit), let low = iterator.next().flatMap(digit) else { return nil }
-      bytes.append(high << 4 | low)
-    }
-    return String(validating: bytes, as: UTF8.self)
-  }
-
-  private static func digit(_ byte: UInt8) -> UInt8? {
-    Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
-  }
+  private static func decoded(_ text: Substring) -> String? { try? PercentEncoding.decode(text) }
 }

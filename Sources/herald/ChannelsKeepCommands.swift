@@ -35,8 +35,8 @@ extension ChannelsCommand {
     func run() throws {
       let scope = try options.scope()
       let name = try checkedName()
-      let result = try options.keep { keeper in
-        try keeper.ensure(name, in: scope, storage.policy, credential: options.credential)
+      let result = try options.keep { registry in
+        try registry.ensure(name, in: scope, storage.policy, credential: options.credential)
       }
       let line = KeptChannel(
         channel: result.id.text, name: name.text, app: options.app, environment: options.environment.rawValue,
@@ -83,8 +83,8 @@ extension ChannelsCommand {
       let since = Int64(Date().timeIntervalSince1970) - (try seconds())
       var count = 0
       var failures = 0
-      try options.keep { keeper in
-        try keeper.reap(scope, unusedSince: since, credential: options.credential, isDryRun: dryRun) { reaped in
+      try options.keep { registry in
+        try registry.reap(scope, unusedSince: since, credential: options.credential, isDryRun: dryRun) { reaped in
           count += 1
           if reaped.failure != nil { failures += 1 }
           let line = KeptChannel(
@@ -125,8 +125,8 @@ extension ChannelsCommand {
 
     func run() throws {
       let scope = try options.scope()
-      let found = try options.keep { keeper in
-        try keeper.reconcile(scope, credential: options.credential, isDryRun: dryRun)
+      let found = try options.keep { registry in
+        try registry.reconcile(scope, credential: options.credential, isDryRun: dryRun)
       }
       if options.json {
         print(try Report(found, isDryRun: dryRun).json())
@@ -199,15 +199,15 @@ extension ChannelOptions {
   /// Runs the work on the registry; what fails becomes words and exit 1, a missing credential exit 78.
   func keep<Value>(_ work: (ChannelRegistryClient) throws -> Value) throws -> Value {
     let (configuration, logger) = try common.begin()
-    let keeper: ChannelRegistryClient
+    let registry: ChannelRegistryClient
     do {
-      keeper = try ChannelRegistryClient(configuration, logger: logger)
+      registry = try ChannelRegistryClient(configuration, logger: logger)
     } catch {
       throw Exit.configuration("\(error)")
     }
-    defer { keeper.close() }
+    defer { registry.close() }
     do {
-      return try work(keeper)
+      return try work(registry)
     } catch let error as ChannelRegistryFailure {
       if case .apns(let failure) = error, case .noCredential = failure.kind { throw Exit.configuration("\(error)") }
       throw Exit.failure("\(error)")
@@ -235,9 +235,9 @@ extension ChannelOptions {
 
   /// Work on the registry beside a command that has begun, and that does not need it.
   private func aside<Value>(_ work: (ChannelRegistryClient) throws -> Value) throws -> Value {
-    let keeper = try ChannelRegistryClient(
+    let registry = try ChannelRegistryClient(
       try common.reader(), logger: Logger(label: "herald"), redisTimeoutMilliseconds: 1_000)
-    defer { keeper.close() }
-    return try work(keeper)
+    defer { registry.close() }
+    return try work(registry)
   }
 }

@@ -3,7 +3,7 @@ import PushIO
 import PushLane
 import TestSupport
 
-/// Drives one shared state as a lane would, for the scenarios that memory and Redis must answer alike.
+/// Drives one the admission store as a lane would, for the scenarios that memory and Redis must answer alike.
 final class AdmissionDriver<State: AdmissionStore> {
   var state: State
   private let loop: EventLoop

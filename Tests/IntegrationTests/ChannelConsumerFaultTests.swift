@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// The channel desk while something around it goes away, with real servers and workers as processes: no request is lost,
+/// The channel consumer while something around it goes away, with real servers and workers as processes: no request is lost,
 /// and no channel is made twice.
 @Suite(.serialized, .timeLimit(.minutes(4)))
 struct ChannelConsumerFaultTests {

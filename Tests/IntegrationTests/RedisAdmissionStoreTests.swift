@@ -383,7 +383,7 @@ struct RedisAdmissionStoreTests {
   }
 }
 
-/// One run against any shared state.
+/// One run against any the admission store.
 protocol AdmissionScenario: Sendable {
   func run(_ driver: AdmissionDriver<some AdmissionStore>) throws
 }

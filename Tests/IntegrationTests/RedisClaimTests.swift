@@ -82,7 +82,7 @@ extension RedisAdmissionStoreTests {
         let gone = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 9)
         driver.remember(gone, of: job, id: 2)
         #expect(try Answered(driver.admit(job, id: 3)) == .repeated(.dead(9)))
-        // A copy that comes back with a claim of which nothing is known: shared state lost its memory.
+        // A copy that comes back with a claim of which nothing is known: the admission store lost its memory.
         let other = makeJob(token: "lost-2")
         let unknown = driver.ask(other, id: 5, firstSeen: start, earlier: 77)
         #expect(try Answered(driver.answer(unknown)) == .repeated(.proceed))

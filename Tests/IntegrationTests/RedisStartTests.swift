@@ -4,7 +4,7 @@ import PushLane
 import TestSupport
 import Testing
 
-/// How shared state begins, and what it waits for then: nodes that answer late, never, or not at all; no wait without an end.
+/// How the admission store begins, and what it waits for then: nodes that answer late, never, or not at all; no wait without an end.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct RedisStartTests {
   /// Longer than any test: what is not a test's own deadline never passes.

@@ -24,7 +24,7 @@ struct WorkerCommandTests {
     let worker = try world.startWorker(configuration: world.configuration(rabbitmqURL: url))
     #expect(worker.waitForLine("ACCESS_REFUSED"), "\(worker.log)")
     usleep(4_000_000)
-    // Once by the lane, once by the channel desk: each has connections of its own.
+    // Once by the lane, once by the channel consumer: each has connections of its own.
     let told = worker.lines.filter { $0.contains("ACCESS_REFUSED") }
     #expect(told.count == 2 && told.count { $0.contains(#""lane":"channels""#) } == 1, "\(worker.log)")
     #expect(worker.lines.count <= 10, "\(worker.log)")

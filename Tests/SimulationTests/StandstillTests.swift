@@ -179,7 +179,7 @@ private final class Switches {
   var latencyMilliseconds: Int64? = 50
 }
 
-/// Shared state that admits everything, or answers nothing at all.
+/// The admission store that admits everything, or answers nothing at all.
 private struct MutableState: AdmissionStore {
   let switches: Switches
   private var asked: [Ticket] = []

@@ -16,16 +16,16 @@ import Testing
   }
 
   /// Answers every question of the lane.
-  private func answer(_ book: ChannelPolicyCache, _ storage: StoragePolicy?, _ bench: APNsTestBench) -> Int {
-    let work = book.take(questionsMaximum: 10, withUses: false)
+  private func answer(_ cache: ChannelPolicyCache, _ storage: StoragePolicy?, _ bench: APNsTestBench) -> Int {
+    let work = cache.take(questionsMaximum: 10, withUses: false)
     for (key, channel) in work.questions {
       #expect(channel.id.text == BroadcastPoliciesTests.id && channel.scope.app == "com.example.app")
-      book.answer(key, storage, now: bench.loop.now.monotonic)
+      cache.answer(key, storage, now: bench.loop.now.monotonic)
     }
     return work.questions.count
   }
 
-  /// Sends once: held until the book answers, then as it says. Returns the decision after the answer.
+  /// Sends once: held until the cache answers, then as it says. Returns the decision after the answer.
   private func afterHold(_ bench: APNsTestBench, _ job: borrowing PushJob) -> SendDecision? {
     let (decision, ticket) = bench.trySend(job)
     guard decision == .held else { return decision }
@@ -41,12 +41,12 @@ import Testing
 
   @Test(.timeLimit(.minutes(2))) func absentExpirationIsWhatTheChannelWants() throws {
     for (storage, isStored) in [(StoragePolicy.mostRecent, true), (.none, false)] {
-      let book = ChannelPolicyCache()
-      let bench = try APNsTestBench(policies: book)
+      let cache = ChannelPolicyCache()
+      let bench = try APNsTestBench(policies: cache)
       let job = job(expiration: nil)
       #expect(bench.trySend(job).0 == .held)
       #expect(bench.server.requests.isEmpty, "and not sent")
-      #expect(answer(book, storage, bench) == 1)
+      #expect(answer(cache, storage, bench) == 1)
       #expect(bench.turn { bench.released.count == 1 })
       #expect(bench.send(job) != nil)
       #expect(bench.turn { bench.answers.count == 1 })
@@ -54,17 +54,17 @@ import Testing
       let expiration = try #require(Int64(request.expiration))
       let eightHours = bench.loop.now.unixSeconds + 28_800
       #expect(isStored ? (eightHours - 120...eightHours).contains(expiration) : expiration == 0)
-      #expect(answer(book, storage, bench) == 0, "asked once")
+      #expect(answer(cache, storage, bench) == 0, "asked once")
     }
   }
 
   @Test(.timeLimit(.minutes(2))) func whatAChannelWithoutStorageCannotKeepIsRefused() throws {
-    let book = ChannelPolicyCache()
-    let bench = try APNsTestBench(policies: book)
+    let cache = ChannelPolicyCache()
+    let bench = try APNsTestBench(policies: cache)
     let wanted = bench.loop.now.unixSeconds + 600
     let job = job(expiration: wanted)
     #expect(bench.trySend(job).0 == .held)
-    #expect(answer(book, StoragePolicy.none, bench) == 1)
+    #expect(answer(cache, StoragePolicy.none, bench) == 1)
     #expect(bench.turn { bench.released.count == 1 })
     guard case .refused(let error) = bench.trySend(job).0 else {
       Issue.record("it was taken")
@@ -102,15 +102,15 @@ import Testing
   }
 
   @Test func usesAreToldOnceAMinuteAndOnlyOfChannels() throws {
-    let book = ChannelPolicyCache()
-    let bench = try APNsTestBench(policies: book)
+    let cache = ChannelPolicyCache()
+    let bench = try APNsTestBench(policies: cache)
     let job = job(expiration: 0)
     for _ in 0..<3 { #expect(bench.send(job) != nil) }
-    #expect(book.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "not known to be a channel yet")
-    #expect(answer(book, .mostRecent, bench) == 1)
-    let uses = book.take(questionsMaximum: 0, withUses: true).uses
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "not known to be a channel yet")
+    #expect(answer(cache, .mostRecent, bench) == 1)
+    let uses = cache.take(questionsMaximum: 0, withUses: true).uses
     #expect(uses.map(\.key.id.text) == [BroadcastPoliciesTests.id])
     #expect(bench.send(job) != nil)
-    #expect(book.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "told within this minute")
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "told within this minute")
   }
 }

@@ -6,7 +6,7 @@ import Testing
 
 /// What the process knows of channels, within its bounds.
 @Suite struct ChannelPolicyCacheTests {
-  private let book = ChannelPolicyCache()
+  private let cache = ChannelPolicyCache()
   private let now = Instant(nanoseconds: 1)
 
   private func key(_ number: Int) -> TargetKey { TargetKey(high: 9, low: UInt64(number)) }
@@ -20,19 +20,19 @@ import Testing
   }
 
   private func asked(_ maximum: Int = 30_000) -> [TargetKey] {
-    book.take(questionsMaximum: maximum, withUses: false).questions.map(\.key)
+    cache.take(questionsMaximum: maximum, withUses: false).questions.map(\.key)
   }
 
   /// A question whose channel had to make room is asked again, and not waited for for ever.
   @Test func whatWasForgottenIsAskedAgain() throws {
     let first = try channel(0)
-    book.ask(key(0)) { first }
+    cache.ask(key(0)) { first }
     for number in 1...ChannelPolicyCache.entriesMaximum {
       let other = try channel(number)
-      book.use(key(number), at: 1) { other }
+      cache.use(key(number), at: 1) { other }
     }
     #expect(asked().isEmpty, "it made room")
-    book.ask(key(0)) { first }
+    cache.ask(key(0)) { first }
     #expect(asked() == [key(0)])
   }
 
@@ -41,56 +41,56 @@ import Testing
     let count = ChannelPolicyCache.entriesMaximum
     for number in 0...count {
       let channel = try channel(number)
-      book.ask(key(number)) { channel }
+      cache.ask(key(number)) { channel }
     }
     let questions = asked()
     #expect(questions.count == count && questions.first == key(1) && questions.last == key(count))
-    for key in questions { book.answer(key, StoragePolicy.none, now: now) }
-    #expect(book.look(key(1), now: now) == .known(.none) && book.look(key(count), now: now) == .known(.none))
+    for key in questions { cache.answer(key, StoragePolicy.none, now: now) }
+    #expect(cache.look(key(1), now: now) == .known(.none) && cache.look(key(count), now: now) == .known(.none))
     let first = try channel(0)
-    book.ask(key(0)) { first }
+    cache.ask(key(0)) { first }
     #expect(asked() == [key(0)])
-    book.answer(key(0), .mostRecent, now: now)
-    #expect(book.look(key(0), now: now) == .known(.mostRecent))
-    #expect(book.look(key(1), now: now) == nil, "the oldest made room")
-    #expect(book.look(key(2), now: now) == .known(.none), "and nobody else")
+    cache.answer(key(0), .mostRecent, now: now)
+    #expect(cache.look(key(0), now: now) == .known(.mostRecent))
+    #expect(cache.look(key(1), now: now) == nil, "the oldest made room")
+    #expect(cache.look(key(2), now: now) == .known(.none), "and nobody else")
   }
 
   /// What cannot be a channel is not asked, however often.
   @Test func whatIsNoChannelIsNotAsked() throws {
-    book.ask(key(1)) { nil }
+    cache.ask(key(1)) { nil }
     #expect(asked().isEmpty)
     let channel = try channel(1)
-    book.ask(key(1)) { channel }
+    cache.ask(key(1)) { channel }
     #expect(asked() == [key(1)], "nothing is kept of it")
   }
 
   /// Until it is answered a question is one question; an answer that is too old is asked again.
   @Test func asksOnce() throws {
     let channel = try channel(1)
-    book.ask(key(1)) { channel }
-    book.ask(key(1)) { channel }
+    cache.ask(key(1)) { channel }
+    cache.ask(key(1)) { channel }
     #expect(asked() == [key(1)])
-    book.ask(key(1)) { channel }
+    cache.ask(key(1)) { channel }
     #expect(asked().isEmpty, "it is on its way")
-    book.answer(key(1), nil, now: now)
-    #expect(book.look(key(1), now: now) == .unknown)
-    #expect(book.look(key(1), now: now.adding(milliseconds: 10_001)) == nil)
-    book.ask(key(1)) { channel }
+    cache.answer(key(1), nil, now: now)
+    #expect(cache.look(key(1), now: now) == .unknown)
+    #expect(cache.look(key(1), now: now.adding(milliseconds: 10_001)) == nil)
+    cache.ask(key(1)) { channel }
     #expect(asked() == [key(1)])
   }
 
   /// The use of a channel that nobody asked about is told once it is known to be one.
   @Test func usesAreToldOfKnownChannels() throws {
     let channel = try channel(1)
-    book.use(key(1), at: 7) { channel }
-    #expect(book.take(questionsMaximum: 0, withUses: true).uses.isEmpty)
+    cache.use(key(1), at: 7) { channel }
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty)
     #expect(asked() == [key(1)])
-    book.answer(key(1), StoragePolicy.none, now: now)
-    #expect(book.take(questionsMaximum: 0, withUses: true).uses == [channel: 7])
-    #expect(book.take(questionsMaximum: 0, withUses: true).uses.isEmpty)
-    book.gone(key(1))
-    #expect(book.take(questionsMaximum: 0, withUses: false).gone == [channel])
-    #expect(book.look(key(1), now: now) == nil)
+    cache.answer(key(1), StoragePolicy.none, now: now)
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses == [channel: 7])
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty)
+    cache.gone(key(1))
+    #expect(cache.take(questionsMaximum: 0, withUses: false).gone == [channel])
+    #expect(cache.look(key(1), now: now) == nil)
   }
 }

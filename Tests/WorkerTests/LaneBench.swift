@@ -64,7 +64,7 @@ final class LaneBenchWorld {
   /// Publishes are confirmed in the next turn.
   var confirmsPublishes = true
   var remembered: [RememberedOutcome] = []
-  /// What shared state was asked about, and what it says.
+  /// What the admission store was asked about, and what it says.
   var arrivals: [JobArrival] = []
   var admission = Admission.proceed
   var requests: [Ticket] = []

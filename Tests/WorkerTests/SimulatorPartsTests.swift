@@ -63,14 +63,14 @@ struct SimulatorPartsTests {
   func base64ThereAndBack(_ count: Int) {
     let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 89 &+ 250) }
     for alphabet in [Base64.Alphabet.standard, .url] {
-      let text = Base64.encode(bytes, alphabet: alphabet)
-      #expect(Base64.decode(Array(text.utf8), alphabet: alphabet) == (count == 0 ? nil : bytes))
+      let text = Base64.text(of: bytes, alphabet)
+      #expect(Base64.decode(Array(text.utf8), alphabet) == (count == 0 && alphabet == .standard ? nil : bytes))
     }
   }
 
   @Test(arguments: ["A", "A===", "AB=C", "AAA", "A+-A", "====", "AA=A"])
   func base64ThatIsWrong(_ text: String) {
-    #expect(Base64.decode(Array(text.utf8), alphabet: .standard) == nil)
+    #expect(Base64.decode(Array(text.utf8), .standard) == nil)
   }
 
   // MARK: - Faults

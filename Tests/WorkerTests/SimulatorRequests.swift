@@ -21,11 +21,11 @@ enum SimulatorRequests {
     key: String = "KEY0000001", team: String = "TEAM000001", age: Int64 = 10, algorithm: String = "ES256",
     signature: UInt8 = 0, serial: UInt8 = 0, at now: Now = start
   ) -> String {
-    let part = { (json: String) in Base64.encode(Array(json.utf8), alphabet: .url) }
+    let part = { (json: String) in Base64.text(of: Array(json.utf8), .url) }
     let bytes = [signature, serial] + [UInt8](repeating: 7, count: 62)
     return part(#"{"alg":"\#(algorithm)","kid":"\#(key)"}"#) + "."
       + part(
-        #"{"iss":"\#(team)","iat":\#(now.unixSeconds - age)}"#) + "." + Base64.encode(bytes, alphabet: .url)
+        #"{"iss":"\#(team)","iat":\#(now.unixSeconds - age)}"#) + "." + Base64.text(of: bytes, .url)
   }
 
   /// Keys: KEY0000001 and KEY0000002 of one team, SANDBOX001, TOPIC00001 (bound to one app) related to TOPIC00002, and
@@ -34,7 +34,7 @@ enum SimulatorRequests {
     var service = SimulatedService(environment: environment, seed: 1)
     let isSigned: @Sendable ([UInt8]) -> Bool = { token in
       let parts = token.split(separator: UInt8(ascii: "."))
-      return parts.count == 3 && Base64.decode(parts[2], alphabet: .url)?.first == 0
+      return parts.count == 3 && Base64.decode(parts[2], .url)?.first == 0
     }
     service.tokens.register(RegisteredKey(team: "TEAM000001", key: "KEY0000001", verify: isSigned))
     service.tokens.register(RegisteredKey(team: "TEAM000001", key: "KEY0000002", verify: isSigned))

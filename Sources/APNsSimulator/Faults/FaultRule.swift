@@ -1,3 +1,5 @@
+import PushCore
+
 /// One fault: which requests it meets, and what it does to them. Written and read as a line of `name=value` words:
 /// `share=0.1,status=503,reason=ServiceUnavailable`. The words are listed in `FaultRule.manual`.
 package struct FaultRule: Hashable, Sendable {
@@ -56,7 +58,7 @@ package struct FaultRule: Hashable, Sendable {
       let value = parts.count == 2 ? String(parts[1]).trimmed : nil
       switch (name, value) {
       case ("prefix", let value?):
-        guard !value.isEmpty, value.utf8.allSatisfy({ hexValue($0) != nil }) else {
+        guard !value.isEmpty, value.utf8.allSatisfy({ Hex.value($0) != nil }) else {
           throw FaultSyntaxError(word: String(word), rule: "hexadecimal digits")
         }
         tokenPrefix = value.lowercased()

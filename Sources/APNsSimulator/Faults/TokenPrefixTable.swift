@@ -1,3 +1,5 @@
+import PushCore
+
 /// Device tokens that misbehave by their first four digits: the simplest way for a test to ask for an answer.
 package struct TokenPrefixTable: Sendable {
   package struct Row: Sendable {
@@ -86,7 +88,7 @@ package struct TokenPrefixTable: Sendable {
     guard token.count >= 4 else { return nil }
     var key: UInt16 = 0
     for index in 0..<4 {
-      guard let digit = hexValue(token[index]) else { return nil }
+      guard let digit = Hex.value(token[index]) else { return nil }
       key = key << 4 | UInt16(digit)
     }
     return rules[key]

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// What was received and accepted, exactly: the book that a test audits its sender against.
+/// What was received and accepted, exactly: what a test audits its sender against.
 ///
 /// The number of acceptances of each `apns-id` is complete up to a bound of ids; of single requests the newest are kept.
 public struct Ledger: Sendable {
@@ -165,7 +165,7 @@ public struct Ledger: Sendable {
         if text[index] != UInt8(ascii: "-") { return nil }
         continue
       }
-      guard let digit = hexValue(text[index]) else { return nil }
+      guard let digit = Hex.value(text[index]) else { return nil }
       if index < 18 { high = high << 4 | UInt64(digit) } else { low = low << 4 | UInt64(digit) }
     }
     return UUIDValue(high: high, low: low)

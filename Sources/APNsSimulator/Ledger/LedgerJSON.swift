@@ -70,7 +70,7 @@ extension Ledger {
     for index in 0..<32 {
       if index == 8 || index == 12 || index == 16 || index == 20 { text.append(UInt8(ascii: "-")) }
       let word = index < 16 ? id.high : id.low
-      text.append(JSONText.hexDigit(UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16)) & 15)))
+      text.append(Hex.digit(UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16)) & 15)))
     }
     return String(decoding: text, as: UTF8.self)
   }

@@ -1,3 +1,5 @@
+import PushCore
+
 /// The broadcast channels of one environment, by app.
 package struct ChannelStore: Sendable {
   package enum Storage: Int, Sendable {
@@ -42,7 +44,7 @@ package struct ChannelStore: Sendable {
         bytes.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
       }
     }
-    let channel = Channel(id: Base64.encode(bytes, alphabet: .standard), storage: storage)
+    let channel = Channel(id: Base64.text(of: bytes, .standard), storage: storage)
     apps[app, default: [:]][channel.id] = channel
     return channel
   }

@@ -1,3 +1,5 @@
+import PushCore
+
 /// The form of single header values.
 enum HeaderRules {
   /// `8-4-4-4-12` hexadecimal digits; APNs takes either case.
@@ -7,7 +9,7 @@ enum HeaderRules {
     for (index, byte) in bytes.enumerated() {
       switch index {
       case 8, 13, 18, 23: if byte != UInt8(ascii: "-") { return false }
-      default: if hexValue(byte) == nil { return false }
+      default: if Hex.value(byte) == nil { return false }
       }
     }
     return true
@@ -48,11 +50,11 @@ enum HeaderRules {
   /// Hexadecimal, whole bytes, 4 to 128 of them.
   static func isDeviceToken(_ text: some StringProtocol) -> Bool {
     let bytes = text.utf8
-    return bytes.count >= 8 && bytes.count <= 256 && bytes.count % 2 == 0 && bytes.allSatisfy { hexValue($0) != nil }
+    return bytes.count >= 8 && bytes.count <= 256 && bytes.count % 2 == 0 && bytes.allSatisfy { Hex.value($0) != nil }
   }
 
   /// Base64 with its padding.
   static func isBase64(_ text: String) -> Bool {
-    Base64.decode(Array(text.utf8), alphabet: .standard) != nil
+    Base64.decode(Array(text.utf8), .standard) != nil
   }
 }

@@ -1,3 +1,5 @@
+import PushCore
+
 /// A provider token, taken apart but not yet believed.
 package struct ProviderTokenClaims: Hashable, Sendable {
   package var algorithm: String
@@ -10,9 +12,9 @@ package struct ProviderTokenClaims: Hashable, Sendable {
   package init?(token: String) {
     let parts = token.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard parts.count == 3,
-      let headerBytes = Base64.decode(parts[0], alphabet: .url), let header = JSONValue(headerBytes),
-      let claimBytes = Base64.decode(parts[1], alphabet: .url), let claims = JSONValue(claimBytes),
-      let signature = Base64.decode(parts[2], alphabet: .url), signature.count == 64,
+      let headerBytes = Base64.decode(parts[0], .url), let header = JSONValue(headerBytes),
+      let claimBytes = Base64.decode(parts[1], .url), let claims = JSONValue(claimBytes),
+      let signature = Base64.decode(parts[2], .url), signature.count == 64,
       let algorithm = header["alg"]?.string, let key = header["kid"]?.string,
       let team = claims["iss"]?.string, let issuedAt = claims["iat"]?.integer
     else { return nil }

@@ -1,3 +1,5 @@
+import PushCore
+
 /// Writes JSON: for answers, the ledger and the control port. Not for the hot path.
 package struct JSONText: Sendable {
   package private(set) var bytes: [UInt8] = []
@@ -33,8 +35,8 @@ package struct JSONText: Sendable {
         bytes.append(byte)
       case 0..<0x20:
         bytes.append(contentsOf: "\\u00".utf8)
-        bytes.append(JSONText.hexDigit(byte >> 4))
-        bytes.append(JSONText.hexDigit(byte & 15))
+        bytes.append(Hex.digit(byte >> 4))
+        bytes.append(Hex.digit(byte & 15))
       default:
         bytes.append(byte)
       }
@@ -97,9 +99,5 @@ package struct JSONText: Sendable {
   private mutating func separate() {
     if needsComma { bytes.append(UInt8(ascii: ",")) }
     needsComma = true
-  }
-
-  static func hexDigit(_ value: UInt8) -> UInt8 {
-    value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
   }
 }

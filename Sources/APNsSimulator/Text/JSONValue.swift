@@ -1,3 +1,5 @@
+import PushCore
+
 /// A JSON document as a tree, read strictly (RFC 8259). The simulator judges payloads with a reader of its own, so that
 /// a mistake in the sender's reader cannot hide.
 package enum JSONValue: Hashable, Sendable {
@@ -164,7 +166,7 @@ package enum JSONValue: Hashable, Sendable {
       guard bytes.count - position >= 4 else { return nil }
       var unit: UInt32 = 0
       for _ in 0..<4 {
-        guard let digit = hexValue(bytes[position]) else { return nil }
+        guard let digit = Hex.value(bytes[position]) else { return nil }
         unit = unit << 4 | UInt32(digit)
         position += 1
       }

@@ -5,14 +5,14 @@ import Synchronization
 
 /// A `ChannelClient` on a thread of its own, for callers outside of any loop: commands, and the library.
 package final class AsyncChannelClient: Sendable {
-  private let desk: AsyncChannelClientRunner
+  private let runner: AsyncChannelClientRunner
   private let thread: Mutex<LoopThread?>
 
   /// Starts the thread. No connection is opened before the first request.
   package init(credentials: Credentials, configuration: ChannelClientConfiguration) {
-    let desk = AsyncChannelClientRunner(credentials: credentials, configuration: configuration)
-    self.desk = desk
-    thread = Mutex(LoopThread(name: "channels") { desk.run() })
+    let runner = AsyncChannelClientRunner(credentials: credentials, configuration: configuration)
+    self.runner = runner
+    thread = Mutex(LoopThread(name: "channels") { runner.run() })
   }
 
   deinit {
@@ -23,14 +23,14 @@ package final class AsyncChannelClient: Sendable {
   /// meanwhile waits all the same, because the request was sent.
   package func perform(_ request: ChannelRequest) async throws(ChannelFailure) -> ChannelAnswer {
     let result = await withCheckedContinuation { continuation in
-      desk.post(request) { continuation.resume(returning: $0) }
+      runner.post(request) { continuation.resume(returning: $0) }
     }
     return try result.get()
   }
 
   /// Takes no more requests, lets those that were sent finish, and ends the thread. Blocks for as long.
   package func close() {
-    desk.close()
+    runner.close()
     thread.withLock { $0.take() }?.join()
   }
 }

@@ -1,4 +1,4 @@
-/// What shared state says of a (job, target) before it is sent: one round trip decides all.
+/// What the admission store says of a (job, target) before it is sent: one round trip decides all.
 package enum Admission: Sendable {
   case proceed
   /// Answered before: publish the same again, send nothing.
@@ -27,7 +27,7 @@ package enum Admission: Sendable {
     }
   }
 
-  /// It may be sent, and shared state knows that it is on its way.
+  /// It may be sent, and the admission store knows that it is on its way.
   package var leavesClaim: Bool {
     switch self {
     case .proceed: true

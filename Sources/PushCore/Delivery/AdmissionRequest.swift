@@ -1,4 +1,4 @@
-/// What the gate asks of shared state for one (job, target): all that is needed to ask again, or to decide alone.
+/// What is asked of the admission store for one (job, target): all that is needed to ask again, or to decide alone.
 package struct AdmissionRequest: Sendable {
   package var device: TargetKey
   package var apnsID: UUIDValue

@@ -1,7 +1,7 @@
 /// One (job, target) on its way: what happened to it, and what comes next. The lane does what the actions say.
 package struct DeliveryState: Sendable {
   package enum Phase: Sendable {
-    /// Shared state was asked whether it may be sent. May become `waiting` or `reporting`.
+    /// The admission store was asked whether it may be sent. May become `waiting` or `reporting`.
     case admitting
     /// May be sent; waits for room in its pool. May become `held`, `sent` or `reporting`.
     case waiting
@@ -43,7 +43,7 @@ package struct DeliveryState: Sendable {
   /// - Parameters:
   ///   - attempts: what earlier copies of the job carried over, and so is `isAmbiguous`.
   ///   - redeliveries: how often this job, or a copy before it, was delivered to somebody who did not finish it.
-  ///   - isGivenUp: whatever shared state does not answer ends as `failed`; what became of earlier requests is not known.
+  ///   - isGivenUp: whatever the admission store does not answer ends as `failed`; what became of earlier requests is not known.
   package init(
     attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, isGivenUp: Bool = false
   ) {
@@ -79,7 +79,7 @@ package struct DeliveryState: Sendable {
     return report(.retry(delaySeconds: delaySeconds, reason: nil))
   }
 
-  /// Shared state answered. A job whose time is over is asked about too: another copy of it may have been answered, and two
+  /// The admission store answered. A job whose time is over is asked about too: another copy of it may have been answered, and two
   /// copies of one job have one end.
   package mutating func admitted(
     _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool, now: Now

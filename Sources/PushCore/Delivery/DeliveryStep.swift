@@ -1,8 +1,8 @@
 /// Where a job in flight is, for people: what it waits for.
 package enum DeliveryStep: Int, CaseIterable, Sendable {
-  /// Shared state was not asked about it yet.
+  /// The admission store was not asked about it yet.
   case unstarted
-  /// Shared state was asked whether it may be sent.
+  /// The admission store was asked whether it may be sent.
   case admitting
   /// Its credential has no provider token yet.
   case token

@@ -1,4 +1,4 @@
-/// Names one device of one app in shared state: 128 bits of a hash of environment, topic and token (or channel).
+/// Names one device of one app in the admission store: 128 bits of a hash of environment, topic and token (or channel).
 ///
 /// A token is never stored readable, and every key has one length. The hash is SipHash-2-4 with 128 bits of output and a
 /// fixed key: replicas must agree, and nobody gains by making two of their own tokens collide.

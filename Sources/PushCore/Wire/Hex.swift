@@ -9,7 +9,7 @@ package enum Hex {
 
   /// The value of one digit of either case.
   @inline(__always)
-  static func value(_ digit: UInt8) -> UInt8? {
+  package static func value(_ digit: UInt8) -> UInt8? {
     switch digit {
     case ASCII.zero...ASCII.nine: digit &- ASCII.zero
     case UInt8(ascii: "a")...UInt8(ascii: "f"): digit &- 87
@@ -20,7 +20,7 @@ package enum Hex {
 
   /// The lower-case digit of a value below 16.
   @inline(__always)
-  static func digit(_ value: UInt8) -> UInt8 {
+  package static func digit(_ value: UInt8) -> UInt8 {
     value < 10 ? ASCII.zero &+ value : 87 &+ value
   }
 

@@ -1,3 +1,5 @@
+import PushCore
+
 /// Where a broker is and who we are there: `amqp://user:password@host:port/vhost?heartbeat=10`, `amqps://` for TLS.
 ///
 /// Source: RabbitMQ URI specification. A missing path is the virtual host `/`; an empty path (`…:5672/`) too, because
@@ -17,7 +19,7 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
   }
 
   var hostAndPort: String {
-    host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+    HostPort.text(host, port)
   }
 
   package init(_ url: String) throws(AMQPError) {
@@ -99,28 +101,13 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
   }
 
   private static func decoded(_ text: Substring, _ what: String) throws(AMQPError) -> String {
-    var bytes: [UInt8] = []
-    var iterator = text.utf8.makeIterator()
-    while let byte = iterator.next() {
-      guard byte == UInt8(ascii: "%") else {
-        bytes.append(byte)
-        continue
+    do throws(PercentEncoding.Failure) {
+      return try PercentEncoding.decode(text)
+    } catch {
+      switch error {
+      case .escape: throw .badURL("a % in the \(what) is not followed by two hexadecimal digits")
+      case .notUTF8: throw .badURL("the \(what) is not UTF-8")
       }
-      guard let high = iterator.next().flatMap(hexadecimal), let low = iterator.next().flatMap(hexadecimal) else {
-        throw .badURL("a % in the \(what) is not followed by two hexadecimal digits")
-      }
-      bytes.append(high << 4 | low)
-    }
-    guard let decoded = String(validating: bytes, as: UTF8.self) else { throw .badURL("the \(what) is not UTF-8") }
-    return decoded
-  }
-
-  private static func hexadecimal(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-    default: nil
     }
   }
 }

@@ -1,3 +1,5 @@
+import PushCore
+
 /// Signs provider tokens: JWTs (RFC 7519) with ES256, by the key from Apple's .p8 file. Any thread may sign.
 ///
 /// Source: Apple, "Establishing a token-based connection to APNs".
@@ -40,14 +42,14 @@ package final class ProviderTokenSigner: Sendable {
       ProviderTokenSigner.isPlain(teamID) && ProviderTokenSigner.isPlain(keyID), "ids were checked on loading")
     var token: [UInt8] = []
     token.reserveCapacity(256)
-    Base64URL.encode(Array("{\"alg\":\"ES256\",\"kid\":\"\(keyID)\"}".utf8), into: &token)
+    Base64.encode(Array("{\"alg\":\"ES256\",\"kid\":\"\(keyID)\"}".utf8), .url, into: &token)
     token.append(UInt8(ascii: "."))
-    Base64URL.encode(Array("{\"iss\":\"\(teamID)\",\"iat\":\(issuedAt)}".utf8), into: &token)
+    Base64.encode(Array("{\"iss\":\"\(teamID)\",\"iat\":\(issuedAt)}".utf8), .url, into: &token)
     guard let signature = key.sign(token) else {
       throw APNsError(kind: .system, subject: subject, text: "OpenSSL refused to sign a provider token with it")
     }
     token.append(UInt8(ascii: "."))
-    Base64URL.encode(signature, into: &token)
+    Base64.encode(signature, .url, into: &token)
     return token
   }
 

@@ -21,8 +21,8 @@ package final class ProviderTokenVerifier: Sendable {
   package func verify(_ token: [UInt8]) throws(APNsError) -> VerifiedProviderToken {
     let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard parts.count == 3 else { throw ProviderTokenVerifier.malformed("has \(parts.count) parts, not 3") }
-    guard let header = Base64URL.decode(parts[0]), let claims = Base64URL.decode(parts[1]),
-      let signature = Base64URL.decode(parts[2])
+    guard let header = Base64.decode(parts[0], .url), let claims = Base64.decode(parts[1], .url),
+      let signature = Base64.decode(parts[2], .url)
     else { throw ProviderTokenVerifier.malformed("is not base64url") }
     guard signature.count == 64 else {
       throw ProviderTokenVerifier.malformed("has a signature of \(signature.count) bytes: ES256 has 64, r and s")

@@ -77,18 +77,9 @@ package final class TokenSeal: Sendable {
   private static func bytes(hex text: [UInt8]) -> [UInt8]? {
     var bytes: [UInt8] = []
     for index in stride(from: 0, to: text.count, by: 2) {
-      guard let high = digit(text[index]), let low = digit(text[index + 1]) else { return nil }
+      guard let high = Hex.value(text[index]), let low = Hex.value(text[index + 1]) else { return nil }
       bytes.append(high << 4 | low)
     }
     return bytes
-  }
-
-  private static func digit(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-    default: nil
-    }
   }
 }

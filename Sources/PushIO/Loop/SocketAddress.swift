@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import PushCore
 
 /// The address of a socket: IPv4, IPv6 or a unix path, as the kernel wants it.
 @safe
@@ -84,7 +85,7 @@ package struct SocketAddress: Sendable, CustomStringConvertible {
     }
     guard isWritten else { return "unix socket" }
     let host = String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    return isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
+    return HostPort.text(host, port)
   }
 
   /// The address for a system call. The pointer must not outlive the call.

@@ -1,3 +1,5 @@
+import PushCore
+
 /// Where a Redis server is and how to greet it.
 ///
 /// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `unix://[user[:password]@]/path[?db=N]`,
@@ -142,7 +144,7 @@ package struct RedisConfiguration: Hashable, Sendable {
 
   private static func description(of address: Address) -> String {
     switch address {
-    case .network(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    case .network(let host, let port): HostPort.text(host, port)
     case .unix(let path): path
     }
   }
@@ -209,31 +211,17 @@ package struct RedisConfiguration: Hashable, Sendable {
   }
 
   private static func decoded(_ text: Substring, field: String) throws(RedisError) -> String {
-    var bytes: [UInt8] = []
-    var iterator = text.utf8.makeIterator()
-    while let byte = iterator.next() {
-      guard byte == UInt8(ascii: "%") else {
-        bytes.append(byte)
-        continue
+    let decoded: String
+    do throws(PercentEncoding.Failure) {
+      decoded = try PercentEncoding.decode(text)
+    } catch {
+      switch error {
+      case .escape: throw .invalidURL(rule: "a % in the \(field) is followed by two hex digits")
+      case .notUTF8: throw .invalidURL(rule: "the \(field) is no UTF-8 text")
       }
-      guard let high = iterator.next().flatMap(hexDigit), let low = iterator.next().flatMap(hexDigit) else {
-        throw .invalidURL(rule: "a % in the \(field) is followed by two hex digits")
-      }
-      bytes.append(high << 4 | low)
     }
-    guard let decoded = String(validating: bytes, as: UTF8.self), !bytes.contains(0) else {
-      throw .invalidURL(rule: "the \(field) is no UTF-8 text")
-    }
+    guard !decoded.utf8.contains(0) else { throw .invalidURL(rule: "the \(field) is no UTF-8 text") }
     return decoded
-  }
-
-  private static func hexDigit(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-    case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-    case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-    default: nil
-    }
   }
 }
 

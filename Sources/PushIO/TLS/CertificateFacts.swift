@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import PushCore
 
 /// What a certificate says, as far as anybody here asks.
 package struct CertificateFacts: Sendable, Equatable {
@@ -86,9 +87,8 @@ package struct CertificateFacts: Sendable, Equatable {
   }
 
   private static func serial(of certificate: OpaquePointer) -> String {
-    let digits = Array("0123456789abcdef".utf8)
     let bytes = unsafe bytes(ofString: X509_get0_serialNumber(certificate))
-    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    return String(decoding: bytes.flatMap { [Hex.digit($0 >> 4), Hex.digit($0 & 15)] }, as: UTF8.self)
   }
 
   private static func unixSeconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64 {

@@ -1,3 +1,5 @@
+import PushCore
+
 /// Where to connect to: a host (name or numeric address) and port, or a unix socket's path.
 package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
   /// A name, `127.0.0.1` or `::1` (no brackets). Empty for a unix socket.
@@ -21,6 +23,6 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
 
   package var description: String {
     if let unixPath { return "unix:\(unixPath)" }
-    return host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+    return HostPort.text(host, port)
   }
 }

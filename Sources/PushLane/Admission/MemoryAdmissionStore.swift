@@ -1,6 +1,6 @@
 package import PushCore
 
-/// Shared state that nobody shares: one lane's memory. For `herald send` and the embedded default, without Redis.
+/// An admission store that nobody shares: one lane's memory. For `herald send` and the embedded default, without Redis.
 ///
 /// What it remembers ends with the process. Its tables are bounded (`AdmissionMemory.Settings.entriesMaximum`).
 package final class MemoryAdmissionStore: AdmissionStore {

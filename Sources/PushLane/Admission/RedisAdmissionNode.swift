@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// One Redis server as shared state uses it: what waits for its replies, whether it is asked or spared, and why.
+/// One Redis server as the admission store uses it: what waits for its replies, whether it is asked or spared, and why.
 final class RedisAdmissionNode {
   let connection: RedisConnection
   var waiting = RedisAdmissionQueue()

@@ -1,7 +1,7 @@
 package import PushCore
 package import PushIO
 
-/// Shared state in Redis: one script call admits what a turn of the lane asks for, one command remembers the end of each
+/// The admission store in Redis: one script call admits what a turn of the lane asks for, one command remembers the end of each
 /// (job, target), all pipelined.
 ///
 /// It never stops the lane. An answer that is late or an error lets the job proceed, with this lane's own memory for the

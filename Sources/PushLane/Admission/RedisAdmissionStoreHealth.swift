@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// How shared state fails, recovers and says so: connections, breakers, probes, notices, and the timer that wakes the loop.
+/// How the admission store fails, recovers and says so: connections, breakers, probes, notices, and the timer that wakes the loop.
 extension RedisAdmissionStore {
   func refused(_ node: RedisAdmissionNode, _ error: RedisServerError, now: Now) {
     counters.errors &+= 1

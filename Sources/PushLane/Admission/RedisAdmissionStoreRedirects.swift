@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// How shared state follows the slots of a cluster: to another node, for once or for good, or to nobody for a while.
+/// How the admission store follows the slots of a cluster: to another node, for once or for good, or to nobody for a while.
 extension RedisAdmissionStore {
   /// The slot is another node's: the command goes there.
   func isRedirected(_ error: RedisServerError, _ entry: Entry, from index: Int) -> Bool {

@@ -35,7 +35,7 @@ package struct RedisAdmissionStoreSettings: Sendable {
   package init() {}
 }
 
-/// What shared state does for a job, one by one: labels of `herald_redis_degraded`.
+/// What the admission store does for a job, one by one: labels of `herald_redis_degraded`.
 package enum AdmissionFeature: String, CaseIterable, Sendable {
   case duplicates
   case deadTokens = "dead_tokens"

@@ -28,7 +28,7 @@ package struct Lane<
 
   var jobs: SlotTable<JobSlot>
   var sends: SlotTable<SendSlot>
-  /// Jobs with targets that shared state was not asked about yet, by `StartQueue`.
+  /// Jobs with targets that the admission store was not asked about yet, by `StartQueue`.
   var unstarted: [RingBuffer<Ticket>]
   /// Sends that meet a new claim though their job takes over old ones, the one that was answered first in front.
   var claimed: RingBuffer<Ticket>
@@ -44,7 +44,7 @@ package struct Lane<
   /// By job class: each has a channel, and so tags, of its own.
   var watermarks: [AckWatermark]
   var epoch: UInt32?
-  /// BadTokens start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
+  /// Jobs that may be poison start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
   var possiblePoisonHeldUntil = Instant(nanoseconds: 0)
   /// Deliveries that are being put aside.
   var isolating = 0
@@ -56,7 +56,7 @@ package struct Lane<
   var message: [UInt8] = []
   var routingKey: [UInt8] = []
 
-  /// Targets that shared state was asked about and has not answered.
+  /// Targets that the admission store was asked about and has not answered.
   private var admittingCount = 0
   package internal(set) var counters: LaneCounters
   /// Requests written and answers taken: signs that it does not stand still.

@@ -13,7 +13,7 @@ package struct LaneSettings: Sendable {
   package var sendsMaximum: Int
   /// Targets that may be in flight besides, of the job that is processed alone.
   static let isolatedSendsMaximum = 16
-  /// Targets that shared state may be asked about at once: a batch of 1000 in one breath would be answered later than
+  /// Targets that the admission store may be asked about at once: a batch of 1000 in one breath would be answered later than
   /// Redis' timeout allows, and what is answered late is sent though it may have been sent before.
   package var admissionsMaximum: Int
   /// Publishes that may wait for the broker's confirm.

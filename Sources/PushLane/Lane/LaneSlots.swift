@@ -146,7 +146,7 @@ struct SendSlot: ~Copyable {
   /// The next one that waits for room in the same pool.
   var nextWaiting: Ticket?
   var apnsID = UUIDValue(high: 0, low: 0)
-  /// Its name in shared state, once it was asked about.
+  /// Its name in the admission store, once it was asked about.
   var device = TargetKey(high: 0, low: 0)
   var delivery = DeliveryState()
   /// What it asked to be admitted with.

@@ -5,7 +5,7 @@ import PushCredentials
 /// expiration, refuses the wrong one.
 ///
 /// A lane's own small table; what is not in it is asked of the process's `ChannelPolicyCache`. A broadcast whose channel is
-/// not known yet is held (its ticket; other jobs go on) until the book answers or `holdMilliseconds` have passed: then
+/// not known yet is held (its ticket; other jobs go on) until the cache answers or `holdMilliseconds` have passed: then
 /// APNs judges.
 struct BroadcastPolicies {
   enum Decision {
@@ -32,7 +32,7 @@ struct BroadcastPolicies {
     let deadline: Instant
   }
 
-  private let book: ChannelPolicyCache?
+  private let cache: ChannelPolicyCache?
   /// By the hash of the channel's id.
   private var channels: [UInt64: Channel] = [:]
   private var held: [Held] = []
@@ -49,15 +49,15 @@ struct BroadcastPolicies {
   private static let knownMilliseconds: Int64 = 600_000
   private static let unknownMilliseconds: Int64 = 10_000
 
-  init(_ book: ChannelPolicyCache?) {
-    self.book = book
+  init(_ cache: ChannelPolicyCache?) {
+    self.cache = cache
   }
 
   mutating func decide(
     _ job: borrowing PushJob, target: Int, ticket: Ticket, now: Now
   ) -> Decision {
     var storage: StoragePolicy?
-    if let book {
+    if let cache {
       let bytes = job.bytes.span
       let hash = ByteHash.hash(bytes.extracting(job.targets[target].range))
       let key = TargetKey(
@@ -67,11 +67,11 @@ struct BroadcastPolicies {
         if channels.count >= BroadcastPolicies.channelsMaximum { channels.removeAll(keepingCapacity: true) }
         channels[hash] = Channel(storage: nil, until: now.monotonic, toldUseAt: nil, key: key)
       }
-      tellUse(book, hash, key, job, target, now)
+      tellUse(cache, hash, key, job, target, now)
       if let channel = channels[hash], channel.until > now.monotonic {
         storage = channel.storage
-      } else if !look(book, hash, key, now) {
-        book.ask(key) { BroadcastPolicies.name(job, target) }
+      } else if !look(cache, hash, key, now) {
+        cache.ask(key) { BroadcastPolicies.name(job, target) }
         // 0 is right whatever the channel is.
         if job.expiration != 0, held.count < BroadcastPolicies.heldMaximum {
           let deadline = now.monotonic.adding(milliseconds: BroadcastPolicies.holdMilliseconds)
@@ -91,19 +91,19 @@ struct BroadcastPolicies {
   /// A broadcast that may be decided about now; nil: none.
   mutating func nextReleased() -> Ticket? { released.popLast() }
 
-  /// Releases what the book has answered meanwhile, or did not answer in time; tells the book of channels that are gone.
+  /// Releases what the cache has answered meanwhile, or did not answer in time; tells the cache of channels that are gone.
   mutating func turn(now: Now, goneChannels: inout [UInt64]) {
     if !goneChannels.isEmpty {
       for hash in goneChannels {
-        if let channel = channels.removeValue(forKey: hash) { book?.gone(channel.key) }
+        if let channel = channels.removeValue(forKey: hash) { cache?.gone(channel.key) }
       }
       goneChannels.removeAll(keepingCapacity: true)
     }
-    guard !held.isEmpty, let book else { return }
+    guard !held.isEmpty, let cache else { return }
     var waiters: [Held] = []
     swap(&waiters, &held)
     for waiting in waiters {
-      if !look(book, waiting.hash, waiting.key, now) {
+      if !look(cache, waiting.hash, waiting.key, now) {
         guard waiting.deadline <= now.monotonic else {
           held.append(waiting)
           continue
@@ -114,9 +114,9 @@ struct BroadcastPolicies {
     }
   }
 
-  /// Takes over what the book knows. false: it does not know yet.
-  private mutating func look(_ book: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ now: Now) -> Bool {
-    switch book.look(key, now: now.monotonic) {
+  /// Takes over what the cache knows. false: it does not know yet.
+  private mutating func look(_ cache: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ now: Now) -> Bool {
+    switch cache.look(key, now: now.monotonic) {
     case nil:
       return false
     case .known(let storage):
@@ -130,14 +130,14 @@ struct BroadcastPolicies {
   }
 
   private mutating func tellUse(
-    _ book: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ job: borrowing PushJob, _ target: Int, _ now: Now
+    _ cache: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ job: borrowing PushJob, _ target: Int, _ now: Now
   ) {
     if let told = channels[hash]?.toldUseAt, now.monotonic.milliseconds(since: told) < BroadcastPolicies.useMilliseconds
     {
       return
     }
     channels[hash]?.toldUseAt = now.monotonic
-    book.use(key, at: now.unixSeconds) { BroadcastPolicies.name(job, target) }
+    cache.use(key, at: now.unixSeconds) { BroadcastPolicies.name(job, target) }
   }
 
   private static func name(_ job: borrowing PushJob, _ target: Int) -> ChannelPolicyCache.Channel? {

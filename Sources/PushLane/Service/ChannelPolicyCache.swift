@@ -2,7 +2,7 @@ package import PushCore
 package import PushIO
 import Synchronization
 
-/// Storage policies of channels, as far as this process knows them: lanes ask, the channel desk finds out.
+/// Storage policies of channels, as far as this process knows them: lanes ask, the channel consumer finds out.
 ///
 /// A lane asks at most once in ten seconds or minutes for a channel, so that the lock is nothing a job pays for.
 package final class ChannelPolicyCache: Sendable {
@@ -22,7 +22,7 @@ package final class ChannelPolicyCache: Sendable {
     case unknown
   }
 
-  /// What the desk takes away to work on.
+  /// What the channel consumer takes away to work on.
   package struct Work: Sendable {
     package var questions: [(key: TargetKey, channel: Channel)] = []
     /// Channels that were sent to, and when last, Unix seconds.
@@ -35,9 +35,9 @@ package final class ChannelPolicyCache: Sendable {
   private struct Entry {
     enum Question {
       case unasked
-      /// Waits for the desk. → asked
+      /// Waits for the channel consumer. → asked
       case waiting
-      /// The desk has it. → unasked
+      /// The channel consumer has it. → unasked
       case asked
     }
 
@@ -47,7 +47,7 @@ package final class ChannelPolicyCache: Sendable {
     var answer: Answer?
     var until = Instant(nanoseconds: 0)
     var question = Question.unasked
-    /// Unix seconds of the last use that the desk was not told of.
+    /// Unix seconds of the last use that the channel consumer was not told of.
     var used: Int64?
   }
 
@@ -152,7 +152,7 @@ package final class ChannelPolicyCache: Sendable {
     mailbox?.wake()
   }
 
-  // MARK: - For the desk
+  // MARK: - For the channel consumer
 
   /// Is woken by questions from now on; nil: not any more.
   package func attach(_ mailbox: Mailbox?) {

@@ -5,7 +5,7 @@ import PushIO
 package import PushLane
 import Synchronization
 
-/// The channel desk of a worker: a thread beside the lanes with its own connections, which answers the request queue
+/// The channel consumer of a worker: a thread beside the lanes with its own connections, which answers the request queue
 /// `push.channels` and the lanes' questions for storage policies. This is its door for the others.
 package final class ChannelConsumer: Sendable {
   private struct State {
@@ -20,7 +20,7 @@ package final class ChannelConsumer: Sendable {
   }
 
   private let settings: ChannelConsumerSettings
-  private let book: ChannelPolicyCache
+  private let cache: ChannelPolicyCache
   private let logger: Logger
   private let watchesUntilEmpty: Bool
   private let state = Mutex(State())
@@ -31,11 +31,11 @@ package final class ChannelConsumer: Sendable {
 
   /// - Parameter untilEmpty: it watches whether requests wait in the queue, for `isExhausted`.
   package init(
-    _ settings: ChannelConsumerSettings, book: ChannelPolicyCache, logger: Logger, untilEmpty: Bool = false
+    _ settings: ChannelConsumerSettings, cache: ChannelPolicyCache, logger: Logger, untilEmpty: Bool = false
   ) {
     watchesUntilEmpty = untilEmpty
     self.settings = settings
-    self.book = book
+    self.cache = cache
     self.logger = logger
   }
 
@@ -89,18 +89,18 @@ package final class ChannelConsumer: Sendable {
       loop = try EventLoop()
     } catch {
       // Lanes wait in vain for a policy, for a moment each; requests stay in their queue.
-      logger.critical("the channel desk could not start: \(error)")
+      logger.critical("the channel consumer could not start: \(error)")
       return
     }
     let quiet = LogNotices()
-    let work = ChannelConsumerLoop(loop: loop, settings: settings, credentials: credentials, book: book) {
+    let work = ChannelConsumerLoop(loop: loop, settings: settings, credentials: credentials, cache: cache) {
       [logger] level, text in
       // What APNs or an operator did to one channel is news each time; a connection's state is news once.
       if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
       logger.log(level: level, "\(text)", metadata: ["lane": "channels"])
     }
     state.withLock { $0.mailbox = loop.mailbox }
-    book.attach(loop.mailbox)
+    cache.attach(loop.mailbox)
     if watchesUntilEmpty { work.watchUntilEmpty() }
     while !work.isDrained {
       turn(loop, work)
@@ -115,7 +115,7 @@ package final class ChannelConsumer: Sendable {
       for credential in revocations { work.revoke(credential: credential) }
       if isDrainWanted { work.drain() }
     }
-    book.attach(nil)
+    cache.attach(nil)
     work.close()
     let deadline = loop.now.monotonic.adding(milliseconds: ChannelConsumer.closeMilliseconds)
     while !work.isClosed, loop.now.monotonic < deadline { turn(loop, work) }

@@ -5,7 +5,7 @@ import PushCredentials
 import PushIO
 import PushLane
 
-/// The channel desk's work on its thread: takes requests from the queue, has them done, answers, acknowledges; finds out
+/// The channel consumer's work on its thread: takes requests from the queue, has them done, answers, acknowledges; finds out
 /// storage policies for lanes.
 ///
 /// A request is acknowledged once the broker has confirmed its answer (and, where it is wrong, its dead letter). While APNs
@@ -49,7 +49,7 @@ final class ChannelConsumerLoop {
   private var heldUntil: Instant
 
   init(
-    loop: EventLoop, settings: ChannelConsumerSettings, credentials: Credentials, book: ChannelPolicyCache,
+    loop: EventLoop, settings: ChannelConsumerSettings, credentials: Credentials, cache: ChannelPolicyCache,
     notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
@@ -63,7 +63,7 @@ final class ChannelConsumerLoop {
       timing: ChannelEnsureState.Timing(requestMilliseconds: settings.client.requestTimeoutMilliseconds),
       limit: settings.limit, notice: notice)
     runner = ChannelJobRunner(registry)
-    policies = ChannelPolicyResolver(loop: loop, registry: registry, book: book, settings: settings)
+    policies = ChannelPolicyResolver(loop: loop, registry: registry, cache: cache, settings: settings)
     let topology = settings.rabbitmq.topology
     answers = AMQPExchange("", isMandatory: true)
     results = AMQPExchange(topology.resultsExchange, isMandatory: false)

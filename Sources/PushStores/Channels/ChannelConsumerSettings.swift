@@ -4,7 +4,7 @@ package import PushIO
 package import PushLane
 package import PushSettings
 
-/// What a channel desk is made from: every bound by its name.
+/// What a channel consumer is made from: every bound by its name.
 package struct ChannelConsumerSettings: Sendable {
   package var rabbitmq: RabbitMQSettings
   package var redis: RedisConfiguration

@@ -8,16 +8,16 @@ import PushLane
 final class ChannelPolicyResolver {
   private let loop: EventLoop
   private let registry: ChannelRegistry
-  private let book: ChannelPolicyCache
+  private let cache: ChannelPolicyCache
   private let questionsMaximum: Int
   private let useMilliseconds: Int64
   private var asking = 0
   private var usesToldAt: Instant
 
-  init(loop: EventLoop, registry: ChannelRegistry, book: ChannelPolicyCache, settings: ChannelConsumerSettings) {
+  init(loop: EventLoop, registry: ChannelRegistry, cache: ChannelPolicyCache, settings: ChannelConsumerSettings) {
     self.loop = loop
     self.registry = registry
-    self.book = book
+    self.cache = cache
     questionsMaximum = settings.questionsMaximum
     useMilliseconds = settings.useMilliseconds
     usesToldAt = loop.now.monotonic
@@ -27,22 +27,22 @@ final class ChannelPolicyResolver {
   func turn() {
     let isUseDue = loop.now.monotonic.milliseconds(since: usesToldAt) >= useMilliseconds
     if isUseDue { usesToldAt = loop.now.monotonic }
-    let work = book.take(questionsMaximum: max(0, questionsMaximum - asking), withUses: isUseDue)
+    let work = cache.take(questionsMaximum: max(0, questionsMaximum - asking), withUses: isUseDue)
     for (key, channel) in work.questions {
       asking += 1
       registry.storage(of: channel.id, in: channel.scope) { [self] result in
         asking -= 1
         registry.counters.policiesTold += 1
-        book.answer(key, try? result.get(), now: loop.now.monotonic)
+        cache.answer(key, try? result.get(), now: loop.now.monotonic)
       }
     }
     for channel in work.gone { forget(channel) }
     use(work.uses)
   }
 
-  /// Now, and not in its time: the desk ends.
+  /// Now, and not in its time: the channel consumer ends.
   func tellUses() {
-    use(book.take(questionsMaximum: 0, withUses: true).uses)
+    use(cache.take(questionsMaximum: 0, withUses: true).uses)
   }
 
   private func forget(_ channel: ChannelPolicyCache.Channel) {

@@ -109,7 +109,7 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
       onProblem("provider tokens are not shared: \(error)")
       return
     }
-    let desk = RedisProviderTokenClient(
+    let client = RedisProviderTokenClient(
       loop: loop, configuration: configuration, tls: tls, prefix: prefix, seal: seal, onProblem: onProblem)
     state.withLock { $0.mailbox = loop.mailbox }
     while true {
@@ -118,13 +118,13 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
         return (state.letters, state.isStopping)
       }
       if isStopping { break }
-      for letter in letters { desk.take(letter) }
-      desk.turn()
+      for letter in letters { client.take(letter) }
+      client.turn()
       loop.flush()
-      loop.poll(maximumWaitMilliseconds: desk.waitMilliseconds)
+      loop.poll(maximumWaitMilliseconds: client.waitMilliseconds)
     }
     state.withLock { $0.mailbox = nil }
-    desk.close()
+    client.close()
     loop.flush()
   }
 }

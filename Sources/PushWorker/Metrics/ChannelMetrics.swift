@@ -1,7 +1,7 @@
 import PushCore
 import PushStores
 
-/// What a worker's channel desk says of itself, in the Prometheus text format.
+/// What a worker's channel consumer says of itself, in the Prometheus text format.
 enum ChannelMetrics {
   static func text(_ counters: ChannelCounters) -> String {
     var out = PrometheusText()

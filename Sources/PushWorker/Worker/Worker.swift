@@ -59,7 +59,7 @@ package final class Worker: Sendable {
       configuration.credentials, for: configuration.apns, tokens: ProviderTokens(store: tokenStore))
     current = Mutex(Current(configuration: configuration, credentials: credentials))
     channelConsumer = ChannelConsumer(
-      try ChannelConsumerSettings(configuration, hostName: hostName), book: channelPolicies, logger: logger,
+      try ChannelConsumerSettings(configuration, hostName: hostName), cache: channelPolicies, logger: logger,
       untilEmpty: untilEmpty)
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
@@ -93,8 +93,8 @@ package final class Worker: Sendable {
     logger.notice("reloaded", metadata: ["credentials": credentials.names])
   }
 
-  /// Ends a credential's connections in every lane and at the channel desk, at once, and uses it no more until the next
-  /// reload: its jobs wait in the retry queues, its channel requests at the desk. false: there is no credential of this name.
+  /// Ends a credential's connections in every lane and at the channel consumer, at once, and uses it no more until the next
+  /// reload: its jobs wait in the retry queues, its channel requests at the channel consumer. false: there is no credential of this name.
   package func revoke(credential name: String) -> Bool {
     let isKnown = current.withLock { current in
       guard current.credentials.all.contains(where: { $0?.name == name }) else { return false }
@@ -172,7 +172,7 @@ package final class Worker: Sendable {
     logger.info("drained")
   }
 
-  /// Returns once every lane found all queues empty and has nothing in flight, and so has the channel desk, twice in a row.
+  /// Returns once every lane found all queues empty and has nothing in flight, and so has the channel consumer, twice in a row.
   package func waitUntilEmpty() async throws {
     var emptyLooks = 0
     while emptyLooks < 2 {
