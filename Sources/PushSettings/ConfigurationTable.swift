@@ -6,25 +6,29 @@ import PushCore
 extension ConfigurationOption {
   package static let all: [ConfigurationOption] = [
     ConfigurationOption(
-      "rabbitmq.url", .text(.brokerURL), .text("amqp://guest:guest@127.0.0.1:5672/"), "The broker."),
+      "rabbitmq.url", .text(.brokerURL), .text("amqp://guest:guest@127.0.0.1:5672/"), "The address of RabbitMQ."),
     ConfigurationOption(
       "rabbitmq.urls", .texts(.brokerURL, maximum: 16), .texts([]),
       "The nodes of a cluster, tried in turn; where there are any, they replace url."),
     ConfigurationOption(
-      "rabbitmq.prefix", .text(.brokerPrefix), .text("push"), "Begins the name of every exchange and queue."),
+      "rabbitmq.prefix", .text(.brokerPrefix), .text("push"), "The prefix of every exchange and queue."),
     ConfigurationOption(
       "rabbitmq.prefetch", .integer(2...65_535), .integer(2000),
-      "Deliveries that a lane may hold unacknowledged, half for each class: what bounds its memory."),
-    ConfigurationOption("rabbitmq.ca_file", .text(.file), .none, "A trust anchor for amqps:// beside the system's."),
-    ConfigurationOption("rabbitmq.ca_only", .flag, .flag(false), "Trust ca_file alone, and not the system's anchors."),
+      "Deliveries that a lane may hold unacknowledged, half for each class; this bounds its memory."),
+    ConfigurationOption(
+      "rabbitmq.ca_file", .text(.file), .none, "A CA certificate for amqps://, in addition to the system's."),
+    ConfigurationOption(
+      "rabbitmq.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),
 
-    ConfigurationOption("redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "What the replicas share."),
-    ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "Begins the name of every key."),
+    ConfigurationOption(
+      "redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "The Redis that all replicas share."),
+    ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "The prefix of every key."),
     ConfigurationOption(
       "redis.timeout_ms", .integer(1...10_000), .integer(20),
       "A job that waits longer for its admission goes on without it, unless Redis answers others meanwhile."),
-    ConfigurationOption("redis.ca_file", .text(.file), .none, "A trust anchor for rediss:// beside the system's."),
-    ConfigurationOption("redis.ca_only", .flag, .flag(false), "Trust ca_file alone, and not the system's anchors."),
+    ConfigurationOption(
+      "redis.ca_file", .text(.file), .none, "A CA certificate for rediss://, in addition to the system's."),
+    ConfigurationOption("redis.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),
     ConfigurationOption(
       "redis.token_key_file", .text(.file), .none,
       "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),
@@ -46,8 +50,8 @@ extension ConfigurationOption {
       "apns.manage_sandbox", .text(.serviceURL), .text("https://api-manage-broadcast.sandbox.push.apple.com:2195"),
       "Channel management, sandbox."),
     ConfigurationOption(
-      "apns.ca_file", .text(.file), .none, "A trust anchor beside the system's, such as the simulator's."),
-    ConfigurationOption("apns.ca_only", .flag, .flag(false), "Trust ca_file alone, and not the system's anchors."),
+      "apns.ca_file", .text(.file), .none, "A CA certificate in addition to the system's, such as the simulator's."),
+    ConfigurationOption("apns.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),
     ConfigurationOption("apns.proxy", .text(.proxyURL), .none, "An HTTP proxy that allows CONNECT."),
     ConfigurationOption(
       "apns.connections_max", .integer(1...100), .integer(8),
@@ -88,11 +92,12 @@ extension ConfigurationOption {
     ConfigurationOption("lanes", .integer(0...256), .integer(0), "Threads that send; 0 = one for each core."),
     ConfigurationOption(
       "drain_timeout_s", .integer(1...3600), .integer(25),
-      "At a stop, what is in flight may take this long to end; the rest goes back to its queue."),
+      "How long a stop waits for jobs in flight; the rest goes back to its queue."),
 
     ConfigurationOption(
-      "admin.host", .text(.host), .text("127.0.0.1"), "Where health and metrics listen."),
-    ConfigurationOption("admin.port", .integer(0...65_535), .integer(8080), "Their port; 0 = any free one."),
+      "admin.host", .text(.host), .text("127.0.0.1"), "The address on which health and metrics listen."),
+    ConfigurationOption(
+      "admin.port", .integer(0...65_535), .integer(8080), "The port of health and metrics; 0 = any free one."),
 
     ConfigurationOption(
       "log.level", .choice(["trace", "debug", "info", "notice", "warning", "error", "critical"]), .text("info"),

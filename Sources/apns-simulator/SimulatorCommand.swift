@@ -49,7 +49,7 @@ struct SimulatorCommand: ParsableCommand {
   var publicKey: String?
   @Option(help: "Makes a signing key and writes AuthKey.p8 and credential.json into this folder.")
   var writeCredential: String?
-  @Flag(help: "Believes every well-formed ES256 token, whatever its key.")
+  @Flag(help: "Accepts every well-formed ES256 token, whatever its key.")
   var anyKey = false
   @Flag(help: "Lets requests without a credential pass.")
   var noCredentials = false
@@ -62,7 +62,7 @@ struct SimulatorCommand: ParsableCommand {
   var noIds = false
   @Flag(help: "Takes any payload within the size limit.")
   var lenientPayloads = false
-  @Flag(help: "Device tokens mean nothing by their first digits.")
+  @Flag(help: "Ignore the prefixes of device tokens that ask for a fault.")
   var noPrefixes = false
   @Flag(help: "Prints the table of token prefixes and exits.")
   var prefixes = false
@@ -84,7 +84,7 @@ struct SimulatorCommand: ParsableCommand {
   var entries = 200_000
   @Option(help: "The seed of every random choice.")
   var seed: UInt64 = 1
-  @Flag(help: "Nothing on standard error but errors.")
+  @Flag(help: "Prints nothing but errors on standard error.")
   var quiet = false
 
   func validate() throws {

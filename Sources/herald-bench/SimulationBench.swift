@@ -14,7 +14,7 @@ struct SimulationBench: ParsableCommand {
   @Option(help: "Go on for so long.")
   var minutes: Double?
 
-  @Option(help: "Or play so many seeds.")
+  @Option(help: "Or play this many seeds.")
   var seeds = 1000
 
   @Option(help: "The first seed.")

@@ -17,7 +17,7 @@ struct ChannelsCommand: AsyncParsableCommand {
 
   struct Create: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Creates a channel and prints its id, which APNs draws.",
+      abstract: "Creates a channel and prints its id, which APNs assigns.",
       discussion: """
         Storage none is for frequent updates, most-recent keeps the newest message up to 8 hours for devices that are \
         away. It cannot be changed later. A create whose answer is lost is not repeated: there may be a channel then, \
@@ -51,7 +51,7 @@ struct ChannelsCommand: AsyncParsableCommand {
 
   struct Delete: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Deletes a channel for good: its id never comes back.",
+      abstract: "Deletes a channel for good; APNs never assigns its id again.",
       discussion: "Messages that it stored may still be delivered. Send nothing to it any more.")
 
     @OptionGroup var options: ChannelOptions
@@ -98,7 +98,7 @@ struct ChannelOptions: ParsableArguments {
   @Option(help: "The credential to use, by its name. Default: the first that serves the app there.")
   var credential: String?
 
-  @Option(help: "The apns-request-id to send: a UUID. Default: one is drawn.")
+  @Option(help: "The apns-request-id to send: a UUID. Default: a random one.")
   var requestID: String?
 
   @Flag(help: "Print JSON Lines instead of a table.")

@@ -9,7 +9,8 @@ import PushStores
 extension ChannelsCommand {
   struct Ensure: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Prints the channel of a name, which is created where there is none: once for all who ask at once.",
+      abstract:
+        "Prints the channel of a name, which is created where there is none: only once, even if several ask at the same time.",
       discussion: """
         The name is yours, such as an event's id. Workers and commands that share a Redis share the names. A create whose \
         answer was lost is looked into before another one is made; that takes up to half a minute.
@@ -112,7 +113,7 @@ extension ChannelsCommand {
 
   struct Reconcile: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Compares the names in Redis with the channels at APNs, and mends the names.",
+      abstract: "Compares the names in Redis with the channels at APNs, and repairs the names.",
       discussion: """
         Forgets names whose channel is gone, remembers channels that Herald did not make (without a name), and looks into \
         creates that were not ended. It makes and deletes no channel.

@@ -11,7 +11,7 @@ struct CheckCommand: ParsableCommand {
 
   @OptionGroup var common: CommonOptions
 
-  @Flag(help: "Leave the network out.")
+  @Flag(help: "Check without the network.")
   var offline = false
 
   @Flag(help: "Also show the pools of the worker that runs with this configuration, from its admin port.")

@@ -7,7 +7,7 @@ import PushOperations
 struct DeadLettersCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "dead-letters",
-    abstract: "Looks at dead letters, sends them again, or drops them.",
+    abstract: "Lists, shows, replays and purges dead letters.",
     discussion: """
       Works on the queue <prefix>.dead, oldest first. While a command runs it holds the messages, so that a second one
       beside it sees the others; what it does not replay or purge goes back to its place at the end, also when the
@@ -28,7 +28,7 @@ struct DeadLettersCommand: ParsableCommand {
     @Option(help: "Only the job with this id.")
     var id: String?
 
-    @Option(help: "At most so many that match, oldest first.")
+    @Option(help: "At most this many that match, oldest first.")
     var limit: Int?
 
     @Flag(help: "Print JSON Lines.")
@@ -100,7 +100,7 @@ struct DeadLettersCommand: ParsableCommand {
 
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Prints dead letters whole: what is known of each, and the job's bytes.")
+      abstract: "Prints dead letters in full: their headers and the job's bytes.")
 
     @OptionGroup var selection: Selection
 
@@ -127,7 +127,7 @@ struct DeadLettersCommand: ParsableCommand {
 
     @OptionGroup var selection: Selection
 
-    @Option(help: "Copies a second, at most.")
+    @Option(help: "At most this many copies a second.")
     var rate: Double?
 
     @Flag(help: "Only print what would be replayed.")
@@ -154,7 +154,7 @@ struct DeadLettersCommand: ParsableCommand {
 
     @OptionGroup var selection: Selection
 
-    @Flag(help: "All of them, whatever they are.")
+    @Flag(help: "Purge all dead letters.")
     var all = false
 
     @Flag(help: "Only print what would be dropped.")

@@ -10,13 +10,13 @@ struct ResultsCommand: ParsableCommand {
 
   @OptionGroup var common: CommonOptions
 
-  @Flag(help: "Go on waiting for new outcomes.")
+  @Flag(help: "Keep waiting for new outcomes.")
   var follow = false
 
   @Option(help: "Where to start: first, last (the last chunk) or next (only new ones).")
   var from = ResultsReader.Start.first
 
-  @Option(help: "Stop after so many.")
+  @Option(help: "Print at most this many outcomes.")
   var limit: Int?
 
   func validate() throws {

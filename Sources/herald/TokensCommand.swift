@@ -67,7 +67,7 @@ struct TokensCommand: ParsableCommand {
   }
 
   struct Show: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Prints what is known of tokens.")
+    static let configuration = CommandConfiguration(abstract: "Prints the marks of tokens.")
 
     @OptionGroup var options: Options
 
@@ -78,7 +78,7 @@ struct TokensCommand: ParsableCommand {
 
   struct Forget: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Takes marks away, and prints those that were there: the tokens are sent to again.")
+      abstract: "Removes marks and prints them: Herald sends to these tokens again.")
 
     @OptionGroup var options: Options
 
