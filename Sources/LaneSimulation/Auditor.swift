@@ -33,6 +33,12 @@ package final class Auditor {
   /// When the admission store was asked first, and when it was emptied last.
   private var askedAt: [UUIDValue: Int64] = [:]
   private var emptiedAt = Int64.min
+  /// When it heard the answer.
+  private var answeredAt: [UUIDValue: Int64] = [:]
+  /// Of which a lane decided without it: who else has the job then, nobody can tell.
+  private var decidedAlone: Set<UUIDValue> = []
+  /// From when a job is looked at last to when its request leaves.
+  private let leaveMilliseconds: Int64 = 1_000
   /// How long a job may be on its way that was not over when it was looked at: it waits for room, its first request is not
   /// answered in time, and it is sent once more.
   private let sendGraceMilliseconds: Int64 = 45_000
@@ -150,19 +156,34 @@ package final class Auditor {
     if askedAt[apnsID] == nil { askedAt[apnsID] = time }
   }
 
+  /// It was told what APNs said.
+  package func answered(_ apnsID: UUIDValue, at time: Int64) {
+    if answeredAt[apnsID] == nil { answeredAt[apnsID] = time }
+  }
+
+  /// It did not answer in time, and a lane went on without it.
+  package func decidedAlone(_ apnsID: UUIDValue) { decidedAlone.insert(apnsID) }
+
   /// It lost its memory: what was answered may be sent again if it is delivered again, and nobody can tell any more that
   /// a copy came before.
   package func emptied(at time: Int64, handedOnTwice: Set<Target>) {
     emptiedAt = time
+    answeredAt = [:]
     if !isStrict { marked.formUnion(handedOnTwice) }
   }
 
   // MARK: - APNs
 
   /// A request came.
-  /// - Parameter now: by the lane's clock, Unix milliseconds.
-  package func requested(_ target: Target, now: Int64) {
-    guard isStrict, let end = ends[target], end < .max else { return }
+  /// - Parameters:
+  ///   - now: by the lane's clock, Unix milliseconds.
+  ///   - time: by the admission store's.
+  package func requested(_ target: Target, _ apnsID: UUIDValue, now: Int64, at time: Int64) {
+    guard isStrict else { return }
+    if let answered = answeredAt[apnsID], !decidedAlone.contains(apnsID), time > answered + leaveMilliseconds {
+      violations.append("sent again \(time - answered) ms after its answer: \(target)")
+    }
+    guard let end = ends[target], end < .max else { return }
     let late = now - end
     if late > sendGraceMilliseconds + clockGraceMilliseconds {
       violations.append("sent \(late / 1000) s after its end: \(target)")

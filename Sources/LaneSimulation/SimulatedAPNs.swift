@@ -54,6 +54,8 @@ package struct SimulatedAPNs: PushService {
     retired.removeAll { $0.isEmpty }
   }
 
+  package func hasRoom(for pool: PoolIndex) -> Bool { pools[Int(pool.value)].hasRoom }
+
   package mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
     now: Now
@@ -69,7 +71,7 @@ package struct SimulatedAPNs: PushService {
     let judge = Judge(world: world)
     let world = world
     let isSent = pools[index].send(ticket, byteCount: Int(job.payload.count), now: now, requests: &requests) { name in
-      world.auditor.requested(target, now: now.unixMilliseconds)
+      world.auditor.requested(target, apnsID, now: now.unixMilliseconds, at: world.milliseconds)
       return judge.fate(name, target, apnsID, registeredAt)
     }
     return isSent ? .sent : pools[index].isStalled ? .stalled : .noRoom

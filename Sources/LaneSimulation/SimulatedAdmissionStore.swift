@@ -40,6 +40,7 @@ package final class MemoryServer {
 
   fileprivate func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, _ world: SimulatedWorld) {
     answered[request.apnsID] = outcome
+    world.auditor.answered(request.apnsID, at: world.milliseconds)
     if let time = outcome.unregisteredAt { marks[request.device] = max(time, marks[request.device] ?? 0) }
     memory.remember(outcome, of: request, now: world.memoryNow)
   }
@@ -130,7 +131,8 @@ package final class SimulatedAdmissionStore: AdmissionStore {
 
   /// Without the admission store: nobody knows whether the job was sent before, or is on its way at another lane.
   private func decide(_ request: AdmissionRequest, _ now: Now) -> Admission {
-    memory.admit(request, now: now).asRepeated
+    world.auditor.decidedAlone(request.apnsID)
+    return memory.admit(request, now: now).asRepeated
   }
 
   /// Has the admission store do what reached it.

@@ -35,7 +35,7 @@ struct SimulatedConnection {
   private var isOpen = false
   private var pongAt: Int64?
   /// Streams that are cancelled here end with a word of their own.
-  private var ended: [PushAnswer] = []
+  private var ended: [(at: Int64, answer: PushAnswer)] = []
   private var isCut = false
   private var isGoingAway = false
   private var isGoAwayTold = false
@@ -54,24 +54,25 @@ struct SimulatedConnection {
   var count: Int { streams.count }
 
   var nextDue: Int64 {
-    if !ended.isEmpty || isCut || isGoingAway && !isGoAwayTold { return world.milliseconds }
+    if isCut || isGoingAway && !isGoAwayTold { return world.milliseconds }
     var due = isOpen ? Int64.max : opensAt
     for stream in streams {
       if let at = stream.fate.answer?.at { due = min(due, at) }
     }
     if let pongAt { due = min(due, pongAt) }
-    return max(due, silentUntil)
+    return ended.reduce(max(due, silentUntil)) { min($0, $1.at) }
   }
 
   mutating func submit(_ fate: Fate, name: Ticket) {
     streams.append(Stream(name: name, fate: fate))
   }
 
-  /// Resets a stream whose request is given up. HTTP/2 then tells its end, a turn later.
+  /// Resets a stream whose request is given up. HTTP/2 then tells its end: a turn later, or when its frame got out.
   mutating func cancel(_ name: Ticket) {
     guard let index = streams.firstIndex(where: { $0.name == name }) else { return }
     unheard(streams.remove(at: index))
-    ended.append(PushAnswer(ticket: name, kind: .lost))
+    let delay = world.chance(500) ? 0 : Int64(world.pick(100))
+    ended.append((world.milliseconds + delay, PushAnswer(ticket: name, kind: .lost)))
   }
 
   mutating func ping() {
@@ -112,7 +113,7 @@ struct SimulatedConnection {
 
   mutating func nextEvent() -> Event? {
     let now = world.milliseconds
-    if let answer = ended.popLast() { return .answer(answer) }
+    if let index = ended.firstIndex(where: { $0.at <= now || isCut }) { return .answer(ended.remove(at: index).answer) }
     if isCut {
       guard let stream = streams.popLast() else { return .closed }
       unheard(stream)

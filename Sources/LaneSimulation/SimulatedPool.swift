@@ -37,6 +37,7 @@ struct SimulatedPool {
   }
 
   var isStalled: Bool { state.isStalled }
+  var hasRoom: Bool { state.hasRoom }
   var isEmpty: Bool { links.allSatisfy { $0 == nil } }
 
   var nextDue: Int64 {

@@ -133,6 +133,10 @@ private struct TwoPools: PushService {
 
   mutating func maintain(now: Now) {}
 
+  func hasRoom(for pool: PoolIndex) -> Bool {
+    pool.value != 0 || slow == nil || takenBySlow < TwoPools.slowAfter
+  }
+
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
     now: Now

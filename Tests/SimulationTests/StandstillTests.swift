@@ -218,6 +218,7 @@ private struct OnePool: PushService {
 
   func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
   func hasToken(for pool: PoolIndex) -> Bool { switches.hasToken }
+  func hasRoom(for pool: PoolIndex) -> Bool { switches.hasRoom }
   mutating func maintain(now: Now) {}
 
   mutating func send(

@@ -204,6 +204,7 @@ struct LaneBenchPush: PushService {
 
   func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
   mutating func maintain(now: Now) {}
+  func hasRoom(for pool: PoolIndex) -> Bool { world.decision == .sent }
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,

@@ -224,6 +224,95 @@ import Testing
     #expect(bench.world.outcomes.count == 1 && bench.world.requests.isEmpty && bench.world.retries.isEmpty)
   }
 
+  /// However many they are, no more are asked about at once than others.
+  @Test func thoseThatAskAgainAreBounded() {
+    let bench = LaneBench { $0.admissionsMaximum = 4 }
+    bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
+    bench.consume(0..<10) { metadata in
+      metadata.redeliveries = 1
+      metadata.firstSeen = bench.world.milliseconds
+    }
+    bench.turn(60)
+    #expect(bench.world.arrivals.count == 10)
+    var most = 0
+    for _ in 0..<300 {
+      let before = bench.world.arrivals.count
+      bench.turn(1)
+      most = max(most, bench.world.arrivals.count - before)
+    }
+    #expect(bench.world.arrivals.count >= 20)
+    #expect(most == 4)
+  }
+
+  /// It waits for room, and its claim grows old: a copy that was delivered again takes the job over, and is answered.
+  @Test func whatWaitedForRoomIsAskedAboutAgain() throws {
+    let bench = LaneBench()
+    bench.world.decision = .noRoom
+    bench.consume(0..<1)
+    bench.turn(400)
+    #expect(bench.world.arrivals.count == 1, "nobody asks while there is no room")
+    bench.world.admission = .duplicate(
+      RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 1, completedAt: 2))
+    bench.world.decision = .sent
+    bench.turn(4)
+    #expect(bench.world.requests.isEmpty)
+    #expect(bench.world.outcomes.count == 1 && bench.world.retries.isEmpty)
+    try #require(bench.world.arrivals.count == 2)
+    #expect(bench.world.arrivals[1].earlierClaim == bench.world.arrivals[0].claim)
+    #expect(bench.world.arrivals[1].claim != bench.world.arrivals[0].claim)
+  }
+
+  /// A pool that takes something now and then has its queue asked about again in parts, each once.
+  @Test func thoseThatWaitedForRoomAreAskedAboutInParts() {
+    let bench = LaneBench(prefetch: 40) { $0.readmissionsMaximum = 4 }
+    bench.world.decision = .noRoom
+    bench.consume(0..<30)
+    bench.turn(300)
+    bench.world.decision = .sent
+    var most = 0
+    for _ in 0..<60 {
+      let before = bench.world.arrivals.count
+      bench.turn(1)
+      most = max(most, bench.world.arrivals.count - before)
+    }
+    #expect(most == 4)
+    #expect(bench.world.arrivals.count == 60)
+    #expect(bench.world.requests.count == 30 && Set(bench.world.requests).count == 30)
+  }
+
+  /// Those that were asked about again may have to be asked about once more, as many as they are.
+  @Test func whatWasAskedAboutAgainMayGrowOldToo() {
+    let bench = LaneBench { $0.readmissionsMaximum = 4 }
+    bench.world.decision = .noRoom
+    bench.consume(0..<6)
+    bench.turn(300)
+    bench.world.decision = .sent
+    bench.turn(1)
+    bench.world.decision = .noRoom
+    bench.turn(300)
+    #expect(bench.world.arrivals.count == 10 && bench.world.requests.isEmpty)
+    bench.world.decision = .sent
+    bench.turn(10)
+    #expect(bench.world.requests.count == 6)
+  }
+
+  /// What was admitted again leaves first, and goes to the retry queues when it has waited too long altogether.
+  @Test func whatWasAskedAboutAgainWaitsNoLongerThanOthers() {
+    let bench = LaneBench()
+    bench.world.decision = .noRoom
+    bench.consume(0..<2)
+    bench.turn(1000)
+    bench.world.decision = .sent
+    bench.turn(1)
+    #expect(bench.world.arrivals.count == 4 && bench.world.requests.isEmpty)
+    bench.world.decision = .noRoom
+    bench.turn(900)
+    #expect(bench.world.retries.isEmpty)
+    bench.turn(200)
+    #expect(bench.world.retries.count == 2)
+    #expect(bench.world.arrivals.count == 4)
+  }
+
   /// Its time ends while another copy's answer is awaited: that is its end too, whatever it is.
   @Test func whatIsOverWhileItIsClaimedWaitsForTheAnswer() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))

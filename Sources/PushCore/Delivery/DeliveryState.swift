@@ -3,7 +3,7 @@ package struct DeliveryState: Sendable {
   package enum Phase: Sendable {
     /// The admission store was asked whether it may be sent. May become `waiting` or `reporting`.
     case admitting
-    /// May be sent; waits for room in its pool. May become `held`, `sent` or `reporting`.
+    /// May be sent; waits for room in its pool. May become `held`, `sent`, `reporting`, or `admitting` again.
     case waiting
     /// Waits until it is known what its channel takes. Becomes `waiting`.
     case held
@@ -133,6 +133,12 @@ package struct DeliveryState: Sendable {
       isAmbiguous = true
       return admitted(admission, times, policy: policy, dropsOverLimit: dropsOverLimit, now: now)
     }
+  }
+
+  /// It was admitted so long ago that the admission store is asked again.
+  package mutating func askedAgain() {
+    expect(.waiting)
+    phase = .admitting
   }
 
   /// Nobody can say yet what its channel takes.

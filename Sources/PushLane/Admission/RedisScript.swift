@@ -1,3 +1,5 @@
+import PushCore
+
 /// The script that decides all about (job, target)s, and what it has in common with those that change what is known of a device
 /// (`RedisDeviceScript`).
 ///
@@ -256,7 +258,7 @@ enum RedisScript {
       local is_repeated = false
       if claim then
         if claim ~= before and claim ~= sub(ask, 10, 13) then
-          if ends > seconds and (how < 2 or how < 4 and seconds + promised - ends < 2) then
+          if ends > seconds and (how < 2 or how < 4 and seconds + promised - ends < \#(Takeover.oldClaimSeconds)) then
             return redis.status_reply('claimed ' .. format('%.0f', ceil(ends * 1000 - now / 1000)))
           end
           is_repeated = true

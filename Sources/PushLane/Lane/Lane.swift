@@ -57,7 +57,7 @@ package struct Lane<
   var routingKey: [UInt8] = []
 
   /// Targets that the admission store was asked about and has not answered.
-  private var admittingCount = 0
+  var admittingCount = 0
   package internal(set) var counters: LaneCounters
   /// Requests written and answers taken: signs that it does not stand still.
   private(set) var moves: UInt64 = 0
@@ -109,7 +109,7 @@ package struct Lane<
     push.maintain(now: now)
     takeBrokerEvents(now)
     startTargets(now)
-    askAgain(now)
+    askAboutClaimed(now)
     takeAdmissions(now)
     takeAnswers(now)
     sendWaiting(now)
@@ -275,7 +275,7 @@ package struct Lane<
     StartQueue.allCases.contains { $0.mayBePoison && !unstarted[$0.rawValue].isEmpty }
   }
 
-  /// There is room for a target of this job: what orphans leave. The job that is alone has some besides, and bulk leaves a quarter of it.
+  /// There is room for a target of this job: what orphans leave. The isolated job has some besides, and bulk leaves a quarter of it.
   private func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
     let room = settings.sendsMaximum - orphanCount
@@ -303,31 +303,18 @@ package struct Lane<
     }
   }
 
-  private mutating func ask(_ send: Ticket, of job: Ticket, _ now: Now) {
+  mutating func ask(_ send: Ticket, of job: Ticket, _ now: Now) {
     let isOver = isOver(job, now)
     sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
-      arrival: jobs[job].arrival(claim: sends[send].askedClaim, isOver: isOver), ticket: send, now: now)
+      arrival: jobs[job].arrival(claim: sends[send].askedClaim, earlierClaim: sends[send].claim, isOver: isOver),
+      ticket: send, now: now)
     admittingCount += 1
   }
 
-  /// Of two copies that take over one goes on, and the other one waits here for its answer: a copy in a retry queue would be one more of
-  /// a job that may end this worker.
-  private mutating func askAgain(_ now: Now) {
-    while let send = claimed.first {
-      if sends.isLive(send) {
-        guard now.monotonic.milliseconds(since: sends[send].waitingSince) >= settings.claimedPauseMilliseconds else {
-          return
-        }
-        ask(send, of: job(of: send), now)
-      }
-      _ = claimed.popFirst()
-    }
-  }
-
   /// There is no use in sending the job any more.
-  private func isOver(_ job: Ticket, _ now: Now) -> Bool {
+  func isOver(_ job: Ticket, _ now: Now) -> Bool {
     let times = jobs[job].times
     return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
   }
@@ -339,7 +326,10 @@ package struct Lane<
       admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
       let job = job(of: ticket)
+      sends[ticket].admittedAt = now.monotonic
+      if sends[ticket].isAskedAgain { queues[Int(sends[ticket].pool.value)].asking -= 1 }
       if case .claimed = admission, jobs[job].takesOver, !isOver(job, now) {
+        sends[ticket].isAskedAgain = false
         sends[ticket].waitingSince = now.monotonic
         claimed.append(ticket)
         continue
@@ -375,9 +365,13 @@ package struct Lane<
   /// false: it goes on waiting, and all behind it.
   private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
     let job = job(of: ticket)
+    let isOver = isOver(job, now)
+    if !isOver, isAdmittedLongAgo(ticket, now), push.hasRoom(for: sends[ticket].pool) {
+      return askAgain(ticket, ofPool: pool, now)
+    }
     // Its time may have run out while it waited: then there is no later either.
     let decision =
-      isOver(job, now)
+      isOver
       ? SendDecision.paused(retryAfterMilliseconds: 0)
       : push.send(
         jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,
@@ -468,8 +462,9 @@ package struct Lane<
     case .send:
       let pool = Int(sends[ticket].pool.value)
       while queues.count <= pool { queues.append(PoolQueue()) }
-      sends[ticket].waitingSince = now.monotonic
+      if !sends[ticket].isAskedAgain { sends[ticket].waitingSince = now.monotonic }
       queues[pool].append(ticket, to: &sends)
+      sends[ticket].isAskedAgain = false
       waitingCount += 1
     case .remember, .report:
       reports.append(ticket)

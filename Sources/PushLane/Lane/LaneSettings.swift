@@ -48,6 +48,11 @@ package struct LaneSettings: Sendable {
   package var possiblePoisonPauseMilliseconds: Int64 = 100
   /// How long a job that takes over old claims waits where it meets a new one, before it asks again.
   package var claimedPauseMilliseconds: Int64 = 1000
+  /// What was admitted longer ago is asked about again before it is sent: a copy that is delivered again may take the job over once its
+  /// claim is old (`Takeover.oldClaimSeconds`, which Redis counts in whole seconds), and be answered.
+  package var admissionAgeMaximumMilliseconds: Int64 = 500
+  /// Those of a pool that are asked about again at once: as many as it may have room for until the answer is here.
+  package var readmissionsMaximum = 64
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64
   package var randomSeed: UInt64

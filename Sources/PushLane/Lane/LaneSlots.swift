@@ -36,10 +36,10 @@ struct JobSlot: ~Copyable {
   /// It waits for nobody's claim. Whoever lost a delivery mostly lives, and is answered within a second, so what is delivered again waits
   /// once; but what may end workers is to end this one here, where it is alone.
   var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
-  /// `claim`: drawn for this one.
-  func arrival(claim: UInt32, isOver: Bool) -> JobArrival {
+  /// `claim`: drawn for this one. `earlierClaim`: under which it was admitted before, it or the copy before it; 0: it was not.
+  func arrival(claim: UInt32, earlierClaim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
-      enqueuedAt: enqueuedAt, claim: claim, earlierClaim: metadata.claim, isReturning: metadata.firstSeen != nil,
+      enqueuedAt: enqueuedAt, claim: claim, earlierClaim: earlierClaim, isReturning: metadata.firstSeen != nil,
       takeover: isOver || !takesOver ? .none : tag.isIsolated ? .anyClaim : .oldClaims, isOver: isOver)
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
@@ -155,7 +155,12 @@ struct SendSlot: ~Copyable {
   var claim: UInt32 = 0
   /// `apns-unique-id` of the sandbox.
   var uniqueID: UUIDValue?
+  /// Since it was admitted and waits for room, or met a new claim and waits for its answer.
   var waitingSince = Instant(nanoseconds: 0)
+  /// When the admission store answered last.
+  var admittedAt = Instant(nanoseconds: 0)
+  /// It had waited for so long that the admission store was asked about it again; it leaves before the others.
+  var isAskedAgain = false
   /// Its outcome was counted; telling it again counts no more.
   var isCounted = false
 
@@ -172,18 +177,48 @@ struct SendSlot: ~Copyable {
       redeliveries: slot.metadata.redeliveries, isGivenUp: slot.isolation == .fail)
     claim = slot.metadata.claim
     uniqueID = nil
+    isAskedAgain = false
     isCounted = false
   }
 }
 
-/// The sends that wait for room in one pool, first come, first served: a list through their slots, so that a pool costs
-/// nothing while nobody waits for it.
+/// The sends that wait for room in one pool, first come, first served: a pool costs nothing while nobody waits for it.
 struct PoolQueue {
+  /// Those that were admitted again, and leave before the others.
+  private var admittedAgain = SendList()
+  private var waiting = SendList()
+  /// Those that the admission store is being asked about again.
+  var asking = 0
+  /// When the pool took a request last.
+  var lastSent: Instant?
+
+  var first: Ticket? { admittedAgain.first ?? waiting.first }
+  var count: Int { admittedAgain.count + waiting.count }
+
+  mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
+    if sends[ticket].isAskedAgain {
+      admittedAgain.append(ticket, to: &sends)
+    } else {
+      waiting.append(ticket, to: &sends)
+    }
+  }
+
+  mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
+    if admittedAgain.first != nil { admittedAgain.popFirst(of: sends) } else { waiting.popFirst(of: sends) }
+  }
+
+  mutating func removeAll() {
+    admittedAgain = SendList()
+    waiting = SendList()
+    asking = 0
+  }
+}
+
+/// A list through the slots of its sends, in the order in which they came.
+struct SendList {
   private(set) var first: Ticket?
   private var last = Ticket(index: 0, generation: 0)
   private(set) var count = 0
-  /// When the pool took a request last.
-  var lastSent: Instant?
 
   mutating func append(_ ticket: Ticket, to sends: inout SlotTable<SendSlot>) {
     sends[ticket].nextWaiting = nil
@@ -196,10 +231,5 @@ struct PoolQueue {
     guard let ticket = first else { preconditionFailure("nobody waits for the pool") }
     first = sends[ticket].nextWaiting
     count -= 1
-  }
-
-  mutating func removeAll() {
-    first = nil
-    count = 0
   }
 }

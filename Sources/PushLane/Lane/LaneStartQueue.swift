@@ -3,7 +3,7 @@ import PushCore
 /// Where a job waits for the start of its targets, in the order in which a lane serves them: a batch takes all the room that there is.
 enum StartQueue: Int, CaseIterable {
   case transactional
-  /// The one that is alone: room of its own, so it waits behind no other.
+  /// It has room of its own, so it waits behind no other.
   case isolated
   /// Those that waited for an answer in vain.
   case unanswered

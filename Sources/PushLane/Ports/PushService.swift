@@ -9,6 +9,9 @@ package protocol PushService {
   /// Once at the start of every turn: deadlines, pings, growth, back-off, probes.
   mutating func maintain(now: Now)
 
+  /// Whether the pool would take a request now, as far as can be told without it.
+  func hasRoom(for pool: PoolIndex) -> Bool
+
   /// Hands one request to a pool, or says why not.
   /// - Parameter jobClass: the queue that it came from; what is wrong with one class's device tokens holds up no other.
   mutating func send(

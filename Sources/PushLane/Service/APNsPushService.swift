@@ -147,6 +147,11 @@ package final class APNsPushService: PushService {
     retired.removeAll { $0.isEmpty }
   }
 
+  package func hasRoom(for pool: PoolIndex) -> Bool {
+    !isClosing && usesToken[Credentials.place(of: pool)] != nil && hasToken(for: pool)
+      && pools[Int(pool.value)]?.hasRoom == true
+  }
+
   package func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
     now: Now

@@ -410,6 +410,8 @@ final class APNsPool {
     for list in lists { context.requests.recycle(list) }
   }
 
+  var hasRoom: Bool { state.hasRoom }
+
   /// Requests that find no room now will not find it soon either.
   var isStalled: Bool { state.isStalled }
 
