@@ -19,10 +19,9 @@ final class ChannelConnection {
     let answer: Result<ChannelAnswer, ChannelAnswer.Fault>?
   }
 
-  private let http: HTTP2ClientConnection
+  private var connection: APNsConnection
   private let host: APNsHost
   private let requestMilliseconds: Int64
-  private var state: ConnectionState
   private var sent: [Ticket: Sent] = [:]
   private var lastIndex: UInt32 = 0
   private var headers = HTTP2HeaderList()
@@ -33,29 +32,28 @@ final class ChannelConnection {
   private(set) var failure: String?
   private(set) var hasOpened = false
   /// Whether it ever answered: one that did not is no proof that the host wants us.
-  var hasAnswered: Bool { state.hasAnswered }
+  var hasAnswered: Bool { connection.state.hasAnswered }
+  private var http: HTTP2ClientConnection { connection.http }
 
   init(loop: EventLoop, host: APNsHost, tls: TLSContext?, configuration: ChannelClientConfiguration) {
     self.host = host
     requestMilliseconds = configuration.requestTimeoutMilliseconds
     var timing = configuration.timing
     timing.requestMilliseconds = configuration.requestTimeoutMilliseconds
-    http = HTTP2ClientConnection.connect(
+    connection = APNsConnection(
       loop: loop, to: host.endpoint, tls: tls, options: configuration.connectOptions,
       settings: HTTP2ClientSettings(
-        maximumStreams: configuration.streamsMaximum, responseBodyLimit: ChannelAnswer.bodyBytesMaximum))
-    state = ConnectionState(timing: timing, now: loop.now.monotonic)
+        maximumStreams: configuration.streamsMaximum, responseBodyLimit: ChannelAnswer.bodyBytesMaximum),
+      timing: timing)
     quietSince = loop.now.monotonic
   }
 
-  /// A request may be sent now. Not while a sign of life is awaited: nothing more is lost in it then.
-  var hasRoom: Bool {
-    state.isOpen && !http.isGoingAway && http.unansweredPingSince == nil && http.availableStreams > 0
-  }
+  /// A request may be sent now.
+  var hasRoom: Bool { connection.state.isOpen && connection.takesRequests && http.availableStreams > 0 }
 
   /// It takes no more calls, now or later.
   var isLeaving: Bool {
-    switch state.phase {
+    switch connection.state.phase {
     case .opening, .open: http.isGoingAway
     case .draining, .closed: true
     }
@@ -71,7 +69,7 @@ final class ChannelConnection {
     write(call, authorization)
     guard http.submit(headers, body: body, bodyRange: body.indices, ticket: ticket) else { return false }
     sent[ticket] = Sent(call: call, at: now, tokenSerial: tokenSerial)
-    if state.sent() || http.shouldRotate { drain(.rotated) }
+    if connection.sent() || http.shouldRotate { drain(.rotated) }
     return true
   }
 
@@ -87,7 +85,7 @@ final class ChannelConnection {
   }
 
   func drain(_ reason: ConnectionState.EndReason) {
-    state.drain(reason)
+    connection.drain(reason)
   }
 
   /// Ends it at once: what is on it is told as lost, in its next turn.
@@ -98,39 +96,30 @@ final class ChannelConnection {
 
   /// Once a turn: hands over what ended, then does what time asks for.
   func turn(now: Instant, _ ended: (Ending) -> Void) {
-    state.received(now: http.lastReceived)
     takeEvents(now, ended)
     while !isClosed {
-      switch state.turn(now: now, inFlight: sent.count, oldestSentAt: sent.values.map(\.at).min()) {
-      case .none:
+      switch connection.nextDue(now: now, inFlight: sent.count, oldestSentAt: sent.values.map(\.at).min()) {
+      case nil:
         return
-      case .ping:
-        http.ping()
-      case .timeOut(let sentUntil):
+      case .pinged:
+        break
+      case .timedOut(let sentUntil):
         timeOut(sentUntil: sentUntil, now, ended)
-      case .close:
-        http.shutdown()
-        // The goodbye still has to be written and answered; nothing is on it any more.
-        return
-      case .abort(let reason):
+      case .aborted(let reason):
         failure = reason == .silent ? "it did not answer a ping" : "it did not open in time"
-        http.abort()
         takeEvents(now, ended)
-        return
       }
     }
   }
 
   private func takeEvents(_ now: Instant, _ ended: (Ending) -> Void) {
-    while let event = http.nextEvent() {
+    while let event = connection.nextEvent(now: now) {
       switch event {
       case .opened:
         hasOpened = true
-        state.opened(now: now)
-      case .settingsChanged:
+      case .settingsChanged, .goAway, .pingAcknowledged:
         break
       case .response(let ticket, let status):
-        state.answered(now: now)
         guard let sent = take(ticket, now) else { continue }
         ended(answered(sent, status))
       case .notProcessed(let ticket):
@@ -140,12 +129,7 @@ final class ChannelConnection {
         guard let sent = take(ticket, now) else { continue }
         let text = "the connection or stream was lost after the request was sent (\(code))"
         ended(Ending(call: sent.call, event: .lost(text: text), tokenSerial: sent.tokenSerial, answer: nil))
-      case .goAway:
-        drain(.goAway)
-      case .pingAcknowledged:
-        state.pongReceived()
       case .closed(let error):
-        state.closed()
         isClosed = true
         failure = failure ?? error?.description
       }
@@ -186,7 +170,7 @@ final class ChannelConnection {
   private func timeOut(sentUntil: Instant, _ now: Instant, _ ended: (Ending) -> Void) {
     for (ticket, late) in sent where late.at <= sentUntil {
       sent[ticket] = nil
-      if state.timedOut(sentAt: late.at) { failure = "it answers no requests" }
+      if connection.timedOut(sentAt: late.at) { failure = "it answers no requests" }
       // What is told of the stream's end comes too late: nobody has the ticket any more.
       _ = http.cancel(ticket)
       ended(

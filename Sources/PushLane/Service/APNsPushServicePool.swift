@@ -7,8 +7,7 @@ import PushIO
 final class APNsPool {
   /// One connection at its place. An object, so that looking at one field copies no other.
   private final class Link {
-    let connection: HTTP2ClientConnection
-    var state: ConnectionState
+    var connection: APNsConnection
     let serial: UInt32
     var hasSent = false
     /// A GOAWAY or an advice took it out of the pool's choice.
@@ -16,11 +15,12 @@ final class APNsPool {
     /// What came last when it gave its buffers back.
     var restsSince: Instant?
 
-    init(connection: HTTP2ClientConnection, state: ConnectionState, serial: UInt32) {
+    init(connection: APNsConnection, serial: UInt32) {
       self.connection = connection
-      self.state = state
       self.serial = serial
     }
+
+    var http: HTTP2ClientConnection { connection.http }
   }
 
   let index: Int
@@ -76,13 +76,13 @@ final class APNsPool {
       // It knows better than what it told: nothing more for it in this turn.
       _ = context.requests.remove(request)
       state.giveBack(place: place, byteCount: byteCount)
-      if let connection = links[place]?.connection {
-        state.update(place: place, inFlight: connection.streamsInFlight, streamLimit: 0, window: 0)
+      if let http = links[place]?.http {
+        state.update(place: place, inFlight: http.streamsInFlight, streamLimit: 0, window: 0)
       }
       return false
     }
     context.counters.requests += 1
-    if links[place]?.state.sent() == true { leave(place) }
+    if links[place]?.connection.sent() == true { leave(place) }
     return true
   }
 
@@ -90,8 +90,8 @@ final class APNsPool {
     _ job: borrowing PushJob, _ target: Int, _ apnsID: UUIDValue, _ request: Ticket,
     _ token: ProviderTokens.Current?, at place: Int
   ) -> Bool {
-    guard let connection = links[place]?.connection else { preconditionFailure("the pool chose an empty place") }
-    let isFirst = links[place]?.hasSent == false
+    guard let link = links[place] else { preconditionFailure("the pool chose an empty place") }
+    let isFirst = !link.hasSent
     let authorization = token?.authorization ?? []
     switch kind {
     case .device, .badTokens:
@@ -102,9 +102,9 @@ final class APNsPool {
         isFirst: isFirst)
     }
     guard
-      connection.submit(writer.requests.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request)
+      link.http.submit(writer.requests.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request)
     else { return false }
-    if isFirst { links[place]?.hasSent = true }
+    if isFirst { link.hasSent = true }
     return true
   }
 
@@ -122,22 +122,22 @@ final class APNsPool {
       switch state.turn(now: now.monotonic) {
       case .none: return
       case .open(let place): open(place, now, &context)
-      case .drain(let place): links[place]?.state.drain(.unneeded)
+      case .drain(let place): links[place]?.connection.drain(.unneeded)
       case .ping(let place): ask(place, now, &context)
       }
     }
   }
 
   private func takeEvents(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    guard let connection = links[place]?.connection else { return }
-    links[place]?.state.received(now: connection.lastReceived)
-    while let event = connection.nextEvent() {
+    guard let link = links[place] else { return }
+    var hasAnswered = link.connection.state.hasAnswered
+    while let event = link.connection.nextEvent(now: now.monotonic) {
       switch event {
       case .response(let name, let status):
-        if status != 200 || links[place]?.state.hasAnswered == false { lookAtDate(connection, now, &context) }
-        links[place]?.state.answered(now: now.monotonic)
+        if status != 200 || !hasAnswered { lookAtDate(link.http, now, &context) }
+        hasAnswered = true
         guard let request = context.requests.remove(name) else { break }
-        answered(PushAnswer(response: request.send, status: status, from: connection), request, place, now, &context)
+        answered(PushAnswer(response: request.send, status: status, from: link.http), request, place, now, &context)
       case .notProcessed(let name):
         unanswered(name, .notProcessed, place, &context)
       case .lost(let name, _):
@@ -149,7 +149,6 @@ final class APNsPool {
       case .goAway(_, let code):
         wentAway(place, code, &context)
       case .pingAcknowledged:
-        links[place]?.state.pongReceived()
         state.pongReceived(place: place)
       case .closed(let error):
         ended(place, error, now, &context)
@@ -160,40 +159,33 @@ final class APNsPool {
 
   /// What time asks for: pings, deadlines, the end of what drained.
   private func watch(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    while let connection = links[place]?.connection {
+    while let link = links[place] {
       let inFlight = context.requests.count(of: lists[place])
       let oldest = context.requests.oldestSentAt(of: lists[place])
-      let action = links[place]?.state.turn(now: now.monotonic, inFlight: inFlight, oldestSentAt: oldest) ?? .none
-      switch action {
-      case .none:
+      switch link.connection.nextDue(now: now.monotonic, inFlight: inFlight, oldestSentAt: oldest) {
+      case nil:
         return
-      case .ping:
+      case .pinged:
         context.counters.pings += 1
-        connection.ping()
-      case .timeOut(let sentUntil):
-        timeOut(place, connection, sentUntil: sentUntil, &context)
-      case .close:
-        connection.shutdown()
-      case .abort(let reason):
+      case .timedOut(let sentUntil):
+        timeOut(place, link, sentUntil: sentUntil, &context)
+      case .aborted(let reason):
         let why = reason == .silent ? "no answer to a ping" : "it did not open in time"
         context.say(notice(.warning, "connection to \(host.endpoint) is replaced: \(why)"))
         leave(place)
-        connection.abort()
         takeEvents(place, now, &context)
       }
     }
   }
 
-  private func timeOut(
-    _ place: Int, _ connection: HTTP2ClientConnection, sentUntil: Instant, _ context: inout APNsContext
-  ) {
+  private func timeOut(_ place: Int, _ link: Link, sentUntil: Instant, _ context: inout APNsContext) {
     while let name = context.requests.oldest(of: lists[place]),
       let sentAt = context.requests.oldestSentAt(of: lists[place]), sentAt <= sentUntil
     {
       unanswered(name, .timedOut, place, &context)
       // What is told of the stream's end finds no request any more, whatever its job does by then.
-      _ = connection.cancel(name)
-      if links[place]?.state.timedOut(sentAt: sentAt) == true {
+      _ = link.http.cancel(name)
+      if link.connection.timedOut(sentAt: sentAt) {
         leave(place)
         context.say(notice(.warning, "connection to \(host.endpoint) is replaced: it answers no requests"))
       }
@@ -203,25 +195,24 @@ final class APNsPool {
   /// A connection on which nothing is and nothing came for a while gives its buffers back: a worker has one for each credential.
   private func rest(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     guard let link = links[place] else { return }
-    let lastReceived = link.connection.lastReceived
+    let lastReceived = link.http.lastReceived
     guard link.restsSince != lastReceived, context.requests.count(of: lists[place]) == 0,
       now.monotonic.milliseconds(since: lastReceived) >= APNsPool.restMilliseconds
     else { return }
     link.restsSince = lastReceived
-    link.connection.releaseMemory()
+    link.http.releaseMemory()
   }
 
   private func update(_ place: Int) {
-    guard let connection = links[place]?.connection else { return }
-    if connection.shouldRotate {
-      links[place]?.state.drain(.rotated)
+    guard let link = links[place] else { return }
+    let http = link.http
+    if http.shouldRotate {
+      link.connection.drain(.rotated)
       leave(place)
     }
-    // A connection that was asked for a sign of life gets no request before it gave one: nothing more is lost in it.
-    let takesRequests = !connection.isGoingAway && connection.unansweredPingSince == nil
     state.update(
-      place: place, inFlight: connection.streamsInFlight, streamLimit: takesRequests ? connection.streamLimit : 0,
-      window: connection.sendWindow)
+      place: place, inFlight: http.streamsInFlight, streamLimit: link.connection.takesRequests ? http.streamLimit : 0,
+      window: http.sendWindow)
   }
 
   // MARK: - Events
@@ -287,18 +278,16 @@ final class APNsPool {
   }
 
   private func opened(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    links[place]?.state.opened(now: now.monotonic)
     state.opened(place: place)
     context.counters.connectionsOpened += 1
-    if let peer = links[place]?.connection.peerDescription {
+    if let peer = links[place]?.http.peerDescription {
       context.say(notice(.information, "connected to \(peer)"))
     }
   }
 
   private func wentAway(_ place: Int, _ code: HTTP2ErrorCode, _ context: inout APNsContext) {
-    let reason = links[place]?.connection.withGoAwayReason { APNsResponseBody($0).reason } ?? nil
+    let reason = links[place]?.http.withGoAwayReason { APNsResponseBody($0).reason } ?? nil
     context.counters.wentAway(reason)
-    links[place]?.state.drain(.goAway)
     leave(place)
     context.say(
       notice(
@@ -309,11 +298,10 @@ final class APNsPool {
   private func ended(_ place: Int, _ error: HTTP2Error?, _ now: Now, _ context: inout APNsContext) {
     guard let link = links[place] else { return }
     links[place] = nil
-    link.state.closed()
-    guard case .closed(let reason) = link.state.phase else { preconditionFailure("closed is final") }
+    guard case .closed(let reason) = link.connection.state.phase else { preconditionFailure("closed is final") }
     context.counters.ended(reason)
     if case .transport(let failure) = error, failure.kind == .tls { context.counters.tlsFailures += 1 }
-    let didFail = !link.state.hasAnswered && APNsPool.isFailure(reason)
+    let didFail = !link.connection.state.hasAnswered && APNsPool.isFailure(reason)
     state.ended(place: place, didFail: didFail, now: now.monotonic, random: context.random.next())
     guard didFail else { return }
     context.counters.connectionsFailed += 1
@@ -357,17 +345,16 @@ final class APNsPool {
     var timing = context.configuration.timing
     timing.requestMilliseconds = context.configuration.requestTimeoutMilliseconds
     links[place] = Link(
-      connection: HTTP2ClientConnection.connect(
+      connection: APNsConnection(
         loop: context.loop, to: host.endpoint, tls: tls, options: context.configuration.connectOptions,
-        settings: HTTP2ClientSettings(maximumStreams: context.configuration.streamsMaximum)),
-      state: ConnectionState(timing: timing, now: now.monotonic), serial: context.lastConnectionSerial)
+        settings: HTTP2ClientSettings(maximumStreams: context.configuration.streamsMaximum), timing: timing),
+      serial: context.lastConnectionSerial)
   }
 
   /// Others answer and this connection does not.
   private func ask(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    guard links[place]?.state.pingIfSilent(now: now.monotonic) == true else { return }
+    guard links[place]?.connection.pingIfSilent(now: now.monotonic) == true else { return }
     context.counters.pings += 1
-    links[place]?.connection.ping()
   }
 
   /// The pool chooses this connection no more.
@@ -380,7 +367,7 @@ final class APNsPool {
   /// An answer advised to take no more requests on the connection that it came over.
   func advisedToClose(place: Int, serial: UInt32) {
     guard links[place]?.serial == serial else { return }
-    links[place]?.state.drain(.advised)
+    links[place]?.connection.drain(.advised)
     leave(place)
   }
 
@@ -394,7 +381,7 @@ final class APNsPool {
   func close() {
     state.close()
     for place in links.indices where links[place] != nil {
-      links[place]?.state.drain(.retired)
+      links[place]?.connection.drain(.retired)
       leave(place)
     }
   }
@@ -402,7 +389,7 @@ final class APNsPool {
   /// Ends every connection at once: what is on them may or may not be processed.
   func revoke() {
     close()
-    for place in links.indices { links[place]?.connection.abort() }
+    for place in links.indices { links[place]?.http.abort() }
   }
 
   /// Gives back what it holds of the lane's tables, once it is empty.
@@ -425,16 +412,16 @@ final class APNsPool {
   }
 
   func snapshot(pauses: PauseTable, now: Now) -> APNsPoolSnapshot {
-    let open = links.compactMap { $0 }.filter { $0.state.isOpen }
+    let open = links.compactMap { $0 }.filter { $0.connection.state.isOpen }
     return APNsPoolSnapshot(
       credential: credential, environment: environment, kind: kind, opening: state.isOpening ? 1 : 0,
       ready: state.readyCount - state.silentCount, silent: state.silentCount, draining: state.leavingCount,
       streamsInFlight: state.inFlight,
-      streamLimit: open.reduce(0) { $0 + $1.connection.streamLimit },
-      sendWindow: open.reduce(0) { $0 + $1.connection.sendWindow }, failures: state.failures,
+      streamLimit: open.reduce(0) { $0 + $1.http.streamLimit },
+      sendWindow: open.reduce(0) { $0 + $1.http.sendWindow }, failures: state.failures,
       backoffMilliseconds: state.backoffMilliseconds(now: now.monotonic),
       isPaused: pauses.pausedCounts.everything, pausedTopics: pauses.pausedCounts.topics,
       stallCause: pauses.pausedCounts.everything ? .paused : state.stall(now: now.monotonic).map(APNsStallCause.init),
-      peers: open.map { $0.connection.peerDescription }, lastError: lastError)
+      peers: open.map { $0.http.peerDescription }, lastError: lastError)
   }
 }
