@@ -1,5 +1,5 @@
 # Short names for scripts/; `make` alone lists them.
-.PHONY: help setup demo check test sanitize chaos bench format reference
+.PHONY: help setup demo check test sanitize chaos bench format reference documentation
 
 help:
 	@echo "make demo            send sample jobs through Herald on this machine: RabbitMQ, Redis and a simulated APNs, all private"
@@ -11,6 +11,7 @@ help:
 	@echo "make bench           measure a release build"
 	@echo "make format          format all Swift files"
 	@echo "make reference       write docs/reference/ from the programs that were built, and from config/herald.yaml"
+	@echo "make documentation   build the documentation of the Swift libraries (DocC)"
 	@echo "make setup           install what is missing (apt-get); the other targets do it by themselves"
 
 setup:
@@ -40,3 +41,7 @@ format:
 
 reference:
 	@scripts/reference
+
+documentation:
+	@scripts/build
+	@scripts/documentation

@@ -4,6 +4,7 @@ import PushCore
 /// Why a channel request was not carried out, or may not have been. Its description says what was tried, on what, and
 /// what to do.
 public struct ChannelError: Error, Sendable, CustomStringConvertible {
+  /// What went wrong.
   public enum Kind: Hashable, Sendable {
     /// APNs refused, with this status; `reason` is nil where its answer had none.
     case refused(status: Int, reason: ChannelReason?)
@@ -25,6 +26,7 @@ public struct ChannelError: Error, Sendable, CustomStringConvertible {
     case invalid
   }
 
+  /// What went wrong; `description` says it in words.
   public let kind: Kind
   public let description: String
   /// APNs may have carried the request out all the same: after a create, compare `list` before creating another channel.

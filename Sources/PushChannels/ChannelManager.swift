@@ -34,6 +34,7 @@ import PushSettings
 public final class ChannelManager: Sendable {
   /// What APNs answered.
   public struct Answer<Value: Sendable>: Sendable {
+    /// What was asked for.
     public let value: Value
     /// `apns-request-id`, as it came back.
     public let requestID: UUID
@@ -43,6 +44,7 @@ public final class ChannelManager: Sendable {
 
   /// Loads the key or certificate and starts a thread; nothing is connected before the first request.
   /// - Parameters:
+  ///   - credential: a signing key, or a certificate.
   ///   - apps: the bundle ids that the credential is for.
   ///   - options: other hosts than Apple's, a proxy, the time for an answer.
   public init(
@@ -63,6 +65,8 @@ public final class ChannelManager: Sendable {
 
   /// Creates a channel, whose id APNs draws. An app may have 10,000 in each environment.
   /// - Parameters:
+  ///   - app: the bundle id.
+  ///   - environment: where it is made; the other one does not know it.
   ///   - storage: cannot be changed later.
   ///   - requestID: `apns-request-id`.
   public func create(

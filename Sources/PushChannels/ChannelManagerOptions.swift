@@ -15,6 +15,7 @@ public struct ChannelManagerOptions: Sendable {
   /// From a request's sending to its answer.
   public var requestTimeout = Duration.seconds(10)
 
+  /// Apple's hosts, without a proxy.
   public init() {}
 
   /// What the client takes.

@@ -1,5 +1,6 @@
 /// A text as it is, or a key that the app's own strings translate on the device.
 public enum Text: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
+  /// The text itself.
   case plain(String)
   /// A key of the app's localised strings, and what takes the place of its `%@`.
   case localized(key: String, arguments: [String] = [])
@@ -16,8 +17,11 @@ public enum Text: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByS
 /// let translated = Alert(title: .localized(key: "SHIPPED"), body: .localized(key: "ETA", arguments: ["Monday"]))
 /// ```
 public struct Alert: Hashable, Sendable {
+  /// The first line.
   public let title: Text?
+  /// What explains the title.
   public let subtitle: Text?
+  /// The message.
   public let body: Text?
   /// The image that the app shows while it starts; no longer used by new systems.
   public let launchImage: String?

@@ -47,13 +47,18 @@ public struct AlertNotification: PushNotification {
   /// - Parameters:
   ///   - alert: what people see.
   ///   - badge: the number on the app's icon; 0 takes it away.
+  ///   - sound: what people hear.
   ///   - threadID: groups notifications.
   ///   - category: which of the app's actions are offered.
   ///   - isMutable: the app's service extension may change it before it is shown.
   ///   - wakesApp: the app is woken in the background as well (`content-available`).
   ///   - targetContentID: the window to bring forward.
+  ///   - interruptionLevel: how much it may interrupt.
   ///   - relevanceScore: 0 to 1; throws `NotificationError.relevanceScore` outside.
   ///   - filterCriteria: which focus filters let it through.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
+  ///   - collapseID: a later push with the same one takes the place of this one.
   ///   - data: the app's own members, beside `aps`; must encode to an object.
   public init(
     _ alert: Alert, badge: UInt32? = nil, sound: Sound? = nil, threadID: String? = nil, category: String? = nil,
@@ -113,6 +118,7 @@ public struct AlertNotification: PushNotification {
 public struct WalletNotification: PushNotification {
   public static let pushType = "alert"
 
+  /// The push carries nothing: Wallet asks the pass's web service what changed.
   public init() {}
 
   public func payload() throws(NotificationError) -> [UInt8] { Array("{\"aps\":{}}".utf8) }

@@ -20,7 +20,10 @@ public struct BackgroundNotification: PushNotification {
   public let expiration: Expiration
   public let collapseID: CollapseID?
 
-  /// - Parameter data: the app's own members, beside `aps`; must encode to an object.
+  /// - Parameters:
+  ///   - expiration: until when APNs keeps it for a device that is away.
+  ///   - collapseID: a later push with the same one takes the place of this one.
+  ///   - data: the app's own members, beside `aps`; must encode to an object.
   public init(
     expiration: Expiration = .apnsDefault, collapseID: CollapseID? = nil, data: (any Encodable & Sendable)? = nil
   ) {

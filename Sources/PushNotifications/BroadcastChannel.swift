@@ -11,12 +11,14 @@
 /// let job = try Job(broadcasting: goal, to: channel)
 /// ```
 public struct BroadcastChannel: Hashable, Sendable {
+  /// As APNs gave it.
   public let id: ChannelID
   /// The bundle id of the app that the channel was created for.
   public let app: String
   /// Where it was created: the other environment does not know it.
   public let environment: Job.Environment
 
+  /// Names a channel that exists; nothing is asked.
   public init(_ id: ChannelID, of app: String, environment: Job.Environment = .production) {
     self.id = id
     self.app = app

@@ -17,6 +17,7 @@ public struct VoIPNotification: PushNotification {
 
   /// - Parameters:
   ///   - data: the app's own members; must encode to an object.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
   ///   - expiration: short, or not stored: nobody wants to hear of a call that is over.
   public init(_ data: any Encodable & Sendable, priority: Priority? = nil, expiration: Expiration = .notStored) {
     self.data = data

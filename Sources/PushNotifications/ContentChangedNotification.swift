@@ -9,6 +9,9 @@ public struct WidgetsNotification: PushNotification {
   private let priority: Priority?
   public let expiration: Expiration
 
+  /// - Parameters:
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
   public init(priority: Priority? = nil, expiration: Expiration = .apnsDefault) {
     self.priority = priority
     self.expiration = expiration
@@ -30,6 +33,9 @@ public struct ControlsNotification: PushNotification {
   private let priority: Priority?
   public let expiration: Expiration
 
+  /// - Parameters:
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
   public init(priority: Priority? = nil, expiration: Expiration = .apnsDefault) {
     self.priority = priority
     self.expiration = expiration

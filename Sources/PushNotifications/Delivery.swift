@@ -54,6 +54,7 @@ extension Date {
 
 /// `apns-collapse-id`: 1 to 64 bytes.
 public struct CollapseID: Hashable, Sendable {
+  /// As it is sent.
   public let text: String
 
   /// Throws `NotificationError.collapseID` for an empty text, one over 64 bytes, or one with control characters.

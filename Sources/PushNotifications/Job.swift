@@ -16,12 +16,18 @@ import PushCore
 public struct Job: Sendable {
   /// Which APNs a job goes to: that of apps from the store and TestFlight, or that of apps built with Xcode.
   public enum Environment: String, Hashable, Sendable {
-    case production, sandbox
+    /// Apps from the store and TestFlight.
+    case production
+    /// Apps built with Xcode.
+    case sandbox
   }
 
   /// Which queue a job waits in. Transactional jobs overtake bulk ones.
   public enum Class: String, Hashable, Sendable {
-    case transactional, bulk
+    /// What somebody waits for.
+    case transactional
+    /// Campaigns.
+    case bulk
   }
 
   /// Names the job: Herald sends each id once to each device. The same id, the same push.
@@ -39,12 +45,16 @@ public struct Job: Sendable {
 
   /// A job for one device, or for up to 1000.
   /// - Parameters:
+  ///   - notification: what is sent.
+  ///   - target: where it goes.
   ///   - app: the bundle id (Wallet: the pass type id; MDM: the certificate's topic). Herald adds the suffix of the kind.
+  ///   - environment: where the tokens were registered.
   ///   - id: 1 to 128 bytes; by default a new UUID.
   ///   - topic: in place of the one that app and kind make.
   ///   - credential: one of Herald's by its name, where several serve the app.
   ///   - tokenRegisteredAt: when the app last reported the token: a device that came back later than APNs saw it go is not
   ///     taken for dead.
+  ///   - jobClass: which queue it waits in.
   ///   - meta: comes back in the outcome; an object of at most 2 KiB.
   public init(
     _ notification: some PushNotification, to target: Target, of app: String,

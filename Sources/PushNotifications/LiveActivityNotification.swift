@@ -2,10 +2,14 @@ public import Foundation
 
 /// What a Live Activity says aloud when it starts or changes.
 public struct ActivityAlert: Hashable, Sendable {
+  /// The first line.
   public let title: Text
+  /// The message.
   public let body: Text
+  /// What people hear; nil: nothing.
   public let sound: Sound?
 
+  /// An alert, in the words of the app or by keys of its strings.
   public init(title: Text, body: Text, sound: Sound? = nil) {
     self.title = title
     self.body = body
@@ -107,9 +111,13 @@ public struct LiveActivityStart<Attributes: Encodable & Sendable, State: Encodab
   ///   - attributes: what stays the same; must encode to an object.
   ///   - attributesType: the name of the app's `ActivityAttributes`; by default that of `Attributes` here.
   ///   - state: what changes (`content-state`); must encode to an object, as the app's `ContentState` decodes it.
+  ///   - alert: says the start aloud; Apple demands one.
+  ///   - updates: how the activity hears of its changes.
   ///   - timestamp: when this was so; of several pushes the system shows the newest.
   ///   - staleDate: when the state is out of date.
   ///   - relevanceScore: which of the app's activities comes first; any number.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
   public init(
     _ attributes: Attributes, attributesType: String = String(describing: Attributes.self), state: State,
     alert: ActivityAlert, updates: Updates = .byApp, timestamp: Date = Date(), staleDate: Date? = nil,
@@ -175,6 +183,9 @@ public struct LiveActivityUpdate<State: Encodable & Sendable>: BroadcastNotifica
   ///   - state: the new state (`content-state`); must encode to an object.
   ///   - alert: says the change aloud.
   ///   - timestamp: when this was so; the system ignores a push older than what it shows.
+  ///   - staleDate: when the state is out of date.
+  ///   - relevanceScore: which of the app's activities comes first; any number.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
   ///   - expiration: of a broadcast at most 8 hours ahead, and `.notStored` for a channel without storage.
   public init(
     _ state: State, alert: ActivityAlert? = nil, timestamp: Date = Date(), staleDate: Date? = nil,
@@ -212,6 +223,7 @@ public struct LiveActivityEnd: BroadcastNotification {
   public enum Dismissal: Hashable, Sendable {
     /// As the system does it: after up to four hours.
     case bySystem
+    /// At once.
     case immediately
     /// At this moment, within four hours.
     case at(Date)
@@ -244,7 +256,11 @@ public struct LiveActivityEnd: BroadcastNotification {
 
   /// - Parameters:
   ///   - state: the last state, which stays on the screen; must encode to an object. Advised.
+  ///   - dismissal: when it leaves the screen.
+  ///   - alert: says the end aloud.
   ///   - timestamp: when this was so.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: of a broadcast at most 8 hours ahead, and `.notStored` for a channel without storage.
   public init(
     _ state: (any Encodable & Sendable)? = nil, dismissal: Dismissal = .bySystem, alert: ActivityAlert? = nil,
     timestamp: Date = Date(), priority: LivePriority? = nil, expiration: Expiration = .apnsDefault

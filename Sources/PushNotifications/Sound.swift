@@ -46,8 +46,12 @@ extension Sound: Encodable {
 
 /// How much a push may interrupt.
 public enum InterruptionLevel: String, Encodable, Hashable, Sendable {
-  case passive, active
+  /// Goes to the list, without light or sound.
+  case passive
+  /// Lights the screen, and may be heard.
+  case active
+  /// Also breaks through a focus that allows it.
   case timeSensitive = "time-sensitive"
-  /// Needs Apple's entitlement.
+  /// Is heard by a muted device as well. Needs Apple's entitlement.
   case critical
 }

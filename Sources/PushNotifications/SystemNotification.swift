@@ -12,7 +12,10 @@ public struct ComplicationNotification: PushNotification {
   private let priority: Priority?
   public let expiration: Expiration
 
-  /// - Parameter data: the app's own members; must encode to an object.
+  /// - Parameters:
+  ///   - data: the app's own members; must encode to an object.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
   public init(_ data: any Encodable & Sendable, priority: Priority? = nil, expiration: Expiration = .apnsDefault) {
     self.data = data
     self.priority = priority
@@ -51,6 +54,8 @@ public struct FileProviderNotification: PushNotification {
   /// - Parameters:
   ///   - containerIdentifier: of the container that changed; throws `NotificationError.empty` for an empty one.
   ///   - domain: of the file provider, where it has several.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
   public init(
     containerIdentifier: String, domain: String? = nil, priority: Priority? = nil,
     expiration: Expiration = .apnsDefault
@@ -82,7 +87,10 @@ public struct LocationNotification: PushNotification {
   private let data: (any Encodable & Sendable)?
   public let expiration: Expiration
 
-  /// - Parameter data: the app's own members, beside an empty `aps`; must encode to an object.
+  /// - Parameters:
+  ///   - priority: `apns-priority`; nil leaves it to APNs.
+  ///   - expiration: until when APNs keeps it for a device that is away.
+  ///   - data: the app's own members, beside an empty `aps`; must encode to an object.
   public init(
     priority: LivePriority? = nil, expiration: Expiration = .apnsDefault, data: (any Encodable & Sendable)? = nil
   ) {
@@ -114,7 +122,10 @@ public struct MDMNotification: PushNotification {
   private let priority: Priority?
   public let expiration: Expiration
 
-  /// - Parameter pushMagic: as the device gave it; throws `NotificationError.empty` for an empty one.
+  /// - Parameters:
+  ///   - pushMagic: as the device gave it; throws `NotificationError.empty` for an empty one.
+  ///   - priority: `apns-priority`; nil leaves it to APNs, which takes 10.
+  ///   - expiration: until when APNs keeps it for a device that is away.
   public init(
     pushMagic: String, priority: Priority? = nil, expiration: Expiration = .apnsDefault
   ) throws(NotificationError) {

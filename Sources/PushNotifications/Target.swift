@@ -45,6 +45,7 @@ public struct Target: Hashable, Sendable {
 
 /// A broadcast channel's id, as APNs gave it when the channel was made.
 public struct ChannelID: Hashable, Sendable {
+  /// As it is sent.
   public let text: String
 
   /// Takes base64 of 1 to 128 characters, of either alphabet. Throws `NotificationError.channelID` otherwise.

@@ -142,7 +142,7 @@ public struct Ledger: Sendable {
   public var distinctAccepted: Int { acceptances.count }
   /// Answers that were no success.
   public var refused: Int { answers.reduce(0) { $0 + ($1.key.hasPrefix("2") ? 0 : $1.value) } }
-  /// Streams that clients opened above the limit they were told.
+  /// Streams that clients opened above the limit in the simulator's SETTINGS.
   public var streamsOverLimit: Int { connections.reduce(0) { $0 + $1.streamsOverLimit } }
   /// PINGs of all clients.
   public var pings: Int { connections.reduce(0) { $0 + $1.pings } }

@@ -2,22 +2,29 @@
 public struct LedgerConnection: Hashable, Sendable {
   /// From 1, in the order of acceptance.
   public var number: Int
+  /// The client's address and port.
   public var peer: String
   /// Unix milliseconds.
   public var openedAt: Int64
+  /// Unix milliseconds; nil: it is open.
   public var closedAt: Int64?
   /// Why it ended, where it did not end in order.
   public var error: String?
+  /// Requests that arrived complete.
   public var requests = 0
+  /// The most streams that were open at once.
   public var streamsInFlightMaximum = 0
+  /// PING frames of the client.
   public var pings = 0
   /// RST_STREAM frames of the client: requests it gave up.
   public var cancels = 0
-  /// Streams that the client opened above the limit it was told.
+  /// Streams that the client opened above the limit in the simulator's SETTINGS.
   public var streamsOverLimit = 0
   /// How often the provider token was another than before.
   public var tokenChanges = 0
+  /// GOAWAY frames of the client.
   public var goAwaysReceived = 0
+  /// Frames of the client that break the protocol.
   public var invalidFrames = 0
 
   package init(number: Int, peer: String, openedAt: Int64) {

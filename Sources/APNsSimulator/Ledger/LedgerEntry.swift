@@ -1,5 +1,6 @@
 /// One request as the ledger keeps it.
 public struct LedgerEntry: Hashable, Sendable {
+  /// What became of the request's answer.
   public enum Ending: String, Sendable {
     /// The answer was handed to the connection.
     case answered
@@ -17,14 +18,21 @@ public struct LedgerEntry: Hashable, Sendable {
   public var apnsID: String
   /// The device token, or the channel id of a broadcast.
   public var target: String
+  /// `apns-topic`, or the app of a broadcast.
   public var topic: String
+  /// `apns-push-type`.
   public var pushType: String
+  /// The connection's number in the ledger.
   public var connection: Int
+  /// The HTTP/2 stream.
   public var stream: Int32
   /// Unix milliseconds.
   public var receivedAt: Int64
+  /// HTTP status of the answer, whether it was sent or not.
   public var status: Int
+  /// `reason` of a refusal.
   public var reason: String?
+  /// What became of the answer.
   public var ending: Ending
 
   package init(

@@ -1,5 +1,6 @@
 /// A notification with its payload, for the page and the list of the last ones.
 public struct SeenNotification: Hashable, Sendable {
+  /// The request.
   public var entry: LedgerEntry
   /// As it arrived.
   public var payload: [UInt8]

@@ -3,7 +3,9 @@ package import PushIO
 
 /// A token credential whose public half the simulator knows: what a client needs to be let in.
 public struct SimulatorCredential: Sendable {
+  /// The team id.
   public let team: String
+  /// The key id.
   public let key: String
   package let signer: ProviderTokenSigner
 

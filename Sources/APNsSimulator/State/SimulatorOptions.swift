@@ -31,6 +31,7 @@ public struct SimulatorOptions: Sendable {
     package static func context(_ context: TLSContext) -> Security { Security(kind: .context(context)) }
   }
 
+  /// Where provider tokens are counted.
   public typealias TokenScope = ProviderTokenScope
 
   /// A numeric address.
@@ -47,6 +48,7 @@ public struct SimulatorOptions: Sendable {
     get { environment == .sandbox }
     set { environment = newValue ? .sandbox : .production }
   }
+  /// Plaintext, or TLS with whose certificate.
   public var security = Security.plaintext
 
   /// Accepts anything well-formed with as little work as possible, and keeps counts only.
@@ -80,5 +82,6 @@ public struct SimulatorOptions: Sendable {
   /// Of every random choice.
   public var seed: UInt64 = 1
 
+  /// A strict production APNs on free loopback ports, in plaintext.
   public init() {}
 }
