@@ -12,7 +12,7 @@ package enum StatusTable {
       }
     }
     lines.append("")
-    lines += columns(
+    lines += TextTable.lines(
       [["LANE", "CREDENTIAL", "ENVIRONMENT", "KIND", "CONNECTIONS", "STREAMS", "WINDOW", "STALLED"]]
         + status.pools.map(row))
     if status.pools.isEmpty { lines.append("no pool was used yet") }
@@ -47,19 +47,5 @@ package enum StatusTable {
 
   private static func counts(_ counts: [String: UInt64]) -> String {
     counts.isEmpty ? "none" : counts.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
-  }
-
-  private static func columns(_ rows: [[String]]) -> [String] {
-    var widths: [Int] = []
-    for row in rows {
-      for (index, text) in row.enumerated() {
-        if index == widths.count { widths.append(0) }
-        widths[index] = max(widths[index], text.count)
-      }
-    }
-    return rows.map { row in
-      let cells = zip(row, widths).map { text, width in text + String(repeating: " ", count: width - text.count) }
-      return String(cells.joined(separator: "  ").reversed().drop { $0 == " " }.reversed())
-    }
   }
 }

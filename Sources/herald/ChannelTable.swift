@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushOperations
 
 /// One channel, as far as a command knows it.
 struct ChannelRow {
@@ -65,17 +66,10 @@ struct ChannelTable {
   /// A list says nothing of storage: its table has no such column, but the names, where some are known.
   var lines: [String] {
     let isList = rows.allSatisfy { $0.storage == nil }
-    let idWidth = max(7, rows.map { $0.id.text.utf8.count }.max() ?? 0)
-    func padded(_ text: String, _ width: Int) -> String {
-      text + String(repeating: " ", count: max(0, width - text.utf8.count))
-    }
     let hasNames = rows.contains { $0.name != nil }
     let head = isList ? (hasNames ? "NAME" : nil) : "STORAGE"
-    var lines = [head.map { padded("CHANNEL", idWidth) + "  " + $0 } ?? "CHANNEL"]
-    for row in rows {
-      let further = row.storage?.name ?? row.name?.text
-      lines.append(further.map { padded(row.id.text, idWidth) + "  " + $0 } ?? row.id.text)
-    }
-    return lines
+    return TextTable.lines(
+      [["CHANNEL", head].compactMap(\.self)]
+        + rows.map { row in [row.id.text, row.storage?.name ?? row.name?.text].compactMap(\.self) })
   }
 }

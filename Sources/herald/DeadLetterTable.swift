@@ -23,26 +23,12 @@ enum DeadLetterTable {
       ("class", letter.className), ("app", letter.app), ("id", letter.id),
       ("enqueued", letter.enqueuedAt?.formatted(.iso8601)),
     ]
-    let lines = facts.compactMap { name, value in value.map { "\(name): \(printable($0))" } }
+    let lines = facts.compactMap { name, value in value.map { "\(name): \(TextTable.printable($0))" } }
     let body =
       letter.isOversized
       ? "(too large to be read)" : letter.text ?? "base64: \(Data(letter.body).base64EncodedString())"
     return lines.joined(separator: "\n") + "\n\n\(body)\n"
   }
 
-  private static func line(_ columns: [String]) -> String {
-    var text = ""
-    for (column, width) in zip(columns, widths) {
-      let shown = printable(column)
-      text +=
-        shown.count > width ? shown.prefix(width - 1) + "…" : shown + String(repeating: " ", count: width - shown.count)
-      text += "  "
-    }
-    return text + printable(columns[columns.count - 1])
-  }
-
-  /// What producers wrote must not move the cursor of whoever reads it.
-  private static func printable(_ text: String) -> String {
-    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
-  }
+  private static func line(_ columns: [String]) -> String { TextTable.line(columns, widths: widths) }
 }

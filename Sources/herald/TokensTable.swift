@@ -48,21 +48,16 @@ struct TokensTable {
   }
 
   var lines: [String] {
-    let cells =
+    TextTable.lines(
       [["TOKEN", "TOPIC", "DEAD SINCE", "MARK ENDS IN"]]
-      + rows.map { row in
-        [
-          row.token, row.topic,
-          row.unregisteredAt.map {
-            Date(timeIntervalSince1970: Double($0) / 1000).formatted(.iso8601)
-          } ?? "not marked",
-          row.secondsLeft.map { "\($0 / 86_400) d \($0 % 86_400 / 3600) h" } ?? "",
-        ]
-      }
-    let widths = cells[0].indices.map { column in cells.map { $0[column].count }.max() ?? 0 }
-    return cells.map { cell in
-      zip(cell, widths).map { text, width in text + String(repeating: " ", count: width - text.count) }
-        .joined(separator: "  ").trimmingCharacters(in: .whitespaces)
-    }
+        + rows.map { row in
+          [
+            row.token, row.topic,
+            row.unregisteredAt.map {
+              Date(timeIntervalSince1970: Double($0) / 1000).formatted(.iso8601)
+            } ?? "not marked",
+            row.secondsLeft.map { "\($0 / 86_400) d \($0 % 86_400 / 3600) h" } ?? "",
+          ]
+        })
   }
 }

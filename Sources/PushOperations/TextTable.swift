@@ -1,0 +1,40 @@
+/// Tables for people: columns two spaces apart, nothing behind the last one.
+package enum TextTable {
+  /// Lines with columns as wide as their widest text.
+  package static func lines(_ rows: [[String]]) -> [String] {
+    var widths: [Int] = []
+    for row in rows {
+      for (index, text) in row.enumerated() {
+        if index == widths.count { widths.append(0) }
+        widths[index] = max(widths[index], printable(text).count)
+      }
+    }
+    return rows.map { line($0, widths: widths) }
+  }
+
+  /// A line with columns of these widths, for tables whose end is not known: what is longer is cut. A column without a width takes the
+  /// rest of the line.
+  package static func line(_ columns: [String], widths: [Int]) -> String {
+    var line = ""
+    for (index, column) in columns.enumerated() {
+      if index > 0 { line += "  " }
+      let shown = printable(column)
+      guard index < widths.count else {
+        line += shown
+        continue
+      }
+      let width = widths[index]
+      line +=
+        shown.count > width ? shown.prefix(width - 1) + "…" : shown + String(repeating: " ", count: width - shown.count)
+    }
+    while line.last == " " { line.removeLast() }
+    return line
+  }
+
+  /// What producers wrote must not move the cursor of whoever reads it.
+  package static func printable(_ text: String) -> String {
+    guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
+    return String(
+      String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
+  }
+}
