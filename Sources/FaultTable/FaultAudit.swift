@@ -6,7 +6,7 @@ struct FaultAudit {
   /// Jobs without an outcome, or with another than `accepted`, or accepted by nobody.
   private(set) var lost = 0
   /// Jobs with more than one outcome.
-  private(set) var toldTwice = 0
+  private(set) var reportedTwice = 0
   /// Jobs that the simulator accepted more than once.
   private(set) var twice = 0
   /// Those among them whose outcome does not say so.
@@ -22,7 +22,7 @@ struct FaultAudit {
     for (number, record) in records.enumerated() {
       let acceptances = ledger.acceptances[PacedBroker.identifier(of: number)] ?? 0
       if !record.isAccepted || acceptances == 0 { lost += 1 }
-      if record.outcomes > 1 { toldTwice += 1 }
+      if record.outcomes > 1 { reportedTwice += 1 }
       if acceptances > 1 {
         twice += 1
         if !record.isAmbiguous { twiceUnmarked += 1 }

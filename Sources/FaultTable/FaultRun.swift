@@ -192,7 +192,7 @@ package final class FaultRun {
     }
     result.add("connections", Double(lane.push.counters.connectionsOpened))
     result.require(audit.lost == 0, "\(audit.lost) jobs were lost")
-    result.require(audit.toldTwice == 0, "\(audit.toldTwice) jobs had more than one outcome")
+    result.require(audit.reportedTwice == 0, "\(audit.reportedTwice) jobs had more than one outcome")
     result.require(audit.twiceUnmarked == 0, "\(audit.twiceUnmarked) jobs were accepted twice and not marked ambiguous")
     result.require(audit.overLimit == 0, "\(audit.overLimit) streams were opened above the limit")
     judge(audit, during, end: end, &result)
@@ -230,7 +230,7 @@ package final class FaultRun {
       let growth = Double(residentMost - residentBefore) / 1_048_576
       result.add("memory growth", growth, "MiB")
       result.aim(growth < 16, "memory grew by \(Int(growth)) MiB")
-      result.require(stallCauses.contains("no_window"), "the stall's cause was not told: \(stallCauses.sorted())")
+      result.require(stallCauses.contains("no_window"), "the stall's cause was not reported: \(stallCauses.sorted())")
     case .handshake:
       let attempts = simulator.readLedger { $0.handshakesRefused }
       let seconds = Double(faultEnd - scale.beforeMilliseconds) / 1000

@@ -8,7 +8,7 @@ package import PushLane
 package struct PacedBroker: Broker {
   /// What became of one job.
   package struct Record: Sendable {
-    /// Outcomes told of it, of any kind.
+    /// Outcomes published of it, of any kind.
     package fileprivate(set) var outcomes: UInt8 = 0
     package fileprivate(set) var isAccepted = false
     package fileprivate(set) var isAmbiguous = false
@@ -37,7 +37,7 @@ package struct PacedBroker: Broker {
   private var retries: [Int: (items: [Retry], head: Int)] = [:]
   private var numberOfTag: [UInt64: Int] = [:]
   private var isStarted = false
-  private var toldPublishing = false
+  private var reportedPublishing = false
   private var tag: UInt64 = 0
   private var unacknowledged = 0
   private var sequence: UInt64 = 0
@@ -91,8 +91,8 @@ package struct PacedBroker: Broker {
       begunAt = clock().monotonic
       return .consuming(epoch: 1)
     }
-    if !toldPublishing {
-      toldPublishing = true
+    if !reportedPublishing {
+      reportedPublishing = true
       return .publishing
     }
     if confirmed < sequence {

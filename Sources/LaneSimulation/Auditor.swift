@@ -25,7 +25,7 @@ package final class Auditor {
   package private(set) var deadLetters: Set<String> = []
   /// When there is no use in sending it any more, Unix milliseconds; of several messages the last one's.
   private var ends: [Target: Int64] = [:]
-  /// The soonest that this may be: where nobody told when it was published, its age counts from its first receipt.
+  /// The soonest that this may be: where it is not known when it was published, its age counts from its first receipt.
   private var earliestEnds: [Target: Int64] = [:]
   private var registeredAt: [Target: Int64] = [:]
   /// By device: what APNs said of it last that marks it dead, Unix milliseconds.
@@ -90,15 +90,15 @@ package final class Auditor {
 
   package func handedOnTwice(_ target: Target) { repeated.insert(target) }
 
-  package func brokerKept(_ told: ToldOutcome, of target: Target) {
-    outcomes[target, default: []].append(told.outcome)
-    if told.isAmbiguous { marked.insert(target) }
+  package func brokerKept(_ published: PublishedOutcome, of target: Target) {
+    outcomes[target, default: []].append(published.outcome)
+    if published.isAmbiguous { marked.insert(target) }
     guard isStrict else { return }
-    if let known = identifiers[target], known != told.apnsID {
-      violations.append("told with two apns-ids: \(target)")
+    if let known = identifiers[target], known != published.apnsID {
+      violations.append("published with two apns-ids: \(target)")
     }
-    identifiers[target] = told.apnsID
-    guard told.isSuppressed, told.outcome == "unregistered" else { return }
+    identifiers[target] = published.apnsID
+    guard published.isSuppressed, published.outcome == "unregistered" else { return }
     guard let since = deadSince[target.token] else {
       violations.append("held back for a device that nothing marks dead: \(target)")
       return
@@ -156,7 +156,7 @@ package final class Auditor {
     if askedAt[apnsID] == nil { askedAt[apnsID] = time }
   }
 
-  /// It was told what APNs said.
+  /// It remembers what APNs answered.
   package func answered(_ apnsID: UUIDValue, at time: Int64) {
     if answeredAt[apnsID] == nil { answeredAt[apnsID] = time }
   }
@@ -205,8 +205,8 @@ package final class Auditor {
 
   // MARK: - Operators
 
-  /// Its dead letter was put back as a job: one more end of it is legal, and one more send. Marks told so far do not speak
-  /// for the copy: where APNs had accepted the target before and accepts it again, what is told from here on must say so.
+  /// Its dead letter was put back as a job: one more end of it is legal, and one more send. Marks published so far do not speak
+  /// for the copy: where APNs had accepted the target before and accepts it again, what is published from here on must say so.
   package func replayed(_ target: Target) {
     excuse(target)
     expectMarkOfRepetition(target)
@@ -253,7 +253,7 @@ package final class Auditor {
 }
 
 /// An outcome as the broker keeps it, read from its body.
-package struct ToldOutcome {
+package struct PublishedOutcome {
   package var outcome: String
   package var apnsID: String
   package var isAmbiguous: Bool

@@ -15,7 +15,7 @@ package final class BrokerServer {
   package private(set) var handedOnTwice: Set<Target> = []
   package var epoch: UInt32 = 0
 
-  /// What a real broker is told as x-delivery-limit.
+  /// `x-delivery-limit` of a real broker.
   package static let deliveryLimit: UInt32 = 20
 
   package var isEmpty: Bool {

@@ -9,7 +9,7 @@ package struct Faults {
   package var queueFull = 0
   package var workerKilled = 0
   package var memoryForgets = 0
-  /// The admission store is cut off for a while: nothing that it is told or asked reaches it.
+  /// The admission store is cut off for a while: nothing reaches it.
   package var memoryAway = 0
   /// The admission store stands still for a while, and then does all that it was asked meanwhile.
   package var memoryFrozen = 0

@@ -20,7 +20,7 @@ package struct SimulatedAPNs: PushService {
   /// Those of credentials that a reload replaced, until their connections have ended.
   private var retired: [SimulatedPool] = []
   private var answers: [SimulatedPool.Answered] = []
-  private var lastTold: SimulatedPool.Answered?
+  private var lastAnswer: SimulatedPool.Answered?
 
   package init(world: SimulatedWorld) {
     self.world = world
@@ -46,15 +46,15 @@ package struct SimulatedAPNs: PushService {
   }
 
   package mutating func maintain(now: Now) {
-    for index in pools.indices { pools[index].maintain(now: now, requests: &requests, told: &answers) }
+    for index in pools.indices { pools[index].maintain(now: now, requests: &requests, answers: &answers) }
     for index in retired.indices {
-      retired[index].maintain(now: now, requests: &requests, told: &answers)
+      retired[index].maintain(now: now, requests: &requests, answers: &answers)
       if retired[index].isEmpty { retired[index].recycle(&requests) }
     }
     retired.removeAll { $0.isEmpty }
   }
 
-  package func hasRoom(for pool: PoolIndex) -> Bool { pools[Int(pool.value)].hasRoom }
+  package func room(for pool: PoolIndex) -> Int { pools[Int(pool.value)].room }
 
   package mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
@@ -82,13 +82,13 @@ package struct SimulatedAPNs: PushService {
   }
 
   package mutating func nextAnswer(now: Now) -> PushAnswer? {
-    lastTold = answers.isEmpty ? nil : answers.removeFirst()
-    return lastTold?.answer
+    lastAnswer = answers.isEmpty ? nil : answers.removeFirst()
+    return lastAnswer?.answer
   }
 
   package mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
-    guard let lastTold else { return }
-    pools[lastTold.pool].advise(verdict.connection, place: lastTold.place, now: now)
+    guard let lastAnswer else { return }
+    pools[lastAnswer.pool].advise(verdict.connection, place: lastAnswer.place, now: now)
   }
 
   /// New credentials: new connections, and the old ones finish what they have.

@@ -4,7 +4,7 @@ import PushLane
 /// What the admission store keeps: by the same rules as the script in Redis, as the lane's own memory has them.
 package final class MemoryServer {
   private var memory = AdmissionMemory(settings: .small)
-  /// What it was told and did not forget.
+  /// What it remembers.
   package private(set) var answered: [UUIDValue: RememberedOutcome] = [:]
   /// What any 410 said of a device.
   private var marks: [TargetKey: Int64] = [:]
@@ -88,7 +88,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
   /// On their way, in their order.
   private var commands: [(at: Int64, command: Command)] = []
   private var asked: [Asked] = []
-  /// What the admission store must be told when it is back; it decides meanwhile.
+  /// What the admission store must remember when it is back; it decides meanwhile.
   private var memory = AdmissionMemory(settings: .small)
   private var limits: RateLimits
   private let timeoutMilliseconds: Int64 = 60

@@ -152,7 +152,7 @@ package struct SimulatedBroker: Broker {
     events.append(.publishingStopped)
   }
 
-  /// The broker kept what it kept, but nobody is told: it may all be told again.
+  /// The broker kept what it kept, but confirms nothing: it may all be published again.
   private mutating func forgetConfirms() {
     for target in confirms.flatMap(\.targets) { world.auditor.excuse(target) }
     confirms = []
@@ -224,10 +224,10 @@ package struct SimulatedBroker: Broker {
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     let target = Target(job: field("job_id", body), token: field("token", body))
-    let told = ToldOutcome(
+    let published = PublishedOutcome(
       outcome: field("outcome", body), apnsID: field("apns_id", body), isAmbiguous: has("\"ambiguous\":true", body),
       isSuppressed: has("\"suppressed\":true", body))
-    return publish([target]) { world in world.auditor.brokerKept(told, of: target) }
+    return publish([target]) { world in world.auditor.brokerKept(published, of: target) }
   }
 
   package mutating func publishRetry(
@@ -286,8 +286,8 @@ package struct SimulatedBroker: Broker {
     }
   }
 
-  /// Keeps the publish or refuses it, and says so a little later. What is refused, or never confirmed, may be told again.
-  /// - Parameter isPartOfEnding: where it is refused, what was told beside it is told again too.
+  /// Keeps the publish or refuses it, and says so a little later. What is refused, or never confirmed, may be published again.
+  /// - Parameter isPartOfEnding: where it is refused, what was published beside it is published again too.
   private mutating func publish(
     _ targets: [Target], isPartOfEnding: Bool = false, _ keep: (SimulatedWorld) -> Void
   ) -> UInt64 {

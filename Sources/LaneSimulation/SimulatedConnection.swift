@@ -1,7 +1,7 @@
 import PushCore
 
 /// One connection to the simulated APNs, as HTTP/2 shows it: streams that are answered, refused, reset, or stay silent, each in its
-/// time. What is told of a stream carries the name that its request was given, also where nobody waits for it any more.
+/// time. What is reported of a stream carries the name that its request was given, also where nobody waits for it any more.
 struct SimulatedConnection {
   enum Event {
     case opened
@@ -38,7 +38,7 @@ struct SimulatedConnection {
   private var ended: [(at: Int64, answer: PushAnswer)] = []
   private var isCut = false
   private var isGoingAway = false
-  private var isGoAwayTold = false
+  private var isGoAwayReported = false
   private(set) var isPinged = false
   /// Nothing comes over it until then.
   private var silentUntil: Int64 = 0
@@ -54,7 +54,7 @@ struct SimulatedConnection {
   var count: Int { streams.count }
 
   var nextDue: Int64 {
-    if isCut || isGoingAway && !isGoAwayTold { return world.milliseconds }
+    if isCut || isGoingAway && !isGoAwayReported { return world.milliseconds }
     var due = isOpen ? Int64.max : opensAt
     for stream in streams {
       if let at = stream.fate.answer?.at { due = min(due, at) }
@@ -131,8 +131,8 @@ struct SimulatedConnection {
       lastReceived = now
       return .pong
     }
-    if isGoingAway, !isGoAwayTold {
-      isGoAwayTold = true
+    if isGoingAway, !isGoAwayReported {
+      isGoAwayReported = true
       lastReceived = now
       return .goAway
     }
@@ -141,8 +141,8 @@ struct SimulatedConnection {
     guard let answer = stream.fate.answer?.answer else { return nil }
     lastReceived = now
     if answer.kind != .response { unheard(stream) }
-    var told = answer
-    told.ticket = stream.name
-    return .answer(told)
+    var reported = answer
+    reported.ticket = stream.name
+    return .answer(reported)
   }
 }

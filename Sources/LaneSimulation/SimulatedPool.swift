@@ -37,7 +37,7 @@ struct SimulatedPool {
   }
 
   var isStalled: Bool { state.isStalled }
-  var hasRoom: Bool { state.hasRoom }
+  var room: Int { state.room }
   var isEmpty: Bool { links.allSatisfy { $0 == nil } }
 
   var nextDue: Int64 {
@@ -62,11 +62,11 @@ struct SimulatedPool {
 
   // MARK: - Once a turn
 
-  mutating func maintain(now: Now, requests: inout RequestTable, told: inout [Answered]) {
+  mutating func maintain(now: Now, requests: inout RequestTable, answers: inout [Answered]) {
     for place in links.indices where links[place] != nil {
       links[place]?.connection.step()
-      takeEvents(place, now, &requests, &told)
-      watch(place, now, &requests, &told)
+      takeEvents(place, now, &requests, &answers)
+      watch(place, now, &requests, &answers)
       update(place)
     }
     while true {
@@ -83,7 +83,7 @@ struct SimulatedPool {
   }
 
   private mutating func takeEvents(
-    _ place: Int, _ now: Now, _ requests: inout RequestTable, _ told: inout [Answered]
+    _ place: Int, _ now: Now, _ requests: inout RequestTable, _ answers: inout [Answered]
   ) {
     while let event = links[place]?.connection.nextEvent() {
       switch event {
@@ -96,7 +96,7 @@ struct SimulatedPool {
         if answer.kind == .response {
           _ = state.answered(place: place, sentAt: request.sentAt, now: now.monotonic)
         }
-        tell(answer, request, place, &told)
+        end(answer, request, place, &answers)
       case .pong:
         links[place]?.state.pongReceived()
         state.pongReceived(place: place)
@@ -113,7 +113,7 @@ struct SimulatedPool {
     }
   }
 
-  private mutating func watch(_ place: Int, _ now: Now, _ requests: inout RequestTable, _ told: inout [Answered]) {
+  private mutating func watch(_ place: Int, _ now: Now, _ requests: inout RequestTable, _ answers: inout [Answered]) {
     while links[place] != nil {
       let action = links[place]?.state.turn(
         now: now.monotonic, inFlight: requests.count(of: lists[place]),
@@ -125,7 +125,7 @@ struct SimulatedPool {
         while let sentAt = requests.oldestSentAt(of: lists[place]), sentAt <= sentUntil,
           let name = requests.oldest(of: lists[place]), let request = requests.remove(name)
         {
-          tell(PushAnswer(ticket: name, kind: .timedOut), request, place, &told)
+          end(PushAnswer(ticket: name, kind: .timedOut), request, place, &answers)
           links[place]?.connection.cancel(newest.isEmpty ? name : request.send)
           if links[place]?.state.timedOut(sentAt: sentAt) == true { leave(place) }
         }
@@ -133,15 +133,15 @@ struct SimulatedPool {
       case .abort:
         leave(place)
         links[place]?.connection.end()
-        takeEvents(place, now, &requests, &told)
+        takeEvents(place, now, &requests, &answers)
       }
     }
   }
 
-  private func tell(_ answer: PushAnswer, _ request: RequestTable.Request, _ place: Int, _ told: inout [Answered]) {
+  private func end(_ answer: PushAnswer, _ request: RequestTable.Request, _ place: Int, _ answers: inout [Answered]) {
     var answer = answer
     answer.ticket = request.send
-    told.append(Answered(answer: answer, pool: index, place: place))
+    answers.append(Answered(answer: answer, pool: index, place: place))
   }
 
   private mutating func update(_ place: Int) {

@@ -78,7 +78,7 @@ package struct WorldSettings: Sendable {
 
 /// A mistake beside the lane that breaks the promise: the auditor must see it.
 package enum Mistake: Sendable {
-  /// A stream is named by its job: what is told late of a request that was given up is taken for its successor's.
+  /// A stream is named by its job: what is reported late of a request that was given up is taken for its successor's.
   case namesRequestsByJob
   /// The admission store does not know who is on the way to APNs.
   case forgetsClaims

@@ -41,7 +41,7 @@ package final class ChannelRegistryClient {
   private let registry: ChannelRegistry
   private let tokenStore: RedisProviderTokenStore
 
-  /// Unused for less than this is not told: uses are stored once a minute or so.
+  /// Unused for less than this is not reported: uses are stored once a minute or so.
   package static let reapSecondsMinimum: Int64 = 600
   /// A channel that was made so lately need not be in APNs' list yet.
   private static let youngMilliseconds: Int64 = 10_000

@@ -2,7 +2,7 @@ package import Logging
 package import PushCore
 package import PushIO
 
-/// What Herald was told to do: checked, complete and immutable. `ConfigurationLoader` makes it.
+/// What Herald is configured to do: checked, complete and immutable. `ConfigurationLoader` makes it.
 package struct Configuration: Equatable, Sendable {
   package struct RabbitMQ: Equatable, Sendable {
     /// The nodes to try in turn; at least one.

@@ -1,4 +1,4 @@
-/// Everything that is wrong with a configuration, told at once.
+/// Everything that is wrong with a configuration, reported at once.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
   /// One problem: where it stands, which option, what is wrong.
   package struct Problem: Equatable, Sendable, CustomStringConvertible {

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// Puts a configuration together: flag before environment before file before default. All problems are told at once.
+/// Puts a configuration together: flag before environment before file before default. All problems are reported at once.
 package struct ConfigurationLoader {
   /// A value from the command line.
   package struct Override: Sendable {

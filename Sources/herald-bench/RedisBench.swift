@@ -65,8 +65,8 @@ struct RedisBench: ParsableCommand {
         if loop.now.monotonic > deadline { throw SimulatorProcess.Failure(description: "no Redis at \(address)") }
       }
       if remembered > 0 {
-        var untold = Times()
-        try drive(state, loop, 0..<remembered, rate: 0, &untold)
+        var unreported = Times()
+        try drive(state, loop, 0..<remembered, rate: 0, &unreported)
         // Most of their rates end meanwhile; Redis takes the last of them away bit by bit, as it always does.
         Thread.sleep(forTimeInterval: 3)
       }

@@ -50,7 +50,7 @@ struct DeadLettersCommand: ParsableCommand {
       }
     }
 
-    /// Prints each as it is told: a row of the table, or JSON.
+    /// Prints each as it is reported: a row of the table, or JSON.
     func row(_ letter: DeadLetter) {
       print(json ? letter.jsonLine(withBody: false) : DeadLetterTable.row(letter))
     }

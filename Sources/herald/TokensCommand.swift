@@ -49,7 +49,7 @@ struct TokensCommand: ParsableCommand {
       }
     }
 
-    /// Runs the work on a connection, and prints its marks; tokens without one are told too where `isComplete`.
+    /// Runs the work on a connection, and prints its marks; tokens without one are reported too where `isComplete`.
     func run(isComplete: Bool, _ work: (DeadTokens, [String]) throws -> [DeadTokens.Mark]) throws {
       let tokens = try checkedTokens()
       let configuration = try common.load()

@@ -59,8 +59,8 @@ struct ChannelConsumerFaultTests {
   private func waitForPostponed(atLeast count: Int, _ world: WorkerWorld) -> Bool {
     ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 50) { () -> Bool? in
       let metrics = world.admin("/metrics")?.body ?? ""
-      let told = metrics.firstMatch(of: /\nherald_channels_requests_postponed_total ([0-9]+)/)
-      return told.flatMap { Int($0.1) } ?? 0 >= count ? true : nil
+      let reported = metrics.firstMatch(of: /\nherald_channels_requests_postponed_total ([0-9]+)/)
+      return reported.flatMap { Int($0.1) } ?? 0 >= count ? true : nil
     } ?? false
   }
 
@@ -115,9 +115,10 @@ struct ChannelConsumerFaultTests {
     let soon = Int(Date.now.timeIntervalSince1970) - 3_590
     _ = try ChannelRequester(port: world.rabbitmq.port).ask(
       [.init(ensure("old"), replyTo: nil, timestamp: soon), .init(ensure("young"), replyTo: nil)], queue: queue)
-    let told = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
-    #expect(told.count == 1 && told.first?.contains("\"id\":\"ensure-old\"") == true, "\(told)\n\(worker.log)")
-    #expect(told.first?.contains("unavailable") == true, "\(told)")
+    let reported = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
+    #expect(
+      reported.count == 1 && reported.first?.contains("\"id\":\"ensure-old\"") == true, "\(reported)\n\(worker.log)")
+    #expect(reported.first?.contains("unavailable") == true, "\(reported)")
     let dead = try world.outside.drain("\(world.prefix).dead")
     #expect(dead.map(\.body) == [Array(ensure("old").utf8)])
     #expect(dead.first?.headers["x-herald-reason"] == "failed" && dead.first?.headers["x-herald-class"] == "channels")
@@ -164,8 +165,8 @@ struct ChannelConsumerFaultTests {
     #expect(!worker.log.contains("draining"), "\(early) \(counters)\n\(worker.log)")
     try world.simulator.clearFaults()
     #expect(worker.waitForExit(seconds: 60) == 0, "\(worker.log)")
-    let told = try world.outside.drain(world.outcomesQueue).map { String(decoding: $0.body, as: UTF8.self) }
-    #expect(told.count == 1 && told.first?.contains("\"ok\":true") == true, "\(told)")
+    let reported = try world.outside.drain(world.outcomesQueue).map { String(decoding: $0.body, as: UTF8.self) }
+    #expect(reported.count == 1 && reported.first?.contains("\"ok\":true") == true, "\(reported)")
     #expect(try channels(world).count == 1)
   }
 

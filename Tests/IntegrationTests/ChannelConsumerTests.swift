@@ -201,7 +201,7 @@ struct ChannelConsumerTests {
     // Three accepted, one refused; and APNs was asked for the policy of the channel that nobody knew.
     #expect(try world.simulator.counters().requests == before + 5)
 
-    // Redelivered after success: the outcome is told again, and nothing is sent. A dead channel is known to be dead.
+    // Redelivered after success: the outcome is published again, and nothing is sent. A dead channel is known to be dead.
     for _ in 0..<3 { try world.publish(broadcast("one", stored)) }
     try world.publish(broadcast("after", "Z29uZQ=="))
     try world.runUntilEmpty()

@@ -101,7 +101,7 @@ struct ChannelRegistryTests {
   @Test func strangersChannelsAreNotTaken() throws {
     let bench = try bench(registries: 1)
     bench.manager.createsToLose = 1
-    // Another sender makes one at the same time: which of the two is ours cannot be told.
+    // Another sender makes one at the same time: which of the two is ours nobody can say.
     bench.manager.afterCreate = { bench.manager.add(.none) }
     let settled = try bench.ensure("match")
     #expect(settled.origin == .created && bench.manager.createCount == 2)
@@ -110,7 +110,7 @@ struct ChannelRegistryTests {
     #expect(try bench.snapshot().entries.count == 3, "the others are remembered as somebody's")
   }
 
-  @Test func theLimitIsToldBeforeItIsReached() throws {
+  @Test func theLimitIsReportedBeforeItIsReached() throws {
     let bench = try bench(limit: 10)
     for number in 0..<10 { _ = try bench.ensure("event-\(number)") }
     #expect(bench.notices.contains { $0.contains("has 8 of at most 10 channels; delete") }, "\(bench.notices)")

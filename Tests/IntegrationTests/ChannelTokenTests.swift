@@ -23,7 +23,7 @@ struct ChannelTokenTests {
     #expect(try world.simulator.counters().answers["429 TooManyProviderTokenUpdates"] == nil)
   }
 
-  /// Without it, each makes its own: the second is one too many here, and is told what to do.
+  /// Without it, each makes its own: the second is one too many here, and the log says what to do.
   @Test func withoutRedisEachMakesItsOwn() throws {
     var options = WorkerWorld.Options()
     options.tokenIntervalSeconds = 1200

@@ -147,7 +147,7 @@ private struct PoisonPush: PushService {
   func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
 
   mutating func maintain(now: Now) { turn += 1 }
-  func hasRoom(for pool: PoolIndex) -> Bool { true }
+  func room(for pool: PoolIndex) -> Int { 1000 }
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,

@@ -19,10 +19,10 @@ struct WorkerBrokerFaultTests {
     try rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
     // The broker tells a connection when it publishes under the alarm; with outcomes all the time, that is at once.
     #expect(worker.waitForLine("blocked by the broker", seconds: 5), "\(worker.log)")
-    let isTold = ChildProcess.poll(timeoutMilliseconds: 1_000, everyMilliseconds: 20) {
+    let isReported = ChildProcess.poll(timeoutMilliseconds: 1_000, everyMilliseconds: 20) {
       world.admin("/metrics")?.body.contains("\nherald_rabbitmq_blocked 1\n") == true ? true : nil
     }
-    #expect(isTold == true)
+    #expect(isReported == true)
     usleep(500_000)
     let requests = try world.simulator.counters().requests
     usleep(2_000_000)
@@ -76,7 +76,7 @@ struct WorkerBrokerFaultTests {
     _ = try world.expectAccepted(jobs)
     let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
     defer { admin.close() }
-    #expect(try admin.messageCount(queue: "\(world.prefix).dead") == 0, "the broker gave up jobs that nobody told of")
+    #expect(try admin.messageCount(queue: "\(world.prefix).dead") == 0, "the broker gave up jobs without an outcome")
   }
 
   /// The worker lives, and hears what became of what it had sent: nothing of it is sent again by whoever is given it next.
@@ -121,10 +121,10 @@ struct WorkerBrokerFaultTests {
       }
     }
     try admin.waitForConfirms()
-    let isTold = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
+    let isReported = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
       (try? world.takeOutcomes().count) == 100 ? true : nil
     }
-    #expect(isTold == true, "\(worker.log)")
+    #expect(isReported == true, "\(worker.log)")
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
     let counters = try world.simulator.counters()
     #expect(counters.accepted == 50 && counters.requests == 50 && counters.duplicateIDs == 0)
@@ -150,12 +150,12 @@ struct WorkerBrokerFaultTests {
     try world.publishJobs(0..<20)
     try world.waitForAccepted(20, seconds: 15)
     #expect(worker.waitForLine("did not take the dead letter of a job of"), "\(worker.log)")
-    // What was refused is told when there is room.
+    // What was refused is published when there is room.
     try admin.perform(.deleteQueue(name: full))
-    let isTold = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
+    let isReported = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
       (try? world.takeOutcomes().count { $0.outcome == "invalid" }) == 1 ? true : nil
     }
-    #expect(isTold == true, "\(worker.log)")
+    #expect(isReported == true, "\(worker.log)")
     #expect(worker.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(worker.log)")
     #expect(try world.takeOutcomes().count { $0.outcome == "accepted" } == 20)
   }

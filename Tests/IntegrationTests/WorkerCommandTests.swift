@@ -18,15 +18,15 @@ struct WorkerCommandTests {
     }
   }
 
-  @Test func wrongPasswordIsToldOnce() throws {
+  @Test func wrongPasswordIsReportedOnce() throws {
     let world = try WorkerWorld("password")
     let url = "amqp://guest:secret-word@127.0.0.1:\(world.rabbitmq.port)/"
     let worker = try world.startWorker(configuration: world.configuration(rabbitmqURL: url))
     #expect(worker.waitForLine("ACCESS_REFUSED"), "\(worker.log)")
     usleep(4_000_000)
     // Once by the lane, once by the channel consumer: each has connections of its own.
-    let told = worker.lines.filter { $0.contains("ACCESS_REFUSED") }
-    #expect(told.count == 2 && told.count { $0.contains(#""lane":"channels""#) } == 1, "\(worker.log)")
+    let reported = worker.lines.filter { $0.contains("ACCESS_REFUSED") }
+    #expect(reported.count == 2 && reported.count { $0.contains(#""lane":"channels""#) } == 1, "\(worker.log)")
     #expect(worker.lines.count <= 10, "\(worker.log)")
     #expect(worker.waitForLine("ACCESS_REFUSED", "127.0.0.1:\(world.rabbitmq.port)", seconds: 1))
     #expect(!worker.log.contains("secret-word"))

@@ -7,7 +7,7 @@ import Testing
 /// and goes on by itself.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerOutageTests {
-  /// Few lines, each of them once: an outage is told when it begins and when it ends.
+  /// Few lines, each of them once: an outage is reported when it begins and when it ends.
   private func expectNoFlood(_ worker: WorkerProcess, _ location: SourceLocation = #_sourceLocation) {
     #expect(worker.lines.count <= 40, "\(worker.lines.count) lines:\n\(worker.log)", sourceLocation: location)
   }

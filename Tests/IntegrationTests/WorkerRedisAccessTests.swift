@@ -61,9 +61,9 @@ struct WorkerRedisAccessTests {
     let count = jobs.count
     _ = try outcomes(world, count)
     try enqueue([jobs[0], world.job("dead-2", token: "dead")], world)
-    let told = try outcomes(world, count + 2)
-    #expect(told.filter { $0.jobID == "job-0" }.map(\.outcome) == ["accepted", "accepted"])
-    #expect(told.first { $0.jobID == "dead-2" }?.outcome == "unregistered")
+    let reported = try outcomes(world, count + 2)
+    #expect(reported.filter { $0.jobID == "job-0" }.map(\.outcome) == ["accepted", "accepted"])
+    #expect(reported.first { $0.jobID == "dead-2" }?.outcome == "unregistered")
     #expect(try world.simulator.counters().duplicateIDs == 0)
     #expect(world.admin("/metrics")?.body.contains("herald_redis_up 1\n") == true)
     #expect(worker.drain(seconds: 20) == 0)

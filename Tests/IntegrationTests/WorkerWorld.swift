@@ -202,13 +202,13 @@ final class WorkerWorld {
 
   /// Waits until so many jobs have outcomes: one whose delivery was lost tells what was accepted for it when it comes back.
   func waitForOutcomes(_ count: Int, seconds: Int = 60, _ location: SourceLocation = #_sourceLocation) throws {
-    var told = 0
+    var reported = 0
     let reached = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) { () -> Bool? in
-      told = (try? Set(takeOutcomes().compactMap(\.jobID)).count) ?? told
-      return told >= count ? true : nil
+      reported = (try? Set(takeOutcomes().compactMap(\.jobID)).count) ?? reported
+      return reported >= count ? true : nil
     }
     try #require(
-      reached != nil, "\(told) jobs have outcomes, not \(count); \(gauges)\n\(log)", sourceLocation: location)
+      reached != nil, "\(reported) jobs have outcomes, not \(count); \(gauges)\n\(log)", sourceLocation: location)
   }
 
   /// What the last worker wrote, its end.

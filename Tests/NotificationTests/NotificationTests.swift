@@ -16,7 +16,7 @@ import Testing
     try ParsedJob(Job(push, to: .device("00FC13ADFF785122"), of: app))
   }
 
-  @Test func alertSaysAllThatItIsTold() throws {
+  @Test func alertSaysAllThatItIsGiven() throws {
     let push = try AlertNotification(
       Alert(
         title: .localized(key: "T", arguments: ["a", "b"]), subtitle: "S \"quoted\"", body: .localized(key: "B"),
@@ -89,7 +89,7 @@ import Testing
     #expect(ended.job.targetKind == .channel && ended.targets == ["YQ/+"])
   }
 
-  @Test func jobsCarryWhatTheyAreTold() throws {
+  @Test func jobsCarryWhatTheyAreGiven() throws {
     let tokens = try ["00FC13AD", "00fc13ad", "11223344"].map(DeviceToken.init)
     let job = try Job(
       WidgetsNotification(), to: .devices(tokens), of: "com.example.app", environment: .sandbox, id: "é", topic: "own",

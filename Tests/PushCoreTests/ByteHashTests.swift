@@ -2,7 +2,7 @@ import PushCore
 import Testing
 
 struct ByteHashTests {
-  /// Tokens and channels may have a structure: those that differ in one byte anywhere are told apart.
+  /// Tokens and channels may have a structure: those that differ in one byte anywhere are different.
   @Test(arguments: [1, 7, 8, 9, 24, 64, 200]) func everyByteCounts(_ count: Int) {
     let bytes = Array(repeating: UInt8(ascii: "0"), count: count)
     var hashes: Set<UInt64> = [ByteHash.hash(bytes.span)]

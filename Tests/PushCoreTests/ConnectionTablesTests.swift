@@ -41,7 +41,7 @@ import Testing
     #expect(table.count == 1)
   }
 
-  /// A send may have a second request while the first one's end is still to be told.
+  /// A send may have a second request while the first one's end is still to be reported.
   @Test func aNameIsNeverUsedAgain() {
     var table = RequestTable()
     let list = table.makeList()

@@ -312,7 +312,7 @@ import Testing
     #expect(state.isAmbiguous)
   }
 
-  @Test func anOutcomeAloneThatIsToldAgainIsNotSentTwice() {
+  @Test func anOutcomeAloneThatIsPublishedAgainIsNotSentTwice() {
     var state = admitted()
     state.sent(now: now)
     _ = answered(&state, answer(400, .badDeviceToken))
@@ -321,7 +321,7 @@ import Testing
     #expect(!state.isAmbiguous)
   }
 
-  @Test func aCopyThatIsToldAgainMayBeSentTwice() {
+  @Test func aCopyThatIsPublishedAgainMayBeSentTwice() {
     var state = admitted()
     state.sent(now: now)
     _ = answered(&state, answer(503, .serviceUnavailable))

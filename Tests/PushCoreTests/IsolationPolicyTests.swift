@@ -20,7 +20,7 @@ import Testing
     #expect(policy.decide(.isolated, deliveryCount: 3, carriedCount: 0) == .isolate)
     #expect(policy.isolatedCount(.isolated, deliveryCount: 3, carriedCount: 0) == 3)
     #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 3) == .fail)
-    // A worker that ended before it had told of the failure.
+    // A worker that ended before it had reported the failure.
     #expect(policy.decide(.isolated, deliveryCount: 2, carriedCount: 3) == .fail)
     #expect(policy.decide(.isolated, deliveryCount: 3, carriedCount: 3) == .isolate)
   }

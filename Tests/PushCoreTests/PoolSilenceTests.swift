@@ -93,7 +93,7 @@ import Testing
     var full = pool
     tell(&full, 0, inFlight: 100)
     #expect(full.take(byteCount: 1, now: at(300)) == nil, "rather wait")
-    #expect(!full.hasRoom)
+    #expect(full.room == 0)
     let actions = play(&pool, from: 310, until: 5_000)
     #expect(actions.isEmpty)
     #expect(pool.silentCount == 1)

@@ -34,16 +34,16 @@ import Testing
   @Test func nothingIsOpenedBeforeSomebodySends() {
     var pool = PoolState(limits: limits(8))
     #expect(pool.turn(now: at(0)) == .none)
-    #expect(!pool.hasRoom)
+    #expect(pool.room == 0)
     #expect(pool.take(byteCount: 100, now: at(1)) == nil)
     #expect(pool.turn(now: at(1)) == .open(place: 0))
     #expect(pool.turn(now: at(1)) == .none)
     #expect(pool.take(byteCount: 100, now: at(2)) == nil)
     #expect(pool.turn(now: at(5_000)) == .none, "one opening at a time")
     pool.opened(place: 0)
-    #expect(pool.take(byteCount: 100, now: at(5_000)) == nil, "no streams were told yet")
+    #expect(pool.take(byteCount: 100, now: at(5_000)) == nil, "the streams are not known yet")
     pool.update(place: 0, inFlight: 0, streamLimit: 1, window: 65_535)
-    #expect(pool.hasRoom)
+    #expect(pool.room > 0)
     #expect(pool.take(byteCount: 100, now: at(5_000)) == 0)
     #expect(pool.take(byteCount: 100, now: at(5_000)) == nil)
   }
@@ -128,7 +128,7 @@ import Testing
   @Test func settingsDownAndUp() {
     var pool = pool(ready: 1, of: 1)
     pool.update(place: 0, inFlight: 50, streamLimit: 1, window: 65_535)
-    #expect(!pool.hasRoom)
+    #expect(pool.room == 0)
     #expect(pool.take(byteCount: 1, now: at(0)) == nil)
     pool.update(place: 0, inFlight: 50, streamLimit: 51, window: 65_535)
     #expect(pool.take(byteCount: 1, now: at(0)) == 0)

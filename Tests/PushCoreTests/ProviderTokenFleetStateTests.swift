@@ -13,7 +13,7 @@ import Testing
     return state
   }
 
-  @Test func theStoresTokenIsTold() {
+  @Test func theStoresTokenIsReported() {
     var state = looking()
     #expect(state.looked(.token, now: at(1)) == .tell(.token))
     #expect(state.turn(isConnected: true, now: at(10_000)) == .none)

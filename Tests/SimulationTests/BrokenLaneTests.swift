@@ -19,7 +19,7 @@ import Testing
     #expect(violations(.confirmsRetriesUnpublished, seed: 2).contains { $0.hasPrefix("lost") })
   }
 
-  @Test func anOutcomeToldTwiceIsCaught() {
+  @Test func anOutcomePublishedTwiceIsCaught() {
     var run = SimulatedRun(seed: 3, faults: Faults()) {
       BrokenBroker(SimulatedBroker(world: $0), .publishesOutcomesTwice)
     }
@@ -106,7 +106,7 @@ struct BrokenBroker: SimulatedBrokerPort {
 
   private var inner: SimulatedBroker
   private let fault: Fault?
-  /// Sequence numbers that no broker has seen, told as confirmed at once; far above the real ones.
+  /// Sequence numbers that no broker has seen, reported as confirmed at once; far above the real ones.
   private var invented: [UInt64] = []
   private var nextInvented: UInt64 = 0
   private var lastTag: DeliveryTag?

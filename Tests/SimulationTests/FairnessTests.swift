@@ -133,8 +133,8 @@ private struct TwoPools: PushService {
 
   mutating func maintain(now: Now) {}
 
-  func hasRoom(for pool: PoolIndex) -> Bool {
-    pool.value != 0 || slow == nil || takenBySlow < TwoPools.slowAfter
+  func room(for pool: PoolIndex) -> Int {
+    pool.value != 0 || slow == nil ? 1000 : TwoPools.slowAfter - takenBySlow
   }
 
   mutating func send(

@@ -35,7 +35,7 @@ import Testing
     #expect(run.deaths <= 3 * poison.count * limit, "seed \(seed)")
   }
 
-  /// Without isolation it ends workers until its time is over, and nobody is told what it was.
+  /// Without isolation it ends workers until its time is over, and nobody knows what it was.
   @Test func withoutIsolationPoisonIsNoDeadLetter() {
     var settings = WorldSettings()
     settings.isolation = IsolationPolicy(isolationCount: 100_000, limit: 200_000)

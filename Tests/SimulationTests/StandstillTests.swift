@@ -218,7 +218,7 @@ private struct OnePool: PushService {
 
   func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
   func hasToken(for pool: PoolIndex) -> Bool { switches.hasToken }
-  func hasRoom(for pool: PoolIndex) -> Bool { switches.hasRoom }
+  func room(for pool: PoolIndex) -> Int { switches.hasRoom ? 1000 : 0 }
   mutating func maintain(now: Now) {}
 
   mutating func send(

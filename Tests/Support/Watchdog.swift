@@ -1,7 +1,7 @@
 /// Ends the children of this process, and removes its folders, however this process ends.
 ///
 /// A small shell reads one end of a socket pair whose other end only this process has. When the stream ends (exit,
-/// crash, SIGKILL), the shell kills the process groups and removes the folders that it was told of.
+/// crash, SIGKILL), the shell kills the process groups and removes the folders that it knows of.
 import Glibc
 import Synchronization
 

@@ -160,9 +160,9 @@ import Testing
     #expect(bench.turn { bench.answers.count == 6 })
     for request in held[0...4] { bench.server.respond(request) }
     #expect(bench.turn { bench.answers.count == 11 })
-    let told = Dictionary(uniqueKeysWithValues: bench.answers.map { ($0.ticket, $0.kind) })
+    let reported = Dictionary(uniqueKeysWithValues: bench.answers.map { ($0.ticket, $0.kind) })
     #expect(
-      tickets.map { told[$0] } == Array(repeating: .response, count: 5) + Array(repeating: .notProcessed, count: 5))
+      tickets.map { reported[$0] } == Array(repeating: .response, count: 5) + Array(repeating: .notProcessed, count: 5))
     #expect(bench.service.counters.goAways == ["Shutdown": 1])
     #expect(bench.send(bench.job()) != nil, "another connection takes over")
     #expect(bench.turn { bench.answers.count == 12 })

@@ -64,7 +64,7 @@ import Testing
     #expect(bench.answers.count { $0.ticket == silent } == 1)
   }
 
-  /// The end of a stream that was given up is told late, when its job is on its way once more.
+  /// The end of a stream that was given up is reported late, when its job is on its way once more.
   @Test(.timeLimit(.minutes(5))) func theLateEndOfARequestIsNotItsSuccessors() throws {
     let bench = try APNsTestBench { configuration in
       configuration.requestTimeoutMilliseconds = 300
@@ -93,7 +93,7 @@ import Testing
       _ = bench.trySend(bench.job())
       return bench.answers.contains { $0.ticket == ticket && $0.kind == .response }
     }
-    #expect(isDone, "the answer to the second request is told")
+    #expect(isDone, "the answer to the second request is reported")
     #expect(bench.turn { bench.service.inFlight == 0 })
     #expect(bench.answers.filter { $0.ticket == ticket }.map(\.kind) == [.timedOut, .response])
     #expect(asked == 2, "once more, and no more")

@@ -15,7 +15,7 @@ final class APNsTestBench {
   private(set) var notices: [String] = []
   /// Held sends that were given back.
   private(set) var released: [Ticket] = []
-  /// What to do with each answer as it is told.
+  /// What to do with each answer as it is reported.
   var judge: ((APNsPushService, PushAnswer, Now) -> Void)?
   private var lastIndex: UInt32 = 0
 

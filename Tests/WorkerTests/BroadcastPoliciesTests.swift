@@ -101,7 +101,7 @@ import Testing
     #expect(other.answers.allSatisfy { $0.kind == .response }, "the held one is held still")
   }
 
-  @Test func usesAreToldOnceAMinuteAndOnlyOfChannels() throws {
+  @Test func usesAreReportedOnceAMinuteAndOnlyOfChannels() throws {
     let cache = ChannelPolicyCache()
     let bench = try APNsTestBench(policies: cache)
     let job = job(expiration: 0)
@@ -111,6 +111,6 @@ import Testing
     let uses = cache.take(questionsMaximum: 0, withUses: true).uses
     #expect(uses.map(\.key.id.text) == [BroadcastPoliciesTests.id])
     #expect(bench.send(job) != nil)
-    #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "told within this minute")
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "reported within this minute")
   }
 }

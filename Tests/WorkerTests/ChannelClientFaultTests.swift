@@ -48,7 +48,7 @@ struct ChannelClientFaultTests {
     #expect(world.simulator.ledger.requests == 9)
   }
 
-  /// The first one did it; the second is told that there is no such channel.
+  /// The first one did it; the second hears that there is no such channel.
   @Test func aDeleteThatWasDoneAndLost() async throws {
     let world = try ChannelWorld(client: ChannelClientFaultTests.impatient)
     let id = try await world.create()

@@ -80,8 +80,8 @@ import Testing
     #expect(asked() == [key(1)])
   }
 
-  /// The use of a channel that nobody asked about is told once it is known to be one.
-  @Test func usesAreToldOfKnownChannels() throws {
+  /// The use of a channel that nobody asked about is reported once it is known to be one.
+  @Test func usesAreReportedOfKnownChannels() throws {
     let channel = try channel(1)
     cache.use(key(1), at: 7) { channel }
     #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty)

@@ -7,7 +7,7 @@ import Testing
 /// Channel management through an HTTP proxy: our client, a proxy that does CONNECT, and the strict simulator behind it.
 @Suite(.timeLimit(.minutes(2)))
 struct ChannelProxyTests {
-  /// Turns until all is told; false: it was not in a minute.
+  /// Turns until all is reported; false: it was not in a minute.
   private func turn(_ loop: EventLoop, _ client: ChannelClient, until isDone: () -> Bool) -> Bool {
     let start = ContinuousClock.now
     while !isDone() {
@@ -64,12 +64,12 @@ struct ChannelProxyTests {
     let client = client(world, loop, proxy)
     var failure: ChannelFailure?
     client.perform(ChannelRequest(.create(.none), in: ChannelWorld.scope)) { result in
-      if case .failure(let told) = result { failure = told }
+      if case .failure(let reported) = result { failure = reported }
     }
     #expect(turn(loop, client) { client.inFlight == 0 })
-    let told = try #require(failure)
-    #expect(!told.isAmbiguous && told.isTemporary)
-    #expect(told.description.contains("the proxy 127.0.0.1:\(proxy.port) refused the login (407"), "\(told)")
-    #expect(!told.description.contains("p:w") && world.existing() == 0)
+    let reported = try #require(failure)
+    #expect(!reported.isAmbiguous && reported.isTemporary)
+    #expect(reported.description.contains("the proxy 127.0.0.1:\(proxy.port) refused the login (407"), "\(reported)")
+    #expect(!reported.description.contains("p:w") && world.existing() == 0)
   }
 }

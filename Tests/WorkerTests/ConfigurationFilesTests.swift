@@ -28,9 +28,9 @@ import Testing
     let known = try ["MetricsText.swift", "ChannelMetrics.swift"].reduce(into: Set<String>()) { known, file in
       known.formUnion(try Self.names(in: text("Sources/PushWorker/Metrics/\(file)")))
     }
-    let told = try Self.names(in: text("docs/operations.md"))
-    #expect(known.subtracting(told).sorted() == [], "not in docs/operations.md")
-    #expect(told.subtracting(known).sorted() == [], "in docs/operations.md alone")
+    let reported = try Self.names(in: text("docs/operations.md"))
+    #expect(known.subtracting(reported).sorted() == [], "not in docs/operations.md")
+    #expect(reported.subtracting(known).sorted() == [], "in docs/operations.md alone")
   }
 
   @Test func everyAlertIsInTheManual() throws {

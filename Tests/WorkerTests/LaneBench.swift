@@ -42,7 +42,7 @@ final class LaneBench {
   }
 }
 
-/// What the peers have, were told, and are to say.
+/// What the peers have, got, and are to say.
 final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
   var events: [BrokerEvent] = [.publishing]
@@ -67,11 +67,15 @@ final class LaneBenchWorld {
   /// What the admission store was asked about, and what it says.
   var arrivals: [JobArrival] = []
   var admission = Admission.proceed
+  /// It answers nothing for now.
+  var admitsNothing = false
   var requests: [Ticket] = []
   var released: [Ticket] = []
   var answers: [PushAnswer] = []
   /// What the pool says to each request.
   var decision = SendDecision.sent
+  /// How many it says that it would take, where it takes any.
+  var room = 1000
 
   var now: Now { Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds) }
 
@@ -189,7 +193,7 @@ struct LaneBenchState: AdmissionStore {
   mutating func flush(now: Now) {}
 
   mutating func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
-    asked.isEmpty ? nil : (asked.removeFirst(), world.admission)
+    asked.isEmpty || world.admitsNothing ? nil : (asked.removeFirst(), world.admission)
   }
 
   mutating func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
@@ -204,7 +208,7 @@ struct LaneBenchPush: PushService {
 
   func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
   mutating func maintain(now: Now) {}
-  func hasRoom(for pool: PoolIndex) -> Bool { world.decision == .sent }
+  func room(for pool: PoolIndex) -> Int { world.decision == .sent ? world.room : 0 }
 
   mutating func send(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,

@@ -4,7 +4,7 @@ import PushLane
 import PushWorker
 import Testing
 
-/// What a worker makes of its lanes' reports: sums that never go back, labels that are few, and what probes are told.
+/// What a worker makes of its lanes' reports: sums that never go back, labels that are few, and what probes get.
 @Suite struct LaneBooksTests {
   private func report(received: UInt64, inFlight: Int = 0) -> LaneReport {
     var counters = LaneCounters()
@@ -120,12 +120,12 @@ import Testing
     #expect(report("down", .info, 4) == nil)
     #expect(report("gone", .error, 5) == nil, "four a minute")
     #expect(notices.due(at(30)).isEmpty)
-    let told = try #require(notices.due(at(61)).first)
-    #expect(told.text == "gone" && told.level == .error, "as it was")
-    #expect(told.metadata["since"] == "2026-11-21T12:00:05.000Z")
-    #expect(told.metadata["node"] == "a" && told.metadata["kept_quiet"] == .stringConvertible(1))
+    let reported = try #require(notices.due(at(61)).first)
+    #expect(reported.text == "gone" && reported.level == .error, "as it was")
+    #expect(reported.metadata["since"] == "2026-11-21T12:00:05.000Z")
+    #expect(reported.metadata["node"] == "a" && reported.metadata["kept_quiet"] == .stringConvertible(1))
     #expect(notices.due(at(62)).isEmpty)
-    // What is told at once needs no time of its own.
+    // What is reported at once needs no time of its own.
     #expect(report("up", .info, 63)?.metadata["since"] == nil)
   }
 }

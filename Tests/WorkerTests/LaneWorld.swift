@@ -128,7 +128,7 @@ struct WorldBroker: Broker {
   /// By job: the delays of its retries, in their order.
   private(set) var retries: [String: [Int]] = [:]
   private(set) var outcomes: [String: Outcome] = [:]
-  private(set) var toldTwice: [String] = []
+  private(set) var reportedTwice: [String] = []
   private let prefetch: Int
   private let clock: WorldClock
   private var delayed: [(dueAt: Int64, jobClass: JobClass, message: Message)] = []
@@ -196,7 +196,7 @@ struct WorldBroker: Broker {
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(body)) {
-      if outcomes[outcome.jobID] != nil { toldTwice.append(outcome.jobID) }
+      if outcomes[outcome.jobID] != nil { reportedTwice.append(outcome.jobID) }
       outcomes[outcome.jobID] = outcome
     }
     sequence += 1

@@ -82,7 +82,7 @@ import Testing
     #expect(lines.all.count == 800)
   }
 
-  @Test func aStateIsToldOncePerChange() {
+  @Test func aStateIsReportedOncePerChange() {
     let notices = LogNotices(burst: 3)
     func at(_ seconds: Int64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
     #expect(notices.report("redis", "up", isInitial: true, now: at(0)) == nil)
@@ -94,14 +94,14 @@ import Testing
     #expect(notices.report("rabbitmq", "down", now: at(4))?.subject == "rabbitmq")
   }
 
-  @Test func aFlappingStateIsToldWhereItStandsInTheEnd() {
+  @Test func aFlappingStateIsReportedWhereItStandsInTheEnd() {
     let notices = LogNotices(burst: 2)
     func at(_ seconds: Int64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
-    var told = 0
+    var reported = 0
     for second in 0..<20 {
-      if notices.report("redis", second % 2 == 0 ? "down" : "up", now: at(Int64(second))) != nil { told += 1 }
+      if notices.report("redis", second % 2 == 0 ? "down" : "up", now: at(Int64(second))) != nil { reported += 1 }
     }
-    #expect(told == 2)
+    #expect(reported == 2)
     #expect(notices.report("redis", "down", now: at(21)) == nil)
     #expect(notices.due(now: at(30)).isEmpty)
     let due = notices.due(now: at(61))

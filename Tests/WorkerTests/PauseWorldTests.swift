@@ -113,7 +113,7 @@ import Testing
     #expect(world.lane.broker.outcomes["short"]?.outcome == "expired")
     #expect(refused <= 45, "requests that APNs refused")
     #expect(world.notices.count { $0.contains("renewed too often") } == 1, "\(world.notices)")
-    #expect(world.lane.broker.toldTwice == [])
+    #expect(world.lane.broker.reportedTwice == [])
   }
 
   @Test func theFirstRetryWaitsInTheFirstQueue() throws {

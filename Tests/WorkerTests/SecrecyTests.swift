@@ -133,7 +133,7 @@ import Testing
   }
 }
 
-/// A log handler that keeps what it is told.
+/// A log handler that keeps what it gets.
 private final class LogLines: LogHandler, @unchecked Sendable {
   private let lock = NSLock()
   private var lines: [String] = []

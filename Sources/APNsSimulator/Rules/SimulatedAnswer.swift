@@ -3,7 +3,7 @@ package struct SimulatedAnswer: Hashable, Sendable {
   package var status: Int
   /// nil on success, or where the answer comes without a body.
   package var reason: String?
-  /// Unix milliseconds; told with 410.
+  /// Unix milliseconds; sent with 410.
   package var timestamp: Int64?
   /// A success's body (channel management only).
   package var body: [UInt8] = []

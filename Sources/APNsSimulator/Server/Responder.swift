@@ -46,7 +46,7 @@ final class Responder {
   }
 
   /// Accepts a notification that needs no second look; false: it needs one.
-  /// - Parameter isDated: a header more costs what this mode is there to spare, so a connection is told the time once a second.
+  /// - Parameter isDated: a header more costs what this mode is there to spare, so a connection gets the time once a second.
   func acceptFast(
     _ stream: HTTP2StreamID, on http: HTTP2ServerConnection, _ state: inout SimulatorState, countsIdentifiers: Bool,
     isDated: Bool

@@ -16,7 +16,7 @@ final class SimulatorEngine: ListenerDelegate {
   /// Sockets whose handshake is held back, by descriptor.
   private var heldBack: [Int32: SimulatedService.Door] = [:]
   private let responder: Responder
-  /// What connections are told as of the last turn.
+  /// What connections are given, as of the last turn.
   private var connectionFaults = ConnectionFaults()
 
   /// Connections that a fault refused TLS.

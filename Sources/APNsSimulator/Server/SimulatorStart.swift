@@ -7,18 +7,18 @@ final class SimulatorStart: Sendable {
   typealias Outcome = Result<(SimulatorPorts, Mailbox), SimulatorError>
 
   private let outcome = Mutex<Outcome?>(nil)
-  private let told = DispatchSemaphore(value: 0)
+  private let reported = DispatchSemaphore(value: 0)
 
   func succeed(_ ports: SimulatorPorts, mailbox: Mailbox) { tell(.success((ports, mailbox))) }
   func fail(_ error: SimulatorError) { tell(.failure(error)) }
 
   private func tell(_ result: Outcome) {
     outcome.withLock { $0 = result }
-    told.signal()
+    reported.signal()
   }
 
   func wait() -> Outcome {
-    told.wait()
+    reported.wait()
     return outcome.withLock { $0 } ?? .failure(SimulatorError("the simulator's thread ended early"))
   }
 }

@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// One request on its way through a `ChannelClient`: asked, sent (perhaps again), told once.
+/// One request on its way through a `ChannelClient`: asked, sent (perhaps again), reported once.
 final class ChannelCall {
   typealias Completion = (Result<ChannelAnswer, ChannelFailure>) -> Void
 

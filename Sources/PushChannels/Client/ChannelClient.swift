@@ -7,7 +7,7 @@ import PushSettings
 /// opened at its first request and closed when idle.
 ///
 /// `perform` queues; the owner of the loop calls `turn` after each `poll`, at least every tenth of a second, and `flush`
-/// after it. Each request is told exactly once, from inside `turn` or `perform`, within about twice
+/// after it. Each request is reported exactly once, from inside `turn` or `perform`, within about twice
 /// `requestTimeoutMilliseconds` of its sending.
 package final class ChannelClient {
   private struct LinkName: Hashable {
@@ -61,7 +61,7 @@ package final class ChannelClient {
     }
   }
 
-  /// Requests that were not told yet.
+  /// Requests that were not reported yet.
   package var inFlight: Int {
     links.values.reduce(0) { $0 + $1.callCount } + retired.reduce(0) { $0 + $1.callCount }
   }
@@ -117,7 +117,7 @@ package final class ChannelClient {
     }
   }
 
-  /// Everything was told and every connection has ended, after `close`.
+  /// Everything was reported and every connection has ended, after `close`.
   package var isClosed: Bool { isClosing && retired.isEmpty && links.values.allSatisfy { $0.isClosed } }
 
   private func link(_ place: Int, _ environment: APNsEnvironment) -> ChannelPool {

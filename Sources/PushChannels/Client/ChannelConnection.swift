@@ -88,7 +88,7 @@ final class ChannelConnection {
     connection.drain(reason)
   }
 
-  /// Ends it at once: what is on it is told as lost, in its next turn.
+  /// Ends it at once: what is on it is reported as lost, in its next turn.
   func abort(_ reason: String) {
     failure = failure ?? reason
     http.abort()
@@ -171,7 +171,7 @@ final class ChannelConnection {
     for (ticket, late) in sent where late.at <= sentUntil {
       sent[ticket] = nil
       if connection.timedOut(sentAt: late.at) { failure = "it answers no requests" }
-      // What is told of the stream's end comes too late: nobody has the ticket any more.
+      // What is reported of the stream's end comes too late: nobody has the ticket any more.
       _ = http.cancel(ticket)
       ended(
         Ending(

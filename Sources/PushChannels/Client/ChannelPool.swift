@@ -49,7 +49,7 @@ final class ChannelPool {
     }
   }
 
-  /// Calls that were not told yet.
+  /// Calls that were not reported yet.
   var callCount: Int {
     waiting.count + resting + (connection?.callCount ?? 0) + leaving.reduce(0) { $0 + $1.callCount }
   }
@@ -141,7 +141,7 @@ final class ChannelPool {
       loop: loop, host: host, tls: host.isPlaintext ? nil : credential.tls, configuration: configuration)
   }
 
-  /// What requests carry now; nil: a provider token is still to come, or cannot be made, which those who wait were told.
+  /// What requests carry now; nil: a provider token is still to come, or cannot be made, which those who wait know.
   private func authorization(_ now: Now) -> (bytes: [UInt8], serial: UInt32)? {
     guard case .token(let handle) = credential.authorization else { return ([], 0) }
     if let token = tokens.current(handle, now: now, random: random.next()) {

@@ -1,8 +1,8 @@
 /// What to do about a create whose answer nobody heard: the worker died, or the connection broke.
 ///
 /// APNs knows no name and no idempotency key, so such a channel can only be found: it is in APNs' list and not in the
-/// registry. A channel whose id nobody was told is as good as any other one of its storage policy, so that of several
-/// such creates each may take any of the channels that they left behind. What cannot be told apart from other senders'
+/// registry. A channel whose id nobody knows is as good as any other one of its storage policy, so that of several
+/// such creates each may take any of the channels that they left behind. What cannot be distinguished from other senders'
 /// channels is not taken: two events on one channel would be worse than a channel too many.
 package enum ChannelRecovery: Hashable, Sendable {
   /// Another create of the same kind may still end by itself.

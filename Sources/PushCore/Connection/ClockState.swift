@@ -3,7 +3,7 @@
 package struct ClockState: Sendable {
   package enum Change: Equatable, Sendable {
     case none
-    /// APNs' clock is so far ahead of ours (negative: behind). Told once.
+    /// APNs' clock is so far ahead of ours (negative: behind). Reported once.
     case differs(seconds: Int64)
     /// It was said to differ, and does not any more.
     case agrees

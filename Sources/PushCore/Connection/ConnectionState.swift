@@ -179,7 +179,7 @@ package struct ConnectionState: Sendable {
     }
   }
 
-  /// Once a turn, after what came in was told. Call again after each action until it is `none`.
+  /// Once a turn, after what came in was taken. Call again after each action until it is `none`.
   /// - Parameters:
   ///   - inFlight: requests without an answer.
   ///   - oldestSentAt: when the oldest of them was sent.

@@ -1,7 +1,7 @@
 /// A pool's connections to one host with one credential: which one takes the next request, when another one is opened,
 /// and when one is let go.
 ///
-/// Each connection has a place. What it can take (streams, send window) is told once a turn with `update`; between two
+/// Each connection has a place. What it can take (streams, send window) is updated once a turn with `update`; between two
 /// turns the pool counts down itself. Connections are opened one by one, seconds apart, and only for need: after
 /// failures later and later, and after several in a row the breaker is open: one attempt at a time, a second or two apart.
 /// What was of use and goes without our wish (a GOAWAY, a cut) is replaced at once: a host that sends us away every
@@ -168,7 +168,7 @@ package struct PoolState: Sendable {
     return openingCount > 0 ? .halfOpen : .open
   }
 
-  /// What the connection at a place can take now. Told once a turn, before requests are sent.
+  /// What the connection at a place can take now. Once a turn, before requests are sent.
   package mutating func update(place: Int, inFlight: Int, streamLimit: Int, window: Int) {
     places[place].inFlight = inFlight
     places[place].streamLimit = streamLimit
@@ -181,10 +181,13 @@ package struct PoolState: Sendable {
     }
   }
 
-  /// Whether a request would find room.
-  package var hasRoom: Bool {
-    for place in places where place.occupant == .ready && place.hearing != .silent && place.free > 0 { return true }
-    return false
+  /// How many requests would find room, as far as can be said without knowing how large they are.
+  package var room: Int {
+    var room = 0
+    for place in places where place.occupant == .ready && place.hearing != .silent {
+      room += place.inFlight > 0 ? min(place.free, 1 + place.window >> PoolState.typicalBodyShift) : place.free
+    }
+    return room
   }
 
   /// The place whose connection takes a request with a body of `byteCount`, counted as sent; nil where none has room.

@@ -125,7 +125,7 @@ package struct ProviderTokenFleetState: Sendable {
     }
   }
 
-  /// Whether others are connected; true where that cannot be told.
+  /// Whether others are connected; true where that is not known.
   package mutating func counted(hasOthers: Bool, now: Now) -> Action {
     guard case .counting(var ask, _) = phase else { return .none }
     guard hasOthers else { return grant(ask, now) }

@@ -1,6 +1,6 @@
 /// The requests in flight of a lane, in lists by connection, each oldest first.
 ///
-/// A request has a name of its own, given for one sending and never used again: whatever is told late of a request that was
+/// A request has a name of its own, given for one sending and never used again: whatever is reported late of a request that was
 /// given up finds nobody, also where its job was sent again meanwhile.
 ///
 /// All requests of a connection have the same time to be answered, so the order of sending is the order of deadlines: the
@@ -10,7 +10,7 @@
 package struct RequestTable: Sendable {
   /// What is remembered of a request until it is answered.
   package struct Request: Sendable {
-    /// Who is told of it.
+    /// Who gets its answer.
     package var send: Ticket
     package var sentAt: Instant
     /// The list that it is in.

@@ -1,6 +1,6 @@
 /// Which deliveries of one channel are settled, and up to where they can be acknowledged with one frame.
 ///
-/// Jobs end out of order; the broker is told of the highest tag below which all are settled. A tag that was rejected is
+/// Jobs end out of order; the broker acknowledges up to the highest tag below which all are settled. A tag that was rejected is
 /// settled too, but never named in an acknowledgement: the broker does not know it any more and would close the channel.
 ///
 /// Jobs that wait long must not hold up the credit of all behind them, whether it is one or one after the other: as long as

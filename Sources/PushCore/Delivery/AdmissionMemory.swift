@@ -74,7 +74,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// Entries of all tables.
   package var count: Int { answered.count + claims.count + dead.count + rates.count }
 
-  /// Outcomes that made room for others before they were told to anybody.
+  /// Outcomes that made room for others before the shared store had them.
   package var forgottenCount: UInt64 { answered.evictedCount }
 
   /// Something that is known here may hold a job back.
@@ -131,11 +131,13 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return nil
   }
 
-  /// Charges the device's rate: `proceed`, which leaves a claim, `limited` or `superseded`.
+  /// Charges the device's rate: `proceed`, which leaves a claim, `limited` or `superseded`. Its own claim is made anew, and was paid for.
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
     if request.claim == 0 { return .proceed }
     var run: UInt32 = 0
-    if request.isRated {
+    if let claim, claim.number == request.claim {
+      run = claim.run
+    } else if request.isRated {
       if isSuperseded(request, now) { return .superseded }
       let rateKey = RateKey(device: request.device, rule: request.rule.name)
       let nowMicroseconds = now.unixMilliseconds * 1000

@@ -49,7 +49,7 @@ package struct AdmissionRequest: Sendable {
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
-  /// What names a (job, target) whose end is told.
+  /// What names a (job, target) whose end is published.
   package init(device: TargetKey, apnsID: UUIDValue) {
     self.init(device: device, apnsID: apnsID, registeredAt: 0, isRated: false, rule: .none)
   }
@@ -72,10 +72,11 @@ package struct AdmissionRequest: Sendable {
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var enqueuedAt: Int64
-  /// What this one claims the job with, if it is admitted: drawn for it alone. 0: it leaves no claim, for it is over and only asked
+  /// What this one claims the job with, if it is admitted: drawn for it alone. The number of a claim that it has already makes that one
+  /// anew, and costs its device nothing. 0: it leaves no claim, for it is over and only asked
   /// about, and no copy is to wait for it.
   package var claim: UInt32
-  /// `x-herald-claim`: the claim under which the attempt before it was admitted; 0: there was none.
+  /// The claim under which it was admitted before, it or the attempt before it (`x-herald-claim`); 0: there was none.
   package var earlierClaim: UInt32
   /// It waited in a retry queue: a newer job of the same collapse id takes its place.
   package var isReturning: Bool

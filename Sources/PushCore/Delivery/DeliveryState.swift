@@ -118,7 +118,7 @@ package struct DeliveryState: Sendable {
       if isGivenUp, !policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return giveUp(now: now)
       }
-      // Its answer usually comes within a second, and is told for this copy too. What is lost again and again waits for longer.
+      // Its answer usually comes within a second, and is published for this copy too. What is lost again and again waits for longer.
       switch policy.wait(number: max(redeliveries, 1), times, now: now) {
       case .again(let delaySeconds): return report(.retry(delaySeconds: delaySeconds, reason: nil))
       // Its time is over before that: it is not sent any more, but what became of the other one is its end too. Claims end.
@@ -227,7 +227,7 @@ package struct DeliveryState: Sendable {
   }
 
   /// The broker confirmed or refused one publish (a lost connection refuses). Where one of several was refused the whole
-  /// ending is told again, once none is unconfirmed: twice is better than never.
+  /// ending is published again, once none is unconfirmed: twice is better than never.
   package mutating func publishSettled(isConfirmed: Bool) -> Settlement {
     expect(.reporting)
     precondition(unconfirmed > 0, "a publish is settled once")

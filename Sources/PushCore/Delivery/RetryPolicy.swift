@@ -55,7 +55,7 @@ package struct RetryPolicy: Hashable, Sendable {
 
   /// The delay for a job over its device's rate, which has room again after so long.
   ///
-  /// Where many jobs wait for one device, each of them is told the same time and only one has it: so the longer a job has
+  /// Where many jobs wait for one device, each of them gets the same time and only one has it: so the longer a job has
   /// waited the less often it asks, up to an eighth of its age. Where the room comes after its end, so does its outcome, now.
   package func postponeLimited(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
     let age = max(0, now.unixMilliseconds &- min(times.enqueuedAt, now.unixMilliseconds))

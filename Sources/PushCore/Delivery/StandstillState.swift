@@ -80,7 +80,7 @@ package struct StandstillState: Sendable {
   private enum Phase: Sendable {
     /// Settles, or has no reason to. May become `standing`.
     case moving
-    /// The alarm was told. Becomes `moving` with the next settlement.
+    /// The alarm was raised. Becomes `moving` with the next settlement.
     case standing(restartAt: Instant)
   }
 

@@ -1,5 +1,5 @@
 /// Makes a `PushJob` of a message's bytes, by the contract "Job, version 1": every field, type, range and payload
-/// rule that can be told from the job alone. Allocates nothing for a valid job once its buffers have grown.
+/// rule that the job alone can break. Allocates nothing for a valid job once its buffers have grown.
 ///
 /// Decisions where the contract is silent:
 /// - A token named twice in `tokens` gets one push.

@@ -31,7 +31,7 @@ package struct PayloadRule: Sendable {
   /// Kinds with texts that can be localised.
   private static let texts = visible + [.liveActivity]
 
-  /// Every rule, in the order in which they are asked: the first that is broken is told. Sources: Apple, "Generating a
+  /// Every rule, in the order in which they are asked: the first that is broken is reported. Sources: Apple, "Generating a
   /// remote notification", "Pushing background updates to your App", "Starting and updating Live Activities with
   /// ActivityKit push notifications", "Updating widgets with WidgetKit push notifications", "Wallet Passes", "MDM".
   /// The shape of single values stands in `PayloadKey`.

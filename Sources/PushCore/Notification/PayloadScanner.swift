@@ -171,7 +171,7 @@ struct PayloadScanner: Sendable {
     return true
   }
 
-  /// Whether a number lies from 0 to 1, told from its digits: a number without an exponent is 0 before its point, or
+  /// Whether a number lies from 0 to 1, read from its digits: a number without an exponent is 0 before its point, or
   /// 1 with nothing but zeros behind it.
   private func isUnit(_ bytes: Span<UInt8>, _ number: JSONNumber) -> Bool {
     let text = bytes.extracting(number.range.range)

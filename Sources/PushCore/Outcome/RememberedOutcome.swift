@@ -1,4 +1,4 @@
-/// The part of a final outcome that cannot be told from its job.
+/// The part of a final outcome that does not follow from its job.
 package struct RememberedOutcome: Hashable, Sendable {
   package var outcome: Outcome
   package var status: UInt16?

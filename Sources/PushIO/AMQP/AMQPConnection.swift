@@ -6,7 +6,7 @@ package import PushCore
 /// broker by TCP's own back-pressure. A message that is there in one piece is read where it lies. Requests and
 /// publishes append to `Transport.outbound`: one write a turn. Nothing here waits and nothing calls up.
 ///
-/// Errors: everything that ends the connection is told once as `.closed`, with `failure`.
+/// Errors: everything that ends the connection is reported once as `.closed`, with `failure`.
 @safe
 package final class AMQPConnection: TransportDelegate {
   /// Why it ended; nil before, and where we closed it.
@@ -22,14 +22,14 @@ package final class AMQPConnection: TransportDelegate {
   private var delegateProxy: TransportDelegateProxy?
   private var collected: [AMQPCollectedContent]
   private var place = AMQPContentPlace.none
-  /// A delivery that came while none was wanted: told before everything behind it, its bytes stay at `place`.
+  /// A delivery that came while none was wanted: reported before everything behind it, its bytes stay at `place`.
   private var heldDelivery: AMQPEvent?
   /// Something came, or happened, since the last nil.
   private var hasNews = false
   /// What ended the connection, found outside `nextEvent`.
   private var pendingEnd: AMQPError??
   private var timer: TimerToken?
-  private var wasClosedTold = false
+  private var wasClosedReported = false
 
   /// Not connected yet. `name` is what the broker's management shows, e.g. `herald host-1/0 publisher`.
   package init(
@@ -69,8 +69,8 @@ package final class AMQPConnection: TransportDelegate {
   }
 
   package var isReady: Bool { state.phase == .ready }
-  /// `.closed` was told.
-  package var isClosed: Bool { wasClosedTold }
+  /// `.closed` was reported.
+  package var isClosed: Bool { wasClosedReported }
   /// What a broker under an alarm said; nil while it is not blocked.
   package var blockedReason: String? { state.blockedReason }
   /// Product and version of the broker; empty before it said.
@@ -85,7 +85,7 @@ package final class AMQPConnection: TransportDelegate {
 
   // MARK: events
 
-  /// The next event; nil once everything that came is told. Ends what was said of the message told last.
+  /// The next event; nil once everything that came is reported. Ends what was said of the last message.
   ///
   /// - Parameter takesDeliveries: false tells everything up to the next delivery, which is kept with all behind it: nothing
   ///   is lost, nothing overtakes it, an end of the connection included.
@@ -109,7 +109,7 @@ package final class AMQPConnection: TransportDelegate {
     } catch {
       return end(error, transport)
     }
-    if let pendingEnd, !wasClosedTold { return end(pendingEnd, transport) }
+    if let pendingEnd, !wasClosedReported { return end(pendingEnd, transport) }
     hasNews = false
     return nil
   }
@@ -266,8 +266,8 @@ package final class AMQPConnection: TransportDelegate {
 
   /// The last event. The peer's faults get a goodbye that says so, as far as the transport still carries one.
   private func end(_ error: AMQPError?, _ transport: Transport) -> AMQPEvent? {
-    if wasClosedTold { return nil }
-    wasClosedTold = true
+    if wasClosedReported { return nil }
+    wasClosedReported = true
     failure = error
     if state.phase == .ready, error != nil, pendingEnd == nil {
       codec.appendClose(code: 501, text: "frame error", to: &transport.outbound)
@@ -279,11 +279,11 @@ package final class AMQPConnection: TransportDelegate {
     return .closed
   }
 
-  // MARK: the message told last
+  // MARK: the last message
 
-  /// Takes back the delivery told last: it is told again before anything else, and stays readable until then.
+  /// Takes back the last delivery: it is reported again before anything else, and stays readable until then.
   package func keep(_ delivery: AMQPDelivery) {
-    if case .none = place { preconditionFailure("only the delivery told last can be kept") }
+    if case .none = place { preconditionFailure("only the last delivery can be kept") }
     heldDelivery = .delivery(delivery)
   }
 
@@ -379,9 +379,9 @@ package final class AMQPConnection: TransportDelegate {
     flushLater(transport)
   }
 
-  /// Says goodbye; `.closed` follows. What was appended before is still written, a delivery that was kept is told no more.
+  /// Says goodbye; `.closed` follows. What was appended before is still written, a delivery that was kept is reported no more.
   package func close() {
-    guard let transport, !wasClosedTold else { return }
+    guard let transport, !wasClosedReported else { return }
     heldDelivery = nil
     if state.closeRequested() {
       codec.appendClose(code: 200, text: "goodbye", to: &transport.outbound)

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Where the message told last lies: in the received bytes as they came, or collected in a channel's buffers.
+/// Where the last message lies: in the received bytes as they came, or collected in a channel's buffers.
 enum AMQPContentPlace {
   case none
   /// Offsets into `Transport.inbound`; `consumed` bytes of it are given back at the next event.

@@ -44,7 +44,7 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
   /// An operation was not answered in time.
   case timedOut(operation: String, milliseconds: Int64)
 
-  /// `reply-code`s that are told apart.
+  /// `reply-code`s that are distinguished.
   static let accessRefusedCode: UInt16 = 403
   static let notFoundCode: UInt16 = 404
   static let preconditionFailedCode: UInt16 = 406

@@ -3,7 +3,7 @@ import PushCore
 /// Walks an AMQP table field by field, without recursion and without allocation: tables come from producers, and a deep
 /// one must not reach a recursive decoder.
 ///
-/// Numbers of every width are told as `Int64`; nested tables and arrays are stepped over by their length.
+/// Numbers of every width are read as `Int64`; nested tables and arrays are stepped over by their length.
 struct AMQPTableReader {
   enum Value: Equatable {
     case number(Int64)

@@ -47,7 +47,7 @@ extension APNsResponseBody {
 }
 
 extension PushAnswer {
-  /// The answer that the response told last by `connection` is.
+  /// The answer that the last response by `connection` is.
   package init(response ticket: Ticket, status: Int, from connection: HTTP2ClientConnection) {
     self.init(ticket: ticket, kind: .response)
     self.status = UInt16(clamping: status)

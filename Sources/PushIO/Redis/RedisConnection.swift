@@ -2,7 +2,7 @@ import PushCore
 
 /// One pipelined connection to a Redis server, which connects, greets and reconnects by itself.
 ///
-/// Commands are answered strictly in their order; each one carries its owner's tag and is told of exactly once: by its
+/// Commands are answered strictly in their order; each one carries its owner's tag and ends in exactly one event: its
 /// reply, or as lost. PULLED: `nextEvent` drains what came, nothing calls the owner. For other commands than the owner's
 /// hot ones there is `request`, which makes its own tags.
 ///
@@ -18,7 +18,7 @@ package final class RedisConnection {
     case greeting(answered: Int)
     /// Commands flow. → draining
     case ready
-    /// Lost: replies that came before are told, then the lost commands, then why. → idle
+    /// Lost: replies that came before are reported, then the lost commands, then why. → idle
     case draining(RedisError)
     /// `close()` was called.
     case closed
@@ -43,8 +43,8 @@ package final class RedisConnection {
   private var transport: Transport?
   private var tags = RedisTagQueue()
   private var digests: [[UInt8]]
-  private var isReadyUntold = false
-  private var untoldDisconnect: RedisError?
+  private var isReadyUnreported = false
+  private var unreportedDisconnect: RedisError?
   private var retryTimer: TimerToken?
   private var watchTimer: TimerToken?
   private var backoff: Backoff
@@ -95,7 +95,7 @@ package final class RedisConnection {
     if case .closed = phase { true } else { false }
   }
 
-  /// Commands sent and not told of yet.
+  /// Commands sent that have no event yet.
   package var waitingCount: Int { tags.count }
 
   /// SHA-1 of a script, 40 hex digits, as the server gave it; empty before the first `ready`.
@@ -127,8 +127,8 @@ package final class RedisConnection {
     transport?.close()
     transport = nil
     while tags.popFirst() != nil {}
-    isReadyUntold = false
-    untoldDisconnect = nil
+    isReadyUnreported = false
+    unreportedDisconnect = nil
   }
 
   /// Goes to another server, now or with the next try. Waiting commands are lost.
@@ -175,14 +175,14 @@ package final class RedisConnection {
 
   // MARK: - Events
 
-  /// The next event of this turn; nil once everything is told. A reply's values are readable until the next call.
+  /// The next event of this turn; nil once everything is reported. A reply's values are readable until the next call.
   package func nextEvent() -> RedisEvent? {
-    if let error = untoldDisconnect {
-      untoldDisconnect = nil
+    if let error = unreportedDisconnect {
+      unreportedDisconnect = nil
       return .disconnected(error)
     }
-    if isReadyUntold {
-      isReadyUntold = false
+    if isReadyUnreported {
+      isReadyUnreported = false
       return .ready
     }
     switch phase {
@@ -207,19 +207,19 @@ package final class RedisConnection {
     }
   }
 
-  /// How many values the reply told last has; the first one is its head.
+  /// How many values the last reply has; the first one is its head.
   package var valueCount: Int { reader.valueCount }
 
   package func value(at index: Int) -> RedisValue { reader.value(at: index) }
 
-  /// The text of a bulk, status or error of the reply told last.
+  /// The text of a bulk, status or error of the last reply.
   package func withText<Result, Failure: Error>(
     of value: RedisValue, _ body: (Span<UInt8>) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try reader.withText(of: value, body)
   }
 
-  /// The reply told last, copied.
+  /// The reply reported last, copied.
   package func copyReply() -> RedisReply {
     var index = 0
     return copyValue(&index)
@@ -309,7 +309,7 @@ package final class RedisConnection {
         phase = .greeting(answered: answered + 1)
       } else {
         phase = .ready
-        isReadyUntold = true
+        isReadyUnreported = true
         readyCount &+= 1
         backoff.succeeded()
         watch(afterMilliseconds: configuration.silenceTimeoutMilliseconds)
@@ -334,7 +334,7 @@ package final class RedisConnection {
       phase = .draining(error)
     case .connecting, .greeting:
       transport = nil
-      untoldDisconnect = error
+      unreportedDisconnect = error
       phase = .idle
     case .idle, .draining, .closed:
       return
@@ -350,7 +350,7 @@ package final class RedisConnection {
   private func retry() {
     retryTimer = nil
     if case .draining = phase {
-      // The owner has not been told everything yet; it pulls every turn.
+      // The owner has not taken everything yet; it pulls every turn.
       retryTimer = loop.schedule(afterMilliseconds: 10) { [unowned self] in retry() }
     } else {
       connect()

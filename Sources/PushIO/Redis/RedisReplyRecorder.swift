@@ -8,7 +8,7 @@ import PushCore
 final class RedisReplyRecorder {
   private(set) var values: [RedisValue] = []
   private(set) var bytes: [UInt8] = []
-  /// The reply went over a bound: the reader was told that there is no memory, and is of no further use.
+  /// The reply went over a bound: the reader got no memory, and is of no further use.
   private(set) var isOverBound = false
   private let limits: RedisReader.Limits
 

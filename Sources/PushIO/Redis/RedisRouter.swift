@@ -125,7 +125,7 @@ package final class RedisRouter {
     return redirect
   }
 
-  /// The next event of this turn; nil once everything is told.
+  /// The next event of this turn; nil once everything is reported.
   package func nextEvent() -> (node: Int, event: RedisEvent)? {
     if let sentinels { follow(sentinels) }
     if let failure = sentinels?.takeFailure() {

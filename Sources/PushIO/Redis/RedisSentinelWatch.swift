@@ -2,7 +2,7 @@ import PushCore
 
 /// Asks Sentinels, one at a time, where the primary is: at the start, once a second, and at once after a loss.
 ///
-/// PULLED: `turn` returns an address when one was told. Not Sendable: it belongs to the thread of its loop.
+/// PULLED: `turn` returns an address when a Sentinel named one. Not Sendable: it belongs to the thread of its loop.
 final class RedisSentinelWatch {
   private let loop: EventLoop
   private let configuration: RedisConfiguration
@@ -17,7 +17,7 @@ final class RedisSentinelWatch {
   private var round = Instant(nanoseconds: .min)
   private var dialledInRound = 0
   private var isResting = false
-  /// Why a Sentinel said nothing useful, told once each.
+  /// Why a Sentinel said nothing useful, reported once each.
   private var failure: RedisError?
 
   private static let askMilliseconds: Int64 = 1_000

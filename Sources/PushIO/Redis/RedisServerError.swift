@@ -1,6 +1,6 @@
 import PushCore
 
-/// An error reply of a Redis server, told apart by its first word, with what to do about it.
+/// An error reply of a Redis server, by its first word, with what to do about it.
 package struct RedisServerError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
     /// NOSCRIPT: the script cache was flushed, or the server restarted.

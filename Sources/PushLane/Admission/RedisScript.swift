@@ -201,16 +201,16 @@ enum RedisScript {
       return 0
     end
 
-    -- Charges the rate and leaves a claim, in the place of what the job had before.
-    local function charge(device, ask, value, rule, has_records, charged)
+    -- Charges the rate and leaves a claim, in the place of what the job had before. Its own claim is made anew, and was paid for.
+    local function charge(device, ask, value, rule, has_records, charged, is_own)
       local collapsed, received, newest
-      if #ask > 21 and byte(ask, 22) ~= 0 then
+      if not is_own and #ask > 21 and byte(ask, 22) ~= 0 then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
         newest = waiting > seconds and tonumber(get(collapsed))
         if newest and newest > received and #ask > 37 and byte(ask, 42) % 2 == 1 then return redis.status_reply('superseded') end
       end
       local ahead = max(arrival - now, 0)
-      local is_paid = ahead > 0 and charged == run
+      local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
         pcall('SET', collapsed, format('%.0f', received), 'EX', format('%.0f', delayed))
@@ -229,7 +229,7 @@ enum RedisScript {
         latest = max(latest, its)
         value = sub(value, 1, first - 1) .. pack('<BI7', 1, its) .. rule.name .. string.char(run) .. sub(value, last + 1)
       end
-      value = value .. '\5' .. sub(ask, 2, 13) .. deadline .. string.char(run)
+      value = value .. '\5' .. sub(ask, 2, 13) .. deadline .. string.char(is_own and charged or run)
       local lives = life()
       return write(device, #value > 512 and shortened(device, value) or value, lives)
     end
@@ -255,9 +255,10 @@ enum RedisScript {
       if answer then return answer end
       local before, how = '\0\0\0\0', 0
       if #ask > 37 then before, how = sub(ask, 38, 41), byte(ask, 42) end
-      local is_repeated = false
+      local is_repeated, is_own = false, false
       if claim then
-        if claim ~= before and claim ~= sub(ask, 10, 13) then
+        is_own = claim == sub(ask, 10, 13)
+        if claim ~= before and not is_own then
           if ends > seconds and (how < 2 or how < 4 and seconds + promised - ends < \#(Takeover.oldClaimSeconds)) then
             return redis.status_reply('claimed ' .. format('%.0f', ceil(ends * 1000 - now / 1000)))
           end
@@ -276,7 +277,7 @@ enum RedisScript {
           write(device, value, life())
         end
       end
-      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged)
+      answer = answer or number == 254 and 0 or charge(device, ask, value, rule, has_records, charged, is_own)
       if not is_repeated then return answer end
       if type(answer) == 'number' then return redis.status_reply('repeated ' .. format('%.0f', answer)) end
       return answer.ok and redis.status_reply('repeated ' .. answer.ok) or answer

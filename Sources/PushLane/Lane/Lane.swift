@@ -108,8 +108,8 @@ package struct Lane<
     let now = clock.now
     push.maintain(now: now)
     takeBrokerEvents(now)
-    startTargets(now)
     askAboutClaimed(now)
+    startTargets(now)
     takeAdmissions(now)
     takeAnswers(now)
     sendWaiting(now)
@@ -305,7 +305,11 @@ package struct Lane<
 
   mutating func ask(_ send: Ticket, of job: Ticket, _ now: Now) {
     let isOver = isOver(job, now)
-    sends[send].askedClaim = isOver ? 0 : max(1, UInt32(truncatingIfNeeded: random.next()))
+    sends[send].askedAt = now.monotonic
+    if sends[send].isAskedAgain { queues[Int(sends[send].pool.value)].asking += 1 }
+    // One that was admitted keeps its number: where it was asked about in several places, it finds its own claim in each of them.
+    sends[send].askedClaim =
+      isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
       arrival: jobs[job].arrival(claim: sends[send].askedClaim, earlierClaim: sends[send].claim, isOver: isOver),
@@ -326,11 +330,12 @@ package struct Lane<
       admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
       let job = job(of: ticket)
-      sends[ticket].admittedAt = now.monotonic
-      if sends[ticket].isAskedAgain { queues[Int(sends[ticket].pool.value)].asking -= 1 }
+      if sends[ticket].isAskedAgain {
+        queues[Int(sends[ticket].pool.value)].asking -= 1
+        // However long the answer took: asked again and again it would never leave.
+        sends[ticket].askedAt = now.monotonic
+      }
       if case .claimed = admission, jobs[job].takesOver, !isOver(job, now) {
-        sends[ticket].isAskedAgain = false
-        sends[ticket].waitingSince = now.monotonic
         claimed.append(ticket)
         continue
       }
@@ -366,8 +371,9 @@ package struct Lane<
   private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
     let job = job(of: ticket)
     let isOver = isOver(job, now)
-    if !isOver, isAdmittedLongAgo(ticket, now), push.hasRoom(for: sends[ticket].pool) {
-      return askAgain(ticket, ofPool: pool, now)
+    if isAdmittedLongAgo(ticket, now) {
+      let room = isOver ? settings.admissionsMaximum : push.room(for: sends[ticket].pool)
+      if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
     // Its time may have run out while it waited: then there is no later either.
     let decision =
@@ -453,7 +459,7 @@ package struct Lane<
       state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
     }
     guard sends[ticket].job != nil else {
-      // Whoever has the job now tells its end, from what was remembered: told here too it would be told twice.
+      // Whoever has the job now publishes its end, from what was remembered: from here too it would be published twice.
       orphanCount -= 1
       sends.release(ticket)
       return

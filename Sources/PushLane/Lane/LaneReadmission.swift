@@ -7,7 +7,7 @@ extension Lane {
   mutating func askAboutClaimed(_ now: Now) {
     while admittingCount < settings.admissionsMaximum, let send = claimed.first {
       if sends.isLive(send) {
-        guard now.monotonic.milliseconds(since: sends[send].waitingSince) >= settings.claimedPauseMilliseconds else {
+        guard now.monotonic.milliseconds(since: sends[send].askedAt) >= settings.claimedPauseMilliseconds else {
           return
         }
         ask(send, of: job(of: send), now)
@@ -18,17 +18,15 @@ extension Lane {
 
   /// Another copy of its job may have taken it over meanwhile, and been answered.
   func isAdmittedLongAgo(_ ticket: Ticket, _ now: Now) -> Bool {
-    now.monotonic.milliseconds(since: sends[ticket].admittedAt) >= settings.admissionAgeMaximumMilliseconds
+    now.monotonic.milliseconds(since: sends[ticket].askedAt) >= settings.admissionAgeMaximumMilliseconds
   }
 
-  /// Asks anew for the one that would leave now. false: it goes on waiting, and all behind it.
-  mutating func askAgain(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
-    guard queues[pool].asking < settings.readmissionsMaximum, admittingCount < settings.admissionsMaximum else {
-      return false
-    }
+  /// Asks anew for the one that would leave now, or end. false: it goes on waiting, and all behind it.
+  /// - Parameter room: no more than would find room are asked about at once.
+  mutating func askAgain(_ ticket: Ticket, ofPool pool: Int, room: Int, _ now: Now) -> Bool {
+    guard queues[pool].asking < room, admittingCount < settings.admissionsMaximum else { return false }
     queues[pool].popFirst(of: sends)
     waitingCount -= 1
-    queues[pool].asking += 1
     sends[ticket].isAskedAgain = true
     sends[ticket].delivery.askedAgain()
     ask(ticket, of: job(of: ticket), now)

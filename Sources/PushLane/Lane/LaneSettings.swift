@@ -1,7 +1,7 @@
 package import PushCore
 package import PushSettings
 
-/// What a lane is told at its start: every bound by its name.
+/// What a lane is given at its start: every bound by its name.
 package struct LaneSettings: Sendable {
   /// `<host>/<lane>`: who reports, in every outcome.
   package var workerName: String
@@ -51,8 +51,6 @@ package struct LaneSettings: Sendable {
   /// What was admitted longer ago is asked about again before it is sent: a copy that is delivered again may take the job over once its
   /// claim is old (`Takeover.oldClaimSeconds`, which Redis counts in whole seconds), and be answered.
   package var admissionAgeMaximumMilliseconds: Int64 = 500
-  /// Those of a pool that are asked about again at once: as many as it may have room for until the answer is here.
-  package var readmissionsMaximum = 64
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64
   package var randomSeed: UInt64

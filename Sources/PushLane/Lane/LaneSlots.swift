@@ -30,7 +30,7 @@ struct JobSlot: ~Copyable {
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
   /// Earlier copies' first receipt where there were any.
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
-  /// When its producer published it, or where that is not told, when it was received first: what its age counts from, and which of
+  /// When its producer published it, or where it does not say that, when it was received first: what its age counts from, and which of
   /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
   /// It waits for nobody's claim. Whoever lost a delivery mostly lives, and is answered within a second, so what is delivered again waits
@@ -155,11 +155,11 @@ struct SendSlot: ~Copyable {
   var claim: UInt32 = 0
   /// `apns-unique-id` of the sandbox.
   var uniqueID: UUIDValue?
-  /// Since it was admitted and waits for room, or met a new claim and waits for its answer.
+  /// Since when it waits for room, where it was admitted.
   var waitingSince = Instant(nanoseconds: 0)
-  /// When the admission store answered last.
-  var admittedAt = Instant(nanoseconds: 0)
-  /// It had waited for so long that the admission store was asked about it again; it leaves before the others.
+  /// When the admission store was asked about it last.
+  var askedAt = Instant(nanoseconds: 0)
+  /// It was its turn to leave, and the admission store was asked about it again: it leaves before the others.
   var isAskedAgain = false
   /// Its outcome was counted; telling it again counts no more.
   var isCounted = false

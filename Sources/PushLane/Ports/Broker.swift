@@ -2,11 +2,11 @@ package import PushCore
 
 /// The broker, as a lane sees it. Nothing here blocks: calls queue bytes, events are what came back.
 package protocol Broker {
-  /// The next event of this turn; nil once everything is told.
+  /// The next event of this turn; nil once everything is reported.
   /// - Parameter takesDeliveries: false: a delivery, and what came behind it, stays where it is.
   mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent?
 
-  /// Copies out what the delivery told last carries. Called at most once, before the next `nextEvent`.
+  /// Copies out what the last delivery carries. Called at most once, before the next `nextEvent`.
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata)
 
   /// Publishes an outcome. Returns the sequence number that its confirm will carry.

@@ -9,8 +9,8 @@ package protocol PushService {
   /// Once at the start of every turn: deadlines, pings, growth, back-off, probes.
   mutating func maintain(now: Now)
 
-  /// Whether the pool would take a request now, as far as can be told without it.
-  func hasRoom(for pool: PoolIndex) -> Bool
+  /// How many requests the pool would take now, as far as can be said without trying.
+  func room(for pool: PoolIndex) -> Int
 
   /// Hands one request to a pool, or says why not.
   /// - Parameter jobClass: the queue that it came from; what is wrong with one class's device tokens holds up no other.
@@ -25,7 +25,7 @@ package protocol PushService {
   /// false: what waits for the pool waits for a provider token, and not for room.
   func hasToken(for pool: PoolIndex) -> Bool
 
-  /// The next answer of this turn; nil once everything is told.
+  /// The next answer of this turn; nil once everything is reported.
   mutating func nextAnswer(now: Now) -> PushAnswer?
 
   /// Acts on a verdict about the connection or its credential (renew the token, pause, close), beside the job's own fate.

@@ -12,6 +12,6 @@ package enum SendDecision: Hashable, Sendable {
   case stalled
   /// The credential, topic or environment is paused: nothing is sent for about this long.
   case paused(retryAfterMilliseconds: Int64)
-  /// The job is wrong, which could not be told before: its channel does not take it.
+  /// The job is wrong, which was not known before: its channel does not take it.
   case refused(RoutingError)
 }

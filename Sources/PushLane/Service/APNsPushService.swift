@@ -6,11 +6,11 @@ import PushSettings
 /// APNs as a lane uses it: pools of HTTP/2 connections, provider tokens, pauses. One thread, one event loop.
 ///
 /// `maintain` drains every connection into a queue of answers, so that what time asks for is judged after what came in;
-/// `nextAnswer` tells the queue. `apply` is about the answer told last.
+/// `nextAnswer` empties the queue. `apply` is about the last answer.
 package final class APNsPushService: PushService {
   /// How often a credential's token is looked at while nothing is known to have changed.
   private static let tokenLookMilliseconds: Int64 = 1_000
-  /// What the lane is told of a paused job that would have been the probe, had a connection had room.
+  /// What the lane gets for a paused job that would have been the probe, had a connection had room.
   private static let probeWaitMilliseconds: Int64 = 1_000
   /// How long jobs of a revoked credential are kept away, each time: nothing but a reload helps them.
   private static let revokedWaitMilliseconds: Int64 = 15_000
@@ -35,7 +35,7 @@ package final class APNsPushService: PushService {
   private var tokensLookedAt: Instant?
   private var context: APNsContext
   private var acceptances: AcceptanceNotes
-  private var lastTold: APNsContext.Answered?
+  private var lastAnswer: APNsContext.Answered?
   private var isClosing = false
   private var broadcasts: BroadcastPolicies
 
@@ -147,9 +147,9 @@ package final class APNsPushService: PushService {
     retired.removeAll { $0.isEmpty }
   }
 
-  package func hasRoom(for pool: PoolIndex) -> Bool {
-    !isClosing && usesToken[Credentials.place(of: pool)] != nil && hasToken(for: pool)
-      && pools[Int(pool.value)]?.hasRoom == true
+  package func room(for pool: PoolIndex) -> Int {
+    guard !isClosing, usesToken[Credentials.place(of: pool)] != nil, hasToken(for: pool) else { return 0 }
+    return pools[Int(pool.value)]?.room ?? 0
   }
 
   package func send(
@@ -213,27 +213,27 @@ package final class APNsPushService: PushService {
   }
 
   package func nextAnswer(now: Now) -> PushAnswer? {
-    guard let told = context.answers.popFirst() else {
-      lastTold = nil
+    guard let answered = context.answers.popFirst() else {
+      lastAnswer = nil
       return nil
     }
-    lastTold = told
-    if told.answer.kind == .response {
-      let scope = told.pool / Credentials.poolKinds
-      if told.answer.status == 200 { acceptances.accepted(told.pauseKey, scope: scope, now: now.monotonic) }
-      if !pauses[scope].isQuiet, pauses[scope].answered(told.pauseKey, proving: proof(told)) {
-        say(told.pool, .information, "accepted again: the pause is over")
+    lastAnswer = answered
+    if answered.answer.kind == .response {
+      let scope = answered.pool / Credentials.poolKinds
+      if answered.answer.status == 200 { acceptances.accepted(answered.pauseKey, scope: scope, now: now.monotonic) }
+      if !pauses[scope].isQuiet, pauses[scope].answered(answered.pauseKey, proving: proof(answered)) {
+        say(answered.pool, .information, "accepted again: the pause is over")
       }
     }
-    return told.answer
+    return answered.answer
   }
 
   /// What an answer shows to be in order.
-  private func proof(_ told: APNsContext.Answered) -> PauseTable.Proof {
-    switch told.answer.status {
+  private func proof(_ answered: APNsContext.Answered) -> PauseTable.Proof {
+    switch answered.answer.status {
     case 200:
-      let place = Credentials.place(of: PoolIndex(UInt16(told.pool)))
-      let isCurrent = told.tokenSerial == tokens[place]?.serial ?? 0
+      let place = Credentials.place(of: PoolIndex(UInt16(answered.pool)))
+      let isCurrent = answered.tokenSerial == tokens[place]?.serial ?? 0
       return isCurrent ? [.credential, .topic, .environment] : [.topic, .environment]
     case 410: return .environment
     default: return []
@@ -241,16 +241,16 @@ package final class APNsPushService: PushService {
   }
 
   package func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
-    guard let told = lastTold else { preconditionFailure("a verdict is about an answer that was told") }
+    guard let answered = lastAnswer else { preconditionFailure("a verdict is about an answer that was reported") }
     switch verdict.connection {
     case .keep: break
     case .fewerStreams:
-      pools[told.pool]?.advisedFewerStreams(place: told.place, serial: told.connectionSerial, now: now)
+      pools[answered.pool]?.advisedFewerStreams(place: answered.place, serial: answered.connectionSerial, now: now)
     case .close:
-      pools[told.pool]?.advisedToClose(place: told.place, serial: told.connectionSerial)
+      pools[answered.pool]?.advisedToClose(place: answered.place, serial: answered.connectionSerial)
     }
-    applyToToken(verdict.token, told, now)
-    applyToPauses(verdict.pause, told, now)
+    applyToToken(verdict.token, answered, now)
+    applyToPauses(verdict.pause, answered, now)
   }
 
   package func close() {
@@ -271,7 +271,7 @@ package final class APNsPushService: PushService {
 
   package var counters: APNsCounters { context.counters }
 
-  /// What changed and should be logged; nil once everything is told.
+  /// What changed and should be logged; nil once everything is reported.
   package func takeNotice() -> APNsNotice? { context.takeNotice() }
 
   /// One for each pool that was used.
@@ -314,42 +314,42 @@ package final class APNsPushService: PushService {
     return tokens[place] != nil
   }
 
-  private func applyToToken(_ advice: Verdict.TokenAdvice, _ told: APNsContext.Answered, _ now: Now) {
-    let place = Credentials.place(of: PoolIndex(UInt16(told.pool)))
+  private func applyToToken(_ advice: Verdict.TokenAdvice, _ answered: APNsContext.Answered, _ now: Now) {
+    let place = Credentials.place(of: PoolIndex(UInt16(answered.pool)))
     guard advice != .keep, let credential = credentials.all[place], case .token(let handle) = credential.authorization
     else { return }
     let effect =
       switch advice {
       case .keep: ProviderTokens.Effect.none
       case .renew:
-        credentials.tokens.expired(handle, serial: told.tokenSerial, now: now, random: context.random.next())
+        credentials.tokens.expired(handle, serial: answered.tokenSerial, now: now, random: context.random.next())
       case .keepOlder:
-        credentials.tokens.tooManyUpdates(handle, serial: told.tokenSerial, now: now)
+        credentials.tokens.tooManyUpdates(handle, serial: answered.tokenSerial, now: now)
       }
     switch effect {
     case .none: break
     case .held(let milliseconds):
-      guard pauses[told.pool / Credentials.poolKinds].hold(milliseconds: milliseconds, now: now.monotonic) else {
+      guard pauses[answered.pool / Credentials.poolKinds].hold(milliseconds: milliseconds, now: now.monotonic) else {
         break
       }
       context.counters.pauses += 1
-      sayRenewedTooOften(told, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
+      sayRenewedTooOften(answered, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
     case .changed:
-      if advice == .keepOlder { sayRenewedTooOften(told, "the older one serves on, and none is made for 20 min") }
+      if advice == .keepOlder { sayRenewedTooOften(answered, "the older one serves on, and none is made for 20 min") }
       tokensLookedAt = nil
       lookAtTokens(now)
     case .clockDoubt(let ageSeconds):
       context.counters.clockSuspicions += 1
       pause(
-        .everything, told, now,
+        .everything, answered, now,
         "APNs calls a provider token expired that is \(ageSeconds) s old by this machine's clock: check the clock (NTP)"
       )
     }
   }
 
-  private func sayRenewedTooOften(_ told: APNsContext.Answered, _ consequence: String) {
+  private func sayRenewedTooOften(_ answered: APNsContext.Answered, _ consequence: String) {
     say(
-      told.pool, .warning,
+      answered.pool, .warning,
       """
       APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
       restarted lately; \(consequence)
@@ -358,54 +358,56 @@ package final class APNsPushService: PushService {
 
   // MARK: - Pauses
 
-  private func applyToPauses(_ pause: Verdict.Pause, _ told: APNsContext.Answered, _ now: Now) {
-    let scope = told.pool / Credentials.poolKinds
-    let reason = told.answer.reason?.name ?? "\(told.answer.status)"
+  private func applyToPauses(_ pause: Verdict.Pause, _ answered: APNsContext.Answered, _ now: Now) {
+    let scope = answered.pool / Credentials.poolKinds
+    let reason = answered.answer.reason?.name ?? "\(answered.answer.status)"
     switch pause {
     case .none, .channelCreation:
       break
     case .credential:
       let first = scope / Credentials.environments * Credentials.environments
       for other in first..<first + Credentials.environments where other != scope {
-        _ = pauses[other].refused(.everything, told.pauseKey, now: now.monotonic)
+        _ = pauses[other].refused(.everything, answered.pauseKey, now: now.monotonic)
       }
       self.pause(
-        .everything, told, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
+        .everything, answered, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
     case .credentialInEnvironment:
       self.pause(
-        .everything, told, now, "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues"
+        .everything, answered, now,
+        "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues"
       )
     case .credentialForApp:
-      self.pause(.topic, told, now, "an app is paused: the credential may not send to it (\(reason))")
+      self.pause(.topic, answered, now, "an app is paused: the credential may not send to it (\(reason))")
     case .topicWhenRepeated, .credentialWhenRepeated:
-      self.pause(.topicWhenRepeated, told, now, "a topic is paused: it was refused again and again (\(reason))")
+      self.pause(.topicWhenRepeated, answered, now, "a topic is paused: it was refused again and again (\(reason))")
     case .topicAndClassWhenNoneAccepted:
       self.pause(
-        .branchWhenNoneAccepted, told, now,
+        .branchWhenNoneAccepted, answered, now,
         """
-        a topic's \(told.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
+        a topic's \(answered.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
         accepted (\(reason)): their device tokens are of the other environment
         """)
     case .broadcastsOfApp:
-      self.pause(.branch, told, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
+      self.pause(
+        .branch, answered, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
     }
   }
 
   private func pause(
-    _ scope: PauseTable.Scope, _ told: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
+    _ scope: PauseTable.Scope, _ answered: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
   ) {
-    let index = told.pool / Credentials.poolKinds
-    let key = told.pauseKey
+    let index = answered.pool / Credentials.poolKinds
+    let key = answered.pauseKey
     let elsewhere = scope == .branchWhenNoneAccepted ? context.configuration.acceptances.last(key, scope: index) : nil
     switch pauses[index].refused(scope, key, acceptedElsewhere: elsewhere, now: now.monotonic) {
     case .none: break
     case .paused:
       context.counters.pauses += 1
-      say(told.pool, .error, text())
+      say(answered.pool, .error, text())
     case .warned:
       context.counters.badDeviceTokenWarnings += 1
       say(
-        told.pool, .warning,
+        answered.pool, .warning,
         """
         of the last \(PauseTable.window) of a topic's \(key.branchName) at least \(PauseTable.warningMinimum) had device \
         tokens that APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?

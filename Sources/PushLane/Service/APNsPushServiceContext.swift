@@ -116,7 +116,7 @@ struct APNsContext {
     notices.isEmpty ? nil : notices.removeFirst()
   }
 
-  /// Answers that wait to be told. Its memory stays; it never holds more than what is in flight.
+  /// Answers that wait to be reported. Its memory stays; it never holds more than what is in flight.
   struct Queue {
     private var items: [Answered] = []
     private var next = 0

@@ -73,7 +73,7 @@ final class APNsPool {
         send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
         pauseKey: pauseKey, targetHash: targetHash))
     guard isSubmitted(job, target, apnsID, request, token, at: place) else {
-      // It knows better than what it told: nothing more for it in this turn.
+      // It knows better than what it reported: nothing more for it in this turn.
       _ = context.requests.remove(request)
       state.giveBack(place: place, byteCount: byteCount)
       if let http = links[place]?.http {
@@ -183,7 +183,7 @@ final class APNsPool {
       let sentAt = context.requests.oldestSentAt(of: lists[place]), sentAt <= sentUntil
     {
       unanswered(name, .timedOut, place, &context)
-      // What is told of the stream's end finds no request any more, whatever its job does by then.
+      // What is reported of the stream's end finds no request any more, whatever its job does by then.
       _ = link.http.cancel(name)
       if link.connection.timedOut(sentAt: sentAt) {
         leave(place)
@@ -397,7 +397,7 @@ final class APNsPool {
     for list in lists { context.requests.recycle(list) }
   }
 
-  var hasRoom: Bool { state.hasRoom }
+  var room: Int { state.room }
 
   /// Requests that find no room now will not find it soon either.
   var isStalled: Bool { state.isStalled }
@@ -405,7 +405,7 @@ final class APNsPool {
   /// Every connection has ended.
   var isEmpty: Bool { links.allSatisfy { $0 == nil } }
 
-  // MARK: - Told
+  // MARK: - Reported
 
   func notice(_ severity: APNsNotice.Severity, _ text: String) -> APNsNotice {
     APNsNotice(severity: severity, credential: credential, environment: environment, text: text)

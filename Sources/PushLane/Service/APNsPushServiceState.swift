@@ -19,7 +19,7 @@ package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendabl
   }
 }
 
-/// Something that changed and is worth a line in the log, told once.
+/// Something that changed and is worth a line in the log, reported once.
 package struct APNsNotice: Sendable {
   package enum Severity: Sendable {
     case information, warning, error

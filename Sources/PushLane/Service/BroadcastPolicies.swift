@@ -21,7 +21,7 @@ struct BroadcastPolicies {
     var storage: StoragePolicy?
     /// Until then nobody is asked.
     var until: Instant
-    var toldUseAt: Instant?
+    var reportedUseAt: Instant?
     var key: TargetKey
   }
 
@@ -44,7 +44,7 @@ struct BroadcastPolicies {
   /// Broadcasts that wait for a policy; above, APNs judges.
   static let heldMaximum = 1024
   static let holdMilliseconds: Int64 = 2_000
-  /// The use of a channel is told at most so often.
+  /// The use of a channel is reported at most so often.
   static let useMilliseconds: Int64 = 60_000
   private static let knownMilliseconds: Int64 = 600_000
   private static let unknownMilliseconds: Int64 = 10_000
@@ -65,7 +65,7 @@ struct BroadcastPolicies {
         token: bytes.extracting(job.targets[target].range))
       if channels[hash]?.key != key {
         if channels.count >= BroadcastPolicies.channelsMaximum { channels.removeAll(keepingCapacity: true) }
-        channels[hash] = Channel(storage: nil, until: now.monotonic, toldUseAt: nil, key: key)
+        channels[hash] = Channel(storage: nil, until: now.monotonic, reportedUseAt: nil, key: key)
       }
       tellUse(cache, hash, key, job, target, now)
       if let channel = channels[hash], channel.until > now.monotonic {
@@ -132,11 +132,12 @@ struct BroadcastPolicies {
   private mutating func tellUse(
     _ cache: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ job: borrowing PushJob, _ target: Int, _ now: Now
   ) {
-    if let told = channels[hash]?.toldUseAt, now.monotonic.milliseconds(since: told) < BroadcastPolicies.useMilliseconds
+    if let reported = channels[hash]?.reportedUseAt,
+      now.monotonic.milliseconds(since: reported) < BroadcastPolicies.useMilliseconds
     {
       return
     }
-    channels[hash]?.toldUseAt = now.monotonic
+    channels[hash]?.reportedUseAt = now.monotonic
     cache.use(key, at: now.unixSeconds) { BroadcastPolicies.name(job, target) }
   }
 

@@ -47,7 +47,7 @@ package final class ChannelPolicyCache: Sendable {
     var answer: Answer?
     var until = Instant(nanoseconds: 0)
     var question = Question.unasked
-    /// Unix seconds of the last use that the channel consumer was not told of.
+    /// Unix seconds of the last use that the channel consumer does not know of.
     var used: Int64?
   }
 

@@ -28,7 +28,7 @@ package final class LaneControl: Sendable {
     /// What the lane said last.
     var lastReport: LaneReport?
     var isEnded = false
-    /// It ended because it was told to, or had nothing left to do.
+    /// It ended because it was asked to, or had nothing left to do.
     var isDone = false
     var ended: [CheckedContinuation<Void, Never>] = []
   }

@@ -77,7 +77,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
 
   private func tellNotices() {
     for notice in takeNotices(lane) {
-      if let told = quiet.report(notice, loop.now) { log(told) }
+      if let reported = quiet.report(notice, loop.now) { log(reported) }
     }
   }
 

@@ -285,7 +285,7 @@ final class ChannelConsumerLoop {
     guard let number = RabbitMQPublishNumber.ofReturned(connection) else { return }
     var target: ChannelConsumerRequest.Publish.Target?
     for request in requests.values where target == nil { target = request.returned(number) }
-    // Its sender's queue is its sender's affair; one of ours is declared before anything is told again.
+    // Its sender's queue is its sender's affair; one of ours is declared before anything is published again.
     guard let target, target != .reply else { return }
     declareAgain()
     heldUntil = loop.now.monotonic.adding(milliseconds: ChannelConsumerLoop.refusedPauseMilliseconds)
@@ -354,10 +354,10 @@ final class ChannelConsumerLoop {
     guard !failure.isTemporary else { return again(request, failure) }
     guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
     var reply = ChannelReply(to: job)
-    let told = ChannelReply.Failure(failure)
-    reply.failure = told
+    let reported = ChannelReply.Failure(failure)
+    reply.failure = reported
     // Such as an app that no credential serves.
-    if told.kind == .invalid { refuse(request, reply) } else { finish(request, reply) }
+    if reported.kind == .invalid { refuse(request, reply) } else { finish(request, reply) }
   }
 
   /// Tries again later: a copy waits in a retry queue for about as long again as the request is old, and never much past

@@ -91,12 +91,12 @@ final class ChannelConsumerRequest {
 
   var isSettled: Bool { !publishes.isEmpty && publishes.allSatisfy { $0.state == .confirmed } }
 
-  /// The publisher's connection is another one: what was not confirmed is told again.
+  /// The publisher's connection is another one: what was not confirmed is published again.
   func publisherLost() {
     for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }
   }
 
-  /// The broker settled a publish of ours. A returned answer goes to the results exchange instead, all else is told again.
+  /// The broker settled a publish of ours. A returned answer goes to the results exchange instead, all else is published again.
   func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
     for index in publishes.indices {
       switch publishes[index].state {

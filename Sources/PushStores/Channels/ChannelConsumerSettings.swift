@@ -34,7 +34,7 @@ package struct ChannelConsumerSettings: Sendable {
     self.redisTLS = redisTLS
     self.prefix = prefix
     self.client = client
-    // What waits longer to be sent could not be told from what is lost.
+    // What waits longer to be sent could not be distinguished from what is lost.
     self.client.waitMilliseconds = client.requestTimeoutMilliseconds
   }
 

@@ -9,7 +9,7 @@ package struct ChannelCounters: Sendable {
   package var deleted: UInt64 = 0
   /// Made in vain (the lock was lost meanwhile), and deleted again.
   package var discarded: UInt64 = 0
-  /// Creates whose answer was lost and of which it cannot be told what they left.
+  /// Creates whose answer was lost and of which nobody can say what they left.
   package var undecided: UInt64 = 0
   /// Channels of an app and environment at APNs, as far as it is known.
   package var counts: [ChannelScope: Int] = [:]
@@ -20,7 +20,7 @@ package struct ChannelCounters: Sendable {
   /// Requests of the queue that are on their way.
   package var inFlight = 0
   /// Questions of lanes for a storage policy that were answered.
-  package var policiesTold: UInt64 = 0
+  package var policiesResolved: UInt64 = 0
   package var isConnected = false
 
   package struct RequestKey: Hashable, Sendable {

@@ -186,7 +186,7 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// Counts, and remembers what is there, so that a create that is lost later can be told from it.
+  /// Counts, and remembers what is there, so that a create that is lost later can be distinguished from it.
   private func count() {
     registry.list(scope, credential: credential) { [self] result in
       switch result {

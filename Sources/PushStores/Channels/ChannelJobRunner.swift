@@ -97,7 +97,7 @@ final class ChannelJobRunner {
   private func list(_ job: ChannelJob, _ then: @escaping Then) {
     registry.list(job.scope) { [registry] listed in
       registry.snapshot(job.scope) { known in
-        // Without Redis the ids are told all the same.
+        // Without Redis the ids are returned all the same.
         let names = try? known.get()
         then(
           listed.map { list in

@@ -12,7 +12,7 @@ final class ChannelPolicyResolver {
   private let questionsMaximum: Int
   private let useMilliseconds: Int64
   private var asking = 0
-  private var usesToldAt: Instant
+  private var usesReportedAt: Instant
 
   init(loop: EventLoop, registry: ChannelRegistry, cache: ChannelPolicyCache, settings: ChannelConsumerSettings) {
     self.loop = loop
@@ -20,19 +20,19 @@ final class ChannelPolicyResolver {
     self.cache = cache
     questionsMaximum = settings.questionsMaximum
     useMilliseconds = settings.useMilliseconds
-    usesToldAt = loop.now.monotonic
+    usesReportedAt = loop.now.monotonic
   }
 
   /// Once a turn of the loop.
   func turn() {
-    let isUseDue = loop.now.monotonic.milliseconds(since: usesToldAt) >= useMilliseconds
-    if isUseDue { usesToldAt = loop.now.monotonic }
+    let isUseDue = loop.now.monotonic.milliseconds(since: usesReportedAt) >= useMilliseconds
+    if isUseDue { usesReportedAt = loop.now.monotonic }
     let work = cache.take(questionsMaximum: max(0, questionsMaximum - asking), withUses: isUseDue)
     for (key, channel) in work.questions {
       asking += 1
       registry.storage(of: channel.id, in: channel.scope) { [self] result in
         asking -= 1
-        registry.counters.policiesTold += 1
+        registry.counters.policiesResolved += 1
         cache.answer(key, try? result.get(), now: loop.now.monotonic)
       }
     }

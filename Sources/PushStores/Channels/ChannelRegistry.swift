@@ -136,7 +136,7 @@ package final class ChannelRegistry {
     eval(ChannelScript.policy, [keys.ids, keys.intents], [id.text, String(storage.rawValue), now]) { _ in }
   }
 
-  /// Deletes a channel at APNs and forgets it. One that APNs does not know is forgotten too, and its failure told.
+  /// Deletes a channel at APNs and forgets it. One that APNs does not know is forgotten too, and its failure reported.
   package func delete(
     _ id: ChannelID, in scope: ChannelScope, credential: String? = nil, then: @escaping Then<UUIDValue>
   ) {
@@ -175,7 +175,7 @@ package final class ChannelRegistry {
 
   // MARK: - All channels
 
-  /// Every channel at APNs. Their number is stored, and told where it nears the limit.
+  /// Every channel at APNs. Their number is stored, and reported where it nears the limit.
   package func list(
     _ scope: ChannelScope, credential: String? = nil, then: @escaping Then<(ids: [ChannelID], requestID: UUIDValue)>
   ) {

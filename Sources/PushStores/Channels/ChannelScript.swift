@@ -63,7 +63,7 @@ package enum ChannelScript {
     return learned
     """
 
-  /// KEYS: ids, intents. ARGV: id, storage, now (ms). Remembers the storage policy that APNs told of a channel.
+  /// KEYS: ids, intents. ARGV: id, storage, now (ms). Remembers the storage policy that APNs gave for a channel.
   static let policy = """
     local known = redis.call('HGET', KEYS[1], ARGV[1])
     if known then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. string.match(known, '^[^\\t]*(.*)$'))

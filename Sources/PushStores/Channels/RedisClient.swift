@@ -58,7 +58,7 @@ package final class RedisClient {
     if !send(call) { waiting.append(call) }
   }
 
-  /// What came since the last turn; answers are told from here.
+  /// What came since the last turn; answers are reported from here.
   package func turn() {
     while let (node, event) = router.nextEvent() {
       switch event {

@@ -15,8 +15,8 @@ final class RedisProviderTokenClient {
     var carried: (token: [UInt8], issuedAt: Int64)?
     /// The command whose reply is awaited; replies to others come too late.
     var pending: Command?
-    /// Told of a stored token that cannot be read.
-    var isProblemTold = false
+    /// A stored token that cannot be read was reported.
+    var isProblemReported = false
   }
 
   private enum Kind {
@@ -225,7 +225,7 @@ final class RedisProviderTokenClient {
 
   private func tell(_ answer: ProviderTokenFleetState.Answer, _ index: Int, token: [UInt8]?) {
     let asker = entries[index].asker
-    let told: ProviderTokenStoreAnswer =
+    let reported: ProviderTokenStoreAnswer =
       switch answer {
       case .token: token.map { .token($0) } ?? .unreachable
       case .mayMint: .mayMint
@@ -233,7 +233,7 @@ final class RedisProviderTokenClient {
       case .unreachable: .unreachable
       }
     // What follows from it comes back as a letter.
-    asker.tokens.storeAnswered(asker.handle, told, now: loop.now, random: random.next())
+    asker.tokens.storeAnswered(asker.handle, reported, now: loop.now, random: random.next())
   }
 
   private func send(_ arguments: [String], last: [UInt8]? = nil, _ kind: Kind, _ index: Int) {
@@ -292,14 +292,14 @@ final class RedisProviderTokenClient {
     case UInt8(ascii: "g"): token = seal?.open(Array(value.dropFirst()), belongingTo: owner(of: index))
     case nil, .some: break
     }
-    if token == nil, !entries[index].isProblemTold {
+    if token == nil, !entries[index].isProblemReported {
       onProblem(
         """
         the provider token of key \(entries[index].name.keyID) in Redis cannot be read: do all workers have the same \
         redis.token_key_file? This worker makes its own
         """)
     }
-    entries[index].isProblemTold = token == nil
+    entries[index].isProblemReported = token == nil
     return token
   }
 

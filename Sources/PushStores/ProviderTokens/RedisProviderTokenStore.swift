@@ -34,7 +34,7 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
   /// - Parameters:
   ///   - prefix: begins the name of every key.
   ///   - seal: hides tokens from who reads Redis; nil: they are stored as they are.
-  ///   - onProblem: told of stored tokens that cannot be read, once until one can, from the store's thread.
+  ///   - onProblem: called with stored tokens that cannot be read, once until one can, from the store's thread.
   package init(
     configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seal: TokenSeal? = nil,
     onProblem: @escaping @Sendable (String) -> Void = { _ in }

@@ -42,7 +42,7 @@ package final class Worker: Sendable {
   /// Loads keys and certificates.
   /// - Parameters:
   ///   - untilEmpty: lanes watch whether all queues are empty, for `waitUntilEmpty`.
-  ///   - standstill: after what time a lane that settles nothing is told of and restarted; nil: what the requests' time asks for.
+  ///   - standstill: after what time a lane that settles nothing is reported and restarted; nil: what the requests' time asks for.
   package init(
     _ configuration: Configuration, logger: Logger, untilEmpty: Bool = false,
     standstill: StandstillState.Settings? = nil

@@ -41,7 +41,7 @@ final class AMQPSubject: FuzzSubject {
       }
       loop.flush()
     }
-    try holds(connection.isClosed, "the end of the stream is told")
+    try holds(connection.isClosed, "the end of the stream is reported")
     try holds(loop.scheduledCount <= 8, "a connection that ended leaves no timers")
     try holds(body.capacity <= 1 << 20 && metadata.bytes.capacity <= 1 << 20, "buffers stay bounded")
   }

@@ -41,26 +41,26 @@ final class HTTP2ClientSubject: FuzzSubject {
     }
     session.end(.aborted, unwrittenBytes: out.count)
     try drain(session, &waiting)
-    try holds(waiting.isEmpty && session.streamsInFlight == 0, "each request is told: \(waiting)")
+    try holds(waiting.isEmpty && session.streamsInFlight == 0, "each request is reported: \(waiting)")
   }
 
   private func drain(_ session: HTTP2ClientSession, _ waiting: inout Set<UInt32>) throws(FuzzFinding) {
     while let event = session.nextEvent() {
       switch event {
       case .response(let ticket, let status):
-        try told(ticket, &waiting)
+        try reported(ticket, &waiting)
         try holds((0...999).contains(status), "a status has three digits: \(status)")
         _ = session.withResponseBody { APNsResponseBody($0) }
         _ = session.withResponseHeader(.date) { HTTPDate.unixSeconds($0) }
         _ = session.withResponseHeader(.apnsUniqueID) { UUIDValue($0) }
-      case .notProcessed(let ticket), .lost(let ticket, _): try told(ticket, &waiting)
+      case .notProcessed(let ticket), .lost(let ticket, _): try reported(ticket, &waiting)
       case .goAway: session.withGoAwayReason { _ = APNsResponseBody($0) }
       case .opened, .settingsChanged, .pingAcknowledged, .closed: break
       }
     }
   }
 
-  private func told(_ ticket: Ticket, _ waiting: inout Set<UInt32>) throws(FuzzFinding) {
-    try holds(waiting.remove(ticket.index) != nil, "a request is told once: \(ticket.index)")
+  private func reported(_ ticket: Ticket, _ waiting: inout Set<UInt32>) throws(FuzzFinding) {
+    try holds(waiting.remove(ticket.index) != nil, "a request is reported once: \(ticket.index)")
   }
 }

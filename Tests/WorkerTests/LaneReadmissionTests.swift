@@ -1,0 +1,413 @@
+import PushCore
+import PushCredentials
+import PushLane
+import PushSettings
+import Testing
+
+/// What a lane asks about a second time because it waited for room: it costs the job nothing, and holds up nobody.
+@Suite struct LaneReadmissionTests {
+  private typealias Bench = ReadmissionBench
+
+  /// Asked once while Redis is silent and once in Redis, it has a claim in two places, and finds its own in each.
+  @Test func aClaimInTwoPlacesIsItsOwn() throws {
+    let world = ReadmissionWorld()
+    let bench = Bench(world, ReadmissionStore(world))
+    world.redis.isAway = true
+    world.peers.deliver(0)
+    bench.turn(4)
+    world.redis.isAway = false
+    bench.turn(120)
+    world.status = 503
+    world.roomPerTurn = 10
+    bench.turn(4)
+    #expect(world.sent.count == 1)
+    // The copy comes back a second later, and APNs is well again.
+    world.status = 200
+    bench.turn(200)
+    let copy = try #require(world.peers.retries.last)
+    world.peers.retries = []
+    world.peers.deliver(0) { $0.take(copy) }
+    bench.turn(4)
+    #expect(world.sent.count == 2 && world.peers.retries.isEmpty)
+    #expect(world.peers.outcomes.count == 1)
+  }
+
+  /// Asked in Redis, again while Redis is silent, and a third time in Redis.
+  @Test func whatWasDecidedWithoutRedisMeantimeIsSent() {
+    let world = ReadmissionWorld()
+    let bench = Bench(world, ReadmissionStore(world))
+    world.peers.deliver(0)
+    bench.turn(120)
+    world.redis.isAway = true
+    world.roomPerTurn = 10
+    bench.turn(1)
+    world.roomPerTurn = 0
+    bench.turn(2)
+    world.redis.isAway = false
+    bench.turn(120)
+    world.roomPerTurn = 10
+    bench.turn(6)
+    #expect(world.sent.count == 1 && world.peers.retries.isEmpty && world.peers.outcomes.count == 1)
+  }
+
+  /// A device is sent to below its rate, and the pool has no room for five seconds: what was charged then is not charged again.
+  @Test(arguments: [RateLimitPolicy.drop, .delay]) func whatWasAdmittedIsNotOverItsRate(onLimit: RateLimitPolicy) {
+    let world = ReadmissionWorld()
+    world.hasOneDevice = true
+    let store = MemoryAdmissionStore(
+      settings: AdmissionMemory.Settings(), limits: RateLimits(RateLimit(burst: 2, perSecond: 5)))
+    let bench = Bench(world, store, prefetch: 60) { $0.onLimit = onLimit }
+    for number in 0..<20 {
+      world.peers.deliver(number)
+      bench.turn(50)
+    }
+    world.roomPerTurn = 100
+    bench.turn(100)
+    #expect(world.sent.count == 20 && world.peers.retries.isEmpty)
+    #expect(world.peers.outcomes.count { $0.contains("\"accepted\"") } == 20)
+  }
+
+  /// Two copies that take over, in two lanes whose pools have a queue of three seconds: one of them is sent when its turn comes.
+  @Test func twoThatTakeOverDoNotHoldEachOtherUp() {
+    let redis = ReadmissionRedis()
+    let worlds = [ReadmissionWorld(redis, seed: 1), ReadmissionWorld(redis, seed: 2)]
+    let benches = worlds.map { Bench($0, ReadmissionStore($0), prefetch: 1500) }
+    var number = 10
+    func deliver(_ world: ReadmissionWorld, _ count: Int) {
+      for _ in 0..<count {
+        number += 1
+        world.peers.deliver(number)
+      }
+    }
+    func step(_ count: Int) {
+      for _ in 0..<count {
+        for (world, bench) in zip(worlds, benches) {
+          deliver(world, 1)
+          bench.turn(1, milliseconds: 10)
+        }
+      }
+    }
+    func deliverCopy(_ world: ReadmissionWorld) {
+      world.peers.deliver(0) {
+        $0.redeliveries = 1
+        $0.isAmbiguous = true
+        $0.firstSeen = world.peers.milliseconds - 5000
+      }
+    }
+    for world in worlds {
+      world.roomPerTurn = 1
+      deliver(world, 300)
+    }
+    step(50)
+    deliverCopy(worlds[0])
+    step(70)
+    deliverCopy(worlds[1])
+    step(7 * 100)
+    #expect(worlds.contains { $0.sent.contains("job-0") })
+  }
+
+  /// Its pool had no room for a second: after that a busy lane sends as much as before.
+  @Test func aLaneRecoversFromAWait() {
+    let prefetch = 500
+    let world = ReadmissionWorld()
+    world.peers.targetCount = 3
+    world.roomPerTurn = 100_000
+    world.isRemembering = false
+    let bench = Bench(
+      world, ReadmissionStore(world, latencyMilliseconds: 40), prefetch: prefetch)
+    var number = 0
+    func sent(inMilliseconds milliseconds: Int) -> Int {
+      let before = world.sentCount
+      for _ in 0..<milliseconds / 2 {
+        while bench.lane.jobsInFlight + world.peers.ready.count < prefetch {
+          number += 1
+          world.peers.deliver(number)
+        }
+        bench.turn(1, milliseconds: 2)
+        world.peers.outcomes = []
+      }
+      return world.sentCount - before
+    }
+    _ = sent(inMilliseconds: 300)
+    let before = sent(inMilliseconds: 500)
+    world.roomPerTurn = 0
+    _ = sent(inMilliseconds: 1000)
+    world.roomPerTurn = 100_000
+    _ = sent(inMilliseconds: 1000)
+    let after = sent(inMilliseconds: 500)
+    #expect(after * 10 >= before * 9, "\(before) targets, then \(after)")
+  }
+
+  /// As many are asked about as find room, where a pool takes twenty a second.
+  @Test func aSlowPoolCostsFewAsks() {
+    let world = ReadmissionWorld()
+    let bench = Bench(world, ReadmissionStore(world), prefetch: 400)
+    var number = 0
+    for turn in 0..<200 * 10 {
+      while bench.lane.jobsInFlight + world.peers.ready.count < 400 {
+        number += 1
+        world.peers.deliver(number)
+      }
+      world.roomPerTurn = nil
+      if turn.isMultiple(of: 10) { world.room = min(3, world.room + 1) }
+      bench.turn(1)
+    }
+    #expect(world.sent.count >= 195)
+    #expect(world.asks <= number + 2 * world.sent.count, "\(world.asks) asks for \(number) jobs")
+  }
+
+  /// It waits for another copy's answer beside a backlog that the admission store just keeps up with.
+  @Test func aBacklogKeepsNoCopyFromItsAnswer() {
+    let world = ReadmissionWorld()
+    world.roomPerTurn = 100_000
+    let bench = Bench(world, ReadmissionStore(world, latencyMilliseconds: 40), prefetch: 500)
+    for _ in 0..<2 {
+      world.peers.deliver(0) {
+        $0.redeliveries = 1
+        $0.isAmbiguous = true
+        $0.firstSeen = world.peers.milliseconds - 5000
+      }
+    }
+    var number = 0
+    var ends = 0
+    for turn in 0..<1500 {
+      while turn > 50, bench.lane.jobsInFlight + world.peers.ready.count < 500 {
+        number += 1
+        world.peers.deliver(number)
+      }
+      bench.turn(1, milliseconds: 2)
+      ends += world.peers.outcomes.count { $0.contains("\"job-0\"") }
+      world.peers.outcomes = []
+    }
+    #expect(ends == 2)
+  }
+
+  /// The worker stood still while Redis answered: the claim is older than the answer looks.
+  @Test func anAnswerThatWasTakenLateIsOldAtOnce() {
+    let bench = LaneBench()
+    bench.consume(0..<1)
+    bench.turn(1)
+    #expect(bench.world.arrivals.count == 1)
+    bench.world.admission = .proceed
+    #expect(bench.world.requests.count == 1, "the answer came in time")
+    let late = LaneBench()
+    late.world.admitsNothing = true
+    late.consume(0..<1)
+    late.turn(1)
+    late.world.milliseconds += 3_000
+    late.world.admitsNothing = false
+    late.turn(1)
+    #expect(late.world.arrivals.count == 2 && late.world.requests.isEmpty)
+    late.turn(1)
+    #expect(late.world.arrivals.count == 2 && late.world.requests.count == 1)
+  }
+
+  /// Its time ends while it waits for room: another copy's end is its end too.
+  @Test func whatIsOverWhileItWaitsForRoomIsAskedAboutAgain() {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
+    bench.world.decision = .noRoom
+    bench.consume(0..<1) { $0.firstSeen = bench.world.milliseconds - 595_000 }
+    bench.turn(900)
+    #expect(bench.world.arrivals.count == 1 && bench.world.outcomes.isEmpty)
+    bench.world.admission = .duplicate(
+      RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 1, completedAt: 2))
+    bench.turn(110)
+    #expect(bench.world.arrivals.count == 2 && bench.world.arrivals.last?.isOver == true)
+    #expect(bench.world.outcomes.count == 1 && bench.world.outcomes.first?.contains("\"accepted\"") == true)
+  }
+}
+
+extension MessageMetadata {
+  /// What a retry copy carries.
+  fileprivate mutating func take(_ copy: RetryState) {
+    claim = copy.claim
+    attempts = copy.attempts
+    firstSeen = copy.firstSeen
+    isAmbiguous = copy.isAmbiguous
+    redeliveries = copy.redeliveries
+  }
+}
+
+/// The shared admission store.
+private final class ReadmissionRedis {
+  var memory = AdmissionMemory(settings: AdmissionMemory.Settings())
+  /// Nobody reaches it.
+  var isAway = false
+}
+
+/// One lane's peers.
+private final class ReadmissionWorld {
+  let peers = LaneBenchWorld()
+  let redis: ReadmissionRedis
+  /// Of its lane: two lanes draw other numbers.
+  let seed: Int
+  /// Requests that the pool takes in each turn; nil: as many as `room` says.
+  var roomPerTurn: Int? = 0
+  var room = 0
+  /// What APNs answers, at once.
+  var status: UInt16 = 200
+  /// All jobs are for one device.
+  var hasOneDevice = false
+  var asks = 0
+  /// Ids of jobs, in the order of their requests.
+  var sent: [String] = []
+  var sentCount = 0
+  /// `sent` is kept.
+  var isRemembering = true
+
+  init(_ redis: ReadmissionRedis = ReadmissionRedis(), seed: Int = 1) {
+    self.redis = redis
+    self.seed = seed
+  }
+}
+
+private final class ReadmissionBench<Store: AdmissionStore> {
+  let world: ReadmissionWorld
+  var lane: Lane<ReadmissionBroker, Store, ReadmissionPush, LaneBenchClock>
+
+  init(
+    _ world: ReadmissionWorld, _ store: Store, prefetch: Int = 20, _ adjust: (inout LaneSettings) -> Void = { _ in }
+  ) {
+    self.world = world
+    var settings = LaneSettings(
+      workerName: "bench/0", prefetch: prefetch, retry: RetryPolicy(), onLimit: .delay, drainTimeoutMilliseconds: 1000,
+      randomSeed: UInt64(world.seed))
+    adjust(&settings)
+    lane = Lane(
+      broker: ReadmissionBroker(world: world), state: store, push: ReadmissionPush(world: world),
+      clock: LaneBenchClock(world: world.peers), settings: settings)
+    world.peers.epoch += 1
+    world.peers.events.append(.consuming(epoch: world.peers.epoch))
+  }
+
+  func turn(_ count: Int, milliseconds: Int64 = 5) {
+    for _ in 0..<count {
+      world.peers.milliseconds += milliseconds
+      lane.turn()
+    }
+  }
+}
+
+/// As `RedisAdmissionStore`: what is known locally, else Redis, else a decision of its own, marked.
+private final class ReadmissionStore: AdmissionStore {
+  private let world: ReadmissionWorld
+  private let latencyMilliseconds: Int64
+  private var local = AdmissionMemory(settings: AdmissionMemory.Settings())
+  private var answers: [(at: Int64, ticket: Ticket, admission: Admission)] = []
+
+  init(_ world: ReadmissionWorld, latencyMilliseconds: Int64 = 0) {
+    self.world = world
+    self.latencyMilliseconds = latencyMilliseconds
+  }
+
+  func admit(
+    _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
+  ) {
+    world.asks += 1
+    let request = AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: .none)
+    let admission =
+      if local.mayRecall(now: now), let known = local.recall(request, now: now) {
+        known
+      } else if world.redis.isAway {
+        local.admit(request, now: now).asRepeated
+      } else {
+        world.redis.memory.admit(request, now: now)
+      }
+    answers.append((now.unixMilliseconds + latencyMilliseconds, ticket, admission))
+  }
+
+  func flush(now: Now) {}
+
+  func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
+    guard let first = answers.first, first.at <= now.unixMilliseconds else { return nil }
+    answers.removeFirst()
+    return (first.ticket, first.admission)
+  }
+
+  func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
+    let request = AdmissionRequest(device: device, apnsID: apnsID)
+    _ = local.takeClaim(of: request)
+    world.redis.memory.remember(outcome, of: request, now: now)
+  }
+
+  func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
+}
+
+private struct ReadmissionPush: PushService {
+  let world: ReadmissionWorld
+
+  func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex { PoolIndex(0) }
+  mutating func maintain(now: Now) { if let room = world.roomPerTurn { world.room = room } }
+  func room(for pool: PoolIndex) -> Int { world.room }
+
+  mutating func send(
+    _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
+    now: Now
+  ) -> SendDecision {
+    guard world.room > 0 else { return .noRoom }
+    world.room -= 1
+    world.sentCount += 1
+    if world.isRemembering { world.sent.append(String(decoding: job.bytes[job.id.range], as: UTF8.self)) }
+    world.peers.answer(ticket, status: world.status)
+    return .sent
+  }
+
+  mutating func nextAnswer(now: Now) -> PushAnswer? { world.peers.answers.popLast() }
+  mutating func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {}
+  mutating func close() {}
+}
+
+private struct ReadmissionBroker: Broker {
+  let world: ReadmissionWorld
+  private var bench: LaneBenchBroker
+
+  init(world: ReadmissionWorld) {
+    self.world = world
+    bench = LaneBenchBroker(world: world.peers)
+  }
+
+  var canPublish: Bool { true }
+  mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? { bench.nextEvent(takesDeliveries: takesDeliveries) }
+
+  mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
+    bench.copyDelivery(into: &job, metadata: &metadata)
+    guard world.hasOneDevice, let number = world.peers.delivered.last?.job else { return }
+    job.bytes = Array(
+      """
+      {"version":1,"id":"job-\(number)","app":"com.example.app","push_type":"alert",\
+      "to":{"token":"00000000000000aa"},"payload":{"aps":{"alert":"hello"}}}
+      """.utf8)
+    job.bodyCount = job.bytes.count
+  }
+
+  mutating func publishOutcome(
+    _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    bench.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)
+  }
+
+  mutating func publishRetry(
+    _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    bench.publishRetry(body, jobClass: jobClass, delaySeconds: delaySeconds, state: state, metadata: metadata)
+  }
+
+  mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    bench.publishIsolated(body, jobClass: jobClass, firstSeen: firstSeen, metadata: metadata)
+  }
+
+  mutating func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    bench.publishDeadLetter(
+      body, jobClass: jobClass, reason: reason, detail: detail, apnsID: apnsID, metadata: metadata)
+  }
+
+  mutating func acknowledge(upTo tag: DeliveryTag) {}
+  mutating func acknowledge(one tag: DeliveryTag) {}
+  mutating func reject(_ tag: DeliveryTag, requeue: Bool) {}
+  mutating func stopConsuming() {}
+}
