@@ -6,8 +6,7 @@ package import PushCore
 package final class MemoryAdmissionStore: AdmissionStore {
   private var memory: AdmissionMemory
   private var limits: RateLimits
-  private var answers: [(ticket: Ticket, admission: Admission)] = []
-  private var nextAnswer = 0
+  private var answers = AdmissionAnswers()
 
   package init(settings: AdmissionMemory.Settings, limits: RateLimits = .none) {
     memory = AdmissionMemory(settings: settings)
@@ -24,17 +23,11 @@ package final class MemoryAdmissionStore: AdmissionStore {
   ) {
     let request = AdmissionRequest(
       job, device: device, apnsID: apnsID, arrival: arrival, limits: limits)
-    answers.append((ticket, memory.admit(request, now: now)))
+    answers.append(ticket, memory.admit(request, now: now))
   }
 
   package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
-    guard nextAnswer < answers.count else {
-      answers.removeAll(keepingCapacity: true)
-      nextAnswer = 0
-      return nil
-    }
-    nextAnswer += 1
-    return answers[nextAnswer - 1]
+    answers.take()
   }
 
   package func flush(now: Now) {}

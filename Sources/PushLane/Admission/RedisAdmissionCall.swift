@@ -123,24 +123,3 @@ struct RedisAdmissionFormat {
     Array("$\(count)\r\n".utf8) + Array(repeating: 0, count: count) + Array("\r\n".utf8)
   }
 }
-
-extension Admission {
-  /// `superseded`, or `claimed`, `repeated` and more: see `RedisScript.admit`.
-  init(status text: Span<UInt8>) {
-    var number: Int64 = 0
-    for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
-      number = number &* 10 &+ Int64(text[index] - UInt8(ascii: "0"))
-    }
-    if text.count > 0, text[0] == UInt8(ascii: "c") {
-      self = .claimed(retryAfterMilliseconds: number)
-    } else if text.count < 10 || text[0] != UInt8(ascii: "r") {
-      self = .superseded
-    } else if text[9] == UInt8(ascii: "s") {
-      self = .repeated(.superseded)
-    } else if text[9] == UInt8(ascii: "-") {
-      self = .repeated(.dead(unregisteredAt: number))
-    } else {
-      self = (number > 0 ? Admission.limited(retryAfterMilliseconds: number) : .proceed).asRepeated
-    }
-  }
-}

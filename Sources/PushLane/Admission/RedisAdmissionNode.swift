@@ -1,30 +1,104 @@
 import PushCore
 import PushIO
 
-/// One Redis server as the admission store uses it: what waits for its replies, whether it is asked or spared, and why.
+/// One Redis server as the admission store uses it: its connection, and what was sent there and waits for its replies, which come in
+/// order.
 final class RedisAdmissionNode {
-  let connection: RedisConnection
-  var waiting = RedisAdmissionQueue()
-  /// Asked for in this turn, not sent yet; nil until a server gave the script's digest.
-  var admissions: RedisAdmissionCall?
-  /// Outcomes on their way, as they stand in `waiting`: lost ones are told again.
-  var unconfirmed = RedisOutcomeQueue()
-  var breaker: BreakerState
-  /// It answers, but takes no writes.
-  var writeRefusal: RedisServerError?
-  /// Why the breaker is open; nil while it is closed.
-  var outage: String?
-  /// Scripts that are being loaded again.
-  var reloadTags: [UInt64] = []
-  var nextWriteProbe = Instant(nanoseconds: 0)
-  var nextReconnect = Instant(nanoseconds: 0)
-  /// When a reply came last.
-  var lastReply = Instant(nanoseconds: .min)
+  typealias Entry = RedisAdmissionQueue.Entry
 
-  init(connection: RedisConnection, breaker: BreakerState.Settings) {
+  let connection: RedisConnection
+  var state: AdmissionServerState
+  private var waiting: RedisAdmissionQueue
+  private let waitingMaximum: Int
+  /// Asked for in this turn, not sent yet; nil until a server gave the script's digest.
+  private var call: RedisAdmissionCall?
+  /// Outcomes on their way, as they stand in `waiting`: lost ones are told again.
+  private var unconfirmed = RedisOutcomeQueue()
+  /// Scripts that are being loaded again.
+  private var reloadTags: [UInt64] = []
+
+  init(connection: RedisConnection, breaker: BreakerState.Settings, settings: RedisAdmissionStoreSettings) {
     self.connection = connection
-    self.breaker = BreakerState(settings: breaker)
-    outage = "Redis is not connected yet"
+    state = AdmissionServerState(breaker: breaker)
+    waiting = RedisAdmissionQueue(timeoutMilliseconds: settings.timeoutMilliseconds)
+    waitingMaximum = settings.waitingMaximum
+  }
+
+  // MARK: - Sending
+
+  /// How calls are written from now on. What was asked for before must be sent.
+  func use(_ format: RedisAdmissionFormat) {
+    precondition(askedCount == 0, "what was asked for has another format")
+    call = RedisAdmissionCall(format: format)
+  }
+
+  /// (job, target)s of the call that is not sent yet.
+  var askedCount: Int { call?.entries.count ?? 0 }
+
+  /// Asks with the next call. false: it cannot be asked now.
+  func ask(_ entry: Entry) -> Bool {
+    state.isAsked && waiting.count < waitingMaximum && connection.isReady && call?.append(entry) != nil
+  }
+
+  /// Sends the call. Returns what the connection does not take.
+  func sendCall() -> [Entry] {
+    guard let count = call?.entries.count, count > 0 else { return [] }
+    defer { call?.removeAll() }
+    guard call?.send(on: connection) == true else { return call?.entries ?? [] }
+    for index in 0..<count {
+      guard let entry = call?.entries[index] else { break }
+      waiting.append(entry)
+    }
+    return []
+  }
+
+  /// It is told outcomes, and there is room for one.
+  var isTold: Bool { state.isTold && waiting.count < waitingMaximum }
+
+  /// A command was sent whose reply is this entry's.
+  func sent(_ entry: Entry) {
+    waiting.append(entry)
+  }
+
+  /// The same, of an outcome.
+  func sent(_ outcome: RedisOutcomeQueue.Entry) {
+    waiting.append(Entry(kind: .memory, request: Entry.noRequest))
+    unconfirmed.append(outcome)
+  }
+
+  /// Has it load the scripts, which it forgot. false: it does so already.
+  func loadScripts() -> Bool {
+    guard reloadTags.isEmpty else { return false }
+    reloadTags = RedisScript.all.indices.compactMap { connection.reloadScript($0) }
+    return true
+  }
+
+  // MARK: - Replies
+
+  /// Nothing waits for a reply.
+  var isQuiet: Bool { waiting.count == 0 }
+
+  func replied(now: Instant) {
+    waiting.replied(now: now)
+  }
+
+  /// What the next reply is for, or the next loss.
+  func takeWaiting() -> Entry {
+    guard let entry = waiting.popFirst() else { preconditionFailure("a reply without its command") }
+    return entry
+  }
+
+  /// The oldest outcome was not stored, or nobody knows.
+  func takeUnconfirmed() -> RedisOutcomeQueue.Entry {
+    unconfirmed.popFirst()
+  }
+
+  /// The oldest outcome was stored, in a key that has so many bytes now. nil: with all that belongs to it. Else nothing else is in the
+  /// key: Redis forgot it meanwhile, and it was made anew, without claim and end.
+  func confirmed(keyBytes: Int64) -> RedisOutcomeQueue.Entry? {
+    if Int(keyBytes) == unconfirmed.firstByteCount { return unconfirmed.popFirst() }
+    unconfirmed.removeFirst()
+    return nil
   }
 
   /// Whether the reply of this tag is that of a script that was loaded again.
@@ -34,47 +108,14 @@ final class RedisAdmissionNode {
     return true
   }
 
-  var trouble: String? { outage ?? writeRefusal?.description }
-}
-
-/// Outcomes that were sent and not confirmed, oldest first: a ring that doubles.
-struct RedisOutcomeQueue {
-  struct Entry {
-    var request: AdmissionRequest
-    var outcome: RememberedOutcome
-    /// Bytes that it has in Redis.
-    var byteCount: Int
-    /// Sent again to another node so often.
-    var resends: UInt8
+  /// The next admission that has waited for too long. Its reply still comes.
+  func takeOverdue(now: Instant) -> Entry? {
+    waiting.takeOverdue(now: now)
   }
 
-  private var entries: [Entry?] = Array(repeating: nil, count: 64)
-  private var head = 0
-  private(set) var count = 0
+  /// When the next answer is overdue if nothing comes until then.
+  func nextDeadline() -> Instant? { waiting.nextDeadline() }
 
-  mutating func append(_ entry: Entry) {
-    if count == entries.count {
-      entries = Array(entries[head...] + entries[..<head]) + Array(repeating: nil, count: entries.count)
-      head = 0
-    }
-    entries[(head + count) & (entries.count - 1)] = entry
-    count += 1
-  }
-
-  mutating func popFirst() -> Entry {
-    guard count > 0, let entry = entries[head] else { preconditionFailure("a confirm without its outcome") }
-    removeFirst()
-    return entry
-  }
-
-  /// Confirmed: nobody looks at it any more.
-  mutating func removeFirst() {
-    precondition(count > 0)
-    entries[head] = nil
-    head = (head + 1) & (entries.count - 1)
-    count -= 1
-  }
-
-  /// Bytes that the oldest one has in Redis.
-  var firstByteCount: Int? { entries[head]?.byteCount }
+  /// The same, where what has come already counts.
+  func nextOverdue() -> Instant? { waiting.nextOverdue() }
 }

@@ -23,6 +23,14 @@ struct RedisAdmissionQueue {
     var lastDeadline = Instant.distantFuture
     var request: AdmissionRequest
 
+    /// To be sent once more; nil: that was done too often.
+    var again: Entry? {
+      guard resends < RedisRedirects.resendsMaximum else { return nil }
+      var again = self
+      again.resends += 1
+      return again
+    }
+
     static let noRequest = AdmissionRequest(device: TargetKey(high: 0, low: 0), apnsID: UUIDValue(high: 0, low: 0))
   }
 
@@ -32,8 +40,20 @@ struct RedisAdmissionQueue {
   private var end = 0
   /// Everything before this was answered, or waits for nobody.
   private var overdueHand = 0
+  private let timeoutMilliseconds: Int64
+  /// When a reply came last.
+  private var lastReply = Instant(nanoseconds: .min)
+
+  init(timeoutMilliseconds: Int64) {
+    self.timeoutMilliseconds = timeoutMilliseconds
+  }
 
   var count: Int { end - head }
+
+  /// The server said something: it answers.
+  mutating func replied(now: Instant) {
+    lastReply = now
+  }
 
   mutating func append(_ entry: Entry) {
     if count == entries.count { grow() }
@@ -49,9 +69,10 @@ struct RedisAdmissionQueue {
     return entry
   }
 
-  /// Takes the next admission whose deadline passed; it stays in the queue, answered, until its reply comes.
-  /// `isSilent`: no reply to any has come for as long as one may wait.
-  mutating func takeOverdue(now: Instant, isSilent: Bool) -> Entry? {
+  /// Takes the next admission whose deadline passed; it stays in the queue, answered, until its reply comes. Which of its two
+  /// deadlines counts depends on whether any reply has come for as long as one may wait.
+  mutating func takeOverdue(now: Instant) -> Entry? {
+    let isSilent = now >= silentFrom
     while let position = nextUnanswered() {
       let index = position & (entries.count - 1)
       guard isSilent ? entries[index].deadline <= now : entries[index].lastDeadline <= now else { return nil }
@@ -62,10 +83,17 @@ struct RedisAdmissionQueue {
     return nil
   }
 
-  /// When the next answer is overdue.
+  /// When the next answer is overdue if nothing comes until then.
   mutating func nextDeadline() -> Instant? {
     nextUnanswered().map { entries[$0 & (entries.count - 1)].deadline }
   }
+
+  /// The same, where what has come already counts.
+  mutating func nextOverdue() -> Instant? {
+    nextDeadline().map { max($0, silentFrom) }
+  }
+
+  private var silentFrom: Instant { lastReply.adding(milliseconds: timeoutMilliseconds) }
 
   private mutating func nextUnanswered() -> Int? {
     while overdueHand < end {

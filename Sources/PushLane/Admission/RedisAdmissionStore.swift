@@ -9,56 +9,35 @@ package import PushIO
 /// `patience` times as long while it answers others: on a busy machine answers come late together, and are still worth
 /// having. After failures that went on for a while, or without a connection, memory answers at once, and a probe finds
 /// out when Redis is back. What Redis missed meanwhile, or may have missed because the connection broke before its
-/// reply, it is told then; until then this lane's memory is looked at first. One exception: until all of Redis is connected or a connection failed,
-/// admissions wait, at most for the connect timeout: a worker that starts gets the jobs back that the one before it had
-/// answered.
+/// reply, it is told then; until then this lane's memory is looked at first.
 ///
-/// In a cluster each node has its own queue and breaker (`RedisAdmissionNode`): one that is away degrades its part.
+/// It coordinates its parts, and each has one job:
+///
+/// - `EarlyAdmissions`: those that wait until Redis is connected
+/// - `RedisAdmissionNodes`, `RedisAdmissionNode`: commands and replies; in a cluster each node has its own queue
+/// - `AdmissionServerState`: whether a node is asked and told; one that is away degrades its part of a cluster
+/// - `LocalAdmissions`: decides where Redis does not, and remembers what Redis missed
+/// - `RedisCatchUp`: tells Redis that when it is back
+/// - `RedisRedirects`: commands whose slot goes from node to node
 ///
 /// Not Sendable: it belongs to the thread of its loop.
 package final class RedisAdmissionStore: AdmissionStore {
-  package internal(set) var counters = AdmissionCounters()
-
   typealias Entry = RedisAdmissionQueue.Entry
 
-  let loop: EventLoop
-  let router: RedisRouter
-  var settings: RedisAdmissionStoreSettings
-  var commands: RedisScriptCommands?
-  var admissionFormat: RedisAdmissionFormat?
-  /// (job, target)s of one call: in a cluster each has a slot of its own.
-  private let admissionsMaximum: Int
-  private var memory: AdmissionMemory
-  private let breakerSettings: BreakerState.Settings
-  /// By the router's numbers.
-  var nodes: [RedisAdmissionNode] = []
-  /// Admissions whose slot is between two nodes of a cluster: asked again at this time.
-  var postponed: [(entry: Entry, at: Instant)] = []
-  /// Admissions of before all was connected, or known to fail.
-  var early: [Entry] = []
-  var isSettled = false
-  /// When these are asked in any case; nil before the first turn.
-  var settleDeadline: Instant?
-  /// The router's, when `nodes` were made after its connections.
-  private var routerVersion: UInt64?
-  private var answers: [(ticket: Ticket, admission: Admission)] = []
-  private var nextAnswer = 0
-  var replies: [(id: UInt64, reply: RedisReply?)] = []
-  var toldDegraded = false
-  var notices: [AdmissionNotice] = []
-  var wake: (token: TimerToken, at: Instant, flag: WakeFlag)?
-
-  /// A replica does not become a primary by waiting: its address is looked up again this often.
-  static let replicaReconnectMilliseconds: Int64 = 5000
-  /// Names that are tried to find a key of a cluster's node.
-  static let probeKeysMaximum = 512
-  /// A slot on its way from one node to another is there in milliseconds; one whose node died, in seconds.
-  static let postponeMilliseconds: Int64 = 5
-  static let postponeMaximumMilliseconds: Int64 = 100
-  /// A call that asks for more would keep Redis from its other clients for too long.
-  private static let callMaximum = 64
-  /// NOSCRIPT and redirects of one command: more is a server that does not know itself.
-  static let resendsMaximum: UInt8 = 5
+  private let loop: EventLoop
+  private let router: RedisRouter
+  private var settings: RedisAdmissionStoreSettings
+  private var early = EarlyAdmissions()
+  private var nodes: RedisAdmissionNodes
+  private var local: LocalAdmissions
+  private var catchUp: RedisCatchUp
+  private var redirects: RedisRedirects
+  private var answers = AdmissionAnswers()
+  /// Answers to `request`.
+  private var replies: [(id: UInt64, reply: RedisReply?)] = []
+  private var notices = AdmissionNotices()
+  private var timer: WakeTimer
+  private var counted = AdmissionCounters()
 
   /// `tls` is needed for `rediss://`. `seed` spreads reconnects.
   package init(
@@ -70,26 +49,11 @@ package final class RedisAdmissionStore: AdmissionStore {
     self.settings = settings
     router = RedisRouter(
       loop: loop, configuration: configuration, tls: tls, scripts: RedisScript.all, seed: seed)
-    admissionsMaximum = router.isCluster ? 1 : RedisAdmissionStore.callMaximum
-    var memorySettings = AdmissionMemory.Settings()
-    memorySettings.shares = settings.localShares
-    memorySettings.outcomeSeconds = settings.outcomeSeconds
-    memorySettings.claimSeconds = settings.claimSeconds
-    memorySettings.deadSeconds = settings.deadSeconds
-    memorySettings.tightMilliseconds = settings.tightMilliseconds
-    memorySettings.collapseMilliseconds = settings.collapseMilliseconds
-    memory = AdmissionMemory(settings: memorySettings)
-    var breaker = BreakerState.Settings()
-    breaker.failuresMaximum = settings.failuresMaximum
-    breaker.failingMilliseconds = settings.failingMilliseconds
-    breaker.probeIntervalMilliseconds = settings.probeIntervalMilliseconds
-    breaker.probeTimeoutMilliseconds = settings.timeoutMilliseconds * settings.patience
-    breakerSettings = breaker
-    addNodes()
-  }
-
-  deinit {
-    if let wake { loop.cancel(wake.token) }
+    nodes = RedisAdmissionNodes(router: router, settings: settings)
+    local = LocalAdmissions(settings: settings)
+    catchUp = RedisCatchUp(turnMaximum: settings.catchUpMaximum)
+    redirects = RedisRedirects(timeoutMilliseconds: settings.timeoutMilliseconds)
+    timer = WakeTimer(loop: loop)
   }
 
   /// Connects, now and after every loss.
@@ -102,33 +66,30 @@ package final class RedisAdmissionStore: AdmissionStore {
     router.close()
   }
 
+  /// Gives every connection up and makes it anew, for a lane that stands still: what was asked is decided by this lane's memory.
+  func restart(now: Now) {
+    nodes.reconnect()
+    guard !early.isOver else { return }
+    early.hurry(now: now.monotonic)
+    askEarly(now: now)
+  }
+
   /// The limits for what is admitted from now on. What waits for an answer keeps its own.
   package func update(limits: RateLimits) {
     settings.limits = limits
-    if commands != nil { makeCommands() }
-  }
-
-  /// One for each of the router's connections; one that hung up has nothing waiting, and is not this one's any more.
-  func addNodes() {
-    guard routerVersion != router.version else { return }
-    routerVersion = router.version
-    for (index, connection) in router.connections.enumerated() {
-      if index < nodes.count, nodes[index].connection === connection { continue }
-      let node = RedisAdmissionNode(connection: connection, breaker: breakerSettings)
-      node.admissions = admissionFormat.map { RedisAdmissionCall(format: $0) }
-      if index < nodes.count {
-        precondition(nodes[index].waiting.count == 0, "what waits for a node would be another one's")
-        flush(nodes[index], now: loop.now)
-        nodes[index] = node
-      } else {
-        nodes.append(node)
-      }
-    }
-    // Who owns no slot any more is no trouble.
-    tell()
+    guard nodes.hasCommands else { return }
+    // Written with the limits of before, calls go out with them.
+    flush(now: loop.now)
+    nodes.makeCommands(for: settings)
   }
 
   // MARK: - Health
+
+  package var counters: AdmissionCounters {
+    var counters = counted
+    counters.caughtUp = catchUp.toldCount
+    return counters
+  }
 
   /// Of a cluster: to all of it.
   package var isConnected: Bool { router.isWhole }
@@ -137,27 +98,23 @@ package final class RedisAdmissionStore: AdmissionStore {
   package func degradation(of feature: AdmissionFeature) -> String? {
     switch feature {
     case .rateLimit where settings.limits.isEmpty: nil
-    case .duplicates, .deadTokens, .rateLimit: trouble
+    case .duplicates, .deadTokens, .rateLimit: nodes.trouble
     }
-  }
-
-  var trouble: String? {
-    for node in nodes.indices where router.isOwner(node) {
-      if let trouble = nodes[node].trouble { return trouble }
-    }
-    return nil
   }
 
   /// What changed, for the log.
-  package func nextNotice() -> AdmissionNotice? {
-    notices.isEmpty ? nil : notices.removeFirst()
+  package func nextNotice() -> AdmissionNotice? { notices.next() }
+
+  private func tell() {
+    // What is not connected yet is no news.
+    if early.isOver { notices.note(trouble: nodes.trouble) }
   }
 
   // MARK: - Other commands
 
   /// Sends any command on the first connection that is up, behind the others; nil where there is none. Not for the hot path.
   package func request(_ arguments: [String]) -> UInt64? {
-    nodes.first { $0.connection.isReady }?.connection.request(arguments)
+    nodes.indices.lazy.map { self.nodes[$0].connection }.first { $0.isReady }?.request(arguments)
   }
 
   /// The next answer to `request`, read by `nextAdmission`; a nil reply: lost, it may have run or not.
@@ -170,178 +127,158 @@ package final class RedisAdmissionStore: AdmissionStore {
   package func admit(
     _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, ticket: Ticket, now: Now
   ) {
-    counters.admissions &+= 1
+    counted.admissions &+= 1
     let entry = Entry(
       kind: .admission, ticket: ticket,
-      deadline: now.monotonic.adding(milliseconds: settings.timeoutMilliseconds),
-      lastDeadline: now.monotonic.adding(milliseconds: settings.timeoutMilliseconds &* settings.patience),
       request: AdmissionRequest(job, device: device, apnsID: apnsID, arrival: arrival, limits: settings.limits))
-    guard isSettled else {
-      early.append(entry)
-      return
-    }
-    ask(entry, now: now)
+    if early.isOver { ask(entry, now: now) } else { early.append(entry) }
   }
 
-  func ask(_ entry: Entry, now: Now) {
-    if memory.mayRecall(now: now), let known = memory.recall(entry.request, now: now) {
-      counters.decidedLocally &+= 1
-      answers.append((entry.ticket, known))
+  /// Its time counts from now.
+  private func ask(_ entry: Entry, now: Now) {
+    if let known = local.recall(entry.request, now: now) {
+      counted.decidedLocally &+= 1
+      answers.append(entry.ticket, known)
       return
     }
-    if !sendAdmission(entry, to: nodes[node(for: entry.request)]) { answerLocally(entry, now: now) }
+    var entry = entry
+    entry.deadline = now.monotonic.adding(milliseconds: settings.timeoutMilliseconds)
+    entry.lastDeadline = now.monotonic.adding(milliseconds: settings.timeoutMilliseconds &* settings.patience)
+    if !ask(entry, of: nodes.node(for: entry.request), now: now) { decideLocally(entry, now: now) }
+  }
+
+  private func ask(_ entry: Entry, of node: RedisAdmissionNode, now: Now) -> Bool {
+    guard node.ask(entry) else { return false }
+    if node.askedCount == nodes.callMaximum { flush(node, now: now) }
+    return true
   }
 
   package func flush(now: Now) {
-    for node in nodes { flush(node, now: now) }
+    for index in nodes.indices { flush(nodes[index], now: now) }
   }
 
-  /// Sends what was asked for so far.
-  func flush(_ node: RedisAdmissionNode, now: Now) {
-    guard let count = node.admissions?.entries.count, count > 0 else { return }
-    let isSent = node.admissions?.send(on: node.connection) == true
-    for index in 0..<count {
-      guard let entry = node.admissions?.entries[index] else { break }
-      if isSent { node.waiting.append(entry) } else { answerLocally(entry, now: now) }
-    }
-    node.admissions?.removeAll()
-    if let deadline = node.waiting.nextDeadline() { wakeUp(at: deadline) }
+  private func flush(_ node: RedisAdmissionNode, now: Now) {
+    if node.askedCount == 0 { return }
+    for entry in node.sendCall() { decideLocally(entry, now: now) }
+    if let deadline = node.nextDeadline() { timer.wake(at: deadline) }
   }
 
-  /// The number of the node that has the device's keys.
-  func node(for request: AdmissionRequest) -> Int {
-    guard router.isCluster else { return 0 }
-    var tag = InlineArray<22, UInt8>(repeating: 0)
-    var span = tag.mutableSpan
-    request.device.writeText(into: &span, at: 0)
-    return router.node(ofSlot: RedisSlot.of(tag: tag.span))
+  /// Redis is late, failed or spared.
+  private func decideLocally(_ entry: Entry, now: Now) {
+    counted.decidedLocally &+= 1
+    if entry.request.isRated, !settings.limits.isEmpty { counted.ratesDecidedLocally &+= 1 }
+    answers.append(entry.ticket, local.decide(entry.request, now: now))
   }
 
-  func sendAdmission(_ entry: Entry, to node: RedisAdmissionNode) -> Bool {
-    guard node.breaker.isClosed, node.waiting.count < settings.waitingMaximum, node.connection.isReady,
-      node.admissions?.append(entry) != nil
-    else { return false }
-    if node.admissions?.entries.count == admissionsMaximum { flush(node, now: loop.now) }
-    return true
+  /// Looked at every turn, from what is true then.
+  private func askEarly(now: Now) {
+    let waited = early.take(
+      isSettled: router.isSettled, maximumMilliseconds: router.configuration.connectTimeoutMilliseconds,
+      now: now.monotonic)
+    guard let waited else { return timer.wake(at: early.deadline) }
+    tell()
+    for entry in waited { ask(entry, now: now) }
   }
 
-  /// Late, failed or spared: what this lane itself saw decides, and its share of the rate. Nobody knows whether the job was sent
-  /// before, or is on its way at another lane.
-  func answerLocally(_ entry: Entry, now: Now) {
-    counters.decidedLocally &+= 1
-    if entry.request.isRated, !settings.limits.isEmpty { counters.ratesDecidedLocally &+= 1 }
-    answers.append((entry.ticket, memory.admit(entry.request, now: now).asRepeated))
-  }
+  // MARK: - Telling
 
   package func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
     let request = AdmissionRequest(device: device, apnsID: apnsID)
-    // What was admitted here has no claim there.
-    let isLate = memory.takeClaim(of: request)
-    if sendMemory(outcome, of: request, isLate: isLate, to: nodes[node(for: request)], now: now) {
-      counters.remembered &+= 1
+    let isLate = local.takeClaim(of: request)
+    let told = RedisOutcomeQueue.Entry(request: request, outcome: outcome)
+    if nodes.tell(told, isLate: isLate, to: nodes.node(for: request)) {
+      counted.remembered &+= 1
     } else {
-      keep(outcome, of: request, now: now)
+      keep(told, now: now)
     }
-  }
-
-  private func sendMemory(
-    _ outcome: RememberedOutcome, of request: AdmissionRequest, isLate: Bool = false, resends: UInt8 = 0,
-    to node: RedisAdmissionNode, now: Now
-  ) -> Bool {
-    guard node.breaker.isClosed, node.writeRefusal == nil, node.waiting.count < settings.waitingMaximum else {
-      return false
-    }
-    let byteCount =
-      isLate
-      ? commands?.sendLateMemory(outcome, of: request, on: node.connection)
-      : commands?.sendMemory(outcome, of: request, on: node.connection)
-    guard let byteCount else { return false }
-    node.waiting.append(Entry(kind: .memory, request: Entry.noRequest))
-    node.unconfirmed.append(
-      RedisOutcomeQueue.Entry(request: request, outcome: outcome, byteCount: byteCount, resends: resends))
-    return true
   }
 
   /// Until Redis can be told.
-  func keep(_ outcome: RememberedOutcome, of request: AdmissionRequest, now: Now) {
-    counters.rememberedLocally &+= 1
-    memory.remember(outcome, of: request, now: now)
-  }
-
-  /// Tells Redis what it missed, some of it each turn.
-  private func catchUp(now: Now) {
-    guard !memory.isEmpty, trouble == nil else { return }
-    for _ in 0..<settings.catchUpMaximum {
-      guard let (request, outcome) = memory.takeRemembered() else { return }
-      guard sendMemory(outcome, of: request, isLate: true, to: nodes[node(for: request)], now: now) else {
-        memory.remember(outcome, of: request, now: now)
-        return
-      }
-      counters.caughtUp &+= 1
-    }
-    wakeUp(at: now.monotonic)
+  private func keep(_ told: RedisOutcomeQueue.Entry, now: Now) {
+    counted.rememberedLocally &+= 1
+    local.remember(told.outcome, of: told.request, now: now)
   }
 
   package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
     guard job.targetKind != .channel else { return }
     let request = AdmissionRequest(job, device: device, limits: settings.limits)
-    let node = nodes[node(for: request)]
     // Also here, for the case that Redis goes away meanwhile.
-    memory.tighten(request, now: now)
-    guard node.breaker.isClosed, node.writeRefusal == nil, node.waiting.count < settings.waitingMaximum,
-      commands?.sendTightening(request, on: node.connection) == true
-    else { return }
-    node.waiting.append(Entry(kind: .tighten, request: request))
+    local.tighten(request, now: now)
+    let node = nodes.node(for: request)
+    if node.isTold { _ = nodes.tighten(Entry(kind: .tighten, request: request), at: node) }
   }
 
-  // MARK: - Answers
+  // MARK: - The turn
 
   package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
-    if let answer = takeAnswer() { return answer }
+    if let answer = answers.take() { return answer }
     while let (index, event) = router.nextEvent() {
-      addNodes()
+      followRouter(now: now)
       switch event {
       case .reply(let tag, let head):
-        nodes[index].lastReply = now.monotonic
+        nodes[index].replied(now: now.monotonic)
         replied(tag: tag, head: head, from: index, now: now)
-        if let answer = takeAnswer() { return answer }
+        if let answer = answers.take() { return answer }
       case .lost(let tag):
-        lost(tag: tag, nodes[index], now: now)
+        lost(tag: tag, from: nodes[index], now: now)
       case .ready:
-        connected(nodes[index], now: now)
+        connected(nodes[index])
       case .disconnected(let error):
-        disconnected(nodes[index], error, now: now)
+        counted.disconnects &+= 1
+        nodes[index].state.disconnected(error.description, now: now.monotonic)
+        tell()
       }
     }
-    addNodes()
-    if !isSettled { settleIfDue(now: now) }
-    if !postponed.isEmpty { askPostponed(now: now) }
-    for node in nodes { takeOverdue(node, now: now) }
-    catchUp(now: now)
+    followRouter(now: now)
+    if !early.isOver { askEarly(now: now) }
+    askPostponed(now: now)
+    for index in nodes.indices { takeOverdue(nodes[index], now: now) }
+    if catchUp.turn(&local, &nodes, now: now) { timer.wake(at: now.monotonic) }
     for index in nodes.indices { maintain(index, now: now) }
-    return takeAnswer()
+    return answers.take()
+  }
+
+  private func followRouter(now: Now) {
+    guard let unsent = nodes.followRouter() else { return }
+    for entry in unsent { decideLocally(entry, now: now) }
+    // Who owns no slot any more is no trouble.
+    tell()
   }
 
   private func takeOverdue(_ node: RedisAdmissionNode, now: Now) {
-    let isSilent = now.monotonic >= node.lastReply.addingMilliseconds(settings.timeoutMilliseconds)
-    while let entry = node.waiting.takeOverdue(now: now.monotonic, isSilent: isSilent) {
-      counters.timeouts &+= 1
-      answerLocally(entry, now: now)
+    while let entry = node.takeOverdue(now: now.monotonic) {
+      counted.timeouts &+= 1
+      decideLocally(entry, now: now)
       failed(node, "Redis did not answer within \(settings.timeoutMilliseconds) ms", now: now)
     }
   }
 
-  private func takeAnswer() -> (ticket: Ticket, admission: Admission)? {
-    guard nextAnswer < answers.count else {
-      if nextAnswer > 0 {
-        answers.removeAll(keepingCapacity: true)
-        nextAnswer = 0
-      }
-      return nil
+  private func askPostponed(now: Now) {
+    for entry in redirects.takeDue(now: now.monotonic)
+    where now.monotonic >= entry.deadline || !ask(entry, of: nodes.node(for: entry.request), now: now) {
+      decideLocally(entry, now: now)
     }
-    nextAnswer += 1
-    return answers[nextAnswer - 1]
+    if let next = redirects.next { timer.wake(at: next) }
   }
+
+  /// Sends the probe that is due, and sees to it that the loop wakes for what comes next.
+  private func maintain(_ index: Int, now: Now) {
+    let node = nodes[index]
+    if let overdue = node.nextOverdue() { timer.wake(at: overdue) }
+    guard node.connection.isReady, !node.state.isTold else { return }
+    // Its slots may go to another one.
+    if !node.state.isAsked { router.doubt() }
+    if node.state.takeProbe(now: now.monotonic) { nodes.sendProbe(index) }
+    timer.wake(at: now.monotonic.adding(milliseconds: settings.probeIntervalMilliseconds))
+  }
+
+  private func connected(_ node: RedisAdmissionNode) {
+    if !nodes.hasCommands { nodes.makeCommands(for: settings) }
+    node.state.connected()
+    tell()
+  }
+
+  // MARK: - Replies
 
   /// `tag`: how many entries the command is for.
   private func replied(tag: UInt64, head: RedisValue, from index: Int, now: Now) {
@@ -353,125 +290,175 @@ package final class RedisAdmissionStore: AdmissionStore {
     // One answer for all, or a list with one for each.
     let isList = head.kind == .array && head.integer == Int64(tag) && node.connection.valueCount == Int(tag) + 1
     for position in 0..<Int(tag) {
-      guard let entry = node.waiting.popFirst() else { preconditionFailure("a reply without its command") }
+      let entry = node.takeWaiting()
       switch entry.kind {
       case .admission:
         admitted(entry, isList ? node.connection.value(at: position + 1) : head, from: index, now: now)
       case .memory:
         confirmed(head, from: index, now: now)
       case .tighten:
-        if head.kind == .error, !isRedirected(serverError(head, node), entry, from: index) {
-          refused(node, serverError(head, node), now: now)
-        }
+        guard head.kind == .error else { break }
+        let error = RedisServerError(head, on: node.connection)
+        if !isRedirected(error, entry, from: index, now: now) { refused(node, error, now: now) }
       case .probe:
-        probed(index, head, now: now)
+        probed(head, from: index, now: now)
       case .asking:
         break
       }
     }
   }
 
-  private func admitted(_ entry: Entry, _ head: RedisValue, from index: Int, now: Now) {
+  private func lost(tag: UInt64, from node: RedisAdmissionNode, now: Now) {
+    if tag & RedisConnection.requestBit != 0 {
+      if !node.takeReload(tag) { replies.append((tag, nil)) }
+      return
+    }
+    for _ in 0..<tag {
+      let entry = node.takeWaiting()
+      switch entry.kind {
+      case .admission:
+        if !entry.isAnswered { decideLocally(entry, now: now) }
+      case .memory:
+        // It may have run or not: told twice is the same.
+        keep(node.takeUnconfirmed(), now: now)
+      case .tighten, .probe, .asking:
+        break
+      }
+    }
+  }
+
+  private func admitted(_ entry: Entry, _ value: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if entry.isAnswered {
-      counters.lateReplies &+= 1
-      if head.kind != .error { node.breaker.succeeded() }
+      counted.lateReplies &+= 1
+      if value.kind != .error { node.state.answered() }
       return
     }
-    let admission: Admission
-    switch head.kind {
-    case .integer where head.integer == 0:
-      admission = .proceed
-      writeSucceeded(node)
-    case .integer where head.integer > 0:
-      admission = .limited(retryAfterMilliseconds: head.integer)
-    case .integer:
-      admission = .dead(unregisteredAt: 0 &- head.integer)
-    case .status:
-      admission = node.connection.withText(of: head) { Admission(status: $0) }
-    case .bulk:
-      guard let outcome = node.connection.withText(of: head, { RememberedOutcome(decoding: $0) }) else {
-        counters.unreadable &+= 1
-        answerLocally(entry, now: now)
-        return
-      }
-      admission = .duplicate(outcome)
-    case .error:
-      let error = serverError(head, node)
-      if error.kind == .noScript, resend(entry, to: node) { return }
-      if isRedirected(error, entry, from: index) { return }
+    switch RedisAdmissionReply(value, on: node.connection) {
+    case .admission(let admission):
+      // It left a claim.
+      if case .proceed = admission, node.state.stored() { tell() }
+      counted.answeredInTime &+= 1
+      node.state.answered()
+      answers.append(entry.ticket, admission)
+    case .error(let error):
+      if error.kind == .noScript, isAskedAgain(entry, of: node, now: now) { return }
+      if isRedirected(error, entry, from: index, now: now) { return }
       refused(node, error, now: now)
-      answerLocally(entry, now: now)
-      return
-    case .null, .array:
-      counters.unreadable &+= 1
-      answerLocally(entry, now: now)
-      return
+      decideLocally(entry, now: now)
+    case .unreadable:
+      counted.unreadable &+= 1
+      decideLocally(entry, now: now)
     }
-    counters.answeredInTime &+= 1
-    node.breaker.succeeded()
-    answers.append((entry.ticket, admission))
   }
 
   /// What became of an outcome that was sent.
   private func confirmed(_ head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if head.kind != .error {
-      writeSucceeded(node)
-      if Int(head.integer) != node.unconfirmed.firstByteCount {
-        node.unconfirmed.removeFirst()
-      } else {
-        // Nothing else is in the key: Redis forgot it meanwhile, and it was made anew, without claim and end.
-        let told = node.unconfirmed.popFirst()
-        if !isTold(told, to: node, now: now) { keep(told.outcome, of: told.request, now: now) }
-      }
+      if node.state.stored() { tell() }
+      if let told = node.confirmed(keyBytes: head.integer), !isToldAgain(told, to: node) { keep(told, now: now) }
       return
     }
-    let told = node.unconfirmed.popFirst()
-    let error = serverError(head, node)
+    let told = node.takeUnconfirmed()
+    let error = RedisServerError(head, on: node.connection)
     if error.kind == .noScript {
-      loadAgain(node)
-      if isTold(told, to: node, now: now) { return }
+      loadScripts(of: node)
+      if isToldAgain(told, to: node) { return }
     }
     let redirect = router.redirect(error, from: index)
-    addNodes()
-    if let redirect, isTold(told, after: redirect, now: now) { return }
-    keep(told.outcome, of: told.request, now: now)
+    followRouter(now: now)
+    if let redirect, isTold(told, after: redirect) { return }
+    keep(told, now: now)
     if redirect == nil { refused(node, error, now: now) }
   }
 
-  /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
-  private func isTold(_ told: RedisOutcomeQueue.Entry, after redirect: RedisClusterState.Redirect, now: Now) -> Bool {
-    guard told.resends < RedisAdmissionStore.resendsMaximum, let target = target(of: redirect) else { return false }
-    guard sendMemory(told.outcome, of: told.request, resends: told.resends + 1, to: target, now: now) else {
-      return false
+  private func probed(_ head: RedisValue, from index: Int, now: Now) {
+    let node = nodes[index]
+    let answer: AdmissionServerState.ProbeAnswer
+    switch head.kind {
+    case .status:
+      answer = .healthy
+    case .error:
+      let error = RedisServerError(head, on: node.connection)
+      switch router.redirect(error, from: index) {
+      case .moved, .ask:
+        // It serves its part of the cluster, which is another one now.
+        answer = .healthy
+      case .later, nil:
+        answer = error.isWriteRefusal ? .refusesWrites(reason: error.description) : .refused(reason: refusal(error))
+      }
+      if error.kind == .readOnly, node.state.takeReconnect(now: now.monotonic) { router.demoted(index) }
+      followRouter(now: now)
+    case .integer, .bulk, .null, .array:
+      answer = .unreadable
     }
-    counters.redirects &+= 1
+    node.state.probeAnswered(answer, now: now.monotonic)
+    tell()
+  }
+
+  // MARK: - Failures
+
+  private func refused(_ node: RedisAdmissionNode, _ error: RedisServerError, now: Now) {
+    counted.errors &+= 1
+    guard error.isWriteRefusal else { return failed(node, refusal(error), now: now) }
+    // The script had looked before it tried to write, so Redis still serves what it knows.
+    node.state.refusedWrite(error.description)
+    tell()
+  }
+
+  private func refusal(_ error: RedisServerError) -> String { "Redis refuses: \(error)" }
+
+  private func failed(_ node: RedisAdmissionNode, _ reason: @autoclosure () -> String, now: Now) {
+    guard node.state.failed(reason(), now: now.monotonic) else { return }
+    tell()
+    router.doubt()
+  }
+
+  // MARK: - Sending again
+
+  /// The script cache was flushed: all that failed for it go out again, behind one load.
+  private func isAskedAgain(_ entry: Entry, of node: RedisAdmissionNode, now: Now) -> Bool {
+    guard let again = entry.again else { return false }
+    loadScripts(of: node)
+    return ask(again, of: node, now: now)
+  }
+
+  private func loadScripts(of node: RedisAdmissionNode) {
+    if node.loadScripts() { counted.scriptReloads &+= 1 }
+  }
+
+  /// The slot is another node's: the command goes there.
+  private func isRedirected(_ error: RedisServerError, _ entry: Entry, from index: Int, now: Now) -> Bool {
+    guard let redirect = router.redirect(error, from: index), let again = entry.again else { return false }
+    followRouter(now: now)
+    guard let target = nodes.target(of: redirect) else {
+      guard redirect == .later, entry.kind == .admission, redirects.postpone(entry, now: now.monotonic) else {
+        return false
+      }
+      failed(nodes[index], refusal(error), now: now)
+      return true
+    }
+    counted.redirects &+= 1
+    switch entry.kind {
+    case .admission: return ask(again, of: target, now: now)
+    case .tighten: return nodes.tighten(again, at: target)
+    case .memory, .probe, .asking: preconditionFailure("not redirected")
+    }
+  }
+
+  /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
+  private func isTold(_ told: RedisOutcomeQueue.Entry, after redirect: RedisClusterState.Redirect) -> Bool {
+    guard let again = told.again, let target = nodes.target(of: redirect),
+      nodes.tell(again, isLate: false, to: target)
+    else { return false }
+    counted.redirects &+= 1
     return true
   }
 
   /// Tells it with all that belongs to it.
-  private func isTold(_ told: RedisOutcomeQueue.Entry, to node: RedisAdmissionNode, now: Now) -> Bool {
-    told.resends < RedisAdmissionStore.resendsMaximum
-      && sendMemory(told.outcome, of: told.request, isLate: true, resends: told.resends + 1, to: node, now: now)
-  }
-
-  func serverError(_ head: RedisValue, _ node: RedisAdmissionNode) -> RedisServerError {
-    node.connection.withText(of: head) { RedisServerError($0) }
-  }
-
-  /// The script cache was flushed: all that failed for it go out again, behind one load.
-  private func resend(_ entry: Entry, to node: RedisAdmissionNode) -> Bool {
-    guard entry.resends < RedisAdmissionStore.resendsMaximum else { return false }
-    loadAgain(node)
-    var again = entry
-    again.resends += 1
-    return sendAdmission(again, to: node)
-  }
-
-  private func loadAgain(_ node: RedisAdmissionNode) {
-    guard node.reloadTags.isEmpty else { return }
-    node.reloadTags = RedisScript.all.indices.compactMap { node.connection.reloadScript($0) }
-    counters.scriptReloads &+= 1
+  private func isToldAgain(_ told: RedisOutcomeQueue.Entry, to node: RedisAdmissionNode) -> Bool {
+    guard let again = told.again else { return false }
+    return nodes.tell(again, isLate: true, to: node)
   }
 }

@@ -42,13 +42,6 @@ package enum AdmissionFeature: String, CaseIterable, Sendable {
   case rateLimit = "rate_limit"
 }
 
-/// Told once per change, for the log.
-package enum AdmissionNotice: Hashable, Sendable {
-  /// Why, and what decides instead.
-  case degraded(reason: String)
-  case recovered
-}
-
 /// What happened since the start. Counters only grow.
 package struct AdmissionCounters: Hashable, Sendable {
   /// Admissions asked for.

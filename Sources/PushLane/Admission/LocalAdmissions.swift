@@ -1,0 +1,50 @@
+import PushCore
+
+/// What one lane decides where Redis is late or away, and what it remembers until Redis can be told (`RedisCatchUp`).
+struct LocalAdmissions: ~Copyable {
+  private var memory: AdmissionMemory
+
+  init(settings: RedisAdmissionStoreSettings) {
+    var memorySettings = AdmissionMemory.Settings()
+    memorySettings.shares = settings.localShares
+    memorySettings.outcomeSeconds = settings.outcomeSeconds
+    memorySettings.claimSeconds = settings.claimSeconds
+    memorySettings.deadSeconds = settings.deadSeconds
+    memorySettings.tightMilliseconds = settings.tightMilliseconds
+    memorySettings.collapseMilliseconds = settings.collapseMilliseconds
+    memory = AdmissionMemory(settings: memorySettings)
+  }
+
+  /// What is known here against sending, before Redis is asked; nil: nothing.
+  mutating func recall(_ request: AdmissionRequest, now: Now) -> Admission? {
+    memory.mayRecall(now: now) ? memory.recall(request, now: now) : nil
+  }
+
+  /// Decides without Redis: what this lane itself saw, and its share of the rate. Nobody knows whether the job was sent before, or is
+  /// on its way at another lane.
+  mutating func decide(_ request: AdmissionRequest, now: Now) -> Admission {
+    memory.admit(request, now: now).asRepeated
+  }
+
+  /// The job is not on its way any more. Whether it was decided here, so that Redis has no claim of it.
+  mutating func takeClaim(of request: AdmissionRequest) -> Bool {
+    memory.takeClaim(of: request)
+  }
+
+  mutating func tighten(_ request: AdmissionRequest, now: Now) {
+    memory.tighten(request, now: now)
+  }
+
+  // MARK: - What Redis is to be told
+
+  mutating func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, now: Now) {
+    memory.remember(outcome, of: request, now: now)
+  }
+
+  /// Redis missed nothing.
+  var isEmpty: Bool { memory.isEmpty }
+
+  mutating func takeRemembered() -> (request: AdmissionRequest, outcome: RememberedOutcome)? {
+    memory.takeRemembered()
+  }
+}

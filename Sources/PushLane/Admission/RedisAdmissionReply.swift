@@ -1,0 +1,57 @@
+import PushCore
+import PushIO
+
+/// What the admission script answered for one (job, target).
+enum RedisAdmissionReply {
+  case admission(Admission)
+  case error(RedisServerError)
+  /// No answer of ours: somebody else writes under our keys.
+  case unreadable
+
+  init(_ value: RedisValue, on connection: RedisConnection) {
+    switch value.kind {
+    case .integer where value.integer == 0:
+      self = .admission(.proceed)
+    case .integer where value.integer > 0:
+      self = .admission(.limited(retryAfterMilliseconds: value.integer))
+    case .integer:
+      self = .admission(.dead(unregisteredAt: 0 &- value.integer))
+    case .status:
+      self = .admission(connection.withText(of: value) { Admission(status: $0) })
+    case .bulk:
+      let outcome = connection.withText(of: value) { RememberedOutcome(decoding: $0) }
+      self = outcome.map { .admission(.duplicate($0)) } ?? .unreadable
+    case .error:
+      self = .error(RedisServerError(value, on: connection))
+    case .null, .array:
+      self = .unreadable
+    }
+  }
+}
+
+extension RedisServerError {
+  init(_ value: RedisValue, on connection: RedisConnection) {
+    self = connection.withText(of: value) { RedisServerError($0) }
+  }
+}
+
+extension Admission {
+  /// `superseded`, or `claimed`, `repeated` and more: see `RedisScript.admit`.
+  init(status text: Span<UInt8>) {
+    var number: Int64 = 0
+    for index in text.indices where UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] {
+      number = number &* 10 &+ Int64(text[index] - UInt8(ascii: "0"))
+    }
+    if text.count > 0, text[0] == UInt8(ascii: "c") {
+      self = .claimed(retryAfterMilliseconds: number)
+    } else if text.count < 10 || text[0] != UInt8(ascii: "r") {
+      self = .superseded
+    } else if text[9] == UInt8(ascii: "s") {
+      self = .repeated(.superseded)
+    } else if text[9] == UInt8(ascii: "-") {
+      self = .repeated(.dead(unregisteredAt: number))
+    } else {
+      self = (number > 0 ? Admission.limited(retryAfterMilliseconds: number) : .proceed).asRepeated
+    }
+  }
+}
