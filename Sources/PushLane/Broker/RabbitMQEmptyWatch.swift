@@ -2,9 +2,9 @@ package import PushIO
 
 /// Whether the queues with work are empty: one look is one passive declaration of each.
 package struct RabbitMQEmptyWatch {
-  package let queues: [String]
+  private let queues: [String]
   /// Declarations of the look in progress that were not answered.
-  package var pending: Set<UInt32> = []
+  private var pending: Set<UInt32> = []
   /// Something was delivered or published since the look before began.
   package var wasDisturbed = true
   private var messages: UInt64 = 0
@@ -21,9 +21,16 @@ package struct RabbitMQEmptyWatch {
     wasEmptyBefore = false
   }
 
-  /// One queue's count. At the end of a look: whether this and the one before found nothing and nothing happened
-  /// between.
-  package mutating func answered(_ reply: AMQPReply) -> Bool? {
+  /// Asks for the count of each queue, unless a look is in progress.
+  package mutating func look(on connection: AMQPConnection, channel: UInt16) {
+    guard pending.isEmpty else { return }
+    for queue in queues { pending.insert(connection.request(.inspectQueue(name: queue), channel: channel)) }
+  }
+
+  /// The answer to an operation. At the end of a look: whether this and the one before found nothing and nothing happened between. nil:
+  /// the look goes on, or the operation was none of it.
+  package mutating func answered(_ operation: UInt32, _ reply: AMQPReply) -> Bool? {
+    guard pending.remove(operation) != nil else { return nil }
     messages += UInt64(reply.messageCount)
     guard pending.isEmpty else { return nil }
     let isEmpty = messages == 0

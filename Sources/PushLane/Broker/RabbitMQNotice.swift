@@ -7,12 +7,15 @@ package struct RabbitMQNotice: Equatable, Sendable {
   package var text: String
 }
 
-/// Notices that wait to be logged; the newest are dropped where nobody takes them.
+/// Notices of both connections that wait to be logged; the newest are dropped where nobody takes them.
 final class RabbitMQNoticeBox {
   private var waiting: [RabbitMQNotice] = []
 
-  func add(_ notice: RabbitMQNotice, maximum: Int) {
-    if waiting.count < maximum { waiting.append(notice) }
+  private static let maximum = 64
+
+  func add(_ level: RabbitMQNotice.Level, _ role: RabbitMQRole, _ text: String) {
+    guard waiting.count < RabbitMQNoticeBox.maximum else { return }
+    waiting.append(RabbitMQNotice(level: level, role: role, text: text))
   }
 
   func take() -> [RabbitMQNotice] {

@@ -115,11 +115,8 @@ final class ChannelConsumerLoop {
 
   /// Asks on the channel that requests come on: those that the queue gave before it counted are heard before the answer.
   private func lookWhetherEmpty() {
-    guard isAskable, var watch = emptyWatch, watch.pending.isEmpty, let connection = consumer.connection else { return }
-    for queue in watch.queues {
-      watch.pending.insert(connection.request(.inspectQueue(name: queue), channel: ChannelConsumerLoop.consumeChannel))
-    }
-    emptyWatch = watch
+    guard isAskable, let connection = consumer.connection else { return }
+    emptyWatch?.look(on: connection, channel: ChannelConsumerLoop.consumeChannel)
   }
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
@@ -129,8 +126,7 @@ final class ChannelConsumerLoop {
       emptyWatch?.restart()
       return lookWhetherEmpty()
     }
-    guard emptyWatch?.pending.remove(operation) != nil else { return }
-    guard let isEmpty = emptyWatch?.answered(reply) else { return }
+    guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     isQueueEmpty = isEmpty
     loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
       self?.lookWhetherEmpty()

@@ -1,0 +1,209 @@
+import PushCore
+import PushIO
+
+/// What a lane consumes: its connection, the consumers of its queues, and what becomes of deliveries.
+///
+/// A tag's epoch counts connections, so that a delivery of an old one can never be taken for a new one's.
+struct RabbitMQConsumer: ~Copyable {
+  enum Event {
+    /// The epoch is told before the first delivery can come.
+    case consuming(epoch: UInt32)
+    /// The queues may be gone: whoever declares them does it before they are consumed again.
+    case stopped
+    case delivery(Delivery)
+    /// A job that is too large came: its bytes lie with the connection, and it is told later.
+    case oversized(DeliveryTag, bodyCount: Int)
+  }
+
+  let client: RabbitMQClient
+  private let topology: Topology
+  private let consumerTag: String
+  /// Of the connection in use, or the last.
+  private var epoch: UInt32 = 0
+  /// Between `consuming` and `stopped`.
+  private(set) var isConsuming = false
+  /// The connection is up, and takes nothing before publishing is possible: each delivery that ends in nothing counts against its
+  /// message.
+  private var isWaiting = false
+  private var isStopped = false
+  /// Consumers that were asked for and did not answer.
+  private var startingConsumers: Set<UInt32> = []
+  var oversized = RabbitMQOversizedJobs()
+  private var isOversizedTold = false
+
+  private(set) var deliveryCount: UInt64 = 0
+  private(set) var acknowledgementCount: UInt64 = 0
+  private(set) var lostCount: UInt64 = 0
+
+  /// Behind those of the classes.
+  private static let isolatedChannel: UInt16 = 3
+
+  init(loop: EventLoop, settings: RabbitMQSettings, notices: RabbitMQNoticeBox) {
+    topology = settings.topology
+    consumerTag = settings.laneName
+    var settings = settings
+    settings.connection.oversizedBytesMaximum = Limits.deadLetterBytesMaximum
+    client = RabbitMQClient(
+      loop: loop, role: .consumer, settings: settings, setUp: RabbitMQConsumer.setUp(settings)
+    ) { notices.add($0, .consumer, $1) }
+  }
+
+  private static func setUp(_ settings: RabbitMQSettings) -> [(operation: AMQPOperation, channel: UInt16)] {
+    var steps: [(operation: AMQPOperation, channel: UInt16)] = []
+    for jobClass in JobClass.allCases {
+      let prefetch =
+        switch jobClass {
+        case .transactional: settings.prefetchTransactional
+        case .bulk: settings.prefetchBulk
+        }
+      steps.append((.openChannel, channel(jobClass)))
+      steps.append((.prefetch(prefetch), channel(jobClass)))
+    }
+    steps.append((.openChannel, isolatedChannel))
+    steps.append((.prefetch(1), isolatedChannel))
+    return steps
+  }
+
+  private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
+
+  private static func channel(_ tag: DeliveryTag) -> UInt16 {
+    tag.isIsolated ? isolatedChannel : channel(tag.jobClass)
+  }
+
+  private var consumedQueues: [(queue: String, channel: UInt16)] {
+    JobClass.allCases.map { (topology.jobsQueue($0), RabbitMQConsumer.channel($0)) }
+      + [(topology.isolatedQueue, RabbitMQConsumer.isolatedChannel)]
+  }
+
+  // MARK: - Events
+
+  /// The next event of this turn; nil once everything is told, or nothing more is taken now.
+  mutating func nextEvent(takesDeliveries: Bool, canPublish: Bool) -> Event? {
+    while let event = client.nextEvent(takesDeliveries: takesDeliveries && !oversized.isWaiting) {
+      if let told = take(event, canPublish: canPublish) { return told }
+    }
+    return nil
+  }
+
+  private mutating func take(_ event: RabbitMQClient.Event, canPublish: Bool) -> Event? {
+    switch event {
+    case .up:
+      if isStopped {
+        client.stop()
+        return nil
+      }
+      isWaiting = !canPublish
+      return isWaiting ? nil : startConsumers()
+    case .down:
+      return ended()
+    case .connection(.delivery(let delivery)):
+      return take(delivery)
+    case .connection(.cancelled(let channel)):
+      client.fail(.consumerCancelled(channel: channel))
+      return ended()
+    case .connection(.completed(_, let operation, _)):
+      if startingConsumers.remove(operation) != nil, startingConsumers.isEmpty { client.provedItself() }
+      return nil
+    case .connection(.blocked), .connection(.unblocked), .connection(.confirmed), .connection(.refused),
+      .connection(.returned), .connection(.opened), .connection(.channelClosed), .connection(.closed):
+      return nil
+    }
+  }
+
+  private mutating func take(_ delivery: AMQPDelivery) -> Event? {
+    let isIsolated = delivery.channel == RabbitMQConsumer.isolatedChannel
+    // The class of an isolated job is read with its other properties.
+    let number = isIsolated ? 0 : UInt8(truncatingIfNeeded: delivery.channel &- 1)
+    guard let jobClass = JobClass(rawValue: number) else { return nil }
+    let tag = DeliveryTag(epoch: epoch, jobClass: jobClass, value: delivery.tag, isIsolated: isIsolated)
+    if delivery.isOversized, !isStopped, delivery.bodyCount <= Limits.deadLetterBytesMaximum,
+      !oversized.isDecided(tag)
+    {
+      client.connection?.keep(delivery)
+      oversized.met(tag, bodyCount: delivery.bodyCount)
+      return .oversized(tag, bodyCount: delivery.bodyCount)
+    }
+    deliveryCount += 1
+    isOversizedTold = delivery.isOversized
+    return .delivery(Delivery(tag: tag, bodyCount: delivery.bodyCount, isOversized: delivery.isOversized))
+  }
+
+  /// Publishing is possible: connects where it never did, and starts consumers that waited for that.
+  mutating func start() -> Event? {
+    if isStopped { return nil }
+    client.start()
+    guard isWaiting, let event = startConsumers() else { return nil }
+    isWaiting = false
+    return event
+  }
+
+  private mutating func startConsumers() -> Event? {
+    guard let connection = client.connection else { return nil }
+    epoch &+= 1
+    isConsuming = true
+    startingConsumers.removeAll()
+    for (queue, channel) in consumedQueues {
+      let consume = AMQPOperation.consume(queue: queue, consumerTag: consumerTag, arguments: [])
+      startingConsumers.insert(connection.request(consume, channel: channel))
+    }
+    return .consuming(epoch: epoch)
+  }
+
+  private mutating func ended() -> Event? {
+    isWaiting = false
+    guard isConsuming else { return nil }
+    isConsuming = false
+    oversized.consumerLost()
+    lostCount += 1
+    return .stopped
+  }
+
+  /// Ends the connection on purpose. Returns what is to be told of it.
+  mutating func restart(_ reason: AMQPError) -> Event? {
+    let wasConsuming = isConsuming
+    client.restart(reason)
+    return wasConsuming ? ended() : nil
+  }
+
+  // MARK: - Deliveries
+
+  /// Of the delivery that was told last.
+  func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
+    guard let connection = client.connection else { preconditionFailure("no delivery was told") }
+    if isOversizedTold { job.bytes.removeAll(keepingCapacity: true) } else { connection.copyBody(into: &job.bytes) }
+    job.bodyCount = job.bytes.count
+    connection.copyMetadata(into: &metadata)
+  }
+
+  mutating func acknowledge(_ tag: DeliveryTag, isMultiple: Bool) {
+    guard let connection = connection(of: tag) else { return }
+    acknowledgementCount += 1
+    connection.acknowledge(tag.value, isMultiple: isMultiple, channel: RabbitMQConsumer.channel(tag))
+  }
+
+  mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
+    guard let connection = connection(of: tag) else { return }
+    // Its dead letter is there already, with the reason.
+    if oversized.settled(tag), !requeue { return acknowledge(tag, isMultiple: false) }
+    connection.reject(tag.value, requeue: requeue, channel: RabbitMQConsumer.channel(tag))
+  }
+
+  /// nil: the delivery is not this connection's.
+  private func connection(of tag: DeliveryTag) -> AMQPConnection? {
+    tag.epoch == epoch && isConsuming ? client.connection : nil
+  }
+
+  /// Takes no more deliveries. Their connection stays, for those that are not settled.
+  mutating func stop() {
+    guard !isStopped else { return }
+    isStopped = true
+    oversized.stopped()
+    guard isConsuming, let connection = client.connection else {
+      client.stop()
+      return
+    }
+    for (_, channel) in consumedQueues {
+      connection.request(.cancel(consumerTag: consumerTag), channel: channel)
+    }
+  }
+}

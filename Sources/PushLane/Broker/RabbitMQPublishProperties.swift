@@ -1,0 +1,82 @@
+import PushCore
+import PushIO
+
+/// The properties and headers of what a lane publishes: outcomes, and copies and dead letters with what they carry of the message that
+/// they stand for.
+struct RabbitMQPublishProperties {
+  /// Of the publish that is being made.
+  let properties = AMQPProperties()
+
+  func describeOutcome(_ apnsID: UUIDValue, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
+    properties.reset()
+    properties.setMessageID(apnsID)
+    properties.setType("push.outcome.v1")
+    properties.setTimestamp(unixMilliseconds: unixMilliseconds)
+    passOn(metadata)
+  }
+
+  func describeRetry(_ state: RetryState, _ metadata: borrowing MessageMetadata) {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    properties.addHeader("x-herald-attempts", Int64(state.attempts))
+    properties.addHeader("x-herald-first-seen", state.firstSeen)
+    if state.claim > 0 { properties.addHeader("x-herald-claim", Int64(state.claim)) }
+    properties.addHeader("x-herald-ambiguous", state.isAmbiguous)
+    if let apnsID = state.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if metadata.carriedDeliveries > 0 {
+      properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
+    }
+    if state.redeliveries > 0 { properties.addHeader("x-herald-redeliveries", Int64(state.redeliveries)) }
+    if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
+  }
+
+  func describeIsolated(_ jobClass: JobClass, firstSeen: Int64, _ metadata: borrowing MessageMetadata) {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    properties.addHeader("x-herald-attempts", Int64(metadata.attempts))
+    properties.addHeader("x-herald-first-seen", firstSeen)
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
+    properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
+    if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
+    addClass(jobClass)
+  }
+
+  func describeDeadLetter(
+    _ jobClass: JobClass, _ reason: StaticString, _ detail: String, _ apnsID: UUIDValue?,
+    _ metadata: borrowing MessageMetadata
+  ) {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    if let apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
+    if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
+    properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
+    properties.addHeader("x-herald-reason", literal: reason)
+    properties.addHeader("x-herald-detail", detail)
+    addClass(jobClass)
+  }
+
+  private func addClass(_ jobClass: JobClass) {
+    properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")
+  }
+
+  /// Trace and correlation of the producer.
+  private func passOn(_ metadata: borrowing MessageMetadata) {
+    let bytes = metadata.bytes.span
+    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
+    if !metadata.traceparent.isEmpty {
+      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
+    }
+    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
+  }
+
+  private func keepOriginal(_ metadata: borrowing MessageMetadata) {
+    if !metadata.messageID.isEmpty {
+      properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
+    }
+    if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+  }
+}

@@ -1,0 +1,240 @@
+import PushCore
+import PushIO
+
+/// What a lane publishes: its connection, the numbers of publishes, and the topology, which it declares.
+///
+/// Nothing is buffered here: a lost publish is the lane's to repeat.
+struct RabbitMQPublisher: ~Copyable {
+  enum Event {
+    case told(BrokerEvent)
+    /// Connected, and everything is declared.
+    case up
+    /// As `BrokerEvent.unblocked`.
+    case unblocked
+    /// Of a dead letter of `publishOversized`: its number, or that it came back.
+    case oversizedConfirmed(UInt64)
+    case oversizedRefused(UInt64)
+    case oversizedReturned
+    /// An answer to what somebody else asked on the control channel.
+    case answered(UInt32, AMQPReply)
+  }
+
+  let client: RabbitMQClient
+  private let loop: EventLoop
+  private let topology: Topology
+  private let notices: RabbitMQNoticeBox
+  private let properties = RabbitMQPublishProperties()
+  private let results: AMQPExchange
+  private let retries: AMQPExchange
+  private let deadLetters: AMQPExchange
+  private let jobs: AMQPExchange
+  private let isolatedKey = Array(Topology.isolatedRoutingKey.utf8)
+  /// By class, then by delay.
+  private let retryKeys: [[[UInt8]]]
+
+  private(set) var sequence = PublishSequence()
+  /// Between `up` and `BrokerEvent.publishingStopped`.
+  private(set) var isPublishing = false
+  private(set) var isBlocked = false
+  /// The topology is not declared again before.
+  private var nextDeclaration = Instant(nanoseconds: .min)
+
+  private(set) var publishedCount: UInt64 = 0
+  private(set) var confirmedCount: UInt64 = 0
+  private(set) var refusedCount: UInt64 = 0
+  private(set) var returnedCount: UInt64 = 0
+  private(set) var lostCount: UInt64 = 0
+
+  private static let publishChannel: UInt16 = 1
+  /// Declares again and counts messages, beside the publishes.
+  static let controlChannel: UInt16 = 2
+  /// Dead letters of jobs that are too large: their confirms are the adapter's own.
+  private static let oversizedChannel: UInt16 = 3
+  /// Between two declarations of the topology, however much comes back.
+  private static let declarationMilliseconds: Int64 = 1000
+
+  init(loop: EventLoop, settings: RabbitMQSettings, notices: RabbitMQNoticeBox) {
+    self.loop = loop
+    self.notices = notices
+    let topology = settings.topology
+    self.topology = topology
+    results = AMQPExchange(topology.resultsExchange, isMandatory: settings.outcomesAreMandatory)
+    retries = AMQPExchange(topology.retryExchange, isMandatory: true)
+    deadLetters = AMQPExchange(topology.deadExchange, isMandatory: true)
+    jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
+    retryKeys = JobClass.allCases.map { jobClass in
+      topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
+    }
+    client = RabbitMQClient(
+      loop: loop, role: .publisher, settings: settings, setUp: RabbitMQPublisher.setUp(topology)
+    ) { notices.add($0, .publisher, $1) }
+  }
+
+  private static func setUp(_ topology: Topology) -> [(operation: AMQPOperation, channel: UInt16)] {
+    [
+      (.openChannel, publishChannel), (.selectConfirms, publishChannel), (.openChannel, oversizedChannel),
+      (.selectConfirms, oversizedChannel), (.openChannel, controlChannel),
+    ]
+      + topology.declarations.map { ($0, controlChannel) }
+  }
+
+  var canPublish: Bool { client.isUp && !isBlocked }
+
+  // MARK: - Events
+
+  /// The next event of this turn; nil once everything is told.
+  mutating func nextEvent() -> Event? {
+    while let event = client.nextEvent() {
+      if let told = take(event) { return told }
+    }
+    return nil
+  }
+
+  private mutating func take(_ event: RabbitMQClient.Event) -> Event? {
+    switch event {
+    case .up:
+      client.provedItself()
+      sequence.restart()
+      nextDeclaration = loop.now.monotonic
+      isPublishing = true
+      isBlocked = false
+      return .up
+    case .down:
+      return .told(ended())
+    case .connection(.confirmed(RabbitMQPublisher.oversizedChannel, let number, _)):
+      return .oversizedConfirmed(number)
+    case .connection(.refused(RabbitMQPublisher.oversizedChannel, let number, _)):
+      return .oversizedRefused(number)
+    case .connection(.returned(RabbitMQPublisher.oversizedChannel, _)):
+      declareAgain()
+      return .oversizedReturned
+    case .connection(.confirmed(_, let number, let isMultiple)):
+      guard let sequence = sequence.settled(number, isMultiple: isMultiple) else { return nil }
+      confirmedCount = isMultiple ? max(confirmedCount, sequence) : confirmedCount + 1
+      return .told(.confirmed(sequence: sequence, isMultiple: isMultiple))
+    case .connection(.refused(_, let number, let isMultiple)):
+      guard let sequence = sequence.settled(number, isMultiple: isMultiple) else { return nil }
+      refusedCount += 1
+      return .told(.refused(sequence: sequence, isMultiple: isMultiple))
+    case .connection(.returned):
+      return takeReturned().map { .told($0) }
+    case .connection(.blocked):
+      isBlocked = true
+      let reason = client.blockedReason ?? "no reason given"
+      notices.add(.warning, .publisher, "blocked by the broker: \(reason); publishing waits")
+      return .told(.blocked)
+    case .connection(.unblocked):
+      isBlocked = false
+      notices.add(.info, .publisher, "no longer blocked")
+      return .unblocked
+    case .connection(.completed(_, let operation, let reply)):
+      return .answered(operation, reply)
+    case .connection(.delivery), .connection(.cancelled), .connection(.opened), .connection(.channelClosed),
+      .connection(.closed):
+      return nil
+    }
+  }
+
+  private mutating func ended() -> BrokerEvent {
+    isPublishing = false
+    isBlocked = false
+    lostCount += 1
+    return .publishingStopped
+  }
+
+  /// Ends the connection on purpose. Returns what is to be told of it.
+  mutating func restart(_ reason: AMQPError) -> BrokerEvent? {
+    let wasUp = client.isUp
+    client.restart(reason)
+    return wasUp ? ended() : nil
+  }
+
+  /// A message that no queue takes, by the number that it carries: the topology is declared again.
+  private mutating func takeReturned() -> BrokerEvent? {
+    guard let connection = client.connection else { return nil }
+    returnedCount += 1
+    notices.add(
+      .warning, .publisher,
+      "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
+        + "declaring queues and bindings again")
+    guard let number = RabbitMQPublishNumber.ofReturned(connection), sequence.cameBack(number) else {
+      // Which one it was cannot be told: all unconfirmed ones are published again on a new connection.
+      client.fail(.connectionLost(to: "the broker", reason: "a returned message does not carry its number"))
+      return ended()
+    }
+    declareAgain()
+    return .refused(sequence: number, isMultiple: false)
+  }
+
+  /// Queues or bindings may be gone.
+  mutating func declareAgain() {
+    let now = loop.now.monotonic
+    guard nextDeclaration <= now, let connection = client.connection else { return }
+    nextDeclaration = now.adding(milliseconds: RabbitMQPublisher.declarationMilliseconds)
+    for operation in topology.declarations {
+      connection.request(operation, channel: RabbitMQPublisher.controlChannel)
+    }
+  }
+
+  // MARK: - Publishes
+
+  mutating func publishOutcome(
+    _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.describeOutcome(apnsID, unixMilliseconds: loop.now.unixMilliseconds, metadata)
+    return publish(body, to: results, routingKey: routingKey)
+  }
+
+  mutating func publishRetry(
+    _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.describeRetry(state, metadata)
+    let delays = topology.retryDelaysSeconds
+    let index = delays.firstIndex { $0 >= delaySeconds } ?? delays.count - 1
+    return publish(body, to: retries, routingKey: retryKeys[Int(jobClass.rawValue)][index])
+  }
+
+  mutating func publishIsolated(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.describeIsolated(jobClass, firstSeen: firstSeen, metadata)
+    return publish(body, to: jobs, routingKey: isolatedKey)
+  }
+
+  mutating func publishDeadLetter(
+    _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
+    metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.describeDeadLetter(jobClass, reason, detail, apnsID, metadata)
+    return publish(body, to: deadLetters, routingKey: [])
+  }
+
+  /// While the connection is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat it.
+  private mutating func publish(_ body: [UInt8], to exchange: AMQPExchange, routingKey: [UInt8]) -> UInt64 {
+    let taken = sequence.take()
+    publishedCount += 1
+    guard let connection = client.connection else { return taken }
+    if exchange.isMandatory { RabbitMQPublishNumber.add(taken, to: properties.properties) }
+    let number = connection.publish(
+      to: exchange, channel: RabbitMQPublisher.publishChannel, routingKey: routingKey.span,
+      properties: properties.properties, body: body.span)
+    assert(sequence.sequence(of: number) == taken)
+    return taken
+  }
+
+  /// Publishes a dead letter of a job that is too large, whose body `source` holds. Returns its number on its channel; nil: it cannot be
+  /// published now.
+  func publishOversized(_ tag: DeliveryTag, bodyCount: Int, from source: AMQPConnection) -> UInt64? {
+    guard canPublish, let connection = client.connection else { return nil }
+    var metadata = MessageMetadata()
+    source.copyMetadata(into: &metadata)
+    properties.describeDeadLetter(
+      tag.isIsolated ? metadata.jobClass ?? tag.jobClass : tag.jobClass, "invalid",
+      Limits.refusal(ofJobBytes: bodyCount), metadata.apnsID, metadata)
+    return source.withBody {
+      connection.publish(
+        to: deadLetters, channel: RabbitMQPublisher.oversizedChannel, routingKey: Span(),
+        properties: properties.properties, body: $0)
+    }
+  }
+}

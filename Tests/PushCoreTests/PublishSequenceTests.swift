@@ -1,0 +1,54 @@
+import PushCore
+import Testing
+
+/// Publishes, what comes back and what is confirmed, as a trace.
+struct PublishSequenceTests {
+  /// The numbers of so many publishes.
+  private func publish(_ count: Int, _ sequence: inout PublishSequence) -> [UInt64] {
+    (0..<count).map { _ in sequence.take() }
+  }
+
+  @Test func confirmsAreOfTheConnectionInUse() {
+    var sequence = PublishSequence()
+    sequence.restart()
+    #expect(publish(3, &sequence) == [1, 2, 3])
+    #expect(sequence.settled(2, isMultiple: false) == 2)
+    sequence.restart()
+    #expect(publish(2, &sequence) == [4, 5])
+    #expect(sequence.sequence(of: 1) == 4)
+    #expect(sequence.settled(2, isMultiple: true) == 5)
+  }
+
+  @Test func whatCameBackIsNotConfirmed() {
+    var sequence = PublishSequence()
+    _ = publish(3, &sequence)
+    #expect(sequence.cameBack(2) == true)
+    #expect(sequence.settled(1, isMultiple: false) == 1)
+    #expect(sequence.settled(2, isMultiple: false) == nil)
+    #expect(sequence.settled(3, isMultiple: false) == 3)
+    #expect(sequence.returned.isEmpty)
+  }
+
+  @Test func aConfirmOfManyIsToldAndCoversWhatCameBack() {
+    var sequence = PublishSequence()
+    _ = publish(4, &sequence)
+    #expect(sequence.cameBack(2) == true)
+    #expect(sequence.cameBack(4) == true)
+    #expect(sequence.settled(2, isMultiple: true) == 2)
+    #expect(sequence.returned == [4])
+    #expect(sequence.settled(4, isMultiple: false) == nil)
+  }
+
+  @Test func numbersOfOtherConnectionsDoNotComeBack() {
+    var sequence = PublishSequence()
+    _ = publish(2, &sequence)
+    #expect(sequence.cameBack(2) == true)
+    sequence.restart()
+    #expect(sequence.returned.isEmpty)
+    _ = publish(1, &sequence)
+    #expect(sequence.cameBack(0) == false)
+    #expect(sequence.cameBack(2) == false)
+    #expect(sequence.cameBack(4) == false)
+    #expect(sequence.cameBack(3) == true)
+  }
+}
