@@ -9,20 +9,46 @@ import PushCore
 /// Its life from connecting to closing is here, the bytes are in TransportReading and TransportWriting. What these three
 /// share is not `private`, and yet for nobody else.
 package final class Transport: ReadinessHandler, LoopMember {
+  /// Trivial, because every request asks for it: errors are kept beside it.
   enum State {
-    /// The name is looked up or addresses are tried. → handshaking, open, closed
+    /// The name is looked up or addresses are tried. → opening, handshaking, closed
     case connecting
+    /// Connected without TLS: open as soon as the next poll can say so. → open, closed
+    case opening
     /// The TLS handshake is under way. → open, closed
     case handshaking
     /// Bytes flow both ways. → closing, closed
-    case open
+    case open(Reading)
     /// `close()` was called, or the peer has ended: what `outbound` holds is written, nothing is read any more.
+    /// `peerEnded`: the peer closed its half. `saidGoodbye`: TLS said its goodbye, which is written last.
     /// → lingering, closed
-    case closing
+    case closing(peerEnded: Bool, saidGoodbye: Bool)
     /// All is written and our half is closed; waits for the peer's end and drops what still comes. → closed
     case lingering
     /// The descriptor is closed; the delegate was told, or is told in the next poll.
     case closed
+  }
+
+  /// Whether an open transport takes what comes in.
+  enum Reading {
+    /// → paused
+    case flowing
+    /// Stopped at the inbound limit. → suspended, flowing, resumed
+    case paused
+    /// Paused, and taken out of epoll, because the socket reported an end that cannot be read yet. → flowing, resumed
+    case suspended
+    /// Reads again; what TLS held back meanwhile is decrypted in the next poll. → flowing, paused
+    case resumed
+  }
+
+  /// Independent of `state`: a send may be short or fail in the handshake, while open and while closing.
+  enum Writing {
+    /// → blocked, failed
+    case ready
+    /// The last send was short: the rest goes when the socket is writable. → ready
+    case blocked
+    /// A send failed: what the peer said before is read in the next poll, then the transport is closed with this error.
+    case failed(TransportError)
   }
 
   /// Plaintext received and not consumed yet. Whoever consumes need not say so: the next flush notices.
@@ -39,35 +65,21 @@ package final class Transport: ReadinessHandler, LoopMember {
   private let serverName: String
   var tls: TLSStream?
   var state: State
+  var writing = Writing.ready
   var fileDescriptor: Int32 = -1
   var registration: Registration?
   var interest: Readiness = []
   private var connector: Connector?
   /// Ends opening, or closing, that takes too long.
   private var deadline: TimerToken?
-  /// In the loop's list for the next flush.
+  /// In the loop's list for the next flush. The lists may still hold a transport whose state has changed since.
   private var awaitsFlush = false
   /// In the loop's list for the next poll.
   private var isDeferred = false
-  /// The last send was short: the rest goes when the socket is writable.
-  var awaitsWritable = false
-  /// Reading stopped at the inbound limit.
-  var isPaused = false
-  /// Taken out of epoll while paused, because the socket reported an end that cannot be read yet.
-  var isSuspended = false
-  /// The peer closed its half.
-  var peerEnded = false
-  /// TLS said its goodbye, which is written last.
-  var saidGoodbye = false
-  /// Connected without TLS: open as soon as the next poll can say so.
-  private var opensInNextPoll = false
-  /// Room was made while TLS held back bytes it had received: they are decrypted in the next poll.
-  var readsInNextPoll = false
   /// Plaintext that was encrypted, and ciphertext that the kernel took, since the last of it was taken.
   var encryptedBytes = 0
   var takenCiphertextBytes = 0
-  /// A send failed with this: what the peer said before is read first.
-  var writeError: TransportError?
+  /// Why it is closing or closed; nil: in order.
   var closeError: TransportError?
 
   // MARK: - Making
@@ -138,6 +150,20 @@ package final class Transport: ReadinessHandler, LoopMember {
     return false
   }
 
+  /// Open, and reading stopped at the inbound limit.
+  var isPaused: Bool {
+    switch state {
+    case .open(.paused), .open(.suspended): true
+    case .connecting, .opening, .handshaking, .open(.flowing), .open(.resumed), .closing, .lingering, .closed: false
+    }
+  }
+
+  /// The last send was short.
+  var awaitsWritable: Bool {
+    if case .blocked = writing { return true }
+    return false
+  }
+
   /// What ALPN agreed on; nil before the transport opened, or where there was nothing to agree on.
   package private(set) var negotiatedProtocol: String?
   /// An earlier TLS session was resumed: no certificates were exchanged.
@@ -166,7 +192,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     case .open, .closing:
       awaitsFlush = true
       loop?.flushLater(self)
-    case .connecting, .handshaking, .lingering, .closed:
+    case .connecting, .opening, .handshaking, .lingering, .closed:
       break
     }
   }
@@ -175,12 +201,12 @@ package final class Transport: ReadinessHandler, LoopMember {
   /// follows.
   package func close() {
     switch state {
-    case .connecting, .handshaking:
+    case .connecting, .opening, .handshaking:
       finish(nil)
-    case .open:
-      state = .closing
+    case .open(let reading):
+      state = .closing(peerEnded: false, saidGoodbye: false)
       startDeadline(options.closeTimeoutMilliseconds)
-      if isPaused { stopPausing() }
+      watchReading(after: reading)
       setNeedsFlush()
     case .closing, .lingering, .closed:
       break
@@ -222,7 +248,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     }
     loop.release(self)
     guard let tlsContext else {
-      opensInNextPoll = true
+      state = .opening
       runInNextPoll()
       return
     }
@@ -256,7 +282,7 @@ package final class Transport: ReadinessHandler, LoopMember {
 
   private func opened() {
     cancelDeadline()
-    state = .open
+    state = .open(.flowing)
     delegate?.transportDidOpen(self)
     if pendingBytes > 0 { setNeedsFlush() }
   }
@@ -265,7 +291,7 @@ package final class Transport: ReadinessHandler, LoopMember {
 
   package func becameReady(_ readiness: Readiness) {
     switch state {
-    case .connecting, .closed:
+    case .connecting, .opening, .closed:
       // Connected in this very poll: what has come already is reported again.
       break
     case .handshaking, .open:
@@ -296,7 +322,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     switch state {
     case .open, .closing:
       writeOut()
-    case .connecting, .handshaking, .lingering, .closed:
+    case .connecting, .opening, .handshaking, .lingering, .closed:
       break
     }
   }
@@ -308,14 +334,13 @@ package final class Transport: ReadinessHandler, LoopMember {
       let told = delegate
       delegate = nil
       told?.transportDidClose(self, error: closeError)
-    } else if let writeError {
+    } else if case .failed(let error) = writing {
       receiveRest()
-      finish(writeError)
-    } else if opensInNextPoll {
-      opensInNextPoll = false
+      finish(error)
+    } else if case .opening = state {
       opened()
-    } else if readsInNextPoll {
-      readsInNextPoll = false
+    } else if case .open(.resumed) = state {
+      state = .open(.flowing)
       decrypt()
     }
   }
@@ -360,7 +385,7 @@ package final class Transport: ReadinessHandler, LoopMember {
   private func deadlinePassed(_ milliseconds: Int64) {
     deadline = nil
     switch state {
-    case .connecting:
+    case .connecting, .opening:
       finish(error(.timeout, "not connected within \(milliseconds) ms"))
     case .handshaking:
       finish(error(.timeout, "the TLS handshake was not over within \(milliseconds) ms"))
@@ -376,7 +401,8 @@ package final class Transport: ReadinessHandler, LoopMember {
   func setInterest(_ wanted: Readiness) {
     if wanted == interest { return }
     interest = wanted
-    if let registration, !isSuspended { loop?.change(registration, interest: wanted) }
+    if case .open(.suspended) = state { return }
+    if let registration { loop?.change(registration, interest: wanted) }
   }
 
   func error(_ kind: TransportError.Kind, _ text: String) -> TransportError {

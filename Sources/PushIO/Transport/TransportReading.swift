@@ -5,14 +5,19 @@ extension Transport {
   /// Takes what the socket has, up to a buffer. false: there was nothing, or nobody wants it.
   @discardableResult
   func receive() -> Bool {
-    if writeError != nil { return false }
-    if isPaused {
+    if case .failed = writing { return false }
+    switch state {
+    case .open(.paused):
       // An end that cannot be read yet would be reported in every turn.
-      if let registration, !isSuspended {
-        isSuspended = true
+      if let registration {
+        state = .open(.suspended)
         loop?.suspend(registration)
       }
       return false
+    case .open(.suspended):
+      return false
+    case .connecting, .opening, .handshaking, .open(.flowing), .open(.resumed), .closing, .lingering, .closed:
+      break
     }
     guard let loop, delegate != nil else {
       abort()
@@ -75,9 +80,8 @@ extension Transport {
   /// Nothing more comes in; what this turn still writes goes out before the end.
   private func peerHalfClosed(error: TransportError?) {
     guard case .open = state else { return }
-    peerEnded = true
     closeError = error
-    state = .closing
+    state = .closing(peerEnded: true, saidGoodbye: false)
     startDeadline(options.closeTimeoutMilliseconds)
     setInterest(interest.subtracting(.reading))
     setNeedsFlush()
@@ -105,15 +109,15 @@ extension Transport {
 
   /// Closing: what comes in is of no interest, but its end is.
   func discard() {
-    if peerEnded { return }
+    if case .closing(peerEnded: true, _) = state { return }
     guard let loop else { return }
     let buffer = unsafe loop.receiveBuffer
     let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
     if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
     if case .lingering = state {
       finish(nil)
-    } else if count == 0 {
-      peerEnded = true
+    } else if count == 0, case .closing(_, let saidGoodbye) = state {
+      state = .closing(peerEnded: true, saidGoodbye: saidGoodbye)
       setInterest(interest.subtracting(.reading))
     } else {
       finish(broken("closing", errno))
@@ -128,32 +132,32 @@ extension Transport {
 
   private func pause() {
     if isPaused { return }
-    isPaused = true
+    state = .open(.paused)
     setInterest(interest.subtracting(.reading))
     loop?.pause(self)
   }
 
-  func stopPausing() {
-    isPaused = false
-    interest.formUnion(.reading)
-    guard let loop, let registration else { return }
-    if isSuspended {
-      isSuspended = false
+  /// Watches the socket for what comes in again, if `reading` had stopped that; `state` is changed already.
+  func watchReading(after reading: Reading) {
+    switch reading {
+    case .flowing, .resumed:
+      break
+    case .paused:
+      setInterest(interest.union(.reading))
+    case .suspended:
+      interest.formUnion(.reading)
+      guard let loop, let registration else { return }
       if !loop.resume(registration, interest: interest) { finish(error(.broken, "the socket could not be watched")) }
-    } else {
-      loop.change(registration, interest: interest)
     }
   }
 
   /// Whether the loop may forget that this transport is paused: it reads again, or never will.
   func resumeReadingIfRoom() -> Bool {
-    guard isPaused, case .open = state else { return true }
+    guard isPaused, case .open(let reading) = state else { return true }
     if inbound.count >= options.inboundLimit { return false }
-    stopPausing()
-    if tls != nil {
-      readsInNextPoll = true
-      runInNextPoll()
-    }
+    state = .open(tls == nil ? .flowing : .resumed)
+    watchReading(after: reading)
+    if case .open(.resumed) = state { runInNextPoll() }
     return true
   }
 }

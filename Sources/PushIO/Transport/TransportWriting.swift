@@ -7,13 +7,13 @@ extension Transport {
   private static let ciphertextTarget = 256 * 1024
 
   func becameWritable() {
-    awaitsWritable = false
+    if case .blocked = writing { writing = .ready }
     setInterest(interest.subtracting(.writable))
     if case .handshaking = state { sendCiphertext() } else { writeOut() }
   }
 
   func writeOut() {
-    if writeError != nil { return }
+    if case .failed = writing { return }
     if let tls {
       let before = outbound.count
       let error = tls.write(from: &outbound, ciphertextTarget: Transport.ciphertextTarget)
@@ -27,13 +27,13 @@ extension Transport {
       let sent = send(&outbound)
       outbound.consume(sent)
     }
-    if awaitsWritable || writeError != nil { return }
+    guard case .ready = writing else { return }
     switch state {
     case .open:
       if !outbound.isEmpty { setNeedsFlush() }
     case .closing:
       if outbound.isEmpty { finishWriting() } else { setNeedsFlush() }
-    case .connecting, .handshaking, .lingering, .closed:
+    case .connecting, .opening, .handshaking, .lingering, .closed:
       break
     }
   }
@@ -60,25 +60,26 @@ extension Transport {
       writeFailed(errno)
       return 0
     }
-    awaitsWritable = true
+    writing = .blocked
     setInterest(interest.union(.writable))
     return max(0, sent)
   }
 
   private func writeFailed(_ code: Int32) {
-    if saidGoodbye {
+    if case .closing(_, saidGoodbye: true) = state {
       // Everything of the user's was taken; the peer was gone before the goodbye.
       finish(closeError)
       return
     }
-    writeError = broken("sending", code)
+    writing = .failed(broken("sending", code))
     runInNextPoll()
   }
 
   /// Closing, and all is written.
   private func finishWriting() {
+    guard case .closing(let peerEnded, let saidGoodbye) = state else { return }
     if let tls, !saidGoodbye {
-      saidGoodbye = true
+      state = .closing(peerEnded: peerEnded, saidGoodbye: true)
       tls.sayGoodbye()
       sendCiphertext()
       if awaitsWritable || isClosed { return }
