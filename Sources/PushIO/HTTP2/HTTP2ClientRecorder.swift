@@ -41,8 +41,6 @@ struct HTTP2ClientRecorder: ~Copyable {
 
   /// The stream whose HEADERS were written last.
   var sentHeadersStreamID: Int32 = 0
-  /// The stream that is being submitted: what happens to it now is the submit's result, not an event.
-  var submittingIndex: Int32 = -1
 
   /// The newest SETTINGS of the server; 1 before the first.
   var peerMaximumStreams: UInt32 = 1
@@ -131,10 +129,8 @@ struct HTTP2ClientRecorder: ~Copyable {
     unwantedRequests = []
   }
 
-  /// Gives a stream back once it is closed as well as told.
-  mutating func releaseIfDone(_ index: Int32) {
-    guard self[index].isClosed, self[index].isTold else { return }
-    self[index].outcome = .free
+  private mutating func release(_ index: Int32) {
+    self[index].state = .free
     self[index].releaseBody()
     self[index].next = firstFree
     firstFree = index
@@ -148,13 +144,27 @@ struct HTTP2ClientRecorder: ~Copyable {
     openCount += 1
   }
 
+  /// The submit is over: what happens to the stream from now on is told. false: it was submitted in vain.
+  mutating func accept(_ index: Int32) -> Bool {
+    guard case .submitting = self[index].state else { return false }
+    self[index].state = .pending
+    return true
+  }
+
   /// Takes back a stream that never came to be.
   mutating func discard(_ index: Int32) {
-    if self[index].streamID > 0, !self[index].isClosed { openCount -= 1 }
-    self[index].isClosed = true
-    self[index].isTold = true
+    if self[index].streamID > 0, self[index].isOpen { openCount -= 1 }
     cachedStreamID = 0
-    releaseIfDone(index)
+    release(index)
+  }
+
+  /// A stream's outcome was told and its answer read.
+  mutating func told(_ index: Int32) {
+    switch self[index].state {
+    case .answered: self[index].state = .told
+    case .finished: release(index)
+    case .free, .submitting, .refused, .pending, .told: preconditionFailure("only a finished stream is told")
+    }
   }
 
   mutating func popFinished() -> Int32? {
@@ -164,7 +174,7 @@ struct HTTP2ClientRecorder: ~Copyable {
   /// The stream of a request that is not answered yet, in no order of speed: only late requests are asked for.
   func pendingIndex(of ticket: Ticket) -> Int32? {
     for index in 0..<Int32(truncatingIfNeeded: initializedCount)
-    where self[index].outcome == .pending && self[index].ticket == ticket {
+    where self[index].isPending && self[index].ticket == ticket {
       return index
     }
     return nil
@@ -174,7 +184,7 @@ struct HTTP2ClientRecorder: ~Copyable {
   func firstRequest(from offset: UInt64) -> UInt64? {
     var first: UInt64?
     for index in 0..<Int32(truncatingIfNeeded: initializedCount)
-    where !self[index].isClosed && self[index].headersOffset >= offset {
+    where self[index].isOpen && self[index].headersOffset >= offset {
       first = min(first ?? .max, self[index].headersOffset)
     }
     return first
@@ -182,27 +192,30 @@ struct HTTP2ClientRecorder: ~Copyable {
 
   /// The connection is over: tells every request that waits. What begins at or behind `writtenBytes` never left.
   mutating func finishAll(code: HTTP2ErrorCode, writtenBytes: UInt64) {
-    for index in 0..<Int32(truncatingIfNeeded: initializedCount) where !self[index].isClosed {
-      if self[index].outcome == .pending {
-        let isUnwritten = self[index].headersOffset >= writtenBytes
-        finish(index, isUnwritten ? .notProcessed : .lost, code)
-      }
-      closed(index)
+    for index in 0..<Int32(truncatingIfNeeded: initializedCount) where self[index].isOpen {
+      closed(index, unanswered: self[index].headersOffset >= writtenBytes ? .notProcessed : .lost(code))
     }
     cachedStreamID = 0
   }
 
-  private mutating func finish(_ index: Int32, _ outcome: HTTP2ClientStream.Outcome, _ code: HTTP2ErrorCode) {
-    self[index].outcome = outcome
-    self[index].code = code
-    if index != submittingIndex { finished.append(index) }
-  }
-
-  private mutating func closed(_ index: Int32) {
-    self[index].isClosed = true
-    self[index].releaseBody()
+  /// nghttp2 forgets an open stream. `unanswered`: what is told where no response came.
+  private mutating func closed(_ index: Int32, unanswered: HTTP2ClientStream.Outcome) {
     openCount -= 1
-    if index != submittingIndex { releaseIfDone(index) }
+    switch self[index].state {
+    case .submitting:
+      self[index].state = .refused
+    case .pending:
+      self[index].state = .finished(unanswered)
+      finished.append(index)
+    case .answered:
+      self[index].state = .finished(.response)
+    case .told:
+      release(index)
+      return
+    case .free, .refused, .finished:
+      preconditionFailure("a stream is closed once")
+    }
+    self[index].releaseBody()
   }
 
   @inline(__always)
@@ -220,7 +233,7 @@ struct HTTP2ClientRecorder: ~Copyable {
   mutating func beginHeaders(of streamID: Int32, in session: OpaquePointer?) -> Int32 {
     headersOf = -1
     let index = unsafe index(of: streamID, in: session)
-    if index < 0 || self[index].hasFinalHeaders || self[index].outcome != .pending { return 0 }
+    if index < 0 || self[index].hasFinalHeaders || !self[index].isPending { return 0 }
     if self[index].status != 0 {
       // An informational response came before this one.
       if self[index].informationalCount >= HTTP2ClientRecorder.informationalMaximum {
@@ -261,30 +274,28 @@ struct HTTP2ClientRecorder: ~Copyable {
 
   mutating func dataChunk(_ chunk: UnsafeBufferPointer<UInt8>, of streamID: Int32, in session: OpaquePointer?) {
     let index = unsafe index(of: streamID, in: session)
-    if index < 0 || self[index].outcome != .pending { return }
+    if index < 0 || !self[index].isPending { return }
     unsafe self[index].appendBody(chunk, limit: responseBodyLimit)
   }
 
   mutating func responseEnded(_ streamID: Int32, in session: OpaquePointer?) {
     let index = unsafe index(of: streamID, in: session)
-    if index < 0 || self[index].outcome != .pending { return }
+    if index < 0 || !self[index].isPending { return }
     if self[index].bodyOffset < self[index].bodyEnd {
       unwantedRequests.append(streamID)
     }
-    finish(index, .response, .noError)
+    self[index].state = .answered
+    finished.append(index)
   }
 
   mutating func streamClosed(_ streamID: Int32, _ code: UInt32, in session: OpaquePointer?) {
     let index = unsafe index(of: streamID, in: session)
     cachedStreamID = 0
-    if index < 0 || self[index].isClosed { return }
-    if self[index].outcome == .pending {
-      // A stream that was being answered was processed, whatever its end is called.
-      let code = HTTP2ErrorCode(rawValue: code)
-      let isRefused = code == .refusedStream && self[index].status == 0
-      finish(index, isRefused ? .notProcessed : .lost, code)
-    }
-    closed(index)
+    if index < 0 || !self[index].isOpen { return }
+    // A stream that was being answered was processed, whatever its end is called.
+    let code = HTTP2ErrorCode(rawValue: code)
+    let isRefused = code == .refusedStream && self[index].status == 0
+    closed(index, unanswered: isRefused ? .notProcessed : .lost(code))
   }
 
   mutating func settingsReceived(in session: OpaquePointer?) {

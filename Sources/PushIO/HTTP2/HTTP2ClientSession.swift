@@ -99,14 +99,12 @@ package final class HTTP2ClientSession {
       var source = unsafe clientBodySource(of: index)
       return unsafe nghttp2_submit_request(handle.pointer, nil, fields, count, &source, streamData)
     }
-    unsafe recorder.pointee.submittingIndex = index
     if streamID > 0 {
       unsafe recorder.pointee.opened(index, streamID: streamID)
       drain(into: &queue, limit: .max)
     }
-    unsafe recorder.pointee.submittingIndex = -1
     let isSent = unsafe streamID > 0 && recorder.pointee.sentHeadersStreamID == streamID
-    if isSent, unsafe !recorder.pointee[index].isClosed { return true }
+    if isSent, unsafe recorder.pointee.accept(index) { return true }
     // nghttp2 would not have it: out of ids, closing, or broken.
     unsafe recorder.pointee.discard(index)
     if streamID > 0, state == .open, !isSent {
@@ -256,8 +254,7 @@ package final class HTTP2ClientSession {
   /// The next of what happened; nil once everything is told.
   package func nextEvent() -> HTTP2ClientEvent? {
     if toldIndex >= 0 {
-      unsafe recorder.pointee[toldIndex].isTold = true
-      unsafe recorder.pointee.releaseIfDone(toldIndex)
+      unsafe recorder.pointee.told(toldIndex)
       toldIndex = -1
     }
     if openedUntold {
@@ -288,11 +285,12 @@ package final class HTTP2ClientSession {
   private func told(_ index: Int32) -> HTTP2ClientEvent {
     toldIndex = index
     let ticket = unsafe recorder.pointee[index].ticket
-    switch unsafe recorder.pointee[index].outcome {
-    case .response: return .response(ticket, status: unsafe Int(recorder.pointee[index].status))
-    case .notProcessed: return .notProcessed(ticket)
-    case .lost: return .lost(ticket, unsafe recorder.pointee[index].code)
-    case .free, .pending: preconditionFailure("only a finished stream is told")
+    switch unsafe recorder.pointee[index].state {
+    case .answered, .finished(.response):
+      return .response(ticket, status: unsafe Int(recorder.pointee[index].status))
+    case .finished(.notProcessed): return .notProcessed(ticket)
+    case .finished(.lost(let code)): return .lost(ticket, code)
+    case .free, .submitting, .refused, .pending, .told: preconditionFailure("only a finished stream is told")
     }
   }
 

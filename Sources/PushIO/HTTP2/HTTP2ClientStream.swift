@@ -2,15 +2,28 @@ import PushCore
 
 /// One request in flight and its answer so far. Streams are used again and again, so their buffers keep their memory.
 struct HTTP2ClientStream {
-  /// What is (to be) told of the ticket.
-  enum Outcome: UInt8 {
-    /// Nobody's. → pending
-    case free
-    /// Submitted. → response, notProcessed, lost; free where the submit failed
-    case pending
+  /// What is told of the ticket.
+  enum Outcome {
     case response
     case notProcessed
-    case lost
+    case lost(HTTP2ErrorCode)
+  }
+
+  enum State {
+    /// Nobody's. → submitting
+    case free
+    /// Being submitted: what happens now is the submit's result, not an event. → pending, refused, free
+    case submitting
+    /// It ended while it was being submitted. → free
+    case refused
+    /// Its request is on its way. → answered, finished
+    case pending
+    /// The response is whole and to be told; nghttp2 still has the stream. → told, finished
+    case answered
+    /// Told, and its answer read; nghttp2 still has the stream. → free
+    case told
+    /// nghttp2 has forgotten the stream; the outcome is to be told. → free
+    case finished(Outcome)
   }
 
   /// Where a response header stands among those whose values are kept; nil: it is not kept.
@@ -34,13 +47,8 @@ struct HTTP2ClientStream {
   var streamID: Int32 = 0
   /// The next one in the list of free streams.
   var next: Int32 = -1
-  var outcome = Outcome.free
-  var code = HTTP2ErrorCode.noError
+  var state = State.free
   var status: UInt16 = 0
-  /// nghttp2 has forgotten the stream.
-  var isClosed = true
-  /// Its outcome was told and its answer read.
-  var isTold = true
   /// The headers of the final response came; others are trailers.
   var hasFinalHeaders = false
   var isBodyCut = false
@@ -60,6 +68,20 @@ struct HTTP2ClientStream {
   var responseBodyStart = 0
   var keptValues = InlineArray<7, ByteRange>(repeating: .empty)
 
+  /// No answer yet, and none is known to be lost.
+  var isPending: Bool {
+    if case .pending = state { return true }
+    return false
+  }
+
+  /// nghttp2 has the stream, or is being given it.
+  var isOpen: Bool {
+    switch state {
+    case .submitting, .pending, .answered, .told: true
+    case .free, .refused, .finished: false
+    }
+  }
+
   mutating func begin(ticket: Ticket, body: [UInt8], range: Range<Int>, headersOffset: UInt64) {
     self.ticket = ticket
     streamID = 0
@@ -67,12 +89,9 @@ struct HTTP2ClientStream {
     bodyOffset = range.lowerBound
     bodyEnd = range.upperBound
     self.headersOffset = headersOffset
-    outcome = .pending
-    isClosed = false
-    isTold = false
+    state = .submitting
     isBodyCut = false
     informationalCount = 0
-    code = .noError
     forgetResponse()
   }
 
