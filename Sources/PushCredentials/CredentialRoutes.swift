@@ -1,0 +1,146 @@
+import PushCore
+import PushSettings
+
+/// Which credential serves a job: on every job's way.
+///
+/// The question "who serves (app, environment, push type)?" is answered from a table made beforehand: an open hash table
+/// over the apps' bytes whose entries hold the answer for each environment and kind of push, so that a job costs one hash
+/// and one comparison, and no String.
+struct CredentialRoutes: Sendable {
+  /// An app's place in the hash table.
+  private struct Entry: Sendable {
+    var hash: UInt64
+    var app: Int
+  }
+
+  private static let none: Int16 = -1
+  private static let several: Int16 = -2
+  private static let environments = APNsEnvironment.allCases.count
+  private static let types = PushType.allCases.count
+
+  private let all: [Credential?]
+  private let entries: [Entry?]
+  private let apps: [[UInt8]]
+  /// For each app, environment and push type in turn: a credential's place, or why there is none. Topics are those that
+  /// the types give.
+  private let answers: [Int16]
+  /// Some credential may not send every topic: a job with a topic of its own is looked at apart.
+  private let hasTopics: Bool
+
+  /// `all`: by place; nil where a place is empty.
+  init(to all: [Credential?]) {
+    self.all = all
+    hasTopics = all.contains { $0?.topics != nil }
+    apps = CredentialRoutes.apps(of: all)
+    entries = CredentialRoutes.hashed(apps)
+    answers = CredentialRoutes.answers(for: apps, from: all)
+  }
+
+  /// The place of the credential that serves the job.
+  func place(for job: borrowing PushJob) throws(RoutingError) -> Int {
+    if !job.credential.isEmpty { return try named(job) }
+    if hasTopics && hasOwnTopic(job) { return try sole(job) }
+    let bytes = job.bytes.span
+    guard let app = find(bytes.extracting(job.app.range)),
+      case let answer = answers[
+        (app * CredentialRoutes.environments + Int(job.environment.rawValue)) * CredentialRoutes.types
+          + Int(job.pushType.rawValue)],
+      answer >= 0
+    else { throw RoutingRefusal(among: all).unnamed(job) }
+    return Int(answer)
+  }
+
+  /// The topic is not the one that app and push type make; a type without a name makes none.
+  private func hasOwnTopic(_ job: borrowing PushJob) -> Bool {
+    if job.pushType == .other { return true }
+    let suffix = job.pushType.rules.topicSuffix.utf8.count
+    if job.topic.count != job.app.count + UInt32(suffix) { return true }
+    let bytes = job.bytes.span
+    return !ByteHash.areSame(
+      bytes.extracting(job.topic.range).extracting(first: Int(job.app.count)), bytes.extracting(job.app.range))
+  }
+
+  private func find(_ app: Span<UInt8>) -> Int? {
+    let hash = ByteHash.hash(app)
+    var slot = Int(truncatingIfNeeded: hash) & (entries.count - 1)
+    while let entry = entries[slot] {
+      let known = apps[entry.app]
+      if entry.hash == hash, ByteHash.areSame(known.span, app) { return entry.app }
+      slot = (slot + 1) & (entries.count - 1)
+    }
+    return nil
+  }
+
+  /// The credential that the job names.
+  private func named(_ job: borrowing PushJob) throws(RoutingError) -> Int {
+    let bytes = job.bytes.span
+    let name = bytes.extracting(job.credential.range).text
+    guard let place = all.firstIndex(where: { $0?.name == name }), let credential = all[place],
+      CredentialRoutes.lists(credential, bytes.extracting(job.app.range).text, job.environment),
+      credential.serves(job.pushType), credential.serves(topic: bytes.extracting(job.topic.range).text)
+    else { throw RoutingRefusal(among: all).named(job) }
+    return place
+  }
+
+  /// The one credential that serves a job with a topic of its own.
+  private func sole(_ job: borrowing PushJob) throws(RoutingError) -> Int {
+    let bytes = job.bytes.span
+    let app = bytes.extracting(job.app.range).text
+    let topic = bytes.extracting(job.topic.range).text
+    let environment = job.environment
+    let type = job.pushType
+    let fitting = all.indices.filter { place in
+      guard let credential = all[place], CredentialRoutes.lists(credential, app, environment) else { return false }
+      return credential.serves(type) && credential.serves(topic: topic)
+    }
+    guard fitting.count == 1 else { throw RoutingRefusal(among: all).unnamed(job) }
+    return fitting[0]
+  }
+
+  // MARK: - The table
+
+  private static func apps(of all: [Credential?]) -> [[UInt8]] {
+    var apps: [[UInt8]] = []
+    var known: Set<String> = []
+    for app in all.flatMap({ $0?.configuration.apps ?? [] }) where known.insert(app).inserted {
+      apps.append(Array(app.utf8))
+    }
+    return apps
+  }
+
+  private static func hashed(_ apps: [[UInt8]]) -> [Entry?] {
+    var size = 16
+    while size < apps.count * 2 { size *= 2 }
+    var table: [Entry?] = Array(repeating: nil, count: size)
+    for index in apps.indices {
+      let app = apps[index]
+      let hash = ByteHash.hash(app.span)
+      var slot = Int(truncatingIfNeeded: hash) & (size - 1)
+      while table[slot] != nil { slot = (slot + 1) & (size - 1) }
+      table[slot] = Entry(hash: hash, app: index)
+    }
+    return table
+  }
+
+  private static func answers(for apps: [[UInt8]], from all: [Credential?]) -> [Int16] {
+    var answers: [Int16] = []
+    for app in apps.map({ String(decoding: $0, as: UTF8.self) }) {
+      for environment in APNsEnvironment.allCases {
+        let here = all.indices.filter { lists(all[$0], app, environment) }
+        for type in PushType.allCases {
+          // A type without a name comes with its own topic, which is asked when the job is there.
+          let fitting = here.filter { place in
+            all[place].map { type == .other ? $0.serves(type) : $0.serves(type, of: app) } ?? false
+          }
+          answers.append(fitting.count == 1 ? Int16(fitting[0]) : fitting.isEmpty ? none : several)
+        }
+      }
+    }
+    return answers
+  }
+
+  private static func lists(_ credential: Credential?, _ app: String, _ environment: APNsEnvironment) -> Bool {
+    guard let configuration = credential?.configuration else { return false }
+    return configuration.environments.contains(environment) && configuration.apps.contains(app)
+  }
+}
