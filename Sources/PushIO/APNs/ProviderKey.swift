@@ -22,7 +22,7 @@ final class ProviderKey: @unchecked Sendable {
       throw APNsError(kind: .notAKey, subject: subject, text: "holds no private key: expected `BEGIN PRIVATE KEY`")
     }
     // No terminal is ever asked for a passphrase: an answer of length 0 refuses.
-    let parsed = unsafe ProviderKey.withReader(of: pem) { bio in
+    let parsed = unsafe OpenSSLMemory.read(pem) { bio in
       unsafe PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in 0 }, nil)
     }
     guard let parsed = unsafe parsed else {
@@ -35,7 +35,7 @@ final class ProviderKey: @unchecked Sendable {
 
   /// A public key from PEM (`PUBLIC KEY`).
   init(publicPEM pem: [UInt8], subject: String) throws(APNsError) {
-    let parsed = unsafe ProviderKey.withReader(of: pem) { bio in unsafe PEM_read_bio_PUBKEY(bio, nil, nil, nil) }
+    let parsed = unsafe OpenSSLMemory.read(pem) { bio in unsafe PEM_read_bio_PUBKEY(bio, nil, nil, nil) }
     guard let parsed = unsafe parsed else {
       ERR_clear_error()
       throw APNsError(kind: .notAKey, subject: subject, text: "holds no PEM public key: expected `BEGIN PUBLIC KEY`")
@@ -132,30 +132,14 @@ final class ProviderKey: @unchecked Sendable {
 
   /// PEM of the public half.
   func publicPEM() -> [UInt8] {
-    unsafe ProviderKey.written { bio in unsafe PEM_write_bio_PUBKEY(bio, self.key) == 1 }
+    unsafe OpenSSLMemory.written { bio in unsafe PEM_write_bio_PUBKEY(bio, self.key) == 1 }
   }
 
   /// PEM (PKCS#8, not encrypted) of a private key.
   func privatePEM() -> [UInt8] {
-    unsafe ProviderKey.written { bio in unsafe PEM_write_bio_PKCS8PrivateKey(bio, self.key, nil, nil, 0, nil, nil) == 1
+    unsafe OpenSSLMemory.written { bio in
+      unsafe PEM_write_bio_PKCS8PrivateKey(bio, self.key, nil, nil, 0, nil, nil) == 1
     }
-  }
-
-  private static func withReader(of bytes: [UInt8], _ body: (OpaquePointer?) -> OpaquePointer?) -> OpaquePointer? {
-    unsafe bytes.withUnsafeBytes { buffer in
-      let bio = unsafe BIO_new_mem_buf(buffer.baseAddress, Int32(clamping: buffer.count))
-      defer { unsafe BIO_free(bio) }
-      return unsafe body(bio)
-    }
-  }
-
-  private static func written(_ write: (OpaquePointer?) -> Bool) -> [UInt8] {
-    let bio = unsafe BIO_new(BIO_s_mem())
-    defer { unsafe BIO_free(bio) }
-    guard unsafe write(bio) else { return [] }
-    var text = [UInt8](repeating: 0, count: 4096)
-    let count = unsafe BIO_read(bio, &text, Int32(text.count))
-    return Array(text.prefix(max(0, Int(count))))
   }
 
   private static func contains(_ bytes: [UInt8], _ text: StaticString) -> Bool {

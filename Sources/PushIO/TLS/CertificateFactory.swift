@@ -144,26 +144,7 @@ package final class CertificateFactory {
   // MARK: - Texts and files
 
   private static func pem(_ write: (OpaquePointer?) -> Int32) -> String {
-    let bio = unsafe BIO_new(BIO_s_mem())
-    defer { unsafe BIO_free(bio) }
-    guard unsafe write(bio) == 1 else { return "" }
-    return unsafe unsafeText(of: bio)
-  }
-
-  static func bytes(of bio: OpaquePointer?) -> [UInt8] {
-    var start: UnsafeMutablePointer<CChar>?
-    let count = unsafe herald_bio_memory(bio, &start)
-    guard let start = unsafe start, count > 0 else { return [] }
-    return unsafe Array(UnsafeRawBufferPointer(start: start, count: Int(count)))
-  }
-
-  static func withMemoryBIO<Result>(_ text: String, _ body: (OpaquePointer?) -> Result) -> Result {
-    let bytes = Array(text.utf8)
-    return unsafe bytes.withUnsafeBytes { bytes in
-      let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count))
-      defer { unsafe BIO_free(bio) }
-      return unsafe body(bio)
-    }
+    unsafe String(decoding: OpenSSLMemory.written { unsafe write($0) == 1 }, as: UTF8.self)
   }
 
   static func write(_ bytes: [UInt8], to file: String, mode: mode_t) throws(TLSError) {

@@ -64,10 +64,9 @@ package struct CertificateFacts: Sendable, Equatable {
   }
 
   private static func text(of name: OpaquePointer?) -> String {
-    let bio = unsafe BIO_new(BIO_s_mem())
-    defer { unsafe BIO_free(bio) }
-    guard let name = unsafe name, unsafe herald_x509_name_print(bio, name) >= 0 else { return "" }
-    return unsafe unsafeText(of: bio)
+    guard let name = unsafe name else { return "" }
+    return unsafe String(
+      decoding: OpenSSLMemory.written { bio in unsafe herald_x509_name_print(bio, name) >= 0 }, as: UTF8.self)
   }
 
   private static func entry(_ identifier: Int32, of name: OpaquePointer?) -> String? {

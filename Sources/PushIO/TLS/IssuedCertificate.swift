@@ -21,18 +21,16 @@ package struct IssuedCertificate: Sendable, CustomStringConvertible, CustomRefle
   }
 
   private func pkcs12(passphrase: String) throws(TLSError) -> [UInt8] {
-    let bytes = unsafe CertificateFactory.withMemoryBIO(certificatePEM) { certificateBIO -> [UInt8] in
+    let bytes = unsafe OpenSSLMemory.read(Array(certificatePEM.utf8)) { certificateBIO -> [UInt8] in
       let certificate = unsafe PEM_read_bio_X509(certificateBIO, nil, nil, nil)
       defer { unsafe X509_free(certificate) }
-      return unsafe CertificateFactory.withMemoryBIO(privateKeyPEM) { keyBIO -> [UInt8] in
+      return unsafe OpenSSLMemory.read(Array(privateKeyPEM.utf8)) { keyBIO -> [UInt8] in
         let key = unsafe PEM_read_bio_PrivateKey(keyBIO, nil, nil, nil)
         defer { unsafe EVP_PKEY_free(key) }
         let container = unsafe PKCS12_create(passphrase, "herald", key, certificate, nil, 0, 0, 0, 0, 0)
         defer { unsafe PKCS12_free(container) }
-        let output = unsafe BIO_new(BIO_s_mem())
-        defer { unsafe BIO_free(output) }
-        guard unsafe container != nil, unsafe i2d_PKCS12_bio(output, container) == 1 else { return [] }
-        return unsafe CertificateFactory.bytes(of: output)
+        guard let container = unsafe container else { return [] }
+        return unsafe OpenSSLMemory.written { output in unsafe i2d_PKCS12_bio(output, container) == 1 }
       }
     }
     if bytes.isEmpty {

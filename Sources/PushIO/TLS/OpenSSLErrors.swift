@@ -24,12 +24,3 @@ func requireReadable(_ file: String, _ what: String) throws(TLSError) {
     throw TLSError(kind: .file, text: "\(what) \(file) cannot be read: \(systemErrorText(errno))")
   }
 }
-
-/// What was written to a memory BIO.
-func unsafeText(of bio: OpaquePointer?) -> String {
-  var bytes: UnsafeMutablePointer<CChar>?
-  let count = unsafe herald_bio_memory(bio, &bytes)
-  guard let bytes = unsafe bytes, count > 0 else { return "" }
-  return unsafe String(
-    decoding: UnsafeRawBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
-}
