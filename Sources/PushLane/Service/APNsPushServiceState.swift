@@ -1,3 +1,4 @@
+package import Logging
 package import PushCore
 
 /// What a pool's requests are for. The raw value is its place among the pools of one (credential, environment).
@@ -21,11 +22,7 @@ package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendabl
 
 /// Something that changed and is worth a line in the log, reported once.
 package struct APNsNotice: Sendable {
-  package enum Severity: Sendable {
-    case information, warning, error
-  }
-
-  package var severity: Severity
+  package var level: Logger.Level
   /// Name of the credential.
   package var credential: String
   package var environment: APNsEnvironment
