@@ -11,7 +11,7 @@ final class ChannelPool {
   private let host: APNsHost
   private let tokens: ProviderTokens
   private let configuration: ChannelClientConfiguration
-  private var waiting = ChannelQueue()
+  private var waiting = RingBuffer<ChannelCall>(growingFrom: 8)
   /// Takes new calls, or will once it is open.
   private var connection: ChannelConnection?
   /// Finish what they have.
@@ -98,7 +98,7 @@ final class ChannelPool {
       if !connection.hasOpened { failedToConnect(connection.failure ?? "the connection was closed at once") }
     } else if connection.isLeaving {
       leave(connection, .goAway)
-    } else if connection.hasOpened, connection.callCount == 0, waiting.count == 0,
+    } else if connection.hasOpened, connection.callCount == 0, waiting.isEmpty,
       now.milliseconds(since: connection.quietSince) >= configuration.idleMilliseconds
     {
       leave(connection, .unneeded)
@@ -121,7 +121,7 @@ final class ChannelPool {
   // MARK: - Sending
 
   private func sendWaiting(_ now: Now) {
-    guard waiting.count > 0 else { return }
+    guard !waiting.isEmpty else { return }
     guard let connection else {
       if now.monotonic >= connectAllowedAt { connect() }
       return

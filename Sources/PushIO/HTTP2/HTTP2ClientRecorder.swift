@@ -29,7 +29,7 @@ struct HTTP2ClientRecorder: ~Copyable {
   private(set) var openCount = 0
 
   /// Streams whose outcome is to be told, oldest first.
-  private var finished: HTTP2Queue<Int32>
+  private var finished: RingBuffer<Int32>
   /// Streams whose answer came before their request was sent: what is left of that is not wanted any more.
   var unwantedRequests: [Int32] = []
 
@@ -66,7 +66,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     unsafe streams = .allocate(capacity: room)
     self.capacity = capacity
     self.responseBodyLimit = responseBodyLimit
-    finished = HTTP2Queue(capacity: HTTP2ClientRecorder.finishedAtFirst, empty: -1)
+    finished = RingBuffer(growingFrom: HTTP2ClientRecorder.finishedAtFirst)
   }
 
   deinit {
@@ -116,7 +116,7 @@ struct HTTP2ClientRecorder: ~Copyable {
 
   /// Gives the streams' memory back, where none is used.
   mutating func releaseMemory() {
-    guard usedCount == 0, finished.count == 0, initializedCount > 0 else { return }
+    guard usedCount == 0, finished.isEmpty, initializedCount > 0 else { return }
     unsafe streams.deinitialize(count: initializedCount)
     unsafe streams.deallocate()
     room = min(HTTP2ClientRecorder.roomAtFirst, capacity)
@@ -125,7 +125,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     firstFree = -1
     cachedStreamID = 0
     headersOf = -1
-    finished = HTTP2Queue(capacity: HTTP2ClientRecorder.finishedAtFirst, empty: -1)
+    finished = RingBuffer(growingFrom: HTTP2ClientRecorder.finishedAtFirst)
     unwantedRequests = []
   }
 

@@ -26,7 +26,7 @@ struct HTTP2ServerRecorder: ~Copyable {
   private(set) var openCount = 0
   private(set) var lastStreamID: Int32 = 0
 
-  private var records = HTTP2Queue<Record>(capacity: 64, empty: Record(kind: .headers, index: -1))
+  private var records = RingBuffer<Record>(growingFrom: 64)
   var counters = HTTP2ServerCounters()
   /// Bytes of bodies that came since the connection's window was opened last.
   var unconsumed = 0

@@ -41,7 +41,7 @@ package final class RedisConnection {
   private var reader: RedisReader
   private var phase = Phase.idle
   private var transport: Transport?
-  private var tags = RedisTagQueue()
+  private var tags = RingBuffer<UInt64>(growingFrom: 256)
   private var digests: [[UInt8]]
   private var isReadyUnreported = false
   private var unreportedDisconnect: RedisError?
@@ -126,7 +126,7 @@ package final class RedisConnection {
     transport?.delegate = nil
     transport?.close()
     transport = nil
-    while tags.popFirst() != nil {}
+    tags.removeAll()
     isReadyUnreported = false
     unreportedDisconnect = nil
   }
@@ -197,7 +197,7 @@ package final class RedisConnection {
       lose(.badReply(server: configuration.serverDescription, detail: "a reply that nothing asked for"))
       return nextEvent()
     case .draining(let error):
-      if tags.count > 0, takeReply(), let tag = tags.popFirst() {
+      if !tags.isEmpty, takeReply(), let tag = tags.popFirst() {
         return .reply(tag: tag, head: reader.value(at: 0))
       }
       if let tag = tags.popFirst() { return .lost(tag: tag) }
@@ -361,7 +361,7 @@ package final class RedisConnection {
   private func watch(afterMilliseconds delay: Int64) {
     if let watchTimer { loop.cancel(watchTimer) }
     let seen = replyCount
-    let waited = tags.count > 0
+    let waited = !tags.isEmpty
     watchTimer = loop.schedule(afterMilliseconds: delay) { [unowned self] in
       watchTimer = nil
       lookForSilence(seen: seen, waited: waited, milliseconds: delay)
@@ -372,7 +372,7 @@ package final class RedisConnection {
     switch phase {
     case .greeting:
       lose(.silent(server: configuration.serverDescription, milliseconds: milliseconds))
-    case .ready where waited && tags.count > 0 && replyCount == seen && transport?.inbound.isEmpty != false:
+    case .ready where waited && !tags.isEmpty && replyCount == seen && transport?.inbound.isEmpty != false:
       lose(.silent(server: configuration.serverDescription, milliseconds: milliseconds))
     case .ready:
       watch(afterMilliseconds: configuration.silenceTimeoutMilliseconds)

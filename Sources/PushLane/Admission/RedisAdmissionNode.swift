@@ -13,7 +13,7 @@ final class RedisAdmissionNode {
   /// Asked for in this turn, not sent yet; nil until a server gave the script's digest.
   private var call: RedisAdmissionCall?
   /// Outcomes on their way, as they stand in `waiting`: lost ones are told again.
-  private var unconfirmed = RedisOutcomeQueue()
+  private var unconfirmed = RingBuffer<UnconfirmedOutcome>(growingFrom: 64)
   /// Scripts that are being loaded again.
   private var reloadTags: [UInt64] = []
 
@@ -61,7 +61,7 @@ final class RedisAdmissionNode {
   }
 
   /// The same, of an outcome.
-  func sent(_ outcome: RedisOutcomeQueue.Entry) {
+  func sent(_ outcome: UnconfirmedOutcome) {
     waiting.append(Entry(kind: .memory, request: Entry.noRequest))
     unconfirmed.append(outcome)
   }
@@ -89,16 +89,16 @@ final class RedisAdmissionNode {
   }
 
   /// The oldest outcome was not stored, or nobody knows.
-  func takeUnconfirmed() -> RedisOutcomeQueue.Entry {
-    unconfirmed.popFirst()
+  func takeUnconfirmed() -> UnconfirmedOutcome {
+    guard let outcome = unconfirmed.popFirst() else { preconditionFailure("a confirm without its outcome") }
+    return outcome
   }
 
   /// The oldest outcome was stored, in a key that has so many bytes now. nil: with all that belongs to it. Else nothing else is in the
   /// key: Redis forgot it meanwhile, and it was made anew, without claim and end.
-  func confirmed(keyBytes: Int64) -> RedisOutcomeQueue.Entry? {
-    if Int(keyBytes) == unconfirmed.firstByteCount { return unconfirmed.popFirst() }
-    unconfirmed.removeFirst()
-    return nil
+  func confirmed(keyBytes: Int64) -> UnconfirmedOutcome? {
+    let outcome = takeUnconfirmed()
+    return Int(keyBytes) == outcome.byteCount ? outcome : nil
   }
 
   /// Whether the reply of this tag is that of a script that was loaded again.

@@ -106,7 +106,7 @@ struct RedisAdmissionNodes: ~Copyable {
   }
 
   /// Tells an outcome. `isLate`: with all that belongs to it, for its claim may not be there. false: the node is not told now.
-  mutating func tell(_ told: RedisOutcomeQueue.Entry, isLate: Bool, to node: RedisAdmissionNode) -> Bool {
+  mutating func tell(_ told: UnconfirmedOutcome, isLate: Bool, to node: RedisAdmissionNode) -> Bool {
     guard node.isTold else { return false }
     let byteCount =
       isLate

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What was sent to Redis and not answered, in order: a ring that doubles, with a second hand for what is overdue.
+/// What was sent to Redis and not answered, in order, with a second hand for what is overdue.
 struct RedisAdmissionQueue {
   struct Entry {
     enum Kind {
@@ -34,11 +34,8 @@ struct RedisAdmissionQueue {
     static let noRequest = AdmissionRequest(device: TargetKey(high: 0, low: 0), apnsID: UUIDValue(high: 0, low: 0))
   }
 
-  private var entries: [Entry] = Array(repeating: Entry(kind: .memory, request: Entry.noRequest), count: 256)
-  /// Positions count up for ever; the ring holds those from `head` to `end`.
-  private var head = 0
-  private var end = 0
-  /// Everything before this was answered, or waits for nobody.
+  private var entries = RingBuffer<Entry>(growingFrom: 256)
+  /// So many of the oldest were answered, or nobody waits for them.
   private var overdueHand = 0
   private let timeoutMilliseconds: Int64
   /// When a reply came last.
@@ -48,7 +45,7 @@ struct RedisAdmissionQueue {
     self.timeoutMilliseconds = timeoutMilliseconds
   }
 
-  var count: Int { end - head }
+  var count: Int { entries.count }
 
   /// The server said something: it answers.
   mutating func replied(now: Instant) {
@@ -56,36 +53,30 @@ struct RedisAdmissionQueue {
   }
 
   mutating func append(_ entry: Entry) {
-    if count == entries.count { grow() }
-    entries[end & (entries.count - 1)] = entry
-    end += 1
+    entries.append(entry)
   }
 
   mutating func popFirst() -> Entry? {
-    guard head < end else { return nil }
-    let entry = entries[head & (entries.count - 1)]
-    head += 1
-    overdueHand = max(overdueHand, head)
+    guard let entry = entries.popFirst() else { return nil }
+    overdueHand = max(0, overdueHand - 1)
     return entry
   }
 
   /// Takes the next admission whose deadline passed; it stays in the queue, answered, until its reply comes. Which of its two
   /// deadlines counts depends on whether any reply has come for as long as one may wait.
   mutating func takeOverdue(now: Instant) -> Entry? {
-    let isSilent = now >= silentFrom
-    while let position = nextUnanswered() {
-      let index = position & (entries.count - 1)
-      guard isSilent ? entries[index].deadline <= now : entries[index].lastDeadline <= now else { return nil }
-      entries[index].isAnswered = true
-      overdueHand = position + 1
-      return entries[index]
-    }
-    return nil
+    guard let offset = nextUnanswered() else { return nil }
+    var entry = entries[offset: offset]
+    guard (now >= silentFrom ? entry.deadline : entry.lastDeadline) <= now else { return nil }
+    entry.isAnswered = true
+    entries[offset: offset] = entry
+    overdueHand = offset + 1
+    return entry
   }
 
   /// When the next answer is overdue if nothing comes until then.
   mutating func nextDeadline() -> Instant? {
-    nextUnanswered().map { entries[$0 & (entries.count - 1)].deadline }
+    nextUnanswered().map { entries[offset: $0].deadline }
   }
 
   /// The same, where what has come already counts.
@@ -96,21 +87,11 @@ struct RedisAdmissionQueue {
   private var silentFrom: Instant { lastReply.adding(milliseconds: timeoutMilliseconds) }
 
   private mutating func nextUnanswered() -> Int? {
-    while overdueHand < end {
-      let entry = entries[overdueHand & (entries.count - 1)]
+    while overdueHand < entries.count {
+      let entry = entries[offset: overdueHand]
       if entry.kind == .admission, !entry.isAnswered { return overdueHand }
       overdueHand += 1
     }
     return nil
-  }
-
-  private mutating func grow() {
-    let mask = entries.count - 1
-    var larger = (head..<end).map { entries[$0 & mask] }
-    larger.append(contentsOf: repeatElement(Entry(kind: .memory, request: Entry.noRequest), count: entries.count))
-    entries = larger
-    overdueHand -= head
-    end -= head
-    head = 0
   }
 }

@@ -185,7 +185,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   package func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
     let request = AdmissionRequest(device: device, apnsID: apnsID)
     let isLate = local.takeClaim(of: request)
-    let told = RedisOutcomeQueue.Entry(request: request, outcome: outcome)
+    let told = UnconfirmedOutcome(request: request, outcome: outcome)
     if nodes.tell(told, isLate: isLate, to: nodes.node(for: request)) {
       counted.remembered &+= 1
     } else {
@@ -194,7 +194,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   }
 
   /// Until Redis can be told.
-  private func keep(_ told: RedisOutcomeQueue.Entry, now: Now) {
+  private func keep(_ told: UnconfirmedOutcome, now: Now) {
     counted.rememberedLocally &+= 1
     local.remember(told.outcome, of: told.request, now: now)
   }
@@ -448,7 +448,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   }
 
   /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
-  private func isTold(_ told: RedisOutcomeQueue.Entry, after redirect: RedisClusterState.Redirect) -> Bool {
+  private func isTold(_ told: UnconfirmedOutcome, after redirect: RedisClusterState.Redirect) -> Bool {
     guard let again = told.again, let target = nodes.target(of: redirect),
       nodes.tell(again, isLate: false, to: target)
     else { return false }
@@ -457,7 +457,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   }
 
   /// Tells it with all that belongs to it.
-  private func isToldAgain(_ told: RedisOutcomeQueue.Entry, to node: RedisAdmissionNode) -> Bool {
+  private func isToldAgain(_ told: UnconfirmedOutcome, to node: RedisAdmissionNode) -> Bool {
     guard let again = told.again else { return false }
     return nodes.tell(again, isLate: true, to: node)
   }

@@ -15,7 +15,7 @@ struct RedisCatchUp {
     guard !local.isEmpty, nodes.trouble == nil else { return false }
     for _ in 0..<turnMaximum {
       guard let (request, outcome) = local.takeRemembered() else { return false }
-      let told = RedisOutcomeQueue.Entry(request: request, outcome: outcome)
+      let told = UnconfirmedOutcome(request: request, outcome: outcome)
       guard nodes.tell(told, isLate: true, to: nodes.node(for: request)) else {
         local.remember(outcome, of: request, now: now)
         return false

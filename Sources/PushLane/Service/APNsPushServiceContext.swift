@@ -78,7 +78,8 @@ struct APNsContext {
   let loop: EventLoop
   let configuration: APNsPushServiceConfiguration
   var requests = RequestTable()
-  var answers = Queue()
+  /// Answers that wait to be reported: never more than what is in flight.
+  var answers = RingBuffer<Answered>(growingFrom: 64)
   var counters = APNsCounters()
   var clock = ClockState()
   var badTokens = BadTokens()
@@ -114,28 +115,6 @@ struct APNsContext {
 
   mutating func takeNotice() -> APNsNotice? {
     notices.isEmpty ? nil : notices.removeFirst()
-  }
-
-  /// Answers that wait to be reported. Its memory stays; it never holds more than what is in flight.
-  struct Queue {
-    private var items: [Answered] = []
-    private var next = 0
-
-    mutating func append(_ item: Answered) {
-      items.append(item)
-    }
-
-    mutating func popFirst() -> Answered? {
-      guard next < items.count else {
-        if next > 0 {
-          items.removeAll(keepingCapacity: true)
-          next = 0
-        }
-        return nil
-      }
-      next += 1
-      return items[next - 1]
-    }
   }
 }
 

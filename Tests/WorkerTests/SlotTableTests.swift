@@ -3,28 +3,7 @@ import Testing
 
 @testable import PushLane
 
-@Suite struct RingBufferTests {
-  @Test func ringsKeepTheirOrderAndBound() {
-    var ring = RingBuffer<Int>(capacity: 3)
-    var expected: [Int] = []
-    var random = SeededRandom(seed: 3)
-    for value in 0..<1000 {
-      if random.next() & 1 == 0 {
-        if ring.isFull { continue }
-        ring.append(value)
-        expected.append(value)
-      } else {
-        #expect(ring.popFirst() == (expected.isEmpty ? nil : expected.removeFirst()))
-      }
-      #expect(ring.count == expected.count)
-      #expect(ring.isFull == (expected.count == 3))
-      #expect(ring.first == expected.first)
-      #expect((0..<ring.count).map { ring[offset: $0] } == expected)
-    }
-    ring.removeAll()
-    #expect(ring.isEmpty && ring.capacity == 3)
-  }
-
+@Suite struct SlotTableTests {
   @Test func aStaleTicketNamesNobody() {
     var slots = SlotTable(capacity: 2) { 0 }
     guard let first = slots.take(), let second = slots.take() else {

@@ -1,0 +1,122 @@
+/// First in, first out, in memory that it keeps and never gives back.
+///
+/// A ring with a `capacity` says when it is full, and its owner's bound holds it there; one that is `growing` doubles. Its
+/// functions are inlinable, and the type is usable from inline code, without which they are not inlined: a module that queues
+/// elements of its own gets code for just these.
+@usableFromInline
+package struct RingBuffer<Element> {
+  @usableFromInline
+  var slots: ContiguousArray<Element?>
+  @usableFromInline
+  var head = 0
+  @usableFromInline
+  var filled = 0
+  @usableFromInline
+  let doubles: Bool
+
+  /// With room for `capacity`, and no more: allocates once.
+  @inlinable
+  package init(capacity: Int) {
+    precondition(capacity > 0, "a ring has room for at least one")
+    slots = ContiguousArray(repeating: nil, count: capacity)
+    doubles = false
+  }
+
+  /// With room for `capacity` at first, and for twice as many whenever it is full.
+  @inlinable
+  package init(growingFrom capacity: Int) {
+    precondition(capacity > 0, "a ring has room for at least one")
+    slots = ContiguousArray(repeating: nil, count: capacity)
+    doubles = true
+  }
+
+  @inlinable
+  package var capacity: Int { slots.count }
+  @inlinable
+  package var count: Int { filled }
+  @inlinable
+  package var isEmpty: Bool { filled == 0 }
+  @inlinable
+  package var isFull: Bool { filled == slots.count }
+
+  /// Puts an element behind all others. There is room, where the ring does not grow: its owner's bound says so.
+  @inlinable
+  package mutating func append(_ element: Element) {
+    if filled == slots.count { grow() }
+    slots[place(filled)] = element
+    filled += 1
+  }
+
+  /// Puts an element in front of all others; room is as for `append`.
+  @inlinable
+  package mutating func prepend(_ element: Element) {
+    if filled == slots.count { grow() }
+    head = head == 0 ? slots.count - 1 : head - 1
+    slots[head] = element
+    filled += 1
+  }
+
+  /// Takes the oldest element.
+  @inlinable
+  package mutating func popFirst() -> Element? {
+    guard filled > 0 else { return nil }
+    let element = slots[head].take()
+    head = place(1)
+    filled -= 1
+    return element
+  }
+
+  @inlinable
+  package var first: Element? {
+    filled > 0 ? slots[head] : nil
+  }
+
+  /// The element that entered `offset` after the oldest.
+  @inlinable
+  package subscript(offset offset: Int) -> Element {
+    get {
+      precondition(offset >= 0 && offset < filled, "an offset beyond the ring's elements")
+      guard let element = slots[place(offset)] else { preconditionFailure("a filled slot is empty") }
+      return element
+    }
+    set {
+      precondition(offset >= 0 && offset < filled, "an offset beyond the ring's elements")
+      slots[place(offset)] = newValue
+    }
+  }
+
+  @inlinable
+  package mutating func removeAll() {
+    while popFirst() != nil {}
+    head = 0
+  }
+
+  /// All elements, oldest first; none is left.
+  @inlinable
+  package mutating func takeAll() -> [Element] {
+    var all: [Element] = []
+    all.reserveCapacity(filled)
+    while let element = popFirst() { all.append(element) }
+    return all
+  }
+
+  @inlinable
+  func place(_ offset: Int) -> Int {
+    let sum = head + offset
+    return sum < slots.count ? sum : sum - slots.count
+  }
+
+  @inlinable
+  @inline(never)
+  mutating func grow() {
+    precondition(doubles, "a ring is as large as its owner's bound")
+    var larger = ContiguousArray<Element?>()
+    larger.reserveCapacity(slots.count * 2)
+    for offset in 0..<filled { larger.append(slots[place(offset)]) }
+    larger.append(contentsOf: repeatElement(nil, count: slots.count * 2 - filled))
+    slots = larger
+    head = 0
+  }
+}
+
+extension RingBuffer: Sendable where Element: Sendable {}
