@@ -11,16 +11,18 @@ import Testing
   private static func examples() throws -> [(place: String, line: String)] {
     let folder = root.appending(path: "Sources/PushNotifications")
     var lines: [(String, String)] = []
-    for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+    let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
+    for case let file as URL in files where ["swift", "md"].contains(file.pathExtension) {
+      let isSource = file.pathExtension == "swift"
       var isExample = false
       let text = try String(contentsOf: file, encoding: .utf8)
       for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
         let code = line.trimmingCharacters(in: .whitespaces)
-        guard code.hasPrefix("///") else {
+        guard !isSource || code.hasPrefix("///") else {
           isExample = false
           continue
         }
-        let content = code.dropFirst(3).trimmingCharacters(in: .whitespaces)
+        let content = isSource ? code.dropFirst(3).trimmingCharacters(in: .whitespaces) : code
         if content.hasPrefix("```") {
           isExample = content == "```swift"
         } else if isExample, !content.isEmpty, !content.hasPrefix("//"), content != "print(job.line)" {
