@@ -12,7 +12,7 @@ package protocol ProviderTokenStore: Sendable {
   /// Gives the turn back unused.
   func decline(_ name: ProviderTokenName)
 
-  /// This token serves here now: the store keeps the newest of those that it is told.
+  /// This token serves here now: the store keeps the newest of those that it gets.
   func serves(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, at asker: ProviderTokens.Asker)
 }
 

@@ -88,7 +88,7 @@ package final class ProviderTokens: Sendable {
       if let index = entries.firstIndex(where: { $0.name == name && !$0.isReplaced }) {
         if entries[index].signer.publicKeyPEM() == signer.publicKeyPEM() { return Handle(index: index) }
         entries[index].isReplaced = true
-        // They are told by the key's id, which stays.
+        // They are known by the key's id, which stays.
         entry.refreshes = entries[index].refreshes
         entry.adoptions = entries[index].adoptions
       }
@@ -142,7 +142,7 @@ package final class ProviderTokens: Sendable {
     return isUsed
   }
 
-  /// A token that another replica made, told without being asked for.
+  /// A token that another replica made, received without a question.
   package func storeOffered(_ handle: Handle, token: [UInt8], now: Now, random: UInt64) {
     guard let issuedAt = verify(token, handle) else { return }
     _ = step(handle, now: now, random: random, offered: token) { state in
@@ -174,7 +174,7 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// Why no token could be signed, told once.
+  /// Why no token could be signed, reported once.
   package func takeFailure(_ handle: Handle) -> String? {
     entries.withLock { $0[handle.index].failure.take() }
   }

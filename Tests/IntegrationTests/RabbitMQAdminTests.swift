@@ -102,7 +102,7 @@ struct RabbitMQAdminTests {
     }
     #expect(isSame)
     admin.close()
-    // The usual bound: told, not kept.
+    // The usual bound: reported, not kept.
     let small = try self.admin()
     try small.consume(queue: "admin.large", limit: 1, idleMilliseconds: 20_000) { message in
       #expect(message.isOversized)

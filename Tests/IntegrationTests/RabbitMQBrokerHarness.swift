@@ -4,7 +4,7 @@ import PushLane
 import TestSupport
 import Testing
 
-/// An adapter and the loop that turns it, with what it told so far.
+/// An adapter and the loop that turns it, with what it reported so far.
 final class RabbitMQBrokerHarness {
   let loop: EventLoop
   let broker: RabbitMQBroker

@@ -124,7 +124,7 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
-  /// Its dead letter, with the reason and the bytes, is there before the job is told; neighbours are unharmed.
+  /// Its dead letter, with the reason and the bytes, is there before the job is reported; neighbours are unharmed.
   @Test func aJobThatIsTooLargeIsCopiedWithItsReason() throws {
     let harness = try started("large")
     let large = (0..<600 * 1024).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -134,14 +134,14 @@ struct RabbitMQBrokerTests {
     try harness.enqueue([[1], large, [2], large, [3]], routingKey: "bulk", properties)
     #expect(harness.run { $0.deliveries.count == 5 })
     #expect(harness.deliveries.map(\.body) == [[1], [], [2], [], [3]])
-    let told = harness.deliveries.filter(\.delivery.isOversized)
-    #expect(told.count == 2 && told.allSatisfy { $0.delivery.bodyCount == large.count })
-    #expect(told.allSatisfy { $0.metadata.messageID.count == 7 })
+    let reported = harness.deliveries.filter(\.delivery.isOversized)
+    #expect(reported.count == 2 && reported.allSatisfy { $0.delivery.bodyCount == large.count })
+    #expect(reported.allSatisfy { $0.metadata.messageID.count == 7 })
     let admin = try harness.admin()
     defer { admin.close() }
     #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 2)
     // Done with: acknowledged, and not moved once more. Handed back: it comes again.
-    harness.broker.reject(told[0].delivery.tag, requeue: false)
+    harness.broker.reject(reported[0].delivery.tag, requeue: false)
     for index in [0, 2, 4] { harness.broker.acknowledge(one: harness.deliveries[index].delivery.tag) }
     harness.settle()
     var options = AMQPOptions()
@@ -159,7 +159,7 @@ struct RabbitMQBrokerTests {
       #expect(letter.header("x-herald-detail") == "job of 614400 bytes; at most 524288 are taken")
       #expect(letter.header("x-herald-class") == "bulk" && letter.messageID == "large-1")
     }
-    harness.broker.reject(told[1].delivery.tag, requeue: true)
+    harness.broker.reject(reported[1].delivery.tag, requeue: true)
     #expect(harness.run { $0.deliveries.count == 6 })
     #expect(harness.deliveries[5].delivery.isOversized && harness.deliveries[5].metadata.deliveryCount == 1)
     harness.broker.reject(harness.deliveries[5].delivery.tag, requeue: false)
@@ -316,7 +316,7 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
-  @Test func emptyIsToldOnlyWhenNothingIsLeft() throws {
+  @Test func emptyIsReportedOnlyWhenNothingIsLeft() throws {
     let harness = try started("empty")
     try harness.enqueue([[1]], routingKey: "bulk")
     #expect(harness.run { $0.deliveries.count == 1 })

@@ -47,7 +47,7 @@ struct RedisAdmissionStoreTests {
       try scenario.run(driver)
       #expect(state.counters.decidedLocally == 0, "Redis decided")
       #expect(state.counters.errors == 0 && state.counters.unreadable == 0)
-      // Behind what was told last, and then behind what its replies ask for: an outcome without a claim gets its end so.
+      // Behind what was reported last, and then behind what its replies ask for: an outcome without a claim gets its end so.
       for id in 0..<2 as Range<UInt64> { _ = try driver.admit(makeJob(token: "behind"), id: id) }
       try everyKeyEnds(server, prefix: settings.prefix)
       state.close()

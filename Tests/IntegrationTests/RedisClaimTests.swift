@@ -63,7 +63,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
-  /// Nobody told what became of it, or who had it is not known any more.
+  /// Nobody knows what became of it, or who had it is not known any more.
   @Test(arguments: Kind.allCases) func whoFindsNoAnswerGoesOnMarked(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {

@@ -133,7 +133,7 @@ struct RedisClusterTests {
     #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
     #expect(try Answered(driver.admit(job, id: 3)) == .limited)
 
-    // The slot is the other node's: an answer told to the old one is there before who asks about it is sent on.
+    // The slot is the other node's: an answer stored in the old one is there before who asks about it is sent on.
     for server in [target, source] {
       try server.cli(["CLUSTER", "SETSLOT", "\(slot)", "NODE", word(target, "CLUSTER", "MYID")])
     }
@@ -216,7 +216,7 @@ struct RedisClusterTests {
     #expect(isCopied == true)
     servers.primary.kill()
     try driver.turn(untilWithinSeconds: 5, "degraded") { driver.state.degradation(of: .duplicates) != nil }
-    // What is remembered meanwhile is told to the new primary.
+    // What is remembered meanwhile is stored in the new primary.
     driver.remember(accepted, of: makeJob(token: "meanwhile"), id: 1)
     try driver.turn(untilWithinSeconds: 30, "recovered") { driver.state.degradation(of: .duplicates) == nil }
     try expectAllKnown(driver, tokens)

@@ -129,7 +129,7 @@ struct RedisDeviceKeyTests {
   }
 
   /// What Redis missed, of a device whose key ends soon.
-  @Test func whatIsToldLateLivesAsLong() throws {
+  @Test func whatIsReportedLateLivesAsLong() throws {
     let server = try RedisServer()
     let fleet = Fleet(server)
     let driver = try fleet.join()
@@ -231,7 +231,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// More than a device's key holds, all of them on their way at once, and all answers told before the next one is asked about.
+  /// More than a device's key holds, all of them on their way at once, and all answers reported before the next one is asked about.
   @Test func aDeviceWithManyJobsOnTheirWayForgetsNone() throws {
     let fleet = Fleet(try RedisServer.shared(), limit: nil)
     let driver = try fleet.join()
@@ -253,7 +253,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// Whatever is asked and told, in whichever order, and whatever time passes: Redis answers as memory does.
+  /// Whatever is asked and reported, in whichever order, and whatever time passes: Redis answers as memory does.
   @Test(arguments: 1...6 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
     let limits = RateLimits(
       RateLimit(burst: 20, perSecond: 0.0001),
@@ -297,20 +297,20 @@ struct RedisDeviceKeyTests {
     }
     let start = memory.now.unixMilliseconds - 2000
     for step in 0..<400 {
-      // What is told leaves before what is asked in the same turn.
+      // What is reported leaves before what is asked in the same turn.
       for _ in 0..<Int.random(in: 0...2, using: &random) {
         // An answer comes while it is waited for.
         let isNew = { (asked: Asked) in memory.now.unixMilliseconds - asked.admittedAt < 50_000 }
         guard let index = underWay.indices.filter({ isNew(underWay[$0]) }).randomElement(using: &random) else { break }
-        let told = underWay.remove(at: index)
+        let reported = underWay.remove(at: index)
         var outcome = accepted
         outcome.attempts = UInt32(step)
         if random.next() % 6 == 0 {
           outcome.outcome = .unregistered
           outcome.unregisteredAt = Int64(random.next() % 1000)
         }
-        memory.remember(outcome, of: told.job, id: told.id)
-        redis.remember(outcome, of: told.job, id: told.id)
+        memory.remember(outcome, of: reported.job, id: reported.id)
+        redis.remember(outcome, of: reported.job, id: reported.id)
       }
       if step % 100 == 99 {
         let job = somebody().job
@@ -318,9 +318,9 @@ struct RedisDeviceKeyTests {
         redis.state.tighten(job, device: TargetKey(job, target: 0), now: redis.now)
       }
       if step % 15 == 14 || step % 100 == 50 {
-        // What was told and asked is there.
+        // What was reported and asked is there.
         _ = redis.state.request(["PING"])
-        try redis.turn(untilWithinSeconds: 5, "told") { redis.state.nextReply() != nil }
+        try redis.turn(untilWithinSeconds: 5, "reported") { redis.state.nextReply() != nil }
         try pass(seconds: step % 100 == 50 ? 7 * 3600 : 20)
         if step % 100 == 50 { underWay = [] }
       }

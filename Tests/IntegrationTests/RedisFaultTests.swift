@@ -31,7 +31,7 @@ struct RedisFaultTests {
     return notices
   }
 
-  /// Degraded for every feature, and back: told once each.
+  /// Degraded for every feature, and back: reported once each.
   private func expectDegraded(
     _ driver: AdmissionDriver<RedisAdmissionStore>, reason: String, _ location: SourceLocation = #_sourceLocation
   ) throws {
@@ -40,10 +40,10 @@ struct RedisFaultTests {
       let text = try #require(driver.state.degradation(of: feature), sourceLocation: location)
       #expect(text.contains(reason), "\(text)", sourceLocation: location)
     }
-    let told = notices(driver.state)
-    #expect(told.count == 1, "\(told)", sourceLocation: location)
-    guard case .degraded(let text) = told.first else {
-      Issue.record("\(told)", sourceLocation: location)
+    let reported = notices(driver.state)
+    #expect(reported.count == 1, "\(reported)", sourceLocation: location)
+    guard case .degraded(let text) = reported.first else {
+      Issue.record("\(reported)", sourceLocation: location)
       return
     }
     #expect(text.contains(reason), "\(text)", sourceLocation: location)
@@ -154,7 +154,7 @@ struct RedisFaultTests {
     #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted))
     try driver.catchUp(1, withinSeconds: 2)
     let elsewhere = try makeDriver(server.url, timeoutMilliseconds: 2000)
-    #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted), "what Redis missed is told to it")
+    #expect(try Answered(elsewhere.admit(other, id: 2)) == .duplicate(accepted), "what Redis missed is stored there")
     #expect(elsewhere.state.counters.decidedLocally == 0)
     elsewhere.state.close()
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted), "kept by Redis")
@@ -283,7 +283,7 @@ struct RedisFaultTests {
   }
 
   /// Outcomes that were on their way when the connection broke.
-  @Test func outcomesInFlightAreToldAgain() throws {
+  @Test func outcomesInFlightAreReportedAgain() throws {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
     _ = try driver.admit(makeJob(token: "first"), id: 0)

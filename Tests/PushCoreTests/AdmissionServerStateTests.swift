@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// One server of the admission store as a trace: what became of its commands, then whether it is asked and told.
+/// One server of the admission store as a trace: what became of its commands, then whether it is asked and takes outcomes.
 struct AdmissionServerStateTests {
   private func makeServer() -> AdmissionServerState {
     var settings = BreakerState.Settings()
@@ -24,11 +24,11 @@ struct AdmissionServerStateTests {
     var server = makeServer()
     #expect(server.trouble == "Redis is not connected yet")
     server.connected()
-    #expect(server.trouble == nil && server.isAsked && server.isTold)
+    #expect(server.trouble == nil && server.isAsked && server.takesOutcomes)
     server.disconnected("reset", now: at(0))
-    #expect(server.trouble == "reset" && !server.isAsked && !server.isTold)
+    #expect(server.trouble == "reset" && !server.isAsked && !server.takesOutcomes)
     server.connected()
-    #expect(server.trouble == nil && server.isAsked && server.isTold)
+    #expect(server.trouble == nil && server.isAsked && server.takesOutcomes)
   }
 
   @Test func failuresSpareItAndAProbeInTimeEndsThat() {
@@ -54,7 +54,7 @@ struct AdmissionServerStateTests {
     var server = makeConnected()
     #expect(server.failed("slow", now: at(0)) == false)
     server.refusedWrite("OOM")
-    #expect(server.trouble == "OOM" && server.isAsked && !server.isTold)
+    #expect(server.trouble == "OOM" && server.isAsked && !server.takesOutcomes)
     #expect(server.failed("slow", now: at(5)) == false, "a refusal is an answer")
     #expect(server.takeProbe(now: at(6)) == true, "at once")
     #expect(server.takeProbe(now: at(105)) == false)
@@ -64,7 +64,7 @@ struct AdmissionServerStateTests {
     server.probeAnswered(.unreadable, now: at(107))
     #expect(server.trouble == "READONLY")
     server.probeAnswered(.healthy, now: at(108))
-    #expect(server.trouble == nil && server.isTold)
+    #expect(server.trouble == nil && server.takesOutcomes)
     #expect(server.takeProbe(now: at(500)) == false, "nothing to find out")
   }
 
@@ -73,7 +73,7 @@ struct AdmissionServerStateTests {
     #expect(server.stored() == false)
     server.refusedWrite("OOM")
     #expect(server.stored() == true)
-    #expect(server.trouble == nil && server.isTold)
+    #expect(server.trouble == nil && server.takesOutcomes)
   }
 
   /// It lives, so the breaker closes; it takes no writes, so it stays in trouble.
@@ -85,7 +85,7 @@ struct AdmissionServerStateTests {
     #expect(server.trouble == "LOADING" && !server.isAsked)
     #expect(server.takeProbe(now: at(201)) == true)
     server.probeAnswered(.refusesWrites(reason: "READONLY"), now: at(202))
-    #expect(server.trouble == "READONLY" && server.isAsked && !server.isTold)
+    #expect(server.trouble == "READONLY" && server.isAsked && !server.takesOutcomes)
   }
 
   @Test func aRefusedProbeOfOneThatIsAskedIsNoOutage() {

@@ -29,7 +29,7 @@ struct PublishSequenceTests {
     #expect(sequence.returned.isEmpty)
   }
 
-  @Test func aConfirmOfManyIsToldAndCoversWhatCameBack() {
+  @Test func aConfirmOfManyIsReportedAndCoversWhatCameBack() {
     var sequence = PublishSequence()
     _ = publish(4, &sequence)
     #expect(sequence.cameBack(2) == true)

@@ -89,7 +89,7 @@ struct AMQPConnectionTests {
     #expect(oversized == [false, false, true])
   }
 
-  /// Everything before a delivery is told while none is wanted; it and what is behind it stay, in order.
+  /// Everything before a delivery is reported while none is wanted; it and what is behind it stay, in order.
   @Test func deliveriesThatAreNotWantedStayWhereTheyAre() throws {
     let broker = try AMQPScriptedBroker()
     broker.open()

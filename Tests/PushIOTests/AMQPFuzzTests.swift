@@ -35,7 +35,7 @@ struct AMQPFuzzTests {
     return bytes
   }
 
-  /// Feeds the bytes and uses everything that comes out. Returns how many messages were told.
+  /// Feeds the bytes and uses everything that comes out. Returns how many messages were reported.
   private func run(_ bytes: [UInt8]) throws -> Int {
     let broker = try AMQPScriptedBroker()
     var messages = 0

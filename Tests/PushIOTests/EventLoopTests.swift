@@ -111,7 +111,7 @@ struct EventLoopTests {
     #expect(loop.now.unixMilliseconds > 1_700_000_000_000)
   }
 
-  /// Two connections are readable in one poll; whoever is told first ends the other, whose descriptor number is given to
+  /// Two connections are readable in one poll; whoever is reported first ends the other, whose descriptor number is given to
   /// a third at once: the event that is still in the batch must not reach the third.
   @Test func aStaleEventReachesNobody() throws {
     let loop = try EventLoop()

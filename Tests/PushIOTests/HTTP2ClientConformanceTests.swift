@@ -3,12 +3,12 @@ import PushIO
 import Testing
 
 /// What h2spec sends to a client, case by case, by its sections (those of RFC 9113): what the client must not put up with ends the
-/// connection, what it must ignore costs nothing, and each request is told once in any case.
+/// connection, what it must ignore costs nothing, and each request is reported once in any case.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2ClientConformanceTests {
   /// What becomes of the connection.
   enum End: Sendable {
-    /// It is over, and the server is told with GOAWAY.
+    /// It is over, and the server is reported with GOAWAY.
     case closes
     /// All requests are answered afterwards.
     case stays
@@ -111,7 +111,7 @@ struct HTTP2ClientConformanceTests {
     Case("5.1", "closed: CONTINUATION", .closes, headers(1, endOfAll), continuation(1, endHeaders)),
     Case("5.1.1", "a stream that the client did not open", .closes, headers(101, endOfAll)),
     Case("5.4.1", "an invalid PING ends the connection", .closes, ping(0, 0, 7)),
-    Case("5.4.1", "an invalid PING is told with GOAWAY", .closes, ping(0, 0, 9)),
+    Case("5.4.1", "an invalid PING is reported with GOAWAY", .closes, ping(0, 0, 9)),
   ]
 
   static let dataAndHeaders: [Case] = [
@@ -187,7 +187,7 @@ struct HTTP2ClientConformanceTests {
       #expect(pair.clientError != nil)
       // A GOAWAY is the last that it writes.
       #expect(pair.written.contains { $0.type == 7 })
-      #expect(pair.told.count == 3)
+      #expect(pair.reported.count == 3)
       #expect(pair.post() == nil)
     case .stays:
       #expect(!pair.isClientClosed)
@@ -200,7 +200,7 @@ struct HTTP2ClientConformanceTests {
       pair.toServer.removeAll()
       pair.respondToAll()
       pair.exchange()
-      #expect(pair.told.values.allSatisfy { $0 == .response(200) } && pair.told.count == 3)
+      #expect(pair.reported.values.allSatisfy { $0 == .response(200) } && pair.reported.count == 3)
       #expect(pair.post() != nil)
       pair.exchange()
     case .either:
@@ -208,7 +208,7 @@ struct HTTP2ClientConformanceTests {
         pair.exchange()
         pair.respondToAll()
         pair.exchange()
-        #expect(pair.told.count == 3)
+        #expect(pair.reported.count == 3)
       }
     }
     pair.endAndAudit()

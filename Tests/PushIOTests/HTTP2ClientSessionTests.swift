@@ -18,7 +18,7 @@ struct HTTP2ClientSessionTests {
     #expect(pair.server.headerCount(of: stream) == 7)
     pair.respond(stream, status: 400, body: Array(#"{"reason":"BadTopic"}"#.utf8))
     pair.exchange()
-    #expect(pair.told[ticket.index] == .response(400))
+    #expect(pair.reported[ticket.index] == .response(400))
     #expect(pair.bodies[ticket.index] == Array(#"{"reason":"BadTopic"}"#.utf8))
     #expect(pair.apnsIDs[ticket.index] == Array("8c1f6f0e-3a57-4d0c-9f0e-2f3f6d1c7a11".utf8))
     #expect(pair.client.streamsInFlight == 0)
@@ -41,7 +41,7 @@ struct HTTP2ClientSessionTests {
     pair.exchange()
     #expect(pair.client.availableStreams == 3)
     pair.endAndAudit()
-    #expect(pair.told.count == 3)
+    #expect(pair.reported.count == 3)
   }
 
   @Test func ourOwnMaximumHolds() {
@@ -71,8 +71,8 @@ struct HTTP2ClientSessionTests {
     }
     pair.respondToAll()
     pair.exchange(using: &random)
-    #expect(pair.told.count == 1000)
-    #expect(pair.told.values.allSatisfy { $0 == .response(200) })
+    #expect(pair.reported.count == 1000)
+    #expect(pair.reported.values.allSatisfy { $0 == .response(200) })
     pair.endAndAudit()
   }
 
@@ -88,7 +88,7 @@ struct HTTP2ClientSessionTests {
     #expect(pair.requests.count == 40)
     pair.respondToAll()
     pair.exchange()
-    #expect(pair.told.count == 40)
+    #expect(pair.reported.count == 40)
     pair.endAndAudit()
   }
 
@@ -135,7 +135,7 @@ struct HTTP2ClientSessionTests {
     #expect(pair.server.counters.invalidFrames == 0)
     #expect(pair.clientNotes == ["opened", "settings 1000", "settings 1", "settings 1000"])
     pair.endAndAudit()
-    #expect(pair.told.values.allSatisfy { $0 == .response(200) })
+    #expect(pair.reported.values.allSatisfy { $0 == .response(200) })
   }
 
   /// Requests that crossed SETTINGS on the way are refused, so they go elsewhere.
@@ -146,7 +146,8 @@ struct HTTP2ClientSessionTests {
     pair.deliverToServer()
     pair.respondToAll()
     pair.exchange()
-    #expect(pair.told == [1: .response(200), 2: .response(200), 3: .notProcessed, 4: .notProcessed, 5: .notProcessed])
+    #expect(
+      pair.reported == [1: .response(200), 2: .response(200), 3: .notProcessed, 4: .notProcessed, 5: .notProcessed])
     #expect(pair.server.counters.streamsRefused == 3)
     #expect(pair.server.counters.streamsOverLimit == 0)
     pair.endAndAudit()
@@ -164,14 +165,14 @@ struct HTTP2ClientSessionTests {
     #expect(pair.client.withGoAwayReason { copy($0) } == reason)
     #expect(pair.client.isGoingAway)
     #expect(pair.post() == nil)
-    #expect((5...10).allSatisfy { pair.told[$0] == .notProcessed })
-    #expect((1...4).allSatisfy { pair.told[$0] == nil })
+    #expect((5...10).allSatisfy { pair.reported[$0] == .notProcessed })
+    #expect((1...4).allSatisfy { pair.reported[$0] == nil })
     for stream in pair.requests where stream <= last { #expect(pair.respond(stream)) }
     pair.exchange()
-    #expect((1...4).allSatisfy { pair.told[$0] == .response(200) })
+    #expect((1...4).allSatisfy { pair.reported[$0] == .response(200) })
     #expect(pair.isClientClosed && pair.clientError == nil)
     #expect(pair.isServerClosed && pair.serverError == nil)
-    #expect(pair.told.count == 10)
+    #expect(pair.reported.count == 10)
   }
 
   @Test func whatGoAwayCoversIsLostWithItsCode() {
@@ -180,17 +181,17 @@ struct HTTP2ClientSessionTests {
     pair.exchange()
     pair.server.goAway(lastStreamID: nil, code: .enhanceYourCalm, debug: [], into: &pair.toClient)
     pair.exchange()
-    #expect(pair.told.isEmpty)
+    #expect(pair.reported.isEmpty)
     pair.client.end(.closedByPeer, unwrittenBytes: 0)
     pair.drainClient()
-    #expect((1...3).allSatisfy { pair.told[$0] == .lost(.enhanceYourCalm) })
+    #expect((1...3).allSatisfy { pair.reported[$0] == .lost(.enhanceYourCalm) })
     guard case .peerReported(.enhanceYourCalm) = pair.clientError else {
       Issue.record("the end says what the server said, not \(String(describing: pair.clientError))")
       return
     }
   }
 
-  @Test func resetsAreToldByTheirCode() {
+  @Test func resetsAreReportedByTheirCode() {
     let pair = HTTP2MemoryPair.ready()
     for _ in 0..<4 { #expect(pair.post() != nil) }
     pair.exchange()
@@ -205,15 +206,15 @@ struct HTTP2ClientSessionTests {
     pair.respond(streams[3])
     pair.server.reset(streams[3], .internalError, into: &pair.toClient)
     pair.exchange()
-    #expect(pair.told[1] == .notProcessed)
-    #expect(pair.told[2] == .lost(.internalError))
+    #expect(pair.reported[1] == .notProcessed)
+    #expect(pair.reported[2] == .lost(.internalError))
     // It was being answered, so it was processed.
-    #expect(pair.told[3] == .lost(.refusedStream))
-    #expect(pair.told[4] == .response(200))
+    #expect(pair.reported[3] == .lost(.refusedStream))
+    #expect(pair.reported[4] == .response(200))
     pair.endAndAudit()
   }
 
-  @Test func aCancelledRequestIsToldOnceAndItsAnswerIsNot() throws {
+  @Test func aCancelledRequestIsReportedOnceAndItsAnswerIsNot() throws {
     let pair = HTTP2MemoryPair.ready()
     let first = try #require(pair.post())
     let second = try #require(pair.post())
@@ -224,11 +225,11 @@ struct HTTP2ClientSessionTests {
     #expect(!pair.client.cancel(first, into: &pair.toServer))
     #expect(!pair.client.cancel(Ticket(index: 99, generation: 1), into: &pair.toServer))
     pair.exchange()
-    #expect(pair.told[first.index] == .lost(.cancel))
+    #expect(pair.reported[first.index] == .lost(.cancel))
     pair.respond(streams[1])
     pair.exchange()
     #expect(!pair.client.cancel(second, into: &pair.toServer))
-    #expect(pair.told[second.index] == .response(200))
+    #expect(pair.reported[second.index] == .response(200))
     pair.endAndAudit()
   }
 
@@ -244,7 +245,7 @@ struct HTTP2ClientSessionTests {
     #expect(pair.headersOnly.count == 1)
     pair.respond(pair.headersOnly[0], status: 413, body: Array("{}".utf8))
     pair.exchange()
-    #expect(pair.told[1] == .response(413))
+    #expect(pair.reported[1] == .response(413))
     #expect(pair.client.streamsInFlight == 0)
     #expect(pair.server.streamsInFlight == 0)
     pair.endAndAudit()
@@ -260,7 +261,7 @@ struct HTTP2ClientSessionTests {
     options.trailer = (Array("apns-id".utf8), Array("not-this-one".utf8))
     pair.respond(pair.requests[0], status: 410, body: Array(#"{"reason":"Unregistered"}"#.utf8), options: options)
     while !pair.toClient.isEmpty { pair.deliverToClient(1) }
-    #expect(pair.told[1] == .response(410))
+    #expect(pair.reported[1] == .response(410))
     #expect(pair.bodies[1] == Array(#"{"reason":"Unregistered"}"#.utf8))
     #expect(pair.apnsIDs[1] == Array("8c1f6f0e-3a57-4d0c-9f0e-2f3f6d1c7a11".utf8))
     pair.endAndAudit()
@@ -272,7 +273,7 @@ struct HTTP2ClientSessionTests {
     pair.exchange()
     pair.respond(pair.requests[0], status: 500, body: [UInt8](repeating: 65, count: 5_000_000))
     pair.exchange()
-    #expect(pair.told[1] == .response(500))
+    #expect(pair.reported[1] == .response(500))
     #expect(pair.bodies[1]?.count == 4096)
     pair.endAndAudit()
   }
@@ -285,7 +286,7 @@ struct HTTP2ClientSessionTests {
     // HEADERS, END_HEADERS, ":status: 100" as a literal.
     let informational = HTTP2MemoryPair.frame(type: 1, flags: 4, stream: 1, [0x08, 3, 0x31, 0x30, 0x30])
     for _ in 0..<100 { pair.feedClient(informational) }
-    #expect(pair.told[1] == .lost(.internalError))
+    #expect(pair.reported[1] == .lost(.internalError))
     #expect(pair.client.isOpen)
     pair.endAndAudit()
   }
@@ -313,7 +314,7 @@ struct HTTP2ClientSessionTests {
     #expect(!pair.isClientClosed)
     pair.respondToAll()
     pair.exchange()
-    #expect(pair.told[1] == .response(200))
+    #expect(pair.reported[1] == .response(200))
     #expect(pair.isClientClosed && pair.clientError == nil)
     #expect(pair.isServerClosed)
   }
@@ -326,7 +327,7 @@ struct HTTP2ClientSessionTests {
     pair.deliverToServer(1)
     #expect(pair.post() != nil)
     pair.endAndAudit()
-    #expect(pair.told == [1: .lost(.cancel), 2: .lost(.cancel), 3: .notProcessed])
+    #expect(pair.reported == [1: .lost(.cancel), 2: .lost(.cancel), 3: .notProcessed])
   }
 
   @Test func streamIdentifiersRunOut() {
@@ -342,10 +343,10 @@ struct HTTP2ClientSessionTests {
     pair.respondToAll()
     pair.exchange()
     pair.endAndAudit()
-    #expect(pair.told.values.allSatisfy { $0 == .response(200) })
+    #expect(pair.reported.values.allSatisfy { $0 == .response(200) })
   }
 
-  /// Each is a connection error; what was in flight is told once.
+  /// Each is a connection error; what was in flight is reported once.
   @Test(arguments: [
     HTTP2MemoryPair.frame(type: 0, stream: 0, [1, 2, 3]),
     HTTP2MemoryPair.frame(type: 4, stream: 1),
@@ -370,8 +371,8 @@ struct HTTP2ClientSessionTests {
       Issue.record("a violation, not \(String(describing: pair.clientError))")
       return
     }
-    #expect(pair.told.count == 3)
-    #expect(pair.waitingForServer > 0, "the server is told why")
+    #expect(pair.reported.count == 3)
+    #expect(pair.waitingForServer > 0, "the server is reported why")
     #expect(pair.post() == nil)
   }
 
@@ -385,7 +386,7 @@ struct HTTP2ClientSessionTests {
       pair.feedClient(HTTP2MemoryPair.frame(type: 9, stream: 1, field))
     }
     #expect(pair.isClientClosed)
-    #expect(pair.told.count == 1)
+    #expect(pair.reported.count == 1)
   }
 
   @Test func aServerThatPingsAndNeverReadsIsGivenUp() {
@@ -400,7 +401,7 @@ struct HTTP2ClientSessionTests {
       return
     }
     #expect(pair.waitingForServer < 128 * 1024)
-    #expect(pair.told.count == 1)
+    #expect(pair.reported.count == 1)
   }
 
   @Test func memoryIsGivenBackWhereNoStreamIsUsed() {
@@ -410,7 +411,7 @@ struct HTTP2ClientSessionTests {
     pair.exchange()
     pair.respondToAll()
     pair.exchange()
-    #expect(pair.told.count == 100)
+    #expect(pair.reported.count == 100)
     for count in 101...105 {
       pair.client.releaseMemory()
       #expect(pair.post() != nil)
@@ -418,7 +419,7 @@ struct HTTP2ClientSessionTests {
       pair.exchange()
       pair.respondToAll()
       pair.exchange()
-      #expect(pair.told.count == count)
+      #expect(pair.reported.count == count)
     }
     pair.endAndAudit()
   }

@@ -129,8 +129,8 @@ struct HTTP2ConnectionEndTests {
     #expect(world.lost.isEmpty)
   }
 
-  /// What is told as not processed must not be on its way all the same, and the peer must hear what it did wrong.
-  @Test func aViolationIsToldAndWhatWasNotWrittenIsNeverWritten() throws {
+  /// What is reported as not processed must not be on its way all the same, and the peer must hear what it did wrong.
+  @Test func aViolationIsReportedAndWhatWasNotWrittenIsNeverWritten() throws {
     let world = try World()
     #expect(world.submit(1, body: [UInt8](repeating: 1, count: 3000)))
     world.loop.flush()

@@ -235,7 +235,7 @@ struct HTTP2ConnectionTests {
     #expect(world.server.counters.invalidFrames == 0)
   }
 
-  @Test func aConnectionThatCannotBeMadeIsToldOnce() throws {
+  @Test func aConnectionThatCannotBeMadeIsReportedOnce() throws {
     let loop = try EventLoop()
     let client = HTTP2ClientConnection.connect(
       loop: loop, to: Endpoint(unixPath: "/nonexistent/herald.socket"), tls: nil)

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// Seeded disorder: whatever either side does or sends, nothing crashes and each ticket is told exactly once.
+/// Seeded disorder: whatever either side does or sends, nothing crashes and each ticket is reported exactly once.
 @Suite(.timeLimit(.minutes(2)))
 struct HTTP2FuzzTests {
   /// Both sides do what the protocol allows, in any order, and the bytes travel in any pieces.

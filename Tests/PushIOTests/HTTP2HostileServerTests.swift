@@ -3,7 +3,7 @@ import PushIO
 import Testing
 
 /// A server that means harm: nothing that it sends crashes the client, hangs it, or makes it hold more than its bounds, and
-/// each request is told once.
+/// each request is reported once.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2HostileServerTests {
   private func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt8] = []) -> [UInt8] {
@@ -45,7 +45,7 @@ struct HTTP2HostileServerTests {
       Issue.record("\(what): a violation, not \(String(describing: pair.clientError))")
       return
     }
-    #expect(pair.told.count == 3)
+    #expect(pair.reported.count == 3)
     #expect(pair.post() == nil)
   }
 
@@ -71,11 +71,11 @@ struct HTTP2HostileServerTests {
     pair.feedClient(frame(1, flags: 5, stream: 3, block))
     #expect(!pair.isClientClosed, "\(what)")
     // By ticket: the second one was on stream 3.
-    #expect(pair.told.keys.sorted() == [2] && pair.told[2] != .response(200), "\(what): \(pair.told)")
+    #expect(pair.reported.keys.sorted() == [2] && pair.reported[2] != .response(200), "\(what): \(pair.reported)")
     pair.exchange()
     pair.respondToAll()
     pair.exchange()
-    #expect(pair.told[1] == .response(200) && pair.told[3] == .response(200))
+    #expect(pair.reported[1] == .response(200) && pair.reported[3] == .response(200))
     pair.endAndAudit()
   }
 
@@ -91,7 +91,7 @@ struct HTTP2HostileServerTests {
       return
     }
     #expect(pair.waitingForServer < 128 * 1024)
-    #expect(pair.told.count == 3)
+    #expect(pair.reported.count == 3)
   }
 
   @Test func framesThatMeanNothingCostNothing() {
@@ -113,20 +113,20 @@ struct HTTP2HostileServerTests {
     #expect(pair.client.streamsInFlight <= 3)
     pair.feedClient(frame(0, flags: 1, stream: 1))
     pair.endAndAudit()
-    #expect(pair.told[1] == .response(200) || pair.clientError != nil)
+    #expect(pair.reported[1] == .response(200) || pair.clientError != nil)
   }
 
   @Test func aWindowOverflowOfOneStreamEndsThatStreamOnly() {
     let pair = busy()
     pair.feedClient(frame(8, stream: 3, [0x7f, 0xff, 0xff, 0xff]))
     #expect(!pair.isClientClosed)
-    #expect(pair.told.count <= 1)
+    #expect(pair.reported.count <= 1)
     pair.exchange()
     pair.respondToAll()
     pair.exchange()
     // By ticket: the second one was on stream 3.
-    #expect(pair.told[1] == .response(200) && pair.told[3] == .response(200))
-    #expect(pair.told[2] != .response(200))
+    #expect(pair.reported[1] == .response(200) && pair.reported[3] == .response(200))
+    #expect(pair.reported[2] != .response(200))
     pair.endAndAudit()
   }
 
@@ -142,7 +142,7 @@ struct HTTP2HostileServerTests {
     pair.endAndAudit()
   }
 
-  @Test func everyStreamResetAtOnceIsToldAndForgotten() {
+  @Test func everyStreamResetAtOnceIsReportedAndForgotten() {
     let pair = HTTP2MemoryPair.ready()
     var stream: UInt32 = 1
     for _ in 0..<10_000 {
@@ -151,8 +151,8 @@ struct HTTP2HostileServerTests {
       pair.feedClient(frame(3, stream: stream, [0, 0, 0, 7]))
       stream += 2
     }
-    #expect(pair.told.count == 10_000)
-    #expect(pair.told.values.allSatisfy { $0 == .notProcessed })
+    #expect(pair.reported.count == 10_000)
+    #expect(pair.reported.values.allSatisfy { $0 == .notProcessed })
     #expect(pair.client.streamsInFlight == 0)
     pair.endAndAudit()
   }
@@ -166,13 +166,13 @@ struct HTTP2HostileServerTests {
     pair.endAndAudit()
   }
 
-  @Test func streamsThatAreAnsweredAgainAreNotTold() {
+  @Test func streamsThatAreAnsweredAgainAreNotReported() {
     let pair = busy()
     for _ in 0..<3 {
       pair.feedClient(frame(1, flags: 5, stream: 1, [0x88]))
       if pair.isClientClosed { break }
     }
-    #expect(pair.told[1] == .response(200))
+    #expect(pair.reported[1] == .response(200))
     pair.endAndAudit()
   }
 

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// A client and a server session that exchange their bytes in memory, and an auditor that counts what is told of a
+/// A client and a server session that exchange their bytes in memory, and an auditor that counts what is reported of a
 /// ticket.
 final class HTTP2MemoryPair {
   let client: HTTP2ClientSession
@@ -14,14 +14,14 @@ final class HTTP2MemoryPair {
   var waitingForServer: Int { toServer.count }
   var waitingForClient: Int { toClient.count }
 
-  enum Told: Equatable {
+  enum Reported: Equatable {
     case response(Int)
     case notProcessed
     case lost(HTTP2ErrorCode)
   }
 
   private(set) var submitted: Set<UInt32> = []
-  private(set) var told: [UInt32: Told] = [:]
+  private(set) var reported: [UInt32: Reported] = [:]
   private(set) var bodies: [UInt32: [UInt8]] = [:]
   private(set) var apnsIDs: [UInt32: [UInt8]] = [:]
   private(set) var clientNotes: [String] = []
@@ -175,17 +175,17 @@ final class HTTP2MemoryPair {
     }
   }
 
-  private func tell(_ ticket: Ticket, _ what: Told) {
-    #expect(submitted.contains(ticket.index), "only what was submitted is told")
-    #expect(told[ticket.index] == nil, "a ticket is told once")
-    told[ticket.index] = what
+  private func tell(_ ticket: Ticket, _ what: Reported) {
+    #expect(submitted.contains(ticket.index), "only what was submitted is reported")
+    #expect(reported[ticket.index] == nil, "a ticket is reported once")
+    reported[ticket.index] = what
   }
 
-  /// The connection ends now; every ticket must have been told.
+  /// The connection ends now; every ticket must have been reported.
   func endAndAudit(unwrittenBytes: Int? = nil) {
     client.end(.aborted, unwrittenBytes: unwrittenBytes ?? toServer.count)
     drainClient()
-    #expect(Set(told.keys) == submitted, "every ticket is told")
+    #expect(Set(reported.keys) == submitted, "every ticket is reported")
     #expect(isClientClosed)
     #expect(client.streamsInFlight == 0)
   }

@@ -109,11 +109,11 @@ struct HTTP2ServerSessionTests {
     #expect(pair.waitingForClient < 20 * 11_000)
     pair.exchange()
     #expect(pair.bodies.values.allSatisfy { $0.count == 100_000 })
-    #expect(pair.told.count == 20)
+    #expect(pair.reported.count == 20)
     pair.endAndAudit()
   }
 
-  /// Who goes on with a stream that is over is told so, as strictly as nghttpd does it.
+  /// Who goes on with a stream that is over is reported so, as strictly as nghttpd does it.
   @Test(arguments: [
     "HEADERS behind the answer", "DATA behind the answer", "HEADERS behind a reset", "DATA behind a reset",
   ])

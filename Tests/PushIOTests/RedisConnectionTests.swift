@@ -72,7 +72,7 @@ struct RedisConnectionTests {
     #expect(connection.waitingCount == 0)
   }
 
-  @Test func everyWaitingCommandIsToldOnce() throws {
+  @Test func everyWaitingCommandIsReportedOnce() throws {
     let loop = try EventLoop()
     let server = try ScriptedRedis(loop: loop)
     server.answers = ["+OK\r\n", ":1\r\n:2\r\n:", "+OK\r\n", ":5\r\n"]
@@ -81,16 +81,16 @@ struct RedisConnectionTests {
     connection.connect()
     expectReady(next(connection, loop))
     for tag in UInt64(0)..<5 { #expect(connection.send(RedisCommand(["X"]), tag: tag)) }
-    var told: [String] = []
-    while told.count < 7, let event = next(connection, loop) {
+    var reported: [String] = []
+    while reported.count < 7, let event = next(connection, loop) {
       switch event {
-      case .reply(let tag, let head): told.append("\(tag)=\(head.integer)")
-      case .lost(let tag): told.append("lost \(tag)")
-      case .disconnected: told.append("disconnected")
-      case .ready: told.append("ready")
+      case .reply(let tag, let head): reported.append("\(tag)=\(head.integer)")
+      case .lost(let tag): reported.append("lost \(tag)")
+      case .disconnected: reported.append("disconnected")
+      case .ready: reported.append("ready")
       }
     }
-    #expect(told == ["0=1", "1=2", "lost 2", "lost 3", "lost 4", "disconnected", "ready"])
+    #expect(reported == ["0=1", "1=2", "lost 2", "lost 3", "lost 4", "disconnected", "ready"])
     #expect(connection.send(RedisCommand(["Y"]), tag: 77))
     guard case .reply(77, let head) = next(connection, loop) else {
       Issue.record("the new connection does not answer")
@@ -162,14 +162,14 @@ struct RedisConnectionTests {
     connection.connect()
     expectReady(next(connection, loop))
     #expect(connection.send(RedisCommand(["X"]), tag: 3))
-    var told = 0
+    var reported = 0
     while let event = next(connection, loop) {
       switch event {
-      case .reply(3, _), .lost(3): told += 1
+      case .reply(3, _), .lost(3): reported += 1
       case .reply, .lost: Issue.record("a tag that was never sent")
-      case .ready: Issue.record("ready before the loss was told")
+      case .ready: Issue.record("ready before the loss was reported")
       case .disconnected(let error):
-        #expect(told == 1)
+        #expect(reported == 1)
         guard case .badReply = error else {
           Issue.record("\(error)")
           return
@@ -190,7 +190,7 @@ struct RedisConnectionTests {
     connection.connect()
     for _ in 0..<3 {
       guard case .disconnected(.unreachable) = next(connection, loop) else {
-        Issue.record("not told")
+        Issue.record("not reported")
         return
       }
     }

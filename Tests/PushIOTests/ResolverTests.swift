@@ -124,12 +124,12 @@ struct ResolverTests {
     limits.patienceMilliseconds = 5
     limits.deadlineMilliseconds = 20
     let loop = try EventLoop(mailboxCapacity: 16, names: limits) { host, _ in names.lookup(host) }
-    var told = ""
+    var reported = ""
     _ = loop.resolver.resolve(host: "silent.test", port: 1) { result in
-      if case .failure(let error) = result { told = error.description }
+      if case .failure(let error) = result { reported = error.description }
     }
-    #expect(loop.turn { !told.isEmpty })
-    #expect(told == "looking up silent.test failed: no name server answered within 20 ms")
+    #expect(loop.turn { !reported.isEmpty })
+    #expect(reported == "looking up silent.test failed: no name server answered within 20 ms")
     #expect(loop.scheduledCount == 0)
   }
 
@@ -138,18 +138,18 @@ struct ResolverTests {
     var limits = ResolverLimits()
     limits.ageMaximumMilliseconds = 0
     let loop = try EventLoop(mailboxCapacity: 16, names: limits) { host, _ in names.lookup(host) }
-    var told: [String] = []
+    var reported: [String] = []
     func ask() {
       _ = loop.resolver.resolve(host: "old.test", port: 1) { result in
-        if case .failure(let error) = result { told.append(error.text) } else { told.append("found") }
+        if case .failure(let error) = result { reported.append(error.text) } else { reported.append("found") }
       }
     }
     ask()
-    #expect(loop.turn { told.count == 1 })
+    #expect(loop.turn { reported.count == 1 })
     names.say("old.test", .failure(ResolverError(host: "old.test", text: "none")))
     ask()
-    #expect(loop.turn { told.count == 2 })
-    #expect(told == ["found", "none"])
+    #expect(loop.turn { reported.count == 2 })
+    #expect(reported == ["found", "none"])
   }
 
   @Test func aNameThatFailsKeepsItsLastAddresses() throws {

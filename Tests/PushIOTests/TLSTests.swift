@@ -240,7 +240,7 @@ struct TLSTests {
     #expect(without.delegate.openCount == 1 && without.serverTransport.peerCertificate == nil)
   }
 
-  @Test func anEndWithoutGoodbyeIsTold() throws {
+  @Test func anEndWithoutGoodbyeIsReported() throws {
     let loop = try EventLoop()
     let fixture = try TLSFixture()
     let pair = try TLSPair(loop: loop, server: fixture.server(), client: fixture.client())

@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushIO
 
-/// Records what a transport tells, and consumes what it receives unless told not to.
+/// Records what a transport tells, and consumes what it receives unless reported not to.
 final class RecordingDelegate: TransportDelegate {
   var openCount = 0
   var closeCount = 0

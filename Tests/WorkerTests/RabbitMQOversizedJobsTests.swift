@@ -7,7 +7,7 @@ import Testing
 @Suite struct RabbitMQOversizedJobsTests {
   private let tag = DeliveryTag(epoch: 1, jobClass: .bulk, value: 7)
 
-  @Test func itIsToldOnceItsDeadLetterIsConfirmed() {
+  @Test func itIsReportedOnceItsDeadLetterIsConfirmed() {
     var jobs = RabbitMQOversizedJobs()
     #expect(!jobs.isWaiting && jobs.due == nil)
     jobs.met(tag, bodyCount: 9)
@@ -58,7 +58,7 @@ import Testing
     #expect(!jobs.isWaiting && jobs.due == nil)
   }
 
-  /// Nobody confirms the dead letter: the delivery is told without one, and the broker moves it.
+  /// Nobody confirms the dead letter: the delivery is reported without one, and the broker moves it.
   @Test func whatWaitsForTooLongIsGivenUp() {
     var jobs = RabbitMQOversizedJobs()
     jobs.met(tag, bodyCount: 9)

@@ -6,7 +6,7 @@ import Testing
 
 /// What a broker gives back, among publishes that are not confirmed yet.
 @Suite(.timeLimit(.minutes(1))) struct RabbitMQReturnTests {
-  private struct Told: Equatable {
+  private struct Reported: Equatable {
     var confirmed: [UInt64] = []
     var refused: [UInt64] = []
   }
@@ -15,7 +15,7 @@ import Testing
     let loop: EventLoop
     let server: ScriptedRabbitMQ
     let broker: RabbitMQBroker
-    private(set) var told = Told()
+    private(set) var reported = Reported()
     private(set) var isPublishing = false
 
     init() throws {
@@ -35,8 +35,8 @@ import Testing
           switch event {
           case .publishing: isPublishing = true
           case .confirmed(let sequence, let isMultiple):
-            told.confirmed.append(contentsOf: isMultiple ? 1...sequence : sequence...sequence)
-          case .refused(let sequence, _): told.refused.append(sequence)
+            reported.confirmed.append(contentsOf: isMultiple ? 1...sequence : sequence...sequence)
+          case .refused(let sequence, _): reported.refused.append(sequence)
           default: break
           }
         }
@@ -62,15 +62,15 @@ import Testing
     #expect(world.run { $0.server.publishes.count == 2 })
     let published = world.server.publishes
     world.server.giveBack(published[lost])
-    #expect(world.run { !$0.told.refused.isEmpty })
-    #expect(world.told == Told(confirmed: [], refused: [sequences[lost]]))
+    #expect(world.run { !$0.reported.refused.isEmpty })
+    #expect(world.reported == Reported(confirmed: [], refused: [sequences[lost]]))
     world.server.confirm(published[lost], number: UInt64(lost + 1))
     world.server.confirm(published[1 - lost], number: UInt64(2 - lost))
-    #expect(world.run { !$0.told.confirmed.isEmpty })
-    #expect(world.told == Told(confirmed: [sequences[1 - lost]], refused: [sequences[lost]]))
+    #expect(world.run { !$0.reported.confirmed.isEmpty })
+    #expect(world.reported == Reported(confirmed: [sequences[1 - lost]], refused: [sequences[lost]]))
   }
 
-  /// One confirm for many covers what came back too: that was told, and its number is done with.
+  /// One confirm for many covers what came back too: that was reported, and its number is done with.
   @Test func aConfirmOfManyBehindAReturn() throws {
     let world = try World()
     #expect(world.run { $0.isPublishing })
@@ -79,8 +79,8 @@ import Testing
     let published = world.server.publishes
     world.server.giveBack(published[1])
     world.server.confirm(published[2], number: 3, isMultiple: true)
-    #expect(world.run { !$0.told.confirmed.isEmpty })
-    #expect(world.told == Told(confirmed: [1, 2, 3], refused: [sequences[1]]))
+    #expect(world.run { !$0.reported.confirmed.isEmpty })
+    #expect(world.reported == Reported(confirmed: [1, 2, 3], refused: [sequences[1]]))
     #expect(world.broker.returned.isEmpty)
   }
 }

@@ -88,9 +88,9 @@ private final class BrokerThread: Sendable {
       }
     }
     self.shared = shared
-    let told = ChildProcess.poll(timeoutMilliseconds: 10_000) { shared.address.withLock { $0 } }
-    guard let told else { throw TestFailure("the scripted broker did not start") }
-    address = told
+    let reported = ChildProcess.poll(timeoutMilliseconds: 10_000) { shared.address.withLock { $0 } }
+    guard let reported else { throw TestFailure("the scripted broker did not start") }
+    address = reported
   }
 
   deinit {

@@ -85,7 +85,7 @@ import Testing
     #expect(queue.popFirst()?.isAnswered == true)
   }
 
-  @Test func eachChangeIsToldOnce() {
+  @Test func eachChangeIsReportedOnce() {
     var notices = AdmissionNotices()
     notices.note(trouble: nil)
     #expect(notices.next() == nil)

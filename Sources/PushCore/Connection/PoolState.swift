@@ -115,6 +115,9 @@ package struct PoolState: Sendable {
     var peak = 0
 
     var free: Int { max(0, min(streamLimit, ownLimit) - inFlight) }
+    /// How many requests of a usual size it takes. With nothing in flight no answer will widen the window: then it is for flow control to
+    /// wait, not for us.
+    var room: Int { inFlight > 0 ? min(free, 1 + max(0, window) >> PoolState.typicalBodyShift) : free }
   }
 
   /// Bodies are usually this large; so much window counts as one stream when connections are compared.
@@ -183,11 +186,7 @@ package struct PoolState: Sendable {
 
   /// How many requests would find room, as far as can be said without knowing how large they are.
   package var room: Int {
-    var room = 0
-    for place in places where place.occupant == .ready && place.hearing != .silent {
-      room += place.inFlight > 0 ? min(place.free, 1 + place.window >> PoolState.typicalBodyShift) : place.free
-    }
-    return room
+    places.reduce(0) { $1.occupant == .ready && $1.hearing != .silent ? $0 + $1.room : $0 }
   }
 
   /// The place whose connection takes a request with a body of `byteCount`, counted as sent; nil where none has room.
@@ -196,14 +195,8 @@ package struct PoolState: Sendable {
     var best = -1
     var bestRoom = -1
     for index in places.indices where places[index].occupant == .ready {
-      let free = places[index].free
-      guard free > 0 else { continue }
-      var room = free
-      // With nothing in flight no answer will widen the window: then it is for flow control to wait, not for us.
-      if places[index].inFlight > 0 {
-        guard places[index].window >= byteCount else { continue }
-        room = min(free, 1 + places[index].window >> PoolState.typicalBodyShift)
-      }
+      guard places[index].free > 0, places[index].inFlight == 0 || places[index].window >= byteCount else { continue }
+      var room = places[index].room
       switch places[index].hearing {
       case .answering: break
       case .late: room = 0

@@ -1,7 +1,7 @@
-/// Whether one server of the admission store is asked and told, and if not, why: decided from what became of its commands.
+/// Whether one server of the admission store is asked, and takes outcomes, and if not, why: decided from what became of its commands.
 ///
 /// Two things can be wrong with it. It does not answer: then `BreakerState` spares it. Or it answers and takes no writes, as a
-/// replica or a full server does: then it is asked for what it knows, and told nothing until a probe is stored.
+/// replica or a full server does: then it is asked for what it knows, and gets nothing to store until a probe is stored.
 package struct AdmissionServerState: Sendable {
   /// What came of a probe, which asks to store something.
   package enum ProbeAnswer: Sendable {
@@ -31,8 +31,8 @@ package struct AdmissionServerState: Sendable {
   /// It is asked about jobs. The connection may be down all the same.
   package var isAsked: Bool { breaker.isClosed }
 
-  /// It is told outcomes.
-  package var isTold: Bool { breaker.isClosed && writeRefusal == nil }
+  /// It stores outcomes.
+  package var takesOutcomes: Bool { breaker.isClosed && writeRefusal == nil }
 
   /// nil: it works.
   package var trouble: String? { outage ?? writeRefusal }

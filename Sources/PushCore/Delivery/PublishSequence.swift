@@ -1,7 +1,7 @@
 /// The numbers of publishes. A sequence number counts up over all connections, so that a confirm of an old one can never be taken for a
 /// new one's; a connection's own numbers start with 1, and its broker confirms by them.
 ///
-/// A message that came back is confirmed afterwards all the same. It was told as refused, so that its confirm is left out.
+/// A message that came back is confirmed afterwards all the same. It was reported as refused, so that its confirm is left out.
 package struct PublishSequence: Sendable {
   /// The next publish's.
   package private(set) var next: UInt64 = 1
@@ -35,7 +35,7 @@ package struct PublishSequence: Sendable {
   }
 
   /// The broker confirmed or refused a number of the connection, or all up to it. Returns its sequence number; nil: it came back, and
-  /// that was told. A confirm of many covers others too, and is told.
+  /// that was reported. A confirm of many covers others too, and is reported.
   package mutating func settled(_ number: UInt64, isMultiple: Bool) -> UInt64? {
     let sequence = base + number
     if returned.isEmpty { return sequence }

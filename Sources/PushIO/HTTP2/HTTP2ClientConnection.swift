@@ -58,7 +58,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
   package var isOpen: Bool { session.isOpen }
   /// It takes no more requests: one side said GOAWAY, or it is over.
   package var isGoingAway: Bool { session.isGoingAway }
-  /// It is over; its last events may still be to be told.
+  /// It is over; its last events may still be to be reported.
   package var isClosed: Bool { session.isEnded }
   /// Requests that the protocol counts: submitted, and their streams not closed yet.
   package var streamsInFlight: Int { session.streamsInFlight }
@@ -89,7 +89,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
     return isSent
   }
 
-  /// Gives a request up; it is told as lost, with code CANCEL. false: it is unknown or has its answer.
+  /// Gives a request up; it is reported as lost, with code CANCEL. false: it is unknown or has its answer.
   package func cancel(_ ticket: Ticket) -> Bool {
     guard let transport else { return false }
     let isCancelled = session.cancel(ticket, into: &transport.outbound)
@@ -125,7 +125,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
     transport?.releaseMemory()
   }
 
-  /// Closes at once: requests in flight are told as lost.
+  /// Closes at once: requests in flight are reported as lost.
   package func abort() {
     session.end(.aborted, unwrittenBytes: transport?.unwrittenBytes ?? 0)
     transport?.abort()
@@ -133,7 +133,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
 
   // MARK: - Events
 
-  /// The next of what happened; nil once everything of this turn is told.
+  /// The next of what happened; nil once everything of this turn is reported.
   package func nextEvent() -> HTTP2ClientEvent? {
     guard let event = session.nextEvent() else {
       resumeWriting()
@@ -143,12 +143,12 @@ package final class HTTP2ClientConnection: TransportDelegate {
     return event
   }
 
-  /// The body of the response told last, until the next event.
+  /// The body of the last response, until the next event.
   package func withResponseBody<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
     session.withResponseBody(body)
   }
 
-  /// A header of the response told last, until the next event; empty where it is absent or not among those kept.
+  /// A header of the last response, until the next event; empty where it is absent or not among those kept.
   package func withResponseHeader<Result>(_ name: HTTP2HeaderName, _ body: (Span<UInt8>) -> Result) -> Result {
     session.withResponseHeader(name, body)
   }

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// What a client connection tells its user. Each submitted ticket is told exactly once.
+/// What a client connection reports. Each submitted ticket is reported exactly once.
 package enum HTTP2ClientEvent: Sendable {
   /// Requests may be submitted: one, until SETTINGS allow more.
   case opened

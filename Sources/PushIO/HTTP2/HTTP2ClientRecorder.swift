@@ -1,7 +1,7 @@
 import CNGHTTP2
 import PushCore
 
-/// What nghttp2's callbacks record for a client session: its streams, and what is to be told of them.
+/// What nghttp2's callbacks record for a client session: its streams, and what is to be reported of them.
 ///
 /// It lives at one address for as long as its session, because C calls it by that address.
 @safe
@@ -23,12 +23,12 @@ struct HTTP2ClientRecorder: ~Copyable {
   private let responseBodyLimit: Int
   private var initializedCount = 0
   private var firstFree: Int32 = -1
-  /// Streams that are neither free nor waiting to be told.
+  /// Streams that are neither free nor waiting to be reported.
   private(set) var usedCount = 0
   /// Streams as the protocol counts them: from HEADERS to closed.
   private(set) var openCount = 0
 
-  /// Streams whose outcome is to be told, oldest first.
+  /// Streams whose outcome is to be reported, oldest first.
   private var finished: RingBuffer<Int32>
   /// Streams whose answer came before their request was sent: what is left of that is not wanted any more.
   var unwantedRequests: [Int32] = []
@@ -45,16 +45,16 @@ struct HTTP2ClientRecorder: ~Copyable {
   /// The newest SETTINGS of the server; 1 before the first.
   var peerMaximumStreams: UInt32 = 1
   var hasSettings = false
-  var settingsUntold = false
+  var settingsUnreported = false
 
   var goAwayReceived = false
-  var goAwayUntold = false
+  var goAwayUnreported = false
   var goAwayLastStreamID: Int32 = 0
   var goAwayCode = HTTP2ErrorCode.noError
   var goAwayReason: [UInt8] = []
 
   var pingsAcknowledged = 0
-  /// The error that we ourselves told the server in a GOAWAY.
+  /// The error that we ourselves sent the server in a GOAWAY.
   var violation: (code: HTTP2ErrorCode, detail: String)?
   /// Why the frame received last was refused; what a violation's detail says.
   private var invalidFrameError: Int32 = 0
@@ -144,7 +144,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     openCount += 1
   }
 
-  /// The submit is over: what happens to the stream from now on is told. false: it was submitted in vain.
+  /// The submit is over: what happens to the stream from now on is reported. false: it was submitted in vain.
   mutating func accept(_ index: Int32) -> Bool {
     guard case .submitting = self[index].state else { return false }
     self[index].state = .pending
@@ -158,12 +158,12 @@ struct HTTP2ClientRecorder: ~Copyable {
     release(index)
   }
 
-  /// A stream's outcome was told and its answer read.
-  mutating func told(_ index: Int32) {
+  /// A stream's outcome was reported and its answer read.
+  mutating func reported(_ index: Int32) {
     switch self[index].state {
-    case .answered: self[index].state = .told
+    case .answered: self[index].state = .reported
     case .finished: release(index)
-    case .free, .submitting, .refused, .pending, .told: preconditionFailure("only a finished stream is told")
+    case .free, .submitting, .refused, .pending, .reported: preconditionFailure("only a finished stream is reported")
     }
   }
 
@@ -198,7 +198,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     cachedStreamID = 0
   }
 
-  /// nghttp2 forgets an open stream. `unanswered`: what is told where no response came.
+  /// nghttp2 forgets an open stream. `unanswered`: what is reported where no response came.
   private mutating func closed(_ index: Int32, unanswered: HTTP2ClientStream.Outcome) {
     openCount -= 1
     switch self[index].state {
@@ -209,7 +209,7 @@ struct HTTP2ClientRecorder: ~Copyable {
       finished.append(index)
     case .answered:
       self[index].state = .finished(.response)
-    case .told:
+    case .reported:
       release(index)
       return
     case .free, .refused, .finished:
@@ -300,14 +300,14 @@ struct HTTP2ClientRecorder: ~Copyable {
 
   mutating func settingsReceived(in session: OpaquePointer?) {
     let limit = unsafe nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
-    if !hasSettings || limit != peerMaximumStreams { settingsUntold = true }
+    if !hasSettings || limit != peerMaximumStreams { settingsUnreported = true }
     hasSettings = true
     peerMaximumStreams = limit
   }
 
   mutating func goAway(lastStreamID: Int32, code: UInt32, debug: UnsafeBufferPointer<UInt8>) {
     goAwayReceived = true
-    goAwayUntold = true
+    goAwayUnreported = true
     goAwayLastStreamID = lastStreamID
     goAwayCode = HTTP2ErrorCode(rawValue: code)
     goAwayReason.removeAll(keepingCapacity: true)

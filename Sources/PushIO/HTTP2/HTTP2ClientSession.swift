@@ -4,7 +4,7 @@ package import PushCore
 /// A client's side of HTTP/2 without a socket: bytes in, events out, requests in, bytes out.
 ///
 /// A request's frames are written while it is submitted, as far as the server's windows allow; the rest follows when
-/// they open. Each ticket that was taken is told exactly once, at the latest by `end`.
+/// they open. Each ticket that was taken is reported exactly once, at the latest by `end`.
 @safe
 package final class HTTP2ClientSession {
   private let settings: HTTP2ClientSettings
@@ -12,27 +12,27 @@ package final class HTTP2ClientSession {
   private let handle: HTTP2SessionHandle
   /// All bytes that were ever handed out.
   private var bytesSent: UInt64 = 0
-  /// The response told last: readable until the next event.
-  private var toldIndex: Int32 = -1
+  /// The last response: readable until the next event.
+  private var reportedIndex: Int32 = -1
 
   private enum State {
     /// Bytes may be exchanged, but the transport is not open yet. → open, ended
     case waiting
     case open
-    /// No request, no bytes any more; what was recorded is still told.
+    /// No request, no bytes any more; what was recorded is still reported.
     case ended
   }
 
   private var state = State.waiting
-  private var openedUntold = false
-  private var closedUntold = false
+  private var openedUnreported = false
+  private var closedUnreported = false
   private var isShuttingDown = false
   private var endError: HTTP2Error?
   private var pingCounter: UInt64 = 0
 
   package init(settings: HTTP2ClientSettings = HTTP2ClientSettings()) {
     self.settings = settings
-    // Twice the streams: those of a turn's answers are still to be told while their successors are in flight.
+    // Twice the streams: those of a turn's answers are still to be reported while their successors are in flight.
     unsafe recorder = .allocate(capacity: 1)
     unsafe recorder.initialize(
       to: HTTP2ClientRecorder(
@@ -81,7 +81,7 @@ package final class HTTP2ClientSession {
   /// Sends a request. `body` is held until it is written, not copied; an empty range ends the stream with its headers.
   ///
   /// false: no stream is free, the connection is not open or going away, or too much waits for the socket. Nothing was
-  /// sent then, and the ticket is not told of.
+  /// sent then, and the ticket is not reported.
   package func submit(
     _ headers: borrowing HTTP2HeaderList, body: [UInt8], bodyRange: Range<Int>, ticket: Ticket,
     into queue: inout ByteQueue
@@ -113,7 +113,7 @@ package final class HTTP2ClientSession {
     return false
   }
 
-  /// Gives a request up with RST_STREAM; it is told as lost with code CANCEL. false: it is unknown or has its answer.
+  /// Gives a request up with RST_STREAM; it is reported as lost with code CANCEL. false: it is unknown or has its answer.
   package func cancel(_ ticket: Ticket, into queue: inout ByteQueue) -> Bool {
     guard state == .open, let index = unsafe recorder.pointee.pendingIndex(of: ticket) else { return false }
     let streamID = unsafe recorder.pointee[index].streamID
@@ -149,7 +149,7 @@ package final class HTTP2ClientSession {
   package func open(into queue: inout ByteQueue) {
     guard state == .waiting else { return }
     state = .open
-    openedUntold = true
+    openedUnreported = true
     drain(into: &queue, limit: settings.outboundLimit)
   }
 
@@ -192,7 +192,7 @@ package final class HTTP2ClientSession {
     }
   }
 
-  /// Ends over a fault while the transport lives and writes what `queue` holds before it closes: requests that are told as not
+  /// Ends over a fault while the transport lives and writes what `queue` holds before it closes: requests that are reported as not
   /// processed go out of it, the GOAWAY that says why stays. `goAwayStart`: where nghttp2 wrote it; nil: it wrote none.
   private func fail(_ error: HTTP2Error, queue: inout ByteQueue, goAwayStart: Int?) {
     if state != .open { return }
@@ -222,7 +222,7 @@ package final class HTTP2ClientSession {
     unsafe recorder.pointee.releaseMemory()
   }
 
-  /// The connection is over: every request that waits is told, then the end. Requests that begin within the last
+  /// The connection is over: every request that waits is reported, then the end. Requests that begin within the last
   /// `unwrittenBytes` handed out never left.
   package func end(_ error: HTTP2Error?, unwrittenBytes: Int) {
     if state == .ended { return }
@@ -239,7 +239,7 @@ package final class HTTP2ClientSession {
     let written = isOpened ? bytesSent &- UInt64(truncatingIfNeeded: unwrittenBytes) : 0
     unsafe recorder.pointee.finishAll(code: reason?.code ?? .connectError, writtenBytes: written)
     endError = reason
-    closedUntold = true
+    closedUnreported = true
   }
 
   private func isTransportEnd(_ error: HTTP2Error?) -> Bool {
@@ -251,69 +251,69 @@ package final class HTTP2ClientSession {
 
   // MARK: - Events
 
-  /// The next of what happened; nil once everything is told.
+  /// The next of what happened; nil once everything is reported.
   package func nextEvent() -> HTTP2ClientEvent? {
-    if toldIndex >= 0 {
-      unsafe recorder.pointee.told(toldIndex)
-      toldIndex = -1
+    if reportedIndex >= 0 {
+      unsafe recorder.pointee.reported(reportedIndex)
+      reportedIndex = -1
     }
-    if openedUntold {
-      openedUntold = false
+    if openedUnreported {
+      openedUnreported = false
       return .opened
     }
-    if unsafe recorder.pointee.settingsUntold {
-      unsafe recorder.pointee.settingsUntold = false
+    if unsafe recorder.pointee.settingsUnreported {
+      unsafe recorder.pointee.settingsUnreported = false
       return .settingsChanged(maximumStreams: streamLimit)
     }
-    if unsafe recorder.pointee.goAwayUntold {
-      unsafe recorder.pointee.goAwayUntold = false
+    if unsafe recorder.pointee.goAwayUnreported {
+      unsafe recorder.pointee.goAwayUnreported = false
       return unsafe .goAway(
         lastStreamID: Int(recorder.pointee.goAwayLastStreamID), code: recorder.pointee.goAwayCode)
     }
-    if let index = unsafe recorder.pointee.popFinished() { return told(index) }
+    if let index = unsafe recorder.pointee.popFinished() { return reported(index) }
     if unsafe recorder.pointee.pingsAcknowledged > 0 {
       unsafe recorder.pointee.pingsAcknowledged = 0
       return .pingAcknowledged
     }
-    if closedUntold {
-      closedUntold = false
+    if closedUnreported {
+      closedUnreported = false
       return .closed(endError)
     }
     return nil
   }
 
-  private func told(_ index: Int32) -> HTTP2ClientEvent {
-    toldIndex = index
+  private func reported(_ index: Int32) -> HTTP2ClientEvent {
+    reportedIndex = index
     let ticket = unsafe recorder.pointee[index].ticket
     switch unsafe recorder.pointee[index].state {
     case .answered, .finished(.response):
       return .response(ticket, status: unsafe Int(recorder.pointee[index].status))
     case .finished(.notProcessed): return .notProcessed(ticket)
     case .finished(.lost(let code)): return .lost(ticket, code)
-    case .free, .submitting, .refused, .pending, .told: preconditionFailure("only a finished stream is told")
+    case .free, .submitting, .refused, .pending, .reported: preconditionFailure("only a finished stream is reported")
     }
   }
 
-  /// The body of the response told last (or as much of it as was kept), until the next event.
+  /// The body of the last response (or as much of it as was kept), until the next event.
   package func withResponseBody<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
-    guard toldIndex >= 0 else { return body(Span()) }
-    let start = unsafe recorder.pointee[toldIndex].responseBodyStart
-    return unsafe recorder.pointee[toldIndex].received.withUnsafeBufferPointer { received in
+    guard reportedIndex >= 0 else { return body(Span()) }
+    let start = unsafe recorder.pointee[reportedIndex].responseBodyStart
+    return unsafe recorder.pointee[reportedIndex].received.withUnsafeBufferPointer { received in
       body(unsafe received.span.extracting(start...))
     }
   }
 
-  /// A header of the response told last, until the next event; empty where it is absent or not among those kept.
+  /// A header of the last response, until the next event; empty where it is absent or not among those kept.
   package func withResponseHeader<Result>(_ name: HTTP2HeaderName, _ body: (Span<UInt8>) -> Result) -> Result {
-    guard toldIndex >= 0, let place = HTTP2ClientStream.keptPlace(of: name) else { return body(Span()) }
-    let range = unsafe recorder.pointee[toldIndex].keptValues[place].range
-    return unsafe recorder.pointee[toldIndex].received.withUnsafeBufferPointer { received in
+    guard reportedIndex >= 0, let place = HTTP2ClientStream.keptPlace(of: name) else { return body(Span()) }
+    let range = unsafe recorder.pointee[reportedIndex].keptValues[place].range
+    return unsafe recorder.pointee[reportedIndex].received.withUnsafeBufferPointer { received in
       body(unsafe received.span.extracting(range))
     }
   }
 
   /// Part of the response's body was cut.
-  package var isResponseBodyCut: Bool { unsafe toldIndex >= 0 && recorder.pointee[toldIndex].isBodyCut }
+  package var isResponseBodyCut: Bool { unsafe reportedIndex >= 0 && recorder.pointee[reportedIndex].isBodyCut }
 
   /// The debug data of the newest GOAWAY; empty where there was none.
   package func withGoAwayReason<Result>(_ body: (Span<UInt8>) -> Result) -> Result {

@@ -2,7 +2,7 @@ import PushCore
 
 /// One request in flight and its answer so far. Streams are used again and again, so their buffers keep their memory.
 struct HTTP2ClientStream {
-  /// What is told of the ticket.
+  /// What is reported of the ticket.
   enum Outcome {
     case response
     case notProcessed
@@ -18,11 +18,11 @@ struct HTTP2ClientStream {
     case refused
     /// Its request is on its way. → answered, finished
     case pending
-    /// The response is whole and to be told; nghttp2 still has the stream. → told, finished
+    /// The response is whole and to be reported; nghttp2 still has the stream. → reported, finished
     case answered
-    /// Told, and its answer read; nghttp2 still has the stream. → free
-    case told
-    /// nghttp2 has forgotten the stream; the outcome is to be told. → free
+    /// Reported, and its answer read; nghttp2 still has the stream. → free
+    case reported
+    /// nghttp2 has forgotten the stream; the outcome is to be reported. → free
     case finished(Outcome)
   }
 
@@ -77,7 +77,7 @@ struct HTTP2ClientStream {
   /// nghttp2 has the stream, or is being given it.
   var isOpen: Bool {
     switch state {
-    case .submitting, .pending, .answered, .told: true
+    case .submitting, .pending, .answered, .reported: true
     case .free, .refused, .finished: false
     }
   }

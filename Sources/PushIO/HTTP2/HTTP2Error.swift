@@ -6,7 +6,7 @@ package enum HTTP2Error: Error, Sendable {
   case closedByPeer
   /// TLS agreed on another protocol than `h2` (nil: on none).
   case notNegotiated(protocol: String?)
-  /// The peer broke the protocol; it was told with this code.
+  /// The peer broke the protocol; it was sent this code.
   case protocolViolation(code: HTTP2ErrorCode, detail: String)
   /// The peer said GOAWAY with this code.
   case peerReported(code: HTTP2ErrorCode)
@@ -15,7 +15,7 @@ package enum HTTP2Error: Error, Sendable {
   /// We gave it up ourselves.
   case aborted
 
-  /// What requests are told that were in flight.
+  /// How requests end that were in flight.
   var code: HTTP2ErrorCode {
     switch self {
     case .transport, .closedByPeer, .notNegotiated: .connectError

@@ -61,7 +61,7 @@ package final class HTTP2ServerConnection: TransportDelegate {
 
   // MARK: - Requests
 
-  /// The next of what happened; nil once everything of this turn is told.
+  /// The next of what happened; nil once everything of this turn is reported.
   package func nextEvent() -> HTTP2ServerEvent? {
     if let event = session.nextEvent() { return event }
     if let transport, session.isOpen {

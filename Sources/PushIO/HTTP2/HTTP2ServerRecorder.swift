@@ -1,7 +1,7 @@
 import CNGHTTP2
 import PushCore
 
-/// What nghttp2's callbacks record for a server session: its streams, and what is to be told of them.
+/// What nghttp2's callbacks record for a server session: its streams, and what is to be reported of them.
 ///
 /// It lives at one address for as long as its session, because C calls it by that address.
 @safe
@@ -98,7 +98,7 @@ struct HTTP2ServerRecorder: ~Copyable {
   }
 
   private mutating func releaseIfDone(_ index: Int32) {
-    guard self[index].isClosed, self[index].eventsUntold == 0 else { return }
+    guard self[index].isClosed, self[index].eventsUnreported == 0 else { return }
     self[index].next = firstFree
     firstFree = index
   }
@@ -116,15 +116,15 @@ struct HTTP2ServerRecorder: ~Copyable {
   }
 
   private mutating func record(_ kind: Record.Kind, _ index: Int32) {
-    self[index].eventsUntold += 1
+    self[index].eventsUnreported += 1
     records.append(Record(kind: kind, index: index))
   }
 
-  /// The next event; a request that was reset before it was told is told only as reset, if it was told at all.
+  /// The next event; a request that was reset before it was reported is reported only as reset, if it was reported at all.
   mutating func nextEvent() -> HTTP2ServerEvent? {
     while let record = records.popFirst() {
       let index = record.index
-      self[index].eventsUntold -= 1
+      self[index].eventsUnreported -= 1
       let streamID = self[index].streamID
       let isClosed = self[index].isClosed
       let code = self[index].closeCode

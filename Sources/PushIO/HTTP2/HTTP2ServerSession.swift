@@ -10,8 +10,8 @@ package final class HTTP2ServerSession {
   private let handle: HTTP2SessionHandle
   private var isEndedFlag = false
   private var isStarted = false
-  private var openedUntold = false
-  private var closedUntold = false
+  private var openedUnreported = false
+  private var closedUnreported = false
   private var isClosing = false
   private var endError: HTTP2Error?
 
@@ -56,7 +56,7 @@ package final class HTTP2ServerSession {
   package func open(into queue: inout ByteQueue) {
     if isStarted || isEndedFlag { return }
     isStarted = true
-    openedUntold = true
+    openedUnreported = true
     drain(into: &queue)
   }
 
@@ -126,20 +126,20 @@ package final class HTTP2ServerSession {
     if isEndedFlag { return }
     isEndedFlag = true
     endError = error
-    closedUntold = true
+    closedUnreported = true
     unsafe recorder.pointee.closeAll()
   }
 
   // MARK: - Events
 
   package func nextEvent() -> HTTP2ServerEvent? {
-    if openedUntold {
-      openedUntold = false
+    if openedUnreported {
+      openedUnreported = false
       return .opened
     }
     if let event = unsafe recorder.pointee.nextEvent() { return event }
-    if closedUntold {
-      closedUntold = false
+    if closedUnreported {
+      closedUnreported = false
       return .closed(endError)
     }
     return nil

@@ -19,7 +19,7 @@ struct HTTP2ServerStream {
   var isComplete = false
   var isAnswered = false
   /// Events in the queue that name this stream.
-  var eventsUntold = 0
+  var eventsUnreported = 0
   var closeCode = HTTP2ErrorCode.noError
 
   /// Names and values, then the body.

@@ -8,7 +8,7 @@ final class ConnectAttempt: ReadinessHandler {
   private var fileDescriptor: Int32 = -1
   private var registration: Registration?
   private var timeout: TimerToken?
-  /// Told once, from inside `poll`; nil: connected.
+  /// Reported once, from inside `poll`; nil: connected.
   private let ended: (ConnectAttempt, _ failure: String?) -> Void
 
   init(loop: EventLoop, address: SocketAddress, ended: @escaping (ConnectAttempt, String?) -> Void) {

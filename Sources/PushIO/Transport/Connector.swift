@@ -12,7 +12,7 @@ final class Connector {
     case trying
     /// A socket is connected to the proxy, which is asked for a tunnel. → ended
     case tunnelling
-    /// The outcome was told, or nobody wants it any more.
+    /// The outcome was reported, or nobody wants it any more.
     case ended
   }
 

@@ -8,7 +8,7 @@ final class ProxyHandshake: ReadinessHandler {
   private var registration: Registration?
   private var tunnel: ProxyTunnel
   private var sentCount = 0
-  /// Told once, from inside `poll`: the descriptor, or why there is no tunnel.
+  /// Reported once, from inside `poll`: the descriptor, or why there is no tunnel.
   private let ended: (Result<Int32, ProxyFailure>) -> Void
 
   struct ProxyFailure: Error {

@@ -51,13 +51,13 @@ struct ProxyTunnel {
     guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1]) else {
       return failed("is no HTTP proxy: it answered \"\(line.prefix(80))\"")
     }
-    let told = words.dropFirst().joined(separator: " ").prefix(120)
+    let reason = words.dropFirst().joined(separator: " ").prefix(120)
     switch status {
     case 200..<300: return .open
-    case 407: return failed("refused the login (\(told)): check user and password of apns.proxy")
-    case 403, 405: return failed("does not allow CONNECT to \(target) (\(told)): allow its host and port there")
-    case 502...504: return failed("cannot reach \(target) (\(told))")
-    default: return failed("refused CONNECT to \(target) (\(told))")
+    case 407: return failed("refused the login (\(reason)): check user and password of apns.proxy")
+    case 403, 405: return failed("does not allow CONNECT to \(target) (\(reason)): allow its host and port there")
+    case 502...504: return failed("cannot reach \(target) (\(reason))")
+    default: return failed("refused CONNECT to \(target) (\(reason))")
     }
   }
 

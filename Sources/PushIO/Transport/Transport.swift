@@ -25,7 +25,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     case closing(peerEnded: Bool, saidGoodbye: Bool)
     /// All is written and our half is closed; waits for the peer's end and drops what still comes. → closed
     case lingering
-    /// The descriptor is closed; the delegate was told, or is told in the next poll.
+    /// The descriptor is closed; the delegate knows, or hears of it in the next poll.
     case closed
   }
 
@@ -144,7 +144,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     return false
   }
 
-  /// The connection is over; `transportDidClose` was told or is told in the next poll.
+  /// The connection is over; `transportDidClose` was called or is called in the next poll.
   package var isClosed: Bool {
     if case .closed = state { return true }
     return false
@@ -331,9 +331,9 @@ package final class Transport: ReadinessHandler, LoopMember {
   func runDeferred() {
     isDeferred = false
     if case .closed = state {
-      let told = delegate
+      let closing = delegate
       delegate = nil
-      told?.transportDidClose(self, error: closeError)
+      closing?.transportDidClose(self, error: closeError)
     } else if case .failed(let error) = writing {
       receiveRest()
       finish(error)

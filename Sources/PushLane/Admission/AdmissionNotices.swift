@@ -1,4 +1,4 @@
-/// Told once per change, for the log.
+/// Reported once per change, for the log.
 package enum AdmissionNotice: Hashable, Sendable {
   /// Why, and what decides instead.
   case degraded(reason: String)

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What one lane decides where Redis is late or away, and what it remembers until Redis can be told (`RedisCatchUp`).
+/// What one lane decides where Redis is late or away, and what it remembers until Redis takes it (`RedisCatchUp`).
 struct LocalAdmissions: ~Copyable {
   private var memory: AdmissionMemory
 
@@ -35,7 +35,7 @@ struct LocalAdmissions: ~Copyable {
     memory.tighten(request, now: now)
   }
 
-  // MARK: - What Redis is to be told
+  // MARK: - What Redis is to remember
 
   mutating func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, now: Now) {
     memory.remember(outcome, of: request, now: now)

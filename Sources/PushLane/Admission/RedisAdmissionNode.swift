@@ -12,7 +12,7 @@ final class RedisAdmissionNode {
   private let waitingMaximum: Int
   /// Asked for in this turn, not sent yet; nil until a server gave the script's digest.
   private var call: RedisAdmissionCall?
-  /// Outcomes on their way, as they stand in `waiting`: lost ones are told again.
+  /// Outcomes on their way, as they stand in `waiting`: lost ones are sent again.
   private var unconfirmed = RingBuffer<UnconfirmedOutcome>(growingFrom: 64)
   /// Scripts that are being loaded again.
   private var reloadTags: [UInt64] = []
@@ -52,8 +52,8 @@ final class RedisAdmissionNode {
     return []
   }
 
-  /// It is told outcomes, and there is room for one.
-  var isTold: Bool { state.isTold && waiting.count < waitingMaximum }
+  /// It takes outcomes, and there is room for one.
+  var takesOutcomes: Bool { state.takesOutcomes && waiting.count < waitingMaximum }
 
   /// A command was sent whose reply is this entry's.
   func sent(_ entry: Entry) {

@@ -105,17 +105,17 @@ struct RedisAdmissionNodes: ~Copyable {
     nodes.lazy.map { $0.connection.scriptDigest(number) }.first { !$0.isEmpty }
   }
 
-  /// Tells an outcome. `isLate`: with all that belongs to it, for its claim may not be there. false: the node is not told now.
-  mutating func tell(_ told: UnconfirmedOutcome, isLate: Bool, to node: RedisAdmissionNode) -> Bool {
-    guard node.isTold else { return false }
+  /// Has Redis remember an outcome. `isLate`: with all that belongs to it, for its claim may not be there. false: the node takes none now.
+  mutating func send(_ unconfirmed: UnconfirmedOutcome, isLate: Bool, to node: RedisAdmissionNode) -> Bool {
+    guard node.takesOutcomes else { return false }
     let byteCount =
       isLate
-      ? commands?.sendLateMemory(told.outcome, of: told.request, on: node.connection)
-      : commands?.sendMemory(told.outcome, of: told.request, on: node.connection)
+      ? commands?.sendLateMemory(unconfirmed.outcome, of: unconfirmed.request, on: node.connection)
+      : commands?.sendMemory(unconfirmed.outcome, of: unconfirmed.request, on: node.connection)
     guard let byteCount else { return false }
-    var told = told
-    told.byteCount = byteCount
-    node.sent(told)
+    var unconfirmed = unconfirmed
+    unconfirmed.byteCount = byteCount
+    node.sent(unconfirmed)
     return true
   }
 

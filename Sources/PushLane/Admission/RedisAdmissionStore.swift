@@ -9,13 +9,13 @@ package import PushIO
 /// `patience` times as long while it answers others: on a busy machine answers come late together, and are still worth
 /// having. After failures that went on for a while, or without a connection, memory answers at once, and a probe finds
 /// out when Redis is back. What Redis missed meanwhile, or may have missed because the connection broke before its
-/// reply, it is told then; until then this lane's memory is looked at first.
+/// reply, it is stored then; until then this lane's memory is looked at first.
 ///
 /// It coordinates its parts, and each has one job:
 ///
 /// - `EarlyAdmissions`: those that wait until Redis is connected
 /// - `RedisAdmissionNodes`, `RedisAdmissionNode`: commands and replies; in a cluster each node has its own queue
-/// - `AdmissionServerState`: whether a node is asked and told; one that is away degrades its part of a cluster
+/// - `AdmissionServerState`: whether a node is asked, and takes outcomes; one that is away degrades its part of a cluster
 /// - `LocalAdmissions`: decides where Redis does not, and remembers what Redis missed
 /// - `RedisCatchUp`: tells Redis that when it is back
 /// - `RedisRedirects`: commands whose slot goes from node to node
@@ -87,7 +87,7 @@ package final class RedisAdmissionStore: AdmissionStore {
 
   package var counters: AdmissionCounters {
     var counters = counted
-    counters.caughtUp = catchUp.toldCount
+    counters.caughtUp = catchUp.storedCount
     return counters
   }
 
@@ -185,18 +185,18 @@ package final class RedisAdmissionStore: AdmissionStore {
   package func remember(_ outcome: RememberedOutcome, device: TargetKey, apnsID: UUIDValue, now: Now) {
     let request = AdmissionRequest(device: device, apnsID: apnsID)
     let isLate = local.takeClaim(of: request)
-    let told = UnconfirmedOutcome(request: request, outcome: outcome)
-    if nodes.tell(told, isLate: isLate, to: nodes.node(for: request)) {
+    let unconfirmed = UnconfirmedOutcome(request: request, outcome: outcome)
+    if nodes.send(unconfirmed, isLate: isLate, to: nodes.node(for: request)) {
       counted.remembered &+= 1
     } else {
-      keep(told, now: now)
+      keep(unconfirmed, now: now)
     }
   }
 
-  /// Until Redis can be told.
-  private func keep(_ told: UnconfirmedOutcome, now: Now) {
+  /// Until Redis takes it.
+  private func keep(_ unconfirmed: UnconfirmedOutcome, now: Now) {
     counted.rememberedLocally &+= 1
-    local.remember(told.outcome, of: told.request, now: now)
+    local.remember(unconfirmed.outcome, of: unconfirmed.request, now: now)
   }
 
   package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
@@ -205,7 +205,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     // Also here, for the case that Redis goes away meanwhile.
     local.tighten(request, now: now)
     let node = nodes.node(for: request)
-    if node.isTold { _ = nodes.tighten(Entry(kind: .tighten, request: request), at: node) }
+    if node.takesOutcomes { _ = nodes.tighten(Entry(kind: .tighten, request: request), at: node) }
   }
 
   // MARK: - The turn
@@ -265,7 +265,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   private func maintain(_ index: Int, now: Now) {
     let node = nodes[index]
     if let overdue = node.nextOverdue() { timer.wake(at: overdue) }
-    guard node.connection.isReady, !node.state.isTold else { return }
+    guard node.connection.isReady, !node.state.takesOutcomes else { return }
     // Its slots may go to another one.
     if !node.state.isAsked { router.doubt() }
     if node.state.takeProbe(now: now.monotonic) { nodes.sendProbe(index) }
@@ -319,7 +319,7 @@ package final class RedisAdmissionStore: AdmissionStore {
       case .admission:
         if !entry.isAnswered { decideLocally(entry, now: now) }
       case .memory:
-        // It may have run or not: told twice is the same.
+        // It may have run or not: stored twice is the same.
         keep(node.takeUnconfirmed(), now: now)
       case .tighten, .probe, .asking:
         break
@@ -357,19 +357,21 @@ package final class RedisAdmissionStore: AdmissionStore {
     let node = nodes[index]
     if head.kind != .error {
       if node.state.stored() { tell() }
-      if let told = node.confirmed(keyBytes: head.integer), !isToldAgain(told, to: node) { keep(told, now: now) }
+      if let unconfirmed = node.confirmed(keyBytes: head.integer), !isSentAgain(unconfirmed, to: node) {
+        keep(unconfirmed, now: now)
+      }
       return
     }
-    let told = node.takeUnconfirmed()
+    let unconfirmed = node.takeUnconfirmed()
     let error = RedisServerError(head, on: node.connection)
     if error.kind == .noScript {
       loadScripts(of: node)
-      if isToldAgain(told, to: node) { return }
+      if isSentAgain(unconfirmed, to: node) { return }
     }
     let redirect = router.redirect(error, from: index)
     followRouter(now: now)
-    if let redirect, isTold(told, after: redirect) { return }
-    keep(told, now: now)
+    if let redirect, isSent(unconfirmed, after: redirect) { return }
+    keep(unconfirmed, now: now)
     if redirect == nil { refused(node, error, now: now) }
   }
 
@@ -448,17 +450,17 @@ package final class RedisAdmissionStore: AdmissionStore {
   }
 
   /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
-  private func isTold(_ told: UnconfirmedOutcome, after redirect: RedisClusterState.Redirect) -> Bool {
-    guard let again = told.again, let target = nodes.target(of: redirect),
-      nodes.tell(again, isLate: false, to: target)
+  private func isSent(_ unconfirmed: UnconfirmedOutcome, after redirect: RedisClusterState.Redirect) -> Bool {
+    guard let again = unconfirmed.again, let target = nodes.target(of: redirect),
+      nodes.send(again, isLate: false, to: target)
     else { return false }
     counted.redirects &+= 1
     return true
   }
 
   /// Tells it with all that belongs to it.
-  private func isToldAgain(_ told: UnconfirmedOutcome, to node: RedisAdmissionNode) -> Bool {
-    guard let again = told.again else { return false }
-    return nodes.tell(again, isLate: true, to: node)
+  private func isSentAgain(_ unconfirmed: UnconfirmedOutcome, to node: RedisAdmissionNode) -> Bool {
+    guard let again = unconfirmed.again else { return false }
+    return nodes.send(again, isLate: true, to: node)
   }
 }

@@ -66,7 +66,7 @@ package struct AdmissionCounters: Hashable, Sendable {
   package var remembered: UInt64 = 0
   /// Final answers kept by this lane alone, for a while: Redis was away, refused them, or was lost before its reply.
   package var rememberedLocally: UInt64 = 0
-  /// Of them: told to Redis when it was back.
+  /// Of them: stored in Redis when it was back.
   package var caughtUp: UInt64 = 0
   /// Commands sent again to another node of a cluster.
   package var redirects: UInt64 = 0

@@ -3,8 +3,8 @@ import PushCore
 /// Tells Redis the outcomes that it missed, some of them each turn.
 struct RedisCatchUp {
   private let turnMaximum: Int
-  /// Outcomes told so far.
-  private(set) var toldCount: UInt64 = 0
+  /// Outcomes stored so far.
+  private(set) var storedCount: UInt64 = 0
 
   init(turnMaximum: Int) {
     self.turnMaximum = turnMaximum
@@ -15,12 +15,12 @@ struct RedisCatchUp {
     guard !local.isEmpty, nodes.trouble == nil else { return false }
     for _ in 0..<turnMaximum {
       guard let (request, outcome) = local.takeRemembered() else { return false }
-      let told = UnconfirmedOutcome(request: request, outcome: outcome)
-      guard nodes.tell(told, isLate: true, to: nodes.node(for: request)) else {
+      let unconfirmed = UnconfirmedOutcome(request: request, outcome: outcome)
+      guard nodes.send(unconfirmed, isLate: true, to: nodes.node(for: request)) else {
         local.remember(outcome, of: request, now: now)
         return false
       }
-      toldCount &+= 1
+      storedCount &+= 1
     }
     return true
   }

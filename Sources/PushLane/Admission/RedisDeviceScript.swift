@@ -2,7 +2,7 @@
 /// value is `RedisScript`'s.
 package enum RedisDeviceScript {
   /// Tells an answer of which it is not known whether its job's claim is there, and that the token is dead. It makes the claim that is
-  /// missing: with that the answer has an end. Told twice is the same.
+  /// missing: with that the answer has an end. Stored twice is the same.
   ///
   /// KEYS: device. ARGV: record of the answer, life of the device's key (s), mark (Unix ms; 0: not dead), its seconds.
   static let tell =

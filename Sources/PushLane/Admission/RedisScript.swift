@@ -48,7 +48,7 @@ enum RedisScript {
   /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but something could not
   /// be written (a replica, out of memory): that is done last, so the error also says "neither answered nor dead". A status:
   /// `claimed n` = on its way, for n ms at most; `superseded` by a newer job of its collapse id; `repeated`, with one of the
-  /// numbers or `superseded` behind it = so it is, but a copy was admitted before, and nobody told what became of it.
+  /// numbers or `superseded` behind it = so it is, but a copy was admitted before, and nobody knows what became of it.
   static let admit = #"""
     local call, pcall, byte, find, sub, format, max, ceil, pack, number_of =
       redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, math.max, math.ceil, struct.pack, struct.unpack
@@ -155,7 +155,7 @@ enum RedisScript {
     end
 
     -- Of a device that is pushed often the newest jobs stay, and older ones get keys of their own, some at a time. What is on its
-    -- way stays, for its answer will be told here.
+    -- way stays, for its answer will be stored here.
     local function shortened(device, given)
       read(given, '')
       local value, at, moved, until_when, left = given, row, 0, elsewhere, ''

@@ -87,7 +87,7 @@ struct RedisScriptCommands {
     return connection.send(rareCommand, tag: 1) ? record.count : nil
   }
 
-  /// Seconds that a device's key lives after it was told something.
+  /// Seconds that a device's key lives after it was written.
   private var deviceSeconds: Int64 { outcomeSeconds + claimSeconds }
 
   /// The outcome as `RedisScript` has it.

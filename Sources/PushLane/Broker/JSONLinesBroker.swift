@@ -30,7 +30,7 @@ package struct JSONLinesBroker: Broker {
   private var isAtEnd = false
   private var isStopped = false
   private var isStarted = false
-  private var toldPublishing = false
+  private var reportedPublishing = false
   private var current: Pending?
   private var retries: [Retry] = []
   private var tag: UInt64 = 0
@@ -56,8 +56,8 @@ package struct JSONLinesBroker: Broker {
       isStarted = true
       return .consuming(epoch: 1)
     }
-    if !toldPublishing {
-      toldPublishing = true
+    if !reportedPublishing {
+      reportedPublishing = true
       return .publishing
     }
     write()
@@ -93,11 +93,11 @@ package struct JSONLinesBroker: Broker {
     }
   }
 
-  private var toldExhausted = false
+  private var reportedExhausted = false
 
   private mutating func exhausted() -> BrokerEvent? {
-    if toldExhausted { return nil }
-    toldExhausted = true
+    if reportedExhausted { return nil }
+    reportedExhausted = true
     return .exhausted
   }
 
@@ -155,7 +155,7 @@ package struct JSONLinesBroker: Broker {
     preconditionFailure("a line that was given once was not finished before")
   }
 
-  /// The outcome has told of it; there is no queue to put it in.
+  /// The outcome says so; there is no queue to put it in.
   package mutating func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
     metadata: borrowing MessageMetadata

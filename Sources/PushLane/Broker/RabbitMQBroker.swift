@@ -13,8 +13,8 @@ package final class RabbitMQBroker: Broker {
   private var consumer: RabbitMQConsumer
   private var publisher: RabbitMQPublisher
   private var emptyWatch: RabbitMQEmptyWatch?
-  /// Told before anything else: ends of connections that we wanted, consumers that had waited.
-  private var untold: [BrokerEvent] = []
+  /// Reported before anything else: ends of connections that we wanted, consumers that had waited.
+  private var unreported: [BrokerEvent] = []
 
   private static let lingerMilliseconds: Int64 = 100
   /// The longest that the dead letter of an oversized job is waited for: all other deliveries are behind it.
@@ -67,30 +67,30 @@ package final class RabbitMQBroker: Broker {
     return counters
   }
 
-  /// Sequence numbers that came back and whose confirm, which follows, is not told.
+  /// Sequence numbers that came back and whose confirm, which follows, is not reported.
   package var returned: Set<UInt64> { publisher.sequence.returned }
 
   // MARK: - Events
 
-  /// The next event of this turn; nil once everything is told.
+  /// The next event of this turn; nil once everything is reported.
   ///
   /// - Parameter takesDeliveries: false leaves the next delivery, and what the consumer's connection said behind it, where
-  ///   they are until they are wanted again; confirms, and all else of the publisher's connection, are told.
+  ///   they are until they are wanted again; confirms, and all else of the publisher's connection, are reported.
   package func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
-    if !untold.isEmpty { return untold.removeFirst() }
+    if !unreported.isEmpty { return unreported.removeFirst() }
     while let event = publisher.nextEvent() {
-      if let told = take(event) { return told }
+      if let reported = take(event) { return reported }
     }
     publishOversized()
     while let event = consumer.nextEvent(takesDeliveries: takesDeliveries, canPublish: canPublish) {
-      if let told = take(event) { return told }
+      if let reported = take(event) { return reported }
     }
     return nil
   }
 
   private func take(_ event: RabbitMQPublisher.Event) -> BrokerEvent? {
     switch event {
-    case .told(let event):
+    case .reported(let event):
       return event
     case .up:
       consumer.oversized.publisherLost()
@@ -138,7 +138,7 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func startConsumer() {
-    if let event = consumer.start(), let told = take(event) { untold.append(told) }
+    if let event = consumer.start(), let reported = take(event) { unreported.append(reported) }
   }
 
   /// Says goodbye on both connections: unacknowledged deliveries go back to their queues. Keep turning until `isClosed`.
@@ -162,11 +162,11 @@ package final class RabbitMQBroker: Broker {
   package var isClosed: Bool { consumer.client.state == .idle && publisher.client.state == .idle }
 
   /// Ends both connections on purpose, where they are up or on their way there, and connects anew after the usual waits.
-  /// `.publishingStopped` and `.consumingStopped` are told; unacknowledged deliveries go back to their queues, for whoever
+  /// `.publishingStopped` and `.consumingStopped` are reported; unacknowledged deliveries go back to their queues, for whoever
   /// consumes them. For a lane that stands still.
   package func restart(reason: String) {
-    if let told = publisher.restart(.ended(reason: reason)) { untold.append(told) }
-    if let event = consumer.restart(.ended(reason: reason)), let told = take(event) { untold.append(told) }
+    if let reported = publisher.restart(.ended(reason: reason)) { unreported.append(reported) }
+    if let event = consumer.restart(.ended(reason: reason)), let reported = take(event) { unreported.append(reported) }
   }
 
   // MARK: - Deliveries
@@ -260,7 +260,7 @@ package final class RabbitMQBroker: Broker {
 
   // MARK: - Until empty
 
-  /// From now on `.exhausted` is told whenever all queues with work were seen empty twice in a row, with nothing delivered
+  /// From now on `.exhausted` is reported whenever all queues with work were seen empty twice in a row, with nothing delivered
   /// and nothing published in between. What other lanes have in flight is theirs to know.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }

@@ -43,7 +43,7 @@ package final class RabbitMQClient {
   private var backoff: Backoff
   private var random: SeededRandom
   private var addressIndex = 0
-  private var toldFailure: AMQPError?
+  private var reportedFailure: AMQPError?
   /// The one before, while it says goodbye.
   private var leaving: AMQPConnection?
 
@@ -93,7 +93,7 @@ package final class RabbitMQClient {
   /// It did what it is for: the next loss starts with the shortest wait.
   package func provedItself() {
     backoff.succeeded()
-    toldFailure = nil
+    reportedFailure = nil
   }
 
   /// Gives the connection up for this reason, and comes back.
@@ -187,8 +187,8 @@ package final class RabbitMQClient {
     let tried = address
     addressIndex = (addressIndex + 1) % settings.addresses.count
     let wait = backoff.failed(random: random.next())
-    if error != toldFailure {
-      toldFailure = error
+    if error != reportedFailure {
+      reportedFailure = error
       let level: Logger.Level
       if case .mismatch = error { level = .error } else { level = .warning }
       let place = error.namesPeer ? "" : " (\(tried.description))"

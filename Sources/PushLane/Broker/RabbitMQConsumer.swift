@@ -7,12 +7,12 @@ import PushIO
 /// A tag's epoch counts connections, so that a delivery of an old one can never be taken for a new one's.
 struct RabbitMQConsumer: ~Copyable {
   enum Event {
-    /// The epoch is told before the first delivery can come.
+    /// The epoch is reported before the first delivery can come.
     case consuming(epoch: UInt32)
     /// The queues may be gone: whoever declares them does it before they are consumed again.
     case stopped
     case delivery(Delivery)
-    /// A job that is too large came: its bytes lie with the connection, and it is told later.
+    /// A job that is too large came: its bytes lie with the connection, and it is reported later.
     case oversized(DeliveryTag, bodyCount: Int)
   }
 
@@ -30,7 +30,7 @@ struct RabbitMQConsumer: ~Copyable {
   /// Consumers that were asked for and did not answer.
   private var startingConsumers: Set<UInt32> = []
   var oversized = RabbitMQOversizedJobs()
-  private var isOversizedTold = false
+  private var isOversizedReported = false
 
   private(set) var deliveryCount: UInt64 = 0
   private(set) var acknowledgementCount: UInt64 = 0
@@ -78,10 +78,10 @@ struct RabbitMQConsumer: ~Copyable {
 
   // MARK: - Events
 
-  /// The next event of this turn; nil once everything is told, or nothing more is taken now.
+  /// The next event of this turn; nil once everything is reported, or nothing more is taken now.
   mutating func nextEvent(takesDeliveries: Bool, canPublish: Bool) -> Event? {
     while let event = client.nextEvent(takesDeliveries: takesDeliveries && !oversized.isWaiting) {
-      if let told = take(event, canPublish: canPublish) { return told }
+      if let reported = take(event, canPublish: canPublish) { return reported }
     }
     return nil
   }
@@ -125,7 +125,7 @@ struct RabbitMQConsumer: ~Copyable {
       return .oversized(tag, bodyCount: delivery.bodyCount)
     }
     deliveryCount += 1
-    isOversizedTold = delivery.isOversized
+    isOversizedReported = delivery.isOversized
     return .delivery(Delivery(tag: tag, bodyCount: delivery.bodyCount, isOversized: delivery.isOversized))
   }
 
@@ -159,7 +159,7 @@ struct RabbitMQConsumer: ~Copyable {
     return .stopped
   }
 
-  /// Ends the connection on purpose. Returns what is to be told of it.
+  /// Ends the connection on purpose. Returns what is to be reported of it.
   mutating func restart(_ reason: AMQPError) -> Event? {
     let wasConsuming = isConsuming
     client.restart(reason)
@@ -168,10 +168,10 @@ struct RabbitMQConsumer: ~Copyable {
 
   // MARK: - Deliveries
 
-  /// Of the delivery that was told last.
+  /// Of the last delivery.
   func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
-    guard let connection = client.connection else { preconditionFailure("no delivery was told") }
-    if isOversizedTold { job.bytes.removeAll(keepingCapacity: true) } else { connection.copyBody(into: &job.bytes) }
+    guard let connection = client.connection else { preconditionFailure("no delivery was reported") }
+    if isOversizedReported { job.bytes.removeAll(keepingCapacity: true) } else { connection.copyBody(into: &job.bytes) }
     job.bodyCount = job.bytes.count
     connection.copyMetadata(into: &metadata)
   }

@@ -1,9 +1,9 @@
 import PushCore
 
-/// Jobs that are too large to be told with their bytes, between their receipt and their acknowledgement.
+/// Jobs that are too large to be handed over with their bytes, between their receipt and their acknowledgement.
 ///
 /// Their bytes are held nowhere: while a delivery is the last one that came, a dead letter is published of it, and only
-/// once the broker has confirmed that, or has not for too long, is the delivery told. So one body at a time is held, and the lane knows
+/// once the broker has confirmed that, or has not for too long, is the delivery reported. So one body at a time is held, and the lane knows
 /// nothing of it.
 package struct RabbitMQOversizedJobs {
   private enum State: Equatable {
@@ -22,7 +22,7 @@ package struct RabbitMQOversizedJobs {
   /// Deliveries whose dead letter was not confirmed in time, until the lane is done with them: the broker itself moves them.
   private var givenUp: Set<DeliveryTag> = []
 
-  /// No delivery is told meanwhile: the one that waits is kept where it lies.
+  /// No delivery is reported meanwhile: the one that waits is kept where it lies.
   var isWaiting: Bool { state != .none }
 
   /// What a dead letter is to be published of.

@@ -9,7 +9,7 @@ package enum RabbitMQPublishNumber {
     properties.addHeader(header, Int64(number))
   }
 
-  /// Of the message that the connection told as returned; nil where it carries none.
+  /// Of the message that the connection reported as returned; nil where it carries none.
   package static func ofReturned(_ connection: AMQPConnection) -> UInt64? {
     for argument in connection.headers() where argument.name == "\(header)" {
       if case .number(let number) = argument.value { return UInt64(exactly: number) }

@@ -7,7 +7,7 @@ import PushIO
 /// Nothing is buffered here: a lost publish is the lane's to repeat.
 struct RabbitMQPublisher: ~Copyable {
   enum Event {
-    case told(BrokerEvent)
+    case reported(BrokerEvent)
     /// Connected, and everything is declared.
     case up
     /// As `BrokerEvent.unblocked`.
@@ -83,10 +83,10 @@ struct RabbitMQPublisher: ~Copyable {
 
   // MARK: - Events
 
-  /// The next event of this turn; nil once everything is told.
+  /// The next event of this turn; nil once everything is reported.
   mutating func nextEvent() -> Event? {
     while let event = client.nextEvent() {
-      if let told = take(event) { return told }
+      if let reported = take(event) { return reported }
     }
     return nil
   }
@@ -101,7 +101,7 @@ struct RabbitMQPublisher: ~Copyable {
       isBlocked = false
       return .up
     case .down:
-      return .told(ended())
+      return .reported(ended())
     case .connection(.confirmed(RabbitMQPublisher.oversizedChannel, let number, _)):
       return .oversizedConfirmed(number)
     case .connection(.refused(RabbitMQPublisher.oversizedChannel, let number, _)):
@@ -112,18 +112,18 @@ struct RabbitMQPublisher: ~Copyable {
     case .connection(.confirmed(_, let number, let isMultiple)):
       guard let sequence = sequence.settled(number, isMultiple: isMultiple) else { return nil }
       confirmedCount = isMultiple ? max(confirmedCount, sequence) : confirmedCount + 1
-      return .told(.confirmed(sequence: sequence, isMultiple: isMultiple))
+      return .reported(.confirmed(sequence: sequence, isMultiple: isMultiple))
     case .connection(.refused(_, let number, let isMultiple)):
       guard let sequence = sequence.settled(number, isMultiple: isMultiple) else { return nil }
       refusedCount += 1
-      return .told(.refused(sequence: sequence, isMultiple: isMultiple))
+      return .reported(.refused(sequence: sequence, isMultiple: isMultiple))
     case .connection(.returned):
-      return takeReturned().map { .told($0) }
+      return takeReturned().map { .reported($0) }
     case .connection(.blocked):
       isBlocked = true
       let reason = client.blockedReason ?? "no reason given"
       notices.add(.warning, .publisher, "blocked by the broker: \(reason); publishing waits")
-      return .told(.blocked)
+      return .reported(.blocked)
     case .connection(.unblocked):
       isBlocked = false
       notices.add(.info, .publisher, "no longer blocked")
@@ -143,7 +143,7 @@ struct RabbitMQPublisher: ~Copyable {
     return .publishingStopped
   }
 
-  /// Ends the connection on purpose. Returns what is to be told of it.
+  /// Ends the connection on purpose. Returns what is to be reported of it.
   mutating func restart(_ reason: AMQPError) -> BrokerEvent? {
     let wasUp = client.isUp
     client.restart(reason)
@@ -159,7 +159,7 @@ struct RabbitMQPublisher: ~Copyable {
       "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
         + "declaring queues and bindings again")
     guard let number = RabbitMQPublishNumber.ofReturned(connection), sequence.cameBack(number) else {
-      // Which one it was cannot be told: all unconfirmed ones are published again on a new connection.
+      // Which one it was nobody can say: all unconfirmed ones are published again on a new connection.
       client.fail(.connectionLost(to: "the broker", reason: "a returned message does not carry its number"))
       return ended()
     }

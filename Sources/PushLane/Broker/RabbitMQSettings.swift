@@ -1,6 +1,6 @@
 package import PushIO
 
-/// What a lane's broker adapter is told at its start: every bound by its name.
+/// What a lane's broker adapter is given at its start: every bound by its name.
 package struct RabbitMQSettings: Sendable {
   /// Tried in turn.
   package var addresses: [AMQPAddress]

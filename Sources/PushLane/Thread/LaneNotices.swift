@@ -2,7 +2,7 @@ import Foundation
 import Logging
 package import PushCore
 
-/// What a lane logs: a change, once. A subject that flaps is told about a few times a minute; what was held back meanwhile is told
+/// What a lane logs: a change, once. A subject that flaps is logged a few times a minute; what was held back meanwhile is logged
 /// later, as it was, with the time at which it happened.
 package final class LaneNotices {
   private let quiet = LogNotices()
@@ -13,28 +13,28 @@ package final class LaneNotices {
 
   /// The line to log now; nil where there is none.
   package func report(_ notice: LaneNotice, _ now: Now) -> LaneNotice? {
-    guard let told = quiet.report(notice.subject, notice.text, now: now.monotonic) else {
+    guard let logged = quiet.report(notice.subject, notice.text, now: now.monotonic) else {
       held[notice.subject] = notice
       return nil
     }
     held[notice.subject] = nil
-    return shown(notice, told)
+    return shown(notice, logged)
   }
 
-  /// What was held back and may be told now. Asked every few seconds.
+  /// What was held back and may be logged now. Asked every few seconds.
   package func due(_ now: Now) -> [LaneNotice] {
-    quiet.due(now: now.monotonic).map { told in
-      var notice = shown(held[told.subject] ?? LaneNotice(.info, told.subject, told.state), told)
-      held[told.subject] = nil
-      let since = now.unixMilliseconds - now.monotonic.milliseconds(since: told.changedAt)
+    quiet.due(now: now.monotonic).map { logged in
+      var notice = shown(held[logged.subject] ?? LaneNotice(.info, logged.subject, logged.state), logged)
+      held[logged.subject] = nil
+      let since = now.unixMilliseconds - now.monotonic.milliseconds(since: logged.changedAt)
       notice.metadata["since"] = "\(LogTime.text(Date(timeIntervalSince1970: Double(since) / 1000)))"
       return notice
     }
   }
 
-  private func shown(_ notice: LaneNotice, _ told: LogNotices.Notice) -> LaneNotice {
+  private func shown(_ notice: LaneNotice, _ logged: LogNotices.Notice) -> LaneNotice {
     var shown = notice
-    if told.suppressed > 0 { shown.metadata["kept_quiet"] = .stringConvertible(told.suppressed) }
+    if logged.suppressed > 0 { shown.metadata["kept_quiet"] = .stringConvertible(logged.suppressed) }
     return shown
   }
 }

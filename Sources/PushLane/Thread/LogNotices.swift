@@ -3,7 +3,7 @@ import Synchronization
 
 /// Says once what changed: "Redis is gone", "Redis is back". Any thread reports states, as often as it likes.
 ///
-/// A subject that flaps is told about at most `burst` times a minute; after that, `due` tells where it stands.
+/// A subject that flaps is logged at most `burst` times a minute; after that, `due` tells where it stands.
 package final class LogNotices: Sendable {
   /// A change to log.
   package struct Notice: Equatable, Sendable {
@@ -17,7 +17,7 @@ package final class LogNotices: Sendable {
 
   private struct Subject {
     /// What was logged last.
-    var told: String?
+    var logged: String?
     /// What was reported last.
     var state: String
     var changedAt: Instant
@@ -40,13 +40,13 @@ package final class LogNotices: Sendable {
     self.burst = burst
   }
 
-  /// A subject is in this state. Returns what to log; nil where it was told before, or too much was told lately.
+  /// A subject is in this state. Returns what to log; nil where it was logged before, or too much was logged lately.
   /// `isInitial`: the state that needs no notice where it is the first.
   package func report(_ subject: String, _ state: String, isInitial: Bool = false, now: Instant) -> Notice? {
     subjects.withLock { subjects in
       guard var entry = subjects[subject] else {
         guard subjects.count < Self.subjectsMaximum else { return nil }
-        subjects[subject] = Subject(told: state, state: state, changedAt: now, count: isInitial ? 0 : 1, minute: now)
+        subjects[subject] = Subject(logged: state, state: state, changedAt: now, count: isInitial ? 0 : 1, minute: now)
         return isInitial ? nil : Notice(subject: subject, state: state, suppressed: 0, changedAt: now)
       }
       defer { subjects[subject] = entry }
@@ -57,7 +57,7 @@ package final class LogNotices: Sendable {
     }
   }
 
-  /// Subjects whose last change was kept quiet and may be told now. To be asked every few seconds.
+  /// Subjects whose last change was kept quiet and may be logged now. To be asked every few seconds.
   package func due(now: Instant) -> [Notice] {
     subjects.withLock { subjects in
       subjects.keys.sorted().compactMap { subject in
@@ -82,9 +82,9 @@ package final class LogNotices: Sendable {
     }
     let suppressed = entry.suppressed
     entry.suppressed = 0
-    // Back where it was when it was told last, after changes that nobody heard of: nothing to say.
-    if entry.told == entry.state, suppressed > 0 { return nil }
-    entry.told = entry.state
+    // Back where it was when it was logged last, after changes that nobody heard of: nothing to say.
+    if entry.logged == entry.state, suppressed > 0 { return nil }
+    entry.logged = entry.state
     entry.count += 1
     return Notice(subject: subject, state: entry.state, suppressed: suppressed, changedAt: entry.changedAt)
   }
