@@ -39,7 +39,7 @@ extension Transport {
   }
 
   func sendCiphertext() {
-    guard let tls, !tls.ciphertextOut.isEmpty, !awaitsWritable else { return }
+    guard let tls, !tls.ciphertextOut.isEmpty, case .ready = writing else { return }
     let sent = send(&tls.ciphertextOut)
     tls.ciphertextOut.consume(sent)
     takenCiphertextBytes += sent

@@ -432,8 +432,10 @@ package final class RedisAdmissionStore: AdmissionStore {
 
   /// The slot is another node's: the command goes there.
   private func isRedirected(_ error: RedisServerError, _ entry: Entry, from index: Int, now: Now) -> Bool {
-    guard let redirect = router.redirect(error, from: index), let again = entry.again else { return false }
+    guard let redirect = router.redirect(error, from: index) else { return false }
+    // Also where it is not sent again: the slot's node may be a new one.
     followRouter(now: now)
+    guard let again = entry.again else { return false }
     guard let target = nodes.target(of: redirect) else {
       guard redirect == .later, entry.kind == .admission, redirects.postpone(entry, now: now.monotonic) else {
         return false

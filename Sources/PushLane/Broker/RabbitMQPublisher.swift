@@ -98,7 +98,7 @@ struct RabbitMQPublisher: ~Copyable {
       sequence.restart()
       nextDeclaration = loop.now.monotonic
       isPublishing = true
-      isBlocked = false
+      isBlocked = client.blockedReason != nil
       return .up
     case .down:
       return .reported(ended())
