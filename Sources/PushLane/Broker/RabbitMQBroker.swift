@@ -1,4 +1,3 @@
-import Logging
 package import PushCore
 package import PushIO
 

@@ -1,4 +1,3 @@
-import Logging
 import PushCore
 import PushIO
 

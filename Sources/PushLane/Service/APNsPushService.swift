@@ -1,4 +1,3 @@
-import Logging
 package import PushCore
 package import PushCredentials
 package import PushIO
@@ -223,7 +222,7 @@ package final class APNsPushService: PushService {
       let scope = answered.pool / Credentials.poolKinds
       if answered.answer.status == 200 { acceptances.accepted(answered.pauseKey, scope: scope, now: now.monotonic) }
       if !pauses[scope].isQuiet, pauses[scope].answered(answered.pauseKey, proving: proof(answered)) {
-        say(answered.pool, .info, "accepted again: the pause is over")
+        say(answered.pool, .information, "accepted again: the pause is over")
       }
     }
     return answered.answer
@@ -300,7 +299,7 @@ package final class APNsPushService: PushService {
       tokens[place] = credentials.tokens.current(handle, now: now, random: context.random.next())
       if let failure = credentials.tokens.takeFailure(handle) {
         context.say(
-          APNsNotice(level: .error, credential: credential.name, environment: .production, text: failure))
+          APNsNotice(severity: .error, credential: credential.name, environment: .production, text: failure))
       }
     }
     tokensVersion = credentials.tokens.version
@@ -430,8 +429,8 @@ package final class APNsPushService: PushService {
     return pool
   }
 
-  private func say(_ pool: Int, _ level: Logger.Level, _ text: String) {
+  private func say(_ pool: Int, _ severity: APNsNotice.Severity, _ text: String) {
     guard let pool = pools[pool] else { return }
-    context.say(pool.notice(level, text))
+    context.say(pool.notice(severity, text))
   }
 }

@@ -1,4 +1,3 @@
-import Logging
 import PushCore
 import PushCredentials
 import PushIO
@@ -247,7 +246,7 @@ final class APNsPool {
       let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
       context.say(
         notice(.error, "this machine's clock is \(text) APNs': provider tokens will be refused; check the clock (NTP)"))
-    case .agrees: context.say(notice(.info, "this machine's clock agrees with APNs' again"))
+    case .agrees: context.say(notice(.information, "this machine's clock agrees with APNs' again"))
     }
   }
 
@@ -282,7 +281,7 @@ final class APNsPool {
     state.opened(place: place)
     context.counters.connectionsOpened += 1
     if let peer = links[place]?.http.peerDescription {
-      context.say(notice(.info, "connected to \(peer)"))
+      context.say(notice(.information, "connected to \(peer)"))
     }
   }
 
@@ -292,7 +291,7 @@ final class APNsPool {
     leave(place)
     context.say(
       notice(
-        code == .noError ? .info : .warning,
+        code == .noError ? .information : .warning,
         "\(host.endpoint) closes a connection: \(reason?.name ?? "\(code)")"))
   }
 
@@ -336,7 +335,7 @@ final class APNsPool {
   private func recovered(_ context: inout APNsContext) {
     isSaidBroken = false
     saidErrors = []
-    context.say(notice(.info, "\(host.endpoint) answers again"))
+    context.say(notice(.information, "\(host.endpoint) answers again"))
   }
 
   // MARK: - Actions
@@ -408,8 +407,8 @@ final class APNsPool {
 
   // MARK: - Reported
 
-  func notice(_ level: Logger.Level, _ text: String) -> APNsNotice {
-    APNsNotice(level: level, credential: credential, environment: environment, text: text)
+  func notice(_ severity: APNsNotice.Severity, _ text: String) -> APNsNotice {
+    APNsNotice(severity: severity, credential: credential, environment: environment, text: text)
   }
 
   func snapshot(pauses: PauseTable, now: Now) -> APNsPoolSnapshot {

@@ -1,4 +1,3 @@
-package import Logging
 package import PushCore
 
 /// What a pool's requests are for. The raw value is its place among the pools of one (credential, environment).
@@ -22,7 +21,11 @@ package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendabl
 
 /// Something that changed and is worth a line in the log, reported once.
 package struct APNsNotice: Sendable {
-  package var level: Logger.Level
+  package enum Severity: Sendable {
+    case information, warning, error
+  }
+
+  package var severity: Severity
   /// Name of the credential.
   package var credential: String
   package var environment: APNsEnvironment

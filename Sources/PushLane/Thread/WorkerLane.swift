@@ -92,8 +92,13 @@ package enum WorkerLane {
   /// What the adapters noticed.
   private static func takeNotices(_ lane: borrowing Lane) -> [LaneNotice] {
     var notices = lane.broker.takeNotices().map { notice in
-      LaneNotice(
-        notice.level, "rabbitmq \(notice.role)", "rabbitmq: \(notice.text)", ["role": "\(notice.role)"])
+      let level: Logger.Level =
+        switch notice.level {
+        case .info: .info
+        case .warning: .warning
+        case .error: .error
+        }
+      return LaneNotice(level, "rabbitmq \(notice.role)", "rabbitmq: \(notice.text)", ["role": "\(notice.role)"])
     }
     while let notice = lane.state.nextNotice() {
       switch notice {
@@ -109,8 +114,14 @@ package enum WorkerLane {
 
 extension LaneNotice {
   init(_ notice: APNsNotice) {
+    let level: Logger.Level =
+      switch notice.severity {
+      case .information: .info
+      case .warning: .warning
+      case .error: .error
+      }
     self.init(
-      notice.level, "apns \(notice.credential) \(notice.environment)", "apns: \(notice.text)",
+      level, "apns \(notice.credential) \(notice.environment)", "apns: \(notice.text)",
       ["credential": "\(notice.credential)", "environment": "\(notice.environment)"])
   }
 }
