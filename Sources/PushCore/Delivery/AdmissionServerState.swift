@@ -2,6 +2,9 @@
 ///
 /// Two things can be wrong with it. It does not answer: then `BreakerState` spares it. Or it answers and takes no writes, as a
 /// replica or a full server does: then it is asked for what it knows, and gets nothing to store until a probe is stored.
+///
+/// What every job asks is inlinable: else each question would copy the whole value, its texts included, out of the node that has it.
+@usableFromInline
 package struct AdmissionServerState: Sendable {
   /// What came of a probe, which asks to store something.
   package enum ProbeAnswer: Sendable {
@@ -16,10 +19,12 @@ package struct AdmissionServerState: Sendable {
   /// A replica does not become a primary by waiting: its address is looked up again this often.
   package static let replicaReconnectMilliseconds: Int64 = 5000
 
-  private var breaker: BreakerState
+  @usableFromInline
+  var breaker: BreakerState
   /// Why the breaker is open; nil while it is closed.
   private var outage: String?
-  private var writeRefusal: String?
+  @usableFromInline
+  var writeRefusal: String?
   private var nextWriteProbe = Instant(nanoseconds: 0)
   private var nextReconnect = Instant(nanoseconds: 0)
 
@@ -29,9 +34,11 @@ package struct AdmissionServerState: Sendable {
   }
 
   /// It is asked about jobs. The connection may be down all the same.
+  @inlinable
   package var isAsked: Bool { breaker.isClosed }
 
   /// It stores outcomes.
+  @inlinable
   package var takesOutcomes: Bool { breaker.isClosed && writeRefusal == nil }
 
   /// nil: it works.

@@ -3,6 +3,7 @@
 ///
 /// Both count, because a busy machine answers some hundred requests late at once and then goes on: that many failures in
 /// one moment say nothing, and neither do two an hour apart.
+@usableFromInline
 package struct BreakerState: Sendable {
   package struct Settings: Sendable {
     /// Failures in a row that open it.
@@ -37,6 +38,7 @@ package struct BreakerState: Sendable {
   }
 
   /// The dependency may be asked.
+  @usableFromInline
   package var isClosed: Bool {
     if case .closed = phase { true } else { false }
   }

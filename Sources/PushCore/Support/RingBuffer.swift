@@ -66,6 +66,15 @@ package struct RingBuffer<Element> {
     return element
   }
 
+  /// Drops the oldest element, which is there: nobody wants a copy of it.
+  @inlinable
+  package mutating func removeFirst() {
+    precondition(filled > 0, "a ring without elements has no oldest one")
+    slots[head] = nil
+    head = place(1)
+    filled -= 1
+  }
+
   @inlinable
   package var first: Element? {
     filled > 0 ? slots[head] : nil

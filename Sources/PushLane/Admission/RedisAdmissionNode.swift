@@ -97,8 +97,9 @@ final class RedisAdmissionNode {
   /// The oldest outcome was stored, in a key that has so many bytes now. nil: with all that belongs to it. Else nothing else is in the
   /// key: Redis forgot it meanwhile, and it was made anew, without claim and end.
   func confirmed(keyBytes: Int64) -> UnconfirmedOutcome? {
-    let outcome = takeUnconfirmed()
-    return Int(keyBytes) == outcome.byteCount ? outcome : nil
+    if unconfirmed.first?.byteCount == Int(keyBytes) { return takeUnconfirmed() }
+    unconfirmed.removeFirst()
+    return nil
   }
 
   /// Whether the reply of this tag is that of a script that was loaded again.
