@@ -217,7 +217,8 @@ final class WorkerWorld {
   /// Where the jobs of a running worker are.
   private var gauges: String {
     let names = [
-      "jobs_", "apns_connections", "apns_streams", "responses", "retries", "unconfirmed", "connected", "redis",
+      "jobs_", "outcomes_", "apns_connections", "apns_streams", "responses", "retries", "unconfirmed", "connected",
+      "redis",
     ]
     let lines = (admin("/metrics")?.body ?? "no metrics").split(separator: "\n").filter { !$0.hasPrefix("#") }
     return lines.filter { line in names.contains { line.hasPrefix("herald_\($0)") } }.joined(separator: "\n")

@@ -83,9 +83,11 @@ package struct OutsideClient: Sendable {
         channel.queue_declare(queue, durable=True)
         channel.queue_bind(queue, sys.argv[4], "#")
     else:
-        for method, properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=0.5):
+        # Acknowledged one by one: what comes while the connection closes goes back to the queue.
+        for method, properties, body in channel.consume(queue, inactivity_timeout=0.5):
             if method is None:
                 break
+            channel.basic_ack(method.delivery_tag)
             headers = {name: str(value) for name, value in (properties.headers or {}).items()}
             print(json.dumps({
                 "routing_key": method.routing_key, "message_id": properties.message_id, "type": properties.type,
