@@ -12,10 +12,10 @@ struct RedisClusterTests {
   private let accepted = RememberedOutcome(
     outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
 
-  private func makeDriver(_ url: String, timeoutMilliseconds: Int64 = 5_000) throws -> AdmissionDriver<
-    RedisAdmissionStore
-  > {
-    let loop = try EventLoop()
+  private func makeDriver(
+    _ url: String, timeoutMilliseconds: Int64 = 5_000, loop: EventLoop? = nil
+  ) throws -> AdmissionDriver<RedisAdmissionStore> {
+    let loop = try loop ?? EventLoop()
     var settings = RedisAdmissionStoreSettings()
     settings.limits = RateLimits(RateLimit(burst: 2, perSecond: 0.001))
     settings.timeoutMilliseconds = timeoutMilliseconds
@@ -197,6 +197,41 @@ struct RedisClusterTests {
       #expect(snapshots.map(\.refreshes).reduce(0, +) == 1, "one was made, and the other member has it too")
       return
     }
+  }
+
+  /// The primary became a replica while a connection to it stood, and the Sentinel that named it has not heard of that.
+  @Test func aPrimaryThatTakesNoWritesAnyMoreHasAnotherSentinelAsked() throws {
+    let (old, new) = (try RedisServer(), try RedisServer())
+    let loop = try EventLoop()
+    func sentinel(naming server: RedisServer) throws -> ScriptedRedisNode {
+      let node = try ScriptedRedisNode(loop: loop)
+      let port = "\(server.port)"
+      node.answer = { command in
+        command.first == "SENTINEL"
+          ? "*2\r\n$9\r\n127.0.0.1\r\n$\(port.utf8.count)\r\n\(port)\r\n" : ScriptedRedisNode.greeted(command)
+      }
+      return node
+    }
+    let (late, knowing) = (try sentinel(naming: old), try sentinel(naming: new))
+    let driver = try makeDriver(
+      "redis-sentinel://127.0.0.1:\(late.port),127.0.0.1:\(knowing.port)/main", loop: loop)
+    #expect(try Answered(driver.admit(makeJob(token: "before"), id: 1)) == .proceed)
+    #expect(knowing.commands.isEmpty)
+    try old.cli(["REPLICAOF", "127.0.0.1", "\(new.port)"])
+    #expect(try Answered(driver.admit(makeJob(token: "meanwhile"), id: 2)) == .repeated(.proceed), "decided here")
+    try driver.turn(untilWithinSeconds: 5, "degraded") { driver.state.degradation(of: .rateLimit) != nil }
+    try driver.turn(untilWithinSeconds: 10, "recovered") { driver.state.degradation(of: .rateLimit) == nil }
+    #expect(knowing.count(of: "SENTINEL") > 0)
+    let decided = driver.state.counters.decidedLocally
+    let job = makeJob(token: "after")
+    #expect(try Answered(driver.admit(job, id: 3)) == .proceed)
+    driver.remember(accepted, of: job, id: 3)
+    #expect(try Answered(driver.admit(job, id: 3)) == .duplicate(accepted))
+    #expect(driver.state.counters.decidedLocally == decided)
+    #expect(try new.cli(["DBSIZE"]).hasPrefix("0") == false)
+    driver.state.close()
+    old.stop()
+    new.stop()
   }
 
   @Test func theSentinelsPrimaryIsFollowed() throws {

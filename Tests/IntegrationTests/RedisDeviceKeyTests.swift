@@ -151,6 +151,48 @@ struct RedisDeviceKeyTests {
     server.stop()
   }
 
+  /// The job's claim ended before its answer's whole life, and still lies there because of other jobs: the answer has a life of its own.
+  @Test func anAnswerThatComesLongAfterItsClaimIsKnown() throws {
+    var fleet = Fleet(try RedisServer.shared(), limit: nil)
+    fleet.settings.claimSeconds = 1
+    fleet.settings.outcomeSeconds = 2
+    let driver = try fleet.join()
+    let job = makeJob(token: "long-after")
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    try driver.turn(forMilliseconds: 2200)
+    #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
+    try driver.turn(forMilliseconds: 1900)
+    let gone = RememberedOutcome(outcome: .unregistered, status: 410, attempts: 1, sentAt: 5, completedAt: 6)
+    driver.remember(gone, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(gone))
+    driver.state.close()
+  }
+
+  /// Told again after its claim ended, and moved to a key of its own by other jobs: it is still the answer, and takes no more room.
+  @Test func anAnswerThatIsToldTwiceIsMovedWithItsEnd() throws {
+    var fleet = Fleet(try RedisServer.shared(), limit: nil)
+    fleet.settings.claimSeconds = 1
+    let driver = try fleet.join()
+    let job = makeJob(token: "told-twice", registeredAt: 100)
+    let gone = RememberedOutcome(outcome: .unregistered, status: 410, attempts: 1, sentAt: 5, completedAt: 6)
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    for _ in 0..<3 {
+      driver.remember(gone, of: job, id: 1)
+      try driver.turn(forMilliseconds: 1200)
+    }
+    #expect(try fleet.number("STRLEN", fleet.key(job)) < 80)
+    // Nobody's claim is there.
+    driver.remember(gone, of: job, id: 2)
+    for id in UInt64(10)..<40 {
+      #expect(try Answered(driver.admit(job, id: id)) == .proceed)
+      driver.remember(accepted, of: job, id: id)
+    }
+    try driver.turn(forMilliseconds: 1200)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(gone))
+    #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(gone))
+    driver.state.close()
+  }
+
   /// Bytes that somebody else wrote, or another version: no answer of ours, no error, and they do not stay for ever.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func whatSomebodyElseWroteHarmsNothing(seed: UInt64) throws {
     let fleet = Fleet(try RedisServer.shared(), limit: RateLimit(burst: 100, perSecond: 1))
@@ -243,8 +285,14 @@ struct RedisDeviceKeyTests {
     tickets = all.map { driver.ask(job, id: $0) }
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .claimed) }
     for id in all { driver.remember(accepted, of: job, id: id) }
-    // Each push moves some of them.
-    for id in UInt64(300)..<340 { #expect(try Answered(driver.admit(job, id: id)) == .proceed) }
+    // Each push moves some of them, never more than sixteen: a script holds up everybody.
+    var moved = 0
+    for id in UInt64(300)..<340 {
+      #expect(try Answered(driver.admit(job, id: id)) == .proceed)
+      let now = try fleet.keys().answersElsewhere
+      #expect(id < 310 ? now == moved + 16 : now <= moved + 16, "\(now - moved) at \(id)")
+      moved = now
+    }
     #expect(try fleet.number("STRLEN", fleet.key(job)) < 2000)
     tickets = all.map { driver.ask(job, id: $0) }
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .duplicate(accepted)) }

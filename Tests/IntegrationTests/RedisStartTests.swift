@@ -227,4 +227,41 @@ struct RedisStartTests {
       driver.state.close()
     }
   }
+
+  /// Admissions of before the start name a rule that is gone when they are asked: the rule for all others holds.
+  @Test func fewerLimitsBeforeRedisIsThere() throws {
+    let server = try RedisServer()
+    server.pause()
+    let driver = try makeDriver(server.url, try EventLoop())
+    let overrides = [PushType.background, .voip].map {
+      RateLimits.Override(app: [], pushType: $0, limit: RateLimit(burst: 4, perSecond: 0.001))
+    }
+    let common = RateLimit(burst: 2, perSecond: 0.001)
+    driver.state.update(limits: RateLimits(common, overrides: overrides))
+    let tickets = (1...5).map { driver.ask(makeJob(token: "early", type: .voip), id: $0) }
+    try driver.turn()
+    driver.state.update(limits: RateLimits(common))
+    server.resume()
+    let answers = try tickets.map { try Answered(driver.answer($0)) }
+    #expect(answers.count { $0 == .proceed } == 2 && answers.count { $0 == .limited } == 3, "\(answers)")
+    #expect(driver.state.counters.errors == 0 && driver.state.counters.decidedLocally == 0)
+    driver.state.close()
+    server.stop()
+  }
+
+  @Test func aUnixSocketAndADatabase() throws {
+    let folder = try TemporaryFolder("redis-socket")
+    let server = try RedisServer(configuration: ["unixsocket \(folder.path)/s"])
+    let driver = try makeDriver("unix://\(folder.path)/s?db=3", try EventLoop())
+    let job = makeJob(token: "unix")
+    let accepted = RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 4, completedAt: 31)
+    #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+    driver.remember(accepted, of: job, id: 1)
+    #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
+    #expect(driver.state.counters.decidedLocally == 0)
+    #expect(try server.cli(["-n", "3", "DBSIZE"]).hasPrefix("1"))
+    #expect(try server.cli(["CLIENT", "LIST"]).contains("name=herald"))
+    driver.state.close()
+    server.stop()
+  }
 }

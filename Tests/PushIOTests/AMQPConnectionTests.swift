@@ -182,6 +182,18 @@ struct AMQPConnectionTests {
     #expect(broker.events() == [.confirmed(channel: 1, sequence: 1, isMultiple: false)])
   }
 
+  /// As with Redis: whoever asks for TLS and brings no context made a mistake, and nothing is sent in clear.
+  @Test func tlsWithoutAContextIsAMistake() async {
+    await #expect(processExitsWith: .failure) {
+      let loop = try EventLoop()
+      AMQPConnection(loop: loop, address: try AMQPAddress("amqps://127.0.0.1:1"), name: "test").connect(tls: nil)
+    }
+    await #expect(processExitsWith: .success) {
+      let loop = try EventLoop()
+      AMQPConnection(loop: loop, address: try AMQPAddress("amqp://127.0.0.1:1"), name: "test").connect(tls: nil)
+    }
+  }
+
   @Test func largeBodiesAreSplit() throws {
     let broker = try AMQPScriptedBroker()
     broker.open()

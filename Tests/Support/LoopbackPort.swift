@@ -39,17 +39,29 @@ package enum LoopbackPort {
   static func withConnection<Result>(
     to port: UInt16, timeoutMilliseconds: Int, _ body: (Int32) -> Result
   ) -> Result? {
+    guard let descriptor = connection(to: port, timeoutMilliseconds: timeoutMilliseconds) else { return nil }
+    defer { close(descriptor) }
+    return body(descriptor)
+  }
+
+  /// A connected socket, which is the caller's to close; nil: nobody listens.
+  /// - Parameter timeoutMilliseconds: of each read and write; nil: none.
+  static func connection(to port: UInt16, timeoutMilliseconds: Int? = nil) -> Int32? {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { return nil }
-    defer { close(descriptor) }
-    var limit = timeval(tv_sec: timeoutMilliseconds / 1000, tv_usec: timeoutMilliseconds % 1000 * 1000)
-    let size = socklen_t(MemoryLayout<timeval>.size)
-    unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
-    unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+    if let timeoutMilliseconds {
+      var limit = timeval(tv_sec: timeoutMilliseconds / 1000, tv_usec: timeoutMilliseconds % 1000 * 1000)
+      let size = socklen_t(MemoryLayout<timeval>.size)
+      unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
+      unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+    }
+    var isOn: Int32 = 1
+    unsafe setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<Int32>.size))
     guard unsafe withAddress(port, { address, length in unsafe connect(descriptor, address, length) }) == 0 else {
+      close(descriptor)
       return nil
     }
-    return body(descriptor)
+    return descriptor
   }
 
   private static func withAddress(_ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {

@@ -16,15 +16,20 @@ package final class RedisServer: Sendable {
   package let url: String
   package let password: String?
   private let folder: TemporaryFolder
+  private let environment: [String]?
   private let process: Mutex<ChildProcess?>
 
-  /// Starts it, and returns once it answers. `configuration`: further lines of redis.conf.
-  package init(password: String? = nil, configuration: [String] = []) throws(TestFailure) {
+  /// Starts it, and returns once it answers. `configuration`: further lines of redis.conf. `environment`: `NAME=value`, nil hands
+  /// ours on.
+  package init(
+    password: String? = nil, configuration: [String] = [], environment: [String]? = nil
+  ) throws(TestFailure) {
     guard ChildProcess.find("redis-server") != nil else {
       throw TestFailure("redis-server is not installed; run `make setup`")
     }
     port = try LoopbackPort.free()
     self.password = password
+    self.environment = environment
     url = "redis://\(password.map { ":\($0)@" } ?? "")127.0.0.1:\(port)/0"
     folder = try TemporaryFolder("redis")
     var lines = [
@@ -49,7 +54,7 @@ package final class RedisServer: Sendable {
       throw TestFailure("redis-server is not installed; run `make setup`")
     }
     let child = try ChildProcess(
-      [program, folder.path("redis.conf")] + arguments, output: folder.path("server.log"),
+      [program, folder.path("redis.conf")] + arguments, environment: environment, output: folder.path("server.log"),
       errors: folder.path("server.log"))
     process.withLock { $0 = child }
     let port = self.port

@@ -1,8 +1,8 @@
 /// Scripts that change what is known of a device, or read it, one by one: what is done more seldom than admitting. The format of its
 /// value is `RedisScript`'s.
 package enum RedisDeviceScript {
-  /// Tells an answer of which it is not known whether its job's claim is there, and that the token is dead. It makes the claim that is
-  /// missing: with that the answer has an end. Stored twice is the same.
+  /// Tells an answer of which it is not known whether its job's claim is there, and that the token is dead. A claim that is missing is
+  /// made in front of everything, one that ended is made anew: with that the answer behind it has an end. Stored twice is the same.
   ///
   /// KEYS: device. ARGV: record of the answer, life of the device's key (s), mark (Unix ms; 0: not dead), its seconds.
   static let tell =
@@ -10,11 +10,17 @@ package enum RedisDeviceScript {
       local name = string.sub(ARGV[1], 3, 10)
       local at, claimed = string.find(row, name, 1, true), false
       while at do
-        claimed = claimed or string.byte(row, at - 1) == 5
+        if string.byte(row, at - 1) == 5 and at + 16 <= #row then
+          claimed = true
+          -- One that ended may be too old to give the answer an end.
+          if struct.unpack('<I4', row, at + 12) <= seconds then
+            row = string.sub(row, 1, at + 11) .. struct.pack('<I4', seconds + 1) .. string.sub(row, at + 16)
+          end
+        end
         at = string.find(row, name, at + 1, true)
       end
       if not claimed then
-        row = row .. '\5' .. name .. '\0\0\0\0' .. struct.pack('<I4', seconds + 1) .. '\0'
+        row = '\5' .. name .. '\0\0\0\0' .. struct.pack('<I4', seconds + 1) .. '\0' .. row
       end
       if not string.find(row, ARGV[1], 1, true) then row = row .. ARGV[1] end
       if tonumber(ARGV[3]) > 0 then dead, ends = math.max(dead or 0, tonumber(ARGV[3])), seconds + ARGV[4] end

@@ -1,0 +1,101 @@
+/// A server that a script of raw AMQP is played against, whatever it is: connections by number, and what they hear.
+package protocol RawAMQPServer: AnyObject {
+  func connect(_ connection: Int)
+  func disconnect(_ connection: Int)
+  func send(_ bytes: [UInt8], on connection: Int)
+  func pass(milliseconds: Int)
+  /// What every connection heard since the last time, by connection, once that is all. `expected`: how many lines another
+  /// server said; nil: nobody knows.
+  func hear(expected: [Int]?) -> [[RawAMQPListener.Line]]
+}
+
+/// A real server on a port, with blocking sockets.
+package final class RawAMQPPort: RawAMQPServer {
+  private let port: UInt16
+  private var sockets: [RawSocket?]
+  private var listeners: [RawAMQPListener]
+  private let watch: RawSocket
+  private var watchListener = RawAMQPListener()
+  /// A line that is expected and does not come ends the wait after so long.
+  private static let patienceMilliseconds = 3000
+
+  /// `queue`: one of its own, whose confirms say that what was asked before is written down.
+  package init(port: UInt16, connectionCount: Int, queue: String) throws(TestFailure) {
+    self.port = port
+    sockets = Array(repeating: nil, count: connectionCount)
+    listeners = Array(repeating: RawAMQPListener(), count: connectionCount)
+    self.queue = queue
+    watch = try RawSocket(port: port)
+    watch.send(RawAMQP.greeting)
+    for (bytes, answer) in [
+      (RawAMQP.startOK(), "connection.tune"), (RawAMQP.tuneOK() + RawAMQP.open(), "connection.open-ok"),
+      (RawAMQP.openChannel(1) + RawAMQP.selectConfirms(1), "method 85"),
+      (
+        RawAMQP.declareQueue(
+          queue, 1, arguments: [("x-queue-type", .text("quorum")), ("x-max-length", .number(1))]), "queue.declare-ok"
+      ),
+    ] {
+      watch.send(bytes)
+      guard heard(answer) else { throw TestFailure("RabbitMQ did not say \(answer)") }
+    }
+  }
+
+  private let queue: String
+
+  private func heard(_ beginning: String) -> Bool {
+    for _ in 0..<300 {
+      if watchListener.takeLines().contains(where: { $0.text.hasPrefix(beginning) }) { return true }
+      watchListener.take(watch.receive(milliseconds: 10))
+    }
+    return false
+  }
+
+  package func connect(_ connection: Int) {
+    listeners[connection] = RawAMQPListener()
+    sockets[connection] = try? RawSocket(port: port)
+  }
+
+  package func disconnect(_ connection: Int) {
+    sockets[connection] = nil
+    // The server takes back what it had given when it notices.
+    pass(milliseconds: 60)
+    _ = heardBarrier()
+  }
+
+  package func send(_ bytes: [UInt8], on connection: Int) { sockets[connection]?.send(bytes) }
+
+  package func pass(milliseconds: Int) {
+    // Connections are read while time passes, or a server might wait for us.
+    for _ in 0..<max(1, milliseconds / 10) { _ = watch.receive(milliseconds: Int32(min(10, milliseconds))) }
+  }
+
+  package func hear(expected: [Int]?) -> [[RawAMQPListener.Line]] {
+    var lines = Array(repeating: [RawAMQPListener.Line](), count: sockets.count)
+    for connection in sockets.indices {
+      var waited = 0
+      while let socket = sockets[connection], !socket.isAtEnd,
+        lines[connection].count < expected?[connection] ?? 1, waited < RawAMQPPort.patienceMilliseconds
+      {
+        listeners[connection].take(socket.receive(milliseconds: 20))
+        let more = listeners[connection].takeLines()
+        if more.isEmpty { waited += 20 }
+        lines[connection] += more
+      }
+    }
+    _ = heardBarrier()
+    for connection in sockets.indices {
+      guard let socket = sockets[connection] else { continue }
+      listeners[connection].take(socket.receive(milliseconds: 0))
+      lines[connection] += listeners[connection].takeLines()
+    }
+    return lines
+  }
+
+  /// Whatever was given to the server before is written to its log now.
+  private func heardBarrier() -> Bool {
+    watch.send(RawAMQP.publish([0], to: "", queue, 1))
+    return heard("ack")
+  }
+
+  package func forget(channel: UInt16, on connection: Int) { listeners[connection].forget(channel: channel) }
+}

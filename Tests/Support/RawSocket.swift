@@ -1,0 +1,43 @@
+/// A blocking socket on 127.0.0.1 whose reads end after a while.
+import Glibc
+
+package final class RawSocket {
+  private let descriptor: Int32
+  /// The other side closed it, or broke it.
+  package private(set) var isAtEnd = false
+
+  package init(port: UInt16) throws(TestFailure) {
+    guard let descriptor = LoopbackPort.connection(to: port) else {
+      throw TestFailure("cannot connect to port \(port) of 127.0.0.1")
+    }
+    self.descriptor = descriptor
+  }
+
+  deinit { Glibc.close(descriptor) }
+
+  /// What cannot be sent any more is dropped: the other side is gone.
+  package func send(_ bytes: [UInt8]) {
+    var start = 0
+    while start < bytes.count {
+      let sent = unsafe bytes.withUnsafeBytes { buffer in
+        unsafe Glibc.send(descriptor, buffer.baseAddress! + start, buffer.count - start, Int32(MSG_NOSIGNAL))
+      }
+      guard sent > 0 else { return }
+      start += sent
+    }
+  }
+
+  /// What is there, waiting for it if need be; nothing after that time, and at the end.
+  package func receive(milliseconds: Int32) -> [UInt8] {
+    guard !isAtEnd else { return [] }
+    var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    guard unsafe Glibc.poll(&poll, 1, milliseconds) > 0 else { return [] }
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+    guard count > 0 else {
+      isAtEnd = true
+      return []
+    }
+    return Array(bytes[..<count])
+  }
+}
