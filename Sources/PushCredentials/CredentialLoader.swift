@@ -4,12 +4,20 @@ import PushSettings
 
 /// Checks what the configuration says of credentials, and reads their keys and certificates.
 struct CredentialLoader {
+  /// Reads a signing key from its file.
+  typealias KeyReader = (String) throws(APNsError) -> ProviderTokenSigner
+
   private let contexts: TLSContexts
+  private let readKey: KeyReader
 
   /// - Parameters:
   ///   - caFile: of authorities that APNs' certificates may be of, beside the system's.
   ///   - trustsOnlyCAFile: those of `caFile` alone, and not the system's.
-  init(caFile: String?, trustsOnlyCAFile: Bool) {
+  init(
+    caFile: String?, trustsOnlyCAFile: Bool,
+    readKey: @escaping KeyReader = { file throws(APNsError) in try ProviderTokenSigner(file: file) }
+  ) {
+    self.readKey = readKey
     contexts = TLSContexts(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
   }
 
@@ -79,7 +87,7 @@ struct CredentialLoader {
       func warn(_ text: String) { warnings.append("credential \"\(configuration.name)\": \(text)") }
       switch configuration.kind {
       case .token(_, _, let keyFile):
-        let key = try ProviderTokenSigner(file: keyFile)
+        let key = try readKey(keyFile)
         if key.isReadableByOthers { warn("\(keyFile) is readable by others; chmod 600 it") }
         signer = key
         identity = nil

@@ -1,4 +1,5 @@
 package import PushCore
+package import PushIO
 package import PushSettings
 
 /// All loaded credentials, and which one serves a job. Immutable: lanes share it, a reload makes another one.
@@ -30,6 +31,13 @@ package final class Credentials: Sendable {
     countMaximum: Int = Credentials.countMaximum
   ) throws(CredentialError) {
     let loaded = try CredentialLoader(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile).load(configurations)
+    try self.init(loaded, tokens: tokens, replacing: previous, countMaximum: countMaximum)
+  }
+
+  private convenience init(
+    _ loaded: [CredentialLoader.Loaded], tokens: ProviderTokens, replacing previous: Credentials?,
+    countMaximum: Int = Credentials.countMaximum
+  ) throws(CredentialError) {
     let places = loaded.map { one in
       previous?.all.firstIndex { $0?.name == one.configuration.name && $0?.usesToken == one.usesToken }
     }
@@ -37,9 +45,20 @@ package final class Credentials: Sendable {
     guard (previous?.all.count ?? 0) + newCount <= countMaximum else {
       throw CredentialError(
         credential: loaded.last?.configuration.name ?? "",
-        text: "is one of more than \(countMaximum); restart after many reloads")
+        text:
+          "is one too many: at most \(countMaximum) since the start, those that reloads removed included; restart the worker"
+      )
     }
     self.init(loaded: loaded, at: places, tokens: tokens, replacing: previous)
+  }
+
+  /// Token credentials whose keys are not read from files: for simulations.
+  package convenience init(
+    _ configurations: [CredentialConfiguration], tokens: ProviderTokens, replacing previous: Credentials? = nil,
+    readKey: @escaping (String) throws(APNsError) -> ProviderTokenSigner
+  ) throws(CredentialError) {
+    let loader = CredentialLoader(caFile: nil, trustsOnlyCAFile: false, readKey: readKey)
+    try self.init(try loader.load(configurations), tokens: tokens, replacing: previous)
   }
 
   /// Loads them for an APNs as the configuration has it: `apns.ca_file` and `apns.ca_only` say who is trusted.

@@ -279,8 +279,7 @@ package final class ProviderTokens: Sendable {
   /// `iat` of a token from the store; nil where it is not one of this key: a store is not to be believed blindly.
   private func verify(_ token: [UInt8], _ handle: Handle) -> Int64? {
     let (name, signer) = entries.withLock { entries in (entries[handle.index].name, entries[handle.index].signer) }
-    guard let verifier = try? ProviderTokenVerifier(publicKeyPEM: signer.publicKeyPEM()),
-      let verified = try? verifier.verify(token), verified.teamID == Array(name.teamID.utf8),
+    guard let verified = try? signer.verifier.verify(token), verified.teamID == Array(name.teamID.utf8),
       verified.keyID == Array(name.keyID.utf8)
     else { return nil }
     return verified.issuedAt

@@ -100,7 +100,7 @@ struct CredentialReader {
     guard let entry = entries["related_key_id"] else { return nil }
     if case .null = entry.input { return nil }
     guard case .token(_, let keyID, _) = kind else {
-      problem("related_key_id", "has no meaning beside a certificate")
+      problem("related_key_id", "applies to a key only, not to a certificate: remove it")
       return nil
     }
     let rule = "the id of another key: 10 capital letters and digits"
@@ -189,7 +189,7 @@ struct CredentialReader {
     for key in keys {
       guard let entry = entries[key] else { continue }
       if case .null = entry.input { continue }
-      problem(key, "has no meaning beside \(main)")
+      problem(key, "does not apply to \(main): remove one of the two")
     }
   }
 

@@ -79,7 +79,9 @@ struct DeadLettersCommand: ParsableCommand {
         print("\(summary.done) of \(summary.matched) matching dead letters \(verb)")
       }
       try failIfCutShort(summary)
-      if summary.left > 0 { throw Exit.failure("\(summary.left) are too large to be read, and stay") }
+      if summary.left > 0 {
+        throw Exit.failure("\(summary.left) dead letters are too large to be read and were left in the queue")
+      }
     }
   }
 

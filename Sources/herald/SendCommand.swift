@@ -32,7 +32,8 @@ struct SendCommand: AsyncParsableCommand {
     }
     let others = counts.filter { $0.outcome != .accepted && $0.count > 0 }
     if !others.isEmpty {
-      throw Exit.failure("not all were accepted: " + others.map { "\($0.count) \($0.outcome)" }.joined(separator: ", "))
+      throw Exit.failure(
+        "APNs did not accept all of them: " + others.map { "\($0.count) \($0.outcome)" }.joined(separator: ", "))
     }
   }
 }

@@ -191,7 +191,7 @@ struct ChannelClientFaultTests {
     async let first = world.failure(of: .list)
     #expect(try await world.until { $0.requests >= 1 })
     let failure = try #require(await world.failure(of: .list))
-    #expect(failure.kind == .unreachable(text: "for 200 ms it had no room for the request"))
+    #expect(failure.kind == .unreachable(text: "no connection was free within 200 ms"))
     #expect(await first == nil, "it is repeated once its time is over")
   }
 

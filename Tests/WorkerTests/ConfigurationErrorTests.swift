@@ -135,11 +135,11 @@ import Testing
     ),
     (
       "{name: a, apps: [b], key_file: k, team_id: DEF123GHIJ, key_id: ABC123DEFG, passphrase_file: p}",
-      ["credentials[0].passphrase_file: has no meaning beside key_file"]
+      ["credentials[0].passphrase_file: does not apply to key_file: remove one of the two"]
     ),
     (
       "{name: a, apps: [b], certificate_file: c, team_id: DEF123GHIJ, private_key_file: k}",
-      ["credentials[0].team_id: has no meaning beside certificate_file"]
+      ["credentials[0].team_id: does not apply to certificate_file: remove one of the two"]
     ),
     (
       "{name: a, apps: [b], certificate_file: c}",

@@ -45,6 +45,7 @@ import Testing
     #expect(campaign.outcomes == ["accepted": 400, "rejected": 600])
     #expect(world.notices.count { $0.contains("BadDeviceToken") } == 1, "\(world.notices)")
     #expect(world.lane.push.counters.pauses == 0)
+    #expect(world.lane.push.counters.badDeviceTokenWarnings == 1)
   }
 
   /// The broker deals jobs out in turn, so that one lane may get all the good tokens of a mixed campaign.

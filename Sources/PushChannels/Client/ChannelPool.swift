@@ -158,7 +158,7 @@ final class ChannelPool {
     while let call = waiting.first, now.milliseconds(since: call.waitingSince) >= configuration.waitMilliseconds {
       _ = waiting.popFirst()
       call.fail(
-        .unreachable(text: "for \(configuration.waitMilliseconds) ms it had no room for the request"), host: host)
+        .unreachable(text: "no connection was free within \(configuration.waitMilliseconds) ms"), host: host)
     }
   }
 

@@ -2,7 +2,7 @@ import COpenSSL
 
 /// One elliptic-curve key on P-256 in OpenSSL's hands, private or public. Immutable, so any thread may use it.
 @safe
-final class ProviderKey: @unchecked Sendable {
+final class ProviderKey: SigningKey, @unchecked Sendable {
   /// Owned; freed with this object.
   private let key: OpaquePointer
 

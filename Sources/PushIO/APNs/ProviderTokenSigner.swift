@@ -1,10 +1,21 @@
 import PushCore
 
+/// What signs provider tokens: a P-256 key, or whatever a simulation has in its place.
+package protocol SigningKey: Sendable {
+  /// r and s, 64 bytes; nil: it could not.
+  func sign(_ message: [UInt8]) -> [UInt8]?
+  /// Whether the signature is this key's.
+  func verify(_ signature: [UInt8], of message: [UInt8]) -> Bool
+  /// Of the public half: two keys are the same where it is.
+  func publicPEM() -> [UInt8]
+  func privatePEM() -> [UInt8]
+}
+
 /// Signs provider tokens: JWTs (RFC 7519) with ES256, by the key from Apple's .p8 file. Any thread may sign.
 ///
 /// Source: Apple, "Establishing a token-based connection to APNs".
 package final class ProviderTokenSigner: Sendable {
-  private let key: ProviderKey
+  private let key: any SigningKey
   /// What the key was read from, for messages.
   package let subject: String
   /// The file is readable by its group or everybody.
@@ -31,6 +42,16 @@ package final class ProviderTokenSigner: Sendable {
     self.subject = subject
     isReadableByOthers = false
   }
+
+  /// Takes a key that is not OpenSSL's: for simulations.
+  package init(key: any SigningKey, subject: String) {
+    self.key = key
+    self.subject = subject
+    isReadableByOthers = false
+  }
+
+  /// Checks what this key signed.
+  package var verifier: ProviderTokenVerifier { ProviderTokenVerifier(key) }
 
   /// The JWT's bytes: header `alg`, `kid`; claims `iss`, `iat`.
   /// - Parameters:

@@ -10,11 +10,15 @@ package struct VerifiedProviderToken: Hashable, Sendable {
 
 /// Checks provider tokens the way APNs does, for simulators and tests.
 package final class ProviderTokenVerifier: Sendable {
-  private let key: ProviderKey
+  private let key: any SigningKey
 
   /// `publicKeyPEM`: the public half of the signing key.
   package init(publicKeyPEM: [UInt8]) throws(APNsError) {
     key = try ProviderKey(publicPEM: publicKeyPEM, subject: "public key")
+  }
+
+  init(_ key: any SigningKey) {
+    self.key = key
   }
 
   /// Checks parts, header, claims and signature of a JWT; its age is the caller's to judge.

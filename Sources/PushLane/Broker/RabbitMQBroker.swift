@@ -1,3 +1,4 @@
+import Logging
 package import PushCore
 package import PushIO
 

@@ -1,3 +1,4 @@
+package import Logging
 import PushCore
 package import PushIO
 
@@ -38,7 +39,7 @@ package final class RabbitMQClient {
   private let role: RabbitMQRole
   private let settings: RabbitMQSettings
   private let setUp: [(operation: AMQPOperation, channel: UInt16)]
-  private let notice: (RabbitMQNotice.Level, String) -> Void
+  private let notice: (Logger.Level, String) -> Void
   private var backoff: Backoff
   private var random: SeededRandom
   private var addressIndex = 0
@@ -49,7 +50,7 @@ package final class RabbitMQClient {
   package init(
     loop: EventLoop, role: RabbitMQRole, settings: RabbitMQSettings,
     setUp: [(operation: AMQPOperation, channel: UInt16)],
-    notice: @escaping (RabbitMQNotice.Level, String) -> Void
+    notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
     self.role = role
@@ -188,7 +189,7 @@ package final class RabbitMQClient {
     let wait = backoff.failed(random: random.next())
     if error != reportedFailure {
       reportedFailure = error
-      let level: RabbitMQNotice.Level
+      let level: Logger.Level
       if case .mismatch = error { level = .error } else { level = .warning }
       let place = error.namesPeer ? "" : " (\(tried.description))"
       notice(level, "\(error)\(place); trying again")

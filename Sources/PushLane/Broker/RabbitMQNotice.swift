@@ -1,8 +1,8 @@
+package import Logging
+
 /// A change of a connection's state, in words, to be logged once.
 package struct RabbitMQNotice: Equatable, Sendable {
-  package enum Level: Sendable { case info, warning, error }
-
-  package var level: Level
+  package var level: Logger.Level
   package var role: RabbitMQRole
   package var text: String
 }
@@ -13,7 +13,7 @@ final class RabbitMQNoticeBox {
 
   private static let maximum = 64
 
-  func add(_ level: RabbitMQNotice.Level, _ role: RabbitMQRole, _ text: String) {
+  func add(_ level: Logger.Level, _ role: RabbitMQRole, _ text: String) {
     guard waiting.count < RabbitMQNoticeBox.maximum else { return }
     waiting.append(RabbitMQNotice(level: level, role: role, text: text))
   }

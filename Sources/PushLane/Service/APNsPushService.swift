@@ -1,3 +1,4 @@
+import Logging
 package import PushCore
 package import PushCredentials
 package import PushIO
@@ -8,8 +9,6 @@ import PushSettings
 /// `maintain` drains every connection into a queue of answers, so that what time asks for is judged after what came in;
 /// `nextAnswer` empties the queue. `apply` is about the last answer.
 package final class APNsPushService: PushService {
-  /// How often a credential's token is looked at while nothing is known to have changed.
-  private static let tokenLookMilliseconds: Int64 = 1_000
   /// What the lane gets for a paused job that would have been the probe, had a connection had room.
   private static let probeWaitMilliseconds: Int64 = 1_000
   /// How long jobs of a revoked credential are kept away, each time: nothing but a reload helps them.
@@ -20,21 +19,11 @@ package final class APNsPushService: PushService {
   private var pools: [APNsPool?]
   /// Pools of credentials that a reload took away, until their connections have ended.
   private var retired: [APNsPool] = []
-  /// By (credential, environment).
-  private var pauses: [PauseTable]
-  /// By credential: its requests carry a token; nil: there is none at this place, or it is revoked. A copy of what
-  /// `credentials` says: looking there would copy the credential for every request.
-  private var usesToken: [Bool?]
+  private var pauses: APNsPauses
+  private var tokens: APNsTokens
   /// Names of credentials that were revoked since the last reload.
   private var revoked: Set<String> = []
-  /// By credential: somebody sent with it.
-  private var isWanted: [Bool]
-  /// By credential; nil: none is known, or it uses none.
-  private var tokens: [ProviderTokens.Current?]
-  private var tokensVersion: UInt64 = 0
-  private var tokensLookedAt: Instant?
   private var context: APNsContext
-  private var acceptances: AcceptanceNotes
   private var lastAnswer: APNsContext.Answered?
   private var isClosing = false
   private var broadcasts: BroadcastPolicies
@@ -48,14 +37,11 @@ package final class APNsPushService: PushService {
   ) {
     self.credentials = credentials
     broadcasts = BroadcastPolicies(policies)
-    acceptances = AcceptanceNotes(times: configuration.acceptances)
     context = APNsContext(loop: loop, configuration: configuration, seed: seed)
     let count = credentials.all.count
     pools = Array(repeating: nil, count: count * Credentials.environments * Credentials.poolKinds)
-    pauses = Array(repeating: PauseTable(), count: count * Credentials.environments)
-    tokens = Array(repeating: nil, count: count)
-    isWanted = Array(repeating: false, count: count)
-    usesToken = credentials.all.map { $0?.usesToken }
+    pauses = APNsPauses(count: count * Credentials.environments, acceptances: configuration.acceptances)
+    tokens = APNsTokens(credentials)
   }
 
   /// Takes reloaded credentials into use. Those that stay, or whose key is related to the one before, keep their
@@ -65,12 +51,10 @@ package final class APNsPushService: PushService {
     let older = credentials
     credentials = newer
     revoked = []
-    usesToken = newer.all.map { $0?.usesToken }
+    tokens.replace(newer)
     let count = newer.all.count
     while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
-    while pauses.count < count * Credentials.environments { pauses.append(PauseTable()) }
-    while isWanted.count < count { isWanted.append(false) }
-    tokens = Array(repeating: nil, count: count)
+    pauses.grow(to: count * Credentials.environments)
     for place in older.all.indices {
       let credential = newer.all[place]
       let stays = older.all[place].flatMap { older in credential?.shares(connectionsOf: older) } ?? false
@@ -84,8 +68,7 @@ package final class APNsPushService: PushService {
         }
       }
     }
-    tokensLookedAt = nil
-    lookAtTokens(context.loop.now)
+    tokens.look(credentials, now: context.loop.now, context: &context)
   }
 
   /// Ends the connections of a credential at once and opens no more until the next reload. What was on them is ambiguous; its
@@ -93,9 +76,7 @@ package final class APNsPushService: PushService {
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
     revoked.insert(name)
-    usesToken[place] = nil
-    isWanted[place] = false
-    tokens[place] = nil
+    tokens.revoke(place: place)
     for offset in 0..<Credentials.environments {
       revoke(scope: place * Credentials.environments + offset, because: "the credential is revoked")
     }
@@ -120,7 +101,7 @@ package final class APNsPushService: PushService {
   }
 
   private func retire(scope: Int, _ end: (APNsPool) -> Void = { $0.close() }) {
-    pauses[scope] = PauseTable()
+    pauses.reset(scope)
     for index in scope * Credentials.poolKinds..<(scope + 1) * Credentials.poolKinds {
       guard let pool = pools[index] else { continue }
       end(pool)
@@ -136,7 +117,7 @@ package final class APNsPushService: PushService {
   }
 
   package func maintain(now: Now) {
-    lookAtTokens(now)
+    tokens.look(credentials, now: now, context: &context)
     for index in pools.indices { pools[index]?.maintain(now: now, context: &context) }
     broadcasts.turn(now: now, goneChannels: &context.goneChannels)
     guard !retired.isEmpty else { return }
@@ -148,7 +129,7 @@ package final class APNsPushService: PushService {
   }
 
   package func room(for pool: PoolIndex) -> Int {
-    guard !isClosing, usesToken[Credentials.place(of: pool)] != nil, hasToken(for: pool) else { return 0 }
+    guard !isClosing, tokens.usesToken(Credentials.place(of: pool)) != nil, hasToken(for: pool) else { return 0 }
     return pools[Int(pool.value)]?.room ?? 0
   }
 
@@ -158,12 +139,14 @@ package final class APNsPushService: PushService {
   ) -> SendDecision {
     let place = Credentials.place(of: pool)
     if isClosing { return .noRoom }
-    guard let usesToken = usesToken[place] else {
+    guard let usesToken = tokens.usesToken(place) else {
       // A reload took it away: the job comes back soon, and is routed anew.
       let isRevoked = credentials.all[place].map { revoked.contains($0.name) } ?? false
       return .paused(retryAfterMilliseconds: isRevoked ? APNsPushService.revokedWaitMilliseconds : 1)
     }
-    if usesToken, tokens[place] == nil, !askForToken(place, now) { return .noRoom }
+    if usesToken, tokens[place] == nil, !tokens.ask(place, credentials, now: now, context: &context) {
+      return .noRoom
+    }
     let scope = Int(pool.value) / Credentials.poolKinds
     let bytes = job.bytes.span
     var expiration: Int64 = 0
@@ -183,12 +166,10 @@ package final class APNsPushService: PushService {
       return .paused(retryAfterMilliseconds: wait)
     }
     var isProbe = false
-    if !pauses[scope].isQuiet {
-      switch pauses[scope].decide(key, now: now.monotonic) {
-      case .go: break
-      case .probe: isProbe = true
-      case .stop(let wait): return .paused(retryAfterMilliseconds: wait)
-      }
+    switch pauses.decide(key, scope: scope, now: now.monotonic) {
+    case .go: break
+    case .probe: isProbe = true
+    case .stop(let wait): return .paused(retryAfterMilliseconds: wait)
     }
     var index = Int(pool.value)
     if job.targetKind != .channel, context.badTokens.contains(targetHash) {
@@ -201,16 +182,13 @@ package final class APNsPushService: PushService {
       targetHash: targetHash, now: now, context: &context)
     if isSent { return .sent }
     guard isProbe else { return pools[index]?.isStalled == true ? .stalled : .noRoom }
-    pauses[scope].probeNotSent(key, now: now.monotonic)
+    pauses.probeNotSent(key, scope: scope, now: now.monotonic)
     return .paused(retryAfterMilliseconds: APNsPushService.probeWaitMilliseconds)
   }
 
   package func nextReleased() -> Ticket? { broadcasts.nextReleased() }
 
-  package func hasToken(for pool: PoolIndex) -> Bool {
-    let place = Credentials.place(of: pool)
-    return usesToken[place] != true || tokens[place] != nil
-  }
+  package func hasToken(for pool: PoolIndex) -> Bool { tokens.isReady(Credentials.place(of: pool)) }
 
   package func nextAnswer(now: Now) -> PushAnswer? {
     guard let answered = context.answers.popFirst() else {
@@ -218,26 +196,12 @@ package final class APNsPushService: PushService {
       return nil
     }
     lastAnswer = answered
-    if answered.answer.kind == .response {
-      let scope = answered.pool / Credentials.poolKinds
-      if answered.answer.status == 200 { acceptances.accepted(answered.pauseKey, scope: scope, now: now.monotonic) }
-      if !pauses[scope].isQuiet, pauses[scope].answered(answered.pauseKey, proving: proof(answered)) {
-        say(answered.pool, .information, "accepted again: the pause is over")
-      }
+    if answered.answer.kind == .response,
+      pauses.answered(answered, tokenSerial: tokens[answered.credentialPlace]?.serial ?? 0, now: now.monotonic)
+    {
+      say(answered.pool, (.info, "accepted again: the pause is over"))
     }
     return answered.answer
-  }
-
-  /// What an answer shows to be in order.
-  private func proof(_ answered: APNsContext.Answered) -> PauseTable.Proof {
-    switch answered.answer.status {
-    case 200:
-      let place = Credentials.place(of: PoolIndex(UInt16(answered.pool)))
-      let isCurrent = answered.tokenSerial == tokens[place]?.serial ?? 0
-      return isCurrent ? [.credential, .topic, .environment] : [.topic, .environment]
-    case 410: return .environment
-    default: return []
-    }
   }
 
   package func apply(_ verdict: Verdict, pool: PoolIndex, now: Now) {
@@ -250,7 +214,9 @@ package final class APNsPushService: PushService {
       pools[answered.pool]?.advisedToClose(place: answered.place, serial: answered.connectionSerial)
     }
     applyToToken(verdict.token, answered, now)
-    applyToPauses(verdict.pause, answered, now)
+    say(
+      answered.pool,
+      pauses.apply(verdict.pause, answered, now: now.monotonic, counters: &context.counters))
   }
 
   package func close() {
@@ -283,136 +249,38 @@ package final class APNsPushService: PushService {
 
   // MARK: - Tokens
 
-  private func lookAtTokens(_ now: Now) {
-    let version = credentials.tokens.version
-    if version == tokensVersion, let looked = tokensLookedAt,
-      now.monotonic.milliseconds(since: looked) < APNsPushService.tokenLookMilliseconds
-    {
-      return
-    }
-    tokensLookedAt = now.monotonic
-    for place in tokens.indices {
-      guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
-        continue
-      }
-      guard isWanted[place] else { continue }
-      tokens[place] = credentials.tokens.current(handle, now: now, random: context.random.next())
-      if let failure = credentials.tokens.takeFailure(handle) {
-        context.say(
-          APNsNotice(severity: .error, credential: credential.name, environment: .production, text: failure))
-      }
-    }
-    tokensVersion = credentials.tokens.version
-  }
-
-  /// The first request of a credential makes its token. false: there is none yet, the shared store is being asked.
-  private func askForToken(_ place: Int, _ now: Now) -> Bool {
-    guard !isWanted[place] else { return false }
-    isWanted[place] = true
-    tokensLookedAt = nil
-    lookAtTokens(now)
-    return tokens[place] != nil
-  }
-
   private func applyToToken(_ advice: Verdict.TokenAdvice, _ answered: APNsContext.Answered, _ now: Now) {
-    let place = Credentials.place(of: PoolIndex(UInt16(answered.pool)))
-    guard advice != .keep, let credential = credentials.all[place], case .token(let handle) = credential.authorization
-    else { return }
-    let effect =
-      switch advice {
-      case .keep: ProviderTokens.Effect.none
-      case .renew:
-        credentials.tokens.expired(handle, serial: answered.tokenSerial, now: now, random: context.random.next())
-      case .keepOlder:
-        credentials.tokens.tooManyUpdates(handle, serial: answered.tokenSerial, now: now)
-      }
+    guard advice != .keep else { return }
+    let effect = tokens.apply(
+      advice, place: answered.credentialPlace, serial: answered.tokenSerial, credentials, now: now, context: &context)
     switch effect {
     case .none: break
     case .held(let milliseconds):
-      guard pauses[answered.pool / Credentials.poolKinds].hold(milliseconds: milliseconds, now: now.monotonic) else {
-        break
-      }
+      guard pauses.hold(answered, milliseconds: milliseconds, now: now.monotonic) else { break }
       context.counters.pauses += 1
       sayRenewedTooOften(answered, "its jobs wait in the retry queues for \((milliseconds + 59_999) / 60_000) min")
     case .changed:
       if advice == .keepOlder { sayRenewedTooOften(answered, "the older one serves on, and none is made for 20 min") }
-      tokensLookedAt = nil
-      lookAtTokens(now)
     case .clockDoubt(let ageSeconds):
       context.counters.clockSuspicions += 1
-      pause(
-        .everything, answered, now,
+      let text =
         "APNs calls a provider token expired that is \(ageSeconds) s old by this machine's clock: check the clock (NTP)"
-      )
+      say(
+        answered.pool,
+        pauses.pauseAll(answered, because: text, now: now.monotonic, counters: &context.counters))
     }
   }
 
   private func sayRenewedTooOften(_ answered: APNsContext.Answered, _ consequence: String) {
     say(
-      answered.pool, .warning,
-      """
-      APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
-      restarted lately; \(consequence)
-      """)
-  }
-
-  // MARK: - Pauses
-
-  private func applyToPauses(_ pause: Verdict.Pause, _ answered: APNsContext.Answered, _ now: Now) {
-    let scope = answered.pool / Credentials.poolKinds
-    let reason = answered.answer.reason?.name ?? "\(answered.answer.status)"
-    switch pause {
-    case .none, .channelCreation:
-      break
-    case .credential:
-      let first = scope / Credentials.environments * Credentials.environments
-      for other in first..<first + Credentials.environments where other != scope {
-        _ = pauses[other].refused(.everything, answered.pauseKey, now: now.monotonic)
-      }
-      self.pause(
-        .everything, answered, now, "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
-    case .credentialInEnvironment:
-      self.pause(
-        .everything, answered, now,
-        "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues"
-      )
-    case .credentialForApp:
-      self.pause(.topic, answered, now, "an app is paused: the credential may not send to it (\(reason))")
-    case .topicWhenRepeated, .credentialWhenRepeated:
-      self.pause(.topicWhenRepeated, answered, now, "a topic is paused: it was refused again and again (\(reason))")
-    case .topicAndClassWhenNoneAccepted:
-      self.pause(
-        .branchWhenNoneAccepted, answered, now,
+      answered.pool,
+      (
+        .warning,
         """
-        a topic's \(answered.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
-        accepted (\(reason)): their device tokens are of the other environment
-        """)
-    case .broadcastsOfApp:
-      self.pause(
-        .branch, answered, now, "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
-    }
-  }
-
-  private func pause(
-    _ scope: PauseTable.Scope, _ answered: APNsContext.Answered, _ now: Now, _ text: @autoclosure () -> String
-  ) {
-    let index = answered.pool / Credentials.poolKinds
-    let key = answered.pauseKey
-    let elsewhere = scope == .branchWhenNoneAccepted ? context.configuration.acceptances.last(key, scope: index) : nil
-    switch pauses[index].refused(scope, key, acceptedElsewhere: elsewhere, now: now.monotonic) {
-    case .none: break
-    case .paused:
-      context.counters.pauses += 1
-      say(answered.pool, .error, text())
-    case .warned:
-      context.counters.badDeviceTokenWarnings += 1
-      say(
-        answered.pool, .warning,
+        APNs says that the provider token was renewed too often: another sender uses the same key, or this one was \
+        restarted lately; \(consequence)
         """
-        of the last \(PauseTable.window) of a topic's \(key.branchName) at least \(PauseTable.warningMinimum) had device \
-        tokens that APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?
-        """)
-    }
+      ))
   }
 
   // MARK: - Pools
@@ -429,8 +297,8 @@ package final class APNsPushService: PushService {
     return pool
   }
 
-  private func say(_ pool: Int, _ severity: APNsNotice.Severity, _ text: String) {
-    guard let pool = pools[pool] else { return }
-    context.say(pool.notice(severity, text))
+  private func say(_ pool: Int, _ remark: APNsRemark?) {
+    guard let remark, let pool = pools[pool] else { return }
+    context.say(pool.notice(remark.level, remark.text))
   }
 }

@@ -1,4 +1,5 @@
 import PushCore
+import PushCredentials
 import PushIO
 
 /// What all pools of a lane share, handed to them while they work.
@@ -13,6 +14,11 @@ struct APNsContext {
     var connectionSerial: UInt32
     var tokenSerial: UInt32
     var pauseKey: PauseKey
+
+    /// The place of its (credential, environment) among all.
+    var scope: Int { pool / Credentials.poolKinds }
+    /// The credential's place.
+    var credentialPlace: Int { Credentials.place(of: PoolIndex(UInt16(pool))) }
   }
 
   /// Device tokens that were refused, by hash; a newer one takes the place of an older one.

@@ -1,3 +1,4 @@
+import Logging
 import PushCore
 import PushCredentials
 import PushIO
@@ -34,13 +35,9 @@ final class APNsPool {
   /// The list of requests of each place.
   private let lists: [UInt16]
   private let writer: APNsSharedWriter
-  private(set) var lastError: String?
+  private var trouble = APNsTrouble()
   /// `apns-expiration` of the broadcast that is sent next.
   var broadcastExpiration: Int64 = 0
-  private var isSaidBroken = false
-  /// Errors that were said since the host answered last: each of them once, also where they take turns.
-  private var saidErrors: Set<String> = []
-  private static let saidErrorsMaximum = 8
   private static let restMilliseconds: Int64 = 1000
 
   init(
@@ -232,8 +229,11 @@ final class APNsPool {
       if answer.reason == .tooManyRequests { context.slowed.refused(request.targetHash, now: now.monotonic) }
       if answer.reason == .channelNotRegistered { context.goneChannels.append(request.targetHash) }
     }
-    if state.answered(place: place, sentAt: request.sentAt, now: now.monotonic) { recovered(&context) }
-    lastError = nil
+    if state.answered(place: place, sentAt: request.sentAt, now: now.monotonic) {
+      trouble.recovered()
+      context.say(notice(.info, "\(host.endpoint) answers again"))
+    }
+    trouble.answered()
     enqueue(answer, request, place, &context)
   }
 
@@ -246,7 +246,7 @@ final class APNsPool {
       let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
       context.say(
         notice(.error, "this machine's clock is \(text) APNs': provider tokens will be refused; check the clock (NTP)"))
-    case .agrees: context.say(notice(.information, "this machine's clock agrees with APNs' again"))
+    case .agrees: context.say(notice(.info, "this machine's clock agrees with APNs' again"))
     }
   }
 
@@ -281,7 +281,7 @@ final class APNsPool {
     state.opened(place: place)
     context.counters.connectionsOpened += 1
     if let peer = links[place]?.http.peerDescription {
-      context.say(notice(.information, "connected to \(peer)"))
+      context.say(notice(.info, "connected to \(peer)"))
     }
   }
 
@@ -291,7 +291,7 @@ final class APNsPool {
     leave(place)
     context.say(
       notice(
-        code == .noError ? .information : .warning,
+        code == .noError ? .info : .warning,
         "\(host.endpoint) closes a connection: \(reason?.name ?? "\(code)")"))
   }
 
@@ -305,7 +305,10 @@ final class APNsPool {
     state.ended(place: place, didFail: didFail, now: now.monotonic, random: context.random.next())
     guard didFail else { return }
     context.counters.connectionsFailed += 1
-    failed(error?.description ?? "closed before it answered anything", now, &context)
+    let text = error?.description ?? "closed before it answered anything"
+    if let remark = trouble.failed(text, to: "\(host.endpoint)", state, now: now.monotonic) {
+      context.say(notice(remark.level, remark.text))
+    }
   }
 
   /// Whether a connection that ended so, without an answer before, says that the next one should wait.
@@ -314,28 +317,6 @@ final class APNsPool {
     case .lost, .notOpened, .silent, .goAway, .stuck: true
     case .advised, .rotated, .unneeded, .retired: false
     }
-  }
-
-  private func failed(_ text: String, _ now: Now, _ context: inout APNsContext) {
-    lastError = text
-    let isNews = saidErrors.count < APNsPool.saidErrorsMaximum && saidErrors.insert(text).inserted
-    if state.breaker == .open, !isSaidBroken {
-      isSaidBroken = true
-      context.say(
-        notice(
-          .error,
-          "cannot connect to \(host.endpoint), \(state.failures) times in a row: \(text); it is tried every 2 s at most"
-        ))
-    } else if isNews {
-      let wait = state.backoffMilliseconds(now: now.monotonic)
-      context.say(notice(.warning, "cannot connect to \(host.endpoint): \(text); again in \(wait) ms"))
-    }
-  }
-
-  private func recovered(_ context: inout APNsContext) {
-    isSaidBroken = false
-    saidErrors = []
-    context.say(notice(.information, "\(host.endpoint) answers again"))
   }
 
   // MARK: - Actions
@@ -407,8 +388,8 @@ final class APNsPool {
 
   // MARK: - Reported
 
-  func notice(_ severity: APNsNotice.Severity, _ text: String) -> APNsNotice {
-    APNsNotice(severity: severity, credential: credential, environment: environment, text: text)
+  func notice(_ level: Logger.Level, _ text: String) -> APNsNotice {
+    APNsNotice(level: level, credential: credential, environment: environment, text: text)
   }
 
   func snapshot(pauses: PauseTable, now: Now) -> APNsPoolSnapshot {
@@ -422,6 +403,6 @@ final class APNsPool {
       backoffMilliseconds: state.backoffMilliseconds(now: now.monotonic),
       isPaused: pauses.pausedCounts.everything, pausedTopics: pauses.pausedCounts.topics,
       stallCause: pauses.pausedCounts.everything ? .paused : state.stall(now: now.monotonic).map(APNsStallCause.init),
-      peers: open.map { $0.http.peerDescription }, lastError: lastError)
+      peers: open.map { $0.http.peerDescription }, lastError: trouble.lastError)
   }
 }

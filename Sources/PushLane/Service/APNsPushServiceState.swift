@@ -1,3 +1,4 @@
+package import Logging
 package import PushCore
 
 /// What a pool's requests are for. The raw value is its place among the pools of one (credential, environment).
@@ -19,13 +20,12 @@ package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendabl
   }
 }
 
+/// A line for the log, of which it is not said yet whom it is about.
+typealias APNsRemark = (level: Logger.Level, text: String)
+
 /// Something that changed and is worth a line in the log, reported once.
 package struct APNsNotice: Sendable {
-  package enum Severity: Sendable {
-    case information, warning, error
-  }
-
-  package var severity: Severity
+  package var level: Logger.Level
   /// Name of the credential.
   package var credential: String
   package var environment: APNsEnvironment

@@ -53,4 +53,7 @@ struct AcceptanceNotes {
     noted[place] = Noted(scope: scope, bits: key.bits, at: now)
     times.note(key, scope: scope, now: now)
   }
+
+  /// When any lane's was accepted last.
+  func last(_ key: PauseKey, scope: Int) -> Instant? { times.last(key, scope: scope) }
 }

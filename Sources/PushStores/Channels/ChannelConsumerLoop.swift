@@ -69,16 +69,8 @@ final class ChannelConsumerLoop {
     results = AMQPExchange(topology.resultsExchange, isMandatory: false)
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
-    let tell: (RabbitMQRole) -> (RabbitMQNotice.Level, String) -> Void = { role in
-      { level, text in
-        let level: Logger.Level =
-          switch level {
-          case .info: .info
-          case .warning: .warning
-          case .error: .error
-          }
-        notice(level, "rabbitmq (\(role.rawValue)): \(text)")
-      }
+    let tell: (RabbitMQRole) -> (Logger.Level, String) -> Void = { role in
+      { level, text in notice(level, "rabbitmq (\(role.rawValue)): \(text)") }
     }
     publisher = RabbitMQClient(
       loop: loop, role: .publisher, settings: settings.rabbitmq,

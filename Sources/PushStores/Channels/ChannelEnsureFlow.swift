@@ -241,7 +241,9 @@ final class ChannelEnsureFlow {
       case .failure(let failure):
         perform(state.redisFailed("\(failure)"))
       case .success(let reply):
-        guard case .array(let values) = reply else { return perform(state.redisFailed("HVALS was answered oddly")) }
+        guard case .array(let values) = reply else {
+          return perform(state.redisFailed("unexpected reply to HVALS: does something else use this key?"))
+        }
         let intents = values.compactMap { $0.text.flatMap(ChannelIntent.init) }.filter { $0.storage == storage }
         registry.ask(["TIME"], key: keys.intents) { [self] result in
           guard case .success(.array(let parts)) = result, let seconds = parts.first?.text.flatMap({ Int64($0) }) else {

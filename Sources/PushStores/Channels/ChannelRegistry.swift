@@ -252,7 +252,7 @@ package final class ChannelRegistry {
         then(.failure(failure))
       case .success(let reply):
         guard case .array(let values) = reply, values.count == part.count else {
-          return then(.failure(.redis("HMGET of \(key) was answered by something else")))
+          return then(.failure(.redis("unexpected reply to HMGET \(key): does something else use this key?")))
         }
         let missing = zip(part, values).filter { $1 == .null }.map(\.0)
         unknown(rest.dropFirst(part.count), of: scope, found: found + missing, then: then)
@@ -279,7 +279,9 @@ package final class ChannelRegistry {
       case .failure(let failure):
         then(.failure(failure))
       case .success(let reply):
-        guard case .integer(let count) = reply else { return then(.failure(.redis("a script was answered oddly"))) }
+        guard case .integer(let count) = reply else {
+          return then(.failure(.redis("unexpected reply to a channel script: does something else use its keys?")))
+        }
         learn(
           rest.dropFirst(part.count), of: scope, isForced: isForced, learned: learned + Int(count), then: then)
       }

@@ -56,7 +56,7 @@ package enum MetricsText {
     out.histogram(merged(reports) { $0.counters.jobDuration })
     out.family("herald_job_age_seconds", .histogram, "Enqueue, by the message's timestamp, to outcome.")
     out.histogram(merged(reports) { $0.counters.jobAge })
-    out.family("herald_retries_total", .counter, "Retry copies published.")
+    out.family("herald_retries_total", .counter, "Retry copies published, by the wait that was meant.")
     var retries: [LaneCounters.RetryKey: UInt64] = [:]
     for report in reports { retries.merge(report.counters.retries, uniquingKeysWith: +) }
     for (key, count) in retries.sorted(by: {

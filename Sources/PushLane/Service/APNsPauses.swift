@@ -1,0 +1,129 @@
+import Logging
+import PushCore
+import PushCredentials
+
+/// The pauses of all of a lane's (credential, environment)s: what answers ask for, and what an operator is told of it.
+struct APNsPauses {
+  /// By (credential, environment).
+  private var tables: [PauseTable]
+  private var acceptances: AcceptanceNotes
+
+  init(count: Int, acceptances: AcceptanceTimes) {
+    tables = Array(repeating: PauseTable(), count: count)
+    self.acceptances = AcceptanceNotes(times: acceptances)
+  }
+
+  /// There are so many now, at least.
+  mutating func grow(to count: Int) {
+    while tables.count < count { tables.append(PauseTable()) }
+  }
+
+  /// Nothing is paused any more.
+  mutating func reset(_ scope: Int) { tables[scope] = PauseTable() }
+
+  subscript(scope: Int) -> PauseTable { tables[scope] }
+
+  /// Whether such a request may go; a probe counts as sent.
+  mutating func decide(_ key: PauseKey, scope: Int, now: Instant) -> PauseState.Decision {
+    tables[scope].isQuiet ? .go : tables[scope].decide(key, now: now)
+  }
+
+  /// The probe that `decide` allowed did not go out.
+  mutating func probeNotSent(_ key: PauseKey, scope: Int, now: Instant) {
+    tables[scope].probeNotSent(key, now: now)
+  }
+
+  /// APNs answered. true: a pause is over.
+  mutating func answered(_ answered: APNsContext.Answered, tokenSerial: UInt32, now: Instant) -> Bool {
+    let scope = answered.scope
+    if answered.answer.status == 200 { acceptances.accepted(answered.pauseKey, scope: scope, now: now) }
+    guard !tables[scope].isQuiet else { return false }
+    return tables[scope].answered(answered.pauseKey, proving: proof(answered, tokenSerial: tokenSerial))
+  }
+
+  /// What an answer shows to be in order.
+  private func proof(_ answered: APNsContext.Answered, tokenSerial: UInt32) -> PauseTable.Proof {
+    switch answered.answer.status {
+    case 200: answered.tokenSerial == tokenSerial ? [.credential, .topic, .environment] : [.topic, .environment]
+    case 410: .environment
+    default: []
+    }
+  }
+
+  /// Everything of the credential in this environment waits for so long. true: it did not before.
+  mutating func hold(_ answered: APNsContext.Answered, milliseconds: Int64, now: Instant) -> Bool {
+    tables[answered.scope].hold(milliseconds: milliseconds, now: now)
+  }
+
+  /// Everything of the credential in this environment is paused; nil: it was before.
+  mutating func pauseAll(
+    _ answered: APNsContext.Answered, because text: String, now: Instant, counters: inout APNsCounters
+  ) -> APNsRemark? {
+    pause(.everything, answered, now, &counters, text)
+  }
+
+  /// What a verdict asks for. nil: nothing that is news.
+  mutating func apply(
+    _ pause: Verdict.Pause, _ answered: APNsContext.Answered, now: Instant, counters: inout APNsCounters
+  ) -> APNsRemark? {
+    let reason = answered.answer.reason?.name ?? "\(answered.answer.status)"
+    switch pause {
+    case .none, .channelCreation:
+      return nil
+    case .credential:
+      let first = answered.scope / Credentials.environments * Credentials.environments
+      for other in first..<first + Credentials.environments where other != answered.scope {
+        _ = tables[other].refused(.everything, answered.pauseKey, now: now)
+      }
+      return self.pause(
+        .everything, answered, now, &counters,
+        "paused: APNs refuses the credential (\(reason)); jobs wait in the retry queues")
+    case .credentialInEnvironment:
+      return self.pause(
+        .everything, answered, now, &counters,
+        "paused: the key is not for this environment (\(reason)); jobs wait in the retry queues")
+    case .credentialForApp:
+      return self.pause(
+        .topic, answered, now, &counters, "an app is paused: the credential may not send to it (\(reason))")
+    case .topicWhenRepeated, .credentialWhenRepeated:
+      return self.pause(
+        .topicWhenRepeated, answered, now, &counters,
+        "a topic is paused: it was refused again and again (\(reason))")
+    case .topicAndClassWhenNoneAccepted:
+      return self.pause(
+        .branchWhenNoneAccepted, answered, now, &counters,
+        """
+        a topic's \(answered.pauseKey.branchName) are paused: of the last \(PauseTable.window) none was \
+        accepted (\(reason)): their device tokens are of the other environment
+        """)
+    case .broadcastsOfApp:
+      return self.pause(
+        .branch, answered, now, &counters,
+        "an app's broadcasts are paused (\(reason)): enable broadcasts for its bundle id")
+    }
+  }
+
+  private mutating func pause(
+    _ scope: PauseTable.Scope, _ answered: APNsContext.Answered, _ now: Instant, _ counters: inout APNsCounters,
+    _ text: @autoclosure () -> String
+  ) -> APNsRemark? {
+    let key = answered.pauseKey
+    let elsewhere = scope == .branchWhenNoneAccepted ? acceptances.last(key, scope: answered.scope) : nil
+    switch tables[answered.scope].refused(scope, key, acceptedElsewhere: elsewhere, now: now) {
+    case .none:
+      return nil
+    case .paused:
+      counters.pauses += 1
+      return (.error, text())
+    case .warned:
+      counters.badDeviceTokenWarnings += 1
+      return (
+        .warning,
+        """
+        of the last \(PauseTable.window) of a topic's \(key.branchName) at least \(PauseTable.warningMinimum) had device \
+        tokens that APNs refuses (BadDeviceToken), others were accepted; nothing is paused: does the producer mix environments?
+        """
+      )
+    }
+  }
+}

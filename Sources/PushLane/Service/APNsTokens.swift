@@ -1,0 +1,99 @@
+import Logging
+import PushCore
+import PushCredentials
+
+/// The provider token that each credential's requests carry, as this lane knows it. It is looked up where something may have changed,
+/// so that a request copies nothing of its credential.
+struct APNsTokens {
+  /// How often a credential's token is looked at while nothing is known to have changed.
+  private static let lookMilliseconds: Int64 = 1_000
+
+  /// By credential: its requests carry a token; nil: there is none at this place, or it is revoked.
+  private var usesToken: [Bool?]
+  /// By credential: somebody sent with it.
+  private var isWanted: [Bool]
+  /// By credential; nil: none is known, or it uses none.
+  private var current: [ProviderTokens.Current?]
+  private var version: UInt64 = 0
+  private var lookedAt: Instant?
+
+  init(_ credentials: Credentials) {
+    usesToken = credentials.all.map { $0?.usesToken }
+    isWanted = Array(repeating: false, count: credentials.all.count)
+    current = Array(repeating: nil, count: credentials.all.count)
+  }
+
+  /// Those of reloaded credentials: none is known, and those that were wanted are looked up in the next look.
+  mutating func replace(_ credentials: Credentials) {
+    usesToken = credentials.all.map { $0?.usesToken }
+    current = Array(repeating: nil, count: credentials.all.count)
+    while isWanted.count < credentials.all.count { isWanted.append(false) }
+    lookedAt = nil
+  }
+
+  /// The credential sends nothing more.
+  mutating func revoke(place: Int) {
+    usesToken[place] = nil
+    isWanted[place] = false
+    current[place] = nil
+  }
+
+  /// Whether the credential's requests carry a token; nil: it sends nothing.
+  func usesToken(_ place: Int) -> Bool? { usesToken[place] }
+
+  subscript(place: Int) -> ProviderTokens.Current? { current[place] }
+
+  /// It has the token that it needs, or needs none.
+  func isReady(_ place: Int) -> Bool { usesToken[place] != true || current[place] != nil }
+
+  /// Once a turn.
+  mutating func look(_ credentials: Credentials, now: Now, context: inout APNsContext) {
+    if credentials.tokens.version == version, let lookedAt,
+      now.monotonic.milliseconds(since: lookedAt) < APNsTokens.lookMilliseconds
+    {
+      return
+    }
+    lookedAt = now.monotonic
+    for place in current.indices where isWanted[place] {
+      guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
+        continue
+      }
+      current[place] = credentials.tokens.current(handle, now: now, random: context.random.next())
+      if let failure = credentials.tokens.takeFailure(handle) {
+        context.say(
+          APNsNotice(level: .error, credential: credential.name, environment: .production, text: failure))
+      }
+    }
+    version = credentials.tokens.version
+  }
+
+  /// The first request of a credential makes its token. false: there is none yet, the shared store is being asked.
+  mutating func ask(_ place: Int, _ credentials: Credentials, now: Now, context: inout APNsContext) -> Bool {
+    guard !isWanted[place] else { return false }
+    isWanted[place] = true
+    lookedAt = nil
+    look(credentials, now: now, context: &context)
+    return current[place] != nil
+  }
+
+  /// What APNs said of a token. The result is what follows from it for the credential.
+  mutating func apply(
+    _ advice: Verdict.TokenAdvice, place: Int, serial: UInt32, _ credentials: Credentials, now: Now,
+    context: inout APNsContext
+  ) -> ProviderTokens.Effect {
+    guard let credential = credentials.all[place], case .token(let handle) = credential.authorization else {
+      return .none
+    }
+    let effect =
+      switch advice {
+      case .keep: ProviderTokens.Effect.none
+      case .renew: credentials.tokens.expired(handle, serial: serial, now: now, random: context.random.next())
+      case .keepOlder: credentials.tokens.tooManyUpdates(handle, serial: serial, now: now)
+      }
+    if case .changed = effect {
+      lookedAt = nil
+      look(credentials, now: now, context: &context)
+    }
+    return effect
+  }
+}
