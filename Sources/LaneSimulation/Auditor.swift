@@ -1,12 +1,10 @@
 package import PushCore
 
 /// Checks the promise from outside: it sees only what the broker kept and what APNs accepted, and shares no code with
-/// the lane.
+/// the lane. It excuses nothing: neither what a producer published twice, nor what came too late, waited in a wrong queue, or was held
+/// back for a device that is not dead.
 package final class Auditor {
   package private(set) var violations: [String] = []
-  /// Nothing is excused: neither what a producer published twice, nor what came too late, waited in a wrong queue, or was held
-  /// back for a device that is not dead.
-  private let isStrict: Bool
   private var enqueued: Set<Target> = []
   /// Final outcomes that the broker keeps, by target.
   private var outcomes: [Target: [String]] = [:]
@@ -22,6 +20,8 @@ package final class Auditor {
   private var excuses: [Target: Int] = [:]
   /// Retry copies that the broker keeps or has kept, by target.
   private var copies: [Target: Int] = [:]
+  /// Copies that it refused: after five in a row any other queue will do.
+  private var refusals: [Target: Int] = [:]
   package private(set) var deadLetters: Set<String> = []
   /// When there is no use in sending it any more, Unix milliseconds; of several messages the last one's.
   private var ends: [Target: Int64] = [:]
@@ -45,9 +45,7 @@ package final class Auditor {
   /// What a clock that jumps adds to that.
   package var clockGraceMilliseconds: Int64 = 0
 
-  package init(isStrict: Bool = false) {
-    self.isStrict = isStrict
-  }
+  package init() {}
 
   /// What was found, by kind: how often, and the first one.
   package var kinds: [(count: Int, first: String)] {
@@ -81,7 +79,6 @@ package final class Auditor {
     excuse(target)
     repeated.insert(target)
     ends[target] = max(ends[target] ?? .min, endsAt)
-    if !isStrict { marked.insert(target) }
   }
 
   // MARK: - The broker
@@ -93,7 +90,6 @@ package final class Auditor {
   package func brokerKept(_ published: PublishedOutcome, of target: Target) {
     outcomes[target, default: []].append(published.outcome)
     if published.isAmbiguous { marked.insert(target) }
-    guard isStrict else { return }
     if let known = identifiers[target], known != published.apnsID {
       violations.append("published with two apns-ids: \(target)")
     }
@@ -113,7 +109,7 @@ package final class Auditor {
   package func retried(
     _ target: Target, attempts: Int, delaySeconds: Int, delays: [Int], now: Int64
   ) {
-    guard isStrict else { return }
+    guard (refusals[target] ?? 0) < 5 else { return }
     let copy = 1 + (copies[target] ?? 0)
     let longest = delays[min(max(attempts, 1), delays.count) - 1]
     let shortest = delays[min(max(min(attempts, copy), 1), delays.count) - 1]
@@ -126,6 +122,9 @@ package final class Auditor {
       violations.append("copy \(copy) after \(attempts) attempts waits \(delaySeconds) s, not \(shortest): \(target)")
     }
   }
+
+  /// The broker refused a copy.
+  package func brokerRefused(_ target: Target) { refusals[target, default: 0] += 1 }
 
   package func brokerKeptCopy(of target: Target) { copies[target, default: 0] += 1 }
 
@@ -166,10 +165,9 @@ package final class Auditor {
 
   /// It lost its memory: what was answered may be sent again if it is delivered again, and nobody can tell any more that
   /// a copy came before.
-  package func emptied(at time: Int64, handedOnTwice: Set<Target>) {
+  package func emptied(at time: Int64) {
     emptiedAt = time
     answeredAt = [:]
-    if !isStrict { marked.formUnion(handedOnTwice) }
   }
 
   // MARK: - APNs
@@ -179,7 +177,6 @@ package final class Auditor {
   ///   - now: by the lane's clock, Unix milliseconds.
   ///   - time: by the admission store's.
   package func requested(_ target: Target, _ apnsID: UUIDValue, now: Int64, at time: Int64) {
-    guard isStrict else { return }
     if let answered = answeredAt[apnsID], !decidedAlone.contains(apnsID), time > answered + leaveMilliseconds {
       violations.append("sent again \(time - answered) ms after its answer: \(target)")
     }
@@ -192,7 +189,7 @@ package final class Auditor {
 
   package func apnsAccepted(_ target: Target, _ apnsID: UUIDValue? = nil) {
     accepted[target, default: 0] += 1
-    guard isStrict, accepted[target] ?? 0 > 1, repeated.contains(target), let apnsID else { return }
+    guard accepted[target] ?? 0 > 1, repeated.contains(target), let apnsID else { return }
     // Nobody could know.
     if let asked = askedAt[apnsID], emptiedAt >= asked { marked.insert(target) }
   }
@@ -214,7 +211,7 @@ package final class Auditor {
     ends[target] = .max
     // Another copy of it that came to another end spoke for itself, and says nothing of this one.
     let hasOnlyFailed = outcomes[target, default: []].allSatisfy { $0 == "failed" }
-    if hasOnlyFailed, isStrict || !repeated.contains(target) { marked.remove(target) }
+    if hasOnlyFailed { marked.remove(target) }
   }
 
   private func expectMarkOfRepetition(_ target: Target) {

@@ -54,7 +54,6 @@ package enum HardWorld: String, CaseIterable, Sendable {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     var settings = WorldSettings()
     settings.hasVariedJobs = true
-    settings.isStrict = true
     settings.workers = 1 + pick(2)
     settings.prefetch = [8, 20, 40, 80][pick(4)]
     settings.streams = [12, 100, 1000][pick(3)]

@@ -303,6 +303,7 @@ package struct SimulatedBroker: Broker {
       } else if isPartOfEnding {
         for target in targets { world.auditor.excuse(target) }
       }
+      for target in targets { world.auditor.brokerRefused(target) }
       confirms.append((at, sequence, .refused, targets))
     } else {
       keep(world)

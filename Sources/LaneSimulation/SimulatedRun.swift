@@ -160,7 +160,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
 
   private func forgetEverything() {
     world.memory.forgetEverything()
-    world.auditor.emptied(at: world.milliseconds, handedOnTwice: world.broker.handedOnTwice)
+    world.auditor.emptied(at: world.milliseconds)
   }
 }
 

@@ -25,7 +25,7 @@ package final class SimulatedWorld {
     random = SeededRandom(seed: seed)
     self.faults = faults
     self.settings = settings
-    auditor = Auditor(isStrict: settings.isStrict)
+    auditor = Auditor()
     broker = BrokerServer()
     apns = APNsServer()
     memory = MemoryServer()
@@ -66,8 +66,6 @@ package struct WorldSettings: Sendable {
   package var limits = RateLimits.none
   /// Jobs carry enqueue times, collapse ids, ends and registrations, and come over a while.
   package var hasVariedJobs = false
-  /// The auditor excuses nothing.
-  package var isStrict = false
   /// What is done wrong on purpose.
   package var mistake: Mistake?
   /// After so long the storm is over, milliseconds.

@@ -63,6 +63,8 @@ final class LaneBenchWorld {
   var sequence: UInt64 = 0
   /// Publishes are confirmed in the next turn.
   var confirmsPublishes = true
+  /// Publishes are refused in the next turn.
+  var refusesPublishes = false
   var remembered: [RememberedOutcome] = []
   /// What the admission store was asked about, and what it says.
   var arrivals: [JobArrival] = []
@@ -140,6 +142,10 @@ struct LaneBenchBroker: Broker {
 
   private func published() -> UInt64 {
     world.sequence += 1
+    if world.refusesPublishes {
+      world.events.append(.refused(sequence: world.sequence, isMultiple: false))
+      return world.sequence
+    }
     if world.confirmsPublishes { world.events.append(.confirmed(sequence: world.sequence, isMultiple: false)) }
     return world.sequence
   }

@@ -11,6 +11,7 @@ import Testing
     counters.received[0] = received
     counters.jobDuration.record(nanoseconds: 1_000_000)
     counters.countRetry(.internalServerError, delaySeconds: 5)
+    counters.isolated = 3
     var report = LaneReport(
       counters: counters, jobsInFlight: inFlight, unconfirmed: inFlight, isConsuming: true, isExhausted: false)
     report.rabbitmqConnected = [("consumer", true), ("publisher", true)]
@@ -18,6 +19,7 @@ import Testing
     report.responses = [LaneReport.Responses(status: 200, reason: "", count: received)]
     report.decidedLocally = [("duplicates", received)]
     report.connectionsOpened = 3
+    report.badDeviceTokenWarnings = 1
     report.restarts[DeliveryStep.sent.rawValue] = 2
     report.oldestSeconds[DeliveryStep.sent.rawValue] = 4
     return report
@@ -31,7 +33,8 @@ import Testing
     "herald_jobs_received_total{class=\"transactional\"} 30", "herald_job_duration_seconds_count 2",
     "herald_retries_total{reason=\"InternalServerError\",delay=\"5\"} 2",
     "herald_apns_responses_total{status=\"200\",reason=\"\"} 30", "herald_lane_restarts_total{step=\"sent\"} 4",
-    "herald_redis_decided_locally_total{feature=\"duplicates\"} 30",
+    "herald_redis_decided_locally_total{feature=\"duplicates\"} 30", "herald_jobs_isolated_total 6",
+    "herald_apns_bad_device_token_warnings_total 2",
   ]
 
   @Test func countersOfALaneThatDoesNotAnswerOrHasEndedStay() async {

@@ -389,6 +389,22 @@ import Testing
     #expect(bench.world.remembered.count == 3)
   }
 
+  /// Tables that what the broker may send would fill: said at the start, before a job is taken.
+  @Test func tablesThatAreTooSmallAreNotBegunWith() async {
+    await #expect(processExitsWith: .failure) {
+      _ = LaneBench(prefetch: 20) { $0.jobsMaximum = 20 }
+    }
+    await #expect(processExitsWith: .failure) {
+      _ = LaneBench(prefetch: 20) { $0.sendsMaximum = 20 }
+    }
+    await #expect(processExitsWith: .success) {
+      _ = LaneBench(prefetch: 20) { settings in
+        settings.jobsMaximum = 21
+        settings.sendsMaximum = 21
+      }
+    }
+  }
+
   /// A job's age counts from when its producer published it.
   @Test func aJobIsAsOldAsItsTimestampSays() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
@@ -406,6 +422,9 @@ import Testing
     bench.world.deliver(2) { $0.firstSeen = now - 601_000 }
     bench.world.deliver(3) { $0.enqueuedAt = now - 590_000 }
     bench.turn()
+    // Which of two of a collapse id is the newer one is told by the same time. A timestamp means any moment of its second.
+    let times = [now - 7_200_000 + 999, now - 601_000 + 999, now - 601_000, now - 590_000 + 999]
+    #expect(bench.world.arrivals.map(\.enqueuedAt) == times)
     #expect(bench.world.outcomes.count == 3)
     #expect(bench.world.outcomes.allSatisfy { $0.contains("\"outcome\":\"expired\"") })
     #expect(bench.world.requests.count == 1)

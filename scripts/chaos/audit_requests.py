@@ -11,6 +11,8 @@ SETTLING_SECONDS = 5
 # A machine that is busy is late now and then; a tier that is chosen by chance is it for one retry in four.
 LATE_RETRIES_SHARE = 0.1
 LATE_RETRIES_MINIMUM = 20
+# After a broken connection a copy may wait so long for the answer of another one that is still on its way.
+CLAIM_SECONDS = 15
 # Requests that arrive much later than they were written, or decided upon.
 DELAYING = ("apns-pause", "apns-hole", "worker-pause", "queue-delete-retry")
 # Faults that keep no answer of another request away.
@@ -42,9 +44,9 @@ def audit(verdict, book, sent):
         verdict.fail("retries in a longer tier than theirs", f"{len(late)} of {len(retries)}, such as {late[0]}")
 
 
-def _is_disturbed(book, start, end, kinds=None, but=()):
+def _is_disturbed(book, start, end, kinds=None, but=(), settling=SETTLING_SECONDS):
     """Whether a fault (of these kinds, that begin so) was on between the two times, or had just ended."""
-    return any(window.start <= end and window.end + SETTLING_SECONDS >= start and window.kind not in but
+    return any(window.start <= end and window.end + settling >= start and window.kind not in but
                and (kinds is None or window.kind.startswith(kinds)) for window in book.windows)
 
 
@@ -60,10 +62,12 @@ def _audit_end(verdict, book, job, name, requests):
 def _audit_answered(verdict, book, job, name, requests, broken):
     """What APNs answered 200 is not sent again, unless something may have kept the answer away, or from being remembered."""
     for first, second in zip(requests, requests[1:]):
-        if first.status != 200 or first.ending != "answered" or job.publishes > 1:
+        if first.status != 200 or first.ending != "answered":
             continue
+        # Of several copies one may wait long for another's answer before it goes on, marked.
+        settling = SETTLING_SECONDS if job.publishes == 1 else CLAIM_SECONDS
         if (first.environment, first.connection) in broken or _is_disturbed(
-                book, first.at, second.at, but=LETTING):
+                book, first.at, second.at, but=LETTING, settling=settling):
             continue
         verdict.fail(
             "sent again after its answer", f"{name}: {[(one.at, one.status, one.ending) for one in requests]}")

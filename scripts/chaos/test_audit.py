@@ -113,18 +113,23 @@ class AuditTests(unittest.TestCase):
         doubled = self.outcome("doubled")
         self.assertEqual(self.jobs[doubled.job_id].publishes, 3)
         self.send_twice(doubled)
-        self.assertEqual(self.findings(), {"sent twice, unmarked": 1})
+        self.assertEqual(self.findings(), {"sent twice, unmarked": 1, "sent again after its answer": 1})
+        # A mark is enough only where something may have kept the first answer away.
         doubled.ambiguous = True
-        self.assertEqual(self.findings(), {})
+        self.assertEqual(self.findings(), {"sent again after its answer": 1})
+        self.assertEqual(self.findings([self.KILL]), {})
 
     def test_an_emptied_redis_between_the_two_is_the_only_excuse(self):
         self.send_twice(self.outcome("doubled"))
         self.assertEqual(self.findings([Window("redis-flush", BEGAN + 10, BEGAN + 10)]), {})
         # It was admitted before the first request, and may have waited for room since.
         self.assertEqual(self.findings([Window("redis-flush", BEGAN - 5, BEGAN - 5)]), {})
+        self.assertEqual(
+            self.findings([Window("redis-pause", BEGAN + 10, BEGAN + 11)]), {"sent twice, unmarked": 1})
         for window in [Window("redis-flush", BEGAN - 20, BEGAN - 19), Window("redis-flush", BEGAN + 21, BEGAN + 22),
-                       Window("redis-pause", BEGAN + 10, BEGAN + 11), Window("redis-script-flush", BEGAN, BEGAN + 30)]:
-            self.assertEqual(self.findings([window]), {"sent twice, unmarked": 1})
+                       Window("redis-script-flush", BEGAN, BEGAN + 30)]:
+            self.assertEqual(
+                self.findings([window]), {"sent twice, unmarked": 1, "sent again after its answer": 1})
 
     def test_what_a_repetition_came_with(self):
         self.send_twice(self.plain)

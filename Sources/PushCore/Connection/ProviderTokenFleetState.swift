@@ -80,7 +80,7 @@ package struct ProviderTokenFleetState: Sendable {
   package static let lookMilliseconds: Int64 = 50
 
   private var phase = Phase.idle
-  private var nextKeep = Instant(nanoseconds: .min)
+  private var nextKeep = Instant(nanoseconds: 0)
   private var carriesToken = false
 
   package init() {}

@@ -65,6 +65,19 @@ package struct RetryPolicy: Hashable, Sendable {
     return outlives(milliseconds, times, now) ? longest(from: tier, times, now) : .expired
   }
 
+  /// Refusals of a copy after which another retry queue is tried: its own is full, or broken.
+  package static let refusalsMaximum = 5
+
+  /// The retry queue for a copy that was refused so often: its own, and in every other round of refusals another one: the longer ones
+  /// first. Never one that the job would not outlive.
+  package func queue(_ delaySeconds: Int, refusals: Int, _ times: JobTimes, now: Now) -> Int {
+    let round = refusals / RetryPolicy.refusalsMaximum
+    guard round % 2 == 1, let own = delaysSeconds.firstIndex(of: delaySeconds) else { return delaySeconds }
+    let others = (delaysSeconds[(own + 1)...] + delaysSeconds[..<own].reversed())
+      .filter { outlives(Int64($0) * 1000, times, now) }
+    return others.isEmpty ? delaySeconds : others[round / 2 % others.count]
+  }
+
   private func nearest(_ milliseconds: Int64) -> Int {
     delaysSeconds.firstIndex { Int64($0) * 1000 >= milliseconds } ?? delaysSeconds.count - 1
   }

@@ -151,7 +151,7 @@ package struct Lane<
         // A queue is full, or gone: telling it again at once would only be refused again.
         reportsHeldUntil = now.monotonic.adding(milliseconds: settings.refusedPauseMilliseconds)
         for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
-          publishSettled(number, isConfirmed: false, now)
+          publishSettled(number, isConfirmed: false, isRefused: true, now)
         }
       case .consuming(let epoch):
         abandonDeliveries()

@@ -18,7 +18,7 @@ extension Lane {
     case nil:
       preconditionFailure("a report without an ending")
     case .retry(let delaySeconds, let reason):
-      publishRetry(ticket, delaySeconds: delaySeconds, reason: reason)
+      publishRetry(ticket, delaySeconds: delaySeconds, reason: reason, now)
     case .isolation:
       publishIsolated(ticket)
     case .outcome(let outcome, let isSuppressed, let deadLetter):
@@ -51,8 +51,9 @@ extension Lane {
     }
   }
 
-  private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?) {
+  private mutating func publishRetry(_ ticket: Ticket, delaySeconds: Int, reason: APNsReason?, _ now: Now) {
     let job = job(of: ticket)
+    let queue = settings.retry.queue(delaySeconds, refusals: sends[ticket].refusals, jobs[job].times, now: now)
     let delivery = sends[ticket].delivery
     message.removeAll(keepingCapacity: true)
     if jobs[job].job.targets.count > 1, !jobs[job].isPutOff {
@@ -66,7 +67,7 @@ extension Lane {
       apnsID: jobs[job].isPutOff ? jobs[job].metadata.apnsID : sends[ticket].apnsID, reason: reason)
     expectConfirm(
       broker.publishRetry(
-        message, jobClass: jobs[job].tag.jobClass, delaySeconds: delaySeconds, state: carried,
+        message, jobClass: jobs[job].tag.jobClass, delaySeconds: queue, state: carried,
         metadata: jobs[job].metadata), ticket)
     guard !sends[ticket].isCounted else { return }
     sends[ticket].isCounted = true
@@ -117,9 +118,11 @@ extension Lane {
 
   // MARK: confirmed
 
-  mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, _ now: Now) {
+  /// - Parameter isRefused: the broker said so; else it is not known what became of it.
+  mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, isRefused: Bool = false, _ now: Now) {
     // Of a delivery that is gone nothing is awaited any more.
     guard let ticket = confirms.take(sequence), sends.isLive(ticket) else { return }
+    if isRefused { sends[ticket].refusals += 1 }
     switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
     case .open: break
     case .publishAgain: reports.append(ticket)

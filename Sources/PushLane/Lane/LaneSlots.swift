@@ -161,6 +161,8 @@ struct SendSlot: ~Copyable {
   var askedAt = Instant(nanoseconds: 0)
   /// It was its turn to leave, and the admission store was asked about it again: it leaves before the others.
   var isAskedAgain = false
+  /// How often the broker refused what was published of it.
+  var refusals = 0
   /// Its outcome was counted; telling it again counts no more.
   var isCounted = false
 
@@ -178,6 +180,7 @@ struct SendSlot: ~Copyable {
     claim = slot.metadata.claim
     uniqueID = nil
     isAskedAgain = false
+    refusals = 0
     isCounted = false
   }
 }
