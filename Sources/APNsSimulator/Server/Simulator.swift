@@ -1,5 +1,5 @@
 import Dispatch
-import PushIO
+package import PushIO
 import Synchronization
 
 /// An APNs to test against, on a thread of its own: strict, or fast, and faulty on demand.
@@ -47,7 +47,8 @@ public final class Simulator: Sendable {
       let flag = StopFlag()
       let thread = LoopThread(name: "apns-simulator") {
         do throws(SimulatorError) {
-          let engine = try SimulatorEngine(options: options, security: security, shared: shared)
+          let engine = try SimulatorEngine(
+            loop: try Simulator.makeLoop(), options: options, security: security, shared: shared)
           start.succeed(engine.ports, mailbox: engine.loop.mailbox)
           engine.run(until: flag)
         } catch {
@@ -63,6 +64,21 @@ public final class Simulator: Sendable {
         throw error
       }
     }
+  }
+
+  private static func makeLoop() throws(SimulatorError) -> EventLoop {
+    do throws(LoopError) {
+      return try EventLoop()
+    } catch {
+      throw SimulatorError("the event loop: \(error)")
+    }
+  }
+
+  /// Listens on a loop of somebody else's, who turns it, in place of `start`.
+  package func work(on loop: EventLoop) throws(SimulatorError) -> (work: any LoopWork, ports: SimulatorPorts) {
+    let engine = try SimulatorEngine(
+      loop: loop, options: options, security: try SimulatorSecurity(options), shared: shared)
+    return (engine, engine.ports)
   }
 
   /// Breaks every connection, closes the ports and ends the thread. The ledger stays. Does nothing where none runs.

@@ -3,7 +3,7 @@ import PushIO
 
 /// The simulator's thread: its loop, ports and connections. A turn takes the state's lock once and lets every
 /// connection that has something handle it.
-final class SimulatorEngine: ListenerDelegate {
+final class SimulatorEngine: ListenerDelegate, LoopWork {
   let loop: EventLoop
   private let options: SimulatorOptions
   private let security: SimulatorSecurity
@@ -16,6 +16,7 @@ final class SimulatorEngine: ListenerDelegate {
   /// Sockets whose handshake is held back, by descriptor.
   private var heldBack: [Int32: SimulatedService.Door] = [:]
   private let responder: Responder
+  private var hasBegun = false
   /// What connections are given, as of the last turn.
   private var connectionFaults = ConnectionFaults()
 
@@ -26,12 +27,10 @@ final class SimulatorEngine: ListenerDelegate {
   /// Longer than a transport takes to close.
   private static let lingerMilliseconds: Int64 = 3000
 
-  init(options: SimulatorOptions, security: SimulatorSecurity, shared: LockedState) throws(SimulatorError) {
-    do throws(LoopError) {
-      loop = try EventLoop()
-    } catch {
-      throw SimulatorError("the event loop: \(error)")
-    }
+  init(
+    loop: EventLoop, options: SimulatorOptions, security: SimulatorSecurity, shared: LockedState
+  ) throws(SimulatorError) {
+    self.loop = loop
     self.options = options
     self.security = security
     self.shared = shared
@@ -52,17 +51,23 @@ final class SimulatorEngine: ListenerDelegate {
   }
 
   func run(until flag: StopFlag) {
-    // Faults that are set from the start hold for the first connection too.
-    turn()
-    while !flag.isRaised {
-      loop.poll(maximumWaitMilliseconds: SimulatorEngine.waitMillisecondsMaximum)
-      turn()
-      loop.flush()
-    }
+    while !flag.isRaised, turn() {}
     end()
   }
 
-  private func turn() {
+  var waitMilliseconds: Int { hasBegun ? SimulatorEngine.waitMillisecondsMaximum : 0 }
+
+  func turn() -> Bool {
+    // Faults that are set from the start hold for the first connection too.
+    if !hasBegun { look() }
+    hasBegun = true
+    loop.poll(maximumWaitMilliseconds: SimulatorEngine.waitMillisecondsMaximum)
+    look()
+    loop.flush()
+    return true
+  }
+
+  private func look() {
     shared.withState { state in
       applyFaults(state.plan.connection)
       let actions = state.pendingActions
@@ -95,7 +100,7 @@ final class SimulatorEngine: ListenerDelegate {
     for connection in connections { connection.abort() }
     // Lets the ledger learn how each connection ended.
     loop.poll(maximumWaitMilliseconds: 0)
-    turn()
+    look()
     loop.flush()
   }
 

@@ -1,8 +1,6 @@
-import CLinux
-import Glibc
 package import PushCore
 
-/// One thread's loop over epoll: readiness, timers, a mailbox, and one write per transport and turn.
+/// One thread's loop over the kernel's readiness: timers, a mailbox, and one write per transport and turn.
 ///
 /// `while running { loop.poll(maximumWaitMilliseconds: …); lane.turn(); loop.flush() }`. Not Sendable: only `mailbox`
 /// is for other threads. When the loop goes, its transports and listeners are closed without a word to their delegates.
@@ -19,6 +17,7 @@ package final class EventLoop {
   /// How long the last turn worked: from the end of its wait to the next `poll`.
   package private(set) var lastTurnNanoseconds: Int64 = 0
 
+  let kernel: any Kernel
   private var watches: Watches
   private var timers = TimerQueue()
   private var letters: [@Sendable (EventLoop) -> Void] = []
@@ -44,17 +43,31 @@ package final class EventLoop {
   }
 
   /// `lookup` replaces `getaddrinfo`, for tests.
-  package init(
+  package convenience init(
     mailboxCapacity: Int, names: ResolverLimits = ResolverLimits(), lookup: @escaping Resolver.Lookup
   ) throws(LoopError) {
     let mailbox = try Mailbox(capacity: mailboxCapacity)
+    self.init(try LinuxKernel(), mailbox, Resolver(mailbox: mailbox, limits: names, lookup: lookup))
+    if let descriptor = mailbox.wakeDescriptor {
+      _ = try watches.add(descriptor, interest: .readable, handler: wakeHandler)
+    }
+  }
+
+  /// A loop of another world. It looks no names up, and its mailbox wakes nobody: `isWoken` says that something waits there.
+  package convenience init(kernel: any Kernel) {
+    let mailbox = Mailbox(capacity: 4096, wakeDescriptor: nil)
+    let nobody: Resolver.Lookup = { host, _ in .failure(ResolverError(host: host, text: "there are no names here")) }
+    self.init(kernel, mailbox, Resolver(mailbox: mailbox, limits: ResolverLimits(), lookup: nobody))
+  }
+
+  private init(_ kernel: any Kernel, _ mailbox: Mailbox, _ resolver: Resolver) {
+    self.kernel = kernel
     self.mailbox = mailbox
-    resolver = Resolver(mailbox: mailbox, limits: names, lookup: lookup)
-    watches = try Watches()
+    self.resolver = resolver
+    watches = Watches(kernel)
     wakeHandler = WakeHandler()
     unsafe receiveBuffer = .allocate(byteCount: EventLoop.receiveBufferBytes, alignment: 64)
-    now = EventLoop.readClocks()
-    _ = try watches.add(mailbox.wakeDescriptor, interest: .readable, handler: wakeHandler)
+    now = EventLoop.readClocks(kernel)
     resolver.loop = self
   }
 
@@ -72,16 +85,12 @@ package final class EventLoop {
   ///
   /// `spacingMicroseconds`: turns start at least so far apart, less than a second; one turn takes what came meanwhile.
   package func poll(maximumWaitMilliseconds: Int, spacingMicroseconds: Int64 = 0) {
-    let entered = clockNanoseconds(CLOCK_MONOTONIC)
+    let entered = kernel.monotonicNanoseconds
     if turnCount > 0 { lastTurnNanoseconds = entered &- now.monotonic.nanoseconds }
     let early = now.monotonic.nanoseconds &+ spacingMicroseconds * 1000 &- entered
-    if spacingMicroseconds > 0, early > 0 {
-      var rest = timespec(tv_sec: 0, tv_nsec: Int(early))
-      // A signal ends it too soon, which is no more than a turn of its own.
-      unsafe nanosleep(&rest, nil)
-    }
-    let eventCount = watches.wait(milliseconds: waitMilliseconds(maximumWaitMilliseconds, from: entered))
-    now = EventLoop.readClocks()
+    if spacingMicroseconds > 0, early > 0 { kernel.sleep(nanoseconds: early) }
+    let eventCount = kernel.wait(milliseconds: waitMilliseconds(maximumWaitMilliseconds, from: entered))
+    now = EventLoop.readClocks(kernel)
     turnCount &+= 1
 
     // What was deferred up to here runs now; what this turn defers runs in the next, so that a turn lies between the
@@ -93,7 +102,7 @@ package final class EventLoop {
     }
     for index in running.indices { running[index].runDeferred() }
     running.removeAll(keepingCapacity: true)
-    if wakeHandler.wasWoken {
+    if wakeHandler.wasWoken || (mailbox.wakeDescriptor == nil && mailbox.isWoken) {
       wakeHandler.wasWoken = false
       mailbox.take(into: &letters)
       for letter in letters { letter(self) }
@@ -122,6 +131,15 @@ package final class EventLoop {
   package func cancel(_ token: TimerToken) {
     timers.cancel(token)
   }
+
+  /// When the next turn has something to do by itself, so long from now at most: what comes in or is posted may make it sooner.
+  package func nextTurn(maximumWaitMilliseconds: Int) -> Instant {
+    now.monotonic.adding(
+      milliseconds: Int64(waitMilliseconds(maximumWaitMilliseconds, from: now.monotonic.nanoseconds)))
+  }
+
+  /// Something waits in the mailbox.
+  package var isWoken: Bool { mailbox.isWoken }
 
   /// Actions that wait for their time.
   package var scheduledCount: Int { timers.count }
@@ -185,10 +203,9 @@ package final class EventLoop {
     return Int32(clamping: wait)
   }
 
-  private static func readClocks() -> Now {
+  private static func readClocks(_ kernel: any Kernel) -> Now {
     Now(
-      monotonic: Instant(nanoseconds: clockNanoseconds(CLOCK_MONOTONIC)),
-      unixMilliseconds: clockNanoseconds(CLOCK_REALTIME) / 1_000_000)
+      monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds), unixMilliseconds: kernel.unixMilliseconds)
   }
 }
 

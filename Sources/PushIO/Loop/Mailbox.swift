@@ -7,23 +7,32 @@ package final class Mailbox: Sendable {
   private struct Box {
     var letters: [@Sendable (EventLoop) -> Void] = []
     var isClosed = false
+    /// Woken since the last take.
+    var isWoken = false
   }
 
   private let box = Mutex(Box())
   private let capacity: Int
-  /// An eventfd: readable while something waits.
-  let wakeDescriptor: Int32
+  /// An eventfd: readable while something waits. nil: the loop is not of this machine, and looks by itself.
+  let wakeDescriptor: Int32?
 
-  init(capacity: Int) throws(LoopError) {
+  convenience init(capacity: Int) throws(LoopError) {
     let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     guard descriptor >= 0 else { throw LoopError(call: "eventfd", code: errno) }
-    wakeDescriptor = descriptor
+    self.init(capacity: capacity, wakeDescriptor: descriptor)
+  }
+
+  init(capacity: Int, wakeDescriptor: Int32?) {
     self.capacity = capacity
+    self.wakeDescriptor = wakeDescriptor
   }
 
   deinit {
-    closeDescriptor(wakeDescriptor)
+    if let wakeDescriptor { closeDescriptor(wakeDescriptor) }
   }
+
+  /// It was woken since the loop looked last.
+  var isWoken: Bool { box.withLock(\.isWoken) }
 
   /// Hands work to the loop's thread, which runs it inside `poll`, in the order of the posts.
   /// Returns false where the mailbox is full or its loop has ended: the work was not taken.
@@ -46,6 +55,10 @@ package final class Mailbox: Sendable {
 
   /// Ends the loop's wait, without work.
   package func wake() {
+    guard let wakeDescriptor else {
+      box.withLock { $0.isWoken = true }
+      return
+    }
     var one: UInt64 = 1
     // Fails only where the counter is full, and then the loop is awake.
     _ = unsafe write(wakeDescriptor, &one, MemoryLayout<UInt64>.size)
@@ -53,9 +66,14 @@ package final class Mailbox: Sendable {
 
   /// Swaps what waits for an empty array whose capacity is kept. Called by the loop.
   func take(into letters: inout [@Sendable (EventLoop) -> Void]) {
-    var count: UInt64 = 0
-    _ = unsafe read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
-    box.withLock { box in swap(&box.letters, &letters) }
+    if let wakeDescriptor {
+      var count: UInt64 = 0
+      _ = unsafe read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
+    }
+    box.withLock { box in
+      box.isWoken = false
+      swap(&box.letters, &letters)
+    }
   }
 
   /// Takes nothing any more and drops what waits.

@@ -1,34 +1,15 @@
-import CLinux
-import Glibc
-
-/// The descriptors under watch: an epoll instance and, by descriptor number, who owns the newest watch over it.
-///
-/// Level-triggered: what was not read or accepted yet is reported again, so an owner may stop half-way for fairness.
-@safe
+/// The descriptors under watch: by descriptor number, who owns the newest watch over it.
 struct Watches: ~Copyable {
   private struct Entry {
     var generation: UInt32 = 0
     var handler: (any ReadinessHandler)?
   }
 
-  private let epoll: Int32
+  private let kernel: any Kernel
   private var entries: [Entry] = []
-  private let events: UnsafeMutablePointer<epoll_event>
 
-  /// Events taken from the kernel at once; more wait for the next turn.
-  private static let eventCapacity = 256
-
-  init() throws(LoopError) {
-    let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
-    guard descriptor >= 0 else { throw LoopError(call: "epoll_create1", code: errno) }
-    epoll = descriptor
-    unsafe events = .allocate(capacity: Watches.eventCapacity)
-    unsafe events.initialize(repeating: epoll_event(), count: Watches.eventCapacity)
-  }
-
-  deinit {
-    closeDescriptor(epoll)
-    unsafe events.deallocate()
+  init(_ kernel: any Kernel) {
+    self.kernel = kernel
   }
 
   mutating func add(
@@ -40,7 +21,8 @@ struct Watches: ~Copyable {
     precondition(entries[index].handler == nil, "a descriptor has one watch")
     entries[index].generation &+= 1
     let registration = Registration(fileDescriptor: fileDescriptor, generation: entries[index].generation)
-    guard control(EPOLL_CTL_ADD, registration, interest) else { throw LoopError(call: "epoll_ctl", code: errno) }
+    let code = kernel.watch(fileDescriptor, interest, data: registration.packed)
+    guard code == 0 else { throw LoopError(call: "epoll_ctl", code: -code) }
     entries[index].handler = handler
     return registration
   }
@@ -48,45 +30,38 @@ struct Watches: ~Copyable {
   /// Changes what the owner wants to hear of.
   mutating func change(_ registration: Registration, interest: Readiness) {
     precondition(isLive(registration), "a watch is changed while it lasts")
-    precondition(control(EPOLL_CTL_MOD, registration, interest), "epoll_ctl refused a change")
+    let code = kernel.change(registration.fileDescriptor, interest, data: registration.packed)
+    precondition(code == 0, "epoll_ctl refused a change")
   }
 
   /// Hears nothing of the descriptor, not even of its end, until `resume`: the watch itself stays.
   mutating func suspend(_ registration: Registration) {
     precondition(isLive(registration), "a watch is suspended while it lasts")
-    _ = control(EPOLL_CTL_DEL, registration, [])
+    kernel.unwatch(registration.fileDescriptor)
   }
 
   mutating func resume(_ registration: Registration, interest: Readiness) -> Bool {
     precondition(isLive(registration), "a watch is resumed while it lasts")
-    return control(EPOLL_CTL_ADD, registration, interest)
+    return kernel.watch(registration.fileDescriptor, interest, data: registration.packed) == 0
   }
 
   /// Ends a watch. The caller closes the descriptor.
   mutating func remove(_ registration: Registration) {
     precondition(isLive(registration), "a watch ends once")
-    _ = control(EPOLL_CTL_DEL, registration, [])
+    kernel.unwatch(registration.fileDescriptor)
     entries[Int(registration.fileDescriptor)].handler = nil
     entries[Int(registration.fileDescriptor)].generation &+= 1
   }
 
-  /// Waits for readiness; returns how many events there are to look at.
-  mutating func wait(milliseconds: Int32) -> Int {
-    let count = unsafe epoll_wait(epoll, events, Int32(Watches.eventCapacity), milliseconds)
-    // EINTR: a signal is no event. Anything else would be a descriptor that we misused.
-    precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
-    return max(0, Int(count))
-  }
-
   /// The owner of event `index` of the last wait; nil where its watch ended in the meantime.
   func event(_ index: Int) -> (handler: any ReadinessHandler, readiness: Readiness)? {
-    let event = unsafe events[index]
-    let registration = unsafe Registration(packed: event.data.u64)
+    let event = kernel.event(index)
+    let registration = Registration(packed: event.data)
     let slot = Int(registration.fileDescriptor)
     guard slot < entries.count, entries[slot].generation == registration.generation,
       let handler = entries[slot].handler
     else { return nil }
-    return (handler, unsafe Readiness(rawValue: event.events))
+    return (handler, event.readiness)
   }
 
   /// Ends every watch; returns who owned them.
@@ -100,12 +75,5 @@ struct Watches: ~Copyable {
     let index = Int(registration.fileDescriptor)
     return index < entries.count && entries[index].generation == registration.generation
       && entries[index].handler != nil
-  }
-
-  private func control(_ operation: Int32, _ registration: Registration, _ interest: Readiness) -> Bool {
-    var event = unsafe epoll_event()
-    unsafe event.events = interest.rawValue
-    unsafe event.data.u64 = registration.packed
-    return unsafe epoll_ctl(epoll, operation, registration.fileDescriptor, &event) == 0
   }
 }

@@ -1,10 +1,10 @@
-import CLinux
 import Glibc
 
 /// One non-blocking `connect` to one address.
 final class ConnectAttempt: ReadinessHandler {
   let address: SocketAddress
   private unowned let loop: EventLoop
+  private let kernel: any Kernel
   private var fileDescriptor: Int32 = -1
   private var registration: Registration?
   private var timeout: TimerToken?
@@ -13,21 +13,23 @@ final class ConnectAttempt: ReadinessHandler {
 
   init(loop: EventLoop, address: SocketAddress, ended: @escaping (ConnectAttempt, String?) -> Void) {
     self.loop = loop
+    kernel = loop.kernel
     self.address = address
     self.ended = ended
   }
 
   deinit {
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
   }
 
   /// Returns what failed at once, if anything did.
   func start(timeoutMilliseconds: Int64) -> String? {
-    fileDescriptor = makeSocket(for: address)
-    guard fileDescriptor >= 0 else { return systemErrorText(errno) }
-    let code = unsafe address.withAddress { unsafe connect(fileDescriptor, $0, $1) }
+    let made = kernel.makeSocket(for: address)
+    guard made >= 0 else { return systemErrorText(-made) }
+    fileDescriptor = made
+    let code = kernel.connect(fileDescriptor, to: address)
     // A socket that connected at once is writable at once: the one path below serves both.
-    if code != 0, errno != EINPROGRESS { return systemErrorText(errno) }
+    if code != 0, code != -EINPROGRESS { return systemErrorText(-code) }
     do {
       registration = try loop.register(fileDescriptor, interest: .writable, handler: self)
     } catch {
@@ -40,7 +42,7 @@ final class ConnectAttempt: ReadinessHandler {
   }
 
   func becameReady(_ readiness: Readiness) {
-    let code = takeSocketError(fileDescriptor)
+    let code = kernel.takeError(of: fileDescriptor)
     end(failure: code == 0 ? nil : systemErrorText(code))
   }
 
@@ -59,7 +61,7 @@ final class ConnectAttempt: ReadinessHandler {
 
   func cancel() {
     stopWatching()
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
     fileDescriptor = -1
   }
 

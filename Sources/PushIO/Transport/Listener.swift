@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 
 /// Hears of accepted connections.
@@ -14,6 +13,7 @@ package final class Listener: ReadinessHandler {
   package let port: UInt16
 
   private weak var loop: EventLoop?
+  private let kernel: any Kernel
   private var fileDescriptor: Int32
   private var registration: Registration?
   private var unixPath: String?
@@ -46,17 +46,13 @@ package final class Listener: ReadinessHandler {
   private init(
     loop: EventLoop, address: SocketAddress, backlog: Int32, unixPath: String?, delegate: any ListenerDelegate
   ) throws(LoopError) {
-    let descriptor = makeSocket(for: address)
-    guard descriptor >= 0 else { throw LoopError(call: "socket", code: errno) }
-    if !address.isUnix { setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
-    let code = unsafe address.withAddress { unsafe bind(descriptor, $0, $1) }
-    guard code == 0, Glibc.listen(descriptor, backlog) == 0 else {
-      let code = errno
-      closeDescriptor(descriptor)
-      throw LoopError(call: "listening on \(unixPath ?? address.description)", code: code)
+    kernel = loop.kernel
+    let descriptor = kernel.listen(on: address, backlog: backlog)
+    guard descriptor >= 0 else {
+      throw LoopError(call: "listening on \(unixPath ?? address.description)", code: -descriptor)
     }
     fileDescriptor = descriptor
-    port = SocketAddress(of: descriptor, isLocal: true)?.port ?? 0
+    port = kernel.localAddress(of: descriptor)?.port ?? 0
     self.loop = loop
     self.unixPath = unixPath
     self.delegate = delegate
@@ -64,7 +60,7 @@ package final class Listener: ReadinessHandler {
   }
 
   deinit {
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
   }
 
   /// Accepts nothing more. Accepted connections stay.
@@ -75,7 +71,7 @@ package final class Listener: ReadinessHandler {
 
   package func loopEnded() {
     registration = nil
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
     fileDescriptor = -1
     if let unixPath { _ = unsafe unlink(unixPath) }
     unixPath = nil
@@ -84,17 +80,17 @@ package final class Listener: ReadinessHandler {
   package func becameReady(_ readiness: Readiness) {
     for _ in 0..<Listener.acceptsPerTurn {
       guard fileDescriptor >= 0 else { return }
-      let accepted = accept4(fileDescriptor, nil, nil, closeOnExec | nonBlocking)
+      let accepted = kernel.accept(fileDescriptor)
       guard accepted >= 0 else {
         // A connection that broke before it was accepted is no trouble of ours; exhaustion would spin the loop.
-        if errno == ECONNABORTED || errno == EINTR { continue }
-        if errno != EAGAIN { pauseAccepting() }
+        if accepted == -ECONNABORTED || accepted == -EINTR { continue }
+        if accepted != -EAGAIN { pauseAccepting() }
         return
       }
       if let delegate {
         delegate.listener(self, didAccept: accepted)
       } else {
-        closeDescriptor(accepted)
+        kernel.close(accepted)
       }
     }
   }

@@ -1,9 +1,9 @@
-import CLinux
 import Glibc
 
 /// Asks the proxy at the other end of a connected socket for a tunnel, and gives the socket back once it is one.
 final class ProxyHandshake: ReadinessHandler {
   private unowned let loop: EventLoop
+  private let kernel: any Kernel
   private var fileDescriptor: Int32
   private var registration: Registration?
   private var tunnel: ProxyTunnel
@@ -20,13 +20,14 @@ final class ProxyHandshake: ReadinessHandler {
     loop: EventLoop, fileDescriptor: Int32, tunnel: ProxyTunnel, ended: @escaping (Result<Int32, ProxyFailure>) -> Void
   ) {
     self.loop = loop
+    kernel = loop.kernel
     self.fileDescriptor = fileDescriptor
     self.tunnel = tunnel
     self.ended = ended
   }
 
   deinit {
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
   }
 
   func start() {
@@ -40,7 +41,7 @@ final class ProxyHandshake: ReadinessHandler {
   func cancel() {
     if let registration { loop.unregister(registration) }
     registration = nil
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
     fileDescriptor = -1
   }
 
@@ -55,11 +56,9 @@ final class ProxyHandshake: ReadinessHandler {
 
   private func send() {
     let rest = tunnel.request[sentCount...]
-    let count = unsafe rest.withUnsafeBytes { bytes in
-      unsafe Glibc.send(fileDescriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
-    }
+    let count = unsafe rest.withUnsafeBytes { bytes in unsafe kernel.send(fileDescriptor, bytes) }
     if count < 0 {
-      if errno != EAGAIN, errno != EINTR { end(.failure(ProxyFailure(text: systemErrorText(errno)))) }
+      if count != -Int(EAGAIN), count != -Int(EINTR) { fail(count) }
       return
     }
     sentCount += count
@@ -68,9 +67,9 @@ final class ProxyHandshake: ReadinessHandler {
 
   private func receive() {
     var buffer = [UInt8](repeating: 0, count: 4096)
-    let count = unsafe recv(fileDescriptor, &buffer, buffer.count, 0)
+    let count = unsafe buffer.withUnsafeMutableBytes { bytes in unsafe kernel.receive(fileDescriptor, into: bytes) }
     if count < 0 {
-      if errno != EAGAIN, errno != EINTR { end(.failure(ProxyFailure(text: systemErrorText(errno)))) }
+      if count != -Int(EAGAIN), count != -Int(EINTR) { fail(count) }
       return
     }
     switch count == 0 ? tunnel.ended() : tunnel.receive(buffer.span.extracting(..<count)) {
@@ -78,6 +77,11 @@ final class ProxyHandshake: ReadinessHandler {
     case .open: end(.success(fileDescriptor))
     case .failed(let text): end(.failure(ProxyFailure(text: text)))
     }
+  }
+
+  /// A system call failed.
+  private func fail(_ code: Int) {
+    end(.failure(ProxyFailure(text: systemErrorText(Int32(-code)))))
   }
 
   private func end(_ result: Result<Int32, ProxyFailure>) {

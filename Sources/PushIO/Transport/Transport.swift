@@ -60,6 +60,7 @@ package final class Transport: ReadinessHandler, LoopMember {
   package private(set) var peerDescription: String
 
   weak var loop: EventLoop?
+  let kernel: any Kernel
   let options: ConnectOptions
   private let tlsContext: TLSContext?
   private let serverName: String
@@ -107,11 +108,11 @@ package final class Transport: ReadinessHandler, LoopMember {
     loop: EventLoop, fileDescriptor: Int32, tls: TLSContext?, options: ConnectOptions = ConnectOptions(),
     delegate: any TransportDelegate
   ) -> Transport {
-    let address = SocketAddress(of: fileDescriptor, isLocal: false)
+    let address = loop.kernel.peerAddress(of: fileDescriptor)
     let transport = Transport(
       loop: loop, peer: address?.description ?? "socket \(fileDescriptor)", serverName: options.serverName ?? "",
       tls: tls, options: options, delegate: delegate)
-    makeNonBlocking(fileDescriptor)
+    loop.kernel.adopt(fileDescriptor)
     transport.startDeadline(options.connectTimeoutMilliseconds)
     loop.hold(transport)
     transport.connected(fileDescriptor, isUnix: address?.isUnix ?? true)
@@ -123,6 +124,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     delegate: any TransportDelegate
   ) {
     self.loop = loop
+    kernel = loop.kernel
     self.options = options
     self.serverName = serverName
     self.delegate = delegate
@@ -133,7 +135,7 @@ package final class Transport: ReadinessHandler, LoopMember {
 
   deinit {
     cancelDeadline()
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
   }
 
   // MARK: - For the user
@@ -238,7 +240,7 @@ package final class Transport: ReadinessHandler, LoopMember {
   private func connected(_ descriptor: Int32, isUnix: Bool) {
     fileDescriptor = descriptor
     guard let loop else { return }
-    if !isUnix { tuneStream(descriptor, keepAliveSeconds: options.keepAliveSeconds) }
+    if !isUnix { kernel.tune(descriptor, keepAliveSeconds: options.keepAliveSeconds) }
     do {
       interest = .reading
       registration = try loop.register(descriptor, interest: interest, handler: self)
@@ -311,7 +313,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     state = .closed
     delegate = nil
     tls = nil
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
     fileDescriptor = -1
   }
 
@@ -362,7 +364,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     connector = nil
     if let registration { loop?.unregister(registration) }
     registration = nil
-    if fileDescriptor >= 0 { closeDescriptor(fileDescriptor) }
+    if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
     fileDescriptor = -1
     tls = nil
     loop?.release(self)

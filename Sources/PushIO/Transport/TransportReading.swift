@@ -25,7 +25,8 @@ extension Transport {
     }
     let buffer = unsafe loop.receiveBuffer
     let room = tls == nil ? min(buffer.count, options.inboundLimit - inbound.count) : buffer.count
-    let count = unsafe recv(fileDescriptor, buffer.baseAddress, max(room, 1), 0)
+    let count = unsafe kernel.receive(
+      fileDescriptor, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<max(room, 1)]))
     if count > 0 {
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count]).assumingMemoryBound(to: UInt8.self)
       if let tls {
@@ -38,8 +39,8 @@ extension Transport {
       }
     } else if count == 0 {
       peerClosed()
-    } else if errno != EAGAIN, errno != EINTR {
-      finish(broken("receiving", errno))
+    } else if count != -Int(EAGAIN), count != -Int(EINTR) {
+      finish(broken("receiving", Int32(-count)))
     }
     return count > 0
   }
@@ -94,7 +95,7 @@ extension Transport {
     let before = inbound.count
     while inbound.count < options.inboundLimit {
       let buffer = unsafe loop.receiveBuffer
-      let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
+      let count = unsafe kernel.receive(fileDescriptor, into: buffer)
       if count <= 0 { break }
       let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count]).assumingMemoryBound(to: UInt8.self)
       if let tls {
@@ -112,15 +113,15 @@ extension Transport {
     if case .closing(peerEnded: true, _) = state { return }
     guard let loop else { return }
     let buffer = unsafe loop.receiveBuffer
-    let count = unsafe recv(fileDescriptor, buffer.baseAddress, buffer.count, 0)
-    if count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)) { return }
+    let count = unsafe kernel.receive(fileDescriptor, into: buffer)
+    if count > 0 || count == -Int(EAGAIN) || count == -Int(EINTR) { return }
     if case .lingering = state {
       finish(nil)
     } else if count == 0, case .closing(_, let saidGoodbye) = state {
       state = .closing(peerEnded: true, saidGoodbye: saidGoodbye)
       setInterest(interest.subtracting(.reading))
     } else {
-      finish(broken("closing", errno))
+      finish(broken("closing", Int32(-count)))
     }
   }
 

@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 
 /// What goes out: from `outbound`, through TLS where there is one, as far as the socket takes it; and the goodbye.
@@ -52,12 +51,11 @@ extension Transport {
   /// One send. Returns how much the kernel took; less than all: the rest waits for the socket.
   private func send(_ queue: inout ByteQueue) -> Int {
     let count = queue.count
-    let sent = unsafe queue.withUnsafeBytes { bytes in
-      unsafe Glibc.send(fileDescriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+    let sent = unsafe queue.withUnsafeBytes { bytes in unsafe kernel.send(fileDescriptor, UnsafeRawBufferPointer(bytes))
     }
     if sent == count { return sent }
-    if sent < 0, errno != EAGAIN, errno != EINTR {
-      writeFailed(errno)
+    if sent < 0, sent != -Int(EAGAIN), sent != -Int(EINTR) {
+      writeFailed(Int32(-sent))
       return 0
     }
     writing = .blocked
@@ -88,7 +86,7 @@ extension Transport {
       finish(closeError)
     } else {
       state = .lingering
-      _ = shutdown(fileDescriptor, Int32(SHUT_WR))
+      kernel.endWriting(fileDescriptor)
     }
   }
 }

@@ -7,7 +7,7 @@ package struct LaneParts: Sendable {
   package let redis: RedisConfiguration
   package let redisTLS: TLSContext?
   let sharedState: RedisAdmissionStoreSettings
-  let apns: APNsPushServiceConfiguration
+  package var apns: APNsPushServiceConfiguration
   private let addresses: [AMQPAddress]
   private let rabbitmqTLS: TLSContext?
   private let topology: Topology

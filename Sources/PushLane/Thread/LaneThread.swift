@@ -30,34 +30,81 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
   /// Drains by itself once the input ended and nothing is in flight.
   var endsWhenExhausted = false
   private let quiet = LaneNotices()
+  private(set) var phase = Phase.beginning
+
+  enum Phase {
+    /// → turning
+    case beginning
+    /// Until the lane is drained, or told to stop. → closing
+    case turning(nextLook: Instant, nextStanding: Instant)
+    /// Its last acknowledgements and goodbyes leave.
+    case closing(until: Instant)
+  }
 
   private static var standingMilliseconds: Int64 { 5000 }
   private static var lookMilliseconds: Int64 { 1000 }
   /// After the lane is done its last acknowledgements get so long to leave.
   private static var closeMilliseconds: Int64 { 1000 }
+  private static var closeWaitMilliseconds: Int { 10 }
 
-  /// Returns what the lane said last.
+  /// Takes the calling thread until the lane is done. Returns what it said last.
   @discardableResult
   mutating func run() -> LaneReport {
-    control.attach(loop.mailbox)
-    var isStopped = false
-    var nextStanding = loop.now.monotonic
-    var nextLook = loop.now.monotonic
-    while !isStopped, !lane.isDrained {
-      loop.poll(maximumWaitMilliseconds: lane.idleMilliseconds, spacingMicroseconds: lane.spacingMicroseconds)
-      lane.turn()
-      loop.flush()
-      isStopped = attend()
-      if loop.now.monotonic >= nextLook {
-        nextLook = loop.now.monotonic.adding(milliseconds: Self.lookMilliseconds)
-        lookWhetherItMoves()
-      }
-      if loop.now.monotonic >= nextStanding {
-        nextStanding = loop.now.monotonic.adding(milliseconds: Self.standingMilliseconds)
-        for notice in quiet.due(loop.now) { log(notice) }
-      }
+    while true {
+      if let last = turn() { return last }
     }
-    if !isStopped { finish() }
+  }
+
+  /// How long the next turn may wait where nothing comes in.
+  var waitMilliseconds: Int {
+    switch phase {
+    case .beginning: 0
+    case .turning: lane.idleMilliseconds
+    case .closing: Self.closeWaitMilliseconds
+    }
+  }
+
+  /// Waits for something to do and does it. Returns what the lane said last where this was its last turn.
+  mutating func turn() -> LaneReport? {
+    switch phase {
+    case .beginning:
+      control.attach(loop.mailbox)
+      phase = .turning(nextLook: loop.now.monotonic, nextStanding: loop.now.monotonic)
+      return nil
+    case .turning(let nextLook, let nextStanding):
+      return turn(nextLook: nextLook, nextStanding: nextStanding)
+    case .closing(let deadline):
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: Self.closeWaitMilliseconds)
+      // Confirms and goodbyes still come in, and must be read for the connections to end in order.
+      lane.turn()
+      return isClosed(lane) || loop.now.monotonic >= deadline ? lastReport() : nil
+    }
+  }
+
+  private mutating func turn(nextLook: Instant, nextStanding: Instant) -> LaneReport? {
+    loop.poll(maximumWaitMilliseconds: lane.idleMilliseconds, spacingMicroseconds: lane.spacingMicroseconds)
+    lane.turn()
+    loop.flush()
+    if attend() { return lastReport() }
+    let now = loop.now.monotonic
+    if now >= nextLook { lookWhetherItMoves() }
+    if now >= nextStanding {
+      for notice in quiet.due(loop.now) { log(notice) }
+    }
+    if lane.isDrained {
+      close(lane)
+      if isClosed(lane) { return lastReport() }
+      phase = .closing(until: now.adding(milliseconds: Self.closeMilliseconds))
+    } else {
+      phase = .turning(
+        nextLook: now >= nextLook ? now.adding(milliseconds: Self.lookMilliseconds) : nextLook,
+        nextStanding: now >= nextStanding ? now.adding(milliseconds: Self.standingMilliseconds) : nextStanding)
+    }
+    return nil
+  }
+
+  private func lastReport() -> LaneReport {
     tellNotices()
     return report()
   }
@@ -95,17 +142,6 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     standstill.describe(lane.look(), loop.now.monotonic, &report)
     describe(lane, loop.now, &report)
     return report
-  }
-
-  private mutating func finish() {
-    close(lane)
-    let end = loop.now.monotonic.adding(milliseconds: LaneThread.closeMilliseconds)
-    while !isClosed(lane), loop.now.monotonic < end {
-      loop.flush()
-      loop.poll(maximumWaitMilliseconds: 10)
-      // Confirms and goodbyes still come in, and must be read for the connections to end in order.
-      lane.turn()
-    }
   }
 }
 

@@ -1,23 +1,28 @@
 import Logging
 package import PushCore
 package import PushCredentials
-import PushIO
+package import PushIO
 import PushSettings
 
-/// A worker's lane: RabbitMQ, Redis and APNs. It is put together in this module so that the compiler specialises all of it.
-package enum WorkerLane {
+/// A worker's lane: RabbitMQ, Redis and APNs, until it is drained or stopped. It is put together in this module so that the compiler
+/// specialises all of it.
+package final class WorkerLane: LoopWork {
   typealias Lane = PushLane.Lane<RabbitMQBroker, RedisAdmissionStore, APNsPushService, LoopClock>
 
-  /// Takes the calling thread until the lane is drained or stopped, and returns what it said last. Throws where it cannot start.
+  package let loop: EventLoop
+  /// What it said last; nil until it is over.
+  package private(set) var lastReport: LaneReport?
+  private var thread: LaneThread<RabbitMQBroker, RedisAdmissionStore, APNsPushService>
+
   /// - Parameters:
   ///   - watchesUntilEmpty: it tells when all queues with work are empty.
   ///   - log: hears of changes, never of jobs.
-  package static func run(
-    _ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts, credentials: Credentials,
+  package init(
+    loop: EventLoop, _ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts, credentials: Credentials,
     policies: ChannelPolicyCache, standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
     log: @escaping (LaneNotice) -> Void
-  ) throws -> LaneReport {
-    let loop = try EventLoop()
+  ) {
+    self.loop = loop
     let broker = RabbitMQBroker(
       loop: loop,
       settings: parts.rabbitmq(
@@ -30,8 +35,9 @@ package enum WorkerLane {
     state.connect()
     if watchesUntilEmpty { broker.watchUntilEmpty() }
     let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
-    var thread = LaneThread(
-      lane: lane, loop: loop, control: control, describe: describe, takeNotices: takeNotices, log: log,
+    thread = LaneThread(
+      lane: lane, loop: loop, control: control, describe: WorkerLane.describe, takeNotices: WorkerLane.takeNotices,
+      log: log,
       close: { lane in
         lane.broker.close()
         lane.state.close()
@@ -43,9 +49,15 @@ package enum WorkerLane {
         lane.update(onLimit: update.limits.onLimit)
       },
       revoke: { lane, credential in lane.push.revoke(credential: credential) },
-      restart: { lane, step in restart(&lane, at: step, loop.now) },
+      restart: { lane, step in WorkerLane.restart(&lane, at: step, loop.now) },
       standstill: LaneStandstill(settings: standstill))
-    return thread.run()
+  }
+
+  package var waitMilliseconds: Int { thread.waitMilliseconds }
+
+  package func turn() -> Bool {
+    lastReport = thread.turn()
+    return lastReport == nil
   }
 
   /// Adds what the adapters know.
@@ -92,13 +104,8 @@ package enum WorkerLane {
   /// What the adapters noticed.
   private static func takeNotices(_ lane: borrowing Lane) -> [LaneNotice] {
     var notices = lane.broker.takeNotices().map { notice in
-      let level: Logger.Level =
-        switch notice.level {
-        case .info: .info
-        case .warning: .warning
-        case .error: .error
-        }
-      return LaneNotice(level, "rabbitmq \(notice.role)", "rabbitmq: \(notice.text)", ["role": "\(notice.role)"])
+      LaneNotice(
+        notice.level, "rabbitmq \(notice.role)", "rabbitmq: \(notice.text)", ["role": "\(notice.role)"])
     }
     while let notice = lane.state.nextNotice() {
       switch notice {
@@ -114,14 +121,8 @@ package enum WorkerLane {
 
 extension LaneNotice {
   init(_ notice: APNsNotice) {
-    let level: Logger.Level =
-      switch notice.severity {
-      case .information: .info
-      case .warning: .warning
-      case .error: .error
-      }
     self.init(
-      level, "apns \(notice.credential) \(notice.environment)", "apns: \(notice.text)",
+      notice.level, "apns \(notice.credential) \(notice.environment)", "apns: \(notice.text)",
       ["credential": "\(notice.credential)", "environment": "\(notice.environment)"])
   }
 }

@@ -43,22 +43,23 @@ final class RedisProviderTokenClient {
   /// This process among those that share the lock.
   private let owner: String
   private var entries: [Entry] = []
-  private var random = SystemRandomNumberGenerator()
+  private var random: SeededRandom
 
   init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seal: TokenSeal?,
-    onProblem: @escaping (String) -> Void
+    seed: UInt64, onProblem: @escaping (String) -> Void
   ) {
     self.loop = loop
     self.prefix = prefix
     self.seal = seal
     self.onProblem = onProblem
-    owner = String(UInt64.random(in: .min ... .max), radix: 36) + String(UInt64.random(in: .min ... .max), radix: 36)
+    random = SeededRandom(seed: seed)
+    owner = String(random.next(), radix: 36) + String(random.next(), radix: 36)
     var limits = RedisReader.Limits()
     // CLIENT LIST tells of every connection in some 300 bytes.
     limits.bytesMaximum = 16 << 20
     router = RedisRouter(
-      loop: loop, configuration: configuration, tls: tls, seed: UInt64.random(in: .min ... .max), limits: limits)
+      loop: loop, configuration: configuration, tls: tls, seed: random.next(), limits: limits)
     router.connect()
   }
 

@@ -109,22 +109,52 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
       onProblem("provider tokens are not shared: \(error)")
       return
     }
-    let client = RedisProviderTokenClient(
-      loop: loop, configuration: configuration, tls: tls, prefix: prefix, seal: seal, onProblem: onProblem)
-    state.withLock { $0.mailbox = loop.mailbox }
-    while true {
-      let (letters, isStopping) = state.withLock { state in
+    work(on: loop, seed: .random(in: .min ... .max)).run()
+  }
+
+  /// What its thread does, until it is stopped.
+  /// - Parameter seed: of everything that it draws.
+  package func work(on loop: EventLoop, seed: UInt64) -> any LoopWork {
+    Work(
+      store: self, loop: loop,
+      client: RedisProviderTokenClient(
+        loop: loop, configuration: configuration, tls: tls, prefix: prefix, seal: seal, seed: seed,
+        onProblem: onProblem))
+  }
+
+  private final class Work: LoopWork {
+    let loop: EventLoop
+    private let store: RedisProviderTokenStore
+    private let client: RedisProviderTokenClient
+    /// What was asked before the mailbox was known woke nobody.
+    private var hasBegun = false
+
+    init(store: RedisProviderTokenStore, loop: EventLoop, client: RedisProviderTokenClient) {
+      self.store = store
+      self.loop = loop
+      self.client = client
+      store.state.withLock { $0.mailbox = loop.mailbox }
+    }
+
+    var waitMilliseconds: Int { hasBegun ? client.waitMilliseconds : 0 }
+
+    func turn() -> Bool {
+      loop.poll(maximumWaitMilliseconds: waitMilliseconds)
+      hasBegun = true
+      let (letters, isStopping) = store.state.withLock { state in
         defer { state.letters = [] }
         return (state.letters, state.isStopping)
       }
-      if isStopping { break }
+      if isStopping {
+        store.state.withLock { $0.mailbox = nil }
+        client.close()
+        loop.flush()
+        return false
+      }
       for letter in letters { client.take(letter) }
       client.turn()
       loop.flush()
-      loop.poll(maximumWaitMilliseconds: client.waitMilliseconds)
+      return true
     }
-    state.withLock { $0.mailbox = nil }
-    client.close()
-    loop.flush()
   }
 }

@@ -140,13 +140,15 @@ package final class Worker: Sendable {
     var last: LaneReport?
     defer { control.end(last) }
     do {
-      last = try WorkerLane.run(
-        control, settings, parts, credentials: credentials, policies: channelPolicies, standstill: standstill,
-        watchesUntilEmpty: watchesUntilEmpty
+      let lane = WorkerLane(
+        loop: try EventLoop(), control, settings, parts, credentials: credentials, policies: channelPolicies,
+        standstill: standstill, watchesUntilEmpty: watchesUntilEmpty
       ) { [logger] notice in
         logger.log(
           level: notice.level, "\(notice.text)", metadata: notice.metadata.merging(["lane": "\(control.name)"]) { $1 })
       }
+      lane.run()
+      last = lane.lastReport
     } catch {
       logger.critical("lane \(control.name) could not start: \(error)")
     }
