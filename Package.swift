@@ -116,6 +116,14 @@ let package = Package(
     // A lane in a simulated world, from a seed, and an auditor: what herald-bench plays for hours and the tests for seconds.
     module("LaneSimulation", ["PushCore", "PushSettings", "PushCredentials", "PushLane"]),
 
+    // Whole workers over a simulated network, clock and servers, from a seed, down to the bytes.
+    module(
+      "WorkerSimulation",
+      [
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores", "APNsSimulator",
+        .product(name: "Logging", package: "swift-log"),
+      ]),
+
     executable(
       "herald",
       [
@@ -127,7 +135,7 @@ let package = Package(
       "herald-bench",
       [
         "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores", "PushWorker", "FaultTable",
-        "LaneSimulation", "CAllocations",
+        "LaneSimulation", "WorkerSimulation", "CAllocations",
         .product(name: "BasicContainers", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
       ]),
@@ -140,7 +148,10 @@ let package = Package(
     tests("NotificationTests", ["PushCore", "PushNotifications", "TestSupport"]),
     tests(
       "SimulationTests",
-      ["LaneSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "PushWorker", "TestSupport"]),
+      [
+        "LaneSimulation", "WorkerSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "PushWorker",
+        "TestSupport",
+      ]),
     tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
     // Hostile bytes; scripts/fuzz builds the same targets for libFuzzer, with an entry that is no part of the package.
     .testTarget(
@@ -156,7 +167,7 @@ let package = Package(
       "IntegrationTests",
       [
         "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushNotifications", "PushChannels", "PushLane",
-        "PushStores", "PushWorker", "PushOperations", "APNsSimulator", "TestSupport",
+        "PushStores", "PushWorker", "PushOperations", "APNsSimulator", "WorkerSimulation", "TestSupport",
         .product(name: "Logging", package: "swift-log"),
       ]),
     // Sees what other packages see: public names only.

@@ -1,0 +1,181 @@
+package import PushIO
+
+/// A machine of the simulated world, as one loop sees it: its sockets end in the simulated network, and its clocks are the world's,
+/// ahead or behind by so much.
+package final class SimulatedKernel: Kernel {
+  private struct Socket {
+    var line: SimulatedLine?
+    var side = 0
+    /// Where it listens, and what waits to be accepted there.
+    var port: UInt16?
+    var backlog: [SimulatedLine] = []
+    var watch: (interest: Readiness, data: UInt64)?
+    /// Where it was asked to listen.
+    var address: SocketAddress?
+  }
+
+  let network: SimulatedNetwork
+  /// The wall clock at the network's time 0, Unix milliseconds.
+  package var wallClockMilliseconds: Int64
+  /// By descriptor.
+  private var sockets: [Socket?] = []
+  private var events: [(data: UInt64, readiness: Readiness)] = []
+  private static let firstDescriptor = 3
+
+  package init(_ network: SimulatedNetwork, wallClockMilliseconds: Int64) {
+    self.network = network
+    self.wallClockMilliseconds = wallClockMilliseconds
+  }
+
+  package var monotonicNanoseconds: Int64 { network.now }
+  package var unixMilliseconds: Int64 { wallClockMilliseconds + network.now / 1_000_000 }
+
+  /// Every socket ends, as the machine's kernel does it where a process dies.
+  package func kill() {
+    for descriptor in sockets.indices where sockets[descriptor] != nil { close(Int32(descriptor)) }
+  }
+
+  // MARK: - Sockets
+
+  private func take(_ socket: Socket) -> Int32 {
+    while sockets.count < SimulatedKernel.firstDescriptor { sockets.append(Socket()) }
+    if let free = sockets.indices.first(where: { sockets[$0] == nil }) {
+      sockets[free] = socket
+      return Int32(free)
+    }
+    sockets.append(socket)
+    return Int32(sockets.count - 1)
+  }
+
+  private func end(_ fileDescriptor: Int32) -> SimulatedEnd? {
+    guard let socket = sockets[Int(fileDescriptor)], let line = socket.line else { return nil }
+    return line.ends[socket.side]
+  }
+
+  package func makeSocket(for address: SocketAddress) -> Int32 { take(Socket()) }
+
+  package func listen(on address: SocketAddress, backlog: Int32) -> Int32 {
+    let descriptor = take(Socket(port: address.port, address: address))
+    guard network.listen(address.port, self, descriptor) else {
+      sockets[Int(descriptor)] = nil
+      return -SimulatedErrors.inUse
+    }
+    return descriptor
+  }
+
+  func arrived(_ line: SimulatedLine, at fileDescriptor: Int32) {
+    sockets[Int(fileDescriptor)]?.backlog.append(line)
+  }
+
+  package func accept(_ fileDescriptor: Int32) -> Int32 {
+    guard let listener = sockets[Int(fileDescriptor)] else { return -SimulatedErrors.badDescriptor }
+    guard let line = listener.backlog.first else { return -SimulatedErrors.again }
+    sockets[Int(fileDescriptor)]?.backlog.removeFirst()
+    let descriptor = take(Socket(line: line, side: 1))
+    line.ends[1].owner = .socket(self, descriptor)
+    line.ends[1].connected()
+    return descriptor
+  }
+
+  package func adopt(_ fileDescriptor: Int32) {}
+  package func localAddress(of fileDescriptor: Int32) -> SocketAddress? { sockets[Int(fileDescriptor)]?.address }
+  package func peerAddress(of fileDescriptor: Int32) -> SocketAddress? {
+    SocketAddress(numericHost: "127.0.0.1", port: sockets[Int(fileDescriptor)]?.line?.port ?? 0)
+  }
+
+  package func connect(_ fileDescriptor: Int32, to address: SocketAddress) -> Int32 {
+    sockets[Int(fileDescriptor)]?.line = network.connect(self, fileDescriptor, port: address.port)
+    return -SimulatedErrors.inProgress
+  }
+
+  package func takeError(of fileDescriptor: Int32) -> Int32 { end(fileDescriptor)?.takeError() ?? 0 }
+  package func tune(_ fileDescriptor: Int32, keepAliveSeconds: Int32) {}
+
+  package func receive(_ fileDescriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+    guard let end = end(fileDescriptor) else { return -Int(SimulatedErrors.badDescriptor) }
+    return unsafe end.read(into: buffer)
+  }
+
+  package func send(_ fileDescriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    guard let socket = sockets[Int(fileDescriptor)], let line = socket.line else {
+      return -Int(SimulatedErrors.badDescriptor)
+    }
+    let end = line.ends[socket.side]
+    if end.isBroken {
+      let code = end.takeError()
+      return -Int(code == 0 ? SimulatedErrors.brokenPipe : code)
+    }
+    let count = min(bytes.count, network.room(line, from: socket.side))
+    if count == 0 { return unsafe bytes.isEmpty ? 0 : -Int(SimulatedErrors.again) }
+    unsafe network.send(Array(bytes.prefix(count))[...], line, from: socket.side)
+    return count
+  }
+
+  package func endWriting(_ fileDescriptor: Int32) {
+    guard let socket = sockets[Int(fileDescriptor)], let line = socket.line else { return }
+    network.close(line, side: socket.side)
+  }
+
+  package func close(_ fileDescriptor: Int32) {
+    guard let socket = sockets[Int(fileDescriptor)] else { return }
+    sockets[Int(fileDescriptor)] = nil
+    if let port = socket.port {
+      network.refuse(port)
+      for line in socket.backlog { network.reset(line, from: 1) }
+    }
+    guard let line = socket.line else { return }
+    let end = line.ends[socket.side]
+    end.owner = .nobody
+    end.isGone = true
+    // What was not read is gone, and the other side is told so.
+    if end.unreadCount > 0 { network.reset(line, from: socket.side) } else { network.close(line, side: socket.side) }
+  }
+
+  // MARK: - Readiness
+
+  package func watch(_ fileDescriptor: Int32, _ interest: Readiness, data: UInt64) -> Int32 {
+    sockets[Int(fileDescriptor)]?.watch = (interest, data)
+    return 0
+  }
+
+  package func change(_ fileDescriptor: Int32, _ interest: Readiness, data: UInt64) -> Int32 {
+    watch(fileDescriptor, interest, data: data)
+  }
+
+  package func unwatch(_ fileDescriptor: Int32) { sockets[Int(fileDescriptor)]?.watch = nil }
+
+  private func readiness(_ socket: Socket) -> Readiness {
+    guard let line = socket.line else { return socket.backlog.isEmpty ? [] : .readable }
+    let end = line.ends[socket.side]
+    if end.isBroken { return [.readable, .writable, .peerEnded, .hangUp, .failed] }
+    var ready: Readiness = []
+    if end.unreadCount > 0 || end.hasHeardEnd { ready.insert(.readable) }
+    if end.hasHeardEnd { ready.insert(.peerEnded) }
+    if end.isConnected, network.room(line, from: socket.side) > 0 { ready.insert(.writable) }
+    return ready
+  }
+
+  private static let always: Readiness = [.hangUp, .failed]
+
+  /// A watched socket is ready.
+  package var isReady: Bool {
+    sockets.contains { socket in
+      guard let socket, let watch = socket.watch else { return false }
+      return !readiness(socket).isDisjoint(with: watch.interest.union(Self.always))
+    }
+  }
+
+  /// Never waits: time passes between the turns.
+  package func wait(milliseconds: Int32) -> Int {
+    events.removeAll(keepingCapacity: true)
+    for socket in sockets {
+      guard let socket, let watch = socket.watch else { continue }
+      let ready = readiness(socket).intersection(watch.interest.union(Self.always))
+      if !ready.isEmpty { events.append((watch.data, ready)) }
+    }
+    return events.count
+  }
+
+  package func event(_ index: Int) -> (data: UInt64, readiness: Readiness) { events[index] }
+  package func sleep(nanoseconds: Int64) {}
+}

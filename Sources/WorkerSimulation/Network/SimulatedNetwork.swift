@@ -1,0 +1,284 @@
+import PushCore
+
+/// The network of a simulated world: connections between sockets of simulated kernels and peers, byte by byte, on a clock of its own.
+///
+/// Bytes arrive late, in other parts than they were sent, but in order; connections are refused, break, or fall silent. One seed
+/// gives the same network, event by event. Times are nanoseconds.
+package final class SimulatedNetwork {
+  /// How the network behaves where nothing is wrong.
+  package struct Settings: Sendable {
+    /// From the sending to the arrival.
+    package var latency: ClosedRange<Int64> = 50_000...2_000_000
+    /// The largest part that arrives at once; most are larger than what is sent at once.
+    package var segmentMaximum = 64 * 1024
+    /// So many of 1000 sends are taken apart at any byte.
+    package var splits = 100
+    /// What a socket takes before its owner has to wait.
+    package var bufferBytes = 256 * 1024
+
+    package init() {}
+  }
+
+  enum Event {
+    case bytes([UInt8])
+    /// The other side closed its half.
+    case end
+    /// The other side broke the connection.
+    case reset
+    /// The connection is there, at the side that asked for it.
+    case connected
+    case refused(Int32)
+  }
+
+  package var settings: Settings
+  package private(set) var now: Int64 = 1_000_000_000
+  var random: SeededRandom
+  private var queue = EventQueue<(line: SimulatedLine, side: Int, event: Event)>()
+  private var lastNumber = 0
+  private var listeners: [UInt16: Listener] = [:]
+  /// Whoever may have something to do, in the order of their ports.
+  private var peers: [(port: UInt16, peer: any SimulatedPeer)] = []
+  /// Hears of every event as it happens.
+  package var trace: ((SimulatedTraceEntry) -> Void)?
+
+  enum Listener {
+    case peer(any SimulatedPeer)
+    case socket(SimulatedKernel, Int32)
+  }
+
+  package init(seed: UInt64, settings: Settings = Settings()) {
+    random = SeededRandom(seed: seed)
+    self.settings = settings
+  }
+
+  // MARK: - Time
+
+  /// When something happens next by itself; nil: never.
+  package var nextEvent: Int64? {
+    var next = queue.earliest
+    for (_, peer) in peers {
+      if let deadline = peer.deadline { next = min(next ?? .max, deadline) }
+    }
+    return next
+  }
+
+  /// Lets time pass up to then, and everything happen that is due.
+  package func advance(to time: Int64) {
+    while let next = nextEvent, next <= time {
+      now = max(now, next)
+      while let (line, side, event) = queue.takeDue(at: now) { happen(event, line, side) }
+      for (_, peer) in peers where peer.deadline.map({ $0 <= now }) == true {
+        peer.woke(now: now)
+        act(peer)
+      }
+    }
+    now = max(now, time)
+  }
+
+  // MARK: - Who listens
+
+  /// The peer takes connections to this port.
+  package func listen(_ port: UInt16, _ peer: any SimulatedPeer) {
+    listeners[port] = .peer(peer)
+    peers.removeAll { $0.port == port }
+    peers.append((port, peer))
+    peers.sort { $0.port < $1.port }
+  }
+
+  func listen(_ port: UInt16, _ kernel: SimulatedKernel, _ fileDescriptor: Int32) -> Bool {
+    guard listeners[port] == nil else { return false }
+    listeners[port] = .socket(kernel, fileDescriptor)
+    return true
+  }
+
+  /// Nobody takes connections to this port any more. The peer itself stays, with the connections that it has.
+  package func refuse(_ port: UInt16) { listeners[port] = nil }
+
+  /// Takes what a peer does of itself, after the world has done something to it.
+  package func act(_ peer: any SimulatedPeer) {
+    while let action = peer.nextAction() {
+      switch action {
+      case .send(let id, let bytes): line(id).map { send(bytes[...], $0, from: 1) }
+      case .close(let id): line(id).map { close($0, side: 1) }
+      case .reset(let id): line(id).map { reset($0, from: 1) }
+      }
+    }
+  }
+
+  // MARK: - Faults
+
+  /// Connections that are not over, the oldest first.
+  package private(set) var lines: [SimulatedLine] = []
+
+  private func line(_ id: SimulatedConnectionID) -> SimulatedLine? { lines.first { $0.id == id } }
+
+  /// Breaks a connection for both sides; what was on its way is lost.
+  package func cut(_ line: SimulatedLine) {
+    schedule(.reset, line, to: 0)
+    schedule(.reset, line, to: 1)
+  }
+
+  /// Nothing arrives on it any more, in either direction, until it is `heal`ed.
+  package func silence(_ line: SimulatedLine) { line.isSilent = true }
+
+  /// What waits arrives, at once and in order: nothing may overtake it.
+  package func heal(_ line: SimulatedLine) {
+    line.isSilent = false
+    let held = line.held
+    line.held = []
+    for (side, event) in held { happen(event, line, side) }
+  }
+
+  // MARK: - For sockets
+
+  func connect(_ kernel: SimulatedKernel, _ fileDescriptor: Int32, port: UInt16) -> SimulatedLine {
+    lastNumber += 1
+    let line = SimulatedLine(SimulatedConnectionID(lastNumber), port: port)
+    line.ends[0].owner = .socket(kernel, fileDescriptor)
+    lines.append(line)
+    // The other side hears of it half a round trip later; who does not listen refuses.
+    schedule(.connected, line, to: 1)
+    return line
+  }
+
+  /// As much as there is room for; 0: none.
+  func send(_ bytes: ArraySlice<UInt8>, _ line: SimulatedLine, from side: Int) {
+    guard !line.ends[side].hasClosed, !line.ends[side].isBroken else { return }
+    var rest = bytes
+    while !rest.isEmpty {
+      var count = min(rest.count, settings.segmentMaximum)
+      if count > 1, chance(settings.splits) { count = 1 + pick(count - 1) }
+      schedule(.bytes(Array(rest.prefix(count))), line, to: 1 - side)
+      line.ends[1 - side].underWay += count
+      rest = rest.dropFirst(count)
+    }
+  }
+
+  /// How much a sender may still send.
+  func room(_ line: SimulatedLine, from side: Int) -> Int {
+    max(0, settings.bufferBytes - line.ends[1 - side].underWay)
+  }
+
+  /// This side sends nothing more.
+  func close(_ line: SimulatedLine, side: Int) {
+    guard !line.ends[side].hasClosed, !line.ends[side].isBroken else { return }
+    line.ends[side].hasClosed = true
+    schedule(.end, line, to: 1 - side)
+  }
+
+  /// This side is gone at once.
+  func reset(_ line: SimulatedLine, from side: Int) {
+    guard !line.ends[side].isBroken else { return }
+    line.ends[side].isBroken = true
+    schedule(.reset, line, to: 1 - side)
+  }
+
+  // MARK: - Events
+
+  func pick(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
+  func chance(_ perMille: Int) -> Bool { perMille > 0 && pick(1000) < perMille }
+
+  private func schedule(_ event: Event, _ line: SimulatedLine, to side: Int) {
+    let span = settings.latency.upperBound - settings.latency.lowerBound
+    let latency = settings.latency.lowerBound + (span > 0 ? Int64(random.next() % UInt64(span)) : 0)
+    let time = max(line.ends[side].lastArrival, now + latency)
+    line.ends[side].lastArrival = time
+    queue.add((line, side, event), at: time)
+  }
+
+  private func happen(_ event: Event, _ line: SimulatedLine, _ side: Int) {
+    if line.isSilent {
+      line.held.append((side, event))
+      return
+    }
+    trace?(SimulatedTraceEntry(time: now, line: line.id, port: line.port, isToServer: side == 1, event: event))
+    switch event {
+    case .connected: side == 1 ? arrived(line) : line.ends[0].connected()
+    case .refused(let code): line.ends[0].broken(code)
+    case .bytes(let bytes): deliver(bytes, line, side)
+    case .end: ended(line, side)
+    case .reset: wasReset(line, side)
+    }
+    if line.isOver { lines.removeAll { $0 === line } }
+  }
+
+  private func arrived(_ line: SimulatedLine) {
+    switch listeners[line.port] {
+    case nil:
+      line.ends[1].isBroken = true
+      schedule(.refused(SimulatedErrors.refused), line, to: 0)
+    case .peer(let peer):
+      line.ends[1].owner = .peer(peer)
+      schedule(.connected, line, to: 0)
+      peer.opened(line.id, now: now)
+      act(peer)
+    case .socket(let kernel, let fileDescriptor):
+      schedule(.connected, line, to: 0)
+      kernel.arrived(line, at: fileDescriptor)
+    }
+  }
+
+  private func deliver(_ bytes: [UInt8], _ line: SimulatedLine, _ side: Int) {
+    let end = line.ends[side]
+    guard !end.isBroken, !end.isGone else {
+      end.underWay -= bytes.count
+      // Nobody is there any more: who sends to it hears so.
+      if !end.isBroken { reset(line, from: side) }
+      return
+    }
+    switch end.owner {
+    case .peer(let peer):
+      end.underWay -= bytes.count
+      peer.received(bytes, on: line.id, now: now)
+      act(peer)
+    case .socket, .nobody:
+      end.received(bytes)
+    }
+  }
+
+  private func ended(_ line: SimulatedLine, _ side: Int) {
+    let end = line.ends[side]
+    guard !end.isBroken, !end.hasHeardEnd else { return }
+    end.heardEnd()
+    guard case .peer(let peer) = end.owner else { return }
+    peer.ended(line.id, isReset: false, now: now)
+    act(peer)
+    // A server that hears the end has nothing more to say.
+    close(line, side: side)
+  }
+
+  private func wasReset(_ line: SimulatedLine, _ side: Int) {
+    let end = line.ends[side]
+    guard !end.isBroken else { return }
+    end.broken(SimulatedErrors.reset)
+    guard case .peer(let peer) = end.owner else { return }
+    peer.ended(line.id, isReset: true, now: now)
+    act(peer)
+  }
+}
+
+/// What happened on the network.
+package struct SimulatedTraceEntry {
+  package let time: Int64
+  package let line: SimulatedConnectionID
+  package let port: UInt16
+  package let isToServer: Bool
+  let event: SimulatedNetwork.Event
+
+  /// Bytes that arrived; empty where it was something else.
+  package var bytes: [UInt8] {
+    if case .bytes(let bytes) = event { return bytes }
+    return []
+  }
+
+  /// What it was, in a word.
+  package var name: String {
+    switch event {
+    case .bytes: "bytes"
+    case .end: "end"
+    case .reset: "reset"
+    case .connected: "connect"
+    case .refused: "refused"
+    }
+  }
+}
