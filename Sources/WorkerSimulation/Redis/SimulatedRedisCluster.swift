@@ -1,0 +1,164 @@
+/// Nodes of a Redis Cluster and who has which slot: as it is, and as each node believes.
+///
+/// Slots lie between nodes while they move, masters are followed by replicas, and news of both may reach some nodes later.
+package final class SimulatedRedisCluster {
+  package let nodes: [SimulatedRedis]
+  /// By node: whose replica it is; nil: a master.
+  package private(set) var primaries: [Int?]
+  /// No node serves keys.
+  package var isDown = false
+
+  /// By slot: its owner's place; `nobody`.
+  private var owners: [UInt8]
+  /// By node: the same, as it believes.
+  private var beliefs: [[UInt8]]
+  /// By slot: between whom it is.
+  private var moving: [Int: (from: Int, to: Int)] = [:]
+  private static let nobody = UInt8.max
+
+  /// - Parameters:
+  ///   - settings: a node each; hosts and ports must differ.
+  ///   - masterCount: so many of the first share the slots; the others are their replicas in turn.
+  package init(settings: [SimulatedRedisSettings], masterCount: Int, seed: UInt64) {
+    precondition(masterCount > 0 && masterCount <= settings.count && settings.count < Int(Self.nobody))
+    nodes = settings.enumerated().map { SimulatedRedis(settings: $1, seed: seed &+ UInt64($0) &* 0x9E37_79B9) }
+    primaries = settings.indices.map { $0 < masterCount ? nil : ($0 - masterCount) % masterCount }
+    let owners = (0..<SimulatedRedisSlot.count).map { UInt8($0 * masterCount / SimulatedRedisSlot.count) }
+    self.owners = owners
+    beliefs = settings.map { _ in owners }
+    for index in nodes.indices {
+      nodes[index].join(self, as: index)
+      if let primary = primaries[index] { nodes[index].follow(nodes[primary]) }
+    }
+  }
+
+  /// The node that has the slot; nil: nobody.
+  package func owner(of slot: Int) -> Int? { owners[slot] == Self.nobody ? nil : Int(owners[slot]) }
+
+  // MARK: - Slots
+
+  /// The slot begins to move: new keys are made there, known ones stay until `moveKeys`.
+  package func beginMove(of slot: Int, to target: Int) {
+    guard let from = owner(of: slot), from != target else { return }
+    moving[slot] = (from, target)
+  }
+
+  /// Moves so many keys of the slot, in their order. Returns how many were left to move.
+  @discardableResult
+  package func moveKeys(of slot: Int, count: Int, now: Int64) -> Int {
+    guard let (from, to) = moving[slot] else { return 0 }
+    let source = nodes[from]
+    let target = nodes[to]
+    source.turn(now: now)
+    target.turn(now: now)
+    let keys = source.keyspace.keys(0).filter { SimulatedRedisSlot.of($0) == slot }
+    for key in keys.prefix(count) {
+      target.keyspace.write(source.keyspace.entry(key, 0), at: key, 0)
+      source.keyspace.write(nil, at: key, 0)
+    }
+    return max(0, keys.count - count)
+  }
+
+  /// The slot is its new owner's. `telling`: nodes that know so at once, beside the two; nil: all.
+  package func endMove(of slot: Int, telling told: [Int]? = nil, now: Int64) {
+    guard let (from, to) = moving[slot] else { return }
+    moveKeys(of: slot, count: .max, now: now)
+    moving[slot] = nil
+    owners[slot] = UInt8(to)
+    for node in nodes.indices where told?.contains(node) ?? true || node == from || node == to {
+      beliefs[node][slot] = UInt8(to)
+    }
+  }
+
+  /// Nobody has the slot any more; its keys are lost.
+  package func abandon(_ slot: Int, now: Int64) {
+    if let owner = owner(of: slot) {
+      nodes[owner].turn(now: now)
+      for key in nodes[owner].keyspace.keys(0) where SimulatedRedisSlot.of(key) == slot {
+        nodes[owner].keyspace.write(nil, at: key, 0)
+      }
+    }
+    moving[slot] = nil
+    owners[slot] = Self.nobody
+    for node in nodes.indices { beliefs[node][slot] = Self.nobody }
+  }
+
+  /// A replica takes its master's place, without the writes of the last so many nanoseconds. `telling`: nodes that know so at once,
+  /// beside the replica; nil: all. A master that does not know goes on as one until `spread`.
+  package func failOver(to replica: Int, forgetting nanoseconds: Int64, telling told: [Int]? = nil, now: Int64) {
+    guard let master = primaries[replica] else { return }
+    let server = nodes[replica]
+    server.takeOver(keyspace: nodes[master].keyspace.copy(forgetting: nanoseconds, now: now))
+    primaries[replica] = nil
+    for node in nodes.indices where primaries[node] == master || node == master { primaries[node] = replica }
+    for slot in owners.indices where owners[slot] == UInt8(master) { owners[slot] = UInt8(replica) }
+    for (slot, ends) in moving where ends.from == master || ends.to == master { moving[slot] = nil }
+    for node in nodes.indices where told?.contains(node) ?? true || node == replica { learn(node) }
+  }
+
+  /// All nodes know how things are.
+  package func spread() { for node in nodes.indices { learn(node) } }
+
+  private func learn(_ node: Int) {
+    beliefs[node] = owners
+    if let primary = primaries[node] { nodes[node].follow(nodes[primary]) }
+  }
+
+  // MARK: - Answers
+
+  /// What a node says of keys that it does not serve now; nil: it serves them.
+  func redirect(_ keys: [[UInt8]], isAsking: Bool, from server: SimulatedRedis) -> SimulatedRedisReply? {
+    let slot = SimulatedRedisSlot.of(keys[0])
+    for key in keys.dropFirst() where SimulatedRedisSlot.of(key) != slot {
+      return .error("CROSSSLOT Keys in request don't hash to the same slot")
+    }
+    let node = server.node
+    let owner = beliefs[node][slot]
+    if owner == Self.nobody { return .error("CLUSTERDOWN Hash slot not served") }
+    if isDown { return .error("CLUSTERDOWN The cluster is down") }
+    let move = moving[slot]
+    func missing() -> Int { keys.count { server.keyspace.entry($0, 0) == nil } }
+    if Int(owner) == node {
+      guard let move, move.from == node else { return nil }
+      let count = missing()
+      if count == 0 { return nil }
+      if count < keys.count { return .error(Self.tryAgain) }
+      return .error("ASK \(slot) \(address(move.to))")
+    }
+    if let move, move.to == node, isAsking {
+      return keys.count > 1 && missing() > 0 ? .error(Self.tryAgain) : nil
+    }
+    return .error("MOVED \(slot) \(address(Int(owner)))")
+  }
+
+  private static let tryAgain = "TRYAGAIN Multiple keys request during rehashing of slot"
+
+  private func address(_ node: Int) -> String { "\(nodes[node].settings.host):\(nodes[node].settings.port)" }
+
+  /// `CLUSTER SLOTS` as a node believes.
+  func slots(for server: SimulatedRedis) -> SimulatedRedisReply {
+    let table = beliefs[server.node]
+    var ranges: [SimulatedRedisReply] = []
+    var first = 0
+    while first < table.count {
+      var last = first
+      while last + 1 < table.count, table[last + 1] == table[first] { last += 1 }
+      if table[first] != Self.nobody {
+        let owner = Int(table[first])
+        let others = nodes.indices.filter { primaries[$0] == owner }
+        ranges.append(
+          .array([.integer(Int64(first)), .integer(Int64(last))] + ([owner] + others).map(describe)))
+      }
+      first = last + 1
+    }
+    return .array(ranges)
+  }
+
+  private func describe(_ node: Int) -> SimulatedRedisReply {
+    let settings = nodes[node].settings
+    let name = SimulatedRedisDigest.text(of: Array("\(settings.host):\(settings.port)".utf8))
+    return .array([
+      .bulk(Array(settings.host.utf8)), .integer(Int64(settings.port)), .bulk(name), .array([]),
+    ])
+  }
+}

@@ -1,0 +1,102 @@
+/// The commands that a simulated Redis knows: what Herald sends, and what its scripts, its tests and an auditor need.
+enum SimulatedRedisCommand: String, CaseIterable {
+  case append, asking, auth, client, cluster, decr, del, echo, eval, evalsha, exists, expire, get, hdel, hello
+  case hget, hgetall, hlen, hmget, hset, hsetnx, hvals, incr, info, mget, pexpire, ping, psetex, pttl, quit, readonly,
+    readwrite
+  case reset, role, script, select, set, setex, strlen, time, ttl, type, zadd, zrange, zrem, zscore
+
+  struct Flags: OptionSet {
+    let rawValue: UInt16
+    static let write = Flags(rawValue: 1)
+    static let denyOOM = Flags(rawValue: 2)
+    static let loading = Flags(rawValue: 4)
+    static let stale = Flags(rawValue: 8)
+    static let noScript = Flags(rawValue: 16)
+    static let noAuth = Flags(rawValue: 32)
+    static let allowBusy = Flags(rawValue: 64)
+  }
+
+  /// Which of its arguments are keys.
+  enum Keys {
+    case none
+    /// The first one.
+    case first
+    /// All.
+    case all
+    /// As many as the second one says, from the third on.
+    case counted
+  }
+
+  struct Rules {
+    let command: SimulatedRedisCommand
+    /// Words with the command's own; below zero: at least so many.
+    let arity: Int
+    let flags: Flags
+    let keys: Keys
+  }
+
+  /// By name, in capitals.
+  static let byName: [[UInt8]: Rules] = {
+    var byName: [[UInt8]: Rules] = [:]
+    for command in allCases { byName[Array(command.rawValue.uppercased().utf8)] = command.rules }
+    return byName
+  }()
+
+  /// Those with a word of their own behind their name, by that word in capitals; nil: it has none. As `COMMAND INFO` says.
+  func rules(of word: [UInt8]) -> Rules? {
+    func rules(_ arity: Int, _ flags: Flags) -> Rules { Rules(command: self, arity: arity, flags: flags, keys: .none) }
+    return switch (self, String(decoding: word.map(SimulatedRedis.capital), as: UTF8.self)) {
+    case (.client, "SETNAME"): rules(3, [.noScript, .loading, .stale])
+    case (.client, "GETNAME"), (.client, "ID"): rules(2, [.noScript, .loading, .stale])
+    case (.client, "LIST"): rules(-2, [.noScript, .loading, .stale])
+    case (.script, "LOAD"): rules(3, [.noScript, .stale])
+    case (.script, "EXISTS"): rules(-3, [.noScript])
+    case (.script, "FLUSH"): rules(-2, [.noScript])
+    case (.cluster, "SLOTS"): rules(2, [.stale])
+    case (.cluster, "KEYSLOT"): rules(3, [.stale])
+    default: nil
+    }
+  }
+
+  /// As `COMMAND INFO` of Redis 7.0 says.
+  var rules: Rules {
+    func rules(_ arity: Int, _ flags: Flags = [], _ keys: Keys = .none) -> Rules {
+      Rules(command: self, arity: arity, flags: flags, keys: keys)
+    }
+    switch self {
+    case .append: return rules(3, [.write, .denyOOM], .first)
+    case .asking: return rules(1)
+    case .auth: return rules(-2, [.noScript, .loading, .stale, .noAuth, .allowBusy])
+    case .client: return rules(-2, [.noScript, .loading, .stale])
+    case .cluster: return rules(-2, [.stale])
+    case .decr, .incr: return rules(2, [.write, .denyOOM], .first)
+    case .del: return rules(-2, [.write], .all)
+    case .echo: return rules(2, [.loading, .stale])
+    case .eval, .evalsha: return rules(-3, [.noScript, .stale], .counted)
+    case .exists: return rules(-2, [], .all)
+    case .expire, .pexpire: return rules(-3, [.write], .first)
+    case .get, .hgetall, .hlen, .hvals, .pttl, .strlen, .ttl, .type: return rules(2, [], .first)
+    case .hdel: return rules(-3, [.write], .first)
+    case .hello: return rules(-1, [.noScript, .loading, .stale, .noAuth, .allowBusy])
+    case .hget, .zscore: return rules(3, [], .first)
+    case .hmget: return rules(-3, [], .first)
+    case .hset: return rules(-4, [.write, .denyOOM], .first)
+    case .hsetnx: return rules(4, [.write, .denyOOM], .first)
+    case .info: return rules(-1, [.loading, .stale])
+    case .mget: return rules(-2, [], .all)
+    case .ping: return rules(-1)
+    case .psetex, .setex: return rules(4, [.write, .denyOOM], .first)
+    case .quit: return rules(-1, [.noScript, .loading, .stale, .noAuth, .allowBusy])
+    case .readonly, .readwrite: return rules(1, [.loading, .stale])
+    case .reset: return rules(1, [.noScript, .loading, .stale, .noAuth, .allowBusy])
+    case .role: return rules(1, [.noScript, .loading, .stale])
+    case .script: return rules(-2, [.noScript, .stale])
+    case .select: return rules(2, [.loading, .stale])
+    case .set: return rules(-3, [.write, .denyOOM], .first)
+    case .time: return rules(1, [.loading, .stale])
+    case .zadd: return rules(-4, [.write, .denyOOM], .first)
+    case .zrange: return rules(-4, [], .first)
+    case .zrem: return rules(-3, [.write], .first)
+    }
+  }
+}

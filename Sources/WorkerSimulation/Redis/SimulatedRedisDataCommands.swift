@@ -1,0 +1,246 @@
+/// Commands on keys, as Redis answers them.
+extension SimulatedRedisKeyspace {
+  private static let notANumber = SimulatedRedisReply.error("ERR value is not an integer or out of range")
+  private static let syntaxError = SimulatedRedisReply.error("ERR syntax error")
+  private static let wrongKind = SimulatedRedisReply.error(
+    "WRONGTYPE Operation against a key holding the wrong kind of value")
+
+  /// Runs a command whose number of words is right. nil: it is none on keys.
+  func run(_ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int) -> SimulatedRedisReply? {
+    switch command {
+    case .get:
+      return withString(words[1], database) { $0.map { .bulk($0) } ?? .null }
+    case .strlen:
+      return withString(words[1], database) { .integer(Int64($0?.count ?? 0)) }
+    case .mget:
+      return .array(
+        words.dropFirst().map { key in
+          if case .string(let bytes) = entry(key, database)?.value { .bulk(bytes) } else { .null }
+        })
+    case .set:
+      return set(words, database)
+    case .setex, .psetex:
+      guard let time = SimulatedRedisNumber.integer(words[2]) else { return Self.notANumber }
+      guard let endsAt = end(after: time, inSeconds: command == .setex) else { return invalidExpiry(of: command) }
+      write(SimulatedRedisEntry(value: .string(words[3]), endsAt: endsAt), at: words[1], database)
+      return .ok
+    case .append:
+      return withString(words[1], database) { bytes in
+        let whole = (bytes ?? []) + words[2]
+        write(
+          SimulatedRedisEntry(value: .string(whole), endsAt: entry(words[1], database)?.endsAt), at: words[1], database)
+        return .integer(Int64(whole.count))
+      }
+    case .incr, .decr:
+      return withString(words[1], database) { bytes in
+        guard let number = bytes.map(SimulatedRedisNumber.integer) ?? 0 else { return Self.notANumber }
+        let (sum, isOver) = number.addingReportingOverflow(command == .incr ? 1 : -1)
+        if isOver { return .error("ERR increment or decrement would overflow") }
+        let endsAt = entry(words[1], database)?.endsAt
+        write(
+          SimulatedRedisEntry(value: .string(SimulatedRedisNumber.text(sum)), endsAt: endsAt), at: words[1], database)
+        return .integer(sum)
+      }
+    case .del:
+      var count: Int64 = 0
+      for key in words.dropFirst() where entry(key, database) != nil {
+        write(nil, at: key, database)
+        count += 1
+      }
+      return .integer(count)
+    case .exists:
+      return .integer(Int64(words.dropFirst().count { entry($0, database) != nil }))
+    case .expire, .pexpire:
+      return expire(words, database, isSeconds: command == .expire)
+    case .ttl, .pttl:
+      guard let entry = entry(words[1], database) else { return .integer(-2) }
+      guard let endsAt = entry.endsAt else { return .integer(-1) }
+      let left = max(0, endsAt - clock)
+      return .integer(command == .ttl ? (left + 500) / 1000 : left)
+    case .type:
+      switch entry(words[1], database)?.value {
+      case .string: return .status(Array("string".utf8))
+      case .hash: return .status(Array("hash".utf8))
+      case .sortedSet: return .status(Array("zset".utf8))
+      case nil: return .status(Array("none".utf8))
+      }
+    case .hget, .hgetall, .hlen, .hmget, .hvals, .hset, .hsetnx, .hdel:
+      return runOnHash(command, words, database)
+    case .zadd, .zrem, .zscore, .zrange:
+      return runOnSortedSet(command, words, database)
+    case .asking, .auth, .client, .cluster, .echo, .eval, .evalsha, .hello, .info, .ping, .quit, .readonly, .readwrite,
+      .reset, .role,
+      .script, .select, .time:
+      return nil
+    }
+  }
+
+  private func withString(
+    _ key: [UInt8], _ database: Int, _ body: ([UInt8]?) -> SimulatedRedisReply
+  ) -> SimulatedRedisReply {
+    switch entry(key, database)?.value {
+    case .string(let bytes): body(bytes)
+    case nil: body(nil)
+    case .hash, .sortedSet: Self.wrongKind
+    }
+  }
+
+  /// Unix milliseconds; nil: no time that Redis takes.
+  private func end(after time: Int64, inSeconds: Bool) -> Int64? {
+    guard time > 0 else { return nil }
+    let (milliseconds, isOver) = inSeconds ? time.multipliedReportingOverflow(by: 1000) : (time, false)
+    if isOver || milliseconds > Int64.max - clock { return nil }
+    return clock + milliseconds
+  }
+
+  private func invalidExpiry(of command: SimulatedRedisCommand) -> SimulatedRedisReply {
+    .error("ERR invalid expire time in '\(command.rawValue)' command")
+  }
+
+  private func set(_ words: [[UInt8]], _ database: Int) -> SimulatedRedisReply {
+    var time: (value: [UInt8], isSeconds: Bool)?
+    var onlyNew = false
+    var onlyKnown = false
+    var index = 3
+    while index < words.count {
+      switch String(decoding: words[index], as: UTF8.self).uppercased() {
+      case "NX" where !onlyKnown: onlyNew = true
+      case "XX" where !onlyNew: onlyKnown = true
+      case let unit where (unit == "EX" || unit == "PX") && time == nil && index + 1 < words.count:
+        time = (words[index + 1], unit == "EX")
+        index += 1
+      default: return Self.syntaxError
+      }
+      index += 1
+    }
+    var endsAt: Int64?
+    if let time {
+      guard let number = SimulatedRedisNumber.integer(time.value) else { return Self.notANumber }
+      guard let end = end(after: number, inSeconds: time.isSeconds) else { return invalidExpiry(of: .set) }
+      endsAt = end
+    }
+    let isKnown = onlyNew || onlyKnown ? entry(words[1], database) != nil : false
+    if onlyNew && isKnown || onlyKnown && !isKnown { return .null }
+    write(SimulatedRedisEntry(value: .string(words[2]), endsAt: endsAt), at: words[1], database)
+    return .ok
+  }
+
+  private func expire(_ words: [[UInt8]], _ database: Int, isSeconds: Bool) -> SimulatedRedisReply {
+    guard words.count == 3 else {
+      return .error("ERR Unsupported option \(String(decoding: words[3], as: UTF8.self))")
+    }
+    guard let time = SimulatedRedisNumber.integer(words[2]) else { return Self.notANumber }
+    let (milliseconds, isOver) = isSeconds ? time.multipliedReportingOverflow(by: 1000) : (time, false)
+    if isOver || milliseconds > Int64.max - clock {
+      return .error("ERR invalid expire time in '\(isSeconds ? "expire" : "pexpire")' command")
+    }
+    guard var entry = entry(words[1], database) else { return .integer(0) }
+    entry.endsAt = clock + milliseconds
+    write(milliseconds <= 0 ? nil : entry, at: words[1], database)
+    return .integer(1)
+  }
+
+  // MARK: - Hashes
+
+  private func runOnHash(
+    _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int
+  ) -> SimulatedRedisReply {
+    let key = words[1]
+    var entry = entry(key, database)
+    var hash: SimulatedRedisHash
+    switch entry?.value {
+    case .hash(let known): hash = known
+    case nil: hash = SimulatedRedisHash()
+    case .string, .sortedSet: return Self.wrongKind
+    }
+    func store() {
+      entry = hash.count == 0 ? nil : SimulatedRedisEntry(value: .hash(hash), endsAt: entry?.endsAt)
+      write(entry, at: key, database)
+    }
+    switch command {
+    case .hget: return hash[words[2]].map { .bulk($0) } ?? .null
+    case .hlen: return .integer(Int64(hash.count))
+    case .hmget: return .array(words.dropFirst(2).map { field in hash[field].map { .bulk($0) } ?? .null })
+    case .hvals: return .array(hash.listed(seed: seed).map { .bulk(hash[$0] ?? []) })
+    case .hgetall: return .map(hash.listed(seed: seed).flatMap { [.bulk($0), .bulk(hash[$0] ?? [])] })
+    case .hsetnx:
+      if hash[words[2]] != nil { return .integer(0) }
+      _ = hash.set(words[2], words[3], limits: settings)
+      store()
+      return .integer(1)
+    case .hset:
+      guard words.count % 2 == 0 else { return .error("ERR wrong number of arguments for 'hset' command") }
+      var count: Int64 = 0
+      for index in stride(from: 2, to: words.count, by: 2)
+      where hash.set(words[index], words[index + 1], limits: settings) { count += 1 }
+      store()
+      return .integer(count)
+    case .hdel:
+      var count: Int64 = 0
+      for field in words.dropFirst(2) where hash.remove(field) { count += 1 }
+      if count > 0 { store() }
+      return .integer(count)
+    default: preconditionFailure("no command on hashes")
+    }
+  }
+
+  // MARK: - Sorted sets
+
+  private static let withScores = Array("WITHSCORES".utf8)
+
+  /// nil: not modelled.
+  private func runOnSortedSet(
+    _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int
+  ) -> SimulatedRedisReply? {
+    var scores: [Double] = []
+    if command == .zadd {
+      guard words.count % 2 == 0 else { return Self.syntaxError }
+      for index in stride(from: 2, to: words.count, by: 2) {
+        guard let score = SimulatedRedisNumber.luaNumber(words[index]) else {
+          return .error("ERR value is not a valid float")
+        }
+        scores.append(score)
+      }
+    }
+    if command == .zrange {
+      guard let first = SimulatedRedisNumber.integer(words[2]), let last = SimulatedRedisNumber.integer(words[3]) else {
+        return Self.notANumber
+      }
+      // Herald reads all of it: parts, and other options, are not modelled.
+      let isWhole = first == 0 && last == -1
+      guard isWhole, words.count == 4 || words.count == 5 && words[4].map(SimulatedRedis.capital) == Self.withScores
+      else {
+        return nil
+      }
+    }
+    let key = words[1]
+    var entry = entry(key, database)
+    var set: SimulatedRedisSortedSet
+    switch entry?.value {
+    case .sortedSet(let known): set = known
+    case nil: set = SimulatedRedisSortedSet()
+    case .string, .hash: return Self.wrongKind
+    }
+    func store() {
+      entry = set.count == 0 ? nil : SimulatedRedisEntry(value: .sortedSet(set), endsAt: entry?.endsAt)
+      write(entry, at: key, database)
+    }
+    switch command {
+    case .zscore: return set[words[2]].map { .double($0) } ?? .null
+    case .zadd:
+      var count: Int64 = 0
+      for (place, score) in scores.enumerated() where set.set(words[3 + place * 2], score) { count += 1 }
+      store()
+      return .integer(count)
+    case .zrem:
+      var count: Int64 = 0
+      for member in words.dropFirst(2) where set.remove(member) { count += 1 }
+      if count > 0 { store() }
+      return .integer(count)
+    case .zrange where words.count == 5:
+      return .scored(set.listed.flatMap { [.bulk($0.member), .double($0.score)] })
+    case .zrange: return .array(set.listed.map { .bulk($0.member) })
+    default: preconditionFailure("no command on sorted sets")
+    }
+  }
+}

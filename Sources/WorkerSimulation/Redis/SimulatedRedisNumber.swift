@@ -1,0 +1,100 @@
+/// Numbers as Redis reads and writes them, and as Lua does within it.
+package enum SimulatedRedisNumber {
+  /// Appends the number in decimal.
+  static func write(_ number: Int64, to output: inout [UInt8]) {
+    if number < 0 { output.append(UInt8(ascii: "-")) }
+    let start = output.count
+    var rest = number.magnitude
+    repeat {
+      output.append(UInt8(ascii: "0") + UInt8(rest % 10))
+      rest /= 10
+    } while rest > 0
+    output[start...].reverse()
+  }
+
+  static func text(_ number: Int64) -> [UInt8] {
+    var output: [UInt8] = []
+    write(number, to: &output)
+    return output
+  }
+
+  /// A whole number as Redis takes it: no `+`, no leading zero, nothing around it. nil: it is none, or does not fit.
+  static func integer(_ text: [UInt8]) -> Int64? {
+    if text.count == 1, text[0] == UInt8(ascii: "0") { return 0 }
+    var index = 0
+    let isNegative = text.first == UInt8(ascii: "-")
+    if isNegative { index = 1 }
+    guard index < text.count, text.count <= 20, (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(text[index]) else {
+      return nil
+    }
+    var number: Int64 = 0
+    while index < text.count {
+      guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(text[index]) else { return nil }
+      let digit = Int64(text[index] - UInt8(ascii: "0"))
+      let (tens, isOver) = number.multipliedReportingOverflow(by: 10)
+      let (sum, isOver2) = isNegative ? tens.subtractingReportingOverflow(digit) : tens.addingReportingOverflow(digit)
+      if isOver || isOver2 { return nil }
+      number = sum
+      index += 1
+    }
+    return number
+  }
+
+  /// What Lua's `tonumber` makes of a text of Herald's: decimal, with blanks around it. nil: no number.
+  static func luaNumber(_ text: [UInt8]) -> Double? {
+    var range = text[...]
+    func isBlank(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
+    while let first = range.first, isBlank(first) { range = range.dropFirst() }
+    while let last = range.last, isBlank(last) { range = range.dropLast() }
+    guard !range.isEmpty else { return nil }
+    if let whole = integer(Array(range)), whole.magnitude < 1 << 53 { return Double(whole) }
+    guard range.allSatisfy({ (48...57).contains($0) || $0 == 46 || $0 == 43 || $0 == 45 || $0 | 32 == 101 }) else {
+      return nil
+    }
+    return Double(String(decoding: range, as: UTF8.self))
+  }
+
+  /// `string.format('%.0f', number)`. Only for what fits 64 bits: nothing else is a time or a count.
+  static func luaWhole(_ number: Double) -> [UInt8] {
+    if number.isNaN { return Array((number.sign == .minus ? "-nan" : "nan").utf8) }
+    if number.isInfinite { return Array((number < 0 ? "-inf" : "inf").utf8) }
+    let rounded = number.rounded(.toNearestOrEven)
+    if rounded == 0, number.sign == .minus { return [UInt8(ascii: "-"), UInt8(ascii: "0")] }
+    if let whole = Int64(exactly: rounded) { return text(whole) }
+    return largeWhole(rounded)
+  }
+
+  /// A whole number beyond 64 bits: a double is a whole number times a power of two.
+  private static func largeWhole(_ number: Double) -> [UInt8] {
+    var digits: [UInt8] = [0]
+    var mantissa = number.magnitude.significandBitPattern | 1 << 52
+    let doublings = Int(number.magnitude.exponent) - 52
+    digits = []
+    while mantissa > 0 {
+      digits.append(UInt8(mantissa % 10))
+      mantissa /= 10
+    }
+    for _ in 0..<doublings {
+      var carry: UInt8 = 0
+      for index in digits.indices {
+        let sum = digits[index] * 2 + carry
+        digits[index] = sum % 10
+        carry = sum / 10
+      }
+      if carry > 0 { digits.append(carry) }
+    }
+    return (number < 0 ? [UInt8(ascii: "-")] : []) + digits.reversed().map { $0 + UInt8(ascii: "0") }
+  }
+
+  /// A number of a script as the reply has it: what is behind the point is cut off.
+  static func luaInteger(_ number: Double) -> Int64 {
+    Int64(exactly: number.rounded(.towardZero)) ?? Int64.min
+  }
+
+  /// A score as Redis writes it.
+  static func text(of number: Double) -> [UInt8] {
+    if let whole = Int64(exactly: number), whole.magnitude < 1 << 53 { return text(whole) }
+    if number.isInfinite { return Array((number < 0 ? "-inf" : "inf").utf8) }
+    return Array("\(number)".utf8)
+  }
+}

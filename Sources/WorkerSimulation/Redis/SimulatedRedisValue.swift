@@ -1,0 +1,73 @@
+/// What lies under a key, and when it ends.
+package struct SimulatedRedisEntry: Hashable, Sendable {
+  package var value: SimulatedRedisValue
+  /// Unix milliseconds by Redis' clock; nil: it does not end.
+  package var endsAt: Int64?
+}
+
+package enum SimulatedRedisValue: Hashable, Sendable {
+  case string([UInt8])
+  case hash(SimulatedRedisHash)
+  case sortedSet(SimulatedRedisSortedSet)
+}
+
+/// Fields and values, in the order in which Redis would list them: that of their making while the hash is small, any other one later.
+package struct SimulatedRedisHash: Hashable, Sendable {
+  package private(set) var fields: [[UInt8]] = []
+  private var values: [[UInt8]: [UInt8]] = [:]
+  /// It was so large once that Redis made a table of it, and it stays one.
+  private var isTable = false
+
+  package var count: Int { fields.count }
+  package subscript(field: [UInt8]) -> [UInt8]? { values[field] }
+
+  /// Returns whether the field is new.
+  mutating func set(_ field: [UInt8], _ value: [UInt8], limits: SimulatedRedisSettings) -> Bool {
+    let isNew = values.updateValue(value, forKey: field) == nil
+    if isNew { fields.append(field) }
+    if fields.count > limits.listedFieldsMaximum || max(field.count, value.count) > limits.listedBytesMaximum {
+      isTable = true
+    }
+    return isNew
+  }
+
+  /// Returns whether it was there.
+  mutating func remove(_ field: [UInt8]) -> Bool {
+    guard values.removeValue(forKey: field) != nil else { return false }
+    fields.removeAll { $0 == field }
+    return true
+  }
+
+  /// Fields as HGETALL gives them.
+  func listed(seed: UInt64) -> [[UInt8]] {
+    guard isTable else { return fields }
+    // Redis' order is that of a hash function with a secret: any that is not that of their making, and always the same.
+    func place(_ field: [UInt8]) -> UInt64 {
+      var hash = seed ^ 0xCBF2_9CE4_8422_2325
+      for byte in field { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+      return hash ^ hash >> 29
+    }
+    return fields.map { (place($0), $0) }.sorted { $0.0 != $1.0 ? $0.0 < $1.0 : $0.1.lexicographicallyPrecedes($1.1) }
+      .map(\.1)
+  }
+}
+
+package struct SimulatedRedisSortedSet: Hashable, Sendable {
+  private var scores: [[UInt8]: Double] = [:]
+
+  package var count: Int { scores.count }
+  package subscript(member: [UInt8]) -> Double? { scores[member] }
+
+  /// Returns whether the member is new.
+  mutating func set(_ member: [UInt8], _ score: Double) -> Bool { scores.updateValue(score, forKey: member) == nil }
+
+  /// Returns whether it was there.
+  mutating func remove(_ member: [UInt8]) -> Bool { scores.removeValue(forKey: member) != nil }
+
+  /// By score, then by name.
+  package var listed: [(member: [UInt8], score: Double)] {
+    scores.map { (member: $0.key, score: $0.value) }.sorted {
+      $0.score != $1.score ? $0.score < $1.score : $0.member.lexicographicallyPrecedes($1.member)
+    }
+  }
+}

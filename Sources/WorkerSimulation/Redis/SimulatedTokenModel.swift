@@ -1,0 +1,89 @@
+/// The scripts by which a fleet shares a provider token.
+enum SimulatedTokenModel {
+  private typealias Lua = SimulatedLuaBytes
+
+  static func look(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let lock = try call.key(2)
+    let owner = try call.argument(4)
+    let known = try call.text(.get, call.key(1), line: 1)
+    if let known {
+      let age = Double(call.seconds) - (try made(known))
+      let isNewer = try issued(known) > call.number(1)
+      let isYoung = try age < call.number(2)
+      let isTooYoung = try age < call.number(3)
+      if isNewer && isYoung || isTooYoung {
+        if try call.text(.get, lock, line: 6) == owner { _ = call.attempt(.del, [lock]) }
+        return .bulk(Array(Lua.sub(known, 21)))
+      }
+    }
+    let holder = try call.text(.get, lock, line: 10)
+    if let holder, holder != owner { return .integer(0) }
+    let unit = Array("PX".utf8)
+    if holder != nil {
+      try call.call(.set, lock, owner, unit, call.argument(5), line: 12)
+    } else if try call.call(.set, lock, owner, Array("NX".utf8), unit, call.argument(5), line: 13) == .null {
+      return .integer(0)
+    }
+    return .integer(known == nil ? 1 : 2)
+  }
+
+  static func store(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let token = try call.key(1)
+    let lock = try call.key(2)
+    if try call.text(.get, lock, line: 1) != call.argument(1) { return .integer(0) }
+    if let known = try call.text(.get, token, line: 2) {
+      let isNoNewer = try call.number(2) <= issued(known)
+      let isTooSoon = try Double(call.seconds) - made(known) < call.number(3)
+      if isNoNewer || isTooSoon {
+        try call.call(.del, lock, line: 6)
+        return .bulk(Array(Lua.sub(known, 21)))
+      }
+    }
+    let value = try head(call.number(2), Double(call.seconds)) + call.argument(5)
+    try call.call(.set, token, value, Array("EX".utf8), call.argument(4), line: 9)
+    try call.call(.del, lock, line: 10)
+    return try .bulk(call.argument(5))
+  }
+
+  static func keep(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let token = try call.key(1)
+    let known = try call.text(.get, token, line: 1)
+    var its = 0.0
+    if let known { its = try issued(known) }
+    let ours = try call.number(1)
+    if its > ours { return .bulk(Array(Lua.sub(known ?? [], 21))) }
+    let age = try call.number(2)
+    let life = try call.number(3) - age
+    if its < ours, life > 0 {
+      let value = head(ours, Double(call.seconds) - age) + (try call.argument(4))
+      try call.call(.set, token, value, Array("EX".utf8), SimulatedRedisNumber.luaWhole(life), line: 7)
+    }
+    return .integer(0)
+  }
+
+  static func release(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let lock = try call.key(1)
+    guard try call.text(.get, lock, line: 1) == call.argument(1) else { return .integer(0) }
+    return .integer(try call.integer(.del, lock, line: 1))
+  }
+
+  /// `iat` of a stored token, Unix seconds.
+  private static func issued(_ value: [UInt8]) throws(SimulatedRedisScriptFailure) -> Double {
+    try SimulatedRedisScriptCall.number(Array(Lua.sub(value, 1, 10)))
+  }
+
+  /// When it was made by Redis' clock, Unix seconds.
+  private static func made(_ value: [UInt8]) throws(SimulatedRedisScriptFailure) -> Double {
+    try SimulatedRedisScriptCall.number(Array(Lua.sub(value, 11, 20)))
+  }
+
+  /// `string.format('%010d%010d', issued, made)`.
+  private static func head(_ issued: Double, _ made: Double) -> [UInt8] {
+    [issued, made].flatMap { number in
+      let digits = SimulatedRedisNumber.text(SimulatedRedisNumber.luaInteger(number))
+      let isNegative = digits.first == UInt8(ascii: "-")
+      let zeros = Array(repeating: UInt8(ascii: "0"), count: max(0, 10 - digits.count))
+      return isNegative ? [UInt8(ascii: "-")] + zeros + digits.dropFirst() : zeros + digits
+    }
+  }
+}
