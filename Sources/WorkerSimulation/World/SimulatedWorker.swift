@@ -1,0 +1,140 @@
+import Logging
+import PushCore
+import PushCredentials
+import PushIO
+import PushLane
+import PushSettings
+import PushStores
+
+/// One process of the simulated world: lanes and the store of provider tokens as they are shipped, each on a loop of its own, over
+/// simulated sockets. It is turned by the world.
+package final class SimulatedWorker {
+  /// What a thread would do, and when its next turn is due.
+  private struct Thread {
+    let work: any LoopWork
+    /// Outlives the work, as a thread's loop does: the last one to go.
+    let loop: EventLoop
+    let kernel: SimulatedKernel
+    /// At the latest.
+    var next: Int64
+    /// Not sooner, whatever comes in.
+    var earliest: Int64 = 0
+    var isOver = false
+  }
+
+  package let name: String
+  private var threads: [Thread] = []
+  private let network: SimulatedNetwork
+  private let controls: [LaneControl]
+  private let tokenStore: RedisProviderTokenStore
+  private let tokens: ProviderTokens
+  /// What it would have logged.
+  package private(set) var log: [String] = []
+  /// A turn takes so long at least.
+  private static let turnNanoseconds: Int64 = 20_000
+  private static let logMaximum = 1000
+
+  /// Starts it.
+  /// - Parameter seed: of all that it draws.
+  init(
+    name: String, network: SimulatedNetwork, configuration: Configuration, laneCount: Int,
+    wallClockMilliseconds: Int64, key: SimulatedSigningKey, seed: UInt64
+  ) throws {
+    self.name = name
+    self.network = network
+    var random = SeededRandom(seed: seed)
+    controls = (0..<laneCount).map { LaneControl(name: "\($0)") }
+    tokenStore = RedisProviderTokenStore(
+      configuration: try RedisConfiguration(url: configuration.redis.url), tls: nil,
+      prefix: configuration.redis.prefix)
+    tokens = ProviderTokens(store: tokenStore)
+    let credentials = try Credentials(
+      configuration.credentials, tokens: tokens, readKey: key.read)
+    var parts = try LaneParts(configuration, laneCount: laneCount)
+    // TLS alone is left out.
+    if let host = APNsHost(url: "http://127.0.0.1:443") { parts.apns.production = host }
+    func begin(_ make: (EventLoop) -> any LoopWork) {
+      let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds)
+      let loop = EventLoop(kernel: kernel)
+      threads.append(Thread(work: make(loop), loop: loop, kernel: kernel, next: network.now))
+    }
+    begin { tokenStore.work(on: $0, seed: random.next()) }
+    for (index, control) in controls.enumerated() {
+      let settings = LaneSettings(
+        workerName: "\(name)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
+        onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
+        randomSeed: random.next())
+      begin { loop in
+        WorkerLane(
+          loop: loop, control, settings, parts, credentials: credentials, policies: ChannelPolicyCache(),
+          standstill: StandstillState.Settings(
+            requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)),
+          watchesUntilEmpty: false
+        ) { [weak self] notice in self?.note("\(notice.level) lane \(control.name): \(notice.text)") }
+      }
+    }
+  }
+
+  private func note(_ text: String) {
+    if log.count < SimulatedWorker.logMaximum { log.append("\(network.now / 1_000_000) \(name) \(text)") }
+  }
+
+  /// Provider tokens that it made itself.
+  package var tokensMade: UInt64 { tokens.snapshots().reduce(0) { $0 + $1.refreshes } }
+
+  /// When it has something to do; `.max`: never again.
+  var nextTurn: Int64 {
+    threads.reduce(.max) { next, thread in
+      guard !thread.isOver else { return next }
+      let isReady = thread.kernel.isReady || thread.loop.isWoken
+      return min(next, isReady ? max(network.now, min(thread.next, thread.earliest)) : thread.next)
+    }
+  }
+
+  /// Turns whatever is due now.
+  func turn() {
+    for index in threads.indices where !threads[index].isOver {
+      let thread = threads[index]
+      let isReady = thread.kernel.isReady || thread.loop.isWoken
+      guard network.now >= (isReady ? min(thread.next, thread.earliest) : thread.next) else { continue }
+      let goesOn = thread.work.turn()
+      threads[index].isOver = !goesOn
+      threads[index].earliest = network.now + SimulatedWorker.turnNanoseconds
+      let wanted = thread.loop.nextTurn(maximumWaitMilliseconds: thread.work.waitMilliseconds).nanoseconds
+      threads[index].next = max(wanted, threads[index].earliest)
+      if !goesOn, let lane = thread.work as? WorkerLane, index > 0 { controls[index - 1].end(lane.lastReport) }
+    }
+  }
+
+  /// The process dies: its sockets end as the machine's kernel ends them.
+  package func kill() {
+    for index in threads.indices {
+      threads[index].isOver = true
+      threads[index].kernel.kill()
+    }
+  }
+}
+
+/// Signs provider tokens in the simulated world, the same each time: a real signature is another one each time.
+struct SimulatedSigningKey: SigningKey {
+  let team = "SIMTEAM001"
+  let key = "SIMKEY0001"
+
+  func sign(_ message: [UInt8]) -> [UInt8]? {
+    var state: UInt64 = 0xCBF2_9CE4_8422_2325
+    for byte in message { state = (state ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    var random = SeededRandom(seed: state)
+    // 64 bytes, as ES256 has.
+    return (0..<8).flatMap { _ in
+      let word = random.next()
+      return (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) }
+    }
+  }
+
+  func verify(_ signature: [UInt8], of message: [UInt8]) -> Bool { sign(message) == signature }
+  func publicPEM() -> [UInt8] { Array(key.utf8) }
+  func privatePEM() -> [UInt8] { Array(key.utf8) }
+
+  /// In place of the file.
+  func read(_ file: String) throws(APNsError) -> ProviderTokenSigner { ProviderTokenSigner(key: self, subject: file) }
+}

@@ -1,0 +1,25 @@
+import PushCore
+
+extension WorkerWorld.Settings {
+  /// A world of this seed: each has other faults on, so that rare pairs meet, and other sizes.
+  package static func swarm(seed: UInt64) -> WorkerWorld.Settings {
+    var random = SeededRandom(seed: seed ^ 0x7377_6172_6D00_0000)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    var settings = WorkerWorld.Settings()
+    settings.faults = WorkerFault.allCases.filter { _ in pick(2) == 0 }
+    settings.faultCount = pick(80)
+    settings.workers = 1 + pick(3)
+    settings.lanes = 1 + pick(2)
+    settings.prefetch = [4, 20, 40, 200][pick(4)]
+    settings.network.splits = [0, 100, 900][pick(3)]
+    settings.network.latency = [10_000...50_000, 50_000...2_000_000, 1_000_000...60_000_000][pick(3)]
+    settings.network.bufferBytes = [4096, 65_536, 1 << 20][pick(3)]
+    if pick(3) == 0 { settings.rabbitmq.confirmSpreadNanoseconds = 500_000_000 }
+    if pick(3) == 0 { settings.rabbitmq.confirmLate = 50 }
+    if pick(3) == 0 { settings.rabbitmq.confirmsSingle = 500 }
+    if pick(3) == 0 { settings.rabbitmq.publishRefused = 20 }
+    if pick(4) == 0 { settings.rabbitmq.confirmDropped = 5 }
+    if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
+    return settings
+  }
+}

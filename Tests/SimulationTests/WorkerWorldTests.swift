@@ -1,0 +1,63 @@
+import Testing
+import WorkerSimulation
+
+/// Whole workers over a simulated network: the promise holds in every world, and a seed is a world.
+@Suite(.timeLimit(.minutes(3)))
+struct WorkerWorldTests {
+  private func play(
+    _ seed: UInt64, _ adjust: (inout WorkerWorld.Settings) -> Void = { _ in }
+  ) throws -> WorkerWorld {
+    var settings = WorkerWorld.Settings()
+    adjust(&settings)
+    let world = try WorkerWorld(seed: seed, settings: settings)
+    try world.run()
+    return world
+  }
+
+  @Test func whereNothingIsWrongNothingHappensTwice() throws {
+    let world = try play(1) { settings in
+      settings.jobs = 50
+      settings.stormMilliseconds = 10_000
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.auditor.publishedCount == 50 && world.auditor.toldCount == 50)
+    #expect(world.auditor.repeatedCount == 0 && world.auditor.ambiguousCount == 0)
+    #expect(
+      world.workers.count == 2 && world.workers.reduce(0) { $0 + ($1?.tokensMade ?? 0) } == 1, "one for the fleet")
+  }
+
+  @Test func aSeedIsAWorldByteForByte() throws {
+    func settings(_ settings: inout WorkerWorld.Settings) {
+      settings.faults = WorkerFault.allCases
+      settings.faultCount = 20
+    }
+    let (one, other, another) = (try play(7, settings), try play(7, settings), try play(8, settings))
+    #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
+    #expect(one.traceHash != another.traceHash)
+  }
+
+  @Test(arguments: 1...10 as ClosedRange<UInt64>) func everythingGoesWrong(seed: UInt64) throws {
+    let world = try holds(seed) { settings in
+      settings.faults = WorkerFault.allCases
+      settings.faultCount = 40
+    }
+    #expect(world.auditor.ambiguousCount > 0, "faults that harm nothing are none")
+  }
+
+  /// Each with other faults, sizes and latencies; the last ones are another time others.
+  @Test func swarm() throws {
+    let fresh = UInt64.random(in: 1_000_000...2_000_000)
+    for seed in [12, 21, 22, 23, 24, 25, fresh, fresh + 1, fresh + 2] {
+      _ = try holds(seed) { $0 = .swarm(seed: seed) }
+    }
+  }
+
+  private func holds(_ seed: UInt64, _ adjust: (inout WorkerWorld.Settings) -> Void) throws -> WorkerWorld {
+    let world = try play(seed, adjust)
+    #expect(
+      world.auditor.violations == [],
+      "herald-bench simulate-workers --first \(seed) --seeds 1 --trace, where it is of the swarm")
+    #expect(world.auditor.toldCount == 200)
+    return world
+  }
+}
