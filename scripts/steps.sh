@@ -35,6 +35,7 @@ steps_without_build() {
   step "Rooms" 2 scripts/rooms
   step "Documents" 2 scripts/check-docs
   step "Auditor" 2 scripts/chaos/check
+  step "Mutants" 2 scripts/mutants/run --check
   step "Schemas" 2 scripts/check-schemas
   step "Producers" 3 scripts/check-producers
 }
