@@ -20,7 +20,7 @@ struct WorkerWorldTests {
       settings.stormMilliseconds = 10_000
     }
     #expect(world.auditor.violations == [])
-    #expect(world.auditor.publishedCount == 50 && world.auditor.toldCount == 50)
+    #expect(world.auditor.publishedCount == 50 && world.auditor.reportedCount == 50)
     #expect(world.auditor.repeatedCount == 0 && world.auditor.ambiguousCount == 0)
     #expect(
       world.workers.count == 2 && world.workers.reduce(0) { $0 + ($1?.tokensMade ?? 0) } == 1, "one for the fleet")
@@ -57,7 +57,7 @@ struct WorkerWorldTests {
     #expect(
       world.auditor.violations == [],
       "herald-bench simulate-workers --first \(seed) --seeds 1 --trace, where it is of the swarm")
-    #expect(world.auditor.toldCount == 200)
+    #expect(world.auditor.reportedCount == 200)
     return world
   }
 }

@@ -141,9 +141,18 @@ extension SimulatedRabbitMQ {
       observe(.lost(queue: queue.title, message: entry.message))
       return true
     }
-    for (message, _) in queue.heldBack { observe(.lost(queue: queue.title, message: message)) }
+    let heldBack = queue.heldBack
     queue.heldBack = []
     queue.unavailableUntil = .min
+    for (message, publish) in heldBack {
+      // Whoever waits for a confirm publishes it again; a dead letter stays in its queue until the next one has it, so it is handed on
+      // again.
+      if publish == nil {
+        _ = store(message, in: queue, publish: nil)
+      } else {
+        observe(.lost(queue: queue.title, message: message))
+      }
+    }
   }
 
   /// A queue that restarts may not know any more what it handed over, and may take its time until it hands over again.

@@ -28,11 +28,16 @@ package final class SimulatedWorker {
   private let controls: [LaneControl]
   private let tokenStore: RedisProviderTokenStore
   private let tokens: ProviderTokens
+  private var credentials: Credentials
+  private let wallClockMilliseconds: Int64
+  private var isDraining = false
   /// What it would have logged.
   package private(set) var log: [String] = []
   /// A turn takes so long at least.
   private static let turnNanoseconds: Int64 = 20_000
   private static let logMaximum = 1000
+  /// A drain ends by itself after 25 s, and says goodbye.
+  static let drainNanosecondsMaximum: Int64 = 30_000_000_000
 
   /// Starts it.
   /// - Parameter seed: of all that it draws.
@@ -48,8 +53,8 @@ package final class SimulatedWorker {
       configuration: try RedisConfiguration(url: configuration.redis.url), tls: nil,
       prefix: configuration.redis.prefix)
     tokens = ProviderTokens(store: tokenStore)
-    let credentials = try Credentials(
-      configuration.credentials, tokens: tokens, readKey: key.read)
+    self.wallClockMilliseconds = wallClockMilliseconds
+    credentials = try Credentials(configuration.credentials, tokens: tokens, readKey: key.read)
     var parts = try LaneParts(configuration, laneCount: laneCount)
     // TLS alone is left out.
     if let host = APNsHost(url: "http://127.0.0.1:443") { parts.apns.production = host }
@@ -73,6 +78,27 @@ package final class SimulatedWorker {
         ) { [weak self] notice in self?.note("\(notice.level) lane \(control.name): \(notice.text)") }
       }
     }
+  }
+
+  /// Nothing of it is left: it was drained.
+  var isOver: Bool { threads.allSatisfy(\.isOver) }
+
+  /// SIGTERM.
+  func drain() {
+    isDraining = true
+    for control in controls { control.drain() }
+  }
+
+  /// SIGHUP.
+  func reload(_ configuration: Configuration, key: SimulatedSigningKey) throws {
+    credentials = try Credentials(
+      configuration.credentials, tokens: tokens, replacing: credentials, readKey: key.read)
+    for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: configuration.limits)) }
+  }
+
+  /// Sets its wall clock so far ahead of the world's.
+  func setClock(offsetMilliseconds: Int64) {
+    for thread in threads { thread.kernel.wallClockMilliseconds = wallClockMilliseconds + offsetMilliseconds }
   }
 
   private func note(_ text: String) {
@@ -104,6 +130,8 @@ package final class SimulatedWorker {
       threads[index].next = max(wanted, threads[index].earliest)
       if !goesOn, let lane = thread.work as? WorkerLane, index > 0 { controls[index - 1].end(lane.lastReport) }
     }
+    // The store of tokens goes last, as the process does.
+    if isDraining, threads.dropFirst().allSatisfy(\.isOver) { tokenStore.stop() }
   }
 
   /// The process dies: its sockets end as the machine's kernel ends them.

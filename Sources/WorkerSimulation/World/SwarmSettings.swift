@@ -6,12 +6,15 @@ extension WorkerWorld.Settings {
     var random = SeededRandom(seed: seed ^ 0x7377_6172_6D00_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     var settings = WorkerWorld.Settings()
-    settings.faults = WorkerFault.allCases.filter { _ in pick(2) == 0 }
+    // What Redis forgot excuses much, so few worlds have that.
+    let families = WorkerFault.Family.allCases.filter { pick($0 == .memory ? 5 : 2) == 0 }
+    settings.faults = WorkerFault.allCases.filter { families.contains($0.family) && pick(2) == 0 }
     settings.faultCount = pick(80)
     settings.workers = 1 + pick(3)
     settings.lanes = 1 + pick(2)
     settings.prefetch = [4, 20, 40, 200][pick(4)]
-    settings.network.splits = [0, 100, 900][pick(3)]
+    settings.redisNodes = pick(4) == 0 ? 3 : 1
+    settings.network.splits = [0, 50, 300][pick(3)]
     settings.network.latency = [10_000...50_000, 50_000...2_000_000, 1_000_000...60_000_000][pick(3)]
     settings.network.bufferBytes = [4096, 65_536, 1 << 20][pick(3)]
     if pick(3) == 0 { settings.rabbitmq.confirmSpreadNanoseconds = 500_000_000 }
@@ -20,6 +23,7 @@ extension WorkerWorld.Settings {
     if pick(3) == 0 { settings.rabbitmq.publishRefused = 20 }
     if pick(4) == 0 { settings.rabbitmq.confirmDropped = 5 }
     if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
+    if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
     return settings
   }
 }

@@ -1,43 +1,111 @@
+import APNsSimulator
 import PushCore
 
 /// The books of a world, kept from outside: what producers were confirmed, what RabbitMQ keeps, what APNs accepted. It shares no code
 /// with the workers.
 package final class WorkerAuditor {
-  package var violations: [String] = []
-  private var jobs: [String: SimulatedJob] = [:]
-  private var order: [String] = []
-  private var outcomes: [String: [(outcome: String, isAmbiguous: Bool)]] = [:]
-  /// Jobs of which Redis may have forgotten something.
-  private var forgotten: Set<String> = []
-
-  /// How many jobs have an outcome.
-  package var toldCount: Int { outcomes.count }
-  package var publishedCount: Int { order.count }
-  /// Outcomes that say that an attempt before may have reached APNs.
-  package private(set) var ambiguousCount = 0
-  /// Jobs that APNs accepted more than once.
-  package private(set) var repeatedCount = 0
-
-  func published(_ job: SimulatedJob) {
-    if jobs.updateValue(job, forKey: job.id) == nil { order.append(job.id) }
+  /// What became of a target, as analysts are told.
+  private struct Outcome {
+    let apnsID: String
+    let name: String
+    let isAmbiguous: Bool
   }
 
-  /// Redis lost its memory: what it knew may be sent again, unmarked. What is published from now on it knows.
-  func storeEmptied() { forgotten.formUnion(order) }
+  private struct Target: Hashable {
+    let job: String
+    /// Empty: the job has none that can be read.
+    let token: String
+  }
 
-  /// Every job has an outcome.
-  var isComplete: Bool { outcomes.count >= jobs.count }
+  package var violations: [String] = []
+  private let faults: Set<WorkerFault>
+  private var jobs: [String: SimulatedJob] = [:]
+  private var order: [String] = []
+  private var outcomes: [Target: [Outcome]] = [:]
+  /// Targets without an outcome.
+  private var missing = 0
+  /// Jobs of which Redis may have forgotten something.
+  private var forgotten: Set<String> = []
+  /// Jobs that lie with the dead letters because their queue was deleted.
+  private var buried: Set<String> = []
+  /// When an outcome said first that a token is dead, Unix milliseconds.
+  private var knownDead: [String: Int64] = [:]
+  /// Provider tokens that workers made which are gone.
+  private var tokensMade: UInt64 = 0
 
-  func happened(_ event: SimulatedRabbitMQEvent) {
-    guard case .stored(let queue, let message) = event, queue.hasSuffix(".results.log") else { return }
+  /// Nothing comes between a worker and Redis, nor is Redis ever too slow for it: the fleet knows what one of it knows.
+  private let knowsAll: Bool
+
+  /// - Parameters:
+  ///   - faults: the kinds that happen at all.
+  ///   - latencyNanoseconds: of the network, the longest.
+  init(faults: Set<WorkerFault>, latencyNanoseconds: Int64) {
+    self.faults = faults
+    knowsAll =
+      Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
+      && latencyNanoseconds <= WorkerAuditor.latencyMaximum
+  }
+
+  private static let latencyMaximum: Int64 = 2_000_000
+
+  package var publishedCount: Int { order.count }
+  /// Targets that have an outcome.
+  package var reportedCount: Int { outcomes.count }
+  /// Outcomes that say that an attempt before may have reached APNs.
+  package private(set) var ambiguousCount = 0
+  /// Targets that APNs accepted more than once.
+  package private(set) var repeatedCount = 0
+  /// By name.
+  package private(set) var outcomeCounts: [String: Int] = [:]
+
+  private func targets(of job: SimulatedJob) -> [Target] {
+    job.targets.isEmpty ? [Target(job: job.id, token: "")] : job.targets.map { Target(job: job.id, token: $0) }
+  }
+
+  /// Returns whether it is the first time.
+  func published(_ job: SimulatedJob) -> Bool {
+    guard jobs.updateValue(job, forKey: job.id) == nil else { return false }
+    order.append(job.id)
+    if !buried.contains(job.id) { missing += targets(of: job).count { outcomes[$0] == nil } }
+    return true
+  }
+
+  /// Redis lost something: what it knew may be sent again, unmarked. What is published from now on it knows.
+  func storeForgot() { forgotten.formUnion(order) }
+
+  /// A worker is gone.
+  func ended(_ worker: SimulatedWorker) { tokensMade += worker.tokensMade }
+
+  /// Every target has an outcome.
+  var isComplete: Bool { missing == 0 }
+
+  func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds: Int64) {
+    guard case .stored(let queue, let message) = event else { return }
     let body = String(decoding: message.body, as: UTF8.self)
-    guard let id = WorkerAuditor.text("job_id", in: body), let outcome = WorkerAuditor.text("outcome", in: body) else {
+    if queue.hasSuffix(".dead"), faults.contains(.deleteQueue), let id = WorkerAuditor.text("id", in: body) {
+      bury(id)
+    }
+    guard queue.hasSuffix(".results.log") else { return }
+    guard let id = WorkerAuditor.text("job_id", in: body), let name = WorkerAuditor.text("outcome", in: body),
+      let apnsID = WorkerAuditor.text("apns_id", in: body)
+    else {
       violations.append("an outcome without a name: \(body.prefix(80))")
       return
     }
+    let isInvalid = jobs[id]?.targets.isEmpty ?? false
+    let target = Target(job: id, token: isInvalid ? "" : WorkerAuditor.text("token", in: body) ?? "")
     let isAmbiguous = body.contains("\"ambiguous\":true")
     if isAmbiguous { ambiguousCount += 1 }
-    outcomes[id, default: []].append((outcome, isAmbiguous))
+    outcomeCounts[name, default: 0] += 1
+    if name == "unregistered", knownDead[target.token] == nil { knownDead[target.token] = unixMilliseconds }
+    if outcomes[target] == nil, !buried.contains(id) { missing -= 1 }
+    outcomes[target, default: []].append(Outcome(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous))
+  }
+
+  /// A job whose queue somebody deleted lies with the dead letters, where an operator finds it: it is not lost.
+  private func bury(_ id: String) {
+    guard buried.insert(id).inserted, let job = jobs[id] else { return }
+    missing -= targets(of: job).count { outcomes[$0] == nil }
   }
 
   private static func text(_ name: String, in body: String) -> String? {
@@ -45,78 +113,75 @@ package final class WorkerAuditor {
     return String(body[range.upperBound...].prefix { $0 != "\"" })
   }
 
+  // MARK: - At the end
+
   /// Everything is over.
-  func finish(acceptances: (String) -> Int) {
+  func finish(_ ledger: borrowing Ledger) {
+    var known: Set<String> = []
+    var targetsOfJobs: Set<Target> = []
     for id in order {
-      let told = outcomes[id] ?? []
-      let count = acceptances(id)
-      if count > 1 { repeatedCount += 1 }
-      if told.isEmpty {
-        violations.append("lost: \(id), accepted \(count) times")
+      for target in targets(of: jobs[id]!) {
+        targetsOfJobs.insert(target)
+        settle(target, ledger, &known)
+      }
+    }
+    for target in outcomes.keys where !targetsOfJobs.contains(target) {
+      violations.append("an outcome of nobody: \(target.job) \(target.token)")
+    }
+    for (id, count) in ledger.acceptances where buried.isEmpty {
+      var text: [UInt8] = []
+      id.write(to: &text)
+      let name = String(decoding: text, as: UTF8.self)
+      if !known.contains(name) { violations.append("accepted \(count) times, and no outcome says so: \(name)") }
+    }
+    judge(ledger.entries)
+    if ledger.streamsOverLimit > 0 { violations.append("\(ledger.streamsOverLimit) streams over the limit") }
+    let invalid = ledger.connections.reduce(0) { $0 + $1.invalidFrames }
+    if invalid > 0 { violations.append("\(invalid) invalid HTTP/2 frames") }
+    // One for the fleet, where it can agree.
+    if knowsAll, !faults.contains(.expireToken), tokensMade > 1 {
+      violations.append("\(tokensMade) provider tokens within 20 minutes")
+    }
+    violations.sort()
+  }
+
+  private func settle(_ target: Target, _ ledger: borrowing Ledger, _ known: inout Set<String>) {
+    let told = outcomes[target] ?? []
+    let ids = Set(told.map(\.apnsID))
+    known.formUnion(ids)
+    let count = ids.reduce(0) { $0 + ledger.acceptances(of: $1) }
+    let name = "\(target.job) \(target.token)"
+    if told.isEmpty {
+      if !buried.contains(target.job) { violations.append("lost: \(name)") }
+      return
+    }
+    if count > 1 { repeatedCount += 1 }
+    if ids.count > 1 { violations.append("another apns-id each time: \(name)") }
+    let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(target.job)
+    if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(name)") }
+    let names = Set(told.map(\.name)).sorted()
+    // Where a clock was wrong a job was too old by it, and not by the next one that was given its copy.
+    let isOutOfTime = names.contains("expired") && faults.contains(.setClock)
+    if names.count > 1, !isMarked, !isOutOfTime { violations.append("two fates, unmarked: \(name): \(names)") }
+    if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
+    if target.token.isEmpty != (names == ["invalid"]) { violations.append("not what its job is: \(name): \(names)") }
+  }
+
+  /// What APNs saw, request by request.
+  private func judge(_ entries: [LedgerEntry]) {
+    let refusedAsDead = Set(entries.lazy.filter { $0.status == 410 }.map(\.target))
+    for token in knownDead.keys.sorted() where !refusedAsDead.contains(token) {
+      violations.append("called dead, though APNs never said so: \(token)")
+    }
+    guard knowsAll else { return }
+    for entry in entries {
+      guard let since = knownDead[entry.target], entry.receivedAt > since + WorkerAuditor.deadMilliseconds else {
         continue
       }
-      let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(id)
-      if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(id)") }
-      if Set(told.map(\.outcome)).count > 1, !isMarked {
-        violations.append("two fates, unmarked: \(id): \(told.map(\.outcome))")
-      }
-      if told.contains(where: { $0.outcome == "accepted" }), count == 0 {
-        violations.append("told as accepted, unknown to APNs: \(id)")
-      }
-    }
-    for id in outcomes.keys.sorted() where jobs[id] == nil { violations.append("an outcome of nobody: \(id)") }
-  }
-}
-
-extension SimulatedRabbitMQEvent {
-  /// A line of the trace.
-  var line: String {
-    func name(_ message: RabbitMessage) -> String {
-      let body = String(decoding: message.body, as: UTF8.self)
-      let id = body.firstRange(of: "00000000-0000-4000-8000-").map {
-        body[$0.upperBound...].prefix(12).drop { $0 == "0" }
-      }
-      return "message \(message.number), job \(id ?? "?")"
-    }
-    switch self {
-    case .stored(let queue, let message): return "broker stored in \(queue): \(name(message))"
-    case .confirmed(let connection, let channel, let number, let message):
-      return "broker confirmed \(connection)/\(channel) \(number): \(name(message))"
-    case .refused(let connection, let channel, let number, let message):
-      return "broker refused \(connection)/\(channel) \(number): \(name(message))"
-    case .returned(let connection, let channel, let message):
-      return "broker returned \(connection)/\(channel): \(name(message))"
-    case .delivered(let queue, let message, let delivery):
-      return "broker gave from \(queue): \(name(message)) \(delivery)"
-    case .acknowledged(let queue, let message): return "worker acknowledged from \(queue): \(name(message))"
-    case .rejected(let queue, let message): return "worker rejected from \(queue): \(name(message))"
-    case .requeued(let queue, let message, let count): return "broker took back to \(queue): \(name(message)), \(count)"
-    case .died(let queue, let message, let reason, let isGone):
-      return "died in \(queue) (\(reason)\(isGone ? ", gone" : "")): \(name(message))"
-    case .deadLettered(let queue, let message, let copy, let to):
-      return "broker handed on from \(queue) to \(to): \(name(message)) as \(copy.number)"
-    case .lost(let queue, let message): return "broker lost from \(queue): \(name(message))"
-    case .purged(let queue, let count): return "broker purged \(queue): \(count)"
+      violations.append("sent to a dead token after \(entry.receivedAt - since) ms: \(entry.target)")
     }
   }
-}
 
-/// A job of the simulated world.
-package struct SimulatedJob {
-  package let id: String
-  let routingKey: String
-  let body: String
-
-  init(number: Int, random: inout SeededRandom) {
-    let digits = String(number, radix: 16)
-    let tail = String(repeating: "0", count: 12 - digits.count) + digits
-    id = "00000000-0000-4000-8000-\(tail)"
-    let device = String(random.next() % 50, radix: 16)
-    let token = "aa" + String(repeating: "0", count: 62 - device.count) + device
-    routingKey = random.next() % 4 == 0 ? "bulk" : "transactional"
-    body = """
-      {"version":1,"id":"\(id)","app":"com.example.app","push_type":"alert","to":{"token":"\(token)"},\
-      "payload":{"aps":{"alert":"hello \(number)"}}}
-      """
-  }
+  /// Until what was on its way to a slow APNs has arrived.
+  private static let deadMilliseconds: Int64 = 10_000
 }

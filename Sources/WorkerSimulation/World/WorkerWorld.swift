@@ -13,6 +13,8 @@ package final class WorkerWorld {
     package var lanes = 2
     package var jobs = 200
     package var prefetch = 40
+    /// One Redis, or a cluster of so many.
+    package var redisNodes = 1
     /// Jobs are published over so long.
     package var productionMilliseconds: Int64 = 5_000
     package var network = SimulatedNetwork.Settings()
@@ -28,13 +30,14 @@ package final class WorkerWorld {
     package init() {}
   }
 
-  package let settings: Settings
+  package let plan: WorkerPlan
   package let network: SimulatedNetwork
   package let rabbitmq: SimulatedRabbitMQ
-  package let redis: SimulatedRedis
+  package let redis: [SimulatedRedis]
+  let cluster: SimulatedRedisCluster?
   package let apns: Simulator
-  package private(set) var workers: [SimulatedWorker?] = []
-  package let auditor = WorkerAuditor()
+  package var workers: [SimulatedWorker?] = []
+  package let auditor: WorkerAuditor
   /// FNV-1a over every event of the network.
   package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
   package private(set) var eventCount = 0
@@ -43,43 +46,68 @@ package final class WorkerWorld {
   package var keepsTrace = false
 
   private var random: SeededRandom
-  private let configuration: Configuration
+  private let configurations: [Configuration]
   private let key = SimulatedSigningKey()
   private let apnsWork: any LoopWork
   /// Outlives the work.
   private let apnsLoop: EventLoop
   private let apnsKernel: SimulatedKernel
   private var apnsNext: Int64 = 0
-  private var plan = EventQueue<Step>()
+  private var agenda = EventQueue<Step>()
 
-  private enum Step {
+  enum Step {
     case publish(Int)
-    case fault
-    case end(WorkerFault, UInt64)
+    case fault(Int)
+    case end(Int, UInt64)
     case startWorker(Int)
+    /// From now on nothing goes wrong any more.
+    case calm
+    /// A worker that drains has ended by then.
+    case expectEnded(Int, SimulatedWorker)
   }
 
-  private static let unixMillisecondsAtZero: Int64 = 1_796_000_000_000
-  private static let rabbitmqPort: UInt16 = 5672
-  private static let redisPort: UInt16 = 6379
+  var settings: Settings { plan.settings }
+  static let unixMillisecondsAtZero: Int64 = 1_796_000_000_000
+  static let rabbitmqPort: UInt16 = 5672
+  static let redisPort: UInt16 = 6379
+  /// Two versions of the configuration, and a third one for reloads.
+  private static let versions = 3
+  /// More is a storm that feeds itself.
+  private static let eventMaximum = 2_000_000
 
-  package init(seed: UInt64, settings: Settings = Settings()) throws {
-    self.settings = settings
-    random = SeededRandom(seed: seed)
+  package convenience init(seed: UInt64, settings: Settings = Settings()) throws {
+    try self.init(WorkerPlan(seed: seed, settings: settings))
+  }
+
+  package init(_ plan: WorkerPlan) throws {
+    self.plan = plan
+    let settings = plan.settings
+    random = SeededRandom(seed: plan.seed)
+    auditor = WorkerAuditor(
+      faults: Set(plan.faults.compactMap { $0?.kind }), latencyNanoseconds: settings.network.latency.upperBound)
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
     var rabbitmqSettings = SimulatedRabbitMQ.Settings()
     rabbitmqSettings.unixSecondsAtZero = WorkerWorld.unixMillisecondsAtZero / 1000
     rabbitmq = SimulatedRabbitMQ(seed: random.next(), settings: rabbitmqSettings, faults: settings.rabbitmq)
-    var redisSettings = SimulatedRedisSettings()
-    redisSettings.unixMicroseconds = WorkerWorld.unixMillisecondsAtZero * 1000
-    redis = SimulatedRedis(settings: redisSettings, seed: random.next())
+    let redisSettings = (0..<UInt16(settings.redisNodes)).map { node in
+      var redisSettings = SimulatedRedisSettings()
+      redisSettings.host = "127.0.0.1"
+      redisSettings.port = WorkerWorld.redisPort + node
+      redisSettings.unixMicroseconds = WorkerWorld.unixMillisecondsAtZero * 1000
+      return redisSettings
+    }
+    let redisSeed = random.next()
+    let cluster =
+      settings.redisNodes > 1
+      ? SimulatedRedisCluster(settings: redisSettings, masterCount: settings.redisNodes, seed: redisSeed) : nil
+    self.cluster = cluster
+    redis = cluster?.nodes ?? [SimulatedRedis(settings: redisSettings[0], seed: redisSeed)]
     network.listen(WorkerWorld.rabbitmqPort, rabbitmq)
-    network.listen(WorkerWorld.redisPort, redis)
+    for node in redis { network.listen(node.settings.port, node) }
     apnsKernel = SimulatedKernel(network, wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero)
     var options = SimulatorOptions()
     options.port = 443
     options.managePort = nil
-    options.usesTokenPrefixes = false
     options.seed = random.next()
     options.keys = [
       RegisteredKey(team: key.team, key: key.key) { [key] token in
@@ -89,26 +117,30 @@ package final class WorkerWorld {
     apns = try Simulator(options)
     apnsLoop = EventLoop(kernel: apnsKernel)
     apnsWork = try apns.work(on: apnsLoop).work
-    configuration = try WorkerWorld.configuration(settings, key)
+    configurations = try (0..<WorkerWorld.versions).map { [key] version in
+      try WorkerWorld.configuration(settings, key, version: version)
+    }
     rabbitmq.observer = { [unowned self] event in
-      auditor.happened(event)
+      auditor.happened(event, unixMilliseconds: WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000)
       if keepsTrace { note(event.line) }
     }
     network.trace = { [unowned self] in note($0) }
-    for index in 0..<settings.workers { workers.append(try makeWorker(index)) }
-    for number in 0..<settings.jobs {
-      let share = settings.productionMilliseconds * 1_000_000 / Int64(max(1, settings.jobs))
-      plan.add(.publish(number), at: network.now + 500_000_000 + share * Int64(number))
-    }
-    for _ in 0..<settings.faultCount {
-      plan.add(.fault, at: network.now + Int64(random.next() % UInt64(settings.stormMilliseconds)) * 1_000_000)
-    }
+    for index in 0..<settings.workers { workers.append(try makeWorker(index, version: 0)) }
+    for (number, job) in plan.jobs.enumerated() { if let job { agenda.add(.publish(number), at: job.at) } }
+    for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
   }
 
-  private static func configuration(_ settings: Settings, _ key: SimulatedSigningKey) throws -> Configuration {
+  private static func configuration(
+    _ settings: Settings, _ key: SimulatedSigningKey, version: Int
+  ) throws -> Configuration {
+    let nodes = (0..<settings.redisNodes).map { "127.0.0.1:\(Int(redisPort) + $0)" }.joined(separator: ",")
     let text = """
       {"rabbitmq": {"url": "amqp://guest:guest@127.0.0.1:\(rabbitmqPort)/", "prefetch": \(settings.prefetch)},
-       "redis": {"url": "redis://127.0.0.1:\(redisPort)"},
+       "redis": {"url": "redis\(settings.redisNodes > 1 ? "-cluster" : "")://\(nodes)"},
+       "retry": {"delays_s": \([[1, 5, 30], [1, 5, 20, 60], [1, 5, 30]][version]), "attempts_max": 4, "age_max_s": 300},
+       "apns": {"request_timeout_ms": \([10_000, 4_000, 10_000][version])},
+       "limits": {"per_device_burst": \([10, 5, 2][version]),
+         "overrides": \(version == 2 ? "[\"com.example.app/alert=3:2\"]" : "[]")},
        "credentials": [{"name": "main", "team_id": "\(key.team)", "key_id": "\(key.key)", "key_file": "key.p8",
          "environments": ["production"], "apps": ["com.example.app"]}]}
       """
@@ -118,9 +150,9 @@ package final class WorkerWorld {
     return try ConfigurationLoader.load(file: file.path)
   }
 
-  private func makeWorker(_ index: Int) throws -> SimulatedWorker {
+  private func makeWorker(_ index: Int, version: Int) throws -> SimulatedWorker {
     try SimulatedWorker(
-      name: "w\(index)", network: network, configuration: configuration, laneCount: settings.lanes,
+      name: "w\(index)", network: network, configuration: configurations[version], laneCount: settings.lanes,
       wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero, key: key, seed: random.next())
   }
 
@@ -130,12 +162,13 @@ package final class WorkerWorld {
   package func run() throws {
     let storm = network.now + settings.stormMilliseconds * 1_000_000
     let end = storm + settings.restMilliseconds * 1_000_000
-    while network.now < end {
+    agenda.add(.calm, at: storm)
+    while network.now < end, eventCount < WorkerWorld.eventMaximum {
       try turn()
-      if network.now >= storm, plan.count == 0, isAtRest { break }
+      if network.now >= storm, agenda.count == 0, isAtRest { break }
       guard let next = nextEvent else { break }
       network.advance(to: max(network.now, min(next, end)))
-      while let step = plan.takeDue(at: network.now) { try take(step) }
+      while let step = agenda.takeDue(at: network.now) { try take(step) }
     }
     audit()
   }
@@ -143,7 +176,7 @@ package final class WorkerWorld {
   private var nextEvent: Int64? {
     var next = min(apnsTurn, workers.reduce(.max) { min($0, $1?.nextTurn ?? .max) })
     if let event = network.nextEvent { next = min(next, event) }
-    if let step = plan.earliest { next = min(next, step) }
+    if let step = agenda.earliest { next = min(next, step) }
     return next == .max ? nil : next
   }
 
@@ -155,39 +188,68 @@ package final class WorkerWorld {
       apnsNext = apnsLoop.nextTurn(maximumWaitMilliseconds: apnsWork.waitMilliseconds).nanoseconds
       apnsNext = max(apnsNext, network.now + 20_000)
     }
-    for worker in workers { worker?.turn() }
+    for index in workers.indices {
+      guard let worker = workers[index] else { continue }
+      worker.turn()
+      if worker.isOver { retire(index) }
+    }
   }
 
   /// Nothing waits anywhere.
   private var isAtRest: Bool {
     auditor.isComplete
       && rabbitmq.queueNames.allSatisfy { name in
-        name.hasSuffix(".results.log") || rabbitmq.messageCount(in: name) == 0
+        WorkerWorld.isKept(name) || rabbitmq.messageCount(in: name) == 0
       }
   }
 
+  /// What is in this queue waits for nobody.
+  private static func isKept(_ queue: String) -> Bool { queue.hasSuffix(".results.log") || queue.hasSuffix(".dead") }
+
   private func audit() {
-    for name in rabbitmq.queueNames where !name.hasSuffix(".results.log") && !name.hasSuffix(".dead") {
+    if eventCount >= WorkerWorld.eventMaximum { auditor.violations.append("a storm that feeds itself") }
+    for index in workers.indices where workers[index] != nil { auditor.ended(workers[index]!) }
+    for name in rabbitmq.queueNames where !WorkerWorld.isKept(name) {
       let count = rabbitmq.messageCount(in: name)
       if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
     }
-    let ledger = apns.ledger
-    auditor.finish { ledger.acceptances(of: $0) }
+    apns.readLedger { auditor.finish($0) }
+    if keepsTrace { traceRequests() }
+  }
+
+  /// What APNs saw and answered, in its places of the trace.
+  private func traceRequests() {
+    var lines = trace.map { (at: Int64($0.prefix { $0 != " " }) ?? 0, text: $0) }
+    for entry in apns.ledger.entries {
+      let at = (entry.receivedAt - WorkerWorld.unixMillisecondsAtZero) * 1000
+      let reason = entry.reason.map { " \($0)" } ?? ""
+      lines.append(
+        (at, "\(at) µs apns \(entry.ending.rawValue) \(entry.status)\(reason): job \(entry.apnsID) for \(entry.target)")
+      )
+    }
+    trace = lines.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element.text)
   }
 
   // MARK: - Steps
 
+  func plan(_ step: Step, at time: Int64) { agenda.add(step, at: time) }
+
   private func take(_ step: Step) throws {
     switch step {
     case .publish(let number): publish(number)
-    case .fault: try begin()
-    case .end(let fault, let argument): end(fault, argument)
-    case .startWorker(let index): workers[index] = try makeWorker(index)
+    case .fault(let number): try begin(number)
+    case .end(let number, let argument): try end(number, argument)
+    case .startWorker(let index):
+      // Any of the two versions: a fleet is upgraded one by one.
+      if workers[index] == nil { workers[index] = try makeWorker(index, version: Int(random.next() % 2)) }
+    case .calm: rabbitmq.faults = SimulatedRabbitMQ.Faults()
+    case .expectEnded(let index, let worker):
+      if workers[index] === worker { auditor.violations.append("a drain of \(worker.name) that does not end") }
     }
   }
 
   private func publish(_ number: Int) {
-    let job = SimulatedJob(number: number, random: &random)
+    guard let job = plan.jobs[number]?.job else { return }
     var properties = RabbitProperties()
     properties.timestamp = UInt64((WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000) / 1000)
     properties.messageID = Array(job.id.utf8)
@@ -197,66 +259,24 @@ package final class WorkerWorld {
     network.act(rabbitmq)
     guard count > 0 else {
       // No worker has declared the queues yet, or the broker is down: its producer tries again.
-      plan.add(.publish(number), at: network.now + 500_000_000)
+      agenda.add(.publish(number), at: network.now + 500_000_000)
       return
     }
-    auditor.published(job)
-  }
-
-  private func pick(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
-
-  private func begin() throws {
-    guard !settings.faults.isEmpty else { return }
-    let fault = settings.faults[pick(settings.faults.count)]
-    let seconds = Int64(1 + pick(8))
-    note("fault \(fault)")
-    var argument: UInt64 = 0
-    switch fault {
-    case .cut:
-      if let line = anyLine() { network.cut(line) }
-      return
-    case .silence:
-      guard let line = anyLine() else { return }
-      network.silence(line)
-      argument = UInt64(line.id.number)
-    case .killWorker:
-      let index = pick(workers.count)
-      workers[index]?.kill()
-      workers[index] = nil
-      plan.add(.startWorker(index), at: network.now + seconds * 500_000_000)
-      return
-    case .restartBroker:
-      rabbitmq.restart(now: network.now)
-      network.act(rabbitmq)
-      return
-    case .stallRedis: redis.stall()
-    case .emptyRedis:
-      auditor.storeEmptied()
-      redis.flush(now: network.now)
-      return
-    case .failAPNs:
-      argument = UInt64(try apns.add(fault: "share=0.5,status=503,reason=ServiceUnavailable"))
-    case .slowAPNs:
-      argument = UInt64(try apns.add(fault: "latency=2000-6000"))
-    }
-    plan.add(.end(fault, argument), at: network.now + seconds * 1_000_000_000)
-  }
-
-  private func end(_ fault: WorkerFault, _ argument: UInt64) {
-    note("over \(fault)")
-    switch fault {
-    case .cut, .killWorker, .restartBroker, .emptyRedis: break
-    case .silence:
-      if let line = network.lines.first(where: { UInt64($0.id.number) == argument }) { network.heal(line) }
-    case .stallRedis:
-      redis.resume(now: network.now)
-      network.act(redis)
-    case .failAPNs, .slowAPNs: apns.remove(fault: Int(argument))
+    if auditor.published(job), let nanoseconds = job.againAfterNanoseconds {
+      agenda.add(.publish(number), at: network.now + nanoseconds)
     }
   }
 
-  private func anyLine() -> SimulatedLine? {
-    network.lines.isEmpty ? nil : network.lines[pick(network.lines.count)]
+  /// A worker is gone: another one takes its place later.
+  func retire(_ index: Int, after nanoseconds: Int64 = 500_000_000) {
+    if let worker = workers[index] { auditor.ended(worker) }
+    workers[index] = nil
+    agenda.add(.startWorker(index), at: network.now + nanoseconds)
+  }
+
+  /// A worker reads another version of its configuration, which differs in what a reload can change.
+  func reload(_ worker: SimulatedWorker, draw: UInt64) throws {
+    try worker.reload(configurations[Int(draw % UInt64(WorkerWorld.versions))], key: key)
   }
 
   // MARK: - Trace
@@ -273,30 +293,11 @@ package final class WorkerWorld {
     }
   }
 
-  private func note(_ text: String) {
-    if keepsTrace { trace.append("\(network.now / 1000) µs \(text)") }
+  func note(_ text: @autoclosure () -> String) {
+    if keepsTrace { trace.append("\(network.now / 1000) µs \(text())") }
   }
 
   private func mix(_ value: UInt64) {
     traceHash = (traceHash ^ value) &* 0x100_0000_01B3
   }
-}
-
-/// What goes wrong in a world.
-package enum WorkerFault: String, CaseIterable, Sendable {
-  /// A connection breaks.
-  case cut
-  /// Nothing arrives on a connection for a while.
-  case silence
-  /// A worker dies, and is started again.
-  case killWorker
-  case restartBroker
-  /// Redis answers nothing for a while.
-  case stallRedis
-  /// Redis loses everything.
-  case emptyRedis
-  /// APNs answers 503 now and then, for a while.
-  case failAPNs
-  /// APNs takes seconds to answer, for a while.
-  case slowAPNs
 }

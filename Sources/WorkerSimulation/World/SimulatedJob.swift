@@ -1,0 +1,56 @@
+import PushCore
+
+/// A job of the simulated world.
+package struct SimulatedJob: Sendable {
+  package let id: String
+  /// Device tokens; none: the job is invalid.
+  package let targets: [String]
+  let routingKey: String
+  let body: String
+  /// The producer heard of no confirm and publishes it again after so long.
+  let againAfterNanoseconds: Int64?
+  /// Unix seconds of its end; nil: it has none.
+  let expiration: Int64?
+
+  /// Devices that behave, and by their tokens' first digits those that do not: see the simulator's table.
+  private static let prefixes = [
+    "dead", "dea1", "bad0", "bad1", "bad3", "bad5", "4130", "7007", "5000", "5030", "1429", "1500", "1503", "2503",
+    "f007", "f002", "f008", "d0b0", "d0a0", "ab50", "ab51", "60a0", "60a1", "51a0", "51a1", "51a2",
+  ]
+
+  /// - Parameter unixSeconds: when it is published.
+  init(number: Int, unixSeconds: Int64, random: inout SeededRandom) {
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    let digits = String(number, radix: 16)
+    id = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
+    func device() -> String {
+      // Few misbehave, each of them for a few jobs.
+      let prefix = pick(8) == 0 ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : "aaaa"
+      let tail = String(pick(prefix == "aaaa" ? 50 : 3), radix: 16)
+      return prefix + String(repeating: "0", count: 60 - tail.count) + tail
+    }
+    routingKey = pick(4) == 0 ? "bulk" : "transactional"
+    againAfterNanoseconds = pick(20) == 0 ? Int64(pick(20_000)) * 1_000_000 : nil
+    expiration = pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
+    let isBroken = pick(40) == 0
+    var devices = [device()]
+    if pick(12) == 0 {
+      // Each device once: a repeated one is one target.
+      for _ in 0..<pick(12) {
+        let other = device()
+        if !devices.contains(other) { devices.append(other) }
+      }
+    }
+    targets = isBroken ? [] : devices
+    let to =
+      devices.count == 1
+      ? "{\"token\":\"\(devices[0])\"}"
+      : "{\"tokens\":[" + devices.map { "\"\($0)\"" }.joined(separator: ",") + "]}"
+    var fields = "\"version\":1,\"id\":\"\(id)\",\"app\":\"com.example.app\",\"push_type\":\"alert\",\"to\":\(to)"
+    if let expiration { fields += ",\"expiration\":\(expiration)" }
+    if pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
+    if pick(10) == 0 { fields += ",\"priority\":5" }
+    if isBroken { fields += ",\"colour\":\"blue\"" }
+    body = "{\(fields),\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
+  }
+}

@@ -1,0 +1,32 @@
+extension SimulatedRabbitMQEvent {
+  /// A line of the trace.
+  var line: String {
+    func name(_ message: RabbitMessage) -> String {
+      let body = String(decoding: message.body, as: UTF8.self)
+      let id = body.firstRange(of: "00000000-0000-4000-8000-").map {
+        body[$0.upperBound...].prefix(12).drop { $0 == "0" }
+      }
+      return "message \(message.number), job \(id ?? "?")"
+    }
+    switch self {
+    case .stored(let queue, let message): return "broker stored in \(queue): \(name(message))"
+    case .confirmed(let connection, let channel, let number, let message):
+      return "broker confirmed \(connection)/\(channel) \(number): \(name(message))"
+    case .refused(let connection, let channel, let number, let message):
+      return "broker refused \(connection)/\(channel) \(number): \(name(message))"
+    case .returned(let connection, let channel, let message):
+      return "broker returned \(connection)/\(channel): \(name(message))"
+    case .delivered(let queue, let message, let delivery):
+      return "broker gave from \(queue): \(name(message)) \(delivery)"
+    case .acknowledged(let queue, let message): return "worker acknowledged from \(queue): \(name(message))"
+    case .rejected(let queue, let message): return "worker rejected from \(queue): \(name(message))"
+    case .requeued(let queue, let message, let count): return "broker took back to \(queue): \(name(message)), \(count)"
+    case .died(let queue, let message, let reason, let isGone):
+      return "died in \(queue) (\(reason)\(isGone ? ", gone" : "")): \(name(message))"
+    case .deadLettered(let queue, let message, let copy, let to):
+      return "broker handed on from \(queue) to \(to): \(name(message)) as \(copy.number)"
+    case .lost(let queue, let message): return "broker lost from \(queue): \(name(message))"
+    case .purged(let queue, let count): return "broker purged \(queue): \(count)"
+    }
+  }
+}

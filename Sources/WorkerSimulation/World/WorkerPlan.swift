@@ -1,0 +1,62 @@
+import PushCore
+
+/// All that will happen in a world, drawn from its seed before it begins: where a part is left out, the rest stays as it was.
+package struct WorkerPlan: Sendable {
+  package struct Fault: Sendable {
+    package let kind: WorkerFault
+    /// The world's nanoseconds.
+    let at: Int64
+    /// How long it lasts, where it lasts.
+    let nanoseconds: Int64
+    /// What it hits.
+    let draw: UInt64
+  }
+
+  package let seed: UInt64
+  package var settings: WorkerWorld.Settings
+  /// By number; nil: left out.
+  package var jobs: [(job: SimulatedJob, at: Int64)?] = []
+  package var faults: [Fault?] = []
+
+  private static let productionStart: Int64 = 500_000_000
+
+  package init(seed: UInt64, settings: WorkerWorld.Settings = WorkerWorld.Settings()) {
+    self.seed = seed
+    self.settings = settings
+    var random = SeededRandom(seed: seed ^ 0x706C_616E_0000_0000)
+    let share = settings.productionMilliseconds * 1_000_000 / Int64(max(1, settings.jobs))
+    for number in 0..<settings.jobs {
+      let at = WorkerPlan.productionStart + share * Int64(number)
+      let unixSeconds = (WorkerWorld.unixMillisecondsAtZero + at / 1_000_000) / 1000
+      jobs.append((SimulatedJob(number: number, unixSeconds: unixSeconds, random: &random), at))
+    }
+    guard !settings.faults.isEmpty else { return }
+    for _ in 0..<settings.faultCount {
+      let kind = settings.faults[Int(random.next() % UInt64(settings.faults.count))]
+      let at = Int64(random.next() % UInt64(settings.stormMilliseconds)) * 1_000_000
+      let nanoseconds = Int64(1 + random.next() % 8_000) * 1_000_000
+      faults.append(Fault(kind: kind, at: at, nanoseconds: nanoseconds, draw: random.next()))
+    }
+  }
+
+  package var jobCount: Int { jobs.count { $0 != nil } }
+  package var faultCount: Int { faults.count { $0 != nil } }
+
+  /// Only these of its jobs.
+  package func keeping(jobs kept: Set<Int>) -> WorkerPlan {
+    var plan = self
+    for number in jobs.indices where !kept.contains(number) { plan.jobs[number] = nil }
+    return plan
+  }
+
+  /// Only these of its faults.
+  package func keeping(faults kept: Set<Int>) -> WorkerPlan {
+    var plan = self
+    for number in faults.indices where !kept.contains(number) { plan.faults[number] = nil }
+    return plan
+  }
+
+  /// The numbers of those that are left.
+  package var jobNumbers: [Int] { jobs.indices.filter { jobs[$0] != nil } }
+  package var faultNumbers: [Int] { faults.indices.filter { faults[$0] != nil } }
+}
