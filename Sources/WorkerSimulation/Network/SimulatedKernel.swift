@@ -18,7 +18,9 @@ package final class SimulatedKernel: Kernel {
   /// The wall clock at the network's time 0, Unix milliseconds.
   package var wallClockMilliseconds: Int64
   /// By descriptor.
-  private var sockets: [Socket?] = []
+  private var sockets: [Socket?] = [] { didSet { knownReady = nil } }
+  /// Whether a watched socket is ready, as long as nothing has happened to any: it is asked before each of the world's turns.
+  private var knownReady: Bool?
   private var events: [(data: UInt64, readiness: Readiness)] = []
   private static let firstDescriptor = 3
 
@@ -88,18 +90,26 @@ package final class SimulatedKernel: Kernel {
     return -SimulatedErrors.inProgress
   }
 
-  package func takeError(of fileDescriptor: Int32) -> Int32 { end(fileDescriptor)?.takeError() ?? 0 }
+  package func takeError(of fileDescriptor: Int32) -> Int32 {
+    knownReady = nil
+    return end(fileDescriptor)?.takeError() ?? 0
+  }
   package func tune(_ fileDescriptor: Int32, keepAliveSeconds: Int32) {}
 
   package func receive(_ fileDescriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int {
-    guard let end = end(fileDescriptor) else { return -Int(SimulatedErrors.badDescriptor) }
-    return unsafe end.read(into: buffer)
+    guard let socket = sockets[Int(fileDescriptor)], let line = socket.line else {
+      return -Int(SimulatedErrors.badDescriptor)
+    }
+    // The other side has room again.
+    defer { network.touched(line) }
+    return unsafe line.ends[socket.side].read(into: buffer)
   }
 
   package func send(_ fileDescriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
     guard let socket = sockets[Int(fileDescriptor)], let line = socket.line else {
       return -Int(SimulatedErrors.badDescriptor)
     }
+    defer { network.touched(line) }
     let end = line.ends[socket.side]
     if end.isBroken {
       let code = end.takeError()
@@ -124,6 +134,7 @@ package final class SimulatedKernel: Kernel {
       for line in socket.backlog { network.reset(line, from: 1) }
     }
     guard let line = socket.line else { return }
+    defer { network.touched(line) }
     let end = line.ends[socket.side]
     end.owner = .nobody
     end.isGone = true
@@ -159,11 +170,17 @@ package final class SimulatedKernel: Kernel {
 
   /// A watched socket is ready.
   package var isReady: Bool {
-    sockets.contains { socket in
+    if let knownReady { return knownReady }
+    let isReady = sockets.contains { socket in
       guard let socket, let watch = socket.watch else { return false }
       return !readiness(socket).isDisjoint(with: watch.interest.union(Self.always))
     }
+    knownReady = isReady
+    return isReady
   }
+
+  /// Something happened to a connection of its.
+  func touched() { knownReady = nil }
 
   /// Never waits: time passes between the turns.
   package func wait(milliseconds: Int32) -> Int {

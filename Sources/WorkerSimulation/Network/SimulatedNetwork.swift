@@ -186,11 +186,17 @@ package final class SimulatedNetwork {
     queue.add((line, side, event), at: time)
   }
 
+  /// Whoever has a socket of it looks at it again.
+  func touched(_ line: SimulatedLine) {
+    for end in line.ends { if case .socket(let kernel, _) = end.owner { kernel.touched() } }
+  }
+
   private func happen(_ event: Event, _ line: SimulatedLine, _ side: Int) {
     if line.isSilent {
       line.held.append((side, event))
       return
     }
+    defer { touched(line) }
     trace?(SimulatedTraceEntry(time: now, line: line.id, port: line.port, isToServer: side == 1, event: event))
     switch event {
     case .connected: side == 1 ? arrived(line) : line.ends[0].connected()

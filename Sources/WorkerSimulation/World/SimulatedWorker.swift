@@ -10,7 +10,7 @@ import PushStores
 /// simulated sockets. It is turned by the world.
 package final class SimulatedWorker {
   /// What a thread would do, and when its next turn is due.
-  private struct Thread {
+  private final class Thread {
     let work: any LoopWork
     /// Outlives the work, as a thread's loop does: the last one to go.
     let loop: EventLoop
@@ -20,6 +20,13 @@ package final class SimulatedWorker {
     /// Not sooner, whatever comes in.
     var earliest: Int64 = 0
     var isOver = false
+
+    init(work: any LoopWork, loop: EventLoop, kernel: SimulatedKernel, next: Int64) {
+      self.work = work
+      self.loop = loop
+      self.kernel = kernel
+      self.next = next
+    }
   }
 
   package let name: String
@@ -110,11 +117,12 @@ package final class SimulatedWorker {
 
   /// When it has something to do; `.max`: never again.
   var nextTurn: Int64 {
-    threads.reduce(.max) { next, thread in
-      guard !thread.isOver else { return next }
+    var next = Int64.max
+    for thread in threads where !thread.isOver {
       let isReady = thread.kernel.isReady || thread.loop.isWoken
-      return min(next, isReady ? max(network.now, min(thread.next, thread.earliest)) : thread.next)
+      next = min(next, isReady ? max(network.now, min(thread.next, thread.earliest)) : thread.next)
     }
+    return next
   }
 
   /// Turns whatever is due now.
