@@ -62,10 +62,12 @@ package final class ChannelRegistryClient {
     client = ChannelClient(
       loop: loop, credentials: credentials, configuration: settings, seed: UInt64.random(in: .min ... .max))
     redis = RedisClient(
-      loop: loop, configuration: redisConfiguration, tls: redisTLS, timeoutMilliseconds: redisTimeoutMilliseconds)
+      loop: loop, configuration: redisConfiguration, tls: redisTLS, timeoutMilliseconds: redisTimeoutMilliseconds,
+      seed: UInt64.random(in: .min ... .max))
     registry = ChannelRegistry(
       loop: loop, redis: redis, manager: client, prefix: configuration.redis.prefix,
-      timing: ChannelEnsureState.Timing(requestMilliseconds: settings.requestTimeoutMilliseconds)
+      timing: ChannelEnsureState.Timing(requestMilliseconds: settings.requestTimeoutMilliseconds),
+      seed: UInt64.random(in: .min ... .max)
     ) { level, text in logger.log(level: level, "\(text)") }
   }
 

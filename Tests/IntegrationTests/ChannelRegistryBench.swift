@@ -96,9 +96,11 @@ final class ChannelRegistryBench {
     var timing = ChannelEnsureState.Timing(requestMilliseconds: 100, patienceMilliseconds: 15_000)
     timing.settleMilliseconds = 200
     timing.lockMilliseconds = 600
-    let caller = RedisClient(loop: loop, configuration: try RedisConfiguration(url: url), tls: nil)
+    let caller = RedisClient(
+      loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, seed: UInt64(registries.count))
     let registry = ChannelRegistry(
-      loop: loop, redis: caller, manager: manager, prefix: prefix, timing: timing, limit: limit
+      loop: loop, redis: caller, manager: manager, prefix: prefix, timing: timing, limit: limit,
+      seed: UInt64(registries.count)
     ) { [unowned self] _, text in notices.append(text) }
     callers.append(caller)
     registries.append(registry)

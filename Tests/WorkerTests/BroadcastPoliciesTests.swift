@@ -109,7 +109,7 @@ import Testing
     #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "not known to be a channel yet")
     #expect(answer(cache, .mostRecent, bench) == 1)
     let uses = cache.take(questionsMaximum: 0, withUses: true).uses
-    #expect(uses.map(\.key.id.text) == [BroadcastPoliciesTests.id])
+    #expect(uses.map(\.channel.id.text) == [BroadcastPoliciesTests.id])
     #expect(bench.send(job) != nil)
     #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty, "reported within this minute")
   }

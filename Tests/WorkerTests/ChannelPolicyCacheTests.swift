@@ -87,7 +87,7 @@ import Testing
     #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty)
     #expect(asked() == [key(1)])
     cache.answer(key(1), StoragePolicy.none, now: now)
-    #expect(cache.take(questionsMaximum: 0, withUses: true).uses == [channel: 7])
+    #expect(cache.take(questionsMaximum: 0, withUses: true).uses == [.init(channel: channel, unixSeconds: 7)])
     #expect(cache.take(questionsMaximum: 0, withUses: true).uses.isEmpty)
     cache.gone(key(1))
     #expect(cache.take(questionsMaximum: 0, withUses: false).gone == [channel])

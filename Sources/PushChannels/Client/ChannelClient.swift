@@ -10,15 +10,17 @@ import PushSettings
 /// after it. Each request is reported exactly once, from inside `turn` or `perform`, within about twice
 /// `requestTimeoutMilliseconds` of its sending.
 package final class ChannelClient {
-  private struct LinkName: Hashable {
+  private struct Link {
     let place: Int
     let environment: APNsEnvironment
+    let pool: ChannelPool
   }
 
   private let loop: EventLoop
   private let configuration: ChannelClientConfiguration
   private var credentials: Credentials
-  private var links: [LinkName: ChannelPool] = [:]
+  /// As they were made: each has its turn in this order. They are few.
+  private var links: [Link] = []
   /// Links of credentials that a reload replaced, until their connections have ended.
   private var retired: [ChannelPool] = []
   /// Names of credentials that were revoked since they were replaced last.
@@ -63,12 +65,12 @@ package final class ChannelClient {
 
   /// Requests that were not reported yet.
   package var inFlight: Int {
-    links.values.reduce(0) { $0 + $1.callCount } + retired.reduce(0) { $0 + $1.callCount }
+    links.reduce(0) { $0 + $1.pool.callCount } + retired.reduce(0) { $0 + $1.callCount }
   }
 
   /// Once a turn of the loop.
   package func turn() {
-    for link in links.values { link.turn() }
+    for link in links { link.pool.turn() }
     for link in retired { link.turn() }
     retired.removeAll { $0.isClosed }
   }
@@ -77,16 +79,16 @@ package final class ChannelClient {
   /// finishes on the old ones.
   package func replaceCredentials(_ newer: Credentials) {
     var waiting: [ChannelCall] = []
-    for (name, link) in links {
-      if let credential = newer.all[name.place], let older = credentials.all[name.place],
-        credential.shares(connectionsOf: older), credential.configuration.environments.contains(name.environment)
+    links.removeAll { link in
+      if let credential = newer.all[link.place], let older = credentials.all[link.place],
+        credential.shares(connectionsOf: older), credential.configuration.environments.contains(link.environment)
       {
-        link.credential = credential
-        continue
+        link.pool.credential = credential
+        return false
       }
-      waiting += link.close()
-      retired.append(link)
-      links[name] = nil
+      waiting += link.pool.close()
+      retired.append(link.pool)
+      return true
     }
     credentials = newer
     revoked = []
@@ -98,12 +100,13 @@ package final class ChannelClient {
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
     revoked.insert(name)
-    for (linkName, link) in links where linkName.place == place {
-      for call in link.revoke() {
-        call.fail(.revoked(credential: name), host: configuration.host(linkName.environment))
+    let ending = links.filter { $0.place == place }
+    links.removeAll { $0.place == place }
+    retired += ending.map(\.pool)
+    for link in ending {
+      for call in link.pool.revoke() {
+        call.fail(.revoked(credential: name), host: configuration.host(link.environment))
       }
-      retired.append(link)
-      links[linkName] = nil
     }
     // A reload replaced these, and what was sent was to finish.
     for link in retired where link.credential.name == name { _ = link.revoke() }
@@ -112,22 +115,21 @@ package final class ChannelClient {
   /// Takes no more requests and lets those that were sent finish; those that wait fail as `closed`.
   package func close() {
     isClosing = true
-    for (name, link) in links {
-      for call in link.close() { call.fail(.closed, host: configuration.host(name.environment)) }
+    for link in links {
+      for call in link.pool.close() { call.fail(.closed, host: configuration.host(link.environment)) }
     }
   }
 
   /// Everything was reported and every connection has ended, after `close`.
-  package var isClosed: Bool { isClosing && retired.isEmpty && links.values.allSatisfy { $0.isClosed } }
+  package var isClosed: Bool { isClosing && retired.isEmpty && links.allSatisfy { $0.pool.isClosed } }
 
   private func link(_ place: Int, _ environment: APNsEnvironment) -> ChannelPool {
-    let name = LinkName(place: place, environment: environment)
-    if let link = links[name] { return link }
+    if let link = links.first(where: { $0.place == place && $0.environment == environment }) { return link.pool }
     guard let credential = credentials.all[place] else { preconditionFailure("a request is routed to a credential") }
-    let link = ChannelPool(
+    let pool = ChannelPool(
       loop: loop, credential: credential, environment: environment, tokens: credentials.tokens,
       configuration: configuration, seed: random.next())
-    links[name] = link
-    return link
+    links.append(Link(place: place, environment: environment, pool: pool))
+    return pool
   }
 }

@@ -168,7 +168,9 @@ final class ChannelConnection {
   }
 
   private func timeOut(sentUntil: Instant, _ now: Instant, _ ended: (Ending) -> Void) {
-    for (ticket, late) in sent where late.at <= sentUntil {
+    // As they were sent: who hears of it asks for the next thing in the same order.
+    let overdue = sent.filter { $0.value.at <= sentUntil }.sorted { $0.key.index < $1.key.index }
+    for (ticket, late) in overdue {
       sent[ticket] = nil
       if connection.timedOut(sentAt: late.at) { failure = "it answers no requests" }
       // What is reported of the stream's end comes too late: nobody has the ticket any more.

@@ -16,6 +16,17 @@ package final class ChannelPolicyCache: Sendable {
     }
   }
 
+  /// A channel that was sent to, and when last.
+  package struct Use: Hashable, Sendable {
+    package let channel: Channel
+    package let unixSeconds: Int64
+
+    package init(channel: Channel, unixSeconds: Int64) {
+      self.channel = channel
+      self.unixSeconds = unixSeconds
+    }
+  }
+
   package enum Answer: Hashable, Sendable {
     case known(StoragePolicy)
     /// It could not be found out now.
@@ -25,8 +36,7 @@ package final class ChannelPolicyCache: Sendable {
   /// What the channel consumer takes away to work on.
   package struct Work: Sendable {
     package var questions: [(key: TargetKey, channel: Channel)] = []
-    /// Channels that were sent to, and when last, Unix seconds.
-    package var uses: [Channel: Int64] = [:]
+    package var uses: [Use] = []
     /// Channels that APNs does not know any more.
     package var gone: [Channel] = []
   }
@@ -182,7 +192,7 @@ package final class ChannelPolicyCache: Sendable {
       guard let used = entry.used, let channel = entry.channel else { continue }
       switch entry.answer {
       case .known:
-        work.uses[channel] = used
+        work.uses.append(Use(channel: channel, unixSeconds: used))
         state.update(at: place) { $0.used = nil }
       case .unknown:
         // Not known to be a channel at all.

@@ -1,7 +1,7 @@
 package import Logging
 import PushCore
 package import PushCredentials
-import PushIO
+package import PushIO
 package import PushLane
 import Synchronization
 
@@ -92,39 +92,77 @@ package final class ChannelConsumer: Sendable {
       logger.critical("the channel consumer could not start: \(error)")
       return
     }
+    work(on: loop, credentials: credentials, seed: .random(in: .min ... .max)) { [logger] level, text in
+      logger.log(level: level, "\(text)", metadata: ["lane": "channels"])
+    }.run()
+  }
+
+  /// What its thread does, until it is drained.
+  /// - Parameters:
+  ///   - seed: of everything that it draws.
+  ///   - log: hears of changes, never of requests.
+  package func work(
+    on loop: EventLoop, credentials: Credentials, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
+  ) -> any LoopWork {
     let quiet = LogNotices()
-    let work = ChannelConsumerLoop(loop: loop, settings: settings, credentials: credentials, cache: cache) {
-      [logger] level, text in
+    let consumer = ChannelConsumerLoop(
+      loop: loop, settings: settings, credentials: credentials, cache: cache, seed: seed
+    ) { level, text in
       // What APNs or an operator did to one channel is news each time; a connection's state is news once.
       if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
-      logger.log(level: level, "\(text)", metadata: ["lane": "channels"])
+      log(level, text)
     }
-    state.withLock { $0.mailbox = loop.mailbox }
-    cache.attach(loop.mailbox)
-    if watchesUntilEmpty { work.watchUntilEmpty() }
-    while !work.isDrained {
-      turn(loop, work)
-      let (isDrainWanted, credentials, revocations) = state.withLock { state in
-        state.counters = work.counters
-        state.isExhausted = work.isExhausted
+    return Work(channels: self, loop: loop, consumer: consumer)
+  }
+
+  private final class Work: LoopWork {
+    let loop: EventLoop
+    private let channels: ChannelConsumer
+    private let consumer: ChannelConsumerLoop
+    /// It says goodbye, until then at most; nil: it works.
+    private var closeDeadline: Instant?
+
+    init(channels: ChannelConsumer, loop: EventLoop, consumer: ChannelConsumerLoop) {
+      self.channels = channels
+      self.loop = loop
+      self.consumer = consumer
+      channels.state.withLock { $0.mailbox = loop.mailbox }
+      channels.cache.attach(loop.mailbox)
+      if channels.watchesUntilEmpty { consumer.watchUntilEmpty() }
+    }
+
+    var waitMilliseconds: Int { ChannelConsumer.waitMilliseconds }
+
+    func turn() -> Bool {
+      loop.poll(maximumWaitMilliseconds: waitMilliseconds)
+      consumer.turn()
+      loop.flush()
+      if let closeDeadline { return !isOver(closeDeadline) }
+      takeLetters()
+      guard consumer.isDrained else { return true }
+      channels.cache.attach(nil)
+      consumer.close()
+      closeDeadline = loop.now.monotonic.adding(milliseconds: ChannelConsumer.closeMilliseconds)
+      return true
+    }
+
+    private func takeLetters() {
+      let (isDrainWanted, credentials, revocations) = channels.state.withLock { state in
+        state.counters = consumer.counters
+        state.isExhausted = consumer.isExhausted
         defer { state.revocations = [] }
         return (state.isDrainWanted, state.credentials.take(), state.revocations)
       }
-      if let credentials { work.replaceCredentials(credentials) }
+      if let credentials { consumer.replaceCredentials(credentials) }
       // Later than the reload, which ends those before it.
-      for credential in revocations { work.revoke(credential: credential) }
-      if isDrainWanted { work.drain() }
+      for credential in revocations { consumer.revoke(credential: credential) }
+      if isDrainWanted { consumer.drain() }
     }
-    cache.attach(nil)
-    work.close()
-    let deadline = loop.now.monotonic.adding(milliseconds: ChannelConsumer.closeMilliseconds)
-    while !work.isClosed, loop.now.monotonic < deadline { turn(loop, work) }
-    state.withLock { $0.mailbox = nil }
-  }
 
-  private func turn(_ loop: EventLoop, _ work: ChannelConsumerLoop) {
-    loop.poll(maximumWaitMilliseconds: ChannelConsumer.waitMilliseconds)
-    work.turn()
-    loop.flush()
+    private func isOver(_ deadline: Instant) -> Bool {
+      guard consumer.isClosed || loop.now.monotonic >= deadline else { return false }
+      channels.state.withLock { $0.mailbox = nil }
+      return true
+    }
   }
 }

@@ -26,7 +26,8 @@ final class ChannelConsumerLoop {
   private let dead: AMQPExchange
   private let retries: AMQPExchange
 
-  private var requests: [ObjectIdentifier: ChannelConsumerRequest] = [:]
+  /// As they came: so they are published.
+  private var requests: [ChannelConsumerRequest] = []
   /// Of the consumer connection in use, or the last.
   private var epoch: UInt32 = 0
   private var isConsuming = false
@@ -48,20 +49,24 @@ final class ChannelConsumerLoop {
   private static let refusedPauseMilliseconds: Int64 = 1_000
   private var heldUntil: Instant
 
+  /// - Parameter seed: of everything that it draws.
   init(
     loop: EventLoop, settings: ChannelConsumerSettings, credentials: Credentials, cache: ChannelPolicyCache,
-    notice: @escaping (Logger.Level, String) -> Void
+    seed: UInt64, notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
+    var random = SeededRandom(seed: seed)
+    var settings = settings
+    settings.rabbitmq.randomSeed = random.next()
     self.settings = settings
     heldUntil = loop.now.monotonic
     client = ChannelClient(
-      loop: loop, credentials: credentials, configuration: settings.client, seed: UInt64.random(in: .min ... .max))
-    redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS)
+      loop: loop, credentials: credentials, configuration: settings.client, seed: random.next())
+    redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
     registry = ChannelRegistry(
       loop: loop, redis: redis, manager: client, prefix: settings.prefix,
       timing: ChannelEnsureState.Timing(requestMilliseconds: settings.client.requestTimeoutMilliseconds),
-      limit: settings.limit, notice: notice)
+      limit: settings.limit, seed: random.next(), notice: notice)
     runner = ChannelJobRunner(registry)
     policies = ChannelPolicyResolver(loop: loop, registry: registry, cache: cache, settings: settings)
     let topology = settings.rabbitmq.topology
@@ -169,7 +174,7 @@ final class ChannelConsumerLoop {
     isClosing = true
     emptyWatch = nil
     policies.tellUses()
-    requests = [:]
+    requests = []
     publisher.stop()
     client.close()
     // A channel of a quorum queue forgets acknowledgements that are under way when it closes.
@@ -189,10 +194,10 @@ final class ChannelConsumerLoop {
       publisher.provedItself()
       isBlocked = false
       publishedCount = 0
-      for request in requests.values { request.publisherLost() }
+      for request in requests { request.publisherLost() }
       if drainDeadline == nil { consumer.start() }
     case .down:
-      for request in requests.values { request.publisherLost() }
+      for request in requests { request.publisherLost() }
     case .connection(.confirmed(_, let number, let isMultiple)):
       settled(number, isMultiple: isMultiple, isConfirmed: true)
     case .connection(.refused(_, let number, let isMultiple)):
@@ -243,7 +248,7 @@ final class ChannelConsumerLoop {
     isAskable = false
     consuming = nil
     isQueueEmpty = false
-    requests = [:]
+    requests = []
   }
 
   /// The queue is gone: it is declared before it is consumed again.
@@ -255,10 +260,9 @@ final class ChannelConsumerLoop {
   }
 
   private func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
-    for (key, request) in requests {
+    for request in requests {
       request.settled(number, isMultiple: isMultiple, isConfirmed: isConfirmed)
       guard request.isSettled else { continue }
-      requests[key] = nil
       guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { continue }
       if request.isOversized {
         connection.reject(request.tag, requeue: false, channel: ChannelConsumerLoop.consumeChannel)
@@ -266,13 +270,14 @@ final class ChannelConsumerLoop {
         connection.acknowledge(request.tag, isMultiple: false, channel: ChannelConsumerLoop.consumeChannel)
       }
     }
+    requests.removeAll { $0.isSettled }
   }
 
   private func returned() {
     guard let connection = publisher.connection else { return }
     guard let number = RabbitMQPublishNumber.ofReturned(connection) else { return }
     var target: ChannelConsumerRequest.Publish.Target?
-    for request in requests.values where target == nil { target = request.returned(number) }
+    for request in requests where target == nil { target = request.returned(number) }
     // Its sender's queue is its sender's affair; one of ours is declared before anything is published again.
     guard let target, target != .reply else { return }
     declareAgain()
@@ -306,7 +311,7 @@ final class ChannelConsumerLoop {
       answerID: job?.id ?? fault?.id ?? fallbackID, epoch: epoch, tag: delivery.tag, body: body, metadata: metadata,
       isRepeated: delivery.isRedelivered || metadata.deliveryCount > 0 || metadata.isAmbiguous,
       isOversized: delivery.isOversized, now: loop.now.unixMilliseconds, job: job)
-    requests[ObjectIdentifier(request)] = request
+    requests.append(request)
     if let fault { refuse(request, ChannelReply(to: fault)) } else { recall(request) }
   }
 
@@ -389,7 +394,7 @@ final class ChannelConsumerLoop {
 
   private func publish() {
     guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
-    for request in requests.values {
+    for request in requests {
       for index in request.publishes.indices where request.publishes[index].state == .waiting {
         let number = publish(request, request.publishes[index].target, on: connection)
         request.publishes[index].state = .unconfirmed(number)

@@ -6,6 +6,7 @@ package import PushSettings
 
 /// What a channel consumer is made from: every bound by its name.
 package struct ChannelConsumerSettings: Sendable {
+  /// Its random seed is not used: the consumer's work draws one.
   package var rabbitmq: RabbitMQSettings
   package var redis: RedisConfiguration
   package var redisTLS: TLSContext?
@@ -43,8 +44,7 @@ package struct ChannelConsumerSettings: Sendable {
   package init(_ configuration: Configuration, hostName: String) throws {
     let parts = try LaneParts(configuration, laneCount: 1)
     self.init(
-      rabbitmq: parts.rabbitmq(
-        name: "\(hostName)/channels", prefetch: 2, randomSeed: UInt64.random(in: .min ... .max)),
+      rabbitmq: parts.rabbitmq(name: "\(hostName)/channels", prefetch: 2, randomSeed: 0),
       redis: parts.redis, redisTLS: parts.redisTLS, prefix: configuration.redis.prefix,
       client: ChannelClientConfiguration(configuration.apns))
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds

@@ -6,6 +6,12 @@ import PushLane
 /// Finds out what lanes ask the `ChannelPolicyCache`, and tells the registry what they did: which channels were sent to,
 /// and which are gone.
 final class ChannelPolicyResolver {
+  /// Uses that one command tells.
+  private struct Moment: Hashable {
+    let scope: ChannelScope
+    let unixSeconds: Int64
+  }
+
   private let loop: EventLoop
   private let registry: ChannelRegistry
   private let cache: ChannelPolicyCache
@@ -52,11 +58,15 @@ final class ChannelPolicyResolver {
     }
   }
 
-  private func use(_ uses: [ChannelPolicyCache.Channel: Int64]) {
-    var ids: [ChannelScope: [Int64: [ChannelID]]] = [:]
-    for (channel, seconds) in uses { ids[channel.scope, default: [:]][seconds, default: []].append(channel.id) }
-    for (scope, times) in ids {
-      for (seconds, ids) in times { registry.use(ids, in: scope, unixSeconds: seconds) }
+  private func use(_ uses: [ChannelPolicyCache.Use]) {
+    var ids: [Moment: [ChannelID]] = [:]
+    // In the order in which they came first, not a dictionary's.
+    var moments: [Moment] = []
+    for use in uses {
+      let moment = Moment(scope: use.channel.scope, unixSeconds: use.unixSeconds)
+      if ids[moment] == nil { moments.append(moment) }
+      ids[moment, default: []].append(use.channel.id)
     }
+    for moment in moments { registry.use(ids[moment] ?? [], in: moment.scope, unixSeconds: moment.unixSeconds) }
   }
 }

@@ -35,7 +35,7 @@ package final class ChannelRegistry {
   private let manager: any ChannelManaging
   private let prefix: String
   private let notice: (Logger.Level, String) -> Void
-  private var random = SystemRandomNumberGenerator()
+  private var random: SeededRandom
   private var flows: [ObjectIdentifier: ChannelEnsureFlow] = [:]
   private var levels: [ChannelScope: ChannelLimit.Level] = [:]
 
@@ -44,9 +44,10 @@ package final class ChannelRegistry {
   /// Ids that go with one command.
   private static let chunk = 500
 
+  /// `seed`: of its name among those that share locks, and of pauses; different in each registry of the fleet.
   package init(
     loop: EventLoop, redis: RedisClient, manager: any ChannelManaging, prefix: String,
-    timing: ChannelEnsureState.Timing, limit: ChannelLimit = ChannelLimit(),
+    timing: ChannelEnsureState.Timing, limit: ChannelLimit = ChannelLimit(), seed: UInt64,
     notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
@@ -56,7 +57,9 @@ package final class ChannelRegistry {
     self.timing = timing
     self.limit = limit
     self.notice = notice
-    owner = String(UInt64.random(in: .min ... .max), radix: 36) + String(UInt64.random(in: .min ... .max), radix: 36)
+    var random = SeededRandom(seed: seed)
+    owner = String(random.next(), radix: 36) + String(random.next(), radix: 36)
+    self.random = random
   }
 
   package func keys(_ scope: ChannelScope) -> ChannelKeys { ChannelKeys(prefix: prefix, scope: scope) }

@@ -36,15 +36,18 @@ package final class RedisClient {
   private static let replyBytesMaximum = 16 << 20
   private static let replyValuesMaximum = 1 << 17
 
-  package init(loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, timeoutMilliseconds: Int64 = 5_000)
-  {
+  /// `seed`: of the pauses between connects, different in each client.
+  package init(
+    loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, timeoutMilliseconds: Int64 = 5_000,
+    seed: UInt64
+  ) {
     self.loop = loop
     self.timeoutMilliseconds = timeoutMilliseconds
     var limits = RedisReader.Limits()
     limits.bytesMaximum = RedisClient.replyBytesMaximum
     limits.valuesMaximum = RedisClient.replyValuesMaximum
     router = RedisRouter(
-      loop: loop, configuration: configuration, tls: tls, seed: UInt64.random(in: .min ... .max), limits: limits)
+      loop: loop, configuration: configuration, tls: tls, seed: seed, limits: limits)
     router.connect()
   }
 
@@ -139,7 +142,8 @@ package final class RedisClient {
       waiting.removeAll(where: isOver)
     }
     for node in sent.indices {
-      for (tag, call) in sent[node] where isOver(call) {
+      // As they were sent: who hears of it asks for the next thing in the same order.
+      for (tag, call) in sent[node].filter({ isOver($0.value) }).sorted(by: { $0.key < $1.key }) {
         over.append(call)
         sent[node][tag] = nil
       }
