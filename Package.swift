@@ -120,7 +120,8 @@ let package = Package(
     module(
       "WorkerSimulation",
       [
-        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores", "APNsSimulator",
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane", "PushStores",
+        "APNsSimulator",
         .product(name: "Logging", package: "swift-log"),
       ]),
 
@@ -149,8 +150,8 @@ let package = Package(
     tests(
       "SimulationTests",
       [
-        "LaneSimulation", "WorkerSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "PushWorker",
-        "TestSupport",
+        "LaneSimulation", "WorkerSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "PushStores",
+        "PushWorker", "TestSupport",
       ]),
     tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
     // Hostile bytes; scripts/fuzz builds the same targets for libFuzzer, with an entry that is no part of the package.

@@ -1,3 +1,4 @@
+import PushStores
 import Testing
 import WorkerSimulation
 
@@ -24,6 +25,7 @@ struct WorkerWorldTests {
     #expect(world.auditor.repeatedCount == 0 && world.auditor.ambiguousCount == 0)
     #expect(
       world.workers.count == 2 && world.workers.reduce(0) { $0 + ($1?.tokensMade ?? 0) } == 1, "one for the fleet")
+    #expect(world.workers.allSatisfy { $0?.channelCounters.isConnected == true }, "each consumes push.channels")
   }
 
   @Test func aSeedIsAWorldByteForByte() throws {

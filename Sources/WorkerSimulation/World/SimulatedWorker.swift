@@ -1,13 +1,14 @@
 import Logging
+import PushChannels
 import PushCore
 import PushCredentials
 import PushIO
 import PushLane
 import PushSettings
-import PushStores
+package import PushStores
 
-/// One process of the simulated world: lanes and the store of provider tokens as they are shipped, each on a loop of its own, over
-/// simulated sockets. It is turned by the world.
+/// One process of the simulated world: lanes, the store of provider tokens and the channel consumer as they are shipped, each on a
+/// loop of its own, over simulated sockets. It is turned by the world.
 package final class SimulatedWorker {
   /// What a thread would do, and when its next turn is due.
   private final class Thread {
@@ -35,6 +36,7 @@ package final class SimulatedWorker {
   private let controls: [LaneControl]
   private let tokenStore: RedisProviderTokenStore
   private let tokens: ProviderTokens
+  private let channels: ChannelConsumer
   private var credentials: Credentials
   private let wallClockMilliseconds: Int64
   private var isDraining = false
@@ -64,7 +66,14 @@ package final class SimulatedWorker {
     credentials = try Credentials(configuration.credentials, tokens: tokens, readKey: key.read)
     var parts = try LaneParts(configuration, laneCount: laneCount)
     // TLS alone is left out.
-    if let host = APNsHost(url: "http://127.0.0.1:443") { parts.apns.production = host }
+    if let host = APNsHost(url: "http://127.0.0.1:443") {
+      parts.apns.production = host
+      parts.apns.broadcastProduction = host
+    }
+    let policies = ChannelPolicyCache()
+    channels = ChannelConsumer(
+      try SimulatedWorker.channelSettings(configuration, name), cache: policies,
+      logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() })
     func begin(_ make: (EventLoop) -> any LoopWork) {
       let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds)
       let loop = EventLoop(kernel: kernel)
@@ -78,13 +87,25 @@ package final class SimulatedWorker {
         randomSeed: random.next())
       begin { loop in
         WorkerLane(
-          loop: loop, control, settings, parts, credentials: credentials, policies: ChannelPolicyCache(),
+          loop: loop, control, settings, parts, credentials: credentials, policies: policies,
           standstill: StandstillState.Settings(
             requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)),
           watchesUntilEmpty: false
         ) { [weak self] notice in self?.note("\(notice.level) lane \(control.name): \(notice.text)") }
       }
     }
+    begin { loop in
+      channels.work(on: loop, credentials: credentials, seed: random.next()) { [weak self] level, text in
+        self?.note("\(level) channels: \(text)")
+      }
+    }
+  }
+
+  private static func channelSettings(_ configuration: Configuration, _ name: String) throws -> ChannelConsumerSettings
+  {
+    var settings = try ChannelConsumerSettings(configuration, hostName: name)
+    if let host = APNsHost(url: "http://127.0.0.1:\(WorkerWorld.managePort)") { settings.client.production = host }
+    return settings
   }
 
   /// Nothing of it is left: it was drained.
@@ -94,6 +115,7 @@ package final class SimulatedWorker {
   func drain() {
     isDraining = true
     for control in controls { control.drain() }
+    channels.drain()
   }
 
   /// SIGHUP.
@@ -101,6 +123,7 @@ package final class SimulatedWorker {
     credentials = try Credentials(
       configuration.credentials, tokens: tokens, replacing: credentials, readKey: key.read)
     for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: configuration.limits)) }
+    channels.reload(credentials)
   }
 
   /// Sets its wall clock so far ahead of the world's.
@@ -114,6 +137,9 @@ package final class SimulatedWorker {
 
   /// Provider tokens that it made itself.
   package var tokensMade: UInt64 { tokens.snapshots().reduce(0) { $0 + $1.refreshes } }
+
+  /// What its channel consumer counts.
+  package var channelCounters: ChannelCounters { channels.counters }
 
   /// When it has something to do; `.max`: never again.
   var nextTurn: Int64 {

@@ -70,6 +70,8 @@ package final class WorkerWorld {
   static let unixMillisecondsAtZero: Int64 = 1_796_000_000_000
   static let rabbitmqPort: UInt16 = 5672
   static let redisPort: UInt16 = 6379
+  /// Of APNs' channel management.
+  static let managePort: UInt16 = 2196
   /// Two versions of the configuration, and a third one for reloads.
   private static let versions = 3
   /// More is a storm that feeds itself.
@@ -107,7 +109,7 @@ package final class WorkerWorld {
     apnsKernel = SimulatedKernel(network, wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero)
     var options = SimulatorOptions()
     options.port = 443
-    options.managePort = nil
+    options.managePort = WorkerWorld.managePort
     options.seed = random.next()
     options.keys = [
       RegisteredKey(team: key.team, key: key.key) { [key] token in
