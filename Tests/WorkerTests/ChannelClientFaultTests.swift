@@ -66,16 +66,24 @@ struct ChannelClientFaultTests {
   ])
   func whatWasNotProcessedIsSentAgain(_ fault: String) async throws {
     let world = try ChannelWorld(client: ChannelClientFaultTests.impatient)
-    // The simulator judges first and lies about it then, so what it refuses must not be a create that it carried out.
     let id = try await world.create()
     try world.simulator.add(fault: fault)
     #expect(try await world.perform(.read(id)).content == .read(.none))
     world.simulator.removeAllFaults()
-    if !fault.contains("status") {
-      try world.simulator.add(fault: fault)
-      _ = try await world.create()
-      #expect(world.existing() == 2)
+    try world.simulator.add(fault: fault)
+    _ = try await world.create()
+    #expect(world.existing() == 2)
+  }
+
+  @Test(arguments: ["status=503,reason=ServiceUnavailable", "status=500,reason=InternalServerError"])
+  func whatIsRefusedChangesNothing(_ fault: String) async throws {
+    let world = try ChannelWorld(client: ChannelClientFaultTests.impatient)
+    let id = try await world.create()
+    try world.simulator.add(fault: fault)
+    for operation in [ChannelRequest.Operation.create(.none), .delete(id)] {
+      #expect(try #require(await world.failure(of: operation)).isTemporary)
     }
+    #expect(world.existing() == 1)
   }
 
   @Test func answersBeforeAGoAwayCount() async throws {

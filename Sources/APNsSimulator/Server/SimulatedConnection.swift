@@ -105,6 +105,8 @@ final class SimulatedConnection {
       return
     }
 
+    // What a fault refuses changes nothing.
+    let channels = effect.answer.map { $0.status >= 300 } == true ? state.service.channels : nil
     var answer =
       options.isFast
       ? state.service.fastAnswer(request, at: door)
@@ -118,6 +120,7 @@ final class SimulatedConnection {
       return
     }
     if let fault = effect.answer, answer.isSuccess {
+      if let channels { state.service.channels = channels }
       answer.status = fault.status
       answer.reason = fault.reason
       answer.body = []
