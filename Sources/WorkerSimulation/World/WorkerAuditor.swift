@@ -93,7 +93,9 @@ package final class WorkerAuditor {
       return
     }
     let isInvalid = jobs[id]?.targets.isEmpty ?? false
-    let target = Target(job: id, token: isInvalid ? "" : WorkerAuditor.text("token", in: body) ?? "")
+    let target = Target(
+      job: id,
+      token: isInvalid ? "" : WorkerAuditor.text("token", in: body) ?? WorkerAuditor.text("channel", in: body) ?? "")
     let isAmbiguous = body.contains("\"ambiguous\":true")
     if isAmbiguous { ambiguousCount += 1 }
     outcomeCounts[name, default: 0] += 1
@@ -108,7 +110,7 @@ package final class WorkerAuditor {
     missing -= targets(of: job).count { outcomes[$0] == nil }
   }
 
-  private static func text(_ name: String, in body: String) -> String? {
+  static func text(_ name: String, in body: String) -> String? {
     guard let range = body.firstRange(of: "\"\(name)\":\"") else { return nil }
     return String(body[range.upperBound...].prefix { $0 != "\"" })
   }

@@ -12,6 +12,9 @@ package final class WorkerWorld {
     package var workers = 2
     package var lanes = 2
     package var jobs = 200
+    /// Requests for channels, and broadcasts to those channels.
+    package var channelRequests = 0
+    package var broadcasts = 0
     package var prefetch = 40
     /// One Redis, or a cluster of so many.
     package var redisNodes = 1
@@ -38,6 +41,7 @@ package final class WorkerWorld {
   package let apns: Simulator
   package var workers: [SimulatedWorker?] = []
   package let auditor: WorkerAuditor
+  package let channelUsers = SimulatedChannelUsers()
   /// FNV-1a over every event of the network.
   package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
   package private(set) var eventCount = 0
@@ -57,6 +61,8 @@ package final class WorkerWorld {
 
   enum Step {
     case publish(Int)
+    case askForChannel(Int)
+    case broadcast(Int)
     case fault(Int)
     case end(Int, UInt64)
     case startWorker(Int)
@@ -123,12 +129,22 @@ package final class WorkerWorld {
       try WorkerWorld.configuration(settings, key, version: version)
     }
     rabbitmq.observer = { [unowned self] event in
-      auditor.happened(event, unixMilliseconds: WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000)
+      if !channelUsers.happened(event) {
+        auditor.happened(event, unixMilliseconds: WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000)
+      }
       if keepsTrace { note(event.line) }
     }
     network.trace = { [unowned self] in note($0) }
     for index in 0..<settings.workers { workers.append(try makeWorker(index, version: 0)) }
     for (number, job) in plan.jobs.enumerated() { if let job { agenda.add(.publish(number), at: job.at) } }
+    let production = settings.productionMilliseconds * 1_000_000
+    for number in 0..<settings.channelRequests {
+      agenda.add(.askForChannel(number), at: network.now + production / Int64(settings.channelRequests) * Int64(number))
+    }
+    for number in 0..<settings.broadcasts {
+      let share = production / 2 / Int64(settings.broadcasts)
+      agenda.add(.broadcast(number), at: network.now + production / 2 + share * Int64(number))
+    }
     for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
   }
 
@@ -199,7 +215,7 @@ package final class WorkerWorld {
 
   /// Nothing waits anywhere.
   private var isAtRest: Bool {
-    auditor.isComplete
+    auditor.isComplete && channelUsers.isComplete
       && rabbitmq.queueNames.allSatisfy { name in
         WorkerWorld.isKept(name) || rabbitmq.messageCount(in: name) == 0
       }
@@ -216,6 +232,7 @@ package final class WorkerWorld {
       if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
     }
     apns.readLedger { auditor.finish($0) }
+    auditor.violations += channelUsers.violations(atAPNs: apns.channels(of: SimulatedChannelUsers.app))
     if keepsTrace { traceRequests() }
   }
 
@@ -239,6 +256,18 @@ package final class WorkerWorld {
   private func take(_ step: Step) throws {
     switch step {
     case .publish(let number): publish(number)
+    case .askForChannel(let number):
+      var random = SeededRandom(seed: plan.seed &+ UInt64(number))
+      let isAsked = channelUsers.ask(number, rabbitmq, random: &random, now: network.now)
+      network.act(rabbitmq)
+      if !isAsked { agenda.add(step, at: network.now + 500_000_000) }
+    case .broadcast(let number):
+      var random = SeededRandom(seed: plan.seed &+ UInt64(number))
+      if let job = channelUsers.broadcast(number, random: &random) {
+        publish(job, again: step)
+      } else {
+        agenda.add(step, at: network.now + 500_000_000)
+      }
     case .fault(let number): try begin(number)
     case .end(let number, let argument): try end(number, argument)
     case .startWorker(let index):
@@ -251,7 +280,10 @@ package final class WorkerWorld {
   }
 
   private func publish(_ number: Int) {
-    guard let job = plan.jobs[number]?.job else { return }
+    if let job = plan.jobs[number]?.job { publish(job, again: .publish(number)) }
+  }
+
+  private func publish(_ job: SimulatedJob, again step: Step) {
     var properties = RabbitProperties()
     properties.timestamp = UInt64((WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000) / 1000)
     properties.messageID = Array(job.id.utf8)
@@ -261,11 +293,11 @@ package final class WorkerWorld {
     network.act(rabbitmq)
     guard count > 0 else {
       // No worker has declared the queues yet, or the broker is down: its producer tries again.
-      agenda.add(.publish(number), at: network.now + 500_000_000)
+      agenda.add(step, at: network.now + 500_000_000)
       return
     }
     if auditor.published(job), let nanoseconds = job.againAfterNanoseconds {
-      agenda.add(.publish(number), at: network.now + nanoseconds)
+      agenda.add(step, at: network.now + nanoseconds)
     }
   }
 

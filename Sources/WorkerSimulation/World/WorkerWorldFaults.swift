@@ -143,7 +143,10 @@ extension WorkerWorld {
     let now = network.now
     let index = place(fault.draw, redis.count)
     let node = redis[index]
-    if fault.kind.family == .memory { auditor.storeForgot() }
+    if fault.kind.family == .memory {
+      auditor.storeForgot()
+      channelUsers.storeForgot()
+    }
     switch fault.kind {
     case .stallRedis: node.stall()
     case .loadRedis: node.isLoading = true

@@ -1,0 +1,52 @@
+import PushStores
+import Testing
+import WorkerSimulation
+
+/// Channels and broadcasts in worlds of whole workers: one channel for a name, an answer for each request, and nothing happens twice.
+@Suite(.timeLimit(.minutes(3)))
+struct WorkerWorldChannelTests {
+  private func play(
+    _ seed: UInt64, faults: Int, of kinds: [WorkerFault] = WorkerFault.allCases
+  ) throws -> WorkerWorld {
+    var settings = WorkerWorld.Settings()
+    settings.jobs = 50
+    settings.channelRequests = 40
+    settings.broadcasts = 40
+    settings.faults = kinds
+    settings.faultCount = faults
+    let world = try WorkerWorld(seed: seed, settings: settings)
+    try world.run()
+    return world
+  }
+
+  @Test func whereNothingIsWrongANameHasOneChannel() throws {
+    let world = try play(1, faults: 0)
+    #expect(world.auditor.violations == [])
+    #expect(world.channelUsers.requestCount == 40 && world.channelUsers.repliedCount == 40)
+    #expect(world.channelUsers.namedCount == 5)
+    #expect(world.auditor.publishedCount == 90 && world.auditor.toldCount == 90)
+    #expect(world.auditor.repeatedCount == 0 && world.auditor.ambiguousCount == 0)
+    let counters = world.workers.compactMap { $0?.channelCounters }
+    #expect(counters.reduce(0) { $0 + $1.created } == 5)
+    #expect(counters.reduce(0) { $0 + $1.policiesResolved } > 0, "lanes ask for storage policies")
+  }
+
+  @Test func aSeedIsAWorldByteForByte() throws {
+    let (one, other) = (try play(7, faults: 20), try play(7, faults: 20))
+    #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
+  }
+
+  @Test(arguments: 1...10 as ClosedRange<UInt64>) func everythingGoesWrong(seed: UInt64) throws {
+    let world = try play(seed, faults: 40)
+    #expect(world.auditor.violations == [])
+    #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
+  }
+
+  /// While Redis remembers, a name keeps its channel, and no channel is left that no name has.
+  @Test(arguments: 1...10 as ClosedRange<UInt64>) func aNameKeepsItsChannel(seed: UInt64) throws {
+    let world = try play(seed, faults: 40, of: WorkerFault.allCases.filter { $0 != .emptyRedis })
+    #expect(world.auditor.violations == [])
+    #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
+    #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
+  }
+}
