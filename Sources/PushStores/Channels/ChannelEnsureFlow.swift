@@ -249,11 +249,25 @@ final class ChannelEnsureFlow {
           guard case .success(.array(let parts)) = result, let seconds = parts.first?.text.flatMap({ Int64($0) }) else {
             return perform(state.redisFailed("TIME was not answered"))
           }
-          perform(
-            state.searched(
-              candidates: candidates, intents: intents, storage: storage, redisNow: seconds * 1000, now: now,
-              random: registry.nextRandom()))
+          searched(candidates, intents, storage, redisNow: seconds * 1000)
         }
+      }
+    }
+  }
+
+  /// What another create took after the list was read is no candidate: with its intent gone, there would be one channel too many.
+  private func searched(
+    _ candidates: [ChannelID], _ intents: [ChannelIntent], _ storage: StoragePolicy, redisNow: Int64
+  ) {
+    registry.unknown(candidates, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure):
+        perform(state.redisFailed("\(failure)"))
+      case .success(let left):
+        perform(
+          state.searched(
+            candidates: left, intents: intents, storage: storage, redisNow: redisNow, now: now,
+            random: registry.nextRandom()))
       }
     }
   }
