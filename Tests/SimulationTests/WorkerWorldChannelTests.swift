@@ -6,7 +6,8 @@ import WorkerSimulation
 @Suite(.timeLimit(.minutes(3)))
 struct WorkerWorldChannelTests {
   private func play(
-    _ seed: UInt64, faults: Int, of kinds: [WorkerFault] = WorkerFault.allCases
+    _ seed: UInt64, faults: Int, of kinds: [WorkerFault] = WorkerFault.allCases,
+    _ adjust: (inout WorkerWorld.Settings) -> Void = { _ in }
   ) throws -> WorkerWorld {
     var settings = WorkerWorld.Settings()
     settings.jobs = 50
@@ -14,6 +15,7 @@ struct WorkerWorldChannelTests {
     settings.broadcasts = 40
     settings.faults = kinds
     settings.faultCount = faults
+    adjust(&settings)
     let world = try WorkerWorld(seed: seed, settings: settings)
     try world.run()
     return world
@@ -48,5 +50,33 @@ struct WorkerWorldChannelTests {
     #expect(world.auditor.violations == [])
     #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
+  }
+
+  /// Requests do not wait for ever.
+  @Test func anAnswerWhoseConfirmIsLostIsPublishedAgain() throws {
+    let world = try play(1, faults: 0) { $0.rabbitmq.confirmDropped = 50 }
+    #expect(world.auditor.violations == [])
+    #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
+  }
+
+  /// Several creates of one storage policy are looked into at once: what one of them takes is no stray to the others.
+  @Test(arguments: [1022] as [UInt64]) func lostCreatesTakeTurns(seed: UInt64) throws {
+    var settings = WorkerWorld.Settings()
+    settings.workers = 1
+    settings.jobs = 20
+    settings.channelRequests = 60
+    settings.broadcasts = 30
+    settings.prefetch = 20
+    settings.network.splits = 100
+    settings.rabbitmq.confirmsSingle = 500
+    settings.rabbitmq.publishRefused = 20
+    settings.rabbitmq.handedOnTwice = 300
+    settings.faults = [.cut, .killWorker, .stallRedis, .slowAPNs]
+    settings.faultCount = 53
+    settings.network.latency = 50_000...2_000_000
+    settings.network.bufferBytes = 4096
+    let world = try WorkerWorld(seed: seed, settings: settings)
+    try world.run()
+    #expect(world.auditor.violations == [])
   }
 }

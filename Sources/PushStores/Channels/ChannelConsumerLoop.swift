@@ -47,6 +47,8 @@ final class ChannelConsumerLoop {
   private static let controlChannel: UInt16 = 2
   private static let consumeChannel: UInt16 = 1
   private static let refusedPauseMilliseconds: Int64 = 1_000
+  /// Much longer than a broker takes, also one whose queues look for a leader.
+  private static let confirmMilliseconds: Int64 = 60_000
   private var heldUntil: Instant
 
   /// - Parameter seed: of everything that it draws.
@@ -148,6 +150,7 @@ final class ChannelConsumerLoop {
     while let event = publisher.nextEvent() { take(publisherEvent: event) }
     while let event = consumer.nextEvent() { take(consumerEvent: event) }
     policies.turn()
+    missConfirms()
     publish()
   }
 
@@ -398,8 +401,18 @@ final class ChannelConsumerLoop {
       for index in request.publishes.indices where request.publishes[index].state == .waiting {
         let number = publish(request, request.publishes[index].target, on: connection)
         request.publishes[index].state = .unconfirmed(number)
+        request.publishes[index].sentAt = loop.now.monotonic
       }
     }
+  }
+
+  /// A confirm that does not come for so long is lost, and its request would wait for ever: it is published again on a new connection.
+  private func missConfirms() {
+    let milliseconds = ChannelConsumerLoop.confirmMilliseconds
+    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
+    guard publisher.isUp, !isBlocked, requests.contains(where: { $0.waits(since: limit) }) else { return }
+    publisher.fail(.timedOut(operation: "the confirm of an answer", milliseconds: milliseconds))
+    for request in requests { request.publisherLost() }
   }
 
   private func publish(

@@ -25,6 +25,8 @@ final class ChannelConsumerRequest {
 
     var target: Target
     var state = State.waiting
+    /// When it was published, the last time.
+    var sentAt: Instant?
   }
 
   /// What the answer's `message_id` is.
@@ -90,6 +92,16 @@ final class ChannelConsumerRequest {
   }
 
   var isSettled: Bool { !publishes.isEmpty && publishes.allSatisfy { $0.state == .confirmed } }
+
+  /// A publish that the broker did not settle was sent before then.
+  func waits(since limit: Instant) -> Bool {
+    publishes.contains { publish in
+      switch publish.state {
+      case .unconfirmed, .returned: publish.sentAt.map { $0 <= limit } ?? false
+      case .waiting, .confirmed: false
+      }
+    }
+  }
 
   /// The publisher's connection is another one: what was not confirmed is published again.
   func publisherLost() {
