@@ -5,12 +5,17 @@ import WorkerSimulation
 /// Channels and broadcasts in worlds of whole workers: one channel for a name, an answer for each request, and nothing happens twice.
 @Suite(.timeLimit(.minutes(3)))
 struct WorkerWorldChannelTests {
+  private static let kinds: [WorkerFault] = [
+    .cut, .silence, .killWorker, .restartBroker, .stallRedis, .emptyRedis, .failAPNs, .slowAPNs,
+  ]
+
   private func play(
-    _ seed: UInt64, faults: Int, of kinds: [WorkerFault] = WorkerFault.allCases,
+    _ seed: UInt64, faults: Int, of kinds: [WorkerFault] = WorkerWorldChannelTests.kinds,
     _ adjust: (inout WorkerWorld.Settings) -> Void = { _ in }
   ) throws -> WorkerWorld {
     var settings = WorkerWorld.Settings()
     settings.jobs = 50
+    settings.hasPlainJobs = true
     settings.channelRequests = 40
     settings.broadcasts = 40
     settings.faults = kinds
@@ -26,7 +31,7 @@ struct WorkerWorldChannelTests {
     #expect(world.auditor.violations == [])
     #expect(world.channelUsers.requestCount == 40 && world.channelUsers.repliedCount == 40)
     #expect(world.channelUsers.namedCount == 5)
-    #expect(world.auditor.publishedCount == 90 && world.auditor.toldCount == 90)
+    #expect(world.auditor.publishedCount == 90 && world.auditor.reportedCount == 90)
     #expect(world.auditor.repeatedCount == 0 && world.auditor.ambiguousCount == 0)
     let counters = world.workers.compactMap { $0?.channelCounters }
     #expect(counters.reduce(0) { $0 + $1.created } == 5)
@@ -38,17 +43,17 @@ struct WorkerWorldChannelTests {
     #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
   }
 
-  @Test(arguments: 1...10 as ClosedRange<UInt64>) func everythingGoesWrong(seed: UInt64) throws {
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func everythingGoesWrong(seed: UInt64) throws {
     let world = try play(seed, faults: 40)
     #expect(world.auditor.violations == [])
-    #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
+    #expect(world.auditor.reportedCount == 90 && world.channelUsers.repliedCount == 40)
   }
 
   /// While Redis remembers, a name keeps its channel, and no channel is left that no name has.
-  @Test(arguments: 1...10 as ClosedRange<UInt64>) func aNameKeepsItsChannel(seed: UInt64) throws {
-    let world = try play(seed, faults: 40, of: WorkerFault.allCases.filter { $0 != .emptyRedis })
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func aNameKeepsItsChannel(seed: UInt64) throws {
+    let world = try play(seed, faults: 40, of: WorkerWorldChannelTests.kinds.filter { $0 != .emptyRedis })
     #expect(world.auditor.violations == [])
-    #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
+    #expect(world.auditor.reportedCount == 90 && world.channelUsers.repliedCount == 40)
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
   }
 
@@ -56,7 +61,7 @@ struct WorkerWorldChannelTests {
   @Test func anAnswerWhoseConfirmIsLostIsPublishedAgain() throws {
     let world = try play(1, faults: 0) { $0.rabbitmq.confirmDropped = 50 }
     #expect(world.auditor.violations == [])
-    #expect(world.auditor.toldCount == 90 && world.channelUsers.repliedCount == 40)
+    #expect(world.auditor.reportedCount == 90 && world.channelUsers.repliedCount == 40)
   }
 
   /// Several creates of one storage policy are looked into at once: what one of them takes is no stray to the others.

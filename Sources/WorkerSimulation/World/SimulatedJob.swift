@@ -18,23 +18,25 @@ package struct SimulatedJob: Sendable {
     "f007", "f002", "f008", "d0b0", "d0a0", "ab50", "ab51", "60a0", "60a1", "51a0", "51a1", "51a2",
   ]
 
-  /// - Parameter unixSeconds: when it is published.
-  init(number: Int, unixSeconds: Int64, random: inout SeededRandom) {
+  /// - Parameters:
+  ///   - unixSeconds: when it is published.
+  ///   - isPlain: for one device that behaves, and published once.
+  init(number: Int, unixSeconds: Int64, isPlain: Bool, random: inout SeededRandom) {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     let digits = String(number, radix: 16)
     id = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
     func device() -> String {
       // Few misbehave, each of them for a few jobs.
-      let prefix = pick(8) == 0 ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : "aaaa"
+      let prefix = !isPlain && pick(8) == 0 ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : "aaaa"
       let tail = String(pick(prefix == "aaaa" ? 50 : 3), radix: 16)
       return prefix + String(repeating: "0", count: 60 - tail.count) + tail
     }
     routingKey = pick(4) == 0 ? "bulk" : "transactional"
-    againAfterNanoseconds = pick(20) == 0 ? Int64(pick(20_000)) * 1_000_000 : nil
-    expiration = pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
-    let isBroken = pick(40) == 0
+    againAfterNanoseconds = !isPlain && pick(20) == 0 ? Int64(pick(20_000)) * 1_000_000 : nil
+    expiration = !isPlain && pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
+    let isBroken = !isPlain && pick(40) == 0
     var devices = [device()]
-    if pick(12) == 0 {
+    if !isPlain, pick(12) == 0 {
       // Each device once: a repeated one is one target.
       for _ in 0..<pick(12) {
         let other = device()
@@ -48,7 +50,7 @@ package struct SimulatedJob: Sendable {
       : "{\"tokens\":[" + devices.map { "\"\($0)\"" }.joined(separator: ",") + "]}"
     var fields = "\"version\":1,\"id\":\"\(id)\",\"app\":\"com.example.app\",\"push_type\":\"alert\",\"to\":\(to)"
     if let expiration { fields += ",\"expiration\":\(expiration)" }
-    if pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
+    if !isPlain, pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
     if pick(10) == 0 { fields += ",\"priority\":5" }
     if isBroken { fields += ",\"colour\":\"blue\"" }
     body = "{\(fields),\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"

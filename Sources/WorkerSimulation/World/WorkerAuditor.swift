@@ -49,6 +49,8 @@ package final class WorkerAuditor {
   private static let latencyMaximum: Int64 = 2_000_000
 
   package var publishedCount: Int { order.count }
+  /// Targets of the jobs that were published.
+  package var targetCount: Int { order.reduce(0) { $0 + targets(of: jobs[$1]!).count } }
   /// Targets that have an outcome.
   package var reportedCount: Int { outcomes.count }
   /// Outcomes that say that an attempt before may have reached APNs.

@@ -28,7 +28,8 @@ package struct WorkerPlan: Sendable {
     for number in 0..<settings.jobs {
       let at = WorkerPlan.productionStart + share * Int64(number)
       let unixSeconds = (WorkerWorld.unixMillisecondsAtZero + at / 1_000_000) / 1000
-      jobs.append((SimulatedJob(number: number, unixSeconds: unixSeconds, random: &random), at))
+      jobs.append(
+        (SimulatedJob(number: number, unixSeconds: unixSeconds, isPlain: settings.hasPlainJobs, random: &random), at))
     }
     guard !settings.faults.isEmpty else { return }
     for _ in 0..<settings.faultCount {

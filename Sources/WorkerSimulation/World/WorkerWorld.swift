@@ -12,6 +12,8 @@ package final class WorkerWorld {
     package var workers = 2
     package var lanes = 2
     package var jobs = 200
+    /// Each is for one device that behaves, and is published once.
+    package var hasPlainJobs = false
     /// Requests for channels, and broadcasts to those channels.
     package var channelRequests = 0
     package var broadcasts = 0
