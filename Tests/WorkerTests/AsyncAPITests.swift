@@ -43,4 +43,12 @@ import Testing
     #expect(documented == Set(declared))
     #expect(declared.count > 10)
   }
+
+  /// A job that comes while the queues are made for the first time goes back to its producer, not to the dead letters.
+  @Test func theDeadLettersAreBoundLast() {
+    let bound = topology.declarations.compactMap { operation in
+      if case .bind(let queue, _, _) = operation { queue } else { nil as String? }
+    }
+    #expect(bound.last == topology.deadQueue && bound.filter { $0 == topology.deadQueue }.count == 1)
+  }
 }

@@ -87,9 +87,10 @@ package struct Topology: Equatable, Sendable {
 
   // MARK: the table
 
-  /// The declarations in an order in which each finds what it names.
+  /// The declarations in an order in which each finds what it names. The dead letters are bound last: a job that comes while all this is
+  /// made for the first time goes back to its producer, not there.
   package var declarations: [AMQPOperation] {
-    exchanges + queues + bindings
+    exchanges + queues + bindings + [.bind(queue: deadQueue, exchange: deadExchange, routingKey: "")]
   }
 
   private var exchanges: [AMQPOperation] {
@@ -162,7 +163,6 @@ package struct Topology: Equatable, Sendable {
 
   private var bindings: [AMQPOperation] {
     var bindings: [AMQPOperation] = [
-      .bind(queue: deadQueue, exchange: deadExchange, routingKey: ""),
       // A producer that names no class means the urgent one.
       .bind(queue: jobsQueue(.transactional), exchange: jobsExchange, routingKey: ""),
       .bind(queue: isolatedQueue, exchange: jobsExchange, routingKey: Topology.isolatedRoutingKey),
