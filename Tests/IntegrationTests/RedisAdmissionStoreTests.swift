@@ -334,6 +334,25 @@ struct RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
+  /// A producer that heard of no confirm publishes a job again: it is the same one, also where both wait for the device's rate.
+  @Test(arguments: Kind.allCases) func aCopyOfAJobDoesNotTakeItsPlace(kind: Kind) throws {
+    struct Scenario: AdmissionScenario {
+      func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
+        let job = makeJob(token: "copied", collapseID: "match-7")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
+        let start = driver.now.unixMilliseconds
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2))) == .limited)
+        try driver.turn(forMilliseconds: 5)
+        #expect(try Answered(driver.admit(job, id: 2)) == .limited, "its copy, later")
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .limited)
+        try driver.turn(forMilliseconds: 5)
+        #expect(try Answered(driver.admit(job, id: 3)) == .limited)
+        #expect(try Answered(driver.answer(driver.ask(job, id: 2, firstSeen: start))) == .superseded, "by another job")
+      }
+    }
+    try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
+  }
+
   /// What one ask of a call changes the next one sees.
   @Test(arguments: Kind.allCases) func oneDeviceTwiceInOneCall(kind: Kind) throws {
     struct Scenario: AdmissionScenario {

@@ -33,6 +33,11 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     var collapse: UInt64
   }
 
+  private struct Newest: Sendable {
+    var enqueuedAt: Int64
+    var apnsID: UUIDValue
+  }
+
   private struct RateKey: Hashable, Sendable {
     var device: TargetKey
     var rule: UInt32
@@ -56,8 +61,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   private var rates: AdmissionTable<RateKey, RateState>
   /// Runs of rates that were begun: their numbers.
   private var runs: UInt32 = 0
-  /// The newest job, by when it was enqueued, of a collapse id of which one was delayed.
-  private var collapsed: AdmissionTable<CollapseKey, Int64>
+  /// The newest job of a collapse id of which one was delayed.
+  private var collapsed: AdmissionTable<CollapseKey, Newest>
 
   package init(settings: Settings) {
     self.settings = settings
@@ -178,17 +183,23 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     guard request.collapse != 0, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     guard let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) else { return false }
-    if request.isReturning, newest > request.enqueuedAt { return true }
-    if newest < request.enqueuedAt { noteDelayed(request, now) }
+    // A copy of its own, published later, is not newer than it.
+    if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
+    if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
     return false
   }
 
   private mutating func noteDelayed(_ request: AdmissionRequest, _ now: Now) {
     guard request.collapse != 0 else { return }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
-    let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) ?? 0
+    var newest = Newest(enqueuedAt: request.enqueuedAt, apnsID: request.apnsID)
+    if let known = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
+      known.enqueuedAt >= request.enqueuedAt
+    {
+      newest = known
+    }
     collapsed.set(
-      max(newest, request.enqueuedAt), for: key, endsAt: now.unixMilliseconds + settings.collapseMilliseconds,
+      newest, for: key, endsAt: now.unixMilliseconds + settings.collapseMilliseconds,
       nowUnixMilliseconds: now.unixMilliseconds)
   }
 

@@ -203,17 +203,22 @@ enum RedisScript {
 
     -- Charges the rate and leaves a claim, in the place of what the job had before. Its own claim is made anew, and was paid for.
     local function charge(device, ask, value, rule, has_records, charged, is_own)
-      local collapsed, received, newest
+      local collapsed, received, newest, whose
       if not is_own and #ask > 21 and byte(ask, 22) ~= 0 then
         collapsed, received = device .. ':c' .. sub(ask, 22, 29), number_of('<d', ask, 30)
-        newest = waiting > seconds and tonumber(get(collapsed))
-        if newest and newest > received and #ask > 37 and byte(ask, 42) % 2 == 1 then return redis.status_reply('superseded') end
+        whose = ' ' .. hex(sub(ask, 2, 9))
+        local known = waiting > seconds and get(collapsed)
+        newest = known and tonumber(string.match(known, '^%d+'))
+        -- A copy of its own, published later, is not newer than it.
+        if newest and newest > received and sub(known, -17) ~= whose and #ask > 37 and byte(ask, 42) % 2 == 1 then
+          return redis.status_reply('superseded')
+        end
       end
       local ahead = max(arrival - now, 0)
       local is_paid = is_own or ahead > 0 and charged == run
       local wait = is_paid and 0 or ahead - rule.tolerance
       if collapsed and (wait > 0 or newest) and received > (newest or 0) then
-        pcall('SET', collapsed, format('%.0f', received), 'EX', format('%.0f', delayed))
+        pcall('SET', collapsed, format('%.0f', received) .. whose, 'EX', format('%.0f', delayed))
         if waiting < seconds + delayed then
           value = sub(value, 1, waiting_first - 1) .. sub(value, waiting_last + 1)
           value = '\209' .. pack('<BI4', 2, seconds + 2 * delayed) .. sub(value, 2)

@@ -85,6 +85,13 @@ extension SimulatedRabbitMQ {
   /// The next publishes with confirms are refused, and some of them kept, as `Faults.refusedKept` says.
   package func refuseNextPublishes(_ count: Int) { publishesToRefuse += count }
 
+  /// Nothing goes wrong by itself any more, nor in the next publishes.
+  package func calm() {
+    faults = Faults()
+    confirmsToDrop = 0
+    publishesToRefuse = 0
+  }
+
   // MARK: - The whole server
 
   /// The server crashes and is there again at once.

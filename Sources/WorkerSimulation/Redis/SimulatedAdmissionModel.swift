@@ -230,12 +230,16 @@ struct SimulatedAdmissionModel {
     var collapsed: [UInt8]?
     var received = 0.0
     var newest: Double?
+    let whose = [32] + Lua.hex(Lua.sub(ask, 2, 9))
     if !isOwn, ask.count > 21, ask[21] != 0 {
       let key = device + [58, 99] + Lua.sub(ask, 22, 29)
       collapsed = key
       received = Lua.unpackDouble(ask, 30)
-      if head.waiting > seconds { newest = get(key).flatMap(SimulatedRedisNumber.luaNumber) }
-      if let newest, newest > received, ask.count > 37, ask[41] % 2 == 1 { return .status(Array("superseded".utf8)) }
+      let known = head.waiting > seconds ? get(key) : nil
+      newest = known.flatMap { SimulatedRedisNumber.luaNumber(Array($0.prefix { (48...57).contains($0) })) }
+      if let known, let newest, newest > received, Array(known.suffix(17)) != whose, ask.count > 37, ask[41] % 2 == 1 {
+        return .status(Array("superseded".utf8))
+      }
     }
     let ahead = max(head.arrival - now, 0)
     let isPaid = isOwn || ahead > 0 && known.claim != nil && known.run == head.run
@@ -243,7 +247,10 @@ struct SimulatedAdmissionModel {
     if let collapsed, wait > 0 || newest != nil, received > newest ?? 0 {
       _ = call.attempt(
         .set,
-        [collapsed, SimulatedRedisNumber.luaWhole(received), Self.inSeconds, SimulatedRedisNumber.luaWhole(delayed)])
+        [
+          collapsed, SimulatedRedisNumber.luaWhole(received) + whose, Self.inSeconds,
+          SimulatedRedisNumber.luaWhole(delayed),
+        ])
       if head.waiting < seconds + delayed {
         var longer: [UInt8] = [209, 2]
         Lua.pack(seconds + 2 * delayed, count: 4, to: &longer)

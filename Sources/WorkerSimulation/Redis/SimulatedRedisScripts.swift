@@ -2,7 +2,7 @@
 extension SimulatedRedisScript {
   package static let all = [
     SimulatedRedisScript(
-      "admit", digest: "7d6f2806bf0c209e4003b01f7318b373432634a7", model: SimulatedAdmissionModel.run),
+      "admit", digest: "3316aa0c450bf18162b884467d876d7b1358733b", model: SimulatedAdmissionModel.run),
     SimulatedRedisScript("tell", digest: "72b798ced1af7153010698251aa61ed8703964a7", model: SimulatedDeviceModel.tell),
     SimulatedRedisScript(
       "tighten", digest: "ad7656ef148f5d95a56bf7591f7acaad4abbaa64", model: SimulatedDeviceModel.tighten),

@@ -275,7 +275,7 @@ package final class WorkerWorld {
     case .startWorker(let index):
       // Any of the two versions: a fleet is upgraded one by one.
       if workers[index] == nil { workers[index] = try makeWorker(index, version: Int(random.next() % 2)) }
-    case .calm: rabbitmq.faults = SimulatedRabbitMQ.Faults()
+    case .calm: rabbitmq.calm()
     case .expectEnded(let index, let worker):
       if workers[index] === worker { auditor.violations.append("a drain of \(worker.name) that does not end") }
     }
