@@ -57,6 +57,25 @@ struct WorkerWorldChannelTests {
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
   }
 
+  /// RabbitMQ confirms nothing while its memory is low, and that is no loss.
+  @Test func anAnswerThatWaitsForTheEndOfAnAlarmIsPublishedOnce() throws {
+    var settings = WorkerWorld.Settings()
+    settings.jobs = 50
+    settings.hasPlainJobs = true
+    settings.channelRequests = 40
+    settings.faults = [.alarm]
+    settings.faultCount = 1
+    var plan = WorkerPlan(seed: 3, settings: settings)
+    plan.faults[0]?.at = 3_000_000_000
+    plan.faults[0]?.nanoseconds = 90_000_000_000
+    let world = try WorkerWorld(plan)
+    try world.run()
+    #expect(world.auditor.violations == [])
+    #expect(world.network.now > 90_000_000_000 && world.channelUsers.repliedCount == 40)
+    let log = world.workers.flatMap { $0?.log ?? [] }
+    #expect(!log.contains { $0.contains("confirm") }, "\(log)")
+  }
+
   /// Requests do not wait for ever.
   @Test func anAnswerWhoseConfirmIsLostIsPublishedAgain() throws {
     let world = try play(1, faults: 0) { $0.rabbitmq.confirmDropped = 50 }

@@ -69,7 +69,7 @@ package final class RabbitMQClient {
   package var connection: AMQPConnection? { isUp ? current : nil }
 
   /// What a broker under an alarm said; nil while it is not blocked.
-  var blockedReason: String? { current?.blockedReason }
+  package var blockedReason: String? { current?.blockedReason }
 
   /// Connects, where it does not already.
   package func start() {

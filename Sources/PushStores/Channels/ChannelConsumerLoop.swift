@@ -195,7 +195,7 @@ final class ChannelConsumerLoop {
     switch event {
     case .up:
       publisher.provedItself()
-      isBlocked = false
+      isBlocked = publisher.blockedReason != nil
       publishedCount = 0
       for request in requests { request.publisherLost() }
       if drainDeadline == nil { consumer.start() }
@@ -209,7 +209,10 @@ final class ChannelConsumerLoop {
     case .connection(.returned):
       returned()
     case .connection(.blocked): isBlocked = true
-    case .connection(.unblocked): isBlocked = false
+    case .connection(.unblocked):
+      isBlocked = false
+      // The broker read nothing meanwhile: what it owes a confirm of counts from now on.
+      for request in requests { request.restamp(loop.now.monotonic) }
     case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
       .connection(.channelClosed), .connection(.closed):
       break

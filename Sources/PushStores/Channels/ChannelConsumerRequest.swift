@@ -103,6 +103,11 @@ final class ChannelConsumerRequest {
     }
   }
 
+  /// What the broker has not settled counts as sent then.
+  func restamp(_ now: Instant) {
+    for index in publishes.indices where publishes[index].sentAt != nil { publishes[index].sentAt = now }
+  }
+
   /// The publisher's connection is another one: what was not confirmed is published again.
   func publisherLost() {
     for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }

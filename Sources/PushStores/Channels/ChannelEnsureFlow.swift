@@ -264,6 +264,8 @@ final class ChannelEnsureFlow {
       case .failure(let failure):
         perform(state.redisFailed("\(failure)"))
       case .success(let left):
+        // Whose it is now had an intent that may have been counted: count again.
+        if left.count < candidates.count { return decide(storage, left) }
         perform(
           state.searched(
             candidates: left, intents: intents, storage: storage, redisNow: redisNow, now: now,

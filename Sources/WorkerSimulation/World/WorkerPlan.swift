@@ -5,9 +5,9 @@ package struct WorkerPlan: Sendable {
   package struct Fault: Sendable {
     package let kind: WorkerFault
     /// The world's nanoseconds.
-    let at: Int64
+    package var at: Int64
     /// How long it lasts, where it lasts.
-    let nanoseconds: Int64
+    package var nanoseconds: Int64
     /// What it hits.
     let draw: UInt64
   }
