@@ -106,7 +106,8 @@ final class SimulatedConnection {
     }
 
     // What a fault refuses changes nothing.
-    let channels = effect.answer.map { $0.status >= 300 } == true ? state.service.channels : nil
+    let isRefused = door != .send && effect.answer.map { $0.status >= 300 } == true
+    let channels = isRefused ? state.service.channels : nil
     var answer =
       options.isFast
       ? state.service.fastAnswer(request, at: door)
@@ -120,7 +121,11 @@ final class SimulatedConnection {
       return
     }
     if let fault = effect.answer, answer.isSuccess {
-      if let channels { state.service.channels = channels }
+      if let channels {
+        state.service.channels = channels
+        // Nor is a channel named that was not made: the request's own id is the first field.
+        answer.fields = Array(answer.fields.prefix(1))
+      }
       answer.status = fault.status
       answer.reason = fault.reason
       answer.body = []
