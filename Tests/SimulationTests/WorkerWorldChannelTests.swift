@@ -84,7 +84,7 @@ struct WorkerWorldChannelTests {
   }
 
   /// Several creates of one storage policy are looked into at once: what one of them takes is no stray to the others.
-  @Test(arguments: [1022] as [UInt64]) func lostCreatesTakeTurns(seed: UInt64) throws {
+  @Test(arguments: [1002, 1005, 1010, 1013] as [UInt64]) func lostCreatesTakeTurns(seed: UInt64) throws {
     var settings = WorkerWorld.Settings()
     settings.workers = 1
     settings.jobs = 20

@@ -108,7 +108,6 @@ extension SimulatedJob {
     targets = [channel]
     routingKey = "transactional"
     againAfterNanoseconds = nil
-    expiration = nil
     body = """
       {"version":1,"id":"\(id)","app":"com.example.app","push_type":"liveactivity","to":{"channel":"\(channel)"},\
       "payload":{"aps":{"timestamp":1796000000,"event":"update","content-state":{"home":\(number)}}}}

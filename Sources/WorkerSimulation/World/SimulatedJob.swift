@@ -9,8 +9,6 @@ package struct SimulatedJob: Sendable {
   let body: String
   /// The producer heard of no confirm and publishes it again after so long.
   let againAfterNanoseconds: Int64?
-  /// Unix seconds of its end; nil: it has none.
-  let expiration: Int64?
 
   /// Devices that behave, and by their tokens' first digits those that do not: see the simulator's table.
   private static let prefixes = [
@@ -33,7 +31,7 @@ package struct SimulatedJob: Sendable {
     }
     routingKey = pick(4) == 0 ? "bulk" : "transactional"
     againAfterNanoseconds = !isPlain && pick(20) == 0 ? Int64(pick(20_000)) * 1_000_000 : nil
-    expiration = !isPlain && pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
+    let expiration = !isPlain && pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
     let isBroken = !isPlain && pick(40) == 0
     var devices = [device()]
     if !isPlain, pick(12) == 0 {

@@ -57,8 +57,6 @@ package final class WorkerAuditor {
   package private(set) var ambiguousCount = 0
   /// Targets that APNs accepted more than once.
   package private(set) var repeatedCount = 0
-  /// By name.
-  package private(set) var outcomeCounts: [String: Int] = [:]
 
   private func targets(of job: SimulatedJob) -> [Target] {
     job.targets.isEmpty ? [Target(job: job.id, token: "")] : job.targets.map { Target(job: job.id, token: $0) }
@@ -100,7 +98,6 @@ package final class WorkerAuditor {
       token: isInvalid ? "" : WorkerAuditor.text("token", in: body) ?? WorkerAuditor.text("channel", in: body) ?? "")
     let isAmbiguous = body.contains("\"ambiguous\":true")
     if isAmbiguous { ambiguousCount += 1 }
-    outcomeCounts[name, default: 0] += 1
     if name == "unregistered", knownDead[target.token] == nil { knownDead[target.token] = unixMilliseconds }
     if outcomes[target] == nil, !buried.contains(id) { missing -= 1 }
     outcomes[target, default: []].append(Outcome(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous))

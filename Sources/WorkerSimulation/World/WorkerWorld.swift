@@ -184,7 +184,7 @@ package final class WorkerWorld {
     let end = storm + settings.restMilliseconds * 1_000_000
     agenda.add(.calm, at: storm)
     while network.now < end, eventCount < WorkerWorld.eventMaximum {
-      try turn()
+      turn()
       if network.now >= storm, agenda.count == 0, isAtRest { break }
       guard let next = nextEvent else { break }
       network.advance(to: max(network.now, min(next, end)))
@@ -202,7 +202,7 @@ package final class WorkerWorld {
 
   private var apnsTurn: Int64 { apnsKernel.isReady || apnsLoop.isWoken ? network.now : apnsNext }
 
-  private func turn() throws {
+  private func turn() {
     if network.now >= apnsTurn {
       _ = apnsWork.turn()
       apnsNext = apnsLoop.nextTurn(maximumWaitMilliseconds: apnsWork.waitMilliseconds).nanoseconds
@@ -253,7 +253,7 @@ package final class WorkerWorld {
 
   // MARK: - Steps
 
-  func plan(_ step: Step, at time: Int64) { agenda.add(step, at: time) }
+  func schedule(_ step: Step, at time: Int64) { agenda.add(step, at: time) }
 
   private func take(_ step: Step) throws {
     switch step {

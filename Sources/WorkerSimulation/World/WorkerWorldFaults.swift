@@ -45,8 +45,8 @@ extension WorkerWorld {
     }
   }
 
-  private func planEnd(_ number: Int, _ fault: WorkerPlan.Fault, _ argument: UInt64 = 0) {
-    plan(.end(number, argument), at: network.now + fault.nanoseconds)
+  private func scheduleEnd(_ number: Int, _ fault: WorkerPlan.Fault, _ argument: UInt64 = 0) {
+    schedule(.end(number, argument), at: network.now + fault.nanoseconds)
   }
 
   // MARK: - The network
@@ -57,12 +57,12 @@ extension WorkerWorld {
     case .silence:
       guard let line = line(fault.draw) else { return }
       network.silence(line)
-      planEnd(number, fault, UInt64(line.id.number))
+      scheduleEnd(number, fault, UInt64(line.id.number))
     default:
       let port =
         fault.draw % 2 == 0 ? WorkerWorld.rabbitmqPort : redis[place(fault.draw >> 1, redis.count)].settings.port
       network.refuse(port)
-      planEnd(number, fault, UInt64(port))
+      scheduleEnd(number, fault, UInt64(port))
     }
   }
 
@@ -88,11 +88,11 @@ extension WorkerWorld {
       retire(index, after: fault.nanoseconds)
     case .drainWorker:
       worker.drain()
-      plan(.expectEnded(index, worker), at: network.now + SimulatedWorker.drainNanosecondsMaximum)
+      schedule(.expectEnded(index, worker), at: network.now + SimulatedWorker.drainNanosecondsMaximum)
     case .reloadWorker: try reload(worker, draw: fault.draw >> 8)
     default:
       worker.setClock(offsetMilliseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % 1_200_000 - 600_000)
-      planEnd(number, fault, UInt64(index))
+      scheduleEnd(number, fault, UInt64(index))
     }
   }
 
@@ -105,7 +105,7 @@ extension WorkerWorld {
     case .restartBroker: rabbitmq.restart(now: now)
     case .stopBroker:
       rabbitmq.stop(now: now)
-      planEnd(number, fault)
+      scheduleEnd(number, fault)
     case .closeConnections: for connection in connections { rabbitmq.closeConnection(connection, now: now) }
     case .closeChannel:
       guard !connections.isEmpty else { return }
@@ -117,7 +117,7 @@ extension WorkerWorld {
       rabbitmq.moveLeader(of: queue, unavailableNanoseconds: fault.nanoseconds, now: now)
     case .alarm:
       rabbitmq.setAlarm("memory", isOn: true, now: now)
-      planEnd(number, fault)
+      scheduleEnd(number, fault)
     case .dropConfirms: rabbitmq.dropNextConfirms(1 + place(fault.draw, 20))
     case .refusePublishes: rabbitmq.refuseNextPublishes(1 + place(fault.draw, 20))
     case .deleteQueue:
@@ -169,9 +169,9 @@ extension WorkerWorld {
       guard !slots.isEmpty else { return }
       let slot = slots[place(fault.draw >> 8, slots.count)]
       cluster.beginMove(of: slot, to: (index + 1) % redis.count)
-      return planEnd(number, fault, UInt64(slot))
+      return scheduleEnd(number, fault, UInt64(slot))
     }
-    planEnd(number, fault, UInt64(index))
+    scheduleEnd(number, fault, UInt64(index))
   }
 
   private func endRedis(_ fault: WorkerPlan.Fault, _ argument: UInt64) {
@@ -214,6 +214,6 @@ extension WorkerWorld {
     case .ignorePings: text = "no-ping-ack"
     default: text = "times=\(1 + place(fault.draw, 3)),status=403,reason=ExpiredProviderToken"
     }
-    planEnd(number, fault, UInt64(try apns.add(fault: text)))
+    scheduleEnd(number, fault, UInt64(try apns.add(fault: text)))
   }
 }
