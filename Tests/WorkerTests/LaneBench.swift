@@ -45,6 +45,8 @@ final class LaneBench {
 /// What the peers have, got, and are to say.
 final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
+  /// How far the worker's wall clock is wrong.
+  var clockAheadMilliseconds: Int64 = 0
   var events: [BrokerEvent] = [.publishing]
   /// Not taken by the lane yet.
   var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isIsolated: Bool, jobClass: JobClass)] = []
@@ -79,7 +81,11 @@ final class LaneBenchWorld {
   /// How many it says that it would take, where it takes any.
   var room = 1000
 
-  var now: Now { Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds) }
+  var now: Now {
+    Now(
+      monotonic: Instant(nanoseconds: milliseconds * 1_000_000),
+      unixMilliseconds: milliseconds + clockAheadMilliseconds)
+  }
 
   func deliver(
     _ number: Int, isIsolated: Bool = false, jobClass: JobClass = .transactional,

@@ -215,6 +215,43 @@ import Testing
     #expect(bench.world.arrivals.count == 2 && bench.world.arrivals.last?.isOver == true)
     #expect(bench.world.outcomes.count == 1 && bench.world.outcomes.first?.contains("\"accepted\"") == true)
   }
+
+  /// A wrong clock is set back between a question and its answer: what looked too old is sent, and leaves a claim like all that is.
+  @Test(arguments: [0, 3_000]) func whatIsNotOverAfterAllLeavesAClaim(answeredAfterMilliseconds: Int64) {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 300))
+    bench.world.admitsNothing = true
+    bench.consume(0..<1) { $0.enqueuedAt = bench.world.milliseconds }
+    bench.world.clockAheadMilliseconds = 600_000
+    bench.turn(1)
+    #expect(bench.world.arrivals.map(\.isOver) == [true])
+    bench.world.clockAheadMilliseconds = 0
+    bench.world.milliseconds += answeredAfterMilliseconds
+    bench.world.admitsNothing = false
+    bench.turn()
+    #expect(bench.world.requests.count == 1 && bench.world.outcomes.isEmpty)
+    #expect(bench.world.arrivals.last?.isOver == false)
+    #expect(bench.world.arrivals.dropFirst().allSatisfy { $0.claim != 0 })
+  }
+
+  /// The same of one that waited for room, and had a claim before: it is asked about with that.
+  @Test func whatWaitsIsNotOverAfterAll() {
+    let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 300))
+    bench.world.decision = .noRoom
+    bench.consume(0..<1) { $0.enqueuedAt = bench.world.milliseconds }
+    bench.turn(1)
+    let claim = bench.world.arrivals.last?.claim
+    bench.world.milliseconds += 3_000
+    bench.world.clockAheadMilliseconds = 600_000
+    bench.world.admitsNothing = true
+    bench.turn(1)
+    #expect(bench.world.arrivals.map(\.isOver) == [false, true])
+    bench.world.clockAheadMilliseconds = 0
+    bench.world.admitsNothing = false
+    bench.world.decision = .sent
+    bench.turn()
+    #expect(bench.world.requests.count >= 1 && bench.world.outcomes.isEmpty)
+    #expect(bench.world.arrivals.count == 3 && bench.world.arrivals.last?.claim == claim && claim != 0)
+  }
 }
 
 extension MessageMetadata {

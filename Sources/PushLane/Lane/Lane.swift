@@ -345,7 +345,14 @@ package struct Lane<
       case .limited, .superseded, .repeated(.limited), .repeated(.superseded): counters.rateLimited += 1
       case .proceed, .claimed, .repeated: break
       }
-      if admission.leavesClaim { sends[ticket].claim = sends[ticket].askedClaim }
+      if admission.leavesClaim {
+        // The clock was set back meanwhile: it may be sent after all, and has no claim yet.
+        if sends[ticket].askedClaim == 0, !isOver(job, now) {
+          ask(ticket, of: job, now)
+          continue
+        }
+        sends[ticket].claim = sends[ticket].askedClaim
+      }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
         now: now)
