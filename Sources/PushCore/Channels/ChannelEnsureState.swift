@@ -50,7 +50,7 @@ package struct ChannelEnsureState: Sendable {
   package enum Stored: Hashable, Sendable {
     case stored
     case lockLost
-    /// Another name has the channel already.
+    /// Another name has the channel already, or whoever deletes it.
     case taken
   }
 

@@ -73,7 +73,7 @@ final class ChannelConsumerLoop {
     policies = ChannelPolicyResolver(loop: loop, registry: registry, cache: cache, settings: settings)
     let topology = settings.rabbitmq.topology
     answers = AMQPExchange("", isMandatory: true)
-    results = AMQPExchange(topology.resultsExchange, isMandatory: false)
+    results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     let tell: (RabbitMQRole) -> (Logger.Level, String) -> Void = { role in
@@ -350,6 +350,8 @@ final class ChannelConsumerLoop {
   }
 
   private func failed(_ request: ChannelConsumerRequest, _ failure: ChannelRegistryFailure) {
+    // It failed because the worker ends: whoever gets the request next carries it out.
+    guard !isClosing else { return }
     guard !failure.isTemporary else { return again(request, failure) }
     guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
     var reply = ChannelReply(to: job)

@@ -9,10 +9,12 @@ final class ChannelEnsureFlow {
   private let scope: ChannelScope
   private let keys: ChannelKeys
   private let credential: String?
+  private let owner: String
   private var state: ChannelEnsureState
   private var then: ChannelRegistry.Then<ChannelEnsureState.Result?> = { _ in }
   /// New channels that are not known, of the last search.
   private var strays: [ChannelID] = []
+  private static let deletePauseMilliseconds: Int64 = 1_000
 
   init(
     _ registry: ChannelRegistry, _ name: ChannelName, _ scope: ChannelScope, _ wish: ChannelEnsureState.Wish,
@@ -23,6 +25,7 @@ final class ChannelEnsureFlow {
     self.scope = scope
     self.credential = credential
     keys = registry.keys(scope)
+    owner = registry.makeOwner()
     state = ChannelEnsureState(
       name, in: scope, wish, timing: registry.timing, limit: registry.limit, now: registry.loop.now.monotonic)
   }
@@ -75,7 +78,7 @@ final class ChannelEnsureFlow {
     registry.eval(
       ChannelScript.look, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count],
       [
-        name.text, registry.owner, String(registry.timing.lockMilliseconds), String(state.storage.rawValue),
+        name.text, owner, String(registry.timing.lockMilliseconds), String(state.storage.rawValue),
         String(registry.limit.maximum), state.mayCreate ? "1" : "0",
       ]
     ) { [self] result in
@@ -122,7 +125,7 @@ final class ChannelEnsureFlow {
   private func store(_ id: ChannelID, _ entry: ChannelEntry, isNew: Bool) {
     registry.eval(
       ChannelScript.store, [keys.names, keys.ids, keys.intents, keys.lock(name), keys.count],
-      [name.text, registry.owner, id.text, entry.text, isNew ? "1" : "0"]
+      [name.text, owner, id.text, entry.text, isNew ? "1" : "0"]
     ) { [self] result in
       switch result {
       case .failure(let failure):
@@ -169,7 +172,7 @@ final class ChannelEnsureFlow {
   ) {
     registry.eval(
       ChannelScript.release, [keys.intents, keys.lock(name)],
-      [name.text, registry.owner, clearsIntent ? "1" : "0", freesLock ? "1" : "0"], then: then)
+      [name.text, owner, clearsIntent ? "1" : "0", freesLock ? "1" : "0"], then: then)
   }
 
   // MARK: - APNs
@@ -279,8 +282,25 @@ final class ChannelEnsureFlow {
     registry.eval(ChannelScript.take, [keys.ids], [id.text, String(now.unixMilliseconds)]) { [self] taken in
       guard case .success(.integer(1)) = taken else { return finish(result) }
       registry.say(.warning, "channels: \(id) of \(scope) was made in vain for \"\(name)\", and is deleted again")
-      registry.delete(id, in: scope, credential: credential) { [self] _ in
+      delete(id, result, until: now.monotonic.adding(milliseconds: registry.timing.patienceMilliseconds))
+    }
+  }
+
+  /// From here on nobody else deletes it: one that fails for the moment is repeated, although whoever asked waits for it.
+  private func delete(_ id: ChannelID, _ result: ChannelEnsureState.Result, until deadline: Instant) {
+    registry.delete(id, in: scope, credential: credential) { [self] deleted in
+      switch deleted {
+      case .success:
         registry.counters.discarded += 1
+        finish(result)
+      case .failure(let failure) where failure.isTemporary && now.monotonic < deadline:
+        registry.loop.schedule(afterMilliseconds: ChannelEnsureFlow.deletePauseMilliseconds) { [self] in
+          delete(id, result, until: deadline)
+        }
+      case .failure(let failure):
+        registry.say(
+          .error,
+          "channels: \(id) of \(scope) stays, though no name has it; delete it with herald channels delete: \(failure)")
         finish(result)
       }
     }

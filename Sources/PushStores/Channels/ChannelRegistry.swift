@@ -29,8 +29,6 @@ package final class ChannelRegistry {
   let loop: EventLoop
   let limit: ChannelLimit
   let timing: ChannelEnsureState.Timing
-  /// This worker among those that share locks.
-  let owner: String
   private let redis: RedisClient
   private let manager: any ChannelManaging
   private let prefix: String
@@ -44,7 +42,7 @@ package final class ChannelRegistry {
   /// Ids that go with one command.
   private static let chunk = 500
 
-  /// `seed`: of its name among those that share locks, and of pauses; different in each registry of the fleet.
+  /// `seed`: of names among those that share locks, and of pauses; different in each registry of the fleet.
   package init(
     loop: EventLoop, redis: RedisClient, manager: any ChannelManaging, prefix: String,
     timing: ChannelEnsureState.Timing, limit: ChannelLimit = ChannelLimit(), seed: UInt64,
@@ -57,13 +55,13 @@ package final class ChannelRegistry {
     self.timing = timing
     self.limit = limit
     self.notice = notice
-    var random = SeededRandom(seed: seed)
-    owner = String(random.next(), radix: 36) + String(random.next(), radix: 36)
-    self.random = random
+    random = SeededRandom(seed: seed)
   }
 
   package func keys(_ scope: ChannelScope) -> ChannelKeys { ChannelKeys(prefix: prefix, scope: scope) }
   func nextRandom() -> UInt64 { random.next() }
+  /// A name among those that share locks; not the worker's, because of its own requests for one name, too, one must wait.
+  func makeOwner() -> String { String(random.next(), radix: 36) + String(random.next(), radix: 36) }
   func say(_ level: Logger.Level, _ text: String) { notice(level, text) }
 
   // MARK: - One name

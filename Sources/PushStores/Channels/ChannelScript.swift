@@ -29,13 +29,13 @@ package enum ChannelScript {
     """
 
   /// KEYS: names, ids, intents, lock, count. ARGV: name, our name, id, entry, whether it is new. The fence: whoever lost the
-  /// lock stores nothing, and no channel gets two names.
+  /// lock stores nothing, no channel gets two names, and one that was found gets none where somebody took it meanwhile to delete it.
   ///
-  /// Replies 1 = stored, intent and lock are gone; 0 = the lock was lost; 2 = another name has the channel.
+  /// Replies 1 = stored, intent and lock are gone; 0 = the lock was lost; 2 = another name has the channel, or whoever deletes it.
   static let store = """
     if redis.call('GET', KEYS[4]) ~= ARGV[2] then return 0 end
     local known = redis.call('HGET', KEYS[2], ARGV[3])
-    if known and string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$') ~= '' then return 2 end
+    if known and (ARGV[5] ~= '1' or string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$') ~= '') then return 2 end
     redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
     redis.call('HDEL', KEYS[3], ARGV[1])

@@ -40,7 +40,9 @@ enum SimulatedChannelModel {
   static func store(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
     let (name, id) = (try call.argument(1), try call.argument(3))
     if try call.text(.get, call.key(4), line: 1) != call.argument(2) { return .integer(0) }
-    if let known = try call.text(.hget, call.key(2), id, line: 2), parts(known)?.name.isEmpty != true {
+    if let known = try call.text(.hget, call.key(2), id, line: 2),
+      try call.argument(5) != yes || parts(known)?.name.isEmpty != true
+    {
       return .integer(2)
     }
     try call.call(.hset, call.key(2), id, call.argument(4), line: 4)

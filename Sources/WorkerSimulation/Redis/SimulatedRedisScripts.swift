@@ -21,7 +21,7 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "channel look", digest: "81e8ba0e28191477b9ad2177d5e6c6b49e6763b7", model: SimulatedChannelModel.look),
     SimulatedRedisScript(
-      "channel store", digest: "de54c5df4880b70a221688d8bb56b52e98fd6b62", model: SimulatedChannelModel.store),
+      "channel store", digest: "cf5a54d03199c5b323f7ceba78208782ed580f87", model: SimulatedChannelModel.store),
     SimulatedRedisScript(
       "channel release", digest: "6376ff2c11489c2cf661b2a2fafe87f4e834256b", model: SimulatedChannelModel.release),
     SimulatedRedisScript(
