@@ -13,12 +13,15 @@ struct CredentialLoader {
   /// - Parameters:
   ///   - caFile: of authorities that APNs' certificates may be of, beside the system's.
   ///   - trustsOnlyCAFile: those of `caFile` alone, and not the system's.
-  init(
-    caFile: String?, trustsOnlyCAFile: Bool,
-    readKey: @escaping KeyReader = { file throws(APNsError) in try ProviderTokenSigner(file: file) }
-  ) {
-    self.readKey = readKey
+  init(caFile: String?, trustsOnlyCAFile: Bool) {
+    readKey = { file throws(APNsError) in try ProviderTokenSigner(file: file) }
     contexts = TLSContexts(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
+  }
+
+  /// For simulations: keys that are not read from files, and a context that was made before.
+  init(tls: TLSContext, readKey: @escaping KeyReader) {
+    self.readKey = readKey
+    contexts = TLSContexts(plain: tls)
   }
 
   /// All of them, in order. Throws at the first that is wrong; nothing has changed then.
@@ -132,6 +135,12 @@ struct CredentialLoader {
     init(caFile: String?, trustsOnlyCAFile: Bool) {
       self.caFile = caFile
       self.trustsOnlyCAFile = trustsOnlyCAFile
+    }
+
+    init(plain: TLSContext) {
+      caFile = nil
+      trustsOnlyCAFile = false
+      self.plain = plain
     }
 
     func context(showing certificate: TLSIdentity?) throws(TLSError) -> TLSContext {

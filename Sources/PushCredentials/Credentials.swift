@@ -52,12 +52,12 @@ package final class Credentials: Sendable {
     self.init(loaded: loaded, at: places, tokens: tokens, replacing: previous)
   }
 
-  /// Token credentials whose keys are not read from files: for simulations.
+  /// Token credentials whose keys are not read from files, and which share a TLS context that was made before: for simulations.
   package convenience init(
     _ configurations: [CredentialConfiguration], tokens: ProviderTokens, replacing previous: Credentials? = nil,
-    readKey: @escaping (String) throws(APNsError) -> ProviderTokenSigner
+    tls: TLSContext, readKey: @escaping (String) throws(APNsError) -> ProviderTokenSigner
   ) throws(CredentialError) {
-    let loader = CredentialLoader(caFile: nil, trustsOnlyCAFile: false, readKey: readKey)
+    let loader = CredentialLoader(tls: tls, readKey: readKey)
     try self.init(try loader.load(configurations), tokens: tokens, replacing: previous)
   }
 

@@ -26,6 +26,15 @@ struct WorkerWorldChannelTests {
     return world
   }
 
+  /// Channel requests and little else, over a slow network.
+  private func askMuch(_ settings: inout WorkerWorld.Settings, workers: Int) {
+    settings.workers = workers
+    settings.jobs = 5
+    settings.channelRequests = 60
+    settings.broadcasts = 0
+    settings.network.latency = 1_000_000...60_000_000
+  }
+
   @Test func whereNothingIsWrongANameHasOneChannel() throws {
     let world = try play(1, faults: 0)
     #expect(world.auditor.violations == [])
@@ -83,8 +92,28 @@ struct WorkerWorldChannelTests {
     #expect(world.auditor.reportedCount == 90 && world.channelUsers.repliedCount == 40)
   }
 
+  /// Workers are told to end, and lose their requests while APNs works on them: that is no answer to anybody.
+  @Test(arguments: [6, 13] as [UInt64]) func aDrainAnswersNothingThatIsNotDone(seed: UInt64) throws {
+    let world = try play(seed, faults: 24, of: [.drainWorker, .restartBroker, .slowAPNs]) {
+      $0.network.latency = 1_000_000...60_000_000
+      $0.jobs = 5
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.channelUsers.repliedCount == 40)
+  }
+
+  /// Somebody removes the binding of the queue of results: it is bound again, and no answer is lost.
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func anAnswerThatNoQueueTakesIsPublishedAgain(seed: UInt64) throws {
+    let world = try play(seed, faults: 8, of: [.unbind]) {
+      $0.productionMilliseconds = $0.stormMilliseconds
+      $0.jobs = 5
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.channelUsers.repliedCount == 40)
+  }
+
   /// Several creates of one storage policy are looked into at once: what one of them takes is no stray to the others.
-  @Test(arguments: [1002, 1005, 1010, 1013] as [UInt64]) func lostCreatesTakeTurns(seed: UInt64) throws {
+  @Test(arguments: [1014, 1019, 1043, 1075] as [UInt64]) func lostCreatesTakeTurns(seed: UInt64) throws {
     var settings = WorkerWorld.Settings()
     settings.workers = 1
     settings.jobs = 20
@@ -102,5 +131,25 @@ struct WorkerWorldChannelTests {
     let world = try WorkerWorld(seed: seed, settings: settings)
     try world.run()
     #expect(world.auditor.violations == [])
+  }
+
+  /// One worker looks into a lost create for several requests for its name: each way to the channel has a lock of its own.
+  @Test(arguments: [17, 40, 67] as [UInt64]) func requestsForOneNameTakeTurns(seed: UInt64) throws {
+    let world = try play(seed, faults: 60, of: [.dropAPNs, .resetStreams, .refuseStreams, .silenceStreams]) {
+      askMuch(&$0, workers: 1)
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
+  }
+
+  /// Locks end early because Redis' clock jumps: a channel that is made in vain is deleted although APNs refuses that at first (208), and
+  /// no other name takes it meanwhile (334).
+  @Test(arguments: [208, 334] as [UInt64]) func aChannelMadeInVainIsDeleted(seed: UInt64) throws {
+    let world = try play(
+      seed, faults: 40,
+      of: [.jumpRedisClock, .dropAPNs, .silence, .slowAPNs, .silenceStreams, .resetStreams, .refuseStreams]
+    ) { askMuch(&$0, workers: 3) }
+    #expect(world.auditor.violations == [])
+    #expect(world.workers.reduce(0) { $0 + ($1?.channelCounters.discarded ?? 0) } > 0)
   }
 }

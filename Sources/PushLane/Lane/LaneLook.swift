@@ -25,6 +25,20 @@ extension Lane {
     return look
   }
 
+  /// What its tables and counts say of each other that cannot be, for simulations; nil: all is well.
+  package var contradiction: String? {
+    let waiting = queues.reduce(0) { $0 + $1.count }
+    if waiting != waitingCount { return "\(waiting) sends wait for room, and \(waitingCount) are counted" }
+    if queues.contains(where: { $0.asking < 0 }) { return "fewer than no sends of a pool are asked about again" }
+    guard 0...sends.count ~= orphanCount else { return "\(orphanCount) orphans of \(sends.count) sends" }
+    guard 0...sends.capacity ~= admittingCount else { return "\(admittingCount) admissions are waited for" }
+    if isolating < 0 { return "fewer than no deliveries are being put aside" }
+    if confirms.count > settings.unconfirmedMaximum { return "\(confirms.count) publishes are not confirmed" }
+    if jobs.count == 0, sends.count > orphanCount { return "\(sends.count - orphanCount) sends of no job" }
+    let delivered = watermarks.reduce(0) { $0 + $1.openCount }
+    return epoch != nil && delivered > jobs.count ? "\(delivered) deliveries are open of \(jobs.count) jobs" : nil
+  }
+
   private func step(of send: Ticket) -> DeliveryStep {
     switch sends[send].delivery.phase {
     case .admitting: .admitting

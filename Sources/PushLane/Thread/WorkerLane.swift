@@ -55,6 +55,9 @@ package final class WorkerLane: LoopWork {
 
   package var waitMilliseconds: Int { thread.waitMilliseconds }
 
+  /// See `Lane.contradiction`.
+  package var contradiction: String? { thread.lane.contradiction }
+
   package func turn() -> Bool {
     lastReport = thread.turn()
     return lastReport == nil

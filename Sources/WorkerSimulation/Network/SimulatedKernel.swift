@@ -3,30 +3,43 @@ package import PushIO
 /// A machine of the simulated world, as one loop sees it: its sockets end in the simulated network, and its clocks are the world's,
 /// ahead or behind by so much.
 package final class SimulatedKernel: Kernel {
-  private struct Socket {
+  private final class Socket {
     var line: SimulatedLine?
-    var side = 0
+    let side: Int
     /// Where it listens, and what waits to be accepted there.
-    var port: UInt16?
+    let port: UInt16?
     var backlog: [SimulatedLine] = []
+    /// With what is reported unasked.
     var watch: (interest: Readiness, data: UInt64)?
     /// Where it was asked to listen.
-    var address: SocketAddress?
+    let address: SocketAddress?
+
+    init(line: SimulatedLine? = nil, side: Int = 0, port: UInt16? = nil, address: SocketAddress? = nil) {
+      self.line = line
+      self.side = side
+      self.port = port
+      self.address = address
+    }
   }
 
   let network: SimulatedNetwork
   /// The wall clock at the network's time 0, Unix milliseconds.
   package var wallClockMilliseconds: Int64
   /// By descriptor.
-  private var sockets: [Socket?] = [] { didSet { knownReady = nil } }
+  private var sockets: [Socket?] = []
   /// Whether a watched socket is ready, as long as nothing has happened to any: it is asked before each of the world's turns.
   private var knownReady: Bool?
   private var events: [(data: UInt64, readiness: Readiness)] = []
   private static let firstDescriptor = 3
 
-  package init(_ network: SimulatedNetwork, wallClockMilliseconds: Int64) {
+  private let process: SimulatedProcess
+
+  package init(
+    _ network: SimulatedNetwork, wallClockMilliseconds: Int64, process: SimulatedProcess = SimulatedProcess()
+  ) {
     self.network = network
     self.wallClockMilliseconds = wallClockMilliseconds
+    self.process = process
   }
 
   package var monotonicNanoseconds: Int64 { network.now }
@@ -40,6 +53,7 @@ package final class SimulatedKernel: Kernel {
   // MARK: - Sockets
 
   private func take(_ socket: Socket) -> Int32 {
+    touched()
     while sockets.count < SimulatedKernel.firstDescriptor { sockets.append(Socket()) }
     if let free = sockets.indices.first(where: { sockets[$0] == nil }) {
       sockets[free] = socket
@@ -67,12 +81,13 @@ package final class SimulatedKernel: Kernel {
 
   func arrived(_ line: SimulatedLine, at fileDescriptor: Int32) {
     sockets[Int(fileDescriptor)]?.backlog.append(line)
+    touched()
   }
 
   package func accept(_ fileDescriptor: Int32) -> Int32 {
     guard let listener = sockets[Int(fileDescriptor)] else { return -SimulatedErrors.badDescriptor }
     guard let line = listener.backlog.first else { return -SimulatedErrors.again }
-    sockets[Int(fileDescriptor)]?.backlog.removeFirst()
+    listener.backlog.removeFirst()
     let descriptor = take(Socket(line: line, side: 1))
     line.ends[1].owner = .socket(self, descriptor)
     line.ends[1].connected()
@@ -86,18 +101,20 @@ package final class SimulatedKernel: Kernel {
   }
 
   package func connect(_ fileDescriptor: Int32, to address: SocketAddress) -> Int32 {
+    if process.isDead { return -SimulatedErrors.badDescriptor }
     sockets[Int(fileDescriptor)]?.line = network.connect(self, fileDescriptor, port: address.port)
+    touched()
     return -SimulatedErrors.inProgress
   }
 
   package func takeError(of fileDescriptor: Int32) -> Int32 {
-    knownReady = nil
+    touched()
     return end(fileDescriptor)?.takeError() ?? 0
   }
   package func tune(_ fileDescriptor: Int32, keepAliveSeconds: Int32) {}
 
   package func receive(_ fileDescriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int {
-    guard let socket = sockets[Int(fileDescriptor)], let line = socket.line else {
+    guard let socket = sockets[Int(fileDescriptor)], let line = socket.line, !process.isDead else {
       return -Int(SimulatedErrors.badDescriptor)
     }
     // The other side has room again.
@@ -115,8 +132,10 @@ package final class SimulatedKernel: Kernel {
       let code = end.takeError()
       return -Int(code == 0 ? SimulatedErrors.brokenPipe : code)
     }
-    let count = min(bytes.count, network.room(line, from: socket.side))
-    if count == 0 { return unsafe bytes.isEmpty ? 0 : -Int(SimulatedErrors.again) }
+    let room = min(bytes.count, network.room(line, from: socket.side))
+    if room == 0 { return unsafe bytes.isEmpty ? 0 : -Int(SimulatedErrors.again) }
+    let count = process.write(room)
+    if count == 0 { return -Int(SimulatedErrors.brokenPipe) }
     unsafe network.send(Array(bytes.prefix(count))[...], line, from: socket.side)
     return count
   }
@@ -129,6 +148,7 @@ package final class SimulatedKernel: Kernel {
   package func close(_ fileDescriptor: Int32) {
     guard let socket = sockets[Int(fileDescriptor)] else { return }
     sockets[Int(fileDescriptor)] = nil
+    touched()
     if let port = socket.port {
       network.refuse(port)
       for line in socket.backlog { network.reset(line, from: 1) }
@@ -145,7 +165,8 @@ package final class SimulatedKernel: Kernel {
   // MARK: - Readiness
 
   package func watch(_ fileDescriptor: Int32, _ interest: Readiness, data: UInt64) -> Int32 {
-    sockets[Int(fileDescriptor)]?.watch = (interest, data)
+    sockets[Int(fileDescriptor)]?.watch = (interest.union(Self.always), data)
+    touched()
     return 0
   }
 
@@ -153,27 +174,33 @@ package final class SimulatedKernel: Kernel {
     watch(fileDescriptor, interest, data: data)
   }
 
-  package func unwatch(_ fileDescriptor: Int32) { sockets[Int(fileDescriptor)]?.watch = nil }
+  package func unwatch(_ fileDescriptor: Int32) {
+    sockets[Int(fileDescriptor)]?.watch = nil
+    touched()
+  }
 
   private func readiness(_ socket: Socket) -> Readiness {
     guard let line = socket.line else { return socket.backlog.isEmpty ? [] : .readable }
     let end = line.ends[socket.side]
-    if end.isBroken { return [.readable, .writable, .peerEnded, .hangUp, .failed] }
-    var ready: Readiness = []
-    if end.unreadCount > 0 || end.hasHeardEnd { ready.insert(.readable) }
-    if end.hasHeardEnd { ready.insert(.peerEnded) }
-    if end.isConnected, network.room(line, from: socket.side) > 0 { ready.insert(.writable) }
+    if end.isBroken { return Self.broken }
+    var ready = end.hasHeardEnd ? Self.ended : end.unreadCount > 0 ? .readable : Self.none
+    if end.isConnected, network.room(line, from: socket.side) > 0 {
+      ready = Readiness(rawValue: ready.rawValue | Readiness.writable.rawValue)
+    }
     return ready
   }
 
+  private static let none = Readiness(rawValue: 0)
   private static let always: Readiness = [.hangUp, .failed]
+  private static let ended: Readiness = [.readable, .peerEnded]
+  private static let broken: Readiness = [.readable, .writable, .peerEnded, .hangUp, .failed]
 
   /// A watched socket is ready.
   package var isReady: Bool {
     if let knownReady { return knownReady }
     let isReady = sockets.contains { socket in
       guard let socket, let watch = socket.watch else { return false }
-      return !readiness(socket).isDisjoint(with: watch.interest.union(Self.always))
+      return readiness(socket).rawValue & watch.interest.rawValue != 0
     }
     knownReady = isReady
     return isReady
@@ -187,8 +214,8 @@ package final class SimulatedKernel: Kernel {
     events.removeAll(keepingCapacity: true)
     for socket in sockets {
       guard let socket, let watch = socket.watch else { continue }
-      let ready = readiness(socket).intersection(watch.interest.union(Self.always))
-      if !ready.isEmpty { events.append((watch.data, ready)) }
+      let ready = readiness(socket).rawValue & watch.interest.rawValue
+      if ready != 0 { events.append((watch.data, Readiness(rawValue: ready))) }
     }
     return events.count
   }

@@ -13,6 +13,8 @@ package final class SimulatedNetwork {
     package var segmentMaximum = 64 * 1024
     /// So many of 1000 sends are taken apart at any byte.
     package var splits = 100
+    /// Of each direction of a connection; nil: as much as comes.
+    package var bytesPerSecond: Int64?
     /// What a socket takes before its owner has to wait.
     package var bufferBytes = 256 * 1024
 
@@ -36,8 +38,9 @@ package final class SimulatedNetwork {
   private var queue = EventQueue<(line: SimulatedLine, side: Int, event: Event)>()
   private var lastNumber = 0
   private var listeners: [UInt16: Listener] = [:]
-  /// Whoever may have something to do, in the order of their ports.
-  private var peers: [(port: UInt16, peer: any SimulatedPeer)] = []
+  /// Whoever may have something to do, in the order of their ports, and when: asking them costs more than all else that a step of a
+  /// quiet world does.
+  private var peers: [(port: UInt16, peer: any SimulatedPeer, deadline: Int64?)] = []
   /// Hears of every event as it happens.
   package var trace: ((SimulatedTraceEntry) -> Void)?
 
@@ -56,8 +59,8 @@ package final class SimulatedNetwork {
   /// When something happens next by itself; nil: never.
   package var nextEvent: Int64? {
     var next = queue.earliest
-    for (_, peer) in peers {
-      if let deadline = peer.deadline { next = min(next ?? .max, deadline) }
+    for (_, _, deadline) in peers {
+      if let deadline { next = min(next ?? .max, deadline) }
     }
     return next
   }
@@ -67,7 +70,8 @@ package final class SimulatedNetwork {
     while let next = nextEvent, next <= time {
       now = max(now, next)
       while let (line, side, event) = queue.takeDue(at: now) { happen(event, line, side) }
-      for (_, peer) in peers where peer.deadline.map({ $0 <= now }) == true {
+      for index in peers.indices where peers[index].deadline.map({ $0 <= now }) == true {
+        let peer = peers[index].peer
         peer.woke(now: now)
         act(peer)
       }
@@ -81,7 +85,7 @@ package final class SimulatedNetwork {
   package func listen(_ port: UInt16, _ peer: any SimulatedPeer) {
     listeners[port] = .peer(peer)
     peers.removeAll { $0.port == port }
-    peers.append((port, peer))
+    peers.append((port, peer, peer.deadline))
     peers.sort { $0.port < $1.port }
   }
 
@@ -103,6 +107,7 @@ package final class SimulatedNetwork {
       case .reset(let id): line(id).map { reset($0, from: 1) }
       }
     }
+    for index in peers.indices where peers[index].peer === peer { peers[index].deadline = peer.deadline }
   }
 
   // MARK: - Faults
@@ -181,7 +186,10 @@ package final class SimulatedNetwork {
   private func schedule(_ event: Event, _ line: SimulatedLine, to side: Int) {
     let span = settings.latency.upperBound - settings.latency.lowerBound
     let latency = settings.latency.lowerBound + (span > 0 ? Int64(random.next() % UInt64(span)) : 0)
-    let time = max(line.ends[side].lastArrival, now + latency)
+    var time = max(line.ends[side].lastArrival, now + latency)
+    if let bytesPerSecond = settings.bytesPerSecond, case .bytes(let bytes) = event {
+      time += Int64(bytes.count) * 1_000_000_000 / bytesPerSecond
+    }
     line.ends[side].lastArrival = time
     queue.add((line, side, event), at: time)
   }

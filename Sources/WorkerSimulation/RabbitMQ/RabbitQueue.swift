@@ -54,6 +54,8 @@ final class RabbitQueue {
   var consumerCount: Int { consumers.count }
   var isQuorum: Bool { settings.kind == .quorum }
   var heldCount: Int { consumers.reduce(0) { $0 + $1.held.count } }
+  /// Wherever they wait.
+  var messageCount: Int { readyCount + heldCount + undelivered.count + heldBack.count }
 
   /// When the first message's time is over; nil: never.
   var expiresAt: Int64? { (returned.first ?? ready.first)?.expiresAt }

@@ -12,6 +12,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
   package let settings: SimulatedRedisSettings
   /// A replica takes no writes.
   package var role = Role.primary
+  var isPrimary: Bool { role == .primary }
   /// It reads its data set.
   package var isLoading = false
   /// A script of somebody else runs for too long.

@@ -9,6 +9,10 @@ package struct SimulatedJob: Sendable {
   let body: String
   /// The producer heard of no confirm and publishes it again after so long.
   let againAfterNanoseconds: Int64?
+  /// How old it is when it is published, by its `timestamp`.
+  private(set) var ageSeconds: Int64 = 0
+  /// What it says of its device: it registered its token just now.
+  private(set) var isRegistered = false
 
   /// Devices that behave, and by their tokens' first digits those that do not: see the simulator's table.
   private static let prefixes = [
@@ -16,10 +20,16 @@ package struct SimulatedJob: Sendable {
     "f007", "f002", "f008", "d0b0", "d0a0", "ab50", "ab51", "60a0", "60a1", "51a0", "51a1", "51a2",
   ]
 
+  /// A device whose token APNs calls gone, and whose app says now and then that it registered it since.
+  static let reborn = "dead" + String(repeating: "e", count: 60)
+  /// Older than any clock of the world is wrong.
+  private static let oldSeconds: Int64 = 86_400
+
   /// - Parameters:
   ///   - unixSeconds: when it is published.
   ///   - isPlain: for one device that behaves, and published once.
-  init(number: Int, unixSeconds: Int64, isPlain: Bool, random: inout SeededRandom) {
+  ///   - hasHistory: some are too old to be sent, and some for a device that came back.
+  init(number: Int, unixSeconds: Int64, isPlain: Bool, hasHistory: Bool, random: inout SeededRandom) {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     let digits = String(number, radix: 16)
     id = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
@@ -41,6 +51,13 @@ package struct SimulatedJob: Sendable {
         if !devices.contains(other) { devices.append(other) }
       }
     }
+    if hasHistory {
+      if pick(30) == 0 { ageSeconds = SimulatedJob.oldSeconds }
+      if pick(12) == 0 {
+        devices = [SimulatedJob.reborn]
+        isRegistered = pick(2) == 0
+      }
+    }
     targets = isBroken ? [] : devices
     let to =
       devices.count == 1
@@ -50,6 +67,7 @@ package struct SimulatedJob: Sendable {
     if let expiration { fields += ",\"expiration\":\(expiration)" }
     if !isPlain, pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
     if pick(10) == 0 { fields += ",\"priority\":5" }
+    if isRegistered { fields += ",\"token_registered_at\":\(unixSeconds * 1000)" }
     if isBroken { fields += ",\"colour\":\"blue\"" }
     body = "{\(fields),\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
   }

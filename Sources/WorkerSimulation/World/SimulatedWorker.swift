@@ -13,6 +13,7 @@ package final class SimulatedWorker {
   /// What a thread would do, and when its next turn is due.
   private final class Thread {
     let work: any LoopWork
+    let lane: WorkerLane?
     /// Outlives the work, as a thread's loop does: the last one to go.
     let loop: EventLoop
     let kernel: SimulatedKernel
@@ -24,6 +25,7 @@ package final class SimulatedWorker {
 
     init(work: any LoopWork, loop: EventLoop, kernel: SimulatedKernel, next: Int64) {
       self.work = work
+      lane = work as? WorkerLane
       self.loop = loop
       self.kernel = kernel
       self.next = next
@@ -40,6 +42,10 @@ package final class SimulatedWorker {
   private var credentials: Credentials
   private let wallClockMilliseconds: Int64
   private var isDraining = false
+  private let process = SimulatedProcess()
+  /// How long after its death another one takes its place.
+  private(set) var absenceNanoseconds: Int64 = 0
+  private var contradiction: String?
   /// What it would have logged.
   package private(set) var log: [String] = []
   /// A turn takes so long at least.
@@ -47,6 +53,8 @@ package final class SimulatedWorker {
   private static let logMaximum = 1000
   /// A drain ends by itself after 25 s, and says goodbye.
   static let drainNanosecondsMaximum: Int64 = 30_000_000_000
+  /// What TLS would need, made once: reading the system's authorities takes longer than a worker's whole life here.
+  private static let tls = Result { () throws(TLSError) in try TLSContext.client(alpn: ["h2"]) }
 
   /// Starts it.
   /// - Parameter seed: of all that it draws.
@@ -63,7 +71,8 @@ package final class SimulatedWorker {
       prefix: configuration.redis.prefix)
     tokens = ProviderTokens(store: tokenStore)
     self.wallClockMilliseconds = wallClockMilliseconds
-    credentials = try Credentials(configuration.credentials, tokens: tokens, readKey: key.read)
+    credentials = try Credentials(
+      configuration.credentials, tokens: tokens, tls: SimulatedWorker.tls.get(), readKey: key.read)
     var parts = try LaneParts(configuration, laneCount: laneCount)
     // TLS alone is left out.
     if let host = APNsHost(url: "http://127.0.0.1:443") {
@@ -75,7 +84,7 @@ package final class SimulatedWorker {
       try SimulatedWorker.channelSettings(configuration, name), cache: policies,
       logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() })
     func begin(_ make: (EventLoop) -> any LoopWork) {
-      let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds)
+      let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds, process: process)
       let loop = EventLoop(kernel: kernel)
       threads.append(Thread(work: make(loop), loop: loop, kernel: kernel, next: network.now))
     }
@@ -121,7 +130,8 @@ package final class SimulatedWorker {
   /// SIGHUP.
   func reload(_ configuration: Configuration, key: SimulatedSigningKey) throws {
     credentials = try Credentials(
-      configuration.credentials, tokens: tokens, replacing: credentials, readKey: key.read)
+      configuration.credentials, tokens: tokens, replacing: credentials, tls: SimulatedWorker.tls.get(),
+      readKey: key.read)
     for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: configuration.limits)) }
     channels.reload(credentials)
   }
@@ -141,6 +151,12 @@ package final class SimulatedWorker {
   /// What its channel consumer counts.
   package var channelCounters: ChannelCounters { channels.counters }
 
+  /// What a lane's tables said of each other that cannot be.
+  func takeContradiction() -> String? {
+    defer { contradiction = nil }
+    return contradiction
+  }
+
   /// When it has something to do; `.max`: never again.
   var nextTurn: Int64 {
     var next = Int64.max
@@ -151,9 +167,17 @@ package final class SimulatedWorker {
     return next
   }
 
+  /// It dies while it writes, so many bytes from now on.
+  func die(afterBytes count: Int, absenceNanoseconds: Int64) {
+    process.die(afterBytes: count)
+    self.absenceNanoseconds = absenceNanoseconds
+  }
+
+  var isDead: Bool { process.isDead }
+
   /// Turns whatever is due now.
   func turn() {
-    for index in threads.indices where !threads[index].isOver {
+    for index in threads.indices where !threads[index].isOver && !process.isDead {
       let thread = threads[index]
       let isReady = thread.kernel.isReady || thread.loop.isWoken
       guard network.now >= (isReady ? min(thread.next, thread.earliest) : thread.next) else { continue }
@@ -162,7 +186,9 @@ package final class SimulatedWorker {
       threads[index].earliest = network.now + SimulatedWorker.turnNanoseconds
       let wanted = thread.loop.nextTurn(maximumWaitMilliseconds: thread.work.waitMilliseconds).nanoseconds
       threads[index].next = max(wanted, threads[index].earliest)
-      if !goesOn, let lane = thread.work as? WorkerLane, index > 0 { controls[index - 1].end(lane.lastReport) }
+      guard let lane = thread.lane else { continue }
+      if !goesOn { controls[index - 1].end(lane.lastReport) }
+      if goesOn, let text = lane.contradiction { contradiction = "\(name)/\(index - 1): \(text)" }
     }
     // The store of tokens goes last, as the process does.
     if isDraining, threads.dropFirst().allSatisfy(\.isOver) { tokenStore.stop() }

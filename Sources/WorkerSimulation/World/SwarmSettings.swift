@@ -8,7 +8,9 @@ extension WorkerWorld.Settings {
     var settings = WorkerWorld.Settings()
     // What Redis forgot excuses much, so few worlds have that.
     let families = WorkerFault.Family.allCases.filter { pick($0 == .memory ? 5 : 2) == 0 }
-    settings.faults = WorkerFault.allCases.filter { families.contains($0.family) && pick(2) == 0 }
+    settings.faults = WorkerFault.allCases.filter {
+      $0 != .failOverRedis && families.contains($0.family) && pick(2) == 0
+    }
     settings.faultCount = pick(80)
     settings.workers = 1 + pick(3)
     settings.lanes = 1 + pick(2)
@@ -24,6 +26,34 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { settings.rabbitmq.confirmDropped = 5 }
     if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
     if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
+    // Those below are named where mistakes were seen by them: they stay as they were.
+    if seed >= 1000 { settings.makeStranger(seed: seed) }
     return settings
+  }
+
+  /// Adds what the first worlds of the swarm did not have.
+  private mutating func makeStranger(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x7370_6963_6500_0000)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    hasHistory = pick(2) == 0
+    clocksDriftByHours = pick(3) == 0
+    killsAtAnyByte = pick(2) == 0
+    if pick(4) == 0 { network.bytesPerSecond = [20_000, 200_000, 2_000_000][pick(3)] }
+    if pick(3) == 0 { productionMilliseconds = stormMilliseconds }
+    if pick(4) == 0 {
+      channelRequests = 20
+      broadcasts = 20
+    }
+    if pick(5) == 0 {
+      redisNodes = 1
+      hasSentinels = true
+      // Which of the two may write is for the Sentinels to say.
+      faults.removeAll { $0 == .readOnlyRedis || $0 == .moveSlots }
+      if pick(2) == 0 { faults += [.failOverRedis, .failOverRedis] }
+    }
+    if pick(4) == 0 { rabbitmq.handedOnLate = 300 }
+    if pick(4) == 0 { rabbitmq.unconfirmedLost = 300 }
+    if pick(4) == 0 { rabbitmq.acknowledgementLost = 300 }
+    if pick(4) == 0 { rabbitmq.unavailableRefused = 300 }
   }
 }

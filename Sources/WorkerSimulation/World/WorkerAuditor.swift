@@ -32,18 +32,26 @@ package final class WorkerAuditor {
   private var knownDead: [String: Int64] = [:]
   /// Provider tokens that workers made which are gone.
   private var tokensMade: UInt64 = 0
+  private var rates = RateAuditor()
+  /// - Parameters:
+  ///   - limits: those that operators wrote.
+  ///   - hasBroadcasts: some of what is sent has no rate.
+  func expectRates(_ limits: Set<RateLimit>, hasBroadcasts: Bool) {
+    rates.limits = limits
+    rates.mayBeUnrated = hasBroadcasts
+  }
 
   /// Nothing comes between a worker and Redis, nor is Redis ever too slow for it: the fleet knows what one of it knows.
   private let knowsAll: Bool
 
   /// - Parameters:
   ///   - faults: the kinds that happen at all.
-  ///   - latencyNanoseconds: of the network, the longest.
-  init(faults: Set<WorkerFault>, latencyNanoseconds: Int64) {
+  ///   - network: how late Redis may answer.
+  init(faults: Set<WorkerFault>, network: SimulatedNetwork.Settings) {
     self.faults = faults
     knowsAll =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
-      && latencyNanoseconds <= WorkerAuditor.latencyMaximum
+      && network.latency.upperBound <= WorkerAuditor.latencyMaximum && network.bytesPerSecond == nil
   }
 
   private static let latencyMaximum: Int64 = 2_000_000
@@ -81,7 +89,7 @@ package final class WorkerAuditor {
 
   func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds: Int64) {
     guard case .stored(let queue, let message) = event else { return }
-    let body = String(decoding: message.body, as: UTF8.self)
+    let body = message.body
     if queue.hasSuffix(".dead"), faults.contains(.deleteQueue), let id = WorkerAuditor.text("id", in: body) {
       bury(id)
     }
@@ -89,18 +97,26 @@ package final class WorkerAuditor {
     guard let id = WorkerAuditor.text("job_id", in: body), let name = WorkerAuditor.text("outcome", in: body),
       let apnsID = WorkerAuditor.text("apns_id", in: body)
     else {
-      violations.append("an outcome without a name: \(body.prefix(80))")
+      violations.append("an outcome without a name: \(String(decoding: body.prefix(80), as: UTF8.self))")
       return
     }
     let isInvalid = jobs[id]?.targets.isEmpty ?? false
     let target = Target(
       job: id,
       token: isInvalid ? "" : WorkerAuditor.text("token", in: body) ?? WorkerAuditor.text("channel", in: body) ?? "")
-    let isAmbiguous = body.contains("\"ambiguous\":true")
+    let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
     if isAmbiguous { ambiguousCount += 1 }
     if name == "unregistered", knownDead[target.token] == nil { knownDead[target.token] = unixMilliseconds }
     if outcomes[target] == nil, !buried.contains(id) { missing -= 1 }
     outcomes[target, default: []].append(Outcome(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous))
+  }
+
+  func happened(_ observation: SimulatedRedisObservation) {
+    if observation.isLoud { violations.append("Redis: \(observation)") }
+    guard case .script(let call, "admit") = observation, !faults.contains(.jumpRedisClock),
+      !faults.contains(where: { $0.family == .memory })
+    else { return }
+    rates.ran(call)
   }
 
   /// A job whose queue somebody deleted lies with the dead letters, where an operator finds it: it is not lost.
@@ -109,9 +125,23 @@ package final class WorkerAuditor {
     missing -= targets(of: job).count { outcomes[$0] == nil }
   }
 
-  static func text(_ name: String, in body: String) -> String? {
-    guard let range = body.firstRange(of: "\"\(name)\":\"") else { return nil }
-    return String(body[range.upperBound...].prefix { $0 != "\"" })
+  /// The text of a field, without escapes.
+  static func text(_ name: String, in body: [UInt8]) -> String? {
+    guard let start = end(of: "\"\(name)\":\"", in: body) else { return nil }
+    return String(decoding: body[start...].prefix { $0 != UInt8(ascii: "\"") }, as: UTF8.self)
+  }
+
+  static func says(_ text: String, in body: [UInt8]) -> Bool { end(of: text, in: body) != nil }
+
+  /// Behind the first place where it stands.
+  private static func end(of text: String, in body: [UInt8]) -> Int? {
+    let wanted = Array(text.utf8)
+    guard body.count >= wanted.count else { return nil }
+    for start in 0...body.count - wanted.count where body[start] == wanted[0] {
+      let end = start + wanted.count
+      if body[start..<end] == wanted[...] { return end }
+    }
+    return nil
   }
 
   // MARK: - At the end
@@ -136,6 +166,8 @@ package final class WorkerAuditor {
       if !known.contains(name) { violations.append("accepted \(count) times, and no outcome says so: \(name)") }
     }
     judge(ledger.entries)
+    judgeReborn(ledger.entries)
+    violations += rates.violations
     if ledger.streamsOverLimit > 0 { violations.append("\(ledger.streamsOverLimit) streams over the limit") }
     let invalid = ledger.connections.reduce(0) { $0 + $1.invalidFrames }
     if invalid > 0 { violations.append("\(invalid) invalid HTTP/2 frames") }
@@ -161,11 +193,32 @@ package final class WorkerAuditor {
     let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(target.job)
     if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(name)") }
     let names = Set(told.map(\.name)).sorted()
-    // Where a clock was wrong a job was too old by it, and not by the next one that was given its copy.
-    let isOutOfTime = names.contains("expired") && faults.contains(.setClock)
+    // Where a clock was wrong a job was too old by it, and not by the next one that was given its copy. One that expired and is
+    // published again is processed again.
+    let isOutOfTime =
+      names.contains("expired") && (faults.contains(.setClock) || jobs[target.job]!.againAfterNanoseconds != nil)
     if names.count > 1, !isMarked, !isOutOfTime { violations.append("two fates, unmarked: \(name): \(names)") }
     if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
+    if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent though it was too old: \(name)") }
     if target.token.isEmpty != (names == ["invalid"]) { violations.append("not what its job is: \(name): \(names)") }
+  }
+
+  /// The device that came back: who says so is sent to it, and the others until APNs said to one of them that it is gone.
+  private func judgeReborn(_ entries: [LedgerEntry]) {
+    let requested = Set(entries.lazy.filter { $0.target == SimulatedJob.reborn }.map(\.apnsID))
+    func areAsked(_ targets: [Target]) -> [Bool] {
+      targets.compactMap { target in
+        outcomes[target]?.first { $0.name == "unregistered" }.map { requested.contains($0.apnsID) }
+      }
+    }
+    let reborn = order.flatMap { targets(of: jobs[$0]!) }.filter { $0.token == SimulatedJob.reborn }
+    if areAsked(reborn.filter { jobs[$0.job]!.isRegistered }).contains(false) {
+      violations.append("taken for dead though it registered since: \(SimulatedJob.reborn)")
+    }
+    let others = areAsked(reborn.filter { !jobs[$0.job]!.isRegistered })
+    if !others.isEmpty, !others.contains(true) {
+      violations.append("taken for dead by a 410 that was older than the token: \(SimulatedJob.reborn)")
+    }
   }
 
   /// What APNs saw, request by request.
@@ -175,7 +228,7 @@ package final class WorkerAuditor {
       violations.append("called dead, though APNs never said so: \(token)")
     }
     guard knowsAll else { return }
-    for entry in entries {
+    for entry in entries where entry.target != SimulatedJob.reborn {
       guard let since = knownDead[entry.target], entry.receivedAt > since + WorkerAuditor.deadMilliseconds else {
         continue
       }

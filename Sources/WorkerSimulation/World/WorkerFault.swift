@@ -15,7 +15,7 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case drainWorker
   /// A worker reads its configuration again: it has other limits.
   case reloadWorker
-  /// A worker's wall clock jumps by up to ten minutes, for a while.
+  /// A worker's wall clock jumps by minutes, or where clocks drift by hours, for a while.
   case setClock
 
   // MARK: RabbitMQ
@@ -54,6 +54,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case evictRedis
   /// Of a cluster: some slots with keys move to other nodes, which takes a while.
   case moveSlots
+  /// Where Sentinels name the primary: its replica takes its place, without what it was told last.
+  case failOverRedis
 
   // MARK: APNs
   /// It answers 503 now and then, for a while.
@@ -87,7 +89,7 @@ package enum WorkerFault: String, CaseIterable, Sendable {
       .dropConfirms, .refusePublishes, .deleteQueue, .unbind:
       .rabbitmq
     case .stallRedis, .loadRedis, .readOnlyRedis, .fullRedis, .busyRedis, .flushScripts, .jumpRedisClock: .redis
-    case .emptyRedis, .crashRedis, .evictRedis, .moveSlots: .memory
+    case .emptyRedis, .crashRedis, .evictRedis, .moveSlots, .failOverRedis: .memory
     case .failAPNs, .throttleAPNs, .slowAPNs, .goAwayAPNs, .dropAPNs, .refuseStreams, .resetStreams, .silenceStreams,
       .changeStreams, .withholdWindow, .ignorePings, .expireToken:
       .apns

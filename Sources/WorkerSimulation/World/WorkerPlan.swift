@@ -29,7 +29,11 @@ package struct WorkerPlan: Sendable {
       let at = WorkerPlan.productionStart + share * Int64(number)
       let unixSeconds = (WorkerWorld.unixMillisecondsAtZero + at / 1_000_000) / 1000
       jobs.append(
-        (SimulatedJob(number: number, unixSeconds: unixSeconds, isPlain: settings.hasPlainJobs, random: &random), at))
+        (
+          SimulatedJob(
+            number: number, unixSeconds: unixSeconds, isPlain: settings.hasPlainJobs, hasHistory: settings.hasHistory,
+            random: &random), at
+        ))
     }
     guard !settings.faults.isEmpty else { return }
     for _ in 0..<settings.faultCount {

@@ -18,8 +18,15 @@ package final class WorkerWorld {
     package var channelRequests = 0
     package var broadcasts = 0
     package var prefetch = 40
+    /// Some jobs are older than anybody wants to send them, and some for a device that came back.
+    package var hasHistory = false
     /// One Redis, or a cluster of so many.
     package var redisNodes = 1
+    /// One Redis and its replica, which two Sentinels name; `redisNodes` is 1 then.
+    package var hasSentinels = false
+    package var clocksDriftByHours = false
+    /// Most workers that are killed die in the middle of a turn, and of what they write.
+    package var killsAtAnyByte = false
     /// Jobs are published over so long.
     package var productionMilliseconds: Int64 = 5_000
     package var network = SimulatedNetwork.Settings()
@@ -40,6 +47,7 @@ package final class WorkerWorld {
   package let rabbitmq: SimulatedRabbitMQ
   package let redis: [SimulatedRedis]
   let cluster: SimulatedRedisCluster?
+  let sentinels: [SimulatedSentinel]
   package let apns: Simulator
   package var workers: [SimulatedWorker?] = []
   package let auditor: WorkerAuditor
@@ -60,6 +68,7 @@ package final class WorkerWorld {
   private let apnsKernel: SimulatedKernel
   private var apnsNext: Int64 = 0
   private var agenda = EventQueue<Step>()
+  private var turnCount = 0
 
   enum Step {
     case publish(Int)
@@ -78,12 +87,18 @@ package final class WorkerWorld {
   static let unixMillisecondsAtZero: Int64 = 1_796_000_000_000
   static let rabbitmqPort: UInt16 = 5672
   static let redisPort: UInt16 = 6379
+  static let sentinelPort: UInt16 = 26379
+  static let primaryName = "main"
   /// Of APNs' channel management.
   static let managePort: UInt16 = 2196
   /// Two versions of the configuration, and a third one for reloads.
   private static let versions = 3
   /// More is a storm that feeds itself.
   private static let eventMaximum = 2_000_000
+  /// A world that goes on without any event.
+  private static let turnMaximum = 20_000_000
+  /// How far Redis' clock jumps at most.
+  static let jumpNanosecondsMaximum: Int64 = 300_000_000_000
 
   package convenience init(seed: UInt64, settings: Settings = Settings()) throws {
     try self.init(WorkerPlan(seed: seed, settings: settings))
@@ -94,12 +109,12 @@ package final class WorkerWorld {
     let settings = plan.settings
     random = SeededRandom(seed: plan.seed)
     auditor = WorkerAuditor(
-      faults: Set(plan.faults.compactMap { $0?.kind }), latencyNanoseconds: settings.network.latency.upperBound)
+      faults: Set(plan.faults.compactMap { $0?.kind }), network: settings.network)
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
     var rabbitmqSettings = SimulatedRabbitMQ.Settings()
     rabbitmqSettings.unixSecondsAtZero = WorkerWorld.unixMillisecondsAtZero / 1000
     rabbitmq = SimulatedRabbitMQ(seed: random.next(), settings: rabbitmqSettings, faults: settings.rabbitmq)
-    let redisSettings = (0..<UInt16(settings.redisNodes)).map { node in
+    let redisSettings = (0..<UInt16(settings.hasSentinels ? 2 : settings.redisNodes)).map { node in
       var redisSettings = SimulatedRedisSettings()
       redisSettings.host = "127.0.0.1"
       redisSettings.port = WorkerWorld.redisPort + node
@@ -111,9 +126,17 @@ package final class WorkerWorld {
       settings.redisNodes > 1
       ? SimulatedRedisCluster(settings: redisSettings, masterCount: settings.redisNodes, seed: redisSeed) : nil
     self.cluster = cluster
-    redis = cluster?.nodes ?? [SimulatedRedis(settings: redisSettings[0], seed: redisSeed)]
+    redis =
+      cluster?.nodes ?? redisSettings.enumerated().map { SimulatedRedis(settings: $1, seed: redisSeed &+ UInt64($0)) }
+    if settings.hasSentinels { redis[1].follow(redis[0]) }
+    sentinels = (0..<(settings.hasSentinels ? 2 : 0)).map { number in
+      SimulatedSentinel([WorkerWorld.primary(redisSettings[0])], seed: redisSeed &+ 16 + UInt64(number))
+    }
     network.listen(WorkerWorld.rabbitmqPort, rabbitmq)
     for node in redis { network.listen(node.settings.port, node) }
+    for (number, sentinel) in sentinels.enumerated() {
+      network.listen(WorkerWorld.sentinelPort + UInt16(number), sentinel)
+    }
     apnsKernel = SimulatedKernel(network, wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero)
     var options = SimulatorOptions()
     options.port = 443
@@ -137,6 +160,14 @@ package final class WorkerWorld {
       if keepsTrace { note(event.line) }
     }
     network.trace = { [unowned self] in note($0) }
+    auditor.expectRates(
+      Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }), hasBroadcasts: settings.broadcasts > 0)
+    for node in redis {
+      node.observe = { [unowned self] in auditor.happened($0) }
+    }
+    for sentinel in sentinels {
+      sentinel.observe = { [unowned self] in auditor.happened($0) }
+    }
     for index in 0..<settings.workers { workers.append(try makeWorker(index, version: 0)) }
     for (number, job) in plan.jobs.enumerated() { if let job { agenda.add(.publish(number), at: job.at) } }
     let production = settings.productionMilliseconds * 1_000_000
@@ -150,13 +181,25 @@ package final class WorkerWorld {
     for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
   }
 
+  /// Sockets and connections hold each other: a process that plays many worlds would keep them all.
+  deinit {
+    for worker in workers { worker?.kill() }
+    apnsKernel.kill()
+  }
+
   private static func configuration(
     _ settings: Settings, _ key: SimulatedSigningKey, version: Int
   ) throws -> Configuration {
-    let nodes = (0..<settings.redisNodes).map { "127.0.0.1:\(Int(redisPort) + $0)" }.joined(separator: ",")
+    let redis =
+      if settings.hasSentinels {
+        "redis-sentinel://127.0.0.1:\(sentinelPort),127.0.0.1:\(sentinelPort + 1)/\(primaryName)"
+      } else {
+        (settings.redisNodes > 1 ? "redis-cluster://" : "redis://")
+          + (0..<settings.redisNodes).map { "127.0.0.1:\(Int(redisPort) + $0)" }.joined(separator: ",")
+      }
     let text = """
       {"rabbitmq": {"url": "amqp://guest:guest@127.0.0.1:\(rabbitmqPort)/", "prefetch": \(settings.prefetch)},
-       "redis": {"url": "redis\(settings.redisNodes > 1 ? "-cluster" : "")://\(nodes)"},
+       "redis": {"url": "\(redis)"},
        "retry": {"delays_s": \([[1, 5, 30], [1, 5, 20, 60], [1, 5, 30]][version]), "attempts_max": 4, "age_max_s": 300},
        "apns": {"request_timeout_ms": \([10_000, 4_000, 10_000][version])},
        "limits": {"per_device_burst": \([10, 5, 2][version]),
@@ -170,6 +213,10 @@ package final class WorkerWorld {
     return try ConfigurationLoader.load(file: file.path)
   }
 
+  static func primary(_ node: SimulatedRedisSettings) -> SimulatedSentinel.Primary {
+    SimulatedSentinel.Primary(name: primaryName, host: node.host, port: node.port)
+  }
+
   private func makeWorker(_ index: Int, version: Int) throws -> SimulatedWorker {
     try SimulatedWorker(
       name: "w\(index)", network: network, configuration: configurations[version], laneCount: settings.lanes,
@@ -181,10 +228,14 @@ package final class WorkerWorld {
   /// Plays it to its end: everything published, all faults over, all queues empty, or the time for that over.
   package func run() throws {
     let storm = network.now + settings.stormMilliseconds * 1_000_000
-    let end = storm + settings.restMilliseconds * 1_000_000
+    // What waits for a time by Redis' clock waits for longer where that was set back, and a channel request an hour at most.
+    let jumps = plan.faults.count { $0?.kind == .jumpRedisClock }
+    var end = storm + settings.restMilliseconds * 1_000_000 + Int64(jumps) * WorkerWorld.jumpNanosecondsMaximum
+    if settings.channelRequests > 0 { end += 3_600_000_000_000 }
     agenda.add(.calm, at: storm)
-    while network.now < end, eventCount < WorkerWorld.eventMaximum {
+    while network.now < end, eventCount < WorkerWorld.eventMaximum, turnCount < WorkerWorld.turnMaximum {
       turn()
+      turnCount += 1
       if network.now >= storm, agenda.count == 0, isAtRest { break }
       guard let next = nextEvent else { break }
       network.advance(to: max(network.now, min(next, end)))
@@ -211,30 +262,40 @@ package final class WorkerWorld {
     for index in workers.indices {
       guard let worker = workers[index] else { continue }
       worker.turn()
-      if worker.isOver { retire(index) }
+      if let contradiction = worker.takeContradiction() { auditor.violations.append(contradiction) }
+      if worker.isDead {
+        note("killed \(worker.name)")
+        worker.kill()
+        retire(index, after: worker.absenceNanoseconds)
+      } else if worker.isOver {
+        retire(index)
+      }
     }
   }
 
   /// Nothing waits anywhere.
   private var isAtRest: Bool {
-    auditor.isComplete && channelUsers.isComplete
-      && rabbitmq.queueNames.allSatisfy { name in
-        WorkerWorld.isKept(name) || rabbitmq.messageCount(in: name) == 0
-      }
+    auditor.isComplete && channelUsers.isComplete && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
   }
 
   /// What is in this queue waits for nobody.
   private static func isKept(_ queue: String) -> Bool { queue.hasSuffix(".results.log") || queue.hasSuffix(".dead") }
 
   private func audit() {
-    if eventCount >= WorkerWorld.eventMaximum { auditor.violations.append("a storm that feeds itself") }
+    if eventCount >= WorkerWorld.eventMaximum || turnCount >= WorkerWorld.turnMaximum {
+      auditor.violations.append("a storm that feeds itself")
+    }
     for index in workers.indices where workers[index] != nil { auditor.ended(workers[index]!) }
     for name in rabbitmq.queueNames where !WorkerWorld.isKept(name) {
       let count = rabbitmq.messageCount(in: name)
       if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
     }
     apns.readLedger { auditor.finish($0) }
-    auditor.violations += channelUsers.violations(atAPNs: apns.channels(of: SimulatedChannelUsers.app))
+    // A worker whose clock is wrong makes tokens that APNs refuses until somebody corrects it, and is late by it. A name whose channel
+    // Redis evicted, and not the name, waits for an operator.
+    let isRefused = plan.faults.contains { $0?.kind == .setClock || $0?.kind == .evictRedis }
+    auditor.violations += channelUsers.violations(
+      atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused)
     if keepsTrace { traceRequests() }
   }
 
@@ -287,7 +348,8 @@ package final class WorkerWorld {
 
   private func publish(_ job: SimulatedJob, again step: Step) {
     var properties = RabbitProperties()
-    properties.timestamp = UInt64((WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000) / 1000)
+    let unixSeconds = (WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000) / 1000
+    properties.timestamp = UInt64(unixSeconds - job.ageSeconds)
     properties.messageID = Array(job.id.utf8)
     let count = rabbitmq.publish(
       exchange: "push.jobs", routingKey: job.routingKey, properties: properties, body: Array(job.body.utf8),

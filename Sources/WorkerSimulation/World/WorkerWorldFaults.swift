@@ -83,6 +83,8 @@ extension WorkerWorld {
     let index = place(fault.draw, workers.count)
     guard let worker = workers[index] else { return }
     switch fault.kind {
+    case .killWorker where settings.killsAtAnyByte && fault.draw >> 32 % 3 != 0:
+      worker.die(afterBytes: Int(fault.draw >> 40 % 8192), absenceNanoseconds: fault.nanoseconds)
     case .killWorker:
       worker.kill()
       retire(index, after: fault.nanoseconds)
@@ -91,7 +93,8 @@ extension WorkerWorld {
       schedule(.expectEnded(index, worker), at: network.now + SimulatedWorker.drainNanosecondsMaximum)
     case .reloadWorker: try reload(worker, draw: fault.draw >> 8)
     default:
-      worker.setClock(offsetMilliseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % 1_200_000 - 600_000)
+      let span: Int64 = settings.clocksDriftByHours ? 6 * 3_600_000 : 600_000
+      worker.setClock(offsetMilliseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % (2 * span) - span)
       scheduleEnd(number, fault, UInt64(index))
     }
   }
@@ -156,13 +159,15 @@ extension WorkerWorld {
     case .flushScripts: return node.flushScripts()
     case .jumpRedisClock:
       // Nodes of a cluster have clocks of their own.
-      return node.jumpClock(byMicroseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % 600_000_000 - 300_000_000)
+      let span = WorkerWorld.jumpNanosecondsMaximum / 1000
+      return node.jumpClock(byMicroseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % (2 * span) - span)
     case .emptyRedis: return node.flush(now: now)
     case .crashRedis:
       node.crash(forgetting: fault.nanoseconds, now: now)
     case .evictRedis:
       node.evict(count: 1 + place(fault.draw >> 8, 20), now: now)
       return
+    case .failOverRedis: return failOverRedis(number, fault)
     default:
       guard let cluster else { return }
       let slots = Set(node.keys(now: now).map { SimulatedRedisSlot.of($0) }).sorted()
@@ -172,6 +177,15 @@ extension WorkerWorld {
       return scheduleEnd(number, fault, UInt64(slot))
     }
     scheduleEnd(number, fault, UInt64(index))
+  }
+
+  /// The replica takes over. One of the Sentinels hears of it later, and so long it names the old one, which may be gone or there.
+  private func failOverRedis(_ number: Int, _ fault: WorkerPlan.Fault) {
+    guard let old = redis.firstIndex(where: \.isPrimary), redis.count == 2, redis[1 - old].isUp else { return }
+    redis[1 - old].takeOver(from: redis[old], forgetting: fault.nanoseconds / 4, now: network.now)
+    if fault.draw & 1 == 0 { redis[old].crash() }
+    sentinels.first?.primaries = [WorkerWorld.primary(redis[1 - old].settings)]
+    scheduleEnd(number, fault, UInt64(old))
   }
 
   private func endRedis(_ fault: WorkerPlan.Fault, _ argument: UInt64) {
@@ -188,6 +202,11 @@ extension WorkerWorld {
     case .fullRedis: node.isOutOfMemory = false
     case .busyRedis: node.isBusy = false
     case .crashRedis: node.start()
+    case .failOverRedis:
+      node.start()
+      if let primary = redis.first(where: \.isPrimary) {
+        for sentinel in sentinels { sentinel.primaries = [WorkerWorld.primary(primary.settings)] }
+      }
     default: break
     }
   }
