@@ -23,6 +23,8 @@ from redis_server import Redis
 
 PREFIX = "chaos"
 SERVERS = ("broker", "redis", "apns")
+# So long nothing is on its way at any look: longer than the shortest retry.
+IDLE_SECONDS = 2
 # Longer than any message is between two queues, or between a queue and a worker.
 QUIET_SECONDS = 20
 # So long a queue's messages may lie with nothing in flight: ten times the longest retry delay.
@@ -168,7 +170,12 @@ class World:
         quiet_since, quiet_count = time.monotonic(), 0
         moved_at, state = time.monotonic(), None
         deadline = time.monotonic() + seconds
-        while not self.is_idle():
+        idle_since = None
+        while True:
+            # Queues and workers are looked at one after the other: a copy that goes back and forth between them may be with neither, once.
+            idle_since = (idle_since or time.monotonic()) if self.is_idle() else None
+            if idle_since and time.monotonic() - idle_since > IDLE_SECONDS:
+                return
             now_at = (len(self.reader.outcomes), self.waiting(), self.in_flight())
             if now_at != state or not now_at[1] or now_at[2]:
                 moved_at, state = time.monotonic(), now_at
