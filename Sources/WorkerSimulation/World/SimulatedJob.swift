@@ -13,6 +13,8 @@ package struct SimulatedJob: Sendable {
   private(set) var ageSeconds: Int64 = 0
   /// What it says of its device: it registered its token just now.
   private(set) var isRegistered = false
+  /// It says itself until when it is worth to be sent.
+  private(set) var hasExpiration = false
 
   /// Devices that behave, and by their tokens' first digits those that do not: see the simulator's table.
   private static let prefixes = [
@@ -22,24 +24,33 @@ package struct SimulatedJob: Sendable {
 
   /// A device whose token APNs calls gone, and whose app says now and then that it registered it since.
   static let reborn = "dead" + String(repeating: "e", count: 60)
+  static let app = "com.example.app"
+  static let campaignApp = "com.example.other"
+  private static let behaved = "aaaa"
+  /// APNs accepts what is sent to it.
+  static func behaves(_ token: String) -> Bool { token.hasPrefix(behaved) }
   /// Older than any clock of the world is wrong.
   private static let oldSeconds: Int64 = 86_400
 
   /// - Parameters:
   ///   - unixSeconds: when it is published.
-  ///   - isPlain: for one device that behaves, and published once.
-  ///   - hasHistory: some are too old to be sent, and some for a device that came back.
-  init(number: Int, unixSeconds: Int64, isPlain: Bool, hasHistory: Bool, random: inout SeededRandom) {
+  ///   - settings: which kinds of jobs there are.
+  init(number: Int, unixSeconds: Int64, _ settings: WorkerWorld.Settings, random: inout SeededRandom) {
+    let isPlain = settings.hasPlainJobs
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     let digits = String(number, radix: 16)
     id = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
     func device() -> String {
       // Few misbehave, each of them for a few jobs.
-      let prefix = !isPlain && pick(8) == 0 ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : "aaaa"
-      let tail = String(pick(prefix == "aaaa" ? 50 : 3), radix: 16)
+      let prefix =
+        !isPlain && pick(8) == 0
+        ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : SimulatedJob.behaved
+      let tail = String(pick(SimulatedJob.behaves(prefix) ? 50 : 3), radix: 16)
       return prefix + String(repeating: "0", count: 60 - tail.count) + tail
     }
-    routingKey = pick(4) == 0 ? "bulk" : "transactional"
+    let isOfCampaign = settings.hasCampaign && number % 2 == 1
+    let isBulk = pick(4) == 0
+    routingKey = isBulk || isOfCampaign ? "bulk" : "transactional"
     againAfterNanoseconds = !isPlain && pick(20) == 0 ? Int64(pick(20_000)) * 1_000_000 : nil
     let expiration = !isPlain && pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
     let isBroken = !isPlain && pick(40) == 0
@@ -51,19 +62,25 @@ package struct SimulatedJob: Sendable {
         if !devices.contains(other) { devices.append(other) }
       }
     }
-    if hasHistory {
+    if settings.hasHistory {
       if pick(30) == 0 { ageSeconds = SimulatedJob.oldSeconds }
       if pick(12) == 0 {
         devices = [SimulatedJob.reborn]
         isRegistered = pick(2) == 0
       }
     }
+    if isOfCampaign {
+      let prefix = pick(5) < 3 ? "bad0" : SimulatedJob.behaved
+      devices = [prefix + String(repeating: "c", count: 60 - digits.count) + digits]
+    }
     targets = isBroken ? [] : devices
     let to =
       devices.count == 1
       ? "{\"token\":\"\(devices[0])\"}"
       : "{\"tokens\":[" + devices.map { "\"\($0)\"" }.joined(separator: ",") + "]}"
-    var fields = "\"version\":1,\"id\":\"\(id)\",\"app\":\"com.example.app\",\"push_type\":\"alert\",\"to\":\(to)"
+    let app = isOfCampaign ? SimulatedJob.campaignApp : SimulatedJob.app
+    var fields = "\"version\":1,\"id\":\"\(id)\",\"app\":\"\(app)\",\"push_type\":\"alert\",\"to\":\(to)"
+    hasExpiration = expiration != nil
     if let expiration { fields += ",\"expiration\":\(expiration)" }
     if !isPlain, pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
     if pick(10) == 0 { fields += ",\"priority\":5" }

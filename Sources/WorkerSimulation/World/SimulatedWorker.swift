@@ -48,6 +48,8 @@ package final class SimulatedWorker {
   private var contradiction: String?
   /// What it would have logged.
   package private(set) var log: [String] = []
+  /// One of its lanes said that it stands still.
+  private(set) var stoodStill = false
   /// A turn takes so long at least.
   private static let turnNanoseconds: Int64 = 20_000
   private static let logMaximum = 1000
@@ -142,6 +144,7 @@ package final class SimulatedWorker {
   }
 
   private func note(_ text: String) {
+    if text.contains("stands still") { stoodStill = true }
     if log.count < SimulatedWorker.logMaximum { log.append("\(network.now / 1_000_000) \(name) \(text)") }
   }
 

@@ -9,7 +9,7 @@ extension WorkerWorld.Settings {
     // What Redis forgot excuses much, so few worlds have that.
     let families = WorkerFault.Family.allCases.filter { pick($0 == .memory ? 5 : 2) == 0 }
     settings.faults = WorkerFault.allCases.filter {
-      $0 != .failOverRedis && families.contains($0.family) && pick(2) == 0
+      !WorkerFault.strange.contains($0) && families.contains($0.family) && pick(2) == 0
     }
     settings.faultCount = pick(80)
     settings.workers = 1 + pick(3)
@@ -55,5 +55,7 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { rabbitmq.unconfirmedLost = 300 }
     if pick(4) == 0 { rabbitmq.acknowledgementLost = 300 }
     if pick(4) == 0 { rabbitmq.unavailableRefused = 300 }
+    if pick(6) == 0 { faults.append(.revokeKey) }
+    hasCampaign = pick(6) == 0
   }
 }

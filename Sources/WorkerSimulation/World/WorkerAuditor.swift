@@ -44,11 +44,19 @@ package final class WorkerAuditor {
   /// Nothing comes between a worker and Redis, nor is Redis ever too slow for it: the fleet knows what one of it knows.
   private let knowsAll: Bool
 
-  /// - Parameters:
-  ///   - faults: the kinds that happen at all.
-  ///   - network: how late Redis may answer.
-  init(faults: Set<WorkerFault>, network: SimulatedNetwork.Settings) {
+  /// A job that nothing is wrong with is sent before it is too old: faults end long before that, but each confirm that is lost takes a
+  /// minute, and one that waits for its device's rate does so by Redis' clock.
+  private let sendsAllInTime: Bool
+  /// A server or the network may keep a lane from its work.
+  private let mayStandStill: Bool
+
+  /// - Parameter faults: the kinds that happen at all.
+  init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings) {
     self.faults = faults
+    let network = settings.network
+    sendsAllInTime =
+      faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
+    mayStandStill = !Set(faults.map(\.family)).isSubset(of: [.worker]) || settings.rabbitmq.confirmDropped > 0
     knowsAll =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
       && network.latency.upperBound <= WorkerAuditor.latencyMaximum && network.bytesPerSecond == nil
@@ -82,7 +90,10 @@ package final class WorkerAuditor {
   func storeForgot() { forgotten.formUnion(order) }
 
   /// A worker is gone.
-  func ended(_ worker: SimulatedWorker) { tokensMade += worker.tokensMade }
+  func ended(_ worker: SimulatedWorker) {
+    tokensMade += worker.tokensMade
+    if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) stood still, and nothing was in its way") }
+  }
 
   /// Every target has an outcome.
   var isComplete: Bool { missing == 0 }
@@ -199,8 +210,16 @@ package final class WorkerAuditor {
       names.contains("expired") && (faults.contains(.setClock) || jobs[target.job]!.againAfterNanoseconds != nil)
     if names.count > 1, !isMarked, !isOutOfTime { violations.append("two fates, unmarked: \(name): \(names)") }
     if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
+    if names.contains("expired"), !mayExpire(target) {
+      violations.append("expired, and nothing was in its way: \(name)")
+    }
     if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent though it was too old: \(name)") }
     if target.token.isEmpty != (names == ["invalid"]) { violations.append("not what its job is: \(name): \(names)") }
+  }
+
+  private func mayExpire(_ target: Target) -> Bool {
+    guard sendsAllInTime, let job = jobs[target.job], SimulatedJob.behaves(target.token) else { return true }
+    return job.hasExpiration || job.ageSeconds > 0
   }
 
   /// The device that came back: who says so is sent to it, and the others until APNs said to one of them that it is gone.

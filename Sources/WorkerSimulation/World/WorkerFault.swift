@@ -77,9 +77,14 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case ignorePings
   /// It says that the provider token is too old.
   case expireToken
+  /// It does not know the key that provider tokens are signed with, for a while.
+  case revokeKey
 
   /// Kinds that come of one cause: a world of the swarm has some of them.
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
+
+  /// Kinds that came later: only worlds that were made for them have them.
+  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey]
 
   package var family: Family {
     switch self {
@@ -91,7 +96,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
     case .stallRedis, .loadRedis, .readOnlyRedis, .fullRedis, .busyRedis, .flushScripts, .jumpRedisClock: .redis
     case .emptyRedis, .crashRedis, .evictRedis, .moveSlots, .failOverRedis: .memory
     case .failAPNs, .throttleAPNs, .slowAPNs, .goAwayAPNs, .dropAPNs, .refuseStreams, .resetStreams, .silenceStreams,
-      .changeStreams, .withholdWindow, .ignorePings, .expireToken:
+      .changeStreams, .withholdWindow, .ignorePings, .expireToken,
+      .revokeKey:
       .apns
     }
   }

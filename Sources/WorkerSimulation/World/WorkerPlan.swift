@@ -31,8 +31,7 @@ package struct WorkerPlan: Sendable {
       jobs.append(
         (
           SimulatedJob(
-            number: number, unixSeconds: unixSeconds, isPlain: settings.hasPlainJobs, hasHistory: settings.hasHistory,
-            random: &random), at
+            number: number, unixSeconds: unixSeconds, settings, random: &random), at
         ))
     }
     guard !settings.faults.isEmpty else { return }

@@ -20,6 +20,8 @@ package final class WorkerWorld {
     package var prefetch = 40
     /// Some jobs are older than anybody wants to send them, and some for a device that came back.
     package var hasHistory = false
+    /// Every second job is one of another app's campaign, most of whose device tokens APNs does not know.
+    package var hasCampaign = false
     /// One Redis, or a cluster of so many.
     package var redisNodes = 1
     /// One Redis and its replica, which two Sentinels name; `redisNodes` is 1 then.
@@ -69,6 +71,8 @@ package final class WorkerWorld {
   private var apnsNext: Int64 = 0
   private var agenda = EventQueue<Step>()
   private var turnCount = 0
+  /// From then on nothing goes wrong any more.
+  private let stormEnd: Int64
 
   enum Step {
     case publish(Int)
@@ -109,7 +113,7 @@ package final class WorkerWorld {
     let settings = plan.settings
     random = SeededRandom(seed: plan.seed)
     auditor = WorkerAuditor(
-      faults: Set(plan.faults.compactMap { $0?.kind }), network: settings.network)
+      faults: Set(plan.faults.compactMap { $0?.kind }), settings)
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
     var rabbitmqSettings = SimulatedRabbitMQ.Settings()
     rabbitmqSettings.unixSecondsAtZero = WorkerWorld.unixMillisecondsAtZero / 1000
@@ -132,6 +136,7 @@ package final class WorkerWorld {
     sentinels = (0..<(settings.hasSentinels ? 2 : 0)).map { number in
       SimulatedSentinel([WorkerWorld.primary(redisSettings[0])], seed: redisSeed &+ 16 + UInt64(number))
     }
+    stormEnd = network.now + settings.stormMilliseconds * 1_000_000
     network.listen(WorkerWorld.rabbitmqPort, rabbitmq)
     for node in redis { network.listen(node.settings.port, node) }
     for (number, sentinel) in sentinels.enumerated() {
@@ -205,7 +210,7 @@ package final class WorkerWorld {
        "limits": {"per_device_burst": \([10, 5, 2][version]),
          "overrides": \(version == 2 ? "[\"com.example.app/alert=3:2\"]" : "[]")},
        "credentials": [{"name": "main", "team_id": "\(key.team)", "key_id": "\(key.key)", "key_file": "key.p8",
-         "environments": ["production"], "apps": ["com.example.app"]}]}
+         "environments": ["production"], "apps": ["com.example.app", "\(SimulatedJob.campaignApp)"]}]}
       """
     let file = FileManager.default.temporaryDirectory.appending(path: "herald-world-\(UUID().uuidString).yaml")
     try text.write(to: file, atomically: true, encoding: .utf8)
@@ -227,16 +232,15 @@ package final class WorkerWorld {
 
   /// Plays it to its end: everything published, all faults over, all queues empty, or the time for that over.
   package func run() throws {
-    let storm = network.now + settings.stormMilliseconds * 1_000_000
     // What waits for a time by Redis' clock waits for longer where that was set back, and a channel request an hour at most.
     let jumps = plan.faults.count { $0?.kind == .jumpRedisClock }
-    var end = storm + settings.restMilliseconds * 1_000_000 + Int64(jumps) * WorkerWorld.jumpNanosecondsMaximum
+    var end = stormEnd + settings.restMilliseconds * 1_000_000 + Int64(jumps) * WorkerWorld.jumpNanosecondsMaximum
     if settings.channelRequests > 0 { end += 3_600_000_000_000 }
-    agenda.add(.calm, at: storm)
+    agenda.add(.calm, at: stormEnd)
     while network.now < end, eventCount < WorkerWorld.eventMaximum, turnCount < WorkerWorld.turnMaximum {
       turn()
       turnCount += 1
-      if network.now >= storm, agenda.count == 0, isAtRest { break }
+      if network.now >= stormEnd, agenda.count == 0, isAtRest { break }
       guard let next = nextEvent else { break }
       network.advance(to: max(network.now, min(next, end)))
       while let step = agenda.takeDue(at: network.now) { try take(step) }
@@ -291,9 +295,10 @@ package final class WorkerWorld {
       if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
     }
     apns.readLedger { auditor.finish($0) }
-    // A worker whose clock is wrong makes tokens that APNs refuses until somebody corrects it, and is late by it. A name whose channel
-    // Redis evicted, and not the name, waits for an operator.
-    let isRefused = plan.faults.contains { $0?.kind == .setClock || $0?.kind == .evictRedis }
+    // A worker whose clock is wrong makes tokens that APNs refuses until somebody corrects it, as it does without its key, and is late by
+    // it. A name whose channel Redis evicted, and not the name, waits for an operator.
+    let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
+    let isRefused = plan.faults.contains { $0.map { refusing.contains($0.kind) } == true }
     auditor.violations += channelUsers.violations(
       atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused)
     if keepsTrace { traceRequests() }
@@ -328,7 +333,8 @@ package final class WorkerWorld {
       var random = SeededRandom(seed: plan.seed &+ UInt64(number))
       if let job = channelUsers.broadcast(number, random: &random) {
         publish(job, again: step)
-      } else {
+      } else if !channelUsers.isComplete || network.now < stormEnd {
+        // Where every request was refused there is nobody to send to.
         agenda.add(step, at: network.now + 500_000_000)
       }
     case .fault(let number): try begin(number)

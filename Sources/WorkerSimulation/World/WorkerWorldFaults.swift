@@ -58,11 +58,12 @@ extension WorkerWorld {
       guard let line = line(fault.draw) else { return }
       network.silence(line)
       scheduleEnd(number, fault, UInt64(line.id.number))
-    default:
+    case .refuse:
       let port =
         fault.draw % 2 == 0 ? WorkerWorld.rabbitmqPort : redis[place(fault.draw >> 1, redis.count)].settings.port
       network.refuse(port)
       scheduleEnd(number, fault, UInt64(port))
+    default: preconditionFailure("no fault of this family")
     }
   }
 
@@ -92,10 +93,11 @@ extension WorkerWorld {
       worker.drain()
       schedule(.expectEnded(index, worker), at: network.now + SimulatedWorker.drainNanosecondsMaximum)
     case .reloadWorker: try reload(worker, draw: fault.draw >> 8)
-    default:
+    case .setClock:
       let span: Int64 = settings.clocksDriftByHours ? 6 * 3_600_000 : 600_000
       worker.setClock(offsetMilliseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % (2 * span) - span)
       scheduleEnd(number, fault, UInt64(index))
+    default: preconditionFailure("no fault of this family")
     }
   }
 
@@ -126,9 +128,10 @@ extension WorkerWorld {
     case .deleteQueue:
       guard let queue = workQueue(fault.draw), rabbitmq.messageCount(in: queue) == 0 else { return }
       rabbitmq.deleteQueue(queue, now: now)
-    default:
+    case .unbind:
       // Outcomes go nowhere, and come back.
       rabbitmq.unbind(queue: "push.results.log", exchange: "push.results", routingKey: "#", now: now)
+    default: preconditionFailure("no fault of this family")
     }
   }
 
@@ -168,13 +171,14 @@ extension WorkerWorld {
       node.evict(count: 1 + place(fault.draw >> 8, 20), now: now)
       return
     case .failOverRedis: return failOverRedis(number, fault)
-    default:
+    case .moveSlots:
       guard let cluster else { return }
       let slots = Set(node.keys(now: now).map { SimulatedRedisSlot.of($0) }).sorted()
       guard !slots.isEmpty else { return }
       let slot = slots[place(fault.draw >> 8, slots.count)]
       cluster.beginMove(of: slot, to: (index + 1) % redis.count)
       return scheduleEnd(number, fault, UInt64(slot))
+    default: preconditionFailure("no fault of this family")
     }
     scheduleEnd(number, fault, UInt64(index))
   }
@@ -231,7 +235,9 @@ extension WorkerWorld {
     case .changeStreams: text = "streams=1000/1/20/3,every=200"
     case .withholdWindow: text = "withhold-window"
     case .ignorePings: text = "no-ping-ack"
-    default: text = "times=\(1 + place(fault.draw, 3)),status=403,reason=ExpiredProviderToken"
+    case .revokeKey: text = "status=403,reason=InvalidProviderToken"
+    case .expireToken: text = "times=\(1 + place(fault.draw, 3)),status=403,reason=ExpiredProviderToken"
+    default: preconditionFailure("no fault of this family")
     }
     scheduleEnd(number, fault, UInt64(try apns.add(fault: text)))
   }
