@@ -9,9 +9,9 @@ package import PushWorker
 /// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; `/status` for people; and, from this
 /// machine only, `POST /credentials/NAME/revoke`.
 package enum AdminServer {
-  /// A service that serves `worker` until its group shuts down.
+  /// A service that serves `worker` until its group shuts down. `isUp` is called when it listens.
   package static func application(
-    for worker: Worker, host: String, port: Int, logger: Logger
+    for worker: Worker, host: String, port: Int, logger: Logger, isUp: @escaping @Sendable () -> Void
   ) -> some ApplicationProtocol {
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)
@@ -20,6 +20,7 @@ package enum AdminServer {
       configuration: ApplicationConfiguration(address: .hostname(host, port: port), serverName: "herald"),
       onServerRunning: { channel in
         logger.info("admin front is up", metadata: ["address": "\(address(channel.localAddress) ?? host)"])
+        isUp()
       },
       logger: quiet)
   }

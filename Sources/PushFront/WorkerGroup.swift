@@ -1,12 +1,14 @@
 import Foundation
 package import Logging
+import NIOCore
+import PushCore
 import PushIO
 package import PushSettings
 package import PushWorker
 import ServiceLifecycle
 import UnixSignals
 
-/// A running worker with its admin front: starts both, and ends both in order at SIGTERM or SIGINT.
+/// A running worker with its admin front: starts the front, then the worker, and ends both in reverse at SIGTERM or SIGINT.
 package struct WorkerGroup {
   private let worker: Worker
   private let logger: Logger
@@ -25,8 +27,10 @@ package struct WorkerGroup {
 
   /// Returns after an orderly end.
   package func run() async throws {
+    let (front, frontIsUp) = AsyncStream.makeStream(of: Void.self)
     let admin = AdminServer.application(
-      for: worker, host: worker.configuration.admin.host, port: Int(worker.configuration.admin.port), logger: logger)
+      for: worker, host: worker.configuration.admin.host, port: Int(worker.configuration.admin.port), logger: logger,
+      isUp: { frontIsUp.finish() })
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)
     // Ended in reverse: the admin front answers until the worker is drained.
@@ -36,11 +40,26 @@ package struct WorkerGroup {
           .init(service: admin),
           .init(service: ReloadService(worker: worker, logger: logger, load: load)),
           .init(
-            service: WorkerService(worker: worker, untilEmpty: untilEmpty),
+            service: WorkerService(worker: worker, untilEmpty: untilEmpty, front: front),
             successTerminationBehavior: .gracefullyShutdownGroup),
         ],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet))
-    try await group.run()
+    do {
+      try await group.run()
+    } catch let error as IOError {
+      throw AdminFrontError(configuration: worker.configuration.admin, code: error.errnoCode)
+    }
+  }
+}
+
+/// The admin front cannot listen.
+package struct AdminFrontError: Error, CustomStringConvertible {
+  package let description: String
+
+  init(configuration: Configuration.Admin, code: Int32) {
+    let address = HostPort.text(configuration.host, configuration.port)
+    description =
+      "the admin front cannot listen at \(address): \(systemErrorText(code)); choose another address with admin.host and admin.port"
   }
 }
 
@@ -48,8 +67,13 @@ package struct WorkerGroup {
 struct WorkerService: Service {
   let worker: Worker
   let untilEmpty: Bool
+  /// Ends when the admin front listens.
+  let front: AsyncStream<Void>
 
   func run() async throws {
+    // A port that somebody else has is found before this worker takes a job, and probes are answered from the first one on.
+    await cancelWhenGracefulShutdown { for await _ in front {} }
+    if Task.isCancelled || Task.isShuttingDownGracefully { return }
     try worker.start()
     if untilEmpty {
       await cancelWhenGracefulShutdown { [worker] in try? await worker.waitUntilEmpty() }

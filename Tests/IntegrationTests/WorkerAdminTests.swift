@@ -77,6 +77,22 @@ struct WorkerAdminTests {
     #expect(worker.waitForExit(seconds: 10) == 0, "\(worker.log)")
   }
 
+  /// Somebody has its port already: it says so, and takes no job of those that run.
+  @Test func aTakenPortIsFoundBeforeAJobIs() throws {
+    let world = try WorkerWorld("taken")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    try world.publishJobs(0..<5)
+    let second = try world.startWorker()
+    #expect(second.waitForExit(seconds: 20) == 1, "\(second.log)")
+    #expect(
+      second.log.contains("cannot listen at 127.0.0.1:\(world.adminPort): Address already in use"), "\(second.log)")
+    #expect(second.log.contains("admin.port") && !second.log.contains("connected"), "\(second.log)")
+    try world.waitForAccepted(5)
+    #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
+    #expect(try world.expectAccepted(0..<5) == 0)
+  }
+
   /// APNs refuses the key: the credential is paused for all to see, and a probe ends the pause by itself.
   @Test func aPauseIsSeenAndEnds() throws {
     let world = try WorkerWorld("pause")

@@ -4,7 +4,7 @@ import Glibc
 import PushCore
 
 /// What the system calls an error code.
-func systemErrorText(_ code: Int32) -> String {
+package func systemErrorText(_ code: Int32) -> String {
   guard let text = unsafe strerror(code) else { return "error \(code)" }
   return unsafe String(cString: text)
 }
