@@ -37,29 +37,41 @@ package struct WorkerGroup {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: [
-          .init(service: admin),
+          .init(service: AdminService(front: admin, configuration: worker.configuration.admin)),
           .init(service: ReloadService(worker: worker, logger: logger, load: load)),
           .init(
             service: WorkerService(worker: worker, untilEmpty: untilEmpty, front: front),
             successTerminationBehavior: .gracefullyShutdownGroup),
         ],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet))
+    try await group.run()
+  }
+}
+
+/// The admin front as a service, whose errors say what to do.
+struct AdminService<Front: Service>: Service {
+  let front: Front
+  let configuration: Configuration.Admin
+
+  func run() async throws {
     do {
-      try await group.run()
+      try await front.run()
     } catch let error as IOError {
-      throw AdminFrontError(configuration: worker.configuration.admin, code: error.errnoCode)
+      throw AdminFrontError(configuration, systemErrorText(error.errnoCode))
+    } catch is SocketAddressError.UnknownHost {
+      throw AdminFrontError(configuration, "there is no such host")
     }
   }
 }
 
 /// The admin front cannot listen.
-package struct AdminFrontError: Error, CustomStringConvertible {
-  package let description: String
+struct AdminFrontError: Error, CustomStringConvertible {
+  let description: String
 
-  init(configuration: Configuration.Admin, code: Int32) {
+  init(_ configuration: Configuration.Admin, _ reason: String) {
     let address = HostPort.text(configuration.host, configuration.port)
     description =
-      "the admin front cannot listen at \(address): \(systemErrorText(code)); choose another address with admin.host and admin.port"
+      "the admin front cannot listen at \(address): \(reason); choose another address with admin.host and admin.port"
   }
 }
 
