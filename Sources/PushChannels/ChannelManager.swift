@@ -126,7 +126,7 @@ public final class ChannelManager: Sendable {
       case .production: .production
       case .sandbox: .sandbox
       }
-    guard let scope = ChannelScope(app: app, environment: place) else {
+    guard let scope = AppScope(app: app, environment: place) else {
       throw ChannelError(
         invalid: "an app is a bundle id (letters, digits, dots, hyphens, underscores), not \"\(app.prefix(80))\"")
     }

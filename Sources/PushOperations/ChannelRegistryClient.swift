@@ -85,7 +85,7 @@ package final class ChannelRegistryClient {
 
   /// The channel of a name; made where there is none.
   package func ensure(
-    _ name: ChannelName, in scope: ChannelScope, _ storage: StoragePolicy, credential: String? = nil
+    _ name: ChannelName, in scope: AppScope, _ storage: StoragePolicy, credential: String? = nil
   ) throws(ChannelRegistryFailure) -> ChannelEnsureState.Result {
     let result = try wait { registry.settle(name, in: scope, .ensure(storage), credential: credential, then: $0) }
     guard let result else { preconditionFailure("an ensure that does not fail has a channel") }
@@ -93,12 +93,12 @@ package final class ChannelRegistryClient {
   }
 
   /// A channel was deleted by other means.
-  package func forget(_ id: ChannelID, in scope: ChannelScope) throws(ChannelRegistryFailure) {
+  package func forget(_ id: ChannelID, in scope: AppScope) throws(ChannelRegistryFailure) {
     _ = try wait { registry.forget(id, in: scope, then: $0) }
   }
 
   /// What the registry knows.
-  package func snapshot(_ scope: ChannelScope) throws(ChannelRegistryFailure) -> ChannelRegistry.Snapshot {
+  package func snapshot(_ scope: AppScope) throws(ChannelRegistryFailure) -> ChannelRegistry.Snapshot {
     try wait { registry.snapshot(scope, then: $0) }
   }
 
@@ -107,7 +107,7 @@ package final class ChannelRegistryClient {
   /// Deletes named channels that nobody sent to since then; channels without a name are somebody else's, and stay.
   /// - Parameter unusedSince: Unix seconds.
   package func reap(
-    _ scope: ChannelScope, unusedSince: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void
+    _ scope: AppScope, unusedSince: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void
   ) throws(ChannelRegistryFailure) {
     let snapshot = try snapshot(scope)
     let keys = registry.keys(scope)
@@ -146,7 +146,7 @@ package final class ChannelRegistryClient {
 
   /// Compares the registry with what APNs has, and mends the registry.
   package func reconcile(
-    _ scope: ChannelScope, credential: String? = nil, isDryRun: Bool
+    _ scope: AppScope, credential: String? = nil, isDryRun: Bool
   ) throws(ChannelRegistryFailure) -> Reconciliation {
     var found = Reconciliation()
     // Before the list: what is stored now and not listed then is gone.
@@ -177,7 +177,7 @@ package final class ChannelRegistryClient {
     return found
   }
 
-  private func restore(_ id: ChannelID, _ name: ChannelName, _ scope: ChannelScope) throws(ChannelRegistryFailure) {
+  private func restore(_ id: ChannelID, _ name: ChannelName, _ scope: AppScope) throws(ChannelRegistryFailure) {
     let key = registry.keys(scope).names
     _ = try wait { registry.ask(["HSETNX", key, name.text, id.text], key: key, then: $0) }
   }

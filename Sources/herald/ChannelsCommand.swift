@@ -80,7 +80,7 @@ struct ChannelsCommand: AsyncParsableCommand {
       guard case .listed(let ids) = answer.content else { return }
       let names = options.names()
       options.show(ids.map { ChannelRow($0, nil, name: names[$0]) }, answer)
-      if !options.json { Exit.note("\(ids.count) of \(ChannelScope.channelsMaximum) channels") }
+      if !options.json { Exit.note("\(ids.count) of \(ChannelLimit.apple) channels") }
     }
   }
 }
@@ -109,8 +109,8 @@ struct ChannelOptions: ParsableArguments {
     _ = try checkedRequestID()
   }
 
-  func scope() throws -> ChannelScope {
-    guard let scope = ChannelScope(app: app, environment: environment.environment) else {
+  func scope() throws -> AppScope {
+    guard let scope = AppScope(app: app, environment: environment.environment) else {
       throw ValidationError(
         "--app must be a bundle id (letters, digits, dots, hyphens, underscores), not \"\(app.prefix(80))\"")
     }

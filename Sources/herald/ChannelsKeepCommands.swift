@@ -139,7 +139,7 @@ extension ChannelsCommand {
       for (id, name) in found.restored { print("restored    \(id)  \(name)") }
       Exit.note(
         """
-        \(found.count) of \(ChannelScope.channelsMaximum) channels; \(found.gone.count) gone, \(found.unknown.count) unknown, \
+        \(found.count) of \(ChannelLimit.apple) channels; \(found.gone.count) gone, \(found.unknown.count) unknown, \
         \(found.unfinished.count) unfinished, \(found.restored.count) restored\(dryRun ? " (nothing was changed)" : "")
         """)
     }
@@ -160,7 +160,7 @@ extension ChannelsCommand {
 
       init(_ found: ChannelRegistryClient.Reconciliation, isDryRun: Bool) {
         count = found.count
-        limit = ChannelScope.channelsMaximum
+        limit = ChannelLimit.apple
         dryRun = isDryRun
         gone = found.gone.map { Named(channel: $0.id.text, name: $0.name?.text) }
         unknown = found.unknown.map(\.text)

@@ -69,7 +69,7 @@ final class ScriptedChannelManager: ChannelManaging {
 final class ChannelRegistryBench {
   let loop: EventLoop
   let manager: ScriptedChannelManager
-  let scope: ChannelScope
+  let scope: AppScope
   let prefix: String
   private(set) var registries: [ChannelRegistry] = []
   private var callers: [RedisClient] = []
@@ -83,7 +83,7 @@ final class ChannelRegistryBench {
     loop = try EventLoop()
     manager = ScriptedChannelManager(loop: loop)
     prefix = "channels-\(UInt32.random(in: 0 ... .max)):"
-    guard let scope = ChannelScope(app: "com.example.app", environment: .sandbox) else {
+    guard let scope = AppScope(app: "com.example.app", environment: .sandbox) else {
       throw TestFailure("no scope")
     }
     self.scope = scope

@@ -4,7 +4,7 @@ import Testing
 /// One name, one channel: each line of a test is an event and what follows from it.
 @Suite struct ChannelEnsureStateTests {
   private let name = ChannelName("match-1")!
-  private let scope = ChannelScope(app: "com.example.app", environment: .production)!
+  private let scope = AppScope(app: "com.example.app", environment: .production)!
   private let one = ChannelID(text: "T25l")!
   private let two = ChannelID(text: "VHdv")!
   private let timing = ChannelEnsureState.Timing(requestMilliseconds: 1_000, patienceMilliseconds: 20_000)

@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test func everyActionIsTaken() throws {
-    let scope = try #require(ChannelScope(app: "com.example.app", environment: .sandbox))
+    let scope = try #require(AppScope(app: "com.example.app", environment: .sandbox))
     let head = #""version":1,"id":"r1","app":"com.example.app","environment":"sandbox""#
     let name = try #require(ChannelName("match/1"))
     let id = try #require(ChannelID(text: "a/b="))

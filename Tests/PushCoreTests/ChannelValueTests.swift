@@ -3,7 +3,7 @@ import PushCore
 import Testing
 
 @Suite struct ChannelValueTests {
-  static let scope = ChannelScope(app: "com.example.app", environment: .sandbox)!
+  static let scope = AppScope(app: "com.example.app", environment: .sandbox)!
   static let id = ChannelID(text: "dHN0LXNyY2gtY2hubA==")!
   static let requestID = UUIDValue(Array("2288cf3f-70d8-46a6-97d7-dd5d00867127".utf8).span)!
 
@@ -18,7 +18,7 @@ import Testing
 
   @Test(arguments: ["", "a b", "com.example.app/x", "com.exämple", String(repeating: "a", count: 201)])
   func refusesApps(_ app: String) {
-    #expect(ChannelScope(app: app, environment: .production) == nil)
+    #expect(AppScope(app: app, environment: .production) == nil)
   }
 
   @Test(arguments: ["", "a b", "###", String(repeating: "A", count: 129)])
@@ -79,11 +79,11 @@ import Testing
   }
 
   @Test func readsTenThousandIDs() throws {
-    let ids = (0..<ChannelScope.channelsMaximum).map { _ in String(repeating: "A", count: Limits.channelBytesMaximum) }
+    let ids = (0..<ChannelLimit.apple).map { _ in String(repeating: "A", count: Limits.channelBytesMaximum) }
     let body = "{\"channels\":[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]}"
     #expect(body.utf8.count < ChannelAnswer.bodyBytesMaximum)
     guard case .listed(let read) = try read(.list, body: body) else { throw ChannelAnswer.Fault("not a list") }
-    #expect(read.count == ChannelScope.channelsMaximum)
+    #expect(read.count == ChannelLimit.apple)
   }
 
   @Test func readsRequestIDsOfEitherCase() {

@@ -48,7 +48,7 @@ struct ChannelClientLoopTests {
     func ask(
       _ operation: ChannelRequest.Operation, _ environment: APNsEnvironment = .production, requestID: UUIDValue? = nil
     ) {
-      guard let scope = ChannelScope(app: "com.example.app", environment: environment) else {
+      guard let scope = AppScope(app: "com.example.app", environment: environment) else {
         preconditionFailure("a bundle id")
       }
       client.perform(ChannelRequest(operation, in: scope, requestID: requestID)) { [weak self] in

@@ -46,7 +46,7 @@ import Testing
     _ environment: APNsEnvironment = .production, credential: String? = nil
   ) throws -> String {
     let credentials = try Credentials(configured)
-    let scope = try #require(ChannelScope(app: app, environment: environment))
+    let scope = try #require(AppScope(app: app, environment: environment))
     do throws(RoutingError) {
       return credentials.all[try credentials.place(for: ChannelRequest(.list, in: scope, credential: credential))]?.name
         ?? "nobody"

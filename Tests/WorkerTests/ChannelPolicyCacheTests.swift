@@ -15,7 +15,7 @@ import Testing
   private func channel(_ number: Int) throws -> ChannelPolicyCache.Channel {
     let digits = String(number)
     let id = try #require(ChannelID(text: String(repeating: "A", count: 24 - digits.count) + digits))
-    let scope = try #require(ChannelScope(app: "com.example.app", environment: .production))
+    let scope = try #require(AppScope(app: "com.example.app", environment: .production))
     return ChannelPolicyCache.Channel(scope: scope, id: id)
   }
 

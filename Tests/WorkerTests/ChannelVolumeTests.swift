@@ -18,7 +18,7 @@ struct ChannelVolumeTests {
 
   @Test func tenThousandAreCreatedListedAndDeleted() async throws {
     let world = try ChannelWorld()
-    let maximum = ChannelScope.channelsMaximum
+    let maximum = ChannelLimit.apple
     let created = try await all(Array(repeating: .create(.none), count: maximum), world).compactMap { answer in
       if case .created(let id) = answer.content { id } else { nil }
     }

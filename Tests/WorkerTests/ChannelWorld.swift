@@ -13,7 +13,7 @@ final class ChannelWorld: Sendable {
   }
 
   static let app = SimulatorRequests.app
-  static let scope = ChannelScope(app: app, environment: .production)!
+  static let scope = AppScope(app: app, environment: .production)!
 
   let simulator: Simulator
   let ports: SimulatorPorts
@@ -74,7 +74,7 @@ final class ChannelWorld: Sendable {
     _ operation: ChannelRequest.Operation, of app: String = app, in environment: APNsEnvironment = .production,
     requestID: UUIDValue? = nil
   ) async throws(ChannelFailure) -> ChannelAnswer {
-    guard let scope = ChannelScope(app: app, environment: environment) else {
+    guard let scope = AppScope(app: app, environment: environment) else {
       preconditionFailure("the test's app is a bundle id")
     }
     return try await thread.perform(ChannelRequest(operation, in: scope, requestID: requestID))

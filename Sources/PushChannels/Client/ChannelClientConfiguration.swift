@@ -11,7 +11,7 @@ package struct ChannelClientConfiguration: Sendable {
   /// How long a request waits to be sent while nothing else moves: for a connection, a stream, or a provider token.
   package var waitMilliseconds: Int64 = 15_000
   /// Requests of one credential and environment that wait to be sent; more are refused.
-  package var waitingMaximum = 2 * ChannelScope.channelsMaximum
+  package var waitingMaximum = 2 * ChannelLimit.apple
   /// Our own bound on streams of one connection, whatever the peer allows.
   package var streamsMaximum = 100
   /// A connection without requests is closed after this.

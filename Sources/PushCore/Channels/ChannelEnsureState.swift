@@ -98,7 +98,7 @@ package struct ChannelEnsureState: Sendable {
   }
 
   private let name: ChannelName
-  private let scope: ChannelScope
+  private let scope: AppScope
   private let wish: Wish
   private let timing: Timing
   private let limit: ChannelLimit
@@ -111,7 +111,7 @@ package struct ChannelEnsureState: Sendable {
   private var wantedStorage: StoragePolicy
 
   package init(
-    _ name: ChannelName, in scope: ChannelScope, _ wish: Wish, timing: Timing, limit: ChannelLimit, now: Instant
+    _ name: ChannelName, in scope: AppScope, _ wish: Wish, timing: Timing, limit: ChannelLimit, now: Instant
   ) {
     self.name = name
     self.scope = scope

@@ -60,7 +60,7 @@ extension ChannelFailure: CustomStringConvertible {
     switch reason {
     case .cannotCreateChannelConfig:
       return """
-        \(request.scope) has its \(ChannelScope.channelsMaximum) channels, or its channels cannot be configured so: delete \
+        \(request.scope) has its \(ChannelLimit.apple) channels, or its channels cannot be configured so: delete \
         those whose events are over (herald channels list, herald channels delete), then try again
         """
     case .channelNotRegistered:

@@ -31,10 +31,10 @@ package struct ChannelJob: Hashable, Sendable {
 
   /// 1–128 bytes; the idempotency key.
   package var id: String
-  package var scope: ChannelScope
+  package var scope: AppScope
   package var task: Task
 
-  package init(id: String, scope: ChannelScope, task: Task) {
+  package init(id: String, scope: AppScope, task: Task) {
     self.id = id
     self.scope = scope
     self.task = task

@@ -39,7 +39,7 @@ package enum ChannelJobParser {
       throw ChannelJobFault(
         error: error, id: id.flatMap { 1...Limits.idBytesMaximum ~= $0.utf8.count ? $0 : nil },
         action: fields.texts["action"].flatMap(ChannelJob.Action.init(rawValue:))?.rawValue,
-        app: fields.texts["app"].flatMap { ChannelScope(app: $0, environment: .production)?.app },
+        app: fields.texts["app"].flatMap { AppScope(app: $0, environment: .production)?.app },
         environment: environment)
     }
   }
@@ -137,7 +137,7 @@ package enum ChannelJobParser {
     }
   }
 
-  private static func scope(_ fields: Fields) throws(JobError) -> ChannelScope {
+  private static func scope(_ fields: Fields) throws(JobError) -> AppScope {
     let app = try required(fields, "app")
     var environment = APNsEnvironment.production
     if let word = fields.texts["environment"] {
@@ -146,7 +146,7 @@ package enum ChannelJobParser {
       }
       environment = known
     }
-    guard let scope = ChannelScope(app: app, environment: environment) else {
+    guard let scope = AppScope(app: app, environment: environment) else {
       throw JobError(
         field: "app",
         rule: """

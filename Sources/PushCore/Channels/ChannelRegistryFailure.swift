@@ -5,9 +5,9 @@ package enum ChannelRegistryFailure: Error, Hashable, Sendable {
   /// `create` of a name that has a channel.
   case exists(ChannelName, ChannelID)
   /// Nobody made a channel of this name.
-  case unknownName(ChannelName, ChannelScope)
+  case unknownName(ChannelName, AppScope)
   /// The app has as many channels as it may have.
-  case full(ChannelScope, count: Int, maximum: Int)
+  case full(AppScope, count: Int, maximum: Int)
   /// APNs did not do it.
   case apns(ChannelFailure)
   /// Redis did not answer, or not as it should.

@@ -11,7 +11,7 @@ package struct ChannelRequest: Hashable, Sendable {
     case list
   }
 
-  package let scope: ChannelScope
+  package let scope: AppScope
   package let operation: Operation
   /// `apns-request-id`; nil: whoever sends it draws one.
   package var requestID: UUIDValue?
@@ -19,7 +19,7 @@ package struct ChannelRequest: Hashable, Sendable {
   package let credential: String?
 
   package init(
-    _ operation: Operation, in scope: ChannelScope, requestID: UUIDValue? = nil, credential: String? = nil
+    _ operation: Operation, in scope: AppScope, requestID: UUIDValue? = nil, credential: String? = nil
   ) {
     self.scope = scope
     self.operation = operation

@@ -146,7 +146,7 @@ struct BroadcastPolicies {
     var app: [UInt8] = []
     for index in job.app.range { app.append(bytes[index]) }
     guard
-      let scope = ChannelScope(app: String(decoding: app, as: UTF8.self), environment: job.environment),
+      let scope = AppScope(app: String(decoding: app, as: UTF8.self), environment: job.environment),
       let id = ChannelID(bytes: bytes.extracting(job.targets[target].range))
     else { return nil }
     return ChannelPolicyCache.Channel(scope: scope, id: id)

@@ -7,10 +7,10 @@ import Synchronization
 /// A lane asks at most once in ten seconds or minutes for a channel, so that the lock is nothing a job pays for.
 package final class ChannelPolicyCache: Sendable {
   package struct Channel: Hashable, Sendable {
-    package let scope: ChannelScope
+    package let scope: AppScope
     package let id: ChannelID
 
-    package init(scope: ChannelScope, id: ChannelID) {
+    package init(scope: AppScope, id: ChannelID) {
       self.scope = scope
       self.id = id
     }

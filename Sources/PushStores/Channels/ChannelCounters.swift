@@ -12,7 +12,7 @@ package struct ChannelCounters: Sendable {
   /// Creates whose answer was lost and of which nobody can say what they left.
   package var undecided: UInt64 = 0
   /// Channels of an app and environment at APNs, as far as it is known.
-  package var counts: [ChannelScope: Int] = [:]
+  package var counts: [AppScope: Int] = [:]
   /// Requests of the queue, by action and end.
   package var requests: [RequestKey: UInt64] = [:]
   /// Requests of the queue that were put off: each time one went to a retry queue.

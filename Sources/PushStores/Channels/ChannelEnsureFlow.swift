@@ -6,7 +6,7 @@ import PushIO
 final class ChannelEnsureFlow {
   private let registry: ChannelRegistry
   private let name: ChannelName
-  private let scope: ChannelScope
+  private let scope: AppScope
   private let keys: ChannelKeys
   private let credential: String?
   private let owner: String
@@ -17,7 +17,7 @@ final class ChannelEnsureFlow {
   private static let deletePauseMilliseconds: Int64 = 1_000
 
   init(
-    _ registry: ChannelRegistry, _ name: ChannelName, _ scope: ChannelScope, _ wish: ChannelEnsureState.Wish,
+    _ registry: ChannelRegistry, _ name: ChannelName, _ scope: AppScope, _ wish: ChannelEnsureState.Wish,
     credential: String?
   ) {
     self.registry = registry

@@ -4,7 +4,7 @@ package import PushCore
 package struct ChannelKeys: Hashable, Sendable {
   private let tag: String
 
-  package init(prefix: String, scope: ChannelScope) {
+  package init(prefix: String, scope: AppScope) {
     tag = "\(prefix){channels:\(scope.environment.name):\(scope.app)}:"
   }
 

@@ -8,7 +8,7 @@ import PushLane
 final class ChannelPolicyResolver {
   /// Uses that one command tells.
   private struct Moment: Hashable {
-    let scope: ChannelScope
+    let scope: AppScope
     let unixSeconds: Int64
   }
 

@@ -35,7 +35,7 @@ package final class ChannelRegistry {
   private let notice: (Logger.Level, String) -> Void
   private var random: SeededRandom
   private var flows: [ObjectIdentifier: ChannelEnsureFlow] = [:]
-  private var levels: [ChannelScope: ChannelLimit.Level] = [:]
+  private var levels: [AppScope: ChannelLimit.Level] = [:]
 
   /// The number of channels is counted anew after so long.
   private static let countSeconds = 600
@@ -58,7 +58,7 @@ package final class ChannelRegistry {
     random = SeededRandom(seed: seed)
   }
 
-  package func keys(_ scope: ChannelScope) -> ChannelKeys { ChannelKeys(prefix: prefix, scope: scope) }
+  package func keys(_ scope: AppScope) -> ChannelKeys { ChannelKeys(prefix: prefix, scope: scope) }
   func nextRandom() -> UInt64 { random.next() }
   /// A name among those that share locks; not the worker's, because of its own requests for one name, too, one must wait.
   func makeOwner() -> String { String(random.next(), radix: 36) + String(random.next(), radix: 36) }
@@ -68,7 +68,7 @@ package final class ChannelRegistry {
 
   /// The name's channel, as the wish says: found, or made once for the fleet.
   package func settle(
-    _ name: ChannelName, in scope: ChannelScope, _ wish: ChannelEnsureState.Wish, credential: String? = nil,
+    _ name: ChannelName, in scope: AppScope, _ wish: ChannelEnsureState.Wish, credential: String? = nil,
     then: @escaping Then<ChannelEnsureState.Result?>
   ) {
     let flow = ChannelEnsureFlow(self, name, scope, wish, credential: credential)
@@ -80,7 +80,7 @@ package final class ChannelRegistry {
   }
 
   /// The channel that a name has.
-  package func find(_ name: ChannelName, in scope: ChannelScope, then: @escaping Then<ChannelID>) {
+  package func find(_ name: ChannelName, in scope: AppScope, then: @escaping Then<ChannelID>) {
     let key = keys(scope).names
     ask(["HGET", key, name.text], key: key) { result in
       then(
@@ -96,7 +96,7 @@ package final class ChannelRegistry {
   // MARK: - One channel
 
   /// A channel's storage policy: from the registry, else from APNs, which is remembered.
-  package func storage(of id: ChannelID, in scope: ChannelScope, then: @escaping Then<StoragePolicy>) {
+  package func storage(of id: ChannelID, in scope: AppScope, then: @escaping Then<StoragePolicy>) {
     let keys = keys(scope)
     ask(["HGET", keys.ids, id.text], key: keys.ids) { [self] result in
       switch result {
@@ -112,7 +112,7 @@ package final class ChannelRegistry {
 
   /// Asks APNs for a channel, and remembers what it says: its storage policy, or that it is gone.
   package func read(
-    _ id: ChannelID, in scope: ChannelScope, credential: String? = nil,
+    _ id: ChannelID, in scope: AppScope, credential: String? = nil,
     then: @escaping Then<(storage: StoragePolicy, requestID: UUIDValue)>
   ) {
     manage(.read(id), scope, credential) { [self] result in
@@ -131,7 +131,7 @@ package final class ChannelRegistry {
     }
   }
 
-  private func remember(_ storage: StoragePolicy, of id: ChannelID, in scope: ChannelScope) {
+  private func remember(_ storage: StoragePolicy, of id: ChannelID, in scope: AppScope) {
     let keys = keys(scope)
     let now = String(loop.now.unixMilliseconds)
     eval(ChannelScript.policy, [keys.ids, keys.intents], [id.text, String(storage.rawValue), now]) { _ in }
@@ -139,7 +139,7 @@ package final class ChannelRegistry {
 
   /// Deletes a channel at APNs and forgets it. One that APNs does not know is forgotten too, and its failure reported.
   package func delete(
-    _ id: ChannelID, in scope: ChannelScope, credential: String? = nil, then: @escaping Then<UUIDValue>
+    _ id: ChannelID, in scope: AppScope, credential: String? = nil, then: @escaping Then<UUIDValue>
   ) {
     manage(.delete(id), scope, credential) { [self] result in
       switch result {
@@ -157,7 +157,7 @@ package final class ChannelRegistry {
   }
 
   /// The channel is not there any more. Tells whether the registry knew it.
-  package func forget(_ id: ChannelID, in scope: ChannelScope, then: @escaping Then<Bool>) {
+  package func forget(_ id: ChannelID, in scope: AppScope, then: @escaping Then<Bool>) {
     let keys = keys(scope)
     eval(ChannelScript.forget, [keys.names, keys.ids, keys.used, keys.count], [id.text]) {
       then($0.map { $0 == .integer(1) })
@@ -165,7 +165,7 @@ package final class ChannelRegistry {
   }
 
   /// Notes that channels were sent to.
-  package func use(_ ids: [ChannelID], in scope: ChannelScope, unixSeconds: Int64) {
+  package func use(_ ids: [ChannelID], in scope: AppScope, unixSeconds: Int64) {
     let keys = keys(scope)
     for start in stride(from: 0, to: ids.count, by: ChannelRegistry.chunk) {
       let part = ids[start..<min(start + ChannelRegistry.chunk, ids.count)].map(\.text)
@@ -178,7 +178,7 @@ package final class ChannelRegistry {
 
   /// Every channel at APNs. Their number is stored, and reported where it nears the limit.
   package func list(
-    _ scope: ChannelScope, credential: String? = nil, then: @escaping Then<(ids: [ChannelID], requestID: UUIDValue)>
+    _ scope: AppScope, credential: String? = nil, then: @escaping Then<(ids: [ChannelID], requestID: UUIDValue)>
   ) {
     manage(.list, scope, credential) { [self] result in
       switch result {
@@ -196,7 +196,7 @@ package final class ChannelRegistry {
   }
 
   /// What the registry knows.
-  package func snapshot(_ scope: ChannelScope, then: @escaping Then<Snapshot>) {
+  package func snapshot(_ scope: AppScope, then: @escaping Then<Snapshot>) {
     let keys = keys(scope)
     let steps: [(command: [String], take: (inout Snapshot, String, String) -> Void)] = [
       (
@@ -237,12 +237,12 @@ package final class ChannelRegistry {
   }
 
   /// Which of these the registry does not know.
-  package func unknown(_ ids: [ChannelID], in scope: ChannelScope, then: @escaping Then<[ChannelID]>) {
+  package func unknown(_ ids: [ChannelID], in scope: AppScope, then: @escaping Then<[ChannelID]>) {
     unknown(ids[...], of: scope, found: [], then: then)
   }
 
   private func unknown(
-    _ rest: ArraySlice<ChannelID>, of scope: ChannelScope, found: [ChannelID], then: @escaping Then<[ChannelID]>
+    _ rest: ArraySlice<ChannelID>, of scope: AppScope, found: [ChannelID], then: @escaping Then<[ChannelID]>
   ) {
     guard !rest.isEmpty else { return then(.success(found)) }
     let key = keys(scope).ids
@@ -262,12 +262,12 @@ package final class ChannelRegistry {
   }
 
   /// Remembers channels of a list as somebody's. `isForced`: although creates are unfinished.
-  package func learn(_ ids: [ChannelID], in scope: ChannelScope, isForced: Bool, then: @escaping Then<Int>) {
+  package func learn(_ ids: [ChannelID], in scope: AppScope, isForced: Bool, then: @escaping Then<Int>) {
     learn(ids[...], of: scope, isForced: isForced, learned: 0, then: then)
   }
 
   private func learn(
-    _ rest: ArraySlice<ChannelID>, of scope: ChannelScope, isForced: Bool, learned: Int, then: @escaping Then<Int>
+    _ rest: ArraySlice<ChannelID>, of scope: AppScope, isForced: Bool, learned: Int, then: @escaping Then<Int>
   ) {
     guard !rest.isEmpty else { return then(.success(learned)) }
     let keys = keys(scope)
@@ -290,7 +290,7 @@ package final class ChannelRegistry {
   }
 
   /// The number of channels is known: says once where it nears the limit, and once where it does not any more.
-  func counted(_ count: Int, in scope: ChannelScope) {
+  func counted(_ count: Int, in scope: AppScope) {
     counters.counts[scope] = count
     let level = limit.level(count)
     guard levels[scope] ?? .fine != level else { return }
@@ -306,7 +306,7 @@ package final class ChannelRegistry {
   // MARK: - Asking
 
   func manage(
-    _ operation: ChannelRequest.Operation, _ scope: ChannelScope, _ credential: String?,
+    _ operation: ChannelRequest.Operation, _ scope: AppScope, _ credential: String?,
     then: @escaping (Result<ChannelAnswer, ChannelFailure>) -> Void
   ) {
     manager.perform(ChannelRequest(operation, in: scope, credential: credential), then: then)

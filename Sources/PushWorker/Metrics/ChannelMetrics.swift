@@ -11,7 +11,7 @@ enum ChannelMetrics {
       out.sample(["environment": labels[0], "app": labels[1]], count)
     }
     out.family("herald_channels_limit", .gauge, "How many channels an app may have in an environment.")
-    out.sample([:], ChannelScope.channelsMaximum)
+    out.sample([:], ChannelLimit.apple)
     out.family("herald_channels_created_total", .counter, "Channels made.")
     out.sample([:], counters.created)
     out.family("herald_channels_adopted_total", .counter, "Channels found that an unanswered create had made.")

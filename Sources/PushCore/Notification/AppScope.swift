@@ -1,5 +1,5 @@
-/// Whose channels: an app's, in one environment. A channel of one scope is unknown in every other.
-package struct ChannelScope: Hashable, Sendable, CustomStringConvertible {
+/// An app in one environment: whose devices, channels and activities. What belongs to one scope is unknown in every other.
+package struct AppScope: Hashable, Sendable, CustomStringConvertible {
   /// The bundle id, without a suffix.
   package let app: String
   package let environment: APNsEnvironment
@@ -12,7 +12,4 @@ package struct ChannelScope: Hashable, Sendable, CustomStringConvertible {
   }
 
   package var description: String { "\(app) in \(environment.name)" }
-
-  /// How many channels Apple lets an app have in an environment.
-  package static let channelsMaximum = 10_000
 }
