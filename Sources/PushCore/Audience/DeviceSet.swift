@@ -1,0 +1,54 @@
+/// A set of an app's devices. The registry keeps each as ordinals, and all that it finds devices by is made of them: one device by its
+/// id, a user's devices, a segment.
+package enum DeviceSet: Hashable, Sendable {
+  case everyone
+  /// The device with this id: at most one.
+  case id(String)
+  /// The device with this alert token (the token's bytes): at most one.
+  case token([UInt8])
+  case user(String)
+  case hasToken
+  /// Has a push-to-start token for this attributes type; `*` is one for any type.
+  case hasPushToStart(String)
+  /// Lower case, with hyphens: `en-gb`. A device is in the set of its locale and in that of each shorter form (`en`).
+  case locale(String)
+  /// The version's own set; `os_at_least` is a union.
+  case osVersion(OSVersion)
+  /// Last seen on this day, counted from 1 January 1970 UTC.
+  case seen(day: Int32)
+  /// The tag is this text, or its list has it as a member.
+  case tagText(String, String)
+  case tagFlag(String, Bool)
+  case tagExists(String)
+  /// The tag is a number.
+  case tagIsNumber(String)
+  /// The tag is a number with this bit set in its sortable form (`SortableNumber`): bit 63 is the most significant.
+  case tagBit(String, UInt8)
+}
+
+/// An operating system's version, as far as three numbers tell it.
+package struct OSVersion: Hashable, Comparable, Sendable {
+  package var major: UInt16
+  package var minor: UInt16
+  package var patch: UInt16
+
+  package init(major: UInt16, minor: UInt16 = 0, patch: UInt16 = 0) {
+    self.major = major
+    self.minor = minor
+    self.patch = patch
+  }
+
+  package static func < (left: OSVersion, right: OSVersion) -> Bool {
+    (left.major, left.minor, left.patch) < (right.major, right.minor, right.patch)
+  }
+}
+
+/// A number as 64 bits that sort as the numbers do.
+package enum SortableNumber {
+  /// - Parameter number: finite.
+  package static func bits(_ number: Double) -> UInt64 {
+    precondition(number.isFinite, "a tag's number is finite")
+    let pattern = (number == 0 ? 0 : number).bitPattern
+    return pattern >> 63 == 1 ? ~pattern : pattern | 1 << 63
+  }
+}
