@@ -34,7 +34,7 @@ struct ChannelTokenTests {
     // A token's time is in whole seconds: within the same one, the second token is the first.
     let isRefused = ChildProcess.poll(timeoutMilliseconds: 20_000) { () -> Bool? in
       guard let next = try? world.herald(["channels", "list"] + Self.of, configuration: away) else { return false }
-      return next.errors.contains("share them through Redis") ? true : nil
+      return next.errors.contains("share the tokens through Redis") ? true : nil
     }
     #expect(isRefused == true)
   }

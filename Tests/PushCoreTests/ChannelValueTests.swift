@@ -127,7 +127,7 @@ import Testing
     #expect(lost.isAmbiguous && lost.isTemporary)
     #expect(
       lost.description.hasSuffix(
-        "a channel may have been made all the same: compare herald channels list before making another"))
+        "the channel may have been created: look for it with herald channels list before you create another"))
     let gone = failure(.read(ChannelValueTests.id), .refused(status: 404, reason: .channelNotRegistered))
     #expect(gone.isUnknownChannel && !gone.isTemporary)
     let unknown = failure(.list, .refused(status: 418, reason: .other("Teapot")))

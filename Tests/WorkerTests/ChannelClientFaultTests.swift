@@ -24,7 +24,7 @@ struct ChannelClientFaultTests {
     let failure = try #require(await world.failure(of: .create(.none)))
     guard case .unanswered = failure.kind else { throw TestFailure("\(failure)") }
     #expect(failure.isAmbiguous)
-    #expect(failure.description.contains("compare herald channels list before making another"))
+    #expect(failure.description.contains("look for it with herald channels list before you create another"))
     #expect(world.simulator.ledger.requests == 1)
     #expect(world.existing() == (fault.hasSuffix("processed") ? 1 : 0))
     #expect(try await world.list().count == world.existing(), "and the client goes on")

@@ -1,17 +1,16 @@
-/// What a broadcast's `apns-expiration` may be, and what it is where the job says nothing: the channel's storage policy
-/// decides.
+/// Decides a broadcast's `apns-expiration` by its channel's storage policy: whether the job's value is allowed, and the default.
 package enum BroadcastExpiration: Hashable, Sendable {
   /// Goes into the header.
   case value(Int64)
-  /// The job is wrong, by `expiration`: the rule, with the value seen.
+  /// The job is invalid in `expiration`: the rule, with the value seen.
   case refused(String)
 
-  /// The default of a channel with storage stays this far below eight hours: APNs' clock need not be ours.
+  /// The default for a channel with storage is this far below eight hours, because APNs' clock may differ from ours.
   static let marginSeconds: Int64 = 60
 
   /// - Parameters:
-  ///   - wanted: the job's own, Unix seconds; nil where it has none.
-  ///   - storage: nil where it is not known: then APNs judges, and 0 is right for every channel.
+  ///   - wanted: the job's value, Unix seconds; nil if the job has none.
+  ///   - storage: nil if unknown; then APNs judges, and 0 is valid for every channel.
   package static func decide(wanted: Int64?, storage: StoragePolicy?, unixSeconds now: Int64) -> BroadcastExpiration {
     guard let wanted else {
       let isStored = storage == .mostRecent

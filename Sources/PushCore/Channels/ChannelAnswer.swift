@@ -10,7 +10,7 @@ package struct ChannelAnswer: Hashable, Sendable {
   }
 
   package let content: Content
-  /// `apns-request-id` as it came back; the one that was sent, where none did.
+  /// `apns-request-id` from the answer; if the answer has none, the one that was sent.
   package let requestID: UUIDValue
 
   package init(_ content: Content, requestID: UUIDValue) {
@@ -18,10 +18,10 @@ package struct ChannelAnswer: Hashable, Sendable {
     self.requestID = requestID
   }
 
-  /// A list's body is at most this long: 10,000 ids of 128 bytes, their quotes and commas, and as much again.
+  /// The longest body of a list: 10,000 ids of 128 bytes with quotes and commas, doubled.
   package static let bodyBytesMaximum = 4 * 1024 * 1024
 
-  /// Why an answer of success is none.
+  /// Why a successful answer cannot be used.
   package struct Fault: Error, Hashable, Sendable {
     package let text: String
 
@@ -32,8 +32,8 @@ package struct ChannelAnswer: Hashable, Sendable {
 
   /// Reads the answer to an operation that APNs says succeeded.
   /// - Parameters:
-  ///   - channelID: the value of `apns-channel-id`, empty without one.
-  ///   - requestID: what `ChannelAnswer.requestID` becomes.
+  ///   - channelID: the value of `apns-channel-id`; empty if there is none.
+  ///   - requestID: the value for `ChannelAnswer.requestID`.
   package init(
     to operation: ChannelRequest.Operation, channelID: Span<UInt8>, body: Span<UInt8>, requestID: UUIDValue
   ) throws(Fault) {
@@ -53,7 +53,7 @@ package struct ChannelAnswer: Hashable, Sendable {
     self.requestID = requestID
   }
 
-  /// An `apns-request-id` as it came, of either case; nil where it is no UUID.
+  /// Parses an `apns-request-id` in upper or lower case; nil if it is not a UUID.
   package static func requestID(_ text: Span<UInt8>) -> UUIDValue? {
     guard text.count == UUIDValue.textCount else { return nil }
     var lower: [UInt8] = []
@@ -88,7 +88,7 @@ package struct ChannelAnswer: Hashable, Sendable {
         let start = scanner.position
         guard scanner.peek(body) == ASCII.quote else { throw JSONError(.expectedValue, at: start) }
         let text = try scanner.string(body)
-        // Base64 may hold a slash, and many encoders write it with a backslash.
+        // Base64 may contain a slash, which many encoders escape with a backslash.
         let bytes = text.hasEscapes ? JSONEscape.unescaped(text.range, of: body) : []
         guard let id = ChannelID(bytes: text.hasEscapes ? bytes.span : body.extracting(text.range.range)) else {
           throw JSONError(.expectedValue, at: start)
@@ -102,7 +102,7 @@ package struct ChannelAnswer: Hashable, Sendable {
     return ids
   }
 
-  /// Walks an object, and hands over where the value of one member begins.
+  /// Walks an object and passes on where the value of each member begins.
   private static func read(
     _ body: Span<UInt8>, member: String,
     _ take: (inout JSONScanner, Span<UInt8>) throws(JSONError) -> Void

@@ -1,9 +1,9 @@
-/// One channel request's way from its first sending to its end: which ends are final, and which are tried again.
+/// One channel request from its first sending to its end: which results are final, and which are retried.
 ///
-/// Refused for the moment (a shutdown, an old token), or never processed: sent again, whatever it is. Perhaps processed: a
-/// create is not repeated, because there would be two channels; the others are, once.
+/// A request that was surely not processed (a shutdown, an expired token) is always sent again. A request that may have been processed is
+/// repeated once, except a create: repeating it could make two channels.
 package struct ChannelCallState: Hashable, Sendable {
-  /// What became of one sending.
+  /// The result of one sending.
   package enum Event: Hashable, Sendable {
     case answered(status: UInt16, reason: APNsReason?)
     /// Refused by the connection before APNs saw it, or never written.
@@ -14,18 +14,18 @@ package struct ChannelCallState: Hashable, Sendable {
   }
 
   package enum Action: Hashable, Sendable {
-    /// APNs did it: read its answer.
+    /// APNs carried it out: read its answer.
     case take
-    /// Send it again; on another connection where this one is of no more use.
+    /// Send it again; on another connection if `closing`.
     case sendAgain(closing: Bool, afterMilliseconds: Int64)
-    /// Have the provider token renewed, then send it again on another connection.
+    /// Renew the provider token, then send the request again on another connection.
     case renew
     case fail(ChannelFailure.Kind)
   }
 
-  /// Sendings that were surely not processed and are repeated at once.
+  /// How often a request that was surely not processed is repeated at once.
   package static let resendsMaximum: UInt8 = Verdict.resendsMaximum
-  /// How long a request rests that was refused because APNs is short of breath.
+  /// How long a request waits after APNs refused it because APNs is overloaded.
   package static let restMilliseconds: Int64 = 500
 
   private let isRepeatable: Bool
@@ -67,7 +67,7 @@ package struct ChannelCallState: Hashable, Sendable {
     let verdict = Verdict(status: status, reason: reason, resends: resends)
     let refusal = Action.fail(.refused(status: status, reason: reason))
     if verdict.token == .renew {
-      // A token is renewed once: the second refusal is not about its age.
+      // A token is renewed once. A second refusal has another cause than the token's age.
       guard !isRenewed else { return refusal }
       isRenewed = true
       return .renew
@@ -79,13 +79,13 @@ package struct ChannelCallState: Hashable, Sendable {
       resends += 1
       return .sendAgain(closing: true, afterMilliseconds: 0)
     case .retry, .renew, .sendOnceMore, .hold:
-      // A pause is somebody's errand, which half a second does not change.
+      // A pause needs an operator, so waiting half a second does not help.
       guard isRepeatable, !isRepeated, verdict.pause == .none, verdict.token == .keep else { return refusal }
       isRepeated = true
       isPerhapsDone = true
       return .sendAgain(closing: verdict.connection == .close, afterMilliseconds: ChannelCallState.restMilliseconds)
     case .reject, .dead, .unregisteredBefore:
-      // What the sending before this one deleted is not there any more.
+      // The earlier sending may have deleted the channel.
       if isPerhapsDone, reason == .channelNotRegistered, case .delete = request.operation { return .take }
       return refusal
     }

@@ -1,16 +1,16 @@
-/// One name's way to its one channel, however many workers of the fleet ask at once.
+/// Gets one name its one channel, even if many workers of the fleet ask at once.
 ///
-/// Whoever takes the name's lock writes down what it is about to do (the intent), creates, and stores under the lock; the
-/// others wait and find. An intent that is left over (its worker died, or APNs' answer was lost) is looked into before
-/// anything is made: `ChannelRecovery`. Events in, actions out; the registry does them.
+/// The worker that takes the name's lock writes an intent, creates the channel and stores it under the lock. The others wait and find it.
+/// If an intent is left over (its worker died, or APNs' answer was lost), `ChannelRecovery` decides first. Events in, actions out; the
+/// registry carries them out.
 package struct ChannelEnsureState: Sendable {
   /// Bounds of one `ensure`.
   package struct Timing: Hashable, Sendable {
-    /// How long the lock lives without its owner; longer than a request to APNs.
+    /// The lock's lifetime if its owner does not renew it; longer than a request to APNs.
     package var lockMilliseconds: Int64
-    /// After this time a create that was begun is surely answered or never will be.
+    /// After this time, a create that was begun has been carried out, or never will be.
     package var settleMilliseconds: Int64
-    /// How long to wait for others and for what they left.
+    /// How long to wait for other workers, and for their unfinished creates.
     package var patienceMilliseconds: Int64
 
     package init(requestMilliseconds: Int64, patienceMilliseconds: Int64 = 60_000) {
@@ -21,17 +21,17 @@ package struct ChannelEnsureState: Sendable {
     }
   }
 
-  /// What is asked for.
+  /// What the caller asks for.
   package enum Wish: Hashable, Sendable {
-    /// The channel of the name, whoever made it.
+    /// The channel with this name, whoever created it.
     case ensure(StoragePolicy)
-    /// A new channel; one that this very request made counts as new.
+    /// A new channel. A channel that an earlier delivery of this request created counts as new.
     case create(StoragePolicy, request: String)
-    /// Whatever an unfinished create left; nothing is made.
+    /// Only look for the channel of an unfinished create; create nothing.
     case recover
   }
 
-  /// What Redis says of the name.
+  /// What Redis knows about the name.
   package enum Look: Hashable, Sendable {
     case found(ChannelID, ChannelEntry)
     case lockedByOther
@@ -39,25 +39,25 @@ package struct ChannelEnsureState: Sendable {
     case unfinished(ChannelIntent, redisNow: Int64)
     /// The lock is ours, and our intent is written.
     case begun(count: Int)
-    /// The lock is ours; how many channels there are is not known.
+    /// The lock is ours; the number of channels is unknown.
     case uncounted
-    /// As many as there may be; the lock was given back.
+    /// The app has its maximum of channels; the lock was released.
     case full(count: Int)
-    /// Nothing is begun and nothing is there; the lock was given back. Of `recover` alone.
+    /// There is no intent and no channel; the lock was released. Only for `recover`.
     case nothing
   }
 
   package enum Stored: Hashable, Sendable {
     case stored
     case lockLost
-    /// Another name has the channel already, or whoever deletes it.
+    /// Another name has the channel, or it is being deleted.
     case taken
   }
 
-  /// How the channel came to be.
+  /// How the channel was created.
   package enum Origin: Hashable, Sendable {
     case found, created
-    /// An earlier create made it, and nobody heard so.
+    /// An earlier create made it, but its answer was lost.
     case adopted
   }
 
@@ -74,26 +74,26 @@ package struct ChannelEnsureState: Sendable {
   }
 
   package enum Action: Hashable, Sendable {
-    /// Ask Redis for the name, and for its lock. → `looked`
+    /// Look up the name in Redis, and take its lock. → `looked`
     case look
     /// → `waited`
     case wait(milliseconds: Int64)
-    /// List the channels at APNs, store their number. → `counted`
+    /// List the channels at APNs, and store their number. → `counted`
     case count
-    /// List the channels, and find those that the registry does not know, of this policy. → `searched`
+    /// List the channels, and find those with this policy that the registry does not know. → `searched`
     case search(StoragePolicy)
     /// → `created`
     case create(StoragePolicy)
-    /// Store the channel under the lock, which ends intent and lock. → `stored`
+    /// Store the channel under the lock, which removes intent and lock. → `stored`
     case store(ChannelID, ChannelEntry, isNew: Bool)
-    /// Forget the intent; `strays`: new channels that are not taken for ours, to be remembered as somebody's. → `cleared`
+    /// Remove the intent. `strays`: also remember the new channels as somebody else's. → `cleared`
     case clear(strays: Bool)
-    /// Delete a channel that was made in vain, unless somebody took it; then it is done.
+    /// Delete a channel that is not needed, unless another worker took it; then end with the result.
     case discard(ChannelID, Result)
-    /// Give the lock back, and end so. `clearsIntent`: nothing can have been made.
+    /// Release the lock, and end with this failure. `clearsIntent`: surely nothing was created.
     case fail(ChannelRegistryFailure, clearsIntent: Bool, holdsLock: Bool)
     case done(Result)
-    /// Of `recover`: there is nothing.
+    /// For `recover`: nothing was found.
     case nothing
   }
 
@@ -104,7 +104,7 @@ package struct ChannelEnsureState: Sendable {
   private let limit: ChannelLimit
   private let deadline: Instant
   private var backoff = Backoff(initialMilliseconds: 40, maximumMilliseconds: 1_000)
-  /// Made by us and not stored: the lock was lost meanwhile.
+  /// We created it, but lost the lock before we stored it.
   private var inHand: (id: ChannelID, entry: ChannelEntry)?
   private var origin = Origin.created
   private var holdsLock = false
@@ -125,7 +125,7 @@ package struct ChannelEnsureState: Sendable {
     }
   }
 
-  /// The storage policy that an intent of ours carries.
+  /// The storage policy in our intent.
   package var storage: StoragePolicy { wantedStorage }
   package var mayCreate: Bool { wish != .recover }
 
@@ -143,7 +143,7 @@ package struct ChannelEnsureState: Sendable {
       holdsLock = true
       if let inHand { return store(inHand.id, inHand.entry) }
       let rest = intent.begunAt &+ timing.settleMilliseconds &- redisNow
-      // The lock is ours and must not end meanwhile: each look renews it.
+      // The lock is ours and must not expire meanwhile: each look renews it.
       if rest > 0 { return wait(min(rest + 1, timing.lockMilliseconds / 3), now) }
       return .search(intent.storage)
     case .begun(let count):
@@ -197,7 +197,7 @@ package struct ChannelEnsureState: Sendable {
     return .fail(.apns(failure), clearsIntent: true, holdsLock: holdsLock)
   }
 
-  /// A list or a read failed.
+  /// A list or a read at APNs failed.
   package func lookFailed(_ failure: ChannelFailure) -> Action {
     .fail(.apns(failure), clearsIntent: false, holdsLock: holdsLock)
   }
@@ -209,7 +209,7 @@ package struct ChannelEnsureState: Sendable {
       holdsLock = false
       return found(inHand.id, inHand.entry)
     case .lockLost:
-      // An adopted one is nobody's yet: whoever has the lock now finds it as we did.
+      // An adopted channel belongs to no name yet: the lock's new owner finds it as we did.
       if origin == .adopted { self.inHand = nil }
       holdsLock = false
       return wait(backoff.failed(random: random), now)
@@ -219,7 +219,7 @@ package struct ChannelEnsureState: Sendable {
     }
   }
 
-  /// Redis failed in between.
+  /// Redis failed.
   package func redisFailed(_ text: String) -> Action {
     .fail(.redis(text), clearsIntent: false, holdsLock: holdsLock)
   }
@@ -236,7 +236,7 @@ package struct ChannelEnsureState: Sendable {
     return .done(result)
   }
 
-  /// Why the channel that there is is not what was asked for; nil where it is.
+  /// Why the existing channel is not what was asked for; nil if it is.
   package func conflict(_ id: ChannelID, _ entry: ChannelEntry, isOurs: Bool) -> ChannelRegistryFailure? {
     switch wish {
     case .recover: return nil

@@ -1,12 +1,12 @@
-/// What the registry knows of one channel, and how that is written in Redis: `storage TAB created TAB request TAB name`.
+/// What the registry knows of one channel. Its text in Redis: `storage TAB created TAB request TAB name`.
 package struct ChannelEntry: Hashable, Sendable {
-  /// nil: nobody asked APNs yet; of a channel that was found in a list.
+  /// nil: unknown, because the channel was found in a list and nobody has asked APNs.
   package var storage: StoragePolicy?
-  /// When it was made, or found; Unix milliseconds.
+  /// When it was created or found; Unix milliseconds.
   package var createdAt: Int64
-  /// The queue request that made it; nil where none did.
+  /// The queue request that created it; nil if none did.
   package var request: String?
-  /// nil: found in a list of APNs, made by somebody else.
+  /// nil: found in APNs' list, created by another sender.
   package var name: ChannelName?
 
   package init(storage: StoragePolicy?, createdAt: Int64, request: String? = nil, name: ChannelName? = nil) {
@@ -16,7 +16,7 @@ package struct ChannelEntry: Hashable, Sendable {
     self.name = name
   }
 
-  /// nil: the text is no entry.
+  /// nil if the text is not an entry.
   package init?(_ text: String) {
     let parts = text.split(separator: "\t", maxSplits: 3, omittingEmptySubsequences: false)
     guard parts.count == 4, let createdAt = Int64(parts[1]) else { return nil }
@@ -36,7 +36,7 @@ package struct ChannelEntry: Hashable, Sendable {
   }
 }
 
-/// A create that was begun and whose end is not known yet: `storage TAB begun TAB owner`, by name.
+/// A create that was begun and whose result is unknown: `storage TAB begun TAB owner`, by name.
 package struct ChannelIntent: Hashable, Sendable {
   package var storage: StoragePolicy
   /// By Redis' clock, Unix milliseconds.
@@ -49,7 +49,7 @@ package struct ChannelIntent: Hashable, Sendable {
     self.owner = owner
   }
 
-  /// nil: the text is no intent.
+  /// nil if the text is not an intent.
   package init?(_ text: String) {
     let parts = text.split(separator: "\t", maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3, let number = UInt8(parts[0]), let storage = StoragePolicy(rawValue: number),

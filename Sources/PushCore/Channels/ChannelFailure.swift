@@ -1,11 +1,11 @@
-/// Why a channel request was not carried out, or may not have been: what was tried, on what, and what to do.
+/// Why a channel request was not carried out, or may not have been: what was tried, where, and what to do.
 package struct ChannelFailure: Error, Hashable, Sendable {
   package enum Kind: Hashable, Sendable {
     /// APNs refused. `reason` is nil where its answer had none.
     case refused(status: UInt16, reason: APNsReason?)
-    /// It was sent, and no answer came: the connection was lost, or the time was over; `text` says which.
+    /// It was sent, and no answer came: the connection was lost, or the request timed out; `text` says which.
     case unanswered(text: String)
-    /// APNs says that it was done, and not what.
+    /// APNs reports success, but its answer cannot be used.
     case notUnderstood(status: UInt16, text: String)
     /// Surely not sent: the host cannot be reached.
     case unreachable(text: String)
@@ -15,16 +15,16 @@ package struct ChannelFailure: Error, Hashable, Sendable {
     case noProviderToken(text: String)
     /// Surely not sent: the credential that would serve the app was revoked by command.
     case revoked(credential: String)
-    /// Surely not sent: as many requests wait as may.
+    /// Surely not sent: too many requests are waiting.
     case tooManyWaiting(Int)
-    /// Surely not sent: whoever sends was closed.
+    /// Surely not sent: the client was closed.
     case closed
   }
 
   package let kind: Kind
-  /// What was to be done. Its `requestID` is what Apple's support asks for.
+  /// The request. Apple's support asks for its `requestID`.
   package let request: ChannelRequest
-  /// The host and port that it went, or was to go, to; nil: no host was chosen.
+  /// The host and port that was used, or would have been; nil: no host was chosen.
   package let host: String?
 
   package init(_ kind: Kind, request: ChannelRequest, host: String?) {
@@ -33,28 +33,28 @@ package struct ChannelFailure: Error, Hashable, Sendable {
     self.host = host
   }
 
-  /// APNs' reason; nil where it gave none, or nothing was answered.
+  /// APNs' reason; nil if it gave none or did not answer.
   package var reason: APNsReason? {
     if case .refused(_, let reason) = kind { reason } else { nil }
   }
 
-  /// The channel of the request is not there: deleted, or of another app or environment.
+  /// The channel does not exist: it was deleted, or belongs to another app or environment.
   package var isUnknownChannel: Bool { reason == .channelNotRegistered }
 
-  /// The app has as many channels as it may have.
+  /// The app has its maximum of channels.
   package var isLimitReached: Bool { reason == .cannotCreateChannelConfig }
 
-  /// Whether APNs may have carried the request out all the same: after a create, there may be a channel that nobody knows.
+  /// Whether APNs may have carried out the request anyway: after a create, an unknown channel may exist.
   package var isAmbiguous: Bool {
     switch kind {
     case .unanswered, .notUnderstood: true
-    // What is refused with 5xx is not always undone.
+    // A request that was refused with 5xx may have been carried out.
     case .refused(let status, let reason): status >= 500 && reason == .internalServerError
     case .unreachable, .noCredential, .noProviderToken, .revoked, .tooManyWaiting, .closed: false
     }
   }
 
-  /// The same request may succeed later, as it is.
+  /// The same request may succeed later without a change.
   package var isTemporary: Bool {
     switch kind {
     case .refused(let status, let reason):
@@ -67,7 +67,7 @@ package struct ChannelFailure: Error, Hashable, Sendable {
     }
   }
 
-  /// Somebody has to change a credential, an app's capabilities or a clock first.
+  /// An operator must first change a credential, an app's capabilities or a clock.
   private var needsPeople: Bool {
     switch reason {
     case .invalidProviderToken, .missingProviderToken, .badEnvironmentKeyIdInToken, .badEnvironmentKeyInToken,

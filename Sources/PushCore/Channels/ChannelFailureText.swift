@@ -1,4 +1,4 @@
-/// A channel failure in words: what was tried, what came of it, what to do.
+/// A channel failure as a message: what was tried, what happened, what to do.
 extension ChannelFailure: CustomStringConvertible {
   package var description: String {
     var text = "could not \(request.text): \(event)"
@@ -27,12 +27,12 @@ extension ChannelFailure: CustomStringConvertible {
     case .noCredential(let text): return text
     case .noProviderToken(let text): return "no provider token: \(text)"
     case .revoked(let name): return "the credential \(name) is revoked until a reload"
-    case .tooManyWaiting(let count): return "\(count) requests wait already"
+    case .tooManyWaiting(let count): return "\(count) requests are waiting already"
     case .closed: return "channel management was closed"
     }
   }
 
-  /// What to do; nil where the event says it.
+  /// What to do; nil if the event says it.
   package var advice: String? {
     switch kind {
     case .refused(_, let reason): return adviceOnRefusal(reason)
@@ -42,8 +42,8 @@ extension ChannelFailure: CustomStringConvertible {
       return "check \(manageOption), the network and apns.proxy; herald check tries every host"
     case .noCredential: return "see herald check --offline"
     case .noProviderToken: return "try again; herald check --offline looks at the key"
-    case .revoked: return "put a new key into the configuration and reload"
-    case .tooManyWaiting: return "ask for less at once"
+    case .revoked: return "add a new key to the configuration and reload"
+    case .tooManyWaiting: return "send fewer requests at once"
     case .closed: return nil
     }
   }
@@ -53,7 +53,7 @@ extension ChannelFailure: CustomStringConvertible {
   private var manageOption: String { "apns.manage_\(request.scope.environment.name)" }
 
   private static let lookForTheChannel =
-    "a channel may have been made all the same: compare herald channels list before making another"
+    "the channel may have been created: look for it with herald channels list before you create another"
 
   private func adviceOnRefusal(_ reason: APNsReason?) -> String? {
     let app = request.scope.app
@@ -69,29 +69,30 @@ extension ChannelFailure: CustomStringConvertible {
     case .featureNotEnabled:
       return "enable Broadcast Capability for \(app) in Certificates, Identifiers & Profiles at developer.apple.com"
     case .topicMismatch, .topicDisallowed:
-      return "the credential is not for \(app): give the app to the credential whose key or certificate is"
+      return "the credential is not for \(app): list the app under the credential whose key or certificate is for it"
     case .badEnvironmentKeyIdInToken, .badEnvironmentKeyInToken:
-      return "the key is not for \(request.scope.environment.name): use one that is, or the other --environment"
+      return "the key is not for \(request.scope.environment.name): use a key that is, or the other --environment"
     case .badCertificateEnvironment:
-      return "the certificate is not for \(request.scope.environment.name), or \(manageOption) names another's host"
-    case .badCertificate: return "APNs does not take the certificate: renew it"
+      return
+        "the certificate is not for \(request.scope.environment.name), or \(manageOption) names the other environment's host"
+    case .badCertificate: return "APNs does not accept the certificate: renew it"
     case .forbidden: return "the credential may not manage channels of \(app)"
     case .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken:
       return "check team_id, key_id and key_file of the credential"
-    case .expiredProviderToken: return "a fresh token was called expired: check this machine's clock (NTP)"
+    case .expiredProviderToken: return "APNs called a fresh token expired: check this machine's clock (NTP)"
     case .tooManyProviderTokenUpdates:
-      return "another sender renews this key's tokens too; wait 20 minutes, or share them through Redis"
-    case .tooManyRequests: return "wait a little, then ask for less at once"
+      return "another sender renews this key's tokens too: wait 20 minutes, or share the tokens through Redis"
+    case .tooManyRequests: return "wait a little, then send fewer requests at once"
     case .serviceUnavailable, .shutdown, .idleTimeout: return "try again later"
     case .internalServerError: return isAmbiguousCreate ? ChannelFailure.lookForTheChannel : "try again later"
-    case .badPath, .methodNotAllowed: return "check \(manageOption): is it the host and port of channel management?"
-    case .badRequestParams: return "is \(app) a bundle id, without a topic's suffix?"
+    case .badPath, .methodNotAllowed: return "check that \(manageOption) is the host and port of channel management"
+    case .badRequestParams: return "check that \(app) is a bundle id, without a topic's suffix"
     case .badRequestPayload, .missingPushType, .invalidPushType, .missingChannelQueueSize, .badMessageId,
       .duplicateHeaders, .payloadEmpty, .payloadTooLarge:
-      return "this is a fault of Herald's: report it with the apns-request-id"
+      return "this is a bug in Herald: report it with the apns-request-id"
     case .badCollapseId, .badDeviceToken, .badExpirationDate, .badPriority, .badTopic, .deviceTokenNotForTopic,
       .missingDeviceToken, .missingTopic, .unregistered, .expiredToken:
-      return "this is no answer of channel management: check \(manageOption)"
+      return "this answer is not from channel management: check \(manageOption)"
     case .other, nil: return nil
     }
   }

@@ -1,14 +1,14 @@
-/// A broadcast channel's id as APNs gave it: base64, 1 to 128 bytes. APNs draws it; nobody can ask for one.
+/// A broadcast channel's id as APNs gave it: base64, 1 to 128 bytes. APNs chooses it; a request cannot.
 package struct ChannelID: Hashable, Sendable, CustomStringConvertible {
   package let text: String
 
-  /// nil: the text is no base64, or too long.
+  /// nil if the text is not base64, or is too long.
   package init?(text: String) {
     guard ChannelID.isRight(text.utf8.span) else { return nil }
     self.text = text
   }
 
-  /// nil: the bytes are no base64, or too many.
+  /// nil if the bytes are not base64, or are too many.
   package init?(bytes: Span<UInt8>) {
     guard ChannelID.isRight(bytes) else { return nil }
     var copy: [UInt8] = []

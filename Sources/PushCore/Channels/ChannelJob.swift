@@ -1,20 +1,19 @@
-/// A request of the queue `push.channels`, version 1, as checked: what a producer without Swift asks of channel
-/// management.
+/// A checked request from the queue `push.channels`, version 1: how producers that do not use Swift manage channels.
 package struct ChannelJob: Hashable, Sendable {
   package enum Action: String, CaseIterable, Sendable {
     case create, ensure, read, delete, list
   }
 
-  /// What the request is about, complete for its action.
+  /// The request's action with all that it needs.
   package enum Task: Hashable, Sendable {
-    /// A new channel. nil: named after the request.
+    /// Create a channel. nil: named after the request.
     case create(ChannelName?, StoragePolicy)
     case ensure(ChannelName, StoragePolicy)
     case read(Subject)
     case delete(Subject)
     case list
 
-    /// Done twice it is not done once: its answer is remembered.
+    /// Carrying it out twice would have another result: its answer is remembered.
     package var changesSomething: Bool {
       switch self {
       case .create, .ensure, .delete: true
@@ -51,7 +50,7 @@ package struct ChannelJob: Hashable, Sendable {
   }
 }
 
-/// A request that is wrong, with what could be read of it for the answer.
+/// An invalid request, with the fields that could be read for the answer.
 package struct ChannelJobFault: Error, Hashable, Sendable {
   package var error: JobError
   package var id: String?

@@ -1,9 +1,9 @@
-/// Makes a `ChannelJob` of a message's bytes, by `config/schemas/channel-request.schema.json`.
+/// Parses a message's bytes to a `ChannelJob`, as `config/schemas/channel-request.schema.json` says.
 ///
-/// Like jobs: `id` may be left to the AMQP message id, an optional field is left out and never null, an unknown key is an
-/// error that names the nearest known one.
+/// As for jobs: the AMQP message id may take the place of `id`, an absent field is left out and never null, and an unknown key is an error
+/// that names the most similar known key.
 package enum ChannelJobParser {
-  /// A request is small: ids, names and words.
+  /// A request contains only ids, names and words.
   package static let bytesMaximum = 16 * 1024
 
   private static let keys = ["version", "id", "action", "app", "environment", "name", "storage", "channel"]
@@ -18,7 +18,7 @@ package enum ChannelJobParser {
     }
   }
 
-  /// - Parameter fallbackID: the AMQP message id, which stands in for `id`; empty where there is none.
+  /// - Parameter fallbackID: the AMQP message id, used if there is no `id`; empty if there is none.
   package static func parse(_ bytes: [UInt8], fallbackID: String) throws(ChannelJobFault) -> ChannelJob {
     var fields = Fields()
     var broken: JobError?
@@ -193,7 +193,7 @@ package enum ChannelJobParser {
     return .channel(id)
   }
 
-  /// A value from outside, printable and cut short.
+  /// A foreign value, printable and shortened.
   private static func shown(_ text: String) -> String {
     let bytes = Array(text.utf8)
     return JobError.describe(bytes.span, ByteRange(start: 0, count: bytes.count))

@@ -1,11 +1,11 @@
-/// Apple's limit of channels for an app and environment, as an operator hears of it.
+/// Apple's limit of channels for an app and environment, and when to warn of it.
 package struct ChannelLimit: Hashable, Sendable {
   /// How many channels Apple lets an app have in an environment.
   package static let apple = 10_000
 
   package let maximum: Int
 
-  /// Where to begin to warn: 80 %.
+  /// From this number on, warn: 80 %.
   package var warning: Int { maximum / 5 * 4 }
 
   package init(maximum: Int = ChannelLimit.apple) {

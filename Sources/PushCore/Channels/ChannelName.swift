@@ -1,22 +1,21 @@
-/// What a producer calls a channel: its own word for an event, `match-4711`. One app and environment has each name once.
+/// A producer's name for a channel, such as `match-4711`. Unique in one app and environment.
 package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
   package let text: String
 
   /// Bytes of a name.
   package static let bytesMaximum = 128
-  /// What a name must be, for people.
+  /// The rule for names, for messages.
   package static let rule = "must be 1 to \(bytesMaximum) bytes of UTF-8 without control characters"
 
-  /// nil: `rule` is not kept.
+  /// nil if the text breaks `rule`.
   package init?(_ text: String) {
     guard !text.isEmpty, text.utf8.count <= ChannelName.bytesMaximum else { return nil }
-    // Tabs part the fields of an entry in Redis, and a control character in a log or a table helps nobody.
+    // Tabs separate the fields of an entry in Redis, and control characters spoil logs and tables.
     for byte in text.utf8 where byte < 0x20 || byte == 0x7F { return nil }
     self.text = text
   }
 
-  /// The name of a channel that a request asked for without naming it: the request's id makes it one channel, however
-  /// often the request is delivered.
+  /// The name for a channel that a request creates without a name. It contains the request's id, so repeated deliveries give one channel.
   package init?(ofRequest id: String) {
     self.init("request:" + id)
   }

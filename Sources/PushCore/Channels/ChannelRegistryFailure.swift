@@ -1,21 +1,21 @@
-/// Why the registry did not give a channel: what was tried, on what, what to do.
+/// Why the registry did not return a channel: what was tried, where, what to do.
 package enum ChannelRegistryFailure: Error, Hashable, Sendable {
-  /// The name has a channel, of the other storage policy, which never changes.
+  /// The name has a channel with the other storage policy, and a channel's policy never changes.
   case storageDiffers(ChannelName, ChannelID, has: StoragePolicy, wanted: StoragePolicy)
-  /// `create` of a name that has a channel.
+  /// `create` for a name that has a channel.
   case exists(ChannelName, ChannelID)
-  /// Nobody made a channel of this name.
+  /// No channel has this name.
   case unknownName(ChannelName, AppScope)
-  /// The app has as many channels as it may have.
+  /// The app has its maximum of channels.
   case full(AppScope, count: Int, maximum: Int)
-  /// APNs did not do it.
+  /// APNs did not carry it out.
   case apns(ChannelFailure)
-  /// Redis did not answer, or not as it should.
+  /// Redis did not answer, or its answer cannot be used.
   case redis(String)
-  /// Another worker has the name's lock, or an earlier create is being looked into, for longer than we wait.
+  /// For longer than we wait, another worker has the name's lock or an earlier create is unresolved.
   case timedOut(ChannelName, milliseconds: Int64)
 
-  /// The same request may succeed later, as it is.
+  /// The same request may succeed later without a change.
   package var isTemporary: Bool {
     switch self {
     case .storageDiffers, .exists, .unknownName, .full: false

@@ -3,7 +3,7 @@ package struct ChannelReply: Hashable, Sendable {
   /// A channel in a list.
   package struct Listed: Hashable, Sendable {
     package var channel: ChannelID
-    /// nil: the registry does not know it.
+    /// nil if the registry does not know the channel.
     package var name: ChannelName?
 
     package init(channel: ChannelID, name: ChannelName?) {
@@ -12,19 +12,19 @@ package struct ChannelReply: Hashable, Sendable {
     }
   }
 
-  /// What kind of failure: what a program decides by.
+  /// The kind of failure, for programs.
   package enum ErrorKind: String, CaseIterable, Sendable {
-    /// The request is wrong; `detail` names field and rule. The original is in `push.dead`.
+    /// The request is invalid; `detail` names field and rule. The original is in `push.dead`.
     case invalid
     /// APNs refused; `status` and `reason` say how.
     case refused
     /// The name has another storage policy, or (create) a channel already.
     case conflict
-    /// The app has as many channels as it may have.
+    /// The app has its maximum of channels.
     case limit
     /// There is no such name or channel.
     case notFound = "not_found"
-    /// Neither done nor refused for an hour: APNs or Redis was away.
+    /// APNs or Redis was unavailable for an hour: neither done nor refused.
     case unavailable
   }
 
@@ -71,8 +71,8 @@ package struct ChannelReply: Hashable, Sendable {
     failure = Failure(.invalid, detail: fault.error.detail)
   }
 
-  /// `channel.<environment>.<app>`, at the results exchange. The first word is no outcome's, so that who binds
-  /// `accepted.#` or `*.production.<app>` by its own outcomes tells them apart, and who asks binds `channel.#`.
+  /// `channel.<environment>.<app>`, at the results exchange. The first word is no outcome, so bindings such as `accepted.#` or
+  /// `*.production.<app>` for outcomes do not overlap with `channel.#` for replies.
   package var routingKey: String {
     "channel.\((environment ?? .production).name).\(app ?? "unknown")"
   }
@@ -132,7 +132,7 @@ package struct ChannelReply: Hashable, Sendable {
 }
 
 extension ChannelReply.Failure {
-  /// A failure of the registry, as a program hears of it.
+  /// The answer for a failure of the registry.
   package init(_ failure: ChannelRegistryFailure) {
     let detail = failure.description
     switch failure {
@@ -144,7 +144,7 @@ extension ChannelReply.Failure {
     }
   }
 
-  /// A failure of channel management.
+  /// The answer for a failure of channel management.
   package init(_ failure: ChannelFailure) {
     let detail = failure.description
     let kind: ChannelReply.ErrorKind =

@@ -1,11 +1,11 @@
 /// One request to APNs' channel management.
 package struct ChannelRequest: Hashable, Sendable {
   package enum Operation: Hashable, Sendable {
-    /// Makes a channel; APNs draws its id. Never repeated by itself: each time makes another one.
+    /// Creates a channel; APNs chooses its id. Never repeated automatically: each request creates another channel.
     case create(StoragePolicy)
     /// Asks for a channel's storage policy.
     case read(ChannelID)
-    /// Deletes a channel for good: its id never comes back.
+    /// Deletes a channel for good: its id is never reused.
     case delete(ChannelID)
     /// Asks for the ids of all channels.
     case list
@@ -13,9 +13,9 @@ package struct ChannelRequest: Hashable, Sendable {
 
   package let scope: AppScope
   package let operation: Operation
-  /// `apns-request-id`; nil: whoever sends it draws one.
+  /// `apns-request-id`; nil: the sender generates one.
   package var requestID: UUIDValue?
-  /// Which credential sends it, by name; nil: the first that serves the app in the environment.
+  /// The name of the credential to use; nil: the first that serves the app in the environment.
   package let credential: String?
 
   package init(
@@ -31,7 +31,7 @@ package struct ChannelRequest: Hashable, Sendable {
 // MARK: - On the wire
 
 extension ChannelRequest {
-  /// Sent a second time, it does no harm and says the same.
+  /// Sending it twice does no harm and gives the same answer.
   package var isRepeatable: Bool {
     switch operation {
     case .create: false
@@ -56,7 +56,7 @@ extension ChannelRequest {
     }
   }
 
-  /// `apns-channel-id`; nil: it is about no single channel.
+  /// `apns-channel-id`; nil if the request is not about a single channel.
   package var channelID: ChannelID? {
     switch operation {
     case .read(let id), .delete(let id): id
@@ -64,7 +64,7 @@ extension ChannelRequest {
     }
   }
 
-  /// The body, JSON; empty where there is none.
+  /// The body, JSON; empty if there is none.
   package var body: [UInt8] {
     switch operation {
     case .create(let storage):
@@ -73,7 +73,7 @@ extension ChannelRequest {
     }
   }
 
-  /// What was to be done, for people: `delete channel dHN0… of com.example.app in sandbox`.
+  /// The request in words: `delete channel dHN0… of com.example.app in sandbox`.
   package var text: String {
     switch operation {
     case .create: "create a channel of \(scope)"

@@ -1,8 +1,8 @@
-/// Whether a channel keeps a message for devices that are away. Chosen when the channel is made, and never changed.
+/// Whether a channel keeps a message for devices that are offline. Set when the channel is created, and never changed.
 package enum StoragePolicy: UInt8, CaseIterable, Hashable, Sendable {
-  /// Nothing is kept (`message-storage-policy` 0): for frequent updates, which get a larger budget so.
+  /// Nothing is kept (`message-storage-policy` 0): for frequent updates, which then get a larger budget.
   case none = 0
-  /// The newest message is kept, for at most 8 hours (1): for updates that are few.
+  /// The newest message is kept for at most 8 hours (1): for infrequent updates.
   case mostRecent = 1
 
   /// The word in commands, requests and replies.
@@ -13,12 +13,12 @@ package enum StoragePolicy: UInt8, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// The policy that this word names.
+  /// The policy for this word.
   package init?(name: String) {
     guard let policy = StoragePolicy.allCases.first(where: { $0.name == name }) else { return nil }
     self = policy
   }
 
-  /// How long APNs keeps the newest message of a channel with storage, at most.
+  /// The longest time for which APNs keeps a channel's newest message.
   package static let storedSecondsMaximum: Int64 = 8 * 3600
 }

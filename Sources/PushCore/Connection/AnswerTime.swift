@@ -1,12 +1,12 @@
-/// How long a pool's answers take of late: their mean and how far they stray from it, as TCP measures its round trips
-/// (RFC 6298). One late answer widens it at once, a row of usual ones narrows it again.
+/// A pool's recent answer times: a smoothed mean and deviation, as TCP measures round trips (RFC 6298). One late answer widens the range at
+/// once; several usual answers narrow it again.
 package struct AnswerTime: Sendable {
   private var mean: Int64 = 0
   private var deviation: Int64 = 0
 
   package init() {}
 
-  /// An answer took so long.
+  /// An answer took this long.
   package mutating func heard(nanoseconds: Int64) {
     guard mean > 0 else {
       mean = max(nanoseconds, 1)
@@ -18,6 +18,6 @@ package struct AnswerTime: Sendable {
     deviation += (abs(error) - deviation) / 4
   }
 
-  /// What takes longer is out of the ordinary; 0 before the first answer.
+  /// Answers beyond this are unusually late; 0 before the first answer.
   package var longestUsualNanoseconds: Int64 { mean + 4 * deviation }
 }

@@ -1,18 +1,18 @@
-/// Whether this machine's clock agrees with APNs', by the dates of its answers. Provider tokens carry our time: too far off,
-/// and APNs refuses them all.
+/// Compares this machine's clock with APNs', by the dates of its answers. Provider tokens carry our time: if it is too far off, APNs
+/// refuses them all.
 package struct ClockState: Sendable {
   package enum Change: Equatable, Sendable {
     case none
-    /// APNs' clock is so far ahead of ours (negative: behind). Reported once.
+    /// APNs' clock is this far ahead of ours (negative: behind). Reported once.
     case differs(seconds: Int64)
     /// It was said to differ, and does not any more.
     case agrees
   }
 
-  /// Answers are seconds under way, and dates have whole seconds.
+  /// Answers may take seconds, and dates have whole seconds.
   package static let toleranceSeconds: Int64 = 30
 
-  /// By the newest date; nil before the first.
+  /// From the newest date; nil before the first.
   package private(set) var skewSeconds: Int64?
   private var isSaid = false
 

@@ -1,26 +1,26 @@
-/// One connection to APNs from its opening to its end: when it is pinged, given up, emptied and closed.
+/// One connection to APNs from opening to closing: when to ping it, give up on it, drain it and close it.
 ///
-/// A connection can be stuck in three ways, and each has its watch: the peer is gone without a word (silence, then a ping
-/// without pong), it answers pings but no requests (a request timed out and nothing was answered since it was sent), or
-/// it cannot be opened (deadline). What requests are on it, and since when, the owner knows and hands in.
+/// A connection can be stuck in three ways, and each has its check: the peer is gone without a word (silence, then a ping without a pong),
+/// it answers pings but no requests (a request timed out and nothing was answered since it was sent), or it does not open (deadline). The
+/// owner knows the requests in flight and their times, and passes them in.
 package struct ConnectionState: Sendable {
-  /// The limits of time, milliseconds.
+  /// Time limits, milliseconds.
   package struct Timing: Sendable {
-    /// From the first attempt to a connection that takes requests.
+    /// From the first attempt until the connection takes requests.
     package var openMilliseconds: Int64 = 15_000
     /// From a request to its answer.
     package var requestMilliseconds: Int64 = 10_000
-    /// Without a byte from the peer while a request waits this long: ping.
+    /// Ping after this long without a byte from the peer while a request waits.
     package var silenceMilliseconds: Int64 = 5_000
-    /// Without a byte from the peer and nothing in flight: ping, so that no middlebox forgets the connection.
+    /// Ping after this long without a byte and with nothing in flight, so that middleboxes keep the connection.
     package var idleMilliseconds: Int64 = 60_000
     /// From a ping to its pong.
     package var pongMilliseconds: Int64 = 4_000
 
     package init() {}
 
-    /// Watches silence so closely that a connection that fell silent is replaced before its requests' time is over: they
-    /// are then sent again at once.
+    /// Shortens the silence limit so that a silent connection is replaced before its requests time out. They can then be sent again at
+    /// once.
     package mutating func watch(requestTimeoutMilliseconds: Int64) {
       requestMilliseconds = requestTimeoutMilliseconds
       silenceMilliseconds = min(5_000, requestTimeoutMilliseconds / 2)
@@ -30,23 +30,23 @@ package struct ConnectionState: Sendable {
 
   /// Why a connection takes no more requests.
   package enum EndReason: UInt8, CaseIterable, Sendable {
-    /// The peer said GOAWAY.
+    /// The peer sent GOAWAY.
     case goAway
-    /// An answer advised it: shutdown, an expired token that the connection is stuck with, a refused certificate.
+    /// An answer advised it: shutdown, an expired token bound to the connection, a refused certificate.
     case advised
-    /// As many streams as one connection should have.
+    /// It has used as many streams as one connection may.
     case rotated
     /// It answers pings but no requests.
     case stuck
     /// No pong.
     case silent
-    /// Not open in time.
+    /// It did not open in time.
     case notOpened
-    /// More connections than the load needs.
+    /// The load needs fewer connections.
     case unneeded
     /// Its credential is gone, or the worker stops.
     case retired
-    /// The transport ended.
+    /// The transport failed or was closed.
     case lost
 
     package var name: StaticString {
@@ -69,32 +69,32 @@ package struct ConnectionState: Sendable {
     case opening(since: Instant)
     /// Takes requests. Becomes `draining`, or `closed`.
     case open
-    /// Takes none; those in flight finish or reach their deadline. Becomes `closed`.
+    /// Takes no new requests; those in flight finish or reach their deadline. Becomes `closed`.
     case draining(EndReason)
-    /// Nothing is on it and nothing will come of it. Final.
+    /// Nothing is in flight and nothing more will be sent. Final.
     case closed(EndReason)
   }
 
   package enum Action: Equatable, Sendable {
     case none
-    /// Send PING; its answer is `pongReceived`.
+    /// Send PING; `pongReceived` reports its answer.
     case ping
     /// Cancel every request that was sent at or before this time.
     case timeOut(sentUntil: Instant)
     /// Everything is answered: close in order.
     case close
-    /// Nothing good will come of it: drop it. What is in flight may or may not have been processed.
+    /// The connection is broken: drop it. Requests in flight may or may not have been processed.
     case abort(EndReason)
   }
 
-  /// Stream ids end at 2^31; a connection is replaced at half of them, one id in two being ours.
+  /// Stream ids end at 2^31, and only every second one is ours. A connection is replaced at half of them.
   package static let streamsMaximum: UInt32 = 1 << 29
 
   private let timing: Timing
   package private(set) var phase: Phase
   private var lastReceivedAt: Instant
   private var lastAnsweredAt: Instant?
-  /// A ping is under way; without its pong by then the peer is gone.
+  /// A ping is in flight; if its pong does not come by then, the peer is gone.
   private var pongDueAt: Instant?
   private var streamsOpened: UInt32 = 0
 
@@ -106,7 +106,7 @@ package struct ConnectionState: Sendable {
 
   package var isOpen: Bool { phase == .open }
 
-  /// Whether it ever answered a request: one that never did is no proof that the peer wants us.
+  /// Whether it ever answered a request. If it never did, it proves nothing about the host.
   package var hasAnswered: Bool { lastAnsweredAt != nil }
 
   /// Requests can be sent.
@@ -116,14 +116,14 @@ package struct ConnectionState: Sendable {
       phase = .open
       lastReceivedAt = now
     case .draining:
-      // Given up while it was being opened; `turn` closes it.
+      // It was given up while it opened; `turn` closes it.
       lastReceivedAt = now
     case .open, .closed:
       preconditionFailure("a connection opens once")
     }
   }
 
-  /// Bytes came from the peer, of any kind.
+  /// Bytes of any kind came from the peer.
   package mutating func received(now: Instant) {
     lastReceivedAt = now
   }
@@ -136,8 +136,8 @@ package struct ConnectionState: Sendable {
     pongDueAt = nil
   }
 
-  /// Other connections answer and this one does not. true: send PING. That is asked early, so its pong may take until
-  /// silence alone would have ended the connection: what is on it is not sent twice before.
+  /// Other connections answer and this one does not. true: send PING. This ping is early, so its pong may take as long as silence alone
+  /// would have allowed: nothing is sent a second time earlier than without it.
   package mutating func pingIfSilent(now: Instant) -> Bool {
     guard phase == .open, pongDueAt == nil else { return false }
     pongDueAt = max(
@@ -146,7 +146,7 @@ package struct ConnectionState: Sendable {
     return true
   }
 
-  /// A request went out. true: it was the last one that this connection takes.
+  /// A request was sent. true: it was the last one that this connection takes.
   package mutating func sent() -> Bool {
     streamsOpened += 1
     guard streamsOpened >= ConnectionState.streamsMaximum else { return false }
@@ -154,7 +154,7 @@ package struct ConnectionState: Sendable {
     return true
   }
 
-  /// A request that was sent at `sentAt` got no answer in time. true: nor did any other, so the connection is stuck.
+  /// A request sent at `sentAt` got no answer in time. true: no other request got one either, so the connection is stuck.
   package mutating func timedOut(sentAt: Instant) -> Bool {
     guard phase == .open else { return false }
     if let last = lastAnsweredAt, last >= sentAt { return false }
@@ -162,7 +162,7 @@ package struct ConnectionState: Sendable {
     return true
   }
 
-  /// No more requests on it.
+  /// Take no more requests.
   package mutating func drain(_ reason: EndReason) {
     switch phase {
     case .opening, .open: phase = .draining(reason)
@@ -170,7 +170,7 @@ package struct ConnectionState: Sendable {
     }
   }
 
-  /// The transport ended, by whomever.
+  /// The transport ended, for any reason.
   package mutating func closed() {
     switch phase {
     case .opening(_), .open: phase = .closed(.lost)
@@ -179,7 +179,7 @@ package struct ConnectionState: Sendable {
     }
   }
 
-  /// Once a turn, after what came in was taken. Call again after each action until it is `none`.
+  /// Call once a turn, after received bytes were handled. Call again after each action until it returns `none`.
   /// - Parameters:
   ///   - inFlight: requests without an answer.
   ///   - oldestSentAt: when the oldest of them was sent.

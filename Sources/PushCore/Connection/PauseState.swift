@@ -1,21 +1,21 @@
-/// Whether one scope (a credential, a topic) may be sent to: stopped by answers that say that everything would be refused,
-/// opened again by a probe.
+/// Whether requests may be sent for one scope (a credential, a topic). Refusals that would hit every request stop it; a successful probe
+/// opens it again.
 ///
-/// While paused, jobs go elsewhere (to the retry queues). When the pause is over one job goes out as a probe, and only
-/// its answer opens the scope or pauses it again, for twice as long.
+/// While a scope is paused, jobs go to the retry queues. After the pause one job goes out as a probe, and only its answer opens the scope
+/// or pauses it again, for twice as long.
 package struct PauseState: Sendable {
   private enum Phase: Sendable {
-    /// Everything may go. Becomes `paused`.
+    /// All jobs may be sent. Becomes `paused`.
     case running
-    /// Nothing may go. Becomes `probing` with the first job after its end.
+    /// No job may be sent. Becomes `probing` with the first job after its end.
     case paused(until: Instant, lengthMilliseconds: Int64)
-    /// One job is out to see. Becomes `running` or `paused`; a probe without an answer is followed by another.
+    /// One job was sent as a probe. Becomes `running` or `paused`; after a probe without an answer another one follows.
     case probing(since: Instant, lengthMilliseconds: Int64)
   }
 
   package enum Decision: Equatable, Sendable {
     case go
-    /// This one goes, alone.
+    /// This one may be sent, as a probe.
     case probe
     /// Not now; try again after this long.
     case stop(milliseconds: Int64)
@@ -23,7 +23,7 @@ package struct PauseState: Sendable {
 
   package static let firstMilliseconds: Int64 = 15_000
   package static let longestMilliseconds: Int64 = 600_000
-  /// A probe that has no answer after this long got lost.
+  /// A probe without an answer after this long counts as lost.
   package static let probeMilliseconds: Int64 = 15_000
 
   private var phase = Phase.running
@@ -35,7 +35,7 @@ package struct PauseState: Sendable {
     return false
   }
 
-  /// Whether a job may go. `decide` with an answer of `probe` counts it as sent.
+  /// Whether a job may be sent. An answer of `probe` counts as sent.
   package mutating func decide(now: Instant) -> Decision {
     switch phase {
     case .running:
@@ -52,7 +52,7 @@ package struct PauseState: Sendable {
     }
   }
 
-  /// The probe that `decide` allowed did not go out: the next job is one.
+  /// The probe that `decide` allowed was not sent: the next job becomes the probe.
   package mutating func probeNotSent(now: Instant) {
     switch phase {
     case .running, .paused: break
@@ -60,8 +60,8 @@ package struct PauseState: Sendable {
     }
   }
 
-  /// An answer said that the scope is refused. true: this pauses it (or pauses it anew); false: it was known, by requests
-  /// that were under way.
+  /// An answer said that the scope is refused. true: this starts or renews a pause; false: the scope was paused already, and this request
+  /// was in flight.
   package mutating func refused(now: Instant) -> Bool {
     switch phase {
     case .running:
@@ -75,7 +75,7 @@ package struct PauseState: Sendable {
     }
   }
 
-  /// The scope may be sent to again after a time that is known; a probe follows. true: that was not known before.
+  /// The scope may be used again after a known time; then a probe follows. true: this is new.
   package mutating func hold(milliseconds: Int64, now: Instant) -> Bool {
     let end = now.adding(milliseconds: milliseconds)
     switch phase {
@@ -88,8 +88,8 @@ package struct PauseState: Sendable {
     }
   }
 
-  /// A request of the scope was accepted. true: this ends a pause. One that was sent before the pause proves as much as
-  /// the probe does: that APNs takes them.
+  /// A request of the scope was accepted. true: this ends a pause. A request sent before the pause is as good a proof as the probe: APNs
+  /// accepts the scope.
   package mutating func accepted() -> Bool {
     switch phase {
     case .running:

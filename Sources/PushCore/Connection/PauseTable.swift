@@ -1,7 +1,6 @@
-/// What a request is for, as far as pauses tell requests apart: its topic, and which branch of the topic: its broadcasts, or
-/// one class of its pushes to devices.
+/// What pauses distinguish requests by: the topic, and its branch: broadcasts, or one class of pushes to devices.
 package struct PauseKey: Hashable, Sendable {
-  /// The topic's hash, its lowest two bits replaced by the branch; 0 there is the topic itself.
+  /// The topic's hash. Its lowest two bits hold the branch; 0 is the topic itself.
   package let bits: UInt64
 
   package init(topicHash: UInt64, jobClass: JobClass, isBroadcast: Bool) {
@@ -10,7 +9,7 @@ package struct PauseKey: Hashable, Sendable {
 
   var topicBits: UInt64 { bits & ~3 }
 
-  /// The branch, for people.
+  /// The branch in words.
   package var branchName: StaticString {
     switch bits & 3 {
     case 1: "transactional pushes"
@@ -20,12 +19,11 @@ package struct PauseKey: Hashable, Sendable {
   }
 }
 
-/// What of one (credential, environment) is paused: all of it, single topics, or branches of them; and what it takes to
-/// pause them.
+/// What is paused of one (credential, environment): everything, single topics, or branches of topics.
 ///
-/// Some answers pause at once, some only where they repeat: a topic after several refusals without an acceptance between;
-/// a topic and class after 200 answers of which none was accepted, when a device token is refused, because then the
-/// environment is surely wrong. Where good and bad device tokens are mixed nothing is paused: that is said, once.
+/// Some answers pause at once, others only when they repeat. A topic pauses after several refusals without an acceptance between them. A
+/// topic and class pause when a device token is refused and none of the last 200 answers was an acceptance, because then the environment is
+/// certainly wrong. If good and bad device tokens are mixed, nothing is paused; there is one warning.
 package struct PauseTable: Sendable {
   /// What an answer asks to stop.
   package enum Scope: Equatable, Sendable {
@@ -33,29 +31,29 @@ package struct PauseTable: Sendable {
     case topic
     case topicWhenRepeated
     case branch
-    /// A device token was refused: worth a pause of topic and class where none is accepted.
+    /// A device token was refused: pauses topic and class if none is accepted.
     case branchWhenNoneAccepted
   }
 
-  /// What a refusal brought about.
+  /// The effect of a refusal.
   package enum Effect: Equatable, Sendable {
     case none
-    /// A pause begins, or another after a probe: worth an alarm.
+    /// A pause began, or another one after a probe: raise an alarm.
     case paused
-    /// Many device tokens are refused among others that are not: worth a warning.
+    /// Many device tokens are refused while others are accepted: warn.
     case warned
   }
 
-  /// What an answer shows to be in order.
+  /// What an answer proves to be in order.
   package struct Proof: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// Accepted, with the provider token that serves now.
+    /// Accepted, with the current provider token.
     package static let credential = Proof(rawValue: 1)
     /// Accepted.
     package static let topic = Proof(rawValue: 2)
-    /// APNs knows the device token, or knew it: it is of this environment.
+    /// APNs knows the device token, or knew it: the environment is right.
     package static let environment = Proof(rawValue: 4)
   }
 
@@ -67,11 +65,11 @@ package struct PauseTable: Sendable {
     var refusals = 0
     /// Answers since the last one that proved the environment.
     var unproven = 0
-    /// Answers of the block that is being counted, and the refused device tokens among them.
+    /// Answers in the current block, and the refused device tokens among them.
     var answers = 0
     var refusedTokens = 0
     var isWarned = false
-    /// When the answers began that `unproven` counts.
+    /// When the first answer counted in `unproven` came.
     var unprovenSince: Instant
     var lastRefusedAt: Instant
 
@@ -89,7 +87,7 @@ package struct PauseTable: Sendable {
 
     mutating func tokenRefused(acceptedElsewhere: Instant?, now: Instant) -> Effect {
       if answers == 0 {
-        // The answer that it begins with.
+        // The answer that starts the block.
         answers = 1
         unproven = 1
       }
@@ -108,13 +106,14 @@ package struct PauseTable: Sendable {
 
   /// Refusals in a row that pause a topic.
   package static let repetitions = 5
-  /// Refusals that are further apart than this are no row.
+  /// Refusals further apart than this do not count as a row.
   package static let repetitionMilliseconds: Int64 = 60_000
-  /// So many answers without an acceptance pause a topic and class; refused device tokens are counted in blocks of so many.
+  /// This many answers without an acceptance pause a topic and class. It is also the size of the blocks in which refused device tokens are
+  /// counted.
   package static let window = 200
-  /// A block with so many refused device tokens is warned of; one with less than half as many ends the matter.
+  /// A block with this many refused device tokens causes a warning; one with less than half of it ends the warning.
   package static let warningMinimum = 40
-  /// Topics and branches that are watched at once; the one refused longest ago makes room.
+  /// Maximum of watched topics and branches; the one refused longest ago is evicted.
   package static let watchesMaximum = 128
 
   private var whole = PauseState()
@@ -122,7 +121,7 @@ package struct PauseTable: Sendable {
 
   package init() {}
 
-  /// Nothing is paused or watched: the hot path asks no further.
+  /// Nothing is paused or watched: the hot path stops here.
   package var isQuiet: Bool { watches.isEmpty && whole.isRunning }
 
   /// Whether everything is paused, and how many topics and branches are.
@@ -130,7 +129,7 @@ package struct PauseTable: Sendable {
     (!whole.isRunning, watches.count { !$0.pause.isRunning })
   }
 
-  /// Whether such a job may go; a probe is counted as sent.
+  /// Whether such a job may be sent; a probe counts as sent.
   package mutating func decide(_ key: PauseKey, now: Instant) -> PauseState.Decision {
     var decision = whole.decide(now: now)
     if case .stop = decision { return decision }
@@ -159,14 +158,14 @@ package struct PauseTable: Sendable {
     }
   }
 
-  /// The probe that `decide` allowed did not go out.
+  /// The probe that `decide` allowed was not sent.
   package mutating func probeNotSent(_ key: PauseKey, now: Instant) {
     whole.probeNotSent(now: now)
     if let index = index(of: key.topicBits) { watches[index].pause.probeNotSent(now: now) }
     if let index = index(of: key.bits) { watches[index].pause.probeNotSent(now: now) }
   }
 
-  /// An answer came, before what it asks for. true: it ended a pause.
+  /// An answer came; call this before `refused`. true: it ended a pause.
   package mutating func answered(_ key: PauseKey, proving proof: Proof) -> Bool {
     var isResumed = false
     if proof.contains(.credential), whole.accepted() { isResumed = true }
@@ -188,7 +187,8 @@ package struct PauseTable: Sendable {
   }
 
   /// An answer asked for a pause.
-  /// - Parameter acceptedElsewhere: when another table of the same credential and environment saw one accepted of this topic and class.
+  /// - Parameter acceptedElsewhere: when another table of the same credential and environment last saw an acceptance for this topic and
+  ///   class.
   package mutating func refused(
     _ scope: Scope, _ key: PauseKey, acceptedElsewhere: Instant? = nil, now: Instant
   ) -> Effect {
@@ -216,7 +216,7 @@ package struct PauseTable: Sendable {
     }
   }
 
-  /// Everything waits until a time that is known, then for a probe. true: worth an alarm.
+  /// Everything waits until a known time, then for a probe. true: raise an alarm.
   package mutating func hold(milliseconds: Int64, now: Instant) -> Bool {
     whole.hold(milliseconds: milliseconds, now: now)
   }
@@ -228,7 +228,7 @@ package struct PauseTable: Sendable {
   private mutating func watch(_ bits: UInt64, now: Instant) -> Int {
     if let index = index(of: bits) { return index }
     if watches.count >= PauseTable.watchesMaximum {
-      // Rather one that pauses nothing.
+      // Prefer to evict one that pauses nothing.
       let oldest = watches.indices.min { one, other in
         let (one, other) = (watches[one], watches[other])
         guard one.pause.isRunning == other.pause.isRunning else { return one.pause.isRunning }
@@ -242,7 +242,7 @@ package struct PauseTable: Sendable {
 }
 
 extension Array {
-  /// Removes an element without moving all behind it: the last one takes its place.
+  /// Removes an element in constant time: the last one takes its place.
   fileprivate mutating func swapRemove(at index: Int) {
     swapAt(index, count - 1)
     removeLast()

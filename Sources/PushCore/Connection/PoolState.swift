@@ -1,39 +1,38 @@
-/// A pool's connections to one host with one credential: which one takes the next request, when another one is opened,
-/// and when one is let go.
+/// A pool's connections to one host with one credential: which connection takes the next request, when to open another one, and when to
+/// close one.
 ///
-/// Each connection has a place. What it can take (streams, send window) is updated once a turn with `update`; between two
-/// turns the pool counts down itself. Connections are opened one by one, seconds apart, and only for need: after
-/// failures later and later, and after several in a row the breaker is open: one attempt at a time, a second or two apart.
-/// What was of use and goes without our wish (a GOAWAY, a cut) is replaced at once: a host that sends us away every
-/// thousand requests is followed.
+/// Each connection has a place. `update` sets once a turn what it can take (streams, send window); between two turns the pool counts down
+/// itself. Connections open one at a time, an interval apart, and only if needed. Failures lengthen the back-off; after several in a row
+/// the breaker opens and allows one attempt at a time, a second or two apart. A useful connection that ends without our wish (a GOAWAY, a
+/// cut) is replaced at once, so a host that closes connections every thousand requests does not slow the pool.
 ///
-/// A connection that answers nothing while the others answer is found out long before its silence is proved: first it gets
-/// only what the others have no room for, then nothing, and a ping. So what it swallows is what was on it, and little more.
+/// A connection that stops answering while others answer is detected long before its silence is proved. First it gets only requests that no
+/// other connection has room for; then it gets none, and a ping. So it loses what was on it, and little more.
 package struct PoolState: Sendable {
   package struct Limits: Sendable {
-    /// Connections that take requests or are being opened. Draining ones come on top, at most as many again.
+    /// Connections that are open or opening. As many again may be draining.
     package var connectionsMaximum = 8
     /// Between two openings.
     package var openIntervalMilliseconds: Int64 = 1_000
-    /// A connection that took so many requests is replaced without waiting for the interval.
+    /// A connection that took this many requests is replaced without waiting for the interval.
     package var replacedAtOnceRequests = 100
-    /// After the first failure; doubled after each.
+    /// Back-off after the first failure; doubled after each.
     package var backoffFirstMilliseconds: Int64 = 500
-    /// No longer: when the host is back, what waits is on its way within this time.
+    /// The longest back-off: once the host is back, waiting requests go out within this time.
     package var backoffLongestMilliseconds: Int64 = 2_000
-    /// Failures in a row that open the breaker.
+    /// This many failures in a row open the breaker.
     package var breakerFailures = 5
     /// How long the load is watched before a connection is let go.
     package var shrinkIntervalMilliseconds: Int64 = 60_000
-    /// A pool without a request for this long does not replace its last connection.
+    /// If the pool has had no request for this long, its last connection is not replaced.
     package var keepWarmMilliseconds: Int64 = 600_000
-    /// How long answers are watched before a connection's own limit is halved or doubled.
+    /// How long answers are watched before a connection's own stream limit is halved or doubled.
     package var paceMilliseconds: Int64 = 250
-    /// One answer in so many that asks for fewer streams halves them.
+    /// If at least one in this many answers asks for fewer streams, the limit is halved.
     package var fewerStreamsShare = 8
-    /// The least that the others go on answering before a connection without an answer is late, however quick they are.
+    /// The others must go on answering for at least this long before a connection without an answer counts as late.
     package var lateMilliseconds: Int64 = 50
-    /// How long it is late, at least, before it is silent.
+    /// How long it must be late before it counts as silent.
     package var silentMilliseconds: Int64 = 250
 
     package init() {}
@@ -41,20 +40,20 @@ package struct PoolState: Sendable {
 
   package enum Action: Equatable, Sendable {
     case none
-    /// Open a connection at this place.
+    /// Open a connection in this place.
     case open(place: Int)
-    /// Let the connection at this place finish, and close it.
+    /// Let the connection in this place finish its requests, then close it.
     case drain(place: Int)
-    /// Ask the connection at this place for a sign of life.
+    /// Ping the connection in this place.
     case ping(place: Int)
   }
 
   package enum Breaker: Equatable, Sendable {
-    /// Openings succeed, or did not fail often.
+    /// Openings succeed, or rarely fail.
     case closed
-    /// Several openings failed in a row; nothing is tried before the back-off ends.
+    /// Several openings failed in a row; no attempt before the back-off ends.
     case open
-    /// The back-off ended: one attempt is under way.
+    /// The back-off ended: one attempt is in progress.
     case halfOpen
   }
 
@@ -62,80 +61,80 @@ package struct PoolState: Sendable {
   package enum Stall: String, CaseIterable, Sendable {
     /// No connection takes requests: none is open yet, or none can be opened.
     case noConnection = "no_connection"
-    /// The peer allows no more streams at once, or asked for fewer.
+    /// The peer allows no more concurrent streams, or asked for fewer.
     case noStream = "no_stream"
-    /// The peer takes no more bytes: its flow-control window is used up.
+    /// The peer accepts no more bytes: its flow-control window is exhausted.
     case noWindow = "no_window"
-    /// The connections that there are answer nothing, and none of them said a word since it was asked.
+    /// No connection answers requests or pings.
     case noAnswer = "no_answer"
   }
 
   private enum Occupant: Equatable, Sendable {
-    /// Nobody. Becomes `opening`.
+    /// No connection. Becomes `opening`.
     case nobody
     /// Being opened. Becomes `ready`, `leaving` or `nobody`.
     case opening
     /// Takes requests. Becomes `leaving` or `nobody`.
     case ready
-    /// Finishes what it has. Becomes `nobody`.
+    /// Finishes its requests. Becomes `nobody`.
     case leaving
   }
 
-  /// Whether a connection answers, beside the others. Only what it was sent since its last answer counts.
+  /// Whether a connection answers, compared with the others. Only requests sent since its last answer count.
   private enum Hearing: Equatable, Sendable {
-    /// It does, or nothing is on it. Becomes `late`.
+    /// It answers, or has nothing in flight. Becomes `late`.
     case answering
-    /// It does not, and others do: it takes what these have no room for. Becomes `answering`, or `silent`.
+    /// It does not answer while others do: it gets only what they have no room for. Becomes `answering`, or `silent`.
     case late(since: Instant)
-    /// Late for long, and asked for a sign of life: it takes nothing. Becomes `answering`, or `proving` with a pong.
+    /// It has been late for long, and was pinged: it gets nothing. Becomes `answering`, or `proving` with a pong.
     case silent
-    /// It is alive, by its pong: it takes one request, before all others. Becomes `silent` with that, or `answering`.
+    /// Its pong shows that it is alive: it gets one request, before all others. Becomes `silent` with that, or `answering`.
     case proving
   }
 
   private struct Place: Sendable {
     var occupant = Occupant.nobody
     var hearing = Hearing.answering
-    /// When the oldest request was sent of those after its last answer.
+    /// When the oldest request after its last answer was sent.
     var waitingSince: Instant?
     var inFlight = 0
     /// Streams that the peer allows at once.
     var streamLimit = 0
-    /// Bytes of request bodies that the peer takes now.
+    /// Bytes of request bodies that the peer accepts now.
     var window = 0
-    /// Streams that we allow ourselves, after `fewerStreams`.
+    /// Our own limit of streams, after `fewerStreams`.
     var ownLimit = Int.max
-    /// Since when answers are counted; nil: none asked for fewer streams, nothing is counted.
+    /// Since when answers are counted; nil: no answer asked for fewer streams, so nothing is counted.
     var pacedSince: Instant?
     var answers = 0
     var refusals = 0
-    /// Requests it took.
+    /// Requests that it took.
     var taken = 0
-    /// The most that were in flight, of late.
+    /// The maximum in flight since the last look.
     var peak = 0
 
     var free: Int { max(0, min(streamLimit, ownLimit) - inFlight) }
-    /// How many requests of a usual size it takes. With nothing in flight no answer will widen the window: then it is for flow control to
-    /// wait, not for us.
+    /// How many requests of typical size it takes. With nothing in flight no answer will widen the window, so the request is sent and flow
+    /// control waits.
     var room: Int { inFlight > 0 ? min(free, 1 + max(0, window) >> PoolState.typicalBodyShift) : free }
   }
 
-  /// Bodies are usually this large; so much window counts as one stream when connections are compared.
+  /// Log2 of a typical body's size; this much window counts as one stream when connections are compared.
   private static let typicalBodyShift = 9
 
   private let limits: Limits
-  /// Those that were ever used: most pools need one.
+  /// Places that were ever used: most pools need one.
   private var places: [Place] = []
   private var openingCount = 0
-  /// Connections of use that went without our wish and are not replaced yet.
+  /// Useful connections that ended without our wish and are not replaced yet.
   private var owed = 0
   package private(set) var readyCount = 0
   private var lastOpenedAt: Instant?
   private var notBefore: Instant?
   private var backoff: Backoff
-  /// A request found no room since the last turn, or hardly any was left.
+  /// Since the last turn a request found no room, or almost none was left.
   private var isShort = false
-  /// The request that found no room last.
+  /// The last request that found no room.
   private var lastRefusal: (at: Instant, byteCount: Int)?
   private var lastRequestAt: Instant?
   private var watchedSince: Instant?
@@ -143,9 +142,9 @@ package struct PoolState: Sendable {
   private var wasShort = false
   private var isClosing = false
   private var answerTime = AnswerTime()
-  /// Of any connection.
+  /// When any connection answered last.
   private var lastAnsweredAt: Instant?
-  /// `lastAnsweredAt`, when the connections were compared last.
+  /// `lastAnsweredAt` at the last comparison of connections.
   private var comparedAt: Instant?
   /// Ready connections that are silent.
   package private(set) var silentCount = 0
@@ -163,7 +162,7 @@ package struct PoolState: Sendable {
   package var leavingCount: Int { places.count { $0.occupant == .leaving } }
   package var inFlight: Int { places.reduce(0) { $0 + $1.inFlight } }
 
-  /// Openings that failed, one after the other.
+  /// Openings that failed in a row.
   package var failures: Int { Int(backoff.failures) }
 
   package var breaker: Breaker {
@@ -171,25 +170,25 @@ package struct PoolState: Sendable {
     return openingCount > 0 ? .halfOpen : .open
   }
 
-  /// What the connection at a place can take now. Once a turn, before requests are sent.
+  /// Sets what the connection in a place can take now. Call once a turn, before requests are sent.
   package mutating func update(place: Int, inFlight: Int, streamLimit: Int, window: Int) {
     places[place].inFlight = inFlight
     places[place].streamLimit = streamLimit
     places[place].window = window
     if inFlight > places[place].peak { places[place].peak = inFlight }
     if inFlight == 0 {
-      // Nothing waits for an answer, whatever became of it.
+      // Nothing is in flight, so nothing waits for an answer.
       places[place].waitingSince = nil
       if places[place].hearing != .answering { hear(place, as: .answering) }
     }
   }
 
-  /// How many requests would find room, as far as can be said without knowing how large they are.
+  /// About how many requests find room; their sizes are not known here.
   package var room: Int {
     places.reduce(0) { $1.occupant == .ready && $1.hearing != .silent ? $0 + $1.room : $0 }
   }
 
-  /// The place whose connection takes a request with a body of `byteCount`, counted as sent; nil where none has room.
+  /// The place whose connection takes a request with a body of `byteCount`, counted as sent; nil if none has room.
   package mutating func take(byteCount: Int, now: Instant) -> Int? {
     lastRequestAt = now
     var best = -1
@@ -209,12 +208,12 @@ package struct PoolState: Sendable {
       }
     }
     guard best >= 0 else {
-      // Whether the first connection is enough is not known before it takes requests, however long it is being opened.
+      // Until the first connection is open, it is unknown whether one is enough.
       if readyCount > 0 { isShort = true }
       lastRefusal = (now, byteCount)
       return nil
     }
-    // Only a late one has room: that is hardly any.
+    // Only a late connection has room: almost none is left.
     if bestRoom == 0 { isShort = true }
     if places[best].hearing == .proving { hear(best, as: .silent) }
     if places[best].waitingSince == nil { places[best].waitingSince = now }
@@ -224,7 +223,7 @@ package struct PoolState: Sendable {
     return best
   }
 
-  /// Why the requests of the last second find no room; nil where they find some, or none came.
+  /// Why the requests of the last second find no room; nil if they find room, or none came.
   package func stall(now: Instant) -> Stall? {
     guard let refusal = lastRefusal, now.milliseconds(since: refusal.at) < 1_000 else { return nil }
     var stall = Stall.noConnection
@@ -242,7 +241,7 @@ package struct PoolState: Sendable {
     return stall
   }
 
-  /// A request that `take` counted did not go out.
+  /// A request that `take` counted was not sent.
   package mutating func giveBack(place: Int, byteCount: Int) {
     places[place].inFlight -= 1
     places[place].window += byteCount
@@ -262,7 +261,7 @@ package struct PoolState: Sendable {
     }
   }
 
-  /// The connection answered a request that was sent at `sentAt`: the host takes us. true: that ends a row of failures.
+  /// The connection answered a request sent at `sentAt`: the host works. true: that ends a row of failures.
   package mutating func answered(place: Int, sentAt: Instant, now: Instant) -> Bool {
     places[place].answers += 1
     places[place].waitingSince = nil
@@ -275,7 +274,7 @@ package struct PoolState: Sendable {
     return true
   }
 
-  /// The connection answered a ping: it is alive, if not well.
+  /// The connection answered a ping: it is alive.
   package mutating func pongReceived(place: Int) {
     if places[place].hearing == .silent { hear(place, as: .proving) }
   }
@@ -288,7 +287,7 @@ package struct PoolState: Sendable {
     places[place].hearing = hearing
   }
 
-  /// The connection takes no more requests (GOAWAY, an advice, a place in `drain`).
+  /// The connection takes no more requests (GOAWAY, an answer's advice, or `drain`).
   package mutating func leaves(place: Int) {
     switch places[place].occupant {
     case .opening:
@@ -310,8 +309,8 @@ package struct PoolState: Sendable {
     if places[place].taken >= limits.replacedAtOnceRequests { owed = min(owed + 1, limits.connectionsMaximum) }
   }
 
-  /// The connection ended. `didFail`: it never answered a request, or could not be opened: the next one waits.
-  /// `random`: any random bits, for the back-off's jitter.
+  /// The connection ended. `didFail`: it did not open, or never answered a request; the next opening waits. `random`: any random bits, for
+  /// the back-off's jitter.
   package mutating func ended(place: Int, didFail: Bool, now: Instant, random: UInt64) {
     switch places[place].occupant {
     case .opening: openingCount -= 1
@@ -327,14 +326,14 @@ package struct PoolState: Sendable {
     notBefore = now.adding(milliseconds: backoff.failed(random: random))
   }
 
-  /// The back-off that an opening waits for, milliseconds from now; 0 for none.
+  /// Milliseconds until the back-off allows an opening; 0 for none.
   package func backoffMilliseconds(now: Instant) -> Int64 {
     guard let notBefore else { return 0 }
     return max(0, notBefore.milliseconds(since: now))
   }
 
-  /// An answer of this connection says that APNs is short of breath. Where many do, it gets half of its streams, and half
-  /// again; and twice as many as soon as they stop.
+  /// An answer on this connection says that APNs is overloaded. If many do, the connection's streams are halved, again and again; when they
+  /// stop, the limit doubles.
   package mutating func fewerStreams(place: Int, now: Instant) {
     guard places[place].occupant == .ready else { return }
     if places[place].pacedSince == nil {
@@ -346,19 +345,19 @@ package struct PoolState: Sendable {
     places[place].refusals += 1
   }
 
-  /// Requests wait and will wait: no connection can be opened, or APNs asked each of them for fewer streams.
+  /// Requests will go on waiting: no connection can be opened, or APNs asked each of them for fewer streams.
   package var isStalled: Bool {
     if readyCount == 0 { return failures > 0 }
     for place in places where place.occupant == .ready && place.ownLimit == .max { return false }
     return true
   }
 
-  /// No more connections; those that are ready are to be drained.
+  /// Open no more connections; ready ones are drained.
   package mutating func close() {
     isClosing = true
   }
 
-  /// Once a turn, after `update`. Call again after each action until it is `none`.
+  /// Call once a turn, after `update`. Call again after each action until it returns `none`.
   package mutating func turn(now: Instant) -> Action {
     pace(now)
     if isClosing {
@@ -374,7 +373,7 @@ package struct PoolState: Sendable {
       if place == places.count { places.append(Place()) }
       places[place].occupant = .opening
       openingCount += 1
-      // What replaces another does not put growth off.
+      // A replacement does not delay growth.
       if owed > 0 { owed -= 1 } else { lastOpenedAt = now }
       isShort = false
       return .open(place: place)
@@ -388,9 +387,9 @@ package struct PoolState: Sendable {
     return .drain(place: place)
   }
 
-  /// Compares the connections by what they answer. Returns one that fell silent and was not asked yet.
+  /// Compares which connections answer. Returns one that fell silent and was not pinged yet.
   private mutating func placeToPing() -> Int? {
-    // Nobody answered since: nothing new can be said of anybody.
+    // No answer since the last comparison, so nothing has changed.
     guard readyCount > 1, let last = lastAnsweredAt, last != comparedAt else { return nil }
     let late = max(limits.lateMilliseconds * 1_000_000, answerTime.longestUsualNanoseconds)
     let silent = max(limits.silentMilliseconds * 1_000_000, 2 * answerTime.longestUsualNanoseconds)
@@ -398,7 +397,7 @@ package struct PoolState: Sendable {
       guard places[index].occupant == .ready, let waitingSince = places[index].waitingSince else { continue }
       switch places[index].hearing {
       case .answering:
-        // Its own answers end its waiting, so this one was another's.
+        // An answer of its own would have reset `waitingSince`, so this answer came on another connection.
         if last.nanoseconds - waitingSince.nanoseconds >= late { hear(index, as: .late(since: last)) }
       case .late(let since):
         guard last.nanoseconds - since.nanoseconds >= silent else { continue }
@@ -412,7 +411,7 @@ package struct PoolState: Sendable {
     return nil
   }
 
-  /// Silent ones are replaced beside themselves; where one comes back there is one too many.
+  /// Silent connections get replacements beside them. If one recovers, there is one too many.
   private var placeBeyondMaximum: Int? {
     guard readyCount - silentCount > limits.connectionsMaximum else { return nil }
     var candidate: Int?
@@ -423,7 +422,7 @@ package struct PoolState: Sendable {
     return candidate
   }
 
-  /// A connection has fewer streams than its peer allows, because APNs asked for less.
+  /// A connection has fewer streams than its peer allows, because APNs asked for fewer.
   private var isPaced: Bool {
     places.contains { $0.occupant == .ready && $0.ownLimit != .max }
   }
@@ -433,10 +432,10 @@ package struct PoolState: Sendable {
     guard openingCount == 0, takingCount < limits.connectionsMaximum, let lastRequestAt else { return nil }
     if let notBefore, now < notBefore { return nil }
     if takingCount == 0 {
-      // The first one, or the last one is gone: as long as somebody may want it.
+      // There is no connection: open one as long as requests may come.
       guard now.milliseconds(since: lastRequestAt) < limits.keepWarmMilliseconds else { return nil }
     } else {
-      // Where APNs asks for fewer streams, the shortage is of our own making.
+      // If APNs asks for fewer streams, the shortage is self-imposed.
       guard owed > 0 || isShort && !isPaced else { return nil }
     }
     if owed == 0, let last = lastOpenedAt, now.milliseconds(since: last) < limits.openIntervalMilliseconds {
@@ -445,7 +444,7 @@ package struct PoolState: Sendable {
     return places.firstIndex { $0.occupant == .nobody } ?? (places.count < placeCount ? places.count : nil)
   }
 
-  /// The least busy connection, where a whole interval has shown that the others would do with half of their streams.
+  /// The least busy connection, if a whole interval has shown that the others would do with half of their streams.
   private mutating func placeToLetGo(_ now: Instant) -> Int? {
     guard let since = watchedSince else {
       watchedSince = now

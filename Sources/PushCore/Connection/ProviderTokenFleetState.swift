@@ -1,27 +1,26 @@
-/// How the processes of a fleet agree on one provider token for a (team, key), through a store with a lock.
+/// How the processes of a fleet agree on one provider token per (team, key), through a store with a lock.
 ///
-/// Whoever needs a token looks into the store: it finds one that suits, gets the lock, or waits for the one who has it.
-/// The holder of the lock signs and stores; only what was stored is used. Two rules cover a store that forgets (FLUSHALL):
-/// whoever carries a token puts it back within a second (`keep`), and whoever finds the store empty while others are
-/// connected waits longer than that before it makes one. A lock ends by itself, so a process that dies with it costs
-/// `lockMilliseconds`. What the store itself must keep (`RedisTokenScript`): `iat` never goes back, no token follows
-/// another one within 20 minutes, and only the lock's holder stores a new one.
+/// A process that needs a token looks into the store. It finds a suitable token, gets the lock, or waits for the lock's holder. The holder
+/// signs and stores a token, and only a stored token is used. Two rules cover a store that loses its data (FLUSHALL): each process that
+/// uses a token puts it back within a second (`keep`), and a process that finds the store empty while others are connected waits longer
+/// than that before it makes one. A lock expires, so a process that dies with it costs `lockMilliseconds`. The store itself guarantees
+/// (`RedisTokenScript`): `iat` never goes back, two tokens are at least 20 minutes apart, and only the lock's holder stores a new one.
 ///
-/// PULLED: events return what to do next; `turn` does what time asks for. At most one command is on its way.
+/// Events return what to do next; `turn` does what is due. At most one command is in flight.
 package struct ProviderTokenFleetState: Sendable {
   package enum Action: Equatable, Sendable {
     case none
-    /// Look for a token with a later `iat` than this; where there is none, take the lock.
+    /// Look for a token with a later `iat` than this; if there is none, take the lock.
     case look(newerThan: Int64)
-    /// Ask who else is connected.
+    /// Ask whether other processes are connected.
     case countOthers
-    /// Store the token that was offered, if the lock is still ours.
+    /// Store the offered token, if we still hold the lock.
     case store
-    /// Put back the token that is carried here where the store has none or an older one.
+    /// Put back the token in use here if the store has none or an older one.
     case keep
-    /// Give the lock back where it is ours.
+    /// Release the lock if we hold it.
     case release
-    /// Answer the one who asked.
+    /// Answer the process's own question.
     case tell(Answer)
   }
 
@@ -33,50 +32,50 @@ package struct ProviderTokenFleetState: Sendable {
     case unreachable
   }
 
-  /// What the store said to `look`.
+  /// The store's answer to `look`.
   package enum Look: Equatable, Sendable {
     case token
-    /// The lock is ours. `isEmpty`: no token is stored, not even one that is due.
+    /// We hold the lock. `isEmpty`: no token is stored, not even an old one.
     case locked(isEmpty: Bool)
-    /// Somebody else holds the lock.
+    /// Another process holds the lock.
     case lockedByOther
   }
 
-  /// What is wanted.
+  /// The question being answered.
   private struct Ask: Sendable {
     var newerThan: Int64
-    /// The store was empty and others are connected: until then they may put their token back. nil: not known yet.
+    /// The store was empty and others are connected: they may put their token back until then. nil: not known yet.
     var graceUntil: Instant?
   }
 
   private enum Phase: Sendable {
-    /// Nobody asks. Becomes `looking`, `connecting`, `keeping`.
+    /// No question is open. Becomes `looking`, `connecting`, `keeping`.
     case idle
     /// Asked before the first connection was made. Becomes `looking`, or `idle` with "unreachable".
     case connecting(Ask, deadline: Instant)
-    /// A look is on its way. Becomes `idle`, `waiting`, `counting`, `granted`.
+    /// A look is in flight. Becomes `idle`, `waiting`, `counting`, `granted`.
     case looking(Ask, deadline: Instant)
-    /// Others make a token, or may put theirs back. Becomes `looking`.
+    /// Another process makes a token, or may put one back. Becomes `looking`.
     case waiting(Ask, lookAt: Instant)
-    /// Others are counted, with the lock in hand. Becomes `waiting` or `granted`.
+    /// Others are counted while we hold the lock. Becomes `waiting` or `granted`.
     case counting(Ask, deadline: Instant)
     /// The asker signs. Becomes `storing` or `idle`.
     case granted(Ask, until: Instant)
-    /// The offer is on its way. Becomes `idle`, or `looking` where the lock was lost.
+    /// The offer is in flight. Becomes `idle`, or `looking` if the lock was lost.
     case storing(Ask, deadline: Instant)
-    /// A token is put back. Becomes `idle`.
+    /// A token is being put back. Becomes `idle`.
     case keeping(deadline: Instant)
   }
 
-  /// A reply that takes longer is none.
+  /// A reply that takes longer counts as failed.
   package static let replyMilliseconds: Int64 = 400
-  /// Carried tokens are put back this often.
+  /// A token in use is put back this often.
   package static let keepMilliseconds: Int64 = 1_000
-  /// With an empty store and others connected, this long must others have had to put theirs back.
+  /// How long others have to put their token back, if the store is empty and others are connected.
   package static let graceMilliseconds: Int64 = 2_000
-  /// A lock's life: longer than the grace and a signature.
+  /// A lock's lifetime: longer than the grace and a signature.
   package static let lockMilliseconds: Int64 = 5_000
-  /// Between two looks while somebody else holds the lock.
+  /// Between two looks while another process holds the lock.
   package static let lookMilliseconds: Int64 = 50
 
   private var phase = Phase.idle
@@ -119,13 +118,13 @@ package struct ProviderTokenFleetState: Sendable {
       }
       return now.monotonic >= graceUntil ? grant(ask, now) : wait(ask, now)
     case .lockedByOther:
-      // Whoever has it sees to it that nobody else can have a token: the lock's end starts anew.
+      // We hold the lock, so nobody else can make a token: the grace starts again.
       ask.graceUntil = nil
       return wait(ask, now)
     }
   }
 
-  /// Whether others are connected; true where that is not known.
+  /// Whether others are connected; true if unknown.
   package mutating func counted(hasOthers: Bool, now: Now) -> Action {
     guard case .counting(var ask, _) = phase else { return .none }
     guard hasOthers else { return grant(ask, now) }
@@ -140,14 +139,14 @@ package struct ProviderTokenFleetState: Sendable {
     return .store
   }
 
-  /// The asker does not want the turn any more.
+  /// The asker no longer wants to sign.
   package mutating func declined() -> Action {
     guard case .granted = phase else { return .none }
     phase = .idle
     return .release
   }
 
-  /// The store answered `store` with the token that the fleet uses now; `isLockLost`: it took none, the lock was gone.
+  /// The store's answer to `store`: the token that the fleet now uses. `isLockLost`: it stored nothing, because we lost the lock.
   package mutating func stored(isLockLost: Bool, now: Now) -> Action {
     guard case .storing(let ask, _) = phase else { return .none }
     if isLockLost { return look(ask, now) }
@@ -160,19 +159,19 @@ package struct ProviderTokenFleetState: Sendable {
     if case .keeping = phase { phase = .idle }
   }
 
-  /// A token serves here from now on: it is kept in the store.
+  /// A token is in use here from now on: keep it in the store.
   package mutating func carries() {
     carriesToken = true
   }
 
-  /// A command failed: the connection was lost, or the store refuses to read or write.
+  /// A command failed: the connection was lost, or the store refuses reads or writes.
   package mutating func failed() -> Action {
     switch phase {
     case .idle, .keeping:
       phase = .idle
       return .none
     case .granted:
-      // The asker signs; its offer is answered.
+      // The asker is signing; its offer will be answered.
       return .none
     case .connecting, .looking, .waiting, .counting, .storing:
       phase = .idle
@@ -200,7 +199,7 @@ package struct ProviderTokenFleetState: Sendable {
     }
   }
 
-  /// When `turn` has something to do; nil: not before another event.
+  /// When `turn` is due; nil: not before another event.
   package func nextTurn(isConnected: Bool) -> Instant? {
     switch phase {
     case .idle: carriesToken && isConnected ? nextKeep : nil

@@ -1,25 +1,24 @@
-/// The requests in flight of a lane, in lists by connection, each oldest first.
+/// A lane's requests in flight, in one list per connection, oldest first.
 ///
-/// A request has a name of its own, given for one sending and never used again: whatever is reported late of a request that was
-/// given up finds nobody, also where its job was sent again meanwhile.
+/// Each request has a unique name that is never reused. So a late report about a request that was given up finds nothing, even if its job
+/// was sent again.
 ///
-/// All requests of a connection have the same time to be answered, so the order of sending is the order of deadlines: the
-/// head of a list is the only one to look at. The lists are threaded through one array (a slot for each request)
-/// rather than kept as queues: an answer takes its request out of the middle at once, so a list is never longer than what
-/// is truly in flight, and nothing is allocated.
+/// All requests of a connection have the same timeout, so the order of sending is the order of deadlines, and only the head of a list is
+/// checked. The lists are linked through one array (a slot for each request) instead of separate queues: an answer removes its request from
+/// the middle at once, a list is never longer than what is in flight, and nothing is allocated.
 package struct RequestTable: Sendable {
-  /// What is remembered of a request until it is answered.
+  /// What is kept about a request until it is answered.
   package struct Request: Sendable {
-    /// Who gets its answer.
+    /// Receives the answer.
     package var send: Ticket
     package var sentAt: Instant
     /// The list that it is in.
     package var list: UInt16
     /// The provider token that it carried; 0 for none.
     package var tokenSerial: UInt32
-    /// Which pauses concern it.
+    /// Identifies the pauses that apply to it.
     package var pauseKey: PauseKey
-    /// Which device it was for, as a hash.
+    /// A hash of its device.
     package var targetHash: UInt64
 
     package init(
@@ -36,9 +35,9 @@ package struct RequestTable: Sendable {
 
   private struct Slot {
     var request: Request
-    /// Odd while the slot is used; the next use has another.
+    /// Odd while the slot is in use; different for each use.
     var generation: UInt32
-    /// The next one of its list, or the next free slot.
+    /// The next request of its list, or the next free slot.
     var next: UInt32
     var previous: UInt32
   }
@@ -54,7 +53,7 @@ package struct RequestTable: Sendable {
   private var slots: [Slot] = []
   private var firstFree = RequestTable.none
   private var lists: [List] = []
-  /// Lists that were given back.
+  /// Lists for reuse.
   private var freeLists: [UInt16] = []
   package private(set) var count = 0
 
@@ -68,7 +67,7 @@ package struct RequestTable: Sendable {
     return UInt16(lists.count - 1)
   }
 
-  /// Gives an empty list back: its connection is gone for good.
+  /// Returns an empty list for reuse, after its connection ended.
   package mutating func recycle(_ list: UInt16) {
     precondition(lists[Int(list)].count == 0, "a list is given back empty")
     freeLists.append(list)
@@ -88,7 +87,7 @@ package struct RequestTable: Sendable {
     return first == RequestTable.none ? nil : Ticket(index: first, generation: slots[Int(first)].generation)
   }
 
-  /// Appends a request to its list, and names it.
+  /// Appends a request to its list. Returns its name.
   package mutating func insert(_ request: Request) -> Ticket {
     if firstFree == RequestTable.none { grow(like: request) }
     let index = Int(firstFree)
@@ -110,7 +109,7 @@ package struct RequestTable: Sendable {
     return Ticket(index: UInt32(index), generation: slots[index].generation)
   }
 
-  /// Takes a request out; nil where it was taken out before (it was answered, or given up).
+  /// Removes a request; nil if it was removed before (answered or given up).
   package mutating func remove(_ name: Ticket) -> Request? {
     let index = Int(name.index)
     guard index < slots.count, name.generation & 1 == 1, slots[index].generation == name.generation else { return nil }

@@ -1,21 +1,21 @@
 /// Which deliveries of one channel are settled, and up to where they can be acknowledged with one frame.
 ///
-/// Jobs end out of order; the broker acknowledges up to the highest tag below which all are settled. A tag that was rejected is
-/// settled too, but never named in an acknowledgement: the broker does not know it any more and would close the channel.
+/// Jobs end out of order. The broker acknowledges up to the highest tag below which all are settled. A rejected tag is settled too, but is
+/// never named in an acknowledgement: the broker no longer knows it and would close the channel.
 ///
-/// Jobs that wait long must not hold up the credit of all behind them, whether it is one or one after the other: as long as
-/// what was delivered a look ago is not settled, the others are acknowledged alone (`takeOne`).
+/// Long-waiting jobs must not hold up the credit of all deliveries behind them, even if one follows another. While a delivery that was open
+/// at the last look is still open, the others are acknowledged one by one (`takeOne`).
 package struct AckWatermark: Sendable {
   private enum Mark: UInt8 {
-    /// Delivered; its job is still on its way.
+    /// Delivered; its job is in progress.
     case open
-    /// Its job ended; to be acknowledged.
+    /// Its job ended; it must be acknowledged.
     case done
-    /// Given back to the broker, or acknowledged, on its own.
+    /// Returned to the broker, or acknowledged, with a frame of its own.
     case rejected
   }
 
-  /// From one look for what is held up to the next.
+  /// Between two looks for deliveries that hold up others.
   private static let lookMilliseconds: Int64 = 100
 
   private var marks: [Mark]
@@ -23,7 +23,7 @@ package struct AckWatermark: Sendable {
   private var base: UInt64 = 1
   /// One past the newest tag delivered.
   private var end: UInt64 = 1
-  /// The highest `done` tag below `base` that was not acknowledged yet.
+  /// The highest `done` tag below `base` that is not acknowledged yet.
   private var acknowledgeable: UInt64?
   /// Deliveries that the next acknowledgement settles.
   package private(set) var pendingCount = 0
@@ -33,12 +33,12 @@ package struct AckWatermark: Sendable {
   private var heldUpCount = 0
   /// The last look, and one past the newest delivery at that time.
   private var look: (at: Instant, end: UInt64)?
-  /// At the last look, something that was delivered before the look before was still open.
+  /// At the last look, a delivery was still open that was delivered before the previous look.
   private var isHeldUp = false
-  /// What `takeOne` still goes through; nil: it has not begun.
+  /// The tags that `takeOne` has still to visit; nil: it has not started.
   private var alone: Range<UInt64>?
 
-  /// `capacity`: unsettled deliveries to expect, the channel's prefetch.
+  /// `capacity`: expected unsettled deliveries, the channel's prefetch.
   package init(capacity: Int) {
     var size = 64
     while size < capacity { size *= 2 }
@@ -56,7 +56,7 @@ package struct AckWatermark: Sendable {
     return count
   }
 
-  /// A new channel: old tags are worth nothing, and new ones start at 1.
+  /// A new channel: old tags are invalid, and new ones start at 1.
   package mutating func reset() {
     base = 1
     end = 1
@@ -69,12 +69,12 @@ package struct AckWatermark: Sendable {
     alone = nil
   }
 
-  /// A delivery came. false: the tag was seen before or jumps by more than any prefetch, so the peer is at fault.
+  /// A delivery came. false: the tag was seen before or jumps by more than any prefetch, so the peer broke the protocol.
   package mutating func delivered(_ tag: UInt64) -> Bool {
     guard tag >= end, tag - end < 1 << 16 else { return false }
     while Int(tag - base) >= marks.count { grow() }
     while end < tag {
-      // Tags of one channel have no gaps; one that never came has nothing to acknowledge.
+      // A channel's tags have no gaps; a tag that never came has nothing to acknowledge.
       marks[slot(end)] = .rejected
       end += 1
     }
@@ -83,17 +83,17 @@ package struct AckWatermark: Sendable {
     return true
   }
 
-  /// The delivery's job ended and everything that replaces it is confirmed.
+  /// The delivery's job ended, and everything that replaces it is confirmed.
   package mutating func done(_ tag: UInt64, now: Instant) {
     settle(tag, .done, now: now)
   }
 
-  /// The delivery was given back with a frame of its own.
+  /// The delivery was returned with a frame of its own.
   package mutating func rejected(_ tag: UInt64, now: Instant) {
     settle(tag, .rejected, now: now)
   }
 
-  /// The tag to acknowledge with `multiple`, where one is due: `batch` deliveries wait, or the oldest has waited for
+  /// The tag to acknowledge with `multiple`, if an acknowledgement is due: `batch` deliveries wait, or the oldest has waited for
   /// `delayMilliseconds`.
   package mutating func takeDue(now: Instant, batch: Int, delayMilliseconds: Int64) -> UInt64? {
     guard let tag = acknowledgeable, let since = pendingSince else { return nil }
@@ -104,8 +104,8 @@ package struct AckWatermark: Sendable {
     return tag
   }
 
-  /// The next tag to acknowledge alone, where an old delivery holds up at least `batch`; nil: no more. Answers that are only
-  /// out of order cost no frames of their own.
+  /// The next tag to acknowledge alone, if an old delivery holds up at least `batch`; nil: no more. Jobs that merely end out of order cost
+  /// no extra frames.
   package mutating func takeOne(now: Instant, batch: Int) -> UInt64? {
     if alone == nil {
       guard let last = look else {

@@ -1,24 +1,24 @@
-/// What the admission store says of a (job, target) before it is sent: one round trip decides all.
+/// The admission store's decision on a (job, target) before it is sent, made in one round trip.
 package enum Admission: Sendable {
   case proceed
-  /// Answered before: publish the same again, send nothing.
+  /// Answered before: publish the same outcome again, send nothing.
   case duplicate(RememberedOutcome)
-  /// The token was marked dead at this time (Unix milliseconds) and the job does not say that it registered later.
+  /// The token was marked dead at this time (Unix milliseconds), and the job does not say that it was registered later.
   case dead(unregisteredAt: Int64)
   /// Over its device's rate; there is room again after this long.
   case limited(retryAfterMilliseconds: Int64)
-  /// It waited for its device's rate, and a newer job with its collapse id came meanwhile.
+  /// It waited for its device's rate, and a newer job with its collapse id came in that time.
   case superseded
-  /// Another copy of it is on its way to APNs now: its answer is known soon, or not expected any more after this long.
+  /// Another copy of it is being sent to APNs; its answer comes soon, or is no longer expected after this long.
   case claimed(retryAfterMilliseconds: Int64)
-  /// Another copy was admitted before, and what became of it is not known: APNs may have accepted that one. Without that,
-  /// what is inside.
+  /// Another copy was admitted before, and its result is unknown: APNs may have accepted it. The value inside is the decision apart from
+  /// that.
   indirect case repeated(Admission)
 
-  /// `repeated(.proceed)` made once: an indirect case allocates, and while Redis is away every job is admitted so.
+  /// `repeated(.proceed)` made once: an indirect case allocates, and every job gets this one while Redis is down.
   private static let repeatedProceed = Admission.repeated(.proceed)
 
-  /// The same where another copy may have been admitted before. What names another copy stays as it is.
+  /// This decision if another copy may have been admitted before. Decisions that are about another copy stay as they are.
   package var asRepeated: Admission {
     switch self {
     case .proceed: Admission.repeatedProceed
@@ -27,7 +27,7 @@ package enum Admission: Sendable {
     }
   }
 
-  /// It may be sent, and the admission store knows that it is on its way.
+  /// It may be sent, and the admission store has recorded a claim.
   package var leavesClaim: Bool {
     switch self {
     case .proceed: true

@@ -1,23 +1,22 @@
-/// What one lane remembers by itself: answered (job, target)s, those on their way, dead tokens and device rates, in bounded
-/// tables.
+/// What one lane remembers by itself: answered (job, target)s, those in flight, dead tokens and device rates, in bounded tables.
 ///
-/// It answers as the script in Redis does, in the same order: answered? claimed? dead? over its rate? Only what will be sent is
-/// charged. It is the whole admission store where there is no Redis, and what decides while Redis is away.
+/// It decides as the script in Redis does, in the same order: answered? claimed? dead? over its rate? Only what will be sent is charged. It
+/// is the whole admission store if there is no Redis, and decides while Redis is down.
 ///
-/// It has one owner, so that looking into it copies nothing.
+/// It has one owner, so access copies nothing.
 package struct AdmissionMemory: ~Copyable, Sendable {
   package struct Settings: Sendable {
-    /// Lanes that share a device's rate, and cannot ask each other.
+    /// Lanes that share a device's rate without communication.
     package var shares = 1
     package var outcomeSeconds: Int64 = 6 * 3600
     package var deadSeconds: Int64 = 30 * 86_400
-    /// Entries of each table; the oldest unused ones make room.
+    /// Entries of each table; the oldest unused ones are evicted.
     package var entriesMaximum = 65_536
-    /// How long a device is left alone that APNs refused as one too many.
+    /// How long nothing is sent to a device after APNs answered TooManyRequests for it.
     package var tightMilliseconds: Int64 = 30_000
-    /// How long a job may be on its way before its answer is not expected any more.
+    /// How long a job may be in flight before its answer is no longer expected.
     package var claimSeconds: Int64 = 60
-    /// How long a delayed job of a collapse id is looked for.
+    /// How long a delayed job's collapse id is remembered.
     package var collapseMilliseconds: Int64 = 3_600_000
 
     package init() {}
@@ -47,21 +46,21 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     var number: UInt32
     /// Unix milliseconds.
     var deadline: Int64
-    /// In which run of its device's rate it was charged; 0: in none.
+    /// The run of its device's rate in which it was charged; 0: in none.
     var run: UInt32
   }
 
   package var settings: Settings
   private var answered: AdmissionTable<JobKey, RememberedOutcome>
   private var claims: AdmissionTable<JobKey, Claim>
-  /// When the last claim's answer is not expected any more, Unix milliseconds.
+  /// When the last claim expires, Unix milliseconds.
   private var claimedUntil: Int64 = .min
   /// When each token was unregistered, Unix milliseconds.
   private var dead: AdmissionTable<TargetKey, Int64>
   private var rates: AdmissionTable<RateKey, RateState>
-  /// Runs of rates that were begun: their numbers.
+  /// Runs of rates that were started: the newest number.
   private var runs: UInt32 = 0
-  /// The newest job of a collapse id of which one was delayed.
+  /// The newest job of each collapse id of which a job was delayed.
   private var collapsed: AdmissionTable<CollapseKey, Newest>
 
   package init(settings: Settings) {
@@ -79,10 +78,10 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// Entries of all tables.
   package var count: Int { answered.count + claims.count + dead.count + rates.count }
 
-  /// Outcomes that made room for others before the shared store had them.
+  /// Outcomes that were evicted before the shared store had them.
   package var forgottenCount: UInt64 { answered.evictedCount }
 
-  /// Something that is known here may hold a job back.
+  /// Whether an entry here may hold a job back.
   package func mayRecall(now: Now) -> Bool { !isEmpty || claimedUntil > now.unixMilliseconds }
 
   package mutating func admit(_ request: AdmissionRequest, now: Now) -> Admission {
@@ -99,14 +98,14 @@ package struct AdmissionMemory: ~Copyable, Sendable {
         isRepeated = true
       }
     } else {
-      // The claim of the attempt before it was forgotten, and with it who else had the job since.
+      // The previous attempt's claim was evicted, and with it whether another copy had the job since.
       isRepeated = request.isReturning && request.earlierClaim != 0
     }
     let admission = recallDead(request, now: now) ?? charge(request, claim, key, now: now)
     return isRepeated ? admission.asRepeated : admission
   }
 
-  /// What is known against sending while somebody else is asked for the rest; nil: nothing.
+  /// What is known here against sending, before the shared store is asked; nil: nothing.
   package mutating func recall(_ request: AdmissionRequest, now: Now) -> Admission? {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
     if let outcome = answered.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) { return .duplicate(outcome) }
@@ -118,7 +117,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return recallDead(request, now: now)?.asRepeated
   }
 
-  /// The claim's answer may still come, and the job waits for it. Counted in whole seconds, as Redis keeps them.
+  /// The claim's answer may still come, and the job waits for it. Counted in whole seconds, as in Redis.
   private func waits(_ request: AdmissionRequest, for claim: Claim, now: Now) -> Bool {
     guard claim.deadline > now.unixMilliseconds else { return false }
     let madeAt = claim.deadline / 1000 - settings.claimSeconds
@@ -136,7 +135,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return nil
   }
 
-  /// Charges the device's rate: `proceed`, which leaves a claim, `limited` or `superseded`. Its own claim is made anew, and was paid for.
+  /// Charges the device's rate: `proceed` (which leaves a claim), `limited` or `superseded`. A job that renews its own claim was charged
+  /// already.
   private mutating func charge(_ request: AdmissionRequest, _ claim: Claim?, _ key: JobKey, now: Now) -> Admission {
     if request.claim == 0 { return .proceed }
     var run: UInt32 = 0
@@ -178,12 +178,12 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowUnixMilliseconds: now.unixMilliseconds)
   }
 
-  /// Whether a newer job came while this one waited. A newer one is noted.
+  /// Whether a newer job came while this one waited. If this one is newer, it is recorded.
   private mutating func isSuperseded(_ request: AdmissionRequest, _ now: Now) -> Bool {
     guard request.collapse != 0, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     guard let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) else { return false }
-    // A copy of its own, published later, is not newer than it.
+    // A later copy of the same job does not count as newer.
     if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
     if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
     return false
@@ -203,7 +203,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       nowUnixMilliseconds: now.unixMilliseconds)
   }
 
-  /// APNs refused the device's requests as too many.
+  /// APNs answered TooManyRequests for the device.
   package mutating func tighten(_ request: AdmissionRequest, now: Now) {
     let key = RateKey(device: request.device, rule: request.rule.name)
     runs &+= 1
@@ -214,7 +214,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     keep(state, for: key, now: now)
   }
 
-  /// The job is not on its way any more. Whether it was admitted here.
+  /// The job is no longer in flight. Returns whether it was admitted here.
   package mutating func takeClaim(of request: AdmissionRequest) -> Bool {
     if claims.isEmpty { return false }
     let countBefore = claims.count
@@ -222,8 +222,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     return claims.count < countBefore
   }
 
-  /// Takes out one outcome that is remembered here, to tell it to whom it belongs. nil: none is left, and the marks of dead
-  /// tokens went with them.
+  /// Removes one outcome that is remembered here, to move it to the store that it belongs to. nil: none is left; the marks of dead tokens
+  /// were moved with their outcomes.
   package mutating func takeRemembered() -> (request: AdmissionRequest, outcome: RememberedOutcome)? {
     guard let (key, outcome) = answered.popLast() else {
       if !dead.isEmpty { dead = AdmissionTable(capacity: settings.entriesMaximum) }
@@ -239,7 +239,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
       outcome, for: JobKey(device: request.device, apnsID: request.apnsID),
       endsAt: now + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now)
     guard let mark = outcome.deadMark else { return }
-    // Of two marks the later one is true.
+    // Of two marks the later one counts.
     let known = dead.value(for: request.device, nowUnixMilliseconds: now) ?? 0
     dead.set(
       max(mark, known), for: request.device, endsAt: now + settings.deadSeconds * 1000, nowUnixMilliseconds: now)
@@ -247,8 +247,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
 }
 
 extension RememberedOutcome {
-  /// When the token or channel died, Unix milliseconds; nil where the outcome says nothing of the kind, or the token was registered
-  /// since. An answer without a timestamp counts from when it was given. A channel's id never comes back.
+  /// When the token or channel died, Unix milliseconds; nil if the outcome does not say so, or the token was registered since. An answer
+  /// without a timestamp counts from when it was given. A deleted channel's id is never reused.
   package var deadMark: Int64? {
     guard outcome == .unregistered || reason == .channelNotRegistered, !isRegisteredSince else { return nil }
     return max(1, unregisteredAt ?? completedAt)

@@ -1,12 +1,12 @@
-/// What is asked of the admission store for one (job, target): all that is needed to ask again, or to decide alone.
+/// One question to the admission store about a (job, target), with all that it takes to ask again or to decide locally.
 package struct AdmissionRequest: Sendable {
   package var device: TargetKey
   package var apnsID: UUIDValue
-  /// `token_registered_at`, Unix milliseconds; 0 where the job has none.
+  /// `token_registered_at`, Unix milliseconds; 0 if the job has none.
   package var registeredAt: Int64
-  /// When the job was enqueued, or received first, Unix milliseconds: "newer" is by this.
+  /// When the job was enqueued, or first received, Unix milliseconds: decides which of two jobs is newer.
   package var enqueuedAt: Int64 = 0
-  /// A hash of the job's collapse id; 0 where it has none.
+  /// A hash of the job's collapse id; 0 if it has none.
   package var collapse: UInt64 = 0
   /// A device has a rate; a broadcast channel has none.
   package var isRated: Bool
@@ -17,10 +17,10 @@ package struct AdmissionRequest: Sendable {
   package var isReturning = false
   package var takeover = Takeover.none
 
-  /// Names the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target).
-  /// Never 0.
+  /// Identifies the job among those of its device: 64 bits of the `apns-id`, which is the same for every delivery of a (job, target). Never
+  /// 0.
   package var jobName: UInt64 {
-    // Producers' own UUIDs may hold the same low half a million times (version 1: the machine), so both halves count.
+    // Producers' UUIDs may share one half a million times (version 1: the machine), so both halves count.
     let mixed = (apnsID.high ^ 0x9E37_79B9_7F4A_7C15) &* 0xFF51_AFD7_ED55_8CCD
     let name = (mixed ^ mixed >> 32) &+ apnsID.low
     return name == 0 ? 1 : name
@@ -34,7 +34,7 @@ package struct AdmissionRequest: Sendable {
     self.rule = rule
   }
 
-  /// All that an admission needs.
+  /// A complete admission request.
   package init(
     _ job: borrowing PushJob, device: TargetKey, apnsID: UUIDValue, arrival: JobArrival, limits: borrowing RateLimits
   ) {
@@ -49,40 +49,39 @@ package struct AdmissionRequest: Sendable {
     if !job.collapseID.isEmpty { collapse = ByteHash.hash(job.bytes.span.extracting(job.collapseID.range)) | 1 }
   }
 
-  /// What names a (job, target) whose end is published.
+  /// Identifies a (job, target) whose end is published.
   package init(device: TargetKey, apnsID: UUIDValue) {
     self.init(device: device, apnsID: apnsID, registeredAt: 0, isRated: false, rule: .none)
   }
 
-  /// What names a device that APNs refused for its rate.
+  /// Identifies a device for which APNs answered TooManyRequests.
   package init(_ job: borrowing PushJob, device: TargetKey, limits: borrowing RateLimits) {
     self.init(
       device: device, apnsID: UUIDValue(high: 0, low: 0), registeredAt: 0, isRated: true, rule: limits.rule(for: job))
   }
 
-  /// Whether a claim that is there is this one's own, or that of the attempt before it.
+  /// Whether a claim is this request's own, or its previous attempt's.
   package func owns(_ number: UInt32) -> Bool { number == claim || number == earlierClaim }
 }
 
-/// How a job came.
+/// How a job arrived.
 ///
-/// Whoever is admitted leaves a claim: a number of its own. A copy that comes back tells the one of the attempt before it, and is
-/// its successor where nobody else claimed the job meanwhile. So of two copies of one job, however they came to be two, only one
-/// is on its way at a time.
+/// Each admitted job leaves a claim with a unique number. A copy that returns from a retry queue carries the previous attempt's number, and
+/// succeeds it if no other copy claimed the job meanwhile. So of two copies of a job, only one is sent at a time, however they came to
+/// exist.
 package struct JobArrival: Sendable {
   /// When it was enqueued, or its first copy was received, Unix milliseconds.
   package var enqueuedAt: Int64
-  /// What this one claims the job with, if it is admitted: drawn for it alone. The number of a claim that it has already makes that one
-  /// anew, and costs its device nothing. 0: it leaves no claim, for it is over and only asked
-  /// about, and no copy is to wait for it.
+  /// The number of the claim that it makes if it is admitted; unique. The number of a claim that it already has renews that claim, without
+  /// a charge to the device. 0: it makes no claim, because its time is over and it is only looked up.
   package var claim: UInt32
-  /// The claim under which it was admitted before, it or the attempt before it (`x-herald-claim`); 0: there was none.
+  /// The claim under which it, or its previous attempt, was admitted (`x-herald-claim`); 0: none.
   package var earlierClaim: UInt32
-  /// It waited in a retry queue: a newer job of the same collapse id takes its place.
+  /// It waited in a retry queue: a newer job with its collapse id supersedes it.
   package var isReturning: Bool
-  /// Whose claims it waits for no more. It is marked already, for it may have been sent.
+  /// Which claims of others it ignores. It is marked ambiguous already, because it may have been sent.
   package var takeover: Takeover
-  /// Its time is over: it is only asked whether it was answered, and costs its device nothing.
+  /// Its time is over: the request only looks up whether it was answered, without a charge to the device.
   package var isOver: Bool
 
   package init(
@@ -98,14 +97,14 @@ package struct JobArrival: Sendable {
   }
 }
 
-/// Which live claims of others do not keep a job from being sent.
+/// Which live claims of others do not prevent sending.
 package enum Takeover: UInt8, Sendable {
-  /// Each of them does.
+  /// None: every claim prevents it.
   case none
-  /// Those that are older than two seconds: the broker gave the job to somebody before who did not finish it, and who did not tell its
-  /// answer in the time that the job waited for that. A younger claim is another one than it waited for.
+  /// Claims older than two seconds. The broker delivered the job before to a worker that did not finish it, and its answer did not come
+  /// while the job waited. A younger claim is not the one that it waited for.
   case oldClaims
-  /// None does: the job is isolated, and whoever had it before is gone.
+  /// All: the job is isolated, and the worker that had it before is gone.
   case anyClaim
 
   /// The age at which a claim is old, in whole seconds.

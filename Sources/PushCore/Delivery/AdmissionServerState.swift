@@ -1,22 +1,23 @@
-/// Whether one server of the admission store is asked, and takes outcomes, and if not, why: decided from what became of its commands.
+/// Whether one server of the admission store is asked, and whether it takes outcomes, and if not, why. It is decided from the results of
+/// its commands.
 ///
-/// Two things can be wrong with it. It does not answer: then `BreakerState` spares it. Or it answers and takes no writes, as a
-/// replica or a full server does: then it is asked for what it knows, and gets nothing to store until a probe is stored.
+/// Two things can be wrong. The server does not answer: then `BreakerState` stops its use. Or it answers but refuses writes, as a replica
+/// or a full server does: then it is asked for what it knows, and stores nothing until a probe succeeds.
 ///
-/// What every job asks is inlinable: else each question would copy the whole value, its texts included, out of the node that has it.
+/// What every job asks is inlinable: otherwise each question would copy the whole value, including its texts, out of the node that owns it.
 @usableFromInline
 package struct AdmissionServerState: Sendable {
-  /// What came of a probe, which asks to store something.
+  /// The result of a probe, which tries to store something.
   package enum ProbeAnswer: Sendable {
     case healthy
-    /// Only its writes are refused.
+    /// It answers, but refuses writes.
     case refusesWrites(reason: String)
     case refused(reason: String)
-    /// No answer of ours.
+    /// Its answer cannot be read.
     case unreadable
   }
 
-  /// A replica does not become a primary by waiting: its address is looked up again this often.
+  /// A replica does not become a primary while we wait: its address is resolved again this often.
   package static let replicaReconnectMilliseconds: Int64 = 5000
 
   @usableFromInline
@@ -33,7 +34,7 @@ package struct AdmissionServerState: Sendable {
     outage = "Redis is not connected yet"
   }
 
-  /// It is asked about jobs. The connection may be down all the same.
+  /// It is asked about jobs. Its connection may still be down.
   @inlinable
   package var isAsked: Bool { breaker.isClosed }
 
@@ -41,30 +42,30 @@ package struct AdmissionServerState: Sendable {
   @inlinable
   package var takesOutcomes: Bool { breaker.isClosed && writeRefusal == nil }
 
-  /// nil: it works.
+  /// What is wrong with it; nil: it works.
   package var trouble: String? { outage ?? writeRefusal }
 
-  // MARK: - What became of commands
+  // MARK: - Results of commands
 
   /// A request was answered.
   package mutating func answered() {
     breaker.succeeded()
   }
 
-  /// Something was stored. true: it had refused that before.
+  /// Something was stored. true: it had refused writes before.
   package mutating func stored() -> Bool {
     if writeRefusal == nil { return false }
     writeRefusal = nil
     return true
   }
 
-  /// It answered that it takes no writes.
+  /// It answered that it refuses writes.
   package mutating func refusedWrite(_ reason: String) {
     writeRefusal = reason
     breaker.succeeded()
   }
 
-  /// A request failed, or was not answered in time. true: it is spared from now on.
+  /// A request failed, or was not answered in time. true: this stops its use.
   package mutating func failed(_ reason: @autoclosure () -> String, now: Instant) -> Bool {
     guard breaker.failed(now: now) else { return false }
     outage = reason()
@@ -84,7 +85,7 @@ package struct AdmissionServerState: Sendable {
 
   // MARK: - Probes
 
-  /// Whether a probe is to be sent now; the caller sends one for each true.
+  /// Whether to send a probe now; the caller sends one for each true.
   package mutating func takeProbe(now: Instant) -> Bool {
     guard breaker.isClosed else { return breaker.takeProbe(now: now) }
     guard writeRefusal != nil, nextWriteProbe <= now else { return false }
@@ -108,7 +109,7 @@ package struct AdmissionServerState: Sendable {
     if breaker.probeAnswered(isHealthy: isHealthy, now: now) { outage = nil }
   }
 
-  /// It is a replica. Whether its address is to be looked up now; the caller does so for each true.
+  /// It is a replica. Whether to resolve its address now; the caller does so for each true.
   package mutating func takeReconnect(now: Instant) -> Bool {
     guard nextReconnect <= now else { return false }
     nextReconnect = now.adding(milliseconds: AdmissionServerState.replicaReconnectMilliseconds)

@@ -1,5 +1,5 @@
-/// A table of at most `capacity` entries that makes room by itself: the clock algorithm, which spares what was used since
-/// the hand last passed. Entries that ended are found when they are asked for, or when the hand comes by.
+/// A table of at most `capacity` entries that evicts by the clock algorithm: entries used since the hand last passed stay. Expired entries
+/// are removed when they are looked up, or when the hand reaches them.
 package struct AdmissionTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private struct Entry: Sendable {
     var key: Key
@@ -13,7 +13,7 @@ package struct AdmissionTable<Key: Hashable & Sendable, Value: Sendable>: Sendab
   private var positions: [Key: Int] = [:]
   private var entries: [Entry] = []
   private var hand = 0
-  /// Entries that made room before they ended.
+  /// Entries that were evicted before they expired.
   package private(set) var evictedCount: UInt64 = 0
 
   package init(capacity: Int) {
@@ -63,14 +63,14 @@ package struct AdmissionTable<Key: Hashable & Sendable, Value: Sendable>: Sendab
     if let position = positions[key] { remove(at: position) }
   }
 
-  /// Takes out any one entry.
+  /// Removes an arbitrary entry.
   package mutating func popLast() -> (key: Key, value: Value)? {
     guard let entry = entries.last else { return nil }
     remove(at: entries.count - 1)
     return (entry.key, entry.value)
   }
 
-  /// The last entry takes the place of the one that goes.
+  /// The last entry takes the removed one's place.
   private mutating func remove(at position: Int) {
     positions[entries[position].key] = nil
     let last = entries.removeLast()

@@ -1,29 +1,29 @@
-/// Decides whether a dependency is asked or spared: after some failures in a row, over some time, nobody waits for it any
-/// more, and one probe at a time finds out when it is back.
+/// A circuit breaker for a dependency: after several failures in a row, over some time, nothing waits for it any more, and one probe at a
+/// time finds out when it is back.
 ///
-/// Both count, because a busy machine answers some hundred requests late at once and then goes on: that many failures in
-/// one moment say nothing, and neither do two an hour apart.
+/// Both number and time count. A busy machine may answer some hundred requests late at once and then recover: that many failures in one
+/// moment prove nothing, and neither do two failures an hour apart.
 @usableFromInline
 package struct BreakerState: Sendable {
   package struct Settings: Sendable {
     /// Failures in a row that open it.
     package var failuresMaximum = 5
-    /// How long they must go on without a success between them.
+    /// How long they must last without a success between them.
     package var failingMilliseconds: Int64 = 400
     /// Between two probes.
     package var probeIntervalMilliseconds: Int64 = 250
-    /// A probe answered later than this shows life, not health.
+    /// A probe answered later than this proves life, not health.
     package var probeTimeoutMilliseconds: Int64 = 200
 
     package init() {}
   }
 
   private enum Phase: Sendable {
-    /// Asked as usual; this many failures in a row, the first of them then. Becomes `open`.
+    /// In use; this many failures in a row, the first of them at `since`. Becomes `open`.
     case closed(failures: Int, since: Instant)
-    /// Spared. Becomes `probing` at `probeAt`.
+    /// Not in use. Becomes `probing` at `probeAt`.
     case open(probeAt: Instant)
-    /// Spared, one probe is under way. Becomes `closed` by its answer in time, else `open`.
+    /// Not in use, one probe is in flight. Becomes `closed` if it is answered in time, else `open`.
     case probing(since: Instant)
 
     static let whole = Phase.closed(failures: 0, since: Instant(nanoseconds: 0))
@@ -37,13 +37,13 @@ package struct BreakerState: Sendable {
     self.settings = settings
   }
 
-  /// The dependency may be asked.
+  /// The dependency may be used.
   @usableFromInline
   package var isClosed: Bool {
     if case .closed = phase { true } else { false }
   }
 
-  /// A request was answered in time. Answers to requests of before the opening count for nothing.
+  /// A request was answered in time. Answers to requests sent before the opening do not count.
   package mutating func succeeded() {
     switch phase {
     case .closed: phase = .whole
@@ -68,21 +68,21 @@ package struct BreakerState: Sendable {
     }
   }
 
-  /// The connection is gone: open at once. true: it was closed until now.
+  /// The connection is gone: open at once. true: it was closed before.
   package mutating func lost(now: Instant) -> Bool {
     let wasClosed = isClosed
     phase = .open(probeAt: now.adding(milliseconds: settings.probeIntervalMilliseconds))
     return wasClosed
   }
 
-  /// A new connection is ready, which is as good as a probe. true: it was open until now.
+  /// A new connection is ready, which counts as a successful probe. true: it was open before.
   package mutating func connected() -> Bool {
     let wasOpen = !isClosed
     phase = .whole
     return wasOpen
   }
 
-  /// Whether a probe is to be sent now; the caller sends exactly one for each true.
+  /// Whether to send a probe now; the caller sends exactly one for each true.
   package mutating func takeProbe(now: Instant) -> Bool {
     guard case .open(let probeAt) = phase, probeAt <= now else { return false }
     phase = .probing(since: now)

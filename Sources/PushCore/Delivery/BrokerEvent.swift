@@ -1,16 +1,16 @@
-/// What the broker tells a lane, in the order in which it happened.
+/// What the broker reports to a lane, in the order in which it happened.
 package enum BrokerEvent: Sendable {
-  /// A job came; its bytes are copied out before the next event is asked for.
+  /// A job came; its bytes must be copied before the next event is taken.
   case delivery(Delivery)
-  /// The broker took responsibility for publishes up to (`isMultiple`) or with this sequence number.
+  /// The broker confirmed publishes up to (`isMultiple`) or with this sequence number.
   case confirmed(sequence: UInt64, isMultiple: Bool)
   /// The broker refused them (nack), or could not route this one (return): publish again.
   case refused(sequence: UInt64, isMultiple: Bool)
   /// Consumers are running; deliveries that follow carry this epoch.
   case consuming(epoch: UInt32)
-  /// Consumers stopped: connection or channel lost, queue gone. Older tags are worth nothing now.
+  /// Consumers stopped: connection or channel lost, queue deleted. Older tags are invalid now.
   case consumingStopped
-  /// Publishing is possible (again): sequence numbers start anew, and what was unconfirmed must be published again.
+  /// Publishing is possible (again): sequence numbers start again, and unconfirmed messages must be published again.
   case publishing
   /// Publishing stopped; nothing unconfirmed will be confirmed.
   case publishingStopped
@@ -24,9 +24,9 @@ package enum BrokerEvent: Sendable {
 /// A delivery without its bytes.
 package struct Delivery: Sendable {
   package var tag: DeliveryTag
-  /// Length of the message body in bytes, also of one that was too large to keep.
+  /// Length of the message body in bytes, even if it was too large to keep.
   package var bodyCount: Int
-  /// The body is over the limit of bytes per job: it was not kept, and must be rejected.
+  /// The body exceeds the maximum size of a job: it was not kept, and must be rejected.
   package var isOversized: Bool
 
   package init(tag: DeliveryTag, bodyCount: Int, isOversized: Bool) {

@@ -1,19 +1,19 @@
-/// What a message says of itself besides its body. Ranges point into `bytes`.
+/// A message's properties and headers. Ranges point into `bytes`.
 ///
-/// Like `PushJob`, a value is filled again and again.
+/// Like `PushJob`, one value is filled again and again.
 package struct MessageMetadata: Sendable {
   package var bytes: [UInt8] = []
   package var messageID = ByteRange.empty
   package var correlationID = ByteRange.empty
-  /// Where an answer is wanted: a queue's name.
+  /// The queue for the reply.
   package var replyTo = ByteRange.empty
   package var traceparent = ByteRange.empty
   package var tracestate = ByteRange.empty
-  /// The AMQP timestamp, Unix milliseconds: when the producer enqueued. nil where it set none.
+  /// The AMQP timestamp, Unix milliseconds: when the producer enqueued it. nil if the producer set none.
   package var enqueuedAt: Int64?
-  /// `x-delivery-count`: how often the queue gave this message before (0 at the first).
+  /// `x-delivery-count`: how often the queue delivered this message before (0 at the first delivery).
   package var deliveryCount: UInt32 = 0
-  /// `x-herald-attempts`: requests that earlier copies wrote to APNs.
+  /// `x-herald-attempts`: requests that were written to APNs for earlier copies.
   package var attempts: UInt32 = 0
   /// `x-herald-first-seen`: when the first copy was received, Unix milliseconds.
   package var firstSeen: Int64?
@@ -23,23 +23,22 @@ package struct MessageMetadata: Sendable {
   package var isAmbiguous = false
   /// `x-herald-apns-id` of a retried target of a batch.
   package var apnsID: UUIDValue?
-  /// `x-herald-deliveries`: unfinished deliveries, alone, of the messages that this one is a copy of.
+  /// `x-herald-deliveries`: unfinished deliveries in isolation of the messages that this one is a copy of.
   package var carriedDeliveries: UInt32 = 0
-  /// `x-herald-redeliveries`: unfinished deliveries, beside others, of the messages that this one is a copy of.
+  /// `x-herald-redeliveries`: unfinished deliveries beside others of the messages that this one is a copy of.
   package var redeliveries: UInt32 = 0
-  /// `x-herald-class` of a job that is processed alone: the class that it came from.
+  /// `x-herald-class` of an isolated job: the class that it came from.
   package var jobClass: JobClass?
 
   package init() {}
 
-  /// Takes out times that cannot be: of a message that comes now (Unix milliseconds), before 1970 or after now. Headers and
-  /// properties are anybody's to write.
+  /// Removes impossible times (before 1970 or after now, Unix milliseconds). Anybody can write headers and properties.
   package mutating func boundTimes(now: Int64) {
     if let time = enqueuedAt { enqueuedAt = time > 0 ? min(time, now) : nil }
     if let time = firstSeen { firstSeen = time > 0 ? min(time, now) : now }
   }
 
-  /// Forgets everything but the buffer's capacity.
+  /// Clears everything but the buffer's capacity.
   package mutating func reset() {
     bytes.removeAll(keepingCapacity: true)
     messageID = .empty
@@ -60,13 +59,13 @@ package struct MessageMetadata: Sendable {
   }
 }
 
-/// Where a delivery came from, and what acknowledges it. A tag is worth nothing outside its epoch.
+/// Where a delivery came from, and how to acknowledge it. A tag is valid only within its epoch.
 package struct DeliveryTag: Hashable, Sendable {
   /// Counts the consumer connections: a tag of an older epoch is never acknowledged.
   package var epoch: UInt32
   package var jobClass: JobClass
   package var value: UInt64
-  /// Of the queue of isolated jobs, which gives one at a time: the tag counts on a channel of its own.
+  /// From the queue of isolated jobs, which delivers one at a time: the tag counts on a channel of its own.
   package var isIsolated: Bool
 
   package init(epoch: UInt32, jobClass: JobClass, value: UInt64, isIsolated: Bool = false) {

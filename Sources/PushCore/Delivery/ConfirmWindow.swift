@@ -1,7 +1,7 @@
-/// Publishes that the broker has not confirmed yet, by sequence number, and what each belongs to.
+/// Unconfirmed publishes by sequence number, and what each belongs to.
 ///
-/// Confirms come out of order and for many at once. Numbers count up by one over the broker's whole life, so a ring
-/// indexed by number is the map.
+/// Confirms come out of order and for many at once. Numbers increase by one over the broker's whole life, so a ring indexed by number
+/// serves as the map.
 package struct ConfirmWindow: Sendable {
   private var entries: [Ticket?]
   /// The oldest number that may be unconfirmed.
@@ -10,7 +10,7 @@ package struct ConfirmWindow: Sendable {
   private var end: UInt64 = 0
   package private(set) var count = 0
 
-  /// `capacity`: publishes that may be unconfirmed at once; rounded up to a power of two.
+  /// `capacity`: the maximum of unconfirmed publishes; rounded up to a power of two.
   package init(capacity: Int) {
     var size = 64
     while size < capacity { size *= 2 }
@@ -19,7 +19,7 @@ package struct ConfirmWindow: Sendable {
 
   package var isEmpty: Bool { count == 0 }
 
-  /// Room for `wanted` more, also where one old publish is unconfirmed and all behind it are.
+  /// Whether there is room for `wanted` more, even if one old publish is unconfirmed and all behind it are confirmed.
   package func hasRoom(for wanted: Int) -> Bool {
     Int(end - base) + wanted <= entries.count
   }
@@ -37,16 +37,16 @@ package struct ConfirmWindow: Sendable {
     count += 1
   }
 
-  /// The numbers that a confirm or refusal settles; take each. Empty where the peer names one that was never published.
+  /// The numbers that a confirm or refusal settles; call `take` for each. Empty if the peer names one that was never published.
   package func settled(by sequence: UInt64, isMultiple: Bool) -> Range<UInt64> {
     guard sequence >= base, sequence < end else { return base..<base }
     return (isMultiple ? base : sequence)..<(sequence + 1)
   }
 
-  /// Every number that may be unconfirmed: to publish them again on a new connection.
+  /// Every number that may be unconfirmed, to publish them again on a new connection.
   package var outstanding: Range<UInt64> { base..<end }
 
-  /// Takes what was published under a number; nil where it was settled before.
+  /// Removes what was published under a number; nil if it was settled before.
   package mutating func take(_ sequence: UInt64) -> Ticket? {
     guard sequence >= base, sequence < end, let entry = entries[slot(sequence)] else { return nil }
     entries[slot(sequence)] = nil

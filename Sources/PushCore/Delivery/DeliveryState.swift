@@ -1,49 +1,49 @@
-/// One (job, target) on its way: what happened to it, and what comes next. The lane does what the actions say.
+/// One (job, target) from its arrival to its end: what happened, and what comes next. The lane carries out the actions.
 package struct DeliveryState: Sendable {
   package enum Phase: Sendable {
     /// The admission store was asked whether it may be sent. May become `waiting` or `reporting`.
     case admitting
     /// May be sent; waits for room in its pool. May become `held`, `sent`, `reporting`, or `admitting` again.
     case waiting
-    /// Waits until it is known what its channel takes. Becomes `waiting`.
+    /// Waits until its channel's storage policy is known. Becomes `waiting`.
     case held
     /// On a connection. May become `waiting` (sent again at once) or `reporting`.
     case sent
-    /// Its end is decided; what tells of it waits to be published and confirmed. May become `settled`.
+    /// Its end is decided; the messages about it wait to be published and confirmed. May become `settled`.
     case reporting
-    /// The broker has confirmed everything that tells of it. Final.
+    /// The broker has confirmed every message about its end. Final.
     case settled
   }
 
-  /// How it ended, here: for good, or in a copy that comes back later.
+  /// How it ended in this lane: for good, or in a copy that comes back later.
   package enum Ending: Sendable {
-    /// `deadLetter`: also publish the original bytes there, for this reason.
+    /// `deadLetter`: also publish the original bytes as a dead letter, for this reason.
     case outcome(RememberedOutcome, isSuppressed: Bool, deadLetter: StaticString?)
     case retry(delaySeconds: Int, reason: APNsReason?)
-    /// In a copy that is processed alone.
+    /// A copy goes to the queue of isolated jobs.
     case isolation
   }
 
   package private(set) var phase = Phase.admitting
   package private(set) var ending: Ending?
-  /// Requests written to APNs, by earlier copies of the job too.
+  /// Requests written to APNs, including earlier copies of the job.
   package private(set) var attempts: UInt32
   package private(set) var isAmbiguous: Bool
   /// When the last request was written, Unix milliseconds.
   package private(set) var sentAt: Int64?
-  /// Unfinished deliveries of it, as long as nothing became of it: what a copy of it carries.
+  /// Unfinished deliveries as long as it has no result: a copy carries this number.
   package private(set) var redeliveries: UInt32
-  /// Workers ended too often while they had it: it is not sent any more.
+  /// Too many workers ended while they had it: it is not sent any more.
   private let isGivenUp: Bool
   private var resends: UInt8 = 0
-  /// Publishes of its ending that are not confirmed.
+  /// Unconfirmed publishes of its ending.
   private var unconfirmed: UInt8 = 0
   private var mustRepeat = false
 
   /// - Parameters:
-  ///   - attempts: what earlier copies of the job carried over, and so is `isAmbiguous`.
-  ///   - redeliveries: how often this job, or a copy before it, was delivered to somebody who did not finish it.
-  ///   - isGivenUp: whatever the admission store does not answer ends as `failed`; what became of earlier requests is not known.
+  ///   - attempts: from earlier copies of the job, like `isAmbiguous`.
+  ///   - redeliveries: how often this job, or an earlier copy, was delivered to a worker that did not finish it.
+  ///   - isGivenUp: unless the admission store has its answer, it ends as `failed`; what became of earlier requests is unknown.
   package init(
     attempts: UInt32 = 0, isAmbiguous: Bool = false, redeliveries: UInt32 = 0, isGivenUp: Bool = false
   ) {
@@ -53,34 +53,34 @@ package struct DeliveryState: Sendable {
     self.isGivenUp = isGivenUp
   }
 
-  /// What tells of its end is published and not confirmed.
+  /// The messages about its end are published and not confirmed.
   package var isPublished: Bool { unconfirmed > 0 }
 
-  /// At once sent again so often; the verdict depends on it.
+  /// How often it was sent again at once; the verdict depends on it.
   package var resendCount: UInt8 { resends }
 
   // MARK: events
 
-  /// The job is wrong: nothing is asked, nothing is sent. What its channel allows is known only when it is to be sent.
+  /// The job is invalid: ask and send nothing. Rules that depend on its channel are checked only before sending.
   package mutating func refused(now: Now) -> DeliveryAction {
     if phase != .waiting { expect(.admitting) }
     return end(.invalid, deadLetter: "invalid", now: now, isRemembered: false)
   }
 
-  /// It may be what ends workers: nothing is asked, nothing is sent, a copy takes its place.
+  /// It may be what ends workers: ask and send nothing; a copy takes its place.
   package mutating func isolated() -> DeliveryAction {
     expect(.admitting)
     return report(.isolation)
   }
 
-  /// Its batch comes again as a whole, so long from now: nothing is asked, nothing is sent.
+  /// Its batch comes again as a whole after this delay: ask and send nothing.
   package mutating func putOff(delaySeconds: Int) -> DeliveryAction {
     expect(.admitting)
     return report(.retry(delaySeconds: delaySeconds, reason: nil))
   }
 
-  /// The admission store answered. A job whose time is over is asked about too: another copy of it may have been answered, and two
-  /// copies of one job have one end.
+  /// The admission store answered. It is asked even about a job whose time is over: another copy of it may have been answered, and all
+  /// copies of a job have one end.
   package mutating func admitted(
     _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool, now: Now
   ) -> DeliveryAction {
@@ -99,7 +99,7 @@ package struct DeliveryState: Sendable {
       phase = .waiting
       return .send
     case .duplicate(var remembered):
-      // What is remembered may be another copy's answer; this one may have been sent as well.
+      // The remembered answer may be another copy's, and this copy may have been sent too.
       if isAmbiguous { remembered.isAmbiguous = true }
       return report(.outcome(remembered, isSuppressed: false, deadLetter: nil))
     case .dead(let unregisteredAt):
@@ -109,7 +109,8 @@ package struct DeliveryState: Sendable {
       return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
     case .limited(let retryAfterMilliseconds):
       if isGivenUp { return giveUp(now: now) }
-      // One that APNs itself refused, or may have, comes back whatever our own limits say, and so does a copy of one: it has one end.
+      // A job that APNs itself refused, or may have, is retried regardless of our own limits, and so is a copy of it: all copies have one
+      // end.
       if dropsOverLimit, attempts == 0, !isAmbiguous { return end(.throttled, now: now, isRemembered: false) }
       return retry(
         policy.postponeLimited(milliseconds: retryAfterMilliseconds, times, now: now), status: nil, reason: nil,
@@ -118,10 +119,10 @@ package struct DeliveryState: Sendable {
       if isGivenUp, !policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return giveUp(now: now)
       }
-      // Its answer usually comes within a second, and is published for this copy too. What is lost again and again waits for longer.
+      // Its answer usually comes within a second, and is published for this copy too. A job that is lost repeatedly waits longer.
       switch policy.wait(number: max(redeliveries, 1), times, now: now) {
       case .again(let delaySeconds): return report(.retry(delaySeconds: delaySeconds, reason: nil))
-      // Its time is over before that: it is not sent any more, but what became of the other one is its end too. Claims end.
+      // Its time ends before that: it is not sent any more, but it ends as the other copy does. Claims expire.
       case .expired, .exhausted: return report(.retry(delaySeconds: policy.delaysSeconds[0], reason: nil))
       }
     case .superseded:
@@ -135,19 +136,19 @@ package struct DeliveryState: Sendable {
     }
   }
 
-  /// It was admitted so long ago that the admission store is asked again.
+  /// It was admitted so long ago that the admission store must be asked again.
   package mutating func askedAgain() {
     expect(.waiting)
     phase = .admitting
   }
 
-  /// Nobody can say yet what its channel takes.
+  /// Its channel's storage policy is not known yet.
   package mutating func held() {
     expect(.waiting)
     phase = .held
   }
 
-  /// That is known now, or was waited for long enough.
+  /// The storage policy is known now, or the wait for it is over.
   package mutating func released() -> DeliveryAction {
     expect(.held)
     phase = .waiting
@@ -162,8 +163,8 @@ package struct DeliveryState: Sendable {
     sentAt = now.unixMilliseconds
   }
 
-  /// There was no room in the pool for too long, or it is paused: it comes back later, uncounted.
-  /// - Parameter retryAfterMilliseconds: how long a pause lasts; nil where there was only no room.
+  /// The pool had no room for too long, or is paused: it comes back later, and this does not count as an attempt.
+  /// - Parameter retryAfterMilliseconds: how long the pause lasts; nil if there was only no room.
   package mutating func gaveUpWaiting(
     _ times: JobTimes, policy: borrowing RetryPolicy, retryAfterMilliseconds: Int64?, now: Now
   ) -> DeliveryAction {
@@ -177,7 +178,7 @@ package struct DeliveryState: Sendable {
     return retry(decision, status: nil, reason: nil, now: now)
   }
 
-  /// What became of the request.
+  /// The result of the request.
   package mutating func answered(
     _ answer: borrowing PushAnswer, _ verdict: Verdict, _ times: JobTimes, policy: borrowing RetryPolicy, now: Now
   ) -> DeliveryAction {
@@ -195,7 +196,7 @@ package struct DeliveryState: Sendable {
     case .unregisteredBefore:
       return end(.unregistered, answer, now: now, isRegisteredSince: true)
     case .resend:
-      // It did not reach APNs, so it does not count.
+      // It did not reach APNs, so it is not counted.
       attempts -= 1
       resends += 1
       phase = .waiting
@@ -220,14 +221,14 @@ package struct DeliveryState: Sendable {
     }
   }
 
-  /// One publish more waits for its confirm.
+  /// One more publish waits for its confirm.
   package mutating func published() {
     expect(.reporting)
     unconfirmed += 1
   }
 
-  /// The broker confirmed or refused one publish (a lost connection refuses). Where one of several was refused the whole
-  /// ending is published again, once none is unconfirmed: twice is better than never.
+  /// The broker confirmed or refused one publish (a lost connection counts as a refusal). If one of several was refused, the whole ending
+  /// is published again once none is unconfirmed: twice is better than never.
   package mutating func publishSettled(isConfirmed: Bool) -> Settlement {
     expect(.reporting)
     precondition(unconfirmed > 0, "a publish is settled once")
@@ -256,7 +257,7 @@ package struct DeliveryState: Sendable {
     case .again(let delaySeconds):
       return report(.retry(delaySeconds: delaySeconds, reason: reason))
     case .exhausted:
-      // Not remembered: a replayed dead letter has the same id and shall be sent.
+      // Not remembered: a replayed dead letter has the same id and must be sent.
       return end(.failed, status: status, reason: reason, deadLetter: "failed", now: now, isRemembered: false)
     case .expired:
       return end(.expired, status: status, reason: reason, now: now, isRemembered: false)
@@ -292,7 +293,7 @@ package struct DeliveryState: Sendable {
     return .report
   }
 
-  /// An event in a phase that cannot have it is the lane's mistake.
+  /// An event in the wrong phase is a bug in the lane.
   private func expect(_ expected: Phase) {
     precondition(phase == expected, "an event came in the wrong phase")
   }
@@ -308,9 +309,9 @@ package enum DeliveryAction: Hashable, Sendable {
   case remember(RememberedOutcome)
 }
 
-/// What follows a publish that was settled.
+/// What follows a settled publish.
 package enum Settlement: Hashable, Sendable {
-  /// Others of the same ending are unconfirmed.
+  /// Others of the same ending are still unconfirmed.
   case open
   /// One was refused: publish the ending again.
   case publishAgain

@@ -1,4 +1,4 @@
-/// Where a job in flight is, for people: what it waits for.
+/// What a job in flight waits for, for messages and metrics.
 package enum DeliveryStep: Int, CaseIterable, Sendable {
   /// The admission store was not asked about it yet.
   case unstarted
@@ -8,13 +8,13 @@ package enum DeliveryStep: Int, CaseIterable, Sendable {
   case token
   /// No connection of its pool has room.
   case room
-  /// It is not known yet what its channel takes.
+  /// Its channel's storage policy is not known yet.
   case channel
   /// APNs has not answered its request.
   case sent
   /// Its end is decided and not published.
   case reporting
-  /// The broker has not confirmed what tells of its end.
+  /// The broker has not confirmed the messages about its end.
   case confirm
 
   /// In metrics.

@@ -1,13 +1,13 @@
-/// A lane's way from running to done: take no more, finish what is in flight, give the rest back at the deadline.
+/// A lane's way from running to drained: take no more jobs, finish those in flight, return the rest at the deadline.
 package struct DrainState: Sendable {
   private enum Phase {
     /// Takes jobs. May become `draining`.
     case running
-    /// Takes no more; jobs in flight finish. May become `handingBack` or `drained`.
+    /// Takes no more jobs; those in flight finish. May become `handingBack` or `drained`.
     case draining(deadline: Instant)
-    /// Past the deadline: what is left went back to its queue. Becomes `drained` once acknowledgements are written.
+    /// Past the deadline: unfinished deliveries were returned to their queues. Becomes `drained` once acknowledgements are written.
     case handingBack
-    /// Nothing is in flight and nothing is left to say. Final.
+    /// Nothing is in flight, and everything is acknowledged. Final.
     case drained
   }
 
@@ -15,7 +15,7 @@ package struct DrainState: Sendable {
     case none
     /// Cancel the consumers.
     case stopConsuming
-    /// Past the deadline: give every unfinished delivery back to its queue.
+    /// Past the deadline: return every unfinished delivery to its queue.
     case handBack
     /// Flush acknowledgements and close.
     case finish
@@ -35,7 +35,7 @@ package struct DrainState: Sendable {
     return false
   }
 
-  /// A stop was asked for. Later calls change nothing: the first deadline holds.
+  /// A stop was requested. Later calls change nothing: the first deadline counts.
   package mutating func begin(now: Instant, timeoutMilliseconds: Int64) -> Action {
     switch phase {
     case .running:
@@ -46,7 +46,7 @@ package struct DrainState: Sendable {
     }
   }
 
-  /// Once a turn: what is due, given the deliveries in flight.
+  /// Call once a turn with the deliveries in flight; returns what is due.
   package mutating func turn(now: Instant, inFlight: Int) -> Action {
     switch phase {
     case .running, .drained:

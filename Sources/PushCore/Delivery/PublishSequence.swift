@@ -1,41 +1,41 @@
-/// The numbers of publishes. A sequence number counts up over all connections, so that a confirm of an old one can never be taken for a
-/// new one's; a connection's own numbers start with 1, and its broker confirms by them.
+/// Numbers of publishes. A sequence number increases over all connections, so a confirm from an old connection is never taken for a new
+/// one. A connection's own numbers start with 1, and its broker confirms by them.
 ///
-/// A message that came back is confirmed afterwards all the same. It was reported as refused, so that its confirm is left out.
+/// The broker also confirms a returned message. It was reported as refused already, so its confirm is left out.
 package struct PublishSequence: Sendable {
-  /// The next publish's.
+  /// The number of the next publish.
   package private(set) var next: UInt64 = 1
-  /// The connection's number 1 is the sequence number behind this one.
+  /// The connection's number 1 is the sequence number after this one.
   private var base: UInt64 = 0
-  /// What came back and was not confirmed yet.
+  /// Returned, and not confirmed yet.
   package private(set) var returned: Set<UInt64> = []
 
   package init() {}
 
-  /// The number of a publish that is made now.
+  /// The number for a publish that is made now.
   package mutating func take() -> UInt64 {
     defer { next += 1 }
     return next
   }
 
-  /// A new connection: its numbers start anew, and what was not confirmed on the one before will not be.
+  /// A new connection: its numbers start again, and what the last one left unconfirmed will not be confirmed.
   package mutating func restart() {
     base = next - 1
     returned.removeAll()
   }
 
-  /// Of a number of the connection in use.
+  /// The sequence number for a number of the current connection.
   package func sequence(of number: UInt64) -> UInt64 { base + number }
 
-  /// The connection's publish of this sequence number came back. false: it has made none.
+  /// The connection's publish with this sequence number was returned. false: there is no such publish.
   package mutating func cameBack(_ sequence: UInt64) -> Bool {
     guard sequence > base, sequence < next else { return false }
     returned.insert(sequence)
     return true
   }
 
-  /// The broker confirmed or refused a number of the connection, or all up to it. Returns its sequence number; nil: it came back, and
-  /// that was reported. A confirm of many covers others too, and is reported.
+  /// The broker confirmed or refused a number of the connection, or all up to it. Returns its sequence number; nil: it was returned and
+  /// reported before. A confirm of several covers others too, and is always reported.
   package mutating func settled(_ number: UInt64, isMultiple: Bool) -> UInt64? {
     let sequence = base + number
     if returned.isEmpty { return sequence }

@@ -1,6 +1,6 @@
-/// The rates of devices: one for all, and others for some apps and push types.
+/// The rates of devices: a common one, and overrides for some apps and push types.
 package struct RateLimits: Hashable, Sendable {
-  /// Another rate for what it names.
+  /// A different rate for some apps or push types.
   package struct Override: Hashable, Sendable {
     /// A bundle id; empty: every app.
     package let app: [UInt8]
@@ -20,9 +20,9 @@ package struct RateLimits: Hashable, Sendable {
 
   /// nil: no limit.
   package let common: RateLimit?
-  /// The first one that fits a job holds.
+  /// The first override that matches a job applies.
   package let overrides: [Override]
-  /// The common one, then the overrides'.
+  /// The common rate's rule, then the overrides'.
   package let rules: [RateRule]
 
   package init(_ common: RateLimit?, overrides: [Override] = []) {
@@ -41,7 +41,7 @@ package struct RateLimits: Hashable, Sendable {
   /// Nothing is limited.
   package var isEmpty: Bool { common == nil && overrides.allSatisfy { $0.limit == nil } }
 
-  /// Which one holds for the job.
+  /// The rule for this job.
   package func rule(for job: borrowing PushJob) -> RateRule {
     if overrides.isEmpty { return rules[0] }
     let bytes = job.bytes.span
@@ -53,7 +53,7 @@ package struct RateLimits: Hashable, Sendable {
     return rules[0]
   }
 
-  /// The place in `rules` of one that other limits may have given. One that is gone meanwhile: the common one's.
+  /// The index in `rules` of a rule that may come from older limits; the common rule's, if it no longer exists.
   package func number(of rule: RateRule) -> UInt8 {
     if Int(rule.number) < rules.count, rules[Int(rule.number)].name == rule.name { return rule.number }
     for known in rules where known.name == rule.name { return known.number }
@@ -61,13 +61,13 @@ package struct RateLimits: Hashable, Sendable {
   }
 }
 
-/// One rate, by what it holds for: it stays the same rule where its numbers change, or its place among others.
+/// One rate, identified by app and push type: it stays the same rule if its numbers or its position change.
 package struct RateRule: Hashable, Sendable {
-  /// 32 bits of a hash of app and push type: names the device's state of this rate, here and in Redis.
+  /// 32 bits of a hash of app and push type: names this rate's state of a device, here and in Redis.
   package let name: UInt32
   /// nil: no limit.
   package let limit: RateLimit?
-  /// Its place in `RateLimits.rules`.
+  /// Its index in `RateLimits.rules`.
   package let number: UInt8
 
   /// No limit.

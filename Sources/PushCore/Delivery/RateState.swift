@@ -1,8 +1,8 @@
-/// What is kept of one device's rate: when its next request would be on time.
+/// The state of one device's rate: when its next request would be on time.
 ///
-/// A request that comes again while it is on its way, or to be tried once more, costs nothing: whoever asks for it shows the
-/// run in which it was charged. A run ends where the device has its whole burst again, for what was charged then counts no
-/// more, and where APNs refused the device.
+/// A request that comes again while it is in flight or waits for a retry is not charged twice: it shows the run in which it was charged. A
+/// run ends when the device has its whole burst again, since old charges no longer count then, and when APNs answers TooManyRequests for
+/// the device.
 package struct RateState: Sendable {
   package enum Answer: Hashable, Sendable {
     case proceed
@@ -11,7 +11,7 @@ package struct RateState: Sendable {
 
   /// Theoretical arrival time, Unix microseconds.
   package private(set) var arrivalMicroseconds: Int64
-  /// Names the time since the device had its whole burst, or was refused.
+  /// Identifies the time since the device had its whole burst, or was refused.
   package let run: UInt32
 
   /// A device with its whole burst.
@@ -30,8 +30,8 @@ package struct RateState: Sendable {
     return .proceed
   }
 
-  /// APNs itself refused the device's requests, of which this is what was known: nothing for so long, then one an interval
-  /// until the burst is back. It is a new run, so that the refused request does not pass as charged.
+  /// APNs answered TooManyRequests for the device: nothing is sent for this long, then one request an interval until the burst is back.
+  /// This starts a new run, so that the refused request does not count as charged.
   package init(
     tight microseconds: Int64, after known: RateState?, run: UInt32, limit: RateLimit?, nowMicroseconds: Int64
   ) {
@@ -40,7 +40,7 @@ package struct RateState: Sendable {
     self.run = run
   }
 
-  /// Nothing limits the device but what APNs said: how long it still holds; 0: it does not.
+  /// How long APNs' refusal still holds for a device without a rate of its own; 0: it does not.
   package func tightMilliseconds(nowMicroseconds: Int64) -> Int64 {
     arrivalMicroseconds <= nowMicroseconds ? 0 : (arrivalMicroseconds - nowMicroseconds + 999) / 1000
   }

@@ -1,15 +1,15 @@
 /// When a job that may succeed later is tried again, and when it is given up.
 ///
-/// Delays are those of the retry queues: the first retry waits in the first one, the second in the second, and so on. A wait
-/// that was asked for (a pause, a device's rate) chooses the nearest that is long enough (`postpone`). Never is a job put
-/// into a queue that it would not outlive: it takes the longest that it does, rather sooner than never.
+/// Delays are those of the retry queues: the first retry waits in the first queue, the second in the second, and so on. A requested wait (a
+/// pause, a device's rate) takes the shortest delay that is long enough (`postpone`). A job never goes into a queue that it would not
+/// outlive: it takes the longest delay that it does outlive.
 package struct RetryPolicy: Hashable, Sendable {
   package enum Decision: Hashable, Sendable {
-    /// Into the retry queue of this delay.
+    /// Into the retry queue with this delay.
     case again(delaySeconds: Int)
-    /// As many attempts as allowed: outcome `failed`, and a dead letter.
+    /// The maximum of attempts was made: outcome `failed`, and a dead letter.
     case exhausted
-    /// Its expiration or the longest age would pass first: outcome `expired`.
+    /// Its expiration or the maximum age would pass first: outcome `expired`.
     case expired
   }
 
@@ -17,10 +17,10 @@ package struct RetryPolicy: Hashable, Sendable {
   package private(set) var delaysSeconds: [Int]
   /// Requests written to APNs for one (job, target), the first included.
   package private(set) var attemptsMaximum: UInt32
-  /// Longest age of a job, counted from when it was enqueued.
+  /// Maximum age of a job, counted from when it was enqueued.
   package private(set) var ageMaximumSeconds: Int64
 
-  /// `delaysSeconds` are sorted here; zero, negative and repeated ones are our caller's mistake.
+  /// `delaysSeconds` are sorted here; the caller must not pass zero, negative or repeated ones.
   package init(
     delaysSeconds: [Int] = [1, 5, 30, 120, 600], attemptsMaximum: UInt32 = 6, ageMaximumSeconds: Int64 = 3600
   ) {
@@ -32,31 +32,31 @@ package struct RetryPolicy: Hashable, Sendable {
     self.ageMaximumSeconds = ageMaximumSeconds
   }
 
-  /// What becomes of a job whose attempt failed.
+  /// What to do with a job whose attempt failed.
   /// - Parameters:
-  ///   - attempts: requests written so far (0 where none was: the pool was paused or full).
+  ///   - attempts: requests written so far (0 if none was: the pool was paused or full).
   ///   - enqueuedAt: when it was enqueued, Unix milliseconds.
-  ///   - expiration: of the job, Unix seconds; nil or 0 does not end retries (0 is about what APNs stores).
+  ///   - expiration: of the job, Unix seconds; nil or 0 does not end retries (0 only means that APNs stores nothing).
   package func decide(attempts: UInt32, enqueuedAt: Int64, expiration: Int64?, now: Now) -> Decision {
     guard attempts < attemptsMaximum else { return .exhausted }
     return wait(number: max(attempts, 1), JobTimes(enqueuedAt: enqueuedAt, expiration: expiration), now: now)
   }
 
-  /// The first wait is the first delay, the second one the second, and so on; from the last on they do not become longer.
+  /// The first wait is the first delay, the second the second, and so on; the last delay repeats.
   /// - Parameter number: from 1.
   package func wait(number: UInt32, _ times: JobTimes, now: Now) -> Decision {
     longest(from: min(Int(number) - 1, delaysSeconds.count - 1), times, now)
   }
 
-  /// For a job that shall wait about so long, as a pause wants: the nearest delay that is long enough, else the longest.
+  /// For a requested wait, as in a pause: the shortest delay that is long enough, else the longest.
   package func postpone(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
     longest(from: nearest(milliseconds), times, now)
   }
 
   /// The delay for a job over its device's rate, which has room again after so long.
   ///
-  /// Where many jobs wait for one device, each of them gets the same time and only one has it: so the longer a job has
-  /// waited the less often it asks, up to an eighth of its age. Where the room comes after its end, so does its outcome, now.
+  /// If many jobs wait for one device, all get the same time and only one gets the room. So the longer a job has waited the less often it
+  /// asks: up to an eighth of its age. If the room comes after the job's end, it expires now.
   package func postponeLimited(milliseconds: Int64, _ times: JobTimes, now: Now) -> Decision {
     let age = max(0, now.unixMilliseconds &- min(times.enqueuedAt, now.unixMilliseconds))
     var tier = nearest(milliseconds)
@@ -65,11 +65,11 @@ package struct RetryPolicy: Hashable, Sendable {
     return outlives(milliseconds, times, now) ? longest(from: tier, times, now) : .expired
   }
 
-  /// Refusals of a copy after which another retry queue is tried: its own is full, or broken.
+  /// Refusals of a copy after which another retry queue is tried: the first one is full or broken.
   package static let refusalsMaximum = 5
 
-  /// The retry queue for a copy that was refused so often: its own, and in every other round of refusals another one: the longer ones
-  /// first. Never one that the job would not outlive.
+  /// The retry queue for a copy after this many refusals: its own, and in every other round of refusals another one, longer ones first.
+  /// Never one that the job would not outlive.
   package func queue(_ delaySeconds: Int, refusals: Int, _ times: JobTimes, now: Now) -> Int {
     let round = refusals / RetryPolicy.refusalsMaximum
     guard round % 2 == 1, let own = delaysSeconds.firstIndex(of: delaySeconds) else { return delaySeconds }
@@ -82,7 +82,7 @@ package struct RetryPolicy: Hashable, Sendable {
     delaysSeconds.firstIndex { Int64($0) * 1000 >= milliseconds } ?? delaysSeconds.count - 1
   }
 
-  /// The longest delay, from this one downwards, that the job outlives.
+  /// The longest delay, at most this one, that the job outlives.
   private func longest(from tier: Int, _ times: JobTimes, _ now: Now) -> Decision {
     for tier in stride(from: tier, through: 0, by: -1)
     where outlives(Int64(delaysSeconds[tier]) * 1000, times, now) {
@@ -98,14 +98,14 @@ package struct RetryPolicy: Hashable, Sendable {
     return !isPast && !isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: then)
   }
 
-  /// Whether there is no use in sending the job any more.
+  /// Whether the job's time is over.
   package func isExpired(enqueuedAt: Int64, expiration: Int64?, now: Now) -> Bool {
     secondsLeft(enqueuedAt: enqueuedAt, expiration: expiration, now: now) == nil
   }
 
-  /// Seconds until the job ends, rounded up; nil where it has ended.
+  /// Seconds until the job ends, rounded up; nil if it has ended.
   private func secondsLeft(enqueuedAt: Int64, expiration: Int64?, now: Now) -> Int64? {
-    // Times come from messages: a number from outside must not overflow here.
+    // Times come from messages: foreign numbers must not overflow here.
     let age = max(0, now.unixMilliseconds &- min(enqueuedAt, now.unixMilliseconds)) / 1000
     var left = ageMaximumSeconds &- age
     if let expiration, expiration > 0 {

@@ -1,46 +1,46 @@
 /// Whether a lane stands still: it has jobs in flight, settles none of them, and no reason is known.
 ///
-/// An alarm says at which step the oldest job is. What goes on for longer is ended by force: a `restart` gives the jobs back to the
-/// broker, so that other lanes get them, and makes anew what the step waits for. A restart that did not help is repeated after
-/// twice the time, because each one counts against its jobs' deliveries, of which the broker allows 20.
+/// An alarm names the oldest job's step. If it lasts, a `restart` returns the jobs to the broker, so that other lanes get them, and
+/// recreates what the step waits for. A restart that did not help is repeated after twice the time, because each one counts against its
+/// jobs' deliveries, of which the broker allows 20.
 package struct StandstillState: Sendable {
   package struct Settings: Hashable, Sendable {
-    /// Nothing was settled for so long: an alarm.
+    /// Raise the alarm after this long without a settlement.
     package var alarmMilliseconds: Int64 = 15_000
-    /// Nothing was settled for so long: a restart.
+    /// Restart after this long without a settlement.
     package var restartMilliseconds: Int64 = 60_000
-    /// The longest time between two restarts.
+    /// The maximum time between two restarts.
     package var restartMaximumMilliseconds: Int64 = 3_600_000
 
     package init() {}
 
-    /// A request to APNs that waits for its answer until its own deadline is no standstill.
+    /// A request to APNs that waits for its answer until its deadline is no standstill.
     package init(requestTimeoutMilliseconds: Int64) {
       alarmMilliseconds = max(alarmMilliseconds, requestTimeoutMilliseconds + 5_000)
       restartMilliseconds = max(restartMilliseconds, 4 * alarmMilliseconds)
     }
   }
 
-  /// A reason that is known, and said elsewhere.
+  /// A known reason, which is reported elsewhere.
   package enum Hold: Hashable, Sendable {
     /// The lane drains, which has a deadline of its own.
     case draining
     /// No consumer: the connection to the broker comes back by itself.
     case disconnected
-    /// Nothing can be published: the broker raised an alarm, or the connection comes back by itself.
+    /// Nothing can be published: the broker raised an alarm, or the connection is being restored.
     case unpublishable
-    /// The broker refuses what is published: a queue is full. An alarm, but others would fare no better: no restart.
+    /// The broker refuses publishes: a queue is full. This raises an alarm, but no restart: other lanes would fare no better.
     case refused
   }
 
-  /// What a lane is about, at one moment.
+  /// A lane's state at one moment.
   package struct Look: Sendable {
-    /// Whatever moved since its start: (job, target)s settled, requests written, answers taken.
+    /// A count of everything that moved since its start: (job, target)s settled, requests written, answers taken.
     package var settled: UInt64
-    /// Jobs.
+    /// Jobs in flight.
     package var inFlight: Int
     package var hold: Hold?
-    /// By `DeliveryStep`: when the oldest job there was received; nil where there is none.
+    /// By `DeliveryStep`: when the oldest job in it was received; nil if there is none.
     package var oldest: [Instant?]
 
     package init(settled: UInt64, inFlight: Int, hold: Hold? = nil) {
@@ -50,12 +50,12 @@ package struct StandstillState: Sendable {
       oldest = Array(repeating: nil, count: DeliveryStep.allCases.count)
     }
 
-    /// A job received at this time is at the step.
+    /// A job received at this time is in this step.
     package mutating func add(_ step: DeliveryStep, received: Instant) {
       oldest[step.rawValue] = min(oldest[step.rawValue] ?? received, received)
     }
 
-    /// Where the oldest job of all is; of a batch, the step that comes first.
+    /// The oldest job's step; for a batch, the earliest step.
     package var oldestStep: DeliveryStep? {
       var found: DeliveryStep?
       for step in DeliveryStep.allCases {
@@ -69,16 +69,16 @@ package struct StandstillState: Sendable {
 
   package enum Action: Hashable, Sendable {
     case none
-    /// It stands still: say so, once.
+    /// It stands still: report it once.
     case alarm(DeliveryStep)
-    /// End the broker connections, and make anew what this step waits for.
+    /// Close the broker connections, and recreate what this step waits for.
     case restart(DeliveryStep)
     /// It settles again, or has had nothing to settle for as long as an alarm takes.
     case recovered
   }
 
   private enum Phase: Sendable {
-    /// Settles, or has no reason to. May become `standing`.
+    /// Settles, or need not. May become `standing`.
     case moving
     /// The alarm was raised. Becomes `moving` with the next settlement.
     case standing(restartAt: Instant)
@@ -87,11 +87,11 @@ package struct StandstillState: Sendable {
   private let settings: Settings
   private var phase = Phase.moving
   private var settled: UInt64 = 0
-  /// The last settlement, or the last moment at which none was to be expected; nil before the first look.
+  /// The last settlement, or the last moment at which none was expected; nil before the first look.
   private var movedAt: Instant?
   /// Since when nothing is in flight.
   private var emptySince: Instant?
-  /// Restarts since the last settlement; none of them helped.
+  /// Restarts since the last settlement, which did not help.
   private var restarts = 0
 
   package init(settings: Settings = Settings()) {
@@ -108,12 +108,12 @@ package struct StandstillState: Sendable {
     }
   }
 
-  /// For how long nothing has been settled that should have been.
+  /// How long a due settlement has not happened.
   package func standingMilliseconds(now: Instant) -> Int64 {
     movedAt.map { now.milliseconds(since: $0) } ?? 0
   }
 
-  /// To be asked about once a second.
+  /// Call once a second.
   package mutating func turn(_ look: Look, now: Instant) -> Action {
     emptySince = look.inFlight > 0 ? nil : emptySince ?? now
     if look.settled != settled {
@@ -133,7 +133,7 @@ package struct StandstillState: Sendable {
     case .standing(let restartAt):
       if let emptySince, now.milliseconds(since: emptySince) >= settings.alarmMilliseconds { return moved(now) }
       guard let step = look.oldestStep, look.hold == nil else {
-        // Once the reason is gone, it has its time to move by itself.
+        // After the reason ends, the lane gets time to move by itself.
         phase = .standing(restartAt: max(restartAt, now.adding(milliseconds: settings.restartMilliseconds)))
         return .none
       }

@@ -1,7 +1,7 @@
 /// Names one device of one app in the admission store: 128 bits of a hash of environment, topic and token (or channel).
 ///
-/// A token is never stored readable, and every key has one length. The hash is SipHash-2-4 with 128 bits of output and a
-/// fixed key: replicas must agree, and nobody gains by making two of their own tokens collide.
+/// A token is never stored readable, and all keys have one length. The hash is SipHash-2-4 with 128 bits of output and a fixed key:
+/// replicas must agree, and nobody gains from making two of their own tokens collide.
 package struct TargetKey: Hashable, Sendable {
   package var high: UInt64
   package var low: UInt64
@@ -11,7 +11,7 @@ package struct TargetKey: Hashable, Sendable {
     self.low = low
   }
 
-  /// Counts stand before the fields and each field is padded to whole words, so no two triples give the same words.
+  /// Counts precede the fields, and each field is padded to whole words, so no two triples give the same words.
   package init(environment: APNsEnvironment, topic: Span<UInt8>, token: Span<UInt8>) {
     var hash = SipHash128(key0: 0x6865_7261_6C64_2070, key1: 0x7573_6820_6761_7465)
     let counts = UInt64(UInt32(truncatingIfNeeded: topic.count)) << 32 | UInt64(UInt32(truncatingIfNeeded: token.count))

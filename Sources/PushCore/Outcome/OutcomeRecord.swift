@@ -1,10 +1,10 @@
-/// How a (job, target) ended: what its outcome says beside the job's own fields.
+/// How a (job, target) ended: the fields of its outcome that do not come from the job.
 package struct OutcomeRecord: Sendable {
   package var outcome: Outcome
-  /// HTTP status of the answer; nil where APNs gave none.
+  /// HTTP status of the answer; nil if APNs gave none.
   package var status: UInt16?
   package var reason: APNsReason?
-  /// For people: why a job is invalid, or what failed.
+  /// A message: why a job is invalid, or what failed.
   package var detail: String?
   /// `apns-unique-id`, which the sandbox gives.
   package var apnsUniqueID: UUIDValue?
@@ -16,10 +16,10 @@ package struct OutcomeRecord: Sendable {
   package var isSuppressed: Bool
   /// Times are Unix milliseconds.
   package var unregisteredAt: Int64?
-  /// nil where the message does not say when it was published.
+  /// nil if the message has no timestamp.
   package var enqueuedAt: Int64?
   package var receivedAt: Int64
-  /// nil where nothing was sent.
+  /// nil if nothing was sent.
   package var sentAt: Int64?
   package var completedAt: Int64
 
@@ -43,7 +43,7 @@ package struct OutcomeRecord: Sendable {
     self.completedAt = completedAt
   }
 
-  /// What a delivery's state decided, with what only the lane knows.
+  /// The decision of a delivery's state, with what only the lane knows.
   package init(
     _ ending: RememberedOutcome, detail: String?, uniqueID: UUIDValue?, isSuppressed: Bool, enqueuedAt: Int64?,
     receivedAt: Int64

@@ -1,6 +1,6 @@
-/// Writes outcomes, version 1, and the routing keys they travel under.
+/// Writes outcomes, version 1, and their routing keys.
 ///
-/// Fields that an invalid job does not have are null. Nothing is allocated but what the output grows by.
+/// Fields that an invalid job does not have are null. Only the output's growth allocates.
 package struct OutcomeWriter: Sendable {
   /// `,"worker":"…"` as it stands in every outcome of this lane.
   private let workerField: [UInt8]
@@ -15,8 +15,8 @@ package struct OutcomeWriter: Sendable {
 
   /// Appends the outcome of one target, or of the job as a whole.
   /// - Parameters:
-  ///   - target: index into the job's targets; nil for a job that never came to have any: `to` is then as the producer
-  ///     wrote it (null where it is missing, broken or longer than `Limits.invalidTargetBytesMaximum`).
+  ///   - target: index into the job's targets; nil if the job has none, because it is invalid. `to` is then as the producer wrote it (null
+  ///     if it is missing, broken or longer than `Limits.invalidTargetBytesMaximum`).
   package func append(
     _ record: borrowing OutcomeRecord, of job: borrowing PushJob, target: Int?, apnsID: UUIDValue,
     to output: inout [UInt8]
@@ -91,7 +91,7 @@ package struct OutcomeWriter: Sendable {
     output.append(ASCII.closeBrace)
   }
 
-  /// How long the outcome may become: room that is reserved at once, of which the next outcomes use most.
+  /// An upper bound of the outcome's length. This room is reserved at once; the next outcomes use most of it.
   private func countMaximum(_ record: borrowing OutcomeRecord, of job: borrowing PushJob, _ target: Int?) -> Int {
     // Keys, words and numbers together stay below 800 bytes.
     var count = 800 + workerField.count + Int(job.meta.count)
@@ -103,8 +103,8 @@ package struct OutcomeWriter: Sendable {
     return count
   }
 
-  /// Appends `<outcome>.<environment>.<app>`, at most 255 bytes. A job without an app goes under `unknown`; a byte
-  /// that no app can have becomes `_`.
+  /// Appends `<outcome>.<environment>.<app>`, at most 255 bytes. A job without an app uses `unknown`; a byte that no app can have becomes
+  /// `_`.
   package static func appendRoutingKey(_ outcome: Outcome, of job: borrowing PushJob, to output: inout [UInt8]) {
     let start = output.count
     output.append(text: outcome.name)

@@ -6,11 +6,11 @@ package struct RememberedOutcome: Hashable, Sendable {
   package var unregisteredAt: Int64?
   package var attempts: UInt32
   package var isAmbiguous: Bool
-  /// Unix milliseconds; nil where nothing was sent.
+  /// Unix milliseconds; nil if nothing was sent.
   package var sentAt: Int64?
   package var completedAt: Int64
-  /// APNs said that the token is gone, but it was registered after the time that APNs named: no other job's business. Not
-  /// kept with the outcome: it matters in the moment in which it is remembered.
+  /// APNs said that the token is gone, but it was registered after the time in the answer, so other jobs are not concerned. Not stored with
+  /// the outcome: it matters only when the outcome is first remembered.
   package var isRegisteredSince: Bool
 
   package init(

@@ -1,11 +1,11 @@
 /// The bytes of a remembered outcome, for Redis: 10 or 11 for most.
 ///
-/// First what it is (3 bits, `Outcome.code`), whether it is ambiguous (8), and which of these it has: a status (16), a time of
-/// sending (32), an unregistration (64), a reason (128). Then numbers: completion (Unix ms), attempts, and where they are, status
-/// less 200, milliseconds from sending to completion, unregistration (Unix ms). Then the reason's text. A number has seven bits a
-/// byte, the lowest first, 128 where more follow, and its sign in its lowest bit.
+/// The first byte holds the outcome (3 bits, `Outcome.code`), whether it is ambiguous (8), and which of these follow: a status (16), a time
+/// of sending (32), an unregistration (64), a reason (128). Then come numbers: completion (Unix ms), attempts, and if present, status less
+/// 200, milliseconds from sending to completion, unregistration (Unix ms). The reason's text is last. A number has seven bits a byte, the
+/// lowest first, 128 if more follow, and its sign in its lowest bit.
 ///
-/// Short because the fleet's memory holds one for each job of hours.
+/// It is short because Redis keeps one for each job of several hours.
 extension RememberedOutcome {
   /// The longest encoding in bytes: every field at its widest.
   package static let encodedCountMaximum = 103
@@ -32,7 +32,7 @@ extension RememberedOutcome {
     reason?.writeName(to: &output)
   }
 
-  /// nil where the bytes are no encoding: the job is then sent as if nothing were remembered.
+  /// nil if the bytes are not an encoding: the job is then sent as if nothing were remembered.
   package init?(decoding bytes: Span<UInt8>) {
     guard bytes.count > 0, bytes.count <= Self.encodedCountMaximum, let outcome = Outcome(code: bytes[0] & 7) else {
       return nil
@@ -77,14 +77,14 @@ extension RememberedOutcome {
   private struct NumberReader {
     var position: Int
 
-    /// The next number; nil where it does not end, or does not fit.
+    /// The next number; nil if it does not end, or is too large.
     mutating func next(_ bytes: Span<UInt8>) -> Int64? {
       var number: UInt64 = 0
       var shift: UInt64 = 0
       while position < bytes.count, shift < 64 {
         let byte = bytes[position]
         position += 1
-        // Of the tenth byte only the lowest bit has room.
+        // The tenth byte has room only for its lowest bit.
         if shift == 63, byte > 1 { return nil }
         number |= UInt64(byte & 127) << shift
         if byte < 128 { return Int64(bitPattern: number >> 1) ^ -Int64(number & 1) }
@@ -96,7 +96,7 @@ extension RememberedOutcome {
 }
 
 extension Outcome {
-  /// As Redis has it: these numbers never change.
+  /// As stored in Redis: these numbers never change.
   fileprivate var code: UInt8 {
     switch self {
     case .accepted: 0

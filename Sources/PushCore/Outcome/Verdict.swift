@@ -1,4 +1,4 @@
-/// What an answer of APNs means: for the job, for the connection it came over, and for the credential behind it.
+/// What APNs' answer means for the job, for its connection, and for the credential.
 ///
 /// The table is APNS.md's "Answers"; `init(status:reason:…)` is its only copy. A verdict is a pure value: the lane
 /// acts on `fate`, the pools on the rest (`PushService.apply`).
@@ -13,22 +13,22 @@ package struct Verdict: Hashable, Sendable {
     case dead
     /// APNs said 410, but the token was registered after the time that it names: outcome `unregistered`; no mark.
     case unregisteredBefore
-    /// Surely not processed: send again now, on another connection. Uncounted.
+    /// Surely not processed: send again now, on another connection. Does not count.
     case resend
-    /// Perhaps processed: send once more now, on another connection, with the same `apns-id`. Counted.
+    /// May have been processed: send once more now, on another connection, with the same `apns-id`. Counts.
     case sendOnceMore
     /// The provider token was too old: renew it, then send again, once.
     case renew
     /// Later: `RetryPolicy` says when.
     case retry
-    /// Later, uncounted: it is the credential that has to wait.
+    /// Later, and does not count: the credential has to wait.
     case hold
   }
 
   /// What becomes of the connection.
   package enum ConnectionAdvice: Hashable, Sendable {
     case keep
-    /// Give it fewer streams for a while: APNs is short of breath.
+    /// Give it fewer streams for a while: APNs is overloaded.
     case fewerStreams
     /// Open no more streams on it, let the others finish, replace it.
     case close
@@ -39,11 +39,11 @@ package struct Verdict: Hashable, Sendable {
     case keep
     /// Too old: make a new one now.
     case renew
-    /// Renewed too often: keep the older one, and make none for 20 minutes. Where there is no older one, nothing is sent.
+    /// Renewed too often: keep the older one, and make none for 20 minutes. If there is no older one, nothing is sent.
     case keepOlder
   }
 
-  /// What stops, with an alarm, until somebody changes it or a probe succeeds. Jobs under it go to the retry queues.
+  /// What stops, with an alarm, until an operator or a successful probe ends it. Its jobs go to the retry queues.
   package enum Pause: Hashable, Sendable {
     case none
     /// Everything that this credential sends.
@@ -52,15 +52,15 @@ package struct Verdict: Hashable, Sendable {
     case credentialInEnvironment
     /// The credential for this app.
     case credentialForApp
-    /// The topic, where such answers repeat.
+    /// The topic, if such answers repeat.
     case topicWhenRepeated
-    /// The credential for this topic, where such answers repeat.
+    /// The credential for this topic, if such answers repeat.
     case credentialWhenRepeated
-    /// Topic and class, where none of the last 200 answers was accepted: surely the wrong environment.
+    /// Topic and class, if none of the last 200 answers was accepted: certainly the wrong environment.
     case topicAndClassWhenNoneAccepted
-    /// The app's broadcasts, and not its pushes to devices.
+    /// The app's broadcasts, but not its pushes to devices.
     case broadcastsOfApp
-    /// Making channels: the app has as many as it may have.
+    /// Creation of channels: the app has its maximum.
     case channelCreation
   }
 
@@ -69,7 +69,7 @@ package struct Verdict: Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The device token was refused: send to it over the connection for bad tokens.
+    /// The device token was refused: send further requests to it over the connection for bad tokens.
     package static let badToken = Notes(rawValue: 1)
     /// Our validation or our code let this through: count it.
     package static let ourFault = Notes(rawValue: 2)
@@ -100,7 +100,7 @@ package struct Verdict: Hashable, Sendable {
     self.notes = notes
   }
 
-  /// Whether anything beside the job itself is concerned: where not, `PushService.apply` need not be called.
+  /// Whether anything but the job is concerned. If not, `PushService.apply` need not be called.
   package var concernsService: Bool {
     connection != .keep || token != .keep || pause != .none
   }

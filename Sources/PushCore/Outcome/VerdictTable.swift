@@ -1,16 +1,16 @@
-/// The verdict table: which answer means what. One row of APNS.md, "Answers", is one case here.
+/// The verdict table: what each answer means. Each case is one row of APNS.md, "Answers".
 extension Verdict {
-  /// How often a job is sent again at once before it goes to a retry queue like any other.
+  /// How often a job is sent again at once before it goes to a retry queue.
   package static let resendsMaximum: UInt8 = 3
 
   /// The verdict on an answer with a status.
   /// - Parameters:
   ///   - status: the HTTP status.
-  ///   - reason: `reason` of the body; nil where APNs gave none.
+  ///   - reason: `reason` of the body; nil if APNs gave none.
   ///   - unregisteredAt: `timestamp` of a 410, Unix milliseconds.
-  ///   - tokenRegisteredAt: what the job says of its token, Unix milliseconds.
-  ///   - resends: how often this job was already resent at once; a renewed token is tried once, a resend
-  ///     `resendsMaximum` times, then the job waits in a retry queue.
+  ///   - tokenRegisteredAt: when the token was registered, from the job, Unix milliseconds.
+  ///   - resends: how often this job was already resent at once. A renewed token is tried once, a resend `resendsMaximum` times; then the
+  ///     job waits in a retry queue.
   package init(
     status: UInt16, reason: APNsReason?, unregisteredAt: Int64? = nil, tokenRegisteredAt: Int64? = nil,
     resends: UInt8 = 0
@@ -74,7 +74,7 @@ extension Verdict {
     }
   }
 
-  /// The verdict on what became of a request: an answer, or none.
+  /// The verdict on a request's result, also without an answer.
   package init(_ answer: borrowing PushAnswer, tokenRegisteredAt: Int64?, resends: UInt8) {
     switch answer.kind {
     case .response:
@@ -84,7 +84,7 @@ extension Verdict {
     case .notProcessed:
       self.init(resends < Verdict.resendsMaximum ? .resend : .retry)
     case .lost, .timedOut:
-      // Once at once, so that a push does not pay for its connection's end; then like any other failure.
+      // First at once, so that a push does not wait because its connection ended; then like any other failure.
       self.init(resends == 0 ? .sendOnceMore : .retry, notes: .ambiguous)
     }
   }
@@ -98,12 +98,12 @@ extension Verdict {
     case 503: self.init(.retry, connection: .fewerStreams)
     case 500...: self.init(.retry)
     case 400..<500: self.init(.reject, notes: .unknownReason)
-    // 1xx and 3xx are nothing that APNs says: a proxy between us answered, and may stop doing so.
+    // APNs never answers 1xx or 3xx: a proxy between us answered, and may stop doing so.
     default: self.init(.retry, notes: .unknownReason)
     }
   }
 
-  /// A 410. The mark would be wrong for a device that registered after APNs saw it go.
+  /// A 410. A device that registered after APNs' time must not be marked.
   private init(unregisteredAt: Int64?, tokenRegisteredAt: Int64?) {
     guard let unregisteredAt, let tokenRegisteredAt, tokenRegisteredAt > unregisteredAt else {
       self.init(.dead)

@@ -1,5 +1,5 @@
-/// Waiting times that double from attempt to attempt up to a bound, each shortened by chance to as little as half, so
-/// that those who failed together do not come back together.
+/// Waiting times that double from attempt to attempt up to a bound. Each is shortened randomly to as little as half, so that peers that
+/// failed together do not retry together.
 package struct Backoff: Hashable, Sendable {
   package let initialMilliseconds: Int64
   package let maximumMilliseconds: Int64

@@ -1,5 +1,4 @@
-/// A fast hash of bytes for tables of this process: eight bytes a step. Not for what an adversary chooses and not
-/// stored.
+/// A fast hash of bytes for tables of this process, eight bytes a step. Not for bytes that an adversary chooses, and not for storage.
 package enum ByteHash {
   package static func hash(_ bytes: Span<UInt8>) -> UInt64 {
     var state = UInt64(truncatingIfNeeded: bytes.count) &* 0x9E37_79B9_7F4A_7C15

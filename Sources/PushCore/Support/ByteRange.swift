@@ -1,4 +1,4 @@
-/// Where a field lies in a byte buffer: 8 bytes instead of a slice that would hold the buffer alive.
+/// Where a field lies in a byte buffer: 8 bytes instead of a slice, which would retain the buffer.
 package struct ByteRange: Hashable, Sendable {
   package var start: UInt32
   package var count: UInt32

@@ -1,9 +1,9 @@
-/// How often a duration fell into which of a fixed row of buckets: 200 bytes, no allocation, mergeable.
+/// Counts durations in fixed buckets: 200 bytes, no allocation, mergeable.
 ///
-/// One row for everything that is measured, from a request on a fast network (100 µs) to the age of a job (an hour):
-/// two or three buckets a decade, the precision that a dashboard's quantiles need.
+/// All measurements share the buckets, from a request on a fast network (100 µs) to the age of a job (an hour): two or three a decade,
+/// which is precise enough for a dashboard's quantiles.
 package struct Histogram: Sendable {
-  /// Upper bounds of the buckets, microseconds, ascending. What is longer than the last one counts in `count` alone.
+  /// Upper bounds of the buckets, microseconds, ascending. Longer durations count only in `count`.
   package static let boundsMicroseconds: [Int64] = [
     100, 250, 500,
     1_000, 2_500, 5_000,
@@ -15,7 +15,7 @@ package struct Histogram: Sendable {
   ]
   package static let bucketCount = 20
 
-  /// One for each bound, and one for what is above all of them.
+  /// One for each bound, and one for longer durations.
   private var counts: InlineArray<21, UInt64>
   package private(set) var sumNanoseconds: UInt64
 
@@ -46,13 +46,13 @@ package struct Histogram: Sendable {
     return total
   }
 
-  /// Adds what another one counted: lanes are summed this way.
+  /// Adds another histogram's counts, to sum over lanes.
   package mutating func merge(_ other: Histogram) {
     for index in 0...Histogram.bucketCount { counts[index] &+= other.counts[index] }
     sumNanoseconds &+= other.sumNanoseconds
   }
 
-  /// Nanoseconds. A switch keeps the row in the code, away from the array's reference count and bounds check.
+  /// Nanoseconds. A switch keeps the bounds in the code, without the array's reference count and bounds check.
   @inline(__always)
   private static func bound(_ bucket: Int) -> Int64 {
     switch bucket {

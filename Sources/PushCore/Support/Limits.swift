@@ -1,15 +1,15 @@
-/// Bounds that do not come from the configuration. Each has its name here and its reason beside it.
+/// Bounds that are not configurable, each with its reason.
 package enum Limits {
-  /// A job's body: 1000 tokens of 256 digits, a payload of 5120 bytes and 2 KiB of meta fit twice.
+  /// A job's body: twice the size of 1000 tokens of 256 digits, a payload of 5120 bytes and 2 KiB of meta.
   package static let jobBytesMaximum = 512 * 1024
-  /// A larger job's dead letter is made by us, with its reason, up to here; beyond it the broker itself moves the job. As
-  /// much as `herald dead-letters` reads and replays.
+  /// Up to this size the worker writes the dead letter of a job that is too large, with its reason; the broker itself moves larger ones. It
+  /// is also the maximum that `herald dead-letters` reads and replays.
   package static let deadLetterBytesMaximum = 8 << 20
-  /// Why a job is too large.
+  /// Why a job is refused for its size.
   package static func refusal(ofJobBytes count: Int) -> String {
     "job of \(count) bytes; at most \(jobBytesMaximum) are taken"
   }
-  /// `id`, and the message id in its place.
+  /// `id`, and the message id that may replace it.
   package static let idBytesMaximum = 128
   /// `app` goes into a path, a header, a metric label and the last word of a routing key (255 bytes in all).
   package static let appBytesMaximum = 200
@@ -23,7 +23,7 @@ package enum Limits {
   package static let collapseIDBytesMaximum = 64
   /// `meta` is copied into every outcome of the job.
   package static let metaBytesMaximum = 2048
-  /// Hex digits of a device token. Apple promises no length; these bounds are far from any seen.
+  /// Hex digits of a device token. Apple guarantees no length; these bounds are far from any seen.
   package static let tokenDigitsMinimum = 8
   package static let tokenDigitsMaximum = 256
   /// A broadcast channel's id, base64.
@@ -34,10 +34,10 @@ package enum Limits {
   package static let jsonDepthMaximum = 64
   /// A routing key: AMQP's short string.
   package static let routingKeyBytesMaximum = 255
-  /// `to` of an invalid job is repeated in its outcome up to this length.
+  /// An invalid job's `to` is repeated in its outcome up to this length.
   package static let invalidTargetBytesMaximum = 2048
   /// Eleven digits of Unix seconds reach the year 5138; more are milliseconds.
   package static let unixSecondsMaximum: Int64 = 100_000_000_000
-  /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
+  /// The maximum time that an admitted job waits for room in its pool before it goes to the retry queues.
   package static let roomWaitMilliseconds: Int64 = 10_000
 }

@@ -1,8 +1,7 @@
-/// First in, first out, in memory that it keeps and never gives back.
+/// A FIFO queue in memory that it keeps for reuse.
 ///
-/// A ring with a `capacity` says when it is full, and its owner's bound holds it there; one that is `growing` doubles. Its
-/// functions are inlinable, and the type is usable from inline code, without which they are not inlined: a module that queues
-/// elements of its own gets code for just these.
+/// A ring with a `capacity` reports when it is full, and its owner must not exceed that; one that is `growing` doubles. Its functions are
+/// inlinable and its type is usable from inline code, so that a module that queues its own element type gets specialised code.
 @usableFromInline
 package struct RingBuffer<Element> {
   @usableFromInline
@@ -22,7 +21,7 @@ package struct RingBuffer<Element> {
     doubles = false
   }
 
-  /// With room for `capacity` at first, and for twice as many whenever it is full.
+  /// With room for `capacity` at first; the room doubles whenever it is full.
   @inlinable
   package init(growingFrom capacity: Int) {
     precondition(capacity > 0, "a ring has room for at least one")
@@ -39,7 +38,7 @@ package struct RingBuffer<Element> {
   @inlinable
   package var isFull: Bool { filled == slots.count }
 
-  /// Puts an element behind all others. There is room, where the ring does not grow: its owner's bound says so.
+  /// Appends an element. If the ring does not grow, there must be room: its owner checks that.
   @inlinable
   package mutating func append(_ element: Element) {
     if filled == slots.count { grow() }
@@ -47,7 +46,7 @@ package struct RingBuffer<Element> {
     filled += 1
   }
 
-  /// Puts an element in front of all others; room is as for `append`.
+  /// Prepends an element; room is as for `append`.
   @inlinable
   package mutating func prepend(_ element: Element) {
     if filled == slots.count { grow() }
@@ -66,7 +65,7 @@ package struct RingBuffer<Element> {
     return element
   }
 
-  /// Drops the oldest element, which is there: nobody wants a copy of it.
+  /// Drops the oldest element without a copy; there must be one.
   @inlinable
   package mutating func removeFirst() {
     precondition(filled > 0, "a ring without elements has no oldest one")
@@ -80,7 +79,7 @@ package struct RingBuffer<Element> {
     filled > 0 ? slots[head] : nil
   }
 
-  /// The element that entered `offset` after the oldest.
+  /// The element `offset` places after the oldest.
   @inlinable
   package subscript(offset offset: Int) -> Element {
     get {
@@ -100,7 +99,7 @@ package struct RingBuffer<Element> {
     head = 0
   }
 
-  /// All elements, oldest first; none is left.
+  /// Removes and returns all elements, oldest first.
   @inlinable
   package mutating func takeAll() -> [Element] {
     var all: [Element] = []

@@ -1,9 +1,9 @@
-/// SHA-1 (RFC 3174), for version-5 UUIDs alone: nothing here is protected by it.
+/// SHA-1 (RFC 3174), only for version-5 UUIDs: nothing here relies on it for security.
 package struct SHA1 {
   private var state: (UInt32, UInt32, UInt32, UInt32, UInt32) = (
     0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0
   )
-  /// The block in work, as big-endian words.
+  /// The current block, as big-endian words.
   private var block = InlineArray<16, UInt32>(repeating: 0)
   private var byteCount: UInt64 = 0
 
@@ -11,7 +11,7 @@ package struct SHA1 {
 
   mutating func update(byte: UInt8) {
     let position = Int(byteCount & 63)
-    // A word's bytes come in order: the first one overwrites what the last block left.
+    // A word's bytes come in order: the first one overwrites the last block's word.
     let shifted = UInt32(byte) << UInt32(24 - (position & 3) * 8)
     block[position >> 2] = position & 3 == 0 ? shifted : block[position >> 2] | shifted
     byteCount += 1

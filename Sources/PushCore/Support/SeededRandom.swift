@@ -1,5 +1,4 @@
-/// Random numbers that a seed repeats: SplitMix64 (Steele, Lea and Flood, 2014). For jitter and tests, never for
-/// secrets.
+/// Reproducible random numbers from a seed: SplitMix64 (Steele, Lea and Flood, 2014). For jitter and tests, never for secrets.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
   private var state: UInt64
 

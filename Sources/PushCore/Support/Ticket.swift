@@ -1,4 +1,4 @@
-/// Names one use of one slot: an answer that comes after the slot was given to somebody else finds nobody.
+/// Identifies one use of one slot: an answer that comes after the slot was reused finds nothing.
 package struct Ticket: Hashable, Sendable {
   package var index: UInt32
   package var generation: UInt32
@@ -8,7 +8,7 @@ package struct Ticket: Hashable, Sendable {
     self.generation = generation
   }
 
-  /// Both halves in one word, for what travels through C.
+  /// Both halves in one word, to pass through C.
   package var packed: UInt64 { UInt64(generation) << 32 | UInt64(index) }
 
   package init(packed: UInt64) {

@@ -1,4 +1,4 @@
-/// A point on the monotonic clock. It never goes back and says nothing of the time of day.
+/// A point on the monotonic clock, which never goes back and is unrelated to the time of day.
 package struct Instant: Comparable, Hashable, Sendable {
   package var nanoseconds: Int64
 
@@ -22,11 +22,11 @@ package struct Instant: Comparable, Hashable, Sendable {
   }
 }
 
-/// The time of one loop turn: read once, handed to every decision.
+/// The time of one loop turn: read once, passed to every decision.
 package struct Now: Sendable {
   /// For deadlines, ages and back-off.
   package var monotonic: Instant
-  /// For what others read: Unix time in milliseconds.
+  /// For output and messages: Unix time in milliseconds.
   package var unixMilliseconds: Int64
 
   package init(monotonic: Instant, unixMilliseconds: Int64) {

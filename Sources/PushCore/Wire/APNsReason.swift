@@ -1,4 +1,4 @@
-/// `reason` of an APNs answer. Open: a text that this version does not know is kept, cut to 64 bytes, in `other`.
+/// `reason` of an APNs answer. Open: an unknown text is kept, cut to 64 bytes, in `other`.
 ///
 /// Source: Apple, "Handling notification responses from APNs", and the broadcast and channel pages. Known reasons cost
 /// no allocation.
@@ -20,10 +20,10 @@ package enum APNsReason: Hashable, Sendable {
   // Broadcasts and channels.
   case featureNotEnabled, missingChannelId, badChannelId, badRequestParams, badRequestPayload, missingPushType,
     missingChannelQueueSize, channelNotRegistered, cannotCreateChannelConfig
-  /// A reason that is not listed here: printable ASCII, at most 64 bytes (what is not printable became `?`).
+  /// A reason that is not listed here: printable ASCII, at most 64 bytes (other bytes become `?`).
   case other(String)
 
-  /// The longest text that is kept of an unknown reason, in bytes.
+  /// The maximum length that is kept of an unknown reason, in bytes.
   package static let otherCountMaximum = 64
 
   /// The reason that `text` names, compared byte for byte.
@@ -35,7 +35,7 @@ package enum APNsReason: Hashable, Sendable {
     }
   }
 
-  /// The reasons of this list, in its order: for counters with one place for each.
+  /// The known reasons in this order, for arrays of counters.
   package static let allKnown: [APNsReason] = [
     .badCollapseId, .badDeviceToken, .badExpirationDate, .badMessageId, .badPriority, .badTopic,
     .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken, .missingTopic,
@@ -101,12 +101,12 @@ package enum APNsReason: Hashable, Sendable {
     }
   }
 
-  /// Appends the text as it is; `other` may hold what a JSON string must escape.
+  /// Appends the text unescaped; `other` may contain characters that JSON must escape.
   package func writeName(to output: inout [UInt8]) {
     output.append(contentsOf: name.utf8)
   }
 
-  /// Reasons differ in length more than in anything else, so length chooses the few that are compared.
+  /// Reasons differ most in length, so the length selects the few that are compared.
   private static func known(_ text: Span<UInt8>) -> APNsReason? {
     switch text.count {
     case 7:

@@ -3,7 +3,7 @@ package enum Base64 {
   package enum Alphabet: Sendable {
     /// `+` and `/`, and `=` as padding.
     case standard
-    /// `-` and `_`, no padding: as JWTs write it.
+    /// `-` and `_`, no padding, as in JWTs.
     case url
   }
 
@@ -24,8 +24,7 @@ package enum Base64 {
     for _ in 0..<(3 - bytes.count % 3) % 3 { output.append(UInt8(ascii: "=")) }
   }
 
-  /// The bytes that `text` stands for; nil where a character, the length or the padding is wrong, or (`url`) the last digit carries bits
-  /// that mean nothing.
+  /// Decodes `text`; nil if a character, the length or the padding is wrong, or (`url`) the last digit has surplus bits.
   package static func decode(_ text: some BidirectionalCollection<UInt8>, _ alphabet: Alphabet) -> [UInt8]? {
     var digits = text[...]
     if alphabet == .standard {

@@ -21,7 +21,7 @@ extension Span<UInt8> {
     return result
   }
 
-  /// Whether these bytes are exactly the text's. A literal's UTF-8 stands in the program.
+  /// Whether these bytes are exactly the text's. A literal's UTF-8 is constant data.
   @inline(__always)
   package func equals(_ text: String) -> Bool {
     let other = text.utf8.span
@@ -46,13 +46,13 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-  /// Appends a part of itself. Byte by byte, because a slice of itself would make the array copy itself.
+  /// Appends a part of itself byte by byte, because a slice of itself would make the array copy itself.
   package mutating func appendOwn(_ range: Range<Int>) {
     for index in range { append(self[index]) }
   }
 }
 
-/// The bytes that JSON and headers are made of.
+/// The bytes that JSON and headers use.
 enum ASCII {
   static let quote = UInt8(ascii: "\"")
   static let backslash = UInt8(ascii: "\\")

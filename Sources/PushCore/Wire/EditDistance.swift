@@ -1,7 +1,6 @@
-/// Which known word somebody may have meant. For messages to people.
+/// Finds the known word that was probably meant, for error messages.
 package enum EditDistance {
-  /// The word that is nearest to `text`, where at most a third of it (and never less than two letters) would have to
-  /// change; nil where none is near.
+  /// The word most similar to `text`, if at most a third of its letters (but two are always allowed) differ; nil if there is none.
   package static func nearest(to text: String, among words: [String]) -> String? {
     var best: (word: String, distance: Int)?
     for word in words {

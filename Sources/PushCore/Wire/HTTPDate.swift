@@ -6,7 +6,7 @@ package enum HTTPDate {
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
   ]
 
-  /// Unix seconds; nil where the text is not a date in the one form that servers may send.
+  /// Unix seconds; nil if the text is not a date in the one form that servers may send.
   package static func unixSeconds(_ text: Span<UInt8>) -> Int64? {
     guard text.count == count, text[3] == ASCII.comma, text.extracting(25..<29).equals(" GMT"),
       text[19] == ASCII.colon, text[22] == ASCII.colon,
@@ -25,7 +25,7 @@ package enum HTTPDate {
     return days * 86_400 + Int64(hour * 3_600 + minute * 60 + second)
   }
 
-  /// Such a text. Whole seconds of the years 1970 to 9999.
+  /// The text of a date. Whole seconds of the years 1970 to 9999.
   package static func bytes(unixSeconds: Int64) -> [UInt8] {
     let days = unixSeconds / 86_400
     let second = unixSeconds % 86_400

@@ -1,4 +1,4 @@
-/// Which bytes may stand in the names and headers that a job's fields become.
+/// Which bytes are allowed in names and headers that come from a job's fields.
 enum HeaderText {
   /// Letters, digits, dots, hyphens and underscores, at least one: a bundle id, a push type.
   static func isName(_ bytes: Span<UInt8>) -> Bool {

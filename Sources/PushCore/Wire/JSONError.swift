@@ -9,7 +9,7 @@ package struct JSONError: Error, Hashable, Sendable {
   }
 
   package var kind: Kind
-  /// Offset of the first byte that cannot be there.
+  /// Offset of the first wrong byte.
   package var offset: Int
 
   package init(_ kind: Kind, at offset: Int) {

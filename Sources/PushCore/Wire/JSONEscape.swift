@@ -1,4 +1,4 @@
-/// Escapes inside JSON strings: read, undone, written.
+/// Reads, decodes and writes escapes in JSON strings.
 package enum JSONEscape {
   /// The UTF-16 unit of the `\uXXXX` at `start`.
   static func unit(_ bytes: Span<UInt8>, at start: Int) throws(JSONError) -> UInt32 {
@@ -11,8 +11,8 @@ package enum JSONEscape {
     return unit
   }
 
-  /// Appends the text of an escaped string that the scanner passed, behind the bytes that hold it.
-  /// - Returns: where the text lies.
+  /// Appends the text of an escaped string that the scanner checked to the buffer that holds it.
+  /// - Returns: the range of the text.
   static func appendUnescaped(_ range: ByteRange, in bytes: inout [UInt8]) -> ByteRange {
     let start = bytes.count
     var index = range.range.lowerBound
@@ -28,7 +28,7 @@ package enum JSONEscape {
     return ByteRange(start: start, count: bytes.count - start)
   }
 
-  /// A copy of a string's text: for those whose escapes are as good as never seen.
+  /// A copy of a string's text, for strings that hardly ever have escapes.
   package static func unescaped(_ range: ByteRange, of bytes: Span<UInt8>) -> [UInt8] {
     var text: [UInt8] = []
     var index = range.range.lowerBound
@@ -44,8 +44,7 @@ package enum JSONEscape {
     return text
   }
 
-  /// One step through a string that the scanner passed: the scalar of an escape, or nil for a byte that stands for
-  /// itself, and the offset behind it.
+  /// One step through a string that the scanner checked: an escape's scalar, or nil for a plain byte, and the offset after it.
   private static func step(_ bytes: Span<UInt8>, at index: Int) -> (scalar: Unicode.Scalar?, next: Int) {
     guard bytes[index] == ASCII.backslash else { return (nil, index + 1) }
     switch bytes[index + 1] {

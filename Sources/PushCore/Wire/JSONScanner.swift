@@ -1,7 +1,7 @@
 /// Where a string's content lies, between its quotes.
 package struct JSONString: Hashable, Sendable {
   package var range: ByteRange
-  /// The content holds escapes: its bytes are not yet its text.
+  /// The content contains escapes and must be decoded.
   package var hasEscapes: Bool
 
   package init(range: ByteRange, hasEscapes: Bool) {
@@ -13,14 +13,14 @@ package struct JSONString: Hashable, Sendable {
 /// A number as written.
 package struct JSONNumber: Hashable, Sendable {
   package var range: ByteRange
-  /// The value of a number without fraction and exponent; nil for others and outside of 64 bits.
+  /// The value of a number without fraction and exponent; nil for others and beyond 64 bits.
   package var integer: Int64?
 }
 
-/// Reads JSON (RFC 8259, strictly) from bytes, forward only: a position, moved by methods that are handed the bytes.
+/// Reads JSON (RFC 8259, strictly) from bytes, forward only. It holds a position; its methods get the bytes as an argument.
 ///
-/// Strings are checked whole: UTF-8, escapes, surrogate pairs. Nothing is allocated, nothing copied. The caller walks
-/// what it knows (`beginObject`, `key`, `nextMember`) and skips the rest (`skipValue`), which is checked as well.
+/// Strings are checked completely: UTF-8, escapes, surrogate pairs. Nothing is allocated or copied. The caller reads the members that it
+/// knows (`beginObject`, `key`, `nextMember`) and skips the rest with `skipValue`, which checks it too.
 package struct JSONScanner: Sendable {
   /// Offset of the next byte to read.
   package var position: Int
@@ -43,7 +43,7 @@ package struct JSONScanner: Sendable {
 
   // MARK: Objects and arrays
 
-  /// Enters an object. Returns whether a key follows (false: it was empty and is behind us).
+  /// Enters an object. Returns whether a key follows (false: the object is empty and was passed).
   @inline(__always)
   package mutating func beginObject(_ bytes: Span<UInt8>) throws(JSONError) -> Bool {
     guard peek(bytes) == ASCII.openBrace else { throw failure(.expectedObject, bytes) }
@@ -63,7 +63,7 @@ package struct JSONScanner: Sendable {
     return key
   }
 
-  /// After a member's value: whether another key follows (false: the object is behind us).
+  /// After a member's value: whether another key follows (false: the object was passed).
   @inline(__always)
   package mutating func nextMember(_ bytes: Span<UInt8>) throws(JSONError) -> Bool {
     let byte = peek(bytes)
@@ -76,7 +76,7 @@ package struct JSONScanner: Sendable {
     return false
   }
 
-  /// Enters an array, whose bracket was seen. Returns whether an element follows.
+  /// Enters an array whose bracket was seen. Returns whether an element follows.
   package mutating func beginArray(_ bytes: Span<UInt8>) -> Bool {
     position &+= 1
     guard peek(bytes) == ASCII.closeBracket else { return true }
@@ -84,7 +84,7 @@ package struct JSONScanner: Sendable {
     return false
   }
 
-  /// After an element: whether another follows (false: the array is behind us).
+  /// After an element: whether another follows (false: the array was passed).
   package mutating func nextElement(_ bytes: Span<UInt8>) throws(JSONError) -> Bool {
     let byte = peek(bytes)
     if byte == ASCII.comma {
@@ -104,7 +104,7 @@ package struct JSONScanner: Sendable {
 
   // MARK: Values
 
-  /// Passes one value of any kind, checking it.
+  /// Skips one value of any kind, checking it.
   package mutating func skipValue(_ bytes: Span<UInt8>) throws(JSONError) {
     // One bit for each level that is open, the innermost lowest: 1 = object, 0 = array.
     var levels: UInt64 = 0
@@ -198,7 +198,7 @@ package struct JSONScanner: Sendable {
     return JSONNumber(range: ByteRange(start: start, count: index &- start), integer: integer)
   }
 
-  /// At least one digit. Returns the offset behind the last.
+  /// At least one digit. Returns the offset after the last.
   private func digits(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
     var index = start
     while index < bytes.count, bytes[index] &- ASCII.zero < 10 { index &+= 1 }
@@ -214,7 +214,7 @@ package struct JSONScanner: Sendable {
     var index = start
     var hasEscapes = false
     while true {
-      // Eight bytes at a time to the first that needs a look: a quote, a backslash, a control character, not ASCII.
+      // Eight bytes at a time to the first byte that needs a closer look: a quote, a backslash, a control character, not ASCII.
       while index &+ 8 <= bytes.count {
         let special = JSONScanner.specialBytes(bytes.word(at: index))
         if special != 0 {
@@ -233,7 +233,7 @@ package struct JSONScanner: Sendable {
         hasEscapes = true
         index = try JSONScanner.escape(bytes, at: index)
       } else if byte >= 0x80 {
-        // Where one character is not ASCII, the next ones seldom are.
+        // After one character that is not ASCII, more usually follow.
         repeat { index = try UTF8Check.character(bytes, at: index) } while index < bytes.count && bytes[index] >= 0x80
       } else if byte < 0x20 {
         throw JSONError(.controlCharacter, at: index)
@@ -255,7 +255,7 @@ package struct JSONScanner: Sendable {
     return found & 0x8080_8080_8080_8080
   }
 
-  /// Checks an escape. Returns the offset behind it; a surrogate pair is passed as one.
+  /// Checks an escape. Returns the offset after it; a surrogate pair counts as one.
   private static func escape(_ bytes: Span<UInt8>, at start: Int) throws(JSONError) -> Int {
     guard start &+ 1 < bytes.count else { throw JSONError(.unexpectedEnd, at: bytes.count) }
     switch bytes[start &+ 1] {
@@ -284,7 +284,7 @@ package struct JSONScanner: Sendable {
     }
   }
 
-  /// The fault at the position, or that the bytes end there.
+  /// The error at the position, or `unexpectedEnd` if the bytes end there.
   private func failure(_ kind: JSONError.Kind, _ bytes: Span<UInt8>) -> JSONError {
     JSONError(position < bytes.count ? kind : .unexpectedEnd, at: position)
   }

@@ -1,5 +1,5 @@
-/// Writing JSON into room that was reserved before: the length is bounded first, so no byte asks whether there is room
-/// to grow. `append(addingCapacity:)` of an array gives such a span; writing past its end traps.
+/// Writes JSON into reserved room: the length is bounded first, so no byte needs a check for room. `append(addingCapacity:)` of an array
+/// gives such a span; writing past its end traps.
 extension OutputSpan<UInt8> {
   /// Appends constant text as it is.
   @inline(__always)
@@ -33,8 +33,7 @@ extension OutputSpan<UInt8> {
     }
   }
 
-  /// Appends a JSON string of UTF-8 text: quotes around it, escapes where JSON needs them. At most six bytes for each
-  /// of the text's, and two.
+  /// Appends UTF-8 text as a JSON string with quotes and the necessary escapes: at most six bytes for each byte of the text, and two.
   package mutating func append(jsonString text: Span<UInt8>) {
     append(ASCII.quote)
     for index in 0..<text.count {
@@ -73,8 +72,8 @@ extension [UInt8] {
   }
 }
 
-/// Lengths of what becomes a JSON string.
+/// Lengths of JSON strings.
 package enum JSONText {
-  /// The longest that `append(jsonString:)` makes of a text of this many bytes.
+  /// The maximum length that `append(jsonString:)` writes for a text of this many bytes.
   package static func countMaximum(_ count: Int) -> Int { count * 6 + 2 }
 }

@@ -1,5 +1,5 @@
-/// Finds a key among a fixed set without comparing it with each: the key's bytes as three words, one multiplication,
-/// one comparison. Keys are at most 24 bytes.
+/// Finds a key in a fixed set without comparing it with each: it reads the key as three words and needs one multiplication and one
+/// comparison. Keys are at most 24 bytes.
 struct KeyTable: Sendable {
   private struct Entry {
     var low: UInt64
@@ -8,7 +8,7 @@ struct KeyTable: Sendable {
     var count: UInt64
   }
 
-  /// In the order in which they were given: a key's index is its place here.
+  /// In the given order: a key's index is its position here.
   let names: [String]
   private var entries: [Entry] = []
   /// 256 places: an index into `entries`, or `empty`.
@@ -25,7 +25,7 @@ struct KeyTable: Sendable {
       precondition(bytes.count <= 24, "a key of a key table is at most 24 bytes")
       entries.append(KeyTable.entry(bytes, from: 0, count: bytes.count))
     }
-    // Tries multipliers until each key has a place of its own; the sequence is fixed, so every start finds the same.
+    // Tries multipliers until each key has a place of its own. The sequence is fixed, so the result is always the same.
     var random = SeededRandom(seed: 1)
     repeat { multiplier = random.next() | 1 } while !fillPlaces()
   }
@@ -44,7 +44,7 @@ struct KeyTable: Sendable {
     return Int(place)
   }
 
-  /// The index of a key as scanned, its escapes undone where it has any.
+  /// The index of a scanned key, after its escapes are decoded.
   @inline(__always)
   func index(_ bytes: Span<UInt8>, _ key: JSONString) -> Int? {
     if key.hasEscapes {

@@ -1,4 +1,4 @@
-/// Percent-encoded text, as URLs have it (RFC 3986, section 2.1).
+/// Percent-encoded text, as in URLs (RFC 3986, section 2.1).
 package enum PercentEncoding {
   package enum Failure: Error {
     /// A `%` is not followed by two hex digits.
@@ -7,7 +7,7 @@ package enum PercentEncoding {
     case notUTF8
   }
 
-  /// The text that it stands for.
+  /// Decodes the text.
   package static func decode(_ text: Substring) throws(Failure) -> String {
     var bytes: [UInt8] = []
     var iterator = text.utf8.makeIterator()

@@ -1,10 +1,10 @@
 /// Well-formed UTF-8 (RFC 3629), one character at a time.
 package enum UTF8Check {
-  /// Checks the character of two to four bytes at `start`. Returns the offset behind it.
+  /// Checks the character of two to four bytes at `start`. Returns the offset after it.
   @inline(__always)
   static func character(_ bytes: Span<UInt8>, at start: Int) throws(JSONError) -> Int {
     let first = bytes[start]
-    // What may follow the first byte: too long forms, surrogates and values over U+10FFFF show in the second.
+    // The second byte shows overlong forms, surrogates and values over U+10FFFF.
     let second: ClosedRange<UInt8>
     let length: Int
     switch first {

@@ -1,4 +1,4 @@
-/// A UUID as its 128 bits: the form of `apns-id` while it is compared and stored.
+/// A UUID as its 128 bits: how `apns-id` is compared and stored.
 package struct UUIDValue: Hashable, Sendable {
   package var high: UInt64
   package var low: UInt64
@@ -11,8 +11,7 @@ package struct UUIDValue: Hashable, Sendable {
   /// Length of the canonical text in bytes.
   package static let textCount = 36
 
-  /// Reads canonical text: 36 bytes, lower-case, hyphens at their places. nil for anything else, so that text and value
-  /// are the same thing.
+  /// Reads canonical text: 36 bytes, lower-case, hyphens in place. nil for anything else, so each value has exactly one text.
   package init?(_ text: Span<UInt8>) {
     guard text.count == UUIDValue.textCount else { return nil }
     var high: UInt64 = 0
@@ -47,7 +46,7 @@ package struct UUIDValue: Hashable, Sendable {
     }
   }
 
-  /// The canonical text. For logs, never for the hot path.
+  /// The canonical text. For logs, not for the hot path.
   package var text: String {
     var bytes: [UInt8] = []
     write(to: &bytes)
