@@ -418,7 +418,7 @@ struct RedisFaultTests {
     wrong.state.close()
     let none = try makeDriver("redis://127.0.0.1:\(server.port)/0")
     #expect(try Answered(none.admit(makeJob(token: "p"), id: 1)) == .repeated(.proceed))
-    try expectDegraded(none, reason: "put user and password into redis.url")
+    try expectDegraded(none, reason: "set user and password in redis.url")
     none.state.close()
     let right = try makeDriver(server.url, timeoutMilliseconds: 2000)
     #expect(try Answered(right.admit(makeJob(token: "p"), id: 1)) == .proceed)

@@ -107,7 +107,7 @@ private final class TestProxy: ListenerDelegate {
     ("HTTP/1.1 403 Forbidden\r\n\r\n", "does not allow CONNECT to apns.test:443 (403"),
     ("HTTP/1.0 502 Bad Gateway\r\nX: y\r\n\r\n", "cannot reach apns.test:443 (502"),
     ("HTTP/1.1 500 Oops\r\n\r\n", "refused CONNECT to apns.test:443 (500 Oops)"),
-    ("SSH-2.0-OpenSSH\r\n\r\n", "is no HTTP proxy: it answered \"SSH-2.0-OpenSSH\""),
+    ("SSH-2.0-OpenSSH\r\n\r\n", "is not an HTTP proxy: it answered \"SSH-2.0-OpenSSH\""),
     ("HTTP/1.1 200 OK\r\n\r\nsurprise", "sent bytes of its own into the tunnel"),
     ("HTTP/1.1 200 OK\r\n", "closed the connection within its answer"),
     ("", "closed the connection without an answer"),

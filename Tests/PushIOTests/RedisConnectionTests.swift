@@ -102,7 +102,7 @@ struct RedisConnectionTests {
 
   @Test(arguments: [
     ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", "check user and password"),
-    ("-NOAUTH Authentication required.\r\n", "put user and password"),
+    ("-NOAUTH Authentication required.\r\n", "set user and password"),
     ("-LOADING Redis is loading the dataset in memory\r\n", "wait until"),
     ("-NOPERM this user has no permissions to run the 'script|load' command\r\n", "allow the ACL user"),
   ])

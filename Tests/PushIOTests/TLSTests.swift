@@ -264,7 +264,7 @@ struct TLSTests {
     let client = FileHandle(fileDescriptor: far, closeOnDealloc: true)
     client.write(Data("GET / HTTP/1.1\r\n\r\n".utf8))
     #expect(loop.turn { server.closeCount == 1 })
-    #expect(server.error?.description.contains("speak TLS on this port") == true)
+    #expect(server.error?.description.contains("uses TLS on this port") == true)
   }
 
   @Test func aSilentServerEndsWithTheConnectTimeout() throws {

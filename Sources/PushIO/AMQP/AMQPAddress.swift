@@ -1,9 +1,9 @@
 import PushCore
 
-/// Where a broker is and who we are there: `amqp://user:password@host:port/vhost?heartbeat=10`, `amqps://` for TLS.
+/// A broker's address and our login: `amqp://user:password@host:port/vhost?heartbeat=10`, `amqps://` for TLS.
 ///
-/// Source: RabbitMQ URI specification. A missing path is the virtual host `/`; an empty path (`…:5672/`) too, because
-/// that is what people mean by it. User, password and virtual host are percent-decoded. `description` has no password.
+/// Source: RabbitMQ URI specification. A missing path means the virtual host `/`; so does an empty path (`…:5672/`), because users mean
+/// that by it. User, password and virtual host are percent-decoded. `description` has no password.
 package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
   package var host: String
   package var port: UInt16
@@ -11,7 +11,7 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
   package var password: String
   package var virtualHost: String
   package var usesTLS: Bool
-  /// Seconds between heartbeats that we ask for; 0 = none. nil where the URL says nothing.
+  /// Requested seconds between heartbeats; 0 = none. nil if the URL does not set it.
   package var heartbeatSeconds: UInt16?
 
   package var description: String {
@@ -86,7 +86,7 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// Cuts `text` before the first `mark` and returns what follows it; nil where there is none.
+  /// Cuts `text` before the first `mark` and returns what follows it; nil if there is no mark.
   private static func cut(_ text: inout Substring, at mark: Character) -> Substring? {
     guard let index = text.firstIndex(of: mark) else { return nil }
     let rest = text[text.index(after: index)...]

@@ -1,33 +1,33 @@
 import PushCore
 
-/// A broker for command-line use: calls that wait, on an event loop of its own. Never for a lane.
+/// A broker client for commands: its calls block, on an event loop of its own. Never for a lane.
 ///
-/// One connection; channel 1 declares, inspects and publishes with confirms, channel 2 and, where many messages are kept,
-/// those behind it consume. Every call throws what ended the connection or the channel; a channel that the broker closed
-/// is opened anew at the next call.
+/// It uses one connection. Channel 1 declares, inspects and publishes with confirms; channel 2 consumes, and further ones too if many
+/// messages are kept. Every call throws the error that ended the connection or the channel. A channel that the broker closed is reopened at
+/// the next call.
 package final class AMQPAdmin {
   /// The address that answered.
   package let address: AMQPAddress
-  /// How publishes ended so far.
+  /// Counts how publishes ended so far.
   package private(set) var results = AMQPPublishResults()
 
-  /// Publishes that may be unconfirmed before `publish` waits.
+  /// Maximum of unconfirmed publishes before `publish` waits.
   package static let windowCount = 1000
   /// From a question to its answer.
   package var answerMilliseconds: Int64 = 30_000
-  /// How long publishes may wait while none of them is settled: the broker hangs, or is under an alarm.
+  /// How long publishes may wait without one being settled: the broker hangs, or has an alarm.
   package var settleMilliseconds: Int64 = 60_000
 
   private let loop: EventLoop
   private let connection: AMQPConnection
-  /// Deliveries that were not handed out yet; at most the consumer's prefetch.
+  /// Deliveries not passed on yet; at most the consumer's prefetch.
   private var inbox: [AMQPMessage] = []
   private var answered: (operation: UInt32, reply: AMQPReply)?
   private var isCancelled = false
-  /// Acknowledgements since the queue was last asked something.
+  /// Acknowledgements since the queue was last queried.
   private var unsettled = 0
 
-  /// The channel that consumes; those before it, from `firstConsumer` on, only hold what was kept.
+  /// The channel that consumes; earlier ones, from `firstConsumer` on, only hold kept messages.
   private var consumer = AMQPAdmin.firstConsumer
   private let channelCount: UInt16
 
@@ -36,7 +36,7 @@ package final class AMQPAdmin {
   private static let unsettledMaximum = 16
   private static let consumerTag = "herald"
 
-  /// Connects to the first address that answers. Throws what the last one said.
+  /// Connects to the first address that answers. Throws the last address's error.
   package init(
     addresses: [AMQPAddress], tls: TLSContext?, name: String, options: AMQPOptions = AMQPOptions()
   ) throws(AMQPError) {
@@ -63,7 +63,7 @@ package final class AMQPAdmin {
     throw last
   }
 
-  /// Waits until the connection is open; why it is not, else.
+  /// Waits until the connection is open; returns the error if it does not open.
   private static func openFailure(_ connection: AMQPConnection, _ loop: EventLoop) -> AMQPError? {
     while true {
       loop.poll(maximumWaitMilliseconds: 100)
@@ -87,12 +87,12 @@ package final class AMQPAdmin {
     return try answer(to: operation, channel: AMQPAdmin.control)
   }
 
-  /// Several in order; the first that fails ends it.
+  /// Performs several operations in order; stops at the first error.
   package func perform(all operations: [AMQPOperation]) throws(AMQPError) {
     for operation in operations { try perform(operation) }
   }
 
-  /// Ready messages of a queue; nil where there is no such queue.
+  /// Ready messages of a queue; nil if there is no such queue.
   package func messageCount(queue: String) throws(AMQPError) -> Int? {
     do throws(AMQPError) {
       return Int(try perform(.inspectQueue(name: queue)).messageCount)
@@ -129,8 +129,8 @@ package final class AMQPAdmin {
 
   // MARK: publishing
 
-  /// Publishes with confirms; waits only while `windowCount` are unconfirmed, or the broker is blocked, and for
-  /// `settleMilliseconds` at most. `results` counts.
+  /// Publishes with confirms. Waits only while `windowCount` are unconfirmed or the broker is blocked, for at most `settleMilliseconds`.
+  /// `results` counts.
   package func publish(
     to exchange: AMQPExchange, routingKey: String, properties: AMQPProperties, body: [UInt8]
   ) throws(AMQPError) {
@@ -143,7 +143,7 @@ package final class AMQPAdmin {
     if results.unconfirmed % 64 == 0 { try pump(waitMilliseconds: 0) }
   }
 
-  /// Waits until every publish is settled. `results` says how.
+  /// Waits until every publish is settled. `results` has the counts.
   package func waitForConfirms() throws(AMQPError) {
     try waitForSettlements { results.unconfirmed == 0 }
   }
@@ -169,13 +169,12 @@ package final class AMQPAdmin {
 
   // MARK: consuming
 
-  /// Hands messages of a queue to `each`, until `limit` were seen, nothing came for `idleMilliseconds` (nil: goes on
-  /// waiting), or `each` returns nil. Unsettled messages go back to the queue, in their order. Returns how many were seen.
+  /// Passes messages of a queue to `each`, until `limit` were seen, none came for `idleMilliseconds` (nil: no limit), or `each` returns
+  /// nil. Unsettled messages return to the queue, in order. Returns how many were seen.
   ///
-  /// `offset` is for streams, which must be acknowledged too: their credit is the prefetch. `each` may publish and
-  /// wait. At most `prefetch` messages wait in memory. Those that are kept wait in the broker: where they fill the
-  /// prefetch of a channel, the next channel consumes, as long as the connection has one. Acknowledgements are sent for
-  /// runs of at most `acknowledgeBatch` messages.
+  /// `offset` is for streams, whose messages must be acknowledged too: their credit is the prefetch. `each` may publish and wait. At most
+  /// `prefetch` messages wait in memory. Kept messages wait in the broker: if they fill the prefetch of a channel, the next channel
+  /// consumes, as long as the connection has one. One acknowledgement covers at most `acknowledgeBatch` messages.
   @discardableResult
   package func consume(
     queue: String, offset: AMQPStreamOffset? = nil, prefetch: UInt16 = 100, limit: Int? = nil,
@@ -223,16 +222,15 @@ package final class AMQPAdmin {
     _ = try answer(to: consume, channel: consumer)
   }
 
-  /// Closing a channel gives back what is not settled: in order, so that the queue has its order again.
+  /// Closing a channel returns its unsettled messages; closing the channels in order restores the queue's order.
   private func closeConsumers() throws(AMQPError) {
     for channel in AMQPAdmin.firstConsumer...consumer where connection.isOpen(channel: channel) {
       _ = try answer(to: .closeChannel, channel: channel)
     }
   }
 
-  /// A channel of a quorum queue holds acknowledgements back while 32 of its commands are under way, and forgets those
-  /// when it is closed: they are sent in small numbers, and seen through before it closes. Each question to the queue
-  /// waits for what was sent before it.
+  /// A channel of a quorum queue holds acknowledgements back while 32 of its commands are in flight, and loses them when it is closed. So
+  /// they are sent in small batches and completed before the channel closes: a query of the queue waits for what was sent before it.
   private func settle(_ queue: String) throws(AMQPError) {
     unsettled = 0
     for _ in 0..<2 { _ = try answer(to: .inspectQueue(name: queue), channel: consumer) }
@@ -246,7 +244,7 @@ package final class AMQPAdmin {
     var keptCount = 0
     var lastSeen = loop.now.monotonic
     while true {
-      // Settled in order, so that one acknowledgement stands for a run of them.
+      // Settled in order, so that one acknowledgement covers a run of messages.
       var run: (last: UInt64, count: Int)?
       defer { if let run { acknowledge(run.last, isMultiple: true) } }
       while !inbox.isEmpty {
@@ -305,7 +303,7 @@ package final class AMQPAdmin {
     unsettled += 1
   }
 
-  /// Lets time pass, and the connection live.
+  /// Waits, and keeps the connection alive.
   package func wait(milliseconds: Int64) throws(AMQPError) {
     try pump(waitMilliseconds: 0)
     let end = loop.now.monotonic.adding(milliseconds: milliseconds)
@@ -316,7 +314,7 @@ package final class AMQPAdmin {
 
   // MARK: the loop
 
-  /// One turn. Throws what ended the connection or a channel.
+  /// One turn. Throws the error that ended the connection or a channel.
   private func pump(waitMilliseconds: Int64) throws(AMQPError) {
     loop.flush()
     loop.poll(maximumWaitMilliseconds: Int(waitMilliseconds))
@@ -359,7 +357,7 @@ package final class AMQPAdmin {
     return message
   }
 
-  /// Says goodbye and waits shortly for the answer.
+  /// Closes the connection and waits briefly for the answer.
   package func close() {
     connection.close()
     loop.flush()

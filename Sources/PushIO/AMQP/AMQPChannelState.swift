@@ -1,13 +1,13 @@
-/// One channel of a connection: its life, the answers that are due, and the content that is on its way in.
+/// One channel of a connection: its phase, the answers that are due, and the content being received.
 struct AMQPChannelState {
   enum Phase: Equatable {
-    /// Not open; frames on it are the peer's fault. → opening
+    /// Not open; a frame on it is a protocol error of the peer. → opening
     case closed
     /// channel.open was sent. → open, closed
     case opening
     /// In use. → closing, closed
     case open
-    /// channel.close was sent: what still comes is dropped until its answer. → closed
+    /// channel.close was sent: everything before its answer is dropped. → closed
     case closing
   }
 
@@ -25,7 +25,7 @@ struct AMQPChannelState {
     }
   }
 
-  /// An operation that was sent and not answered.
+  /// An operation that was sent and is not answered yet.
   struct Pending: Equatable {
     var number: UInt32
     var reply: Reply
@@ -41,12 +41,12 @@ struct AMQPChannelState {
   var pending: [Pending] = []
   var content = Content.none
   var isConfirming = false
-  /// Publishes on this channel since confirm.select: the number of the last.
+  /// Publishes on this channel since confirm.select: the last one's number.
   var publishedCount: UInt64 = 0
   /// Why the broker closed it.
   var error: AMQPError?
 
-  /// A fresh channel under the same number.
+  /// A new channel with the same number.
   mutating func reset(to phase: Phase) {
     self.phase = phase
     pending.removeAll()

@@ -1,15 +1,14 @@
 package import PushCore
 
-/// A connection to a broker over a transport, pulled by its user: `nextEvent` until nil, once a turn.
+/// A connection to a broker over a transport, pulled by its user: call `nextEvent` until it returns nil, once a turn.
 ///
-/// Frames are parsed straight out of `Transport.inbound` as events are asked for, so a user who stops asking stops the
-/// broker by TCP's own back-pressure. A message that is there in one piece is read where it lies. Requests and
-/// publishes append to `Transport.outbound`: one write a turn. Nothing here waits and nothing calls up.
-///
+/// Events are parsed from `Transport.inbound` on demand, so a user who stops asking stops the broker through TCP's back-pressure. A message
+/// that is contiguous is read in place. Requests and publishes append to `Transport.outbound`: one write a turn. Nothing here blocks or
+/// calls back.
 /// Errors: everything that ends the connection is reported once as `.closed`, with `failure`.
 @safe
 package final class AMQPConnection: TransportDelegate {
-  /// Why it ended; nil before, and where we closed it.
+  /// Why it ended; nil before, and if we closed it.
   package private(set) var failure: AMQPError?
 
   private var state: AMQPConnectionState
@@ -22,16 +21,16 @@ package final class AMQPConnection: TransportDelegate {
   private var delegateProxy: TransportDelegateProxy?
   private var collected: [AMQPCollectedContent]
   private var place = AMQPContentPlace.none
-  /// A delivery that came while none was wanted: reported before everything behind it, its bytes stay at `place`.
+  /// A delivery that came while none was wanted: it is reported before everything after it, and its bytes stay at `place`.
   private var heldDelivery: AMQPEvent?
-  /// Something came, or happened, since the last nil.
+  /// Something was received, or happened, since the last nil.
   private var hasNews = false
-  /// What ended the connection, found outside `nextEvent`.
+  /// The error that ended the connection, found outside `nextEvent`.
   private var pendingEnd: AMQPError??
   private var timer: TimerToken?
   private var wasClosedReported = false
 
-  /// Not connected yet. `name` is what the broker's management shows, e.g. `herald host-1/0 publisher`.
+  /// Not connected yet. `name` appears in the broker's management, e.g. `herald host-1/0 publisher`.
   package init(
     loop: EventLoop, address: AMQPAddress, name: String, options: AMQPOptions = AMQPOptions()
   ) {
@@ -62,7 +61,7 @@ package final class AMQPConnection: TransportDelegate {
       delegate: delegateProxy)
   }
 
-  /// Speaks over a connected socket instead.
+  /// Uses a connected socket instead.
   package func adopt(fileDescriptor: Int32) {
     guard let delegateProxy else { preconditionFailure("made with the connection") }
     transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, delegate: delegateProxy)
@@ -71,9 +70,9 @@ package final class AMQPConnection: TransportDelegate {
   package var isReady: Bool { state.phase == .ready }
   /// `.closed` was reported.
   package var isClosed: Bool { wasClosedReported }
-  /// What a broker under an alarm said; nil while it is not blocked.
+  /// The reason that a broker with an alarm gave; nil while it is not blocked.
   package var blockedReason: String? { state.blockedReason }
-  /// Product and version of the broker; empty before it said.
+  /// Product and version of the broker; empty before the handshake.
   package var server: String { state.server }
   /// Bytes that wait to be written.
   package var outboundCount: Int { transport?.outbound.count ?? 0 }
@@ -85,10 +84,10 @@ package final class AMQPConnection: TransportDelegate {
 
   // MARK: events
 
-  /// The next event; nil once everything that came is reported. Ends what was said of the last message.
+  /// The next event; nil once all are reported. Invalidates the last message.
   ///
-  /// - Parameter takesDeliveries: false tells everything up to the next delivery, which is kept with all behind it: nothing
-  ///   is lost, nothing overtakes it, an end of the connection included.
+  /// - Parameter takesDeliveries: false reports everything up to the next delivery, which is kept with everything after it. Nothing is lost
+  ///   or reordered, including the end of the connection.
   package func nextEvent(takesDeliveries: Bool = true) -> AMQPEvent? {
     if let heldDelivery {
       guard takesDeliveries else { return nil }
@@ -156,7 +155,7 @@ package final class AMQPConnection: TransportDelegate {
     return perform(action, transport)
   }
 
-  /// A delivery whose header and only body frame are there too, next to its method: it stays where it lies.
+  /// A delivery whose header and only body frame follow its method contiguously: it is read in place.
   private func takeWholeDelivery(_ method: AMQPFrame, _ transport: Transport) throws(AMQPError) -> AMQPEvent? {
     let frameMax = Int(state.tuning.frameMax)
     let channel = method.channel
@@ -182,7 +181,7 @@ package final class AMQPConnection: TransportDelegate {
     return state.takeContent(channel: channel, bodyMaximum: options.bodyBytesMaximum)
   }
 
-  /// Class, weight, body size: the body size of a content header.
+  /// Class, weight, body size: returns the body size of a content header.
   private static func bodySize(_ bytes: Span<UInt8>, _ frame: AMQPFrame, at offset: Int) -> Int? {
     guard frame.payloadCount >= AMQPPropertiesReader.flagsOffset + 2,
       let size = AMQPTableReader.unsigned(bytes, at: offset + AMQPFrame.headerCount + 4, size: 8)
@@ -264,7 +263,7 @@ package final class AMQPConnection: TransportDelegate {
     return nil
   }
 
-  /// The last event. The peer's faults get a goodbye that says so, as far as the transport still carries one.
+  /// The last event. After a protocol error of the peer, connection.close reports it, if the transport can still carry it.
   private func end(_ error: AMQPError?, _ transport: Transport) -> AMQPEvent? {
     if wasClosedReported { return nil }
     wasClosedReported = true
@@ -281,13 +280,13 @@ package final class AMQPConnection: TransportDelegate {
 
   // MARK: the last message
 
-  /// Takes back the last delivery: it is reported again before anything else, and stays readable until then.
+  /// Puts the last delivery back: it is reported again before anything else, and stays readable until then.
   package func keep(_ delivery: AMQPDelivery) {
     if case .none = place { preconditionFailure("only the last delivery can be kept") }
     heldDelivery = .delivery(delivery)
   }
 
-  /// Its body; empty where it was too large to keep.
+  /// Its body; empty if it was too large to keep.
   package func withBody<Result>(_ read: (Span<UInt8>) -> Result) -> Result {
     switch place {
     case .none:
@@ -301,7 +300,7 @@ package final class AMQPConnection: TransportDelegate {
     }
   }
 
-  /// Replaces what `buffer` holds by the body, within its capacity where it has enough.
+  /// Replaces the contents of `buffer` by the body, within its capacity if that suffices.
   package func copyBody(into buffer: inout [UInt8]) {
     buffer.removeAll(keepingCapacity: true)
     withBody { body in
@@ -309,7 +308,7 @@ package final class AMQPConnection: TransportDelegate {
     }
   }
 
-  /// Fills in what the message says of itself.
+  /// Copies the message's properties and headers.
   package func copyMetadata(into metadata: inout MessageMetadata) {
     metadata.reset()
     withHeader { AMQPPropertiesReader.read($0, into: &metadata) }
@@ -319,7 +318,7 @@ package final class AMQPConnection: TransportDelegate {
   package var returnedExchange: String { state.returnedExchange }
   package var returnedRoutingKey: String { state.returnedRoutingKey }
 
-  /// Its headers of text or a number, for people. Allocates.
+  /// Its headers with text or numbers, for output. Allocates.
   package func headers() -> [AMQPArgument] { withHeader { AMQPPropertiesReader.headers($0) } }
 
   @inline(__always)
@@ -338,8 +337,8 @@ package final class AMQPConnection: TransportDelegate {
 
   // MARK: requests
 
-  /// Sends an operation; `.completed` carries the number that this returns. Operations of a channel are answered in
-  /// order, so many may be sent at once.
+  /// Sends an operation; its `.completed` carries the returned number. A channel's operations are answered in order, so many may be in
+  /// flight.
   @discardableResult
   package func request(_ operation: AMQPOperation, channel: UInt16) -> UInt32 {
     let number = state.requested(operation, channel: channel)
@@ -349,7 +348,7 @@ package final class AMQPConnection: TransportDelegate {
     return number
   }
 
-  /// Publishes. Returns the number that its confirm carries (0 where the channel has no confirms).
+  /// Publishes. Returns the number of its confirm (0 if the channel has no confirms).
   @discardableResult
   package func publish(
     to exchange: AMQPExchange, channel: UInt16, routingKey: Span<UInt8>, properties: AMQPProperties, body: Span<UInt8>
@@ -371,7 +370,7 @@ package final class AMQPConnection: TransportDelegate {
     flushLater(transport)
   }
 
-  /// Gives one delivery back: to its queue, or (not `requeue`) to the dead letters.
+  /// Returns one delivery: to its queue, or (not `requeue`) to the dead letters.
   package func reject(_ tag: UInt64, requeue: Bool, channel: UInt16) {
     precondition(state.isOpen(channel: channel), "a rejection needs an open channel")
     guard let transport else { preconditionFailure("an open connection has a transport") }
@@ -379,7 +378,7 @@ package final class AMQPConnection: TransportDelegate {
     flushLater(transport)
   }
 
-  /// Says goodbye; `.closed` follows. What was appended before is still written, a delivery that was kept is reported no more.
+  /// Closes the connection; `.closed` follows. Everything appended before is still written; a delivery that was kept is not reported again.
   package func close() {
     guard let transport, !wasClosedReported else { return }
     heldDelivery = nil
@@ -443,7 +442,7 @@ package final class AMQPConnection: TransportDelegate {
     timer = nil
   }
 
-  /// Ends the connection as soon as it is asked for events.
+  /// Ends the connection at the next `nextEvent`.
   private func endLater(_ error: AMQPError) {
     pendingEnd = error
     hasNews = true

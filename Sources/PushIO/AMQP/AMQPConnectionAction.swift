@@ -1,4 +1,4 @@
-/// What `AMQPConnectionState` wants done. One input asks for one of these.
+/// What `AMQPConnectionState` asks for: one action for each input.
 enum AMQPConnectionAction: Equatable {
   case none
   case sendProtocolHeader
@@ -7,13 +7,13 @@ enum AMQPConnectionAction: Equatable {
   case tell(AMQPEvent)
   case sendChannelCloseOK(channel: UInt16, tell: AMQPEvent)
   case sendFlowOK(channel: UInt16, isActive: Bool)
-  /// Answer the broker's goodbye, then end with this error.
+  /// Answer the broker's connection.close, then end with this error.
   case sendCloseOKAndEnd(AMQPError)
-  /// Our goodbye was answered: end.
+  /// Our connection.close was answered: end.
   case end
 }
 
-/// What a heartbeat's tick wants done.
+/// What a heartbeat's tick asks for.
 enum AMQPHeartbeatAction: Equatable {
   case none
   case sendHeartbeat

@@ -1,10 +1,9 @@
 import PushCore
 
-/// One AMQP connection as a pure machine: methods, content frames and ticks in, actions out. No bytes, no clock.
+/// One AMQP connection as a pure state machine: methods, content frames and ticks in, actions out. No bytes, no clock.
 ///
-/// The broker's mistakes are thrown; the connection says goodbye and ends. Our own trap. Late but legal: everything on
-/// a
-/// channel that we are closing, and a consumer's deliveries behind its cancellation.
+/// A protocol error of the broker throws; the connection then closes. Our own errors trap. Late but legal frames are ignored: everything on
+/// a channel that we are closing, and a consumer's deliveries after its cancellation.
 struct AMQPConnectionState {
   enum Phase: Equatable {
     /// TCP and TLS are not established. → awaitingStart, closed
@@ -13,11 +12,11 @@ struct AMQPConnectionState {
     case awaitingStart
     /// User and password were sent; connection.tune is due. → awaitingOpen, closed
     case awaitingTune
-    /// The virtual host was asked for; connection.open-ok is due. → ready, closed
+    /// The virtual host was requested; connection.open-ok is due. → ready, closed
     case awaitingOpen
     /// Channels may be used. → closing, closed
     case ready
-    /// We said goodbye; the broker's answer is due, the rest is dropped. → closed
+    /// connection.close was sent; the broker's answer is due, the rest is dropped. → closed
     case closing
     /// Over.
     case closed
@@ -27,10 +26,10 @@ struct AMQPConnectionState {
   private(set) var tuning = AMQPTuning(
     channelMax: 0, frameMax: AMQPConnectionState.frameMaxBeforeTune, heartbeatSeconds: 0)
   private(set) var blockedReason: String?
-  /// Where the message returned last was published to.
+  /// Where the last returned message was published to.
   private(set) var returnedExchange = ""
   private(set) var returnedRoutingKey = ""
-  /// Product and version, as the broker names itself.
+  /// Product and version that the broker reports.
   private(set) var server = ""
   private var channels: [AMQPChannelState]
   private var nextOperation: UInt32 = 0
@@ -40,7 +39,7 @@ struct AMQPConnectionState {
   private var lastReceived = Instant(nanoseconds: 0)
   private var hasSentSinceTick = true
 
-  /// The handshake's frames are small; a peer that announces more is not a broker.
+  /// Frames of the handshake are small; a peer that announces larger ones is not a broker.
   static let frameMaxBeforeTune: UInt32 = 16 * 1024
 
   init(options: AMQPOptions, heartbeatSeconds: UInt16, user: String, virtualHost: String) {
@@ -106,7 +105,7 @@ struct AMQPConnectionState {
     return channels[Int(channel)].publishedCount
   }
 
-  /// We want to end. false: there is nothing to say goodbye to.
+  /// We want to close. false: there is no handshake to close.
   mutating func closeRequested() -> Bool {
     switch phase {
     case .ready, .awaitingOpen:
@@ -141,7 +140,7 @@ struct AMQPConnectionState {
     hasSentSinceTick = true
   }
 
-  /// Called about every half of the agreed interval. A peer that is not read from is not silent.
+  /// Called about every half of the agreed interval. A peer does not count as silent while nothing is read from it.
   mutating func tick(now: Instant, isReading: Bool) -> AMQPHeartbeatAction {
     guard tuning.heartbeatSeconds > 0, phase == .ready else { return .none }
     if !isReading { lastReceived = now }
@@ -153,7 +152,7 @@ struct AMQPConnectionState {
 
   // MARK: content
 
-  /// The content header of the message that is due on this channel. Returns false where it is to be dropped.
+  /// The content header of the message that is due on this channel. Returns false if it must be dropped.
   mutating func contentHeader(channel: UInt16, size: Int) throws(AMQPError) -> Bool {
     guard try accepts(channel) else { return false }
     guard case .awaitingHeader(let kind) = channels[Int(channel)].content, size >= 0 else {
@@ -163,7 +162,7 @@ struct AMQPConnectionState {
     return true
   }
 
-  /// A part of its body. Returns false where it is to be dropped.
+  /// A part of its body. Returns false if it must be dropped.
   mutating func contentBody(channel: UInt16, count: Int) throws(AMQPError) -> Bool {
     guard try accepts(channel) else { return false }
     guard case .awaitingBody(let kind, let size, let remaining) = channels[Int(channel)].content,
@@ -173,7 +172,7 @@ struct AMQPConnectionState {
     return true
   }
 
-  /// The message, once its last byte came; nil before.
+  /// The message, once its last byte came; nil before that.
   @inline(__always)
   mutating func takeContent(channel: UInt16, bodyMaximum: Int) -> AMQPEvent? {
     guard case .awaitingBody(let kind, let size, 0) = channels[Int(channel)].content else { return nil }
@@ -188,7 +187,7 @@ struct AMQPConnectionState {
     }
   }
 
-  /// How large the body on its way is; nil where none is.
+  /// The size of the body being received; nil if there is none.
   func contentSize(channel: UInt16) -> Int? {
     guard Int(channel) < channels.count, case .awaitingBody(_, let size, _) = channels[Int(channel)].content else {
       return nil
@@ -196,7 +195,7 @@ struct AMQPConnectionState {
     return size
   }
 
-  /// Whether a frame on this channel is for us: false while we close it. Throws where the channel is not open.
+  /// Whether a frame on this channel is to be handled: false while we close it. Throws if the channel is not open.
   private func accepts(_ channel: UInt16) throws(AMQPError) -> Bool {
     guard phase == .ready || phase == .closing, channel > 0, Int(channel) < channels.count else {
       throw .unexpectedChannel(channel)
@@ -268,7 +267,7 @@ struct AMQPConnectionState {
     }
   }
 
-  /// The channel (or the connection) is being closed by us.
+  /// We are closing the channel or the connection.
   private mutating func closingChannelReceived(
     _ method: AMQPServerMethod, _ channel: UInt16
   ) -> AMQPConnectionAction {
@@ -280,7 +279,7 @@ struct AMQPConnectionState {
       channels[index].reset(to: .closed)
       return .tell(.completed(channel: channel, operation: number, reply: AMQPReply()))
     case .channelClose:
-      // Both closed at once: the broker's is answered, ours is answered too.
+      // Both sides closed at once: we answer the broker's close, and ours is answered too.
       return .sendChannelCloseOK(channel: channel, tell: .channelClosed(channel: channel))
     default:
       return .none
@@ -348,7 +347,7 @@ struct AMQPConnectionState {
 
   private func confirmed(_ sequence: UInt64, isMultiple: Bool, _ channel: UInt16) throws(AMQPError) -> UInt64 {
     let published = channels[Int(channel)].publishedCount
-    // "0, multiple" means all there are.
+    // "0, multiple" means all.
     if sequence == 0, isMultiple { return published }
     guard sequence > 0, sequence <= published else {
       throw .confirmOfNothing(sequence: sequence, published: published)

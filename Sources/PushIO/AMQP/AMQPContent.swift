@@ -1,19 +1,19 @@
 import PushCore
 
-/// Where the last message lies: in the received bytes as they came, or collected in a channel's buffers.
+/// Where the last message is: in the received bytes, or collected in a channel's buffers.
 enum AMQPContentPlace {
   case none
-  /// Offsets into `Transport.inbound`; `consumed` bytes of it are given back at the next event.
+  /// Offsets into `Transport.inbound`; the next event consumes `consumed` bytes of it.
   case inPlace(header: Range<Int>, body: Range<Int>, consumed: Int)
   case collected(channel: Int)
 }
 
-/// A message that did not come in one piece: buffers that are used again for the next.
+/// A message that was received in pieces: buffers that are reused for the next one.
 struct AMQPCollectedContent {
   /// The payload of the content header frame.
   var header: [UInt8] = []
   var body: [UInt8] = []
-  /// A buffer that grew beyond this is given back once it was read.
+  /// A larger buffer is freed after it was read.
   private static let retainedCapacity = 1 << 20
 
   mutating func begin() {

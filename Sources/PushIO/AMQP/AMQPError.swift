@@ -1,12 +1,12 @@
-/// What goes wrong between this program and a broker: what was tried, on what, and what to do. Never holds a password.
+/// What can fail between this program and a broker: what was tried, where, and what to do. Never holds a password.
 package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
   /// The address is not an AMQP URL; the rule it breaks.
   case badURL(String)
   /// TCP or TLS could not be established.
   case cannotConnect(to: String, reason: String)
-  /// The connection was open and ended; nil where the peer closed it without a word.
+  /// The connection was open and ended; nil if the peer closed it without a reason.
   case connectionLost(to: String, reason: String?)
-  /// We ended the connection, to start anew.
+  /// We ended the connection, to reconnect.
   case ended(reason: String)
   /// The broker accepted the connection and did not finish the handshake in time.
   case handshakeTimedOut(to: String, waitingFor: String)
@@ -14,20 +14,20 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
   case heartbeatMissed(to: String, silentMilliseconds: Int64)
   /// Wrong user or password, or no right to the virtual host.
   case accessRefused(user: String, virtualHost: String, text: String)
-  /// The broker offers no mechanism that we speak.
+  /// The broker offers no login mechanism that we support.
   case noCommonMechanism(offered: String)
   /// The peer answered with its own protocol header: it speaks another protocol or version.
   case notAMQP
-  /// A frame is larger than the agreed maximum (or than anything before it was agreed).
+  /// A frame is larger than the agreed maximum (or the one before it is agreed).
   case frameTooLarge(bytes: Int, maximum: Int)
-  /// A frame does not end with 0xCE: the stream is out of step.
+  /// A frame does not end with 0xCE: the stream is out of sync.
   case badFrameEnd
   case unknownFrameKind(UInt8)
   /// A frame on a channel that is not open.
   case unexpectedChannel(UInt16)
-  /// A method that has no place in this state, or that a broker never sends.
+  /// A method that is not allowed in this state, or that a broker never sends.
   case unexpectedMethod(id: UInt32, channel: UInt16)
-  /// A header or body frame out of turn, or a body longer than announced.
+  /// An unexpected header or body frame, or a body longer than announced.
   case unexpectedContent(channel: UInt16)
   /// A method's arguments could not be read.
   case malformedMethod(id: UInt32)
@@ -39,17 +39,17 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
   case channelClosed(channel: UInt16, code: UInt16, text: String)
   /// A queue or exchange exists with other arguments than ours.
   case mismatch(AMQPMismatch)
-  /// A consumer ended because its queue is gone or moved.
+  /// A consumer ended because its queue was deleted or moved.
   case consumerCancelled(channel: UInt16)
   /// An operation was not answered in time.
   case timedOut(operation: String, milliseconds: Int64)
 
-  /// `reply-code`s that are distinguished.
+  /// `reply-code`s that are treated differently.
   static let accessRefusedCode: UInt16 = 403
   static let notFoundCode: UInt16 = 404
   static let preconditionFailedCode: UInt16 = 406
 
-  /// Whether something that should exist does not.
+  /// Whether the cause is that something does not exist.
   package var isNotFound: Bool {
     if case .channelClosed(_, AMQPError.notFoundCode, _) = self { return true }
     return false
@@ -75,16 +75,16 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .connectionLost(let peer, let reason):
       "connection to RabbitMQ at \(peer) lost: \(reason ?? "closed by the peer")"
     case .ended(let reason):
-      "connection to RabbitMQ ended here: \(reason)"
+      "this side ended the connection to RabbitMQ: \(reason)"
     case .handshakeTimedOut(let peer, let what):
       "RabbitMQ at \(peer) accepted the connection but sent no \(what) in time"
     case .heartbeatMissed(let peer, let silent):
-      "RabbitMQ at \(peer) sent nothing for \(silent) ms (two heartbeat intervals): connection given up"
+      "RabbitMQ at \(peer) sent nothing for \(silent) ms (two heartbeat intervals), so the connection was closed"
     case .accessRefused(let user, let virtualHost, let text):
       "RabbitMQ refused user '\(user)' on virtual host '\(virtualHost)': \(text); "
         + "check the password and the permissions"
     case .noCommonMechanism(let offered):
-      "RabbitMQ offers the login mechanisms '\(offered)' and not PLAIN: enable auth_mechanisms PLAIN"
+      "RabbitMQ offers the login mechanisms '\(offered)' but not PLAIN: enable PLAIN in its auth_mechanisms"
     case .notAMQP:
       "the peer does not speak AMQP 0-9-1: check host and port"
     case .frameTooLarge(let bytes, let maximum):
@@ -96,7 +96,7 @@ package enum AMQPError: Error, Equatable, Sendable, CustomStringConvertible {
     case .unexpectedChannel(let channel):
       "RabbitMQ sent a frame on channel \(channel), which is not open"
     case .unexpectedMethod(let id, let channel):
-      "RabbitMQ sent method \(id >> 16).\(id & 0xFFFF) on channel \(channel), where it has no place"
+      "RabbitMQ sent method \(id >> 16).\(id & 0xFFFF) on channel \(channel), which is not allowed there"
     case .unexpectedContent(let channel):
       "RabbitMQ sent content out of turn on channel \(channel)"
     case .malformedMethod(let id):

@@ -1,4 +1,4 @@
-/// What a connection tells its user, in the order in which it happened. Reasons in words are asked of the connection.
+/// What a connection reports to its user, in the order in which it happened. The connection has the reasons as text.
 package enum AMQPEvent: Equatable, Sendable {
   /// The handshake is done: channels may be opened.
   case opened
@@ -6,24 +6,24 @@ package enum AMQPEvent: Equatable, Sendable {
   case completed(channel: UInt16, operation: UInt32, reply: AMQPReply)
   /// A message; its properties and body can be read until the next `nextEvent`.
   case delivery(AMQPDelivery)
-  /// The broker took responsibility for publishes up to (`isMultiple`) or with this number.
+  /// The broker confirmed publishes up to (`isMultiple`) or with this number.
   case confirmed(channel: UInt16, sequence: UInt64, isMultiple: Bool)
-  /// The broker did not take them.
+  /// The broker refused them.
   case refused(channel: UInt16, sequence: UInt64, isMultiple: Bool)
-  /// A mandatory publish that no queue takes comes back, before its confirm; readable like a delivery.
+  /// A mandatory publish that no queue takes was returned, before its confirm; readable like a delivery.
   case returned(channel: UInt16, code: UInt16)
-  /// The broker ended the channel's consumer: its queue is gone or moved.
+  /// The broker ended the channel's consumer: its queue was deleted or moved.
   case cancelled(channel: UInt16)
   /// The broker closed the channel; `channelError` says why. Its operations will not be answered.
   case channelClosed(channel: UInt16)
   /// A memory or disk alarm: the broker stops reading what this connection publishes. `blockedReason` says why.
   case blocked
   case unblocked
-  /// The last event; `failure` says why, nil where we closed.
+  /// The last event; `failure` has the reason, nil if we closed the connection.
   case closed
 }
 
-/// What an answer carries beside its being one; 0 where it carries nothing.
+/// The values of an answer; 0 if it has none.
 package struct AMQPReply: Equatable, Sendable {
   package var messageCount: UInt32 = 0
   package var consumerCount: UInt32 = 0
@@ -34,8 +34,8 @@ package struct AMQPDelivery: Equatable, Sendable {
   package var channel: UInt16
   package var tag: UInt64
   package var isRedelivered: Bool
-  /// As announced, also where the body was too large to keep.
+  /// As announced, even if the body was too large to keep.
   package var bodyCount: Int
-  /// The body is over the limit and was not kept.
+  /// The body exceeds the limit and was not kept.
   package var isOversized: Bool
 }

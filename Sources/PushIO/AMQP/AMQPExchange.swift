@@ -1,7 +1,7 @@
-/// An exchange to publish to, with the constant part of every publish encoded once.
+/// An exchange to publish to; the constant part of every publish is encoded once.
 package struct AMQPExchange: Sendable {
   package let name: String
-  /// What no queue takes comes back as `AMQPEvent.returned`.
+  /// A publish that no queue takes is reported as `AMQPEvent.returned`.
   package let isMandatory: Bool
   /// Method number, reserved word and exchange name.
   let prefix: [UInt8]

@@ -1,4 +1,4 @@
-/// One frame's place in the bytes received: kind, channel, payload. Source: AMQP 0-9-1, 4.2.3.
+/// One frame's position in the received bytes: kind, channel, payload. Source: AMQP 0-9-1, 4.2.3.
 struct AMQPFrame: Equatable {
   enum Kind: UInt8 {
     case method = 1
@@ -9,7 +9,7 @@ struct AMQPFrame: Equatable {
 
   var kind: Kind
   var channel: UInt16
-  /// Length of the payload; it starts `headerCount` behind the frame.
+  /// Length of the payload; it starts `headerCount` bytes after the frame's start.
   var payloadCount: Int
 
   static let headerCount = 7
@@ -19,7 +19,7 @@ struct AMQPFrame: Equatable {
 
   var totalCount: Int { payloadCount + AMQPFrame.overhead }
 
-  /// The frame that starts at `offset`; nil where it is not complete yet.
+  /// The frame that starts at `offset`; nil if it is not complete yet.
   ///
   /// `frameMax`: the agreed maximum, overhead included.
   @inline(__always)

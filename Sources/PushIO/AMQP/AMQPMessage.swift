@@ -1,16 +1,16 @@
 package import PushCore
 
-/// A message copied out, for command-line use.
+/// A copy of a message, for commands.
 package struct AMQPMessage: Sendable {
   package var body: [UInt8]
-  /// The body was over the limit and is not here.
+  /// The body exceeded the limit and is not included.
   package var isOversized: Bool
   package var metadata: MessageMetadata
   /// Headers of text, numbers and flags.
   package var headers: [AMQPArgument]
   var tag: UInt64
 
-  /// The text of a header; nil where it has none of that name, or it is no text.
+  /// The text of a header; nil if there is none with that name, or it is not a text.
   package func header(_ name: String) -> String? {
     for header in headers where header.name == name {
       if case .text(let text) = header.value { return text }
@@ -23,12 +23,12 @@ package struct AMQPMessage: Sendable {
   }
 }
 
-/// What becomes of a message that was looked at.
+/// What to do with a message that was read.
 package enum AMQPDisposition: Sendable {
   case acknowledge
   /// Back to its queue at once.
   case requeue
-  /// Nothing: it goes back when the consumer ends.
+  /// Nothing: it returns to its queue when the consumer ends.
   case keep
 }
 

@@ -1,8 +1,7 @@
 import CRabbitMQ
 import PushCore
 
-/// Methods to bytes and back, by librabbitmq's tables. Owns the pool that decoded tables live in, recycled at each
-/// call.
+/// Encodes and decodes methods with librabbitmq's tables. Owns the pool for decoded tables, which is recycled at each call.
 ///
 /// Frequent methods (deliver, ack, publish) allocate nothing.
 @safe
@@ -10,9 +9,9 @@ final class AMQPMethodCodec {
   private let pool: UnsafeMutablePointer<amqp_pool_t>
 
   private static let poolPageCount = 4096
-  /// Arguments of any method that we send, its table included.
+  /// Maximum size of a method's arguments that we send, including its table.
   private static let argumentsMaximum = 16 * 1024
-  /// Tables nested deeper are refused before a recursive decoder sees them.
+  /// Tables nested deeper are refused before the recursive decoder runs.
   private static let tableDepthMaximum = 8
 
   init() {
@@ -309,7 +308,7 @@ final class AMQPMethodCodec {
     }
   }
 
-  /// One method frame. Names over 255 bytes are our own mistake.
+  /// One method frame. A name over 255 bytes is our own error.
   private func append<Method>(_ id: AMQPMethodID, channel: UInt16, _ method: Method, to out: inout ByteQueue) {
     let frameStart = out.count
     out.append(AMQPFrame.Kind.method.rawValue)

@@ -1,17 +1,17 @@
-/// A queue or exchange that exists with another argument than we declare: parsed from the broker's PRECONDITION_FAILED.
+/// A queue or exchange exists with another argument than we declare: parsed from the broker's PRECONDITION_FAILED.
 package struct AMQPMismatch: Equatable, Sendable, CustomStringConvertible {
   /// `queue` or `exchange`.
   package var kind: String
   package var name: String
   package var argument: String
-  /// What we asked for, in the broker's words.
+  /// The declared value, in the broker's words.
   package var wanted: String
-  /// What is there, in the broker's words.
+  /// The existing value, in the broker's words.
   package var existing: String
 
   package var description: String {
     "\(kind) '\(name)' exists with \(argument) = \(existing), and \(wanted) is configured: "
-      + "change the configuration, or drain and delete the \(kind) so that it is declared anew"
+      + "change the configuration, or drain and delete the \(kind) so that it is declared again"
   }
 
   package init(kind: String, name: String, argument: String, wanted: String, existing: String) {

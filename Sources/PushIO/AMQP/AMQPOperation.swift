@@ -1,4 +1,4 @@
-/// What can be asked of a broker on a channel; each is answered in order by one `AMQPEvent.completed`.
+/// An operation on a channel; each is answered in order by one `AMQPEvent.completed`.
 ///
 /// Queues and exchanges are always durable, never exclusive or auto-deleted.
 package enum AMQPOperation: Equatable, Sendable {
@@ -6,16 +6,15 @@ package enum AMQPOperation: Equatable, Sendable {
   case closeChannel
   case declareExchange(name: String, kind: AMQPExchangeKind, arguments: [AMQPArgument])
   case declareQueue(name: String, arguments: [AMQPArgument])
-  /// Passive declaration: the number of ready messages and of consumers; closes the channel where there is no such
-  /// queue.
+  /// Passive declaration: returns the number of ready messages and of consumers; closes the channel if there is no such queue.
   case inspectQueue(name: String)
-  /// Passive declaration; closes the channel where there is no such exchange.
+  /// Passive declaration; closes the channel if there is no such exchange.
   case inspectExchange(name: String)
   case bind(queue: String, exchange: String, routingKey: String)
   case purge(queue: String)
   case deleteQueue(name: String)
   case deleteExchange(name: String)
-  /// How many unacknowledged deliveries each consumer that starts after this may hold; at least 1.
+  /// How many unacknowledged deliveries each later consumer may hold; at least 1.
   case prefetch(UInt16)
   case consume(queue: String, consumerTag: String, arguments: [AMQPArgument])
   case cancel(consumerTag: String)

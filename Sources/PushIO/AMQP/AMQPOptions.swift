@@ -1,18 +1,17 @@
-/// A connection's bounds, each by its name.
+/// A connection's limits.
 package struct AMQPOptions: Equatable, Sendable {
-  /// Channels that may be opened: 1 to this number.
+  /// Channel numbers: 1 to this number.
   package var channelCount: UInt16 = 4
-  /// Frames that we accept and send, overhead included; the broker may ask for less.
+  /// Maximum size of frames, overhead included; the broker may ask for less.
   package var frameBytesMaximum: UInt32 = 131_072
-  /// What we ask for where the URL says nothing; the broker may ask for less. 0 = none. A silent peer is given up after two
-  /// of them, looked at twice in each: so within 17.5 s.
+  /// Requested if the URL does not set it; the broker may ask for less. 0 = none. A peer that is silent for two heartbeats is given up.
+  /// This is checked twice in each, so it takes at most 17.5 s.
   package var heartbeatSeconds: UInt16 = 7
   /// From the open transport to the open connection.
   package var handshakeTimeoutMilliseconds: Int64 = 10_000
-  /// Bytes of one body that are kept.
+  /// Maximum size of a body that is kept, bytes.
   package var bodyBytesMaximum = 512 * 1024
-  /// Bytes of a larger body that are kept all the same, until the next event: for a user who hands it on at once. Larger
-  /// ones are dropped.
+  /// Larger bodies up to this size are kept until the next event, for a user who passes them on at once. Still larger ones are dropped.
   package var oversizedBytesMaximum = 0
   /// TCP and TLS.
   package var connectTimeoutMilliseconds: Int64 = 10_000

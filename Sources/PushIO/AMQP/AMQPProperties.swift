@@ -1,11 +1,11 @@
 import CRabbitMQ
 package import PushCore
 
-/// The properties of one publish, filled again and again: persistent JSON by default, texts copied into its own memory,
-/// encoded by librabbitmq. No allocation after the first.
+/// The properties of one publish, reused for each: persistent JSON by default. Texts are copied into its own memory, and librabbitmq
+/// encodes them. Only the first use allocates.
 @safe
 package final class AMQPProperties {
-  /// Headers that one message may carry.
+  /// Maximum number of a message's headers.
   package static let headerCountMaximum = 16
   /// A header's text is cut to this many bytes, a short property to 255.
   package static let headerTextMaximum = 4096
@@ -33,7 +33,7 @@ package final class AMQPProperties {
     unsafe texts.deallocate()
   }
 
-  /// A persistent message of `application/json` and nothing more.
+  /// A persistent message of `application/json` without other properties.
   package func reset() {
     textsCount = 0
     headerCount = 0
@@ -67,7 +67,7 @@ package final class AMQPProperties {
     unsafe properties._flags |= Self.flag(5)
   }
 
-  /// `timestamp`: AMQP has seconds, so the milliseconds are cut off.
+  /// `timestamp`: AMQP has seconds, so the milliseconds are cut.
   package func setTimestamp(unixMilliseconds: Int64) {
     unsafe properties.timestamp = UInt64(max(0, unixMilliseconds / 1000))
     unsafe properties._flags |= Self.flag(6)

@@ -1,8 +1,8 @@
 import PushCore
 
-/// Reads a message's properties (the payload of a content header behind its body size) into `MessageMetadata`.
+/// Reads a message's properties (a content header's payload after the body size) into `MessageMetadata`.
 ///
-/// What cannot be read is left out: a strange message is still a message, and its body decides what becomes of it.
+/// Unreadable properties are skipped: the message's body decides what becomes of it.
 enum AMQPPropertiesReader {
   /// Offset of the property flags in a content header: class, weight, body size.
   static let flagsOffset = 12
@@ -23,7 +23,7 @@ enum AMQPPropertiesReader {
       case .messageID(let range):
         metadata.messageID = copy(range, header, into: &metadata)
       case .timestamp(let seconds):
-        // Far beyond any calendar is as good as none.
+        // Times far beyond any calendar count as none.
         if seconds < 1 << 40 { metadata.enqueuedAt = Int64(seconds) * 1000 }
       case .other:
         break
@@ -31,7 +31,7 @@ enum AMQPPropertiesReader {
     }
   }
 
-  /// The headers of text, numbers and flags.
+  /// The headers with text, numbers and flags.
   static func headers(_ header: Span<UInt8>) -> [AMQPArgument] {
     var result: [AMQPArgument] = []
     var position = Position(header)
@@ -72,7 +72,7 @@ enum AMQPPropertiesReader {
     init(_ header: Span<UInt8>) {
       guard let first = AMQPTableReader.unsigned(header, at: offset, size: 2) else { return }
       offset += 2
-      // Bit 0 says that another word of flags follows; no property of `basic` is in it.
+      // Bit 0 announces another word of flags; no property of `basic` is in it.
       var word = first
       while word & 1 != 0 {
         guard let next = AMQPTableReader.unsigned(header, at: offset, size: 2) else { return }
@@ -82,7 +82,7 @@ enum AMQPPropertiesReader {
       flags = first
     }
 
-    /// The next property; nil behind the last, and where the rest cannot be read.
+    /// The next property; nil after the last one, and if the rest cannot be read.
     mutating func next(_ header: Span<UInt8>) -> Property? {
       while bit >= 2, flags & (1 << UInt64(bit)) == 0 { bit -= 1 }
       guard bit >= 2 else { return nil }

@@ -1,8 +1,8 @@
 import PushCore
 
-/// Writes a publish: method, content header and body frames, in one go behind what already waits.
+/// Appends a publish: method, content header and body frames.
 enum AMQPPublishEncoder {
-  /// A longer routing key is cut: the protocol has no room for it.
+  /// A longer routing key is cut: the protocol's maximum.
   static let routingKeyMaximum = 255
 
   static func append(

@@ -1,9 +1,9 @@
-/// How publishes ended, counted. Confirms come out of order and many at once.
+/// Counts how publishes ended. Confirms come out of order and many at once.
 package struct AMQPPublishResults: Equatable, Sendable {
   package private(set) var published = 0
-  /// Taken by every queue that they were routed to.
+  /// Every queue that they were routed to took them.
   package private(set) var confirmed = 0
-  /// Not taken by the broker: a full queue, or a failure.
+  /// The broker refused them: a full queue, or a failure.
   package private(set) var refused = 0
   /// Routed to no queue; not counted as confirmed.
   package private(set) var returned = 0
@@ -21,7 +21,7 @@ package struct AMQPPublishResults: Equatable, Sendable {
     open.append(true)
   }
 
-  /// A mandatory message came back; the confirm that follows it counts as this.
+  /// A mandatory message was returned; the confirm that follows it is counted as this.
   mutating func didReturn() {
     returned += 1
     confirmed -= 1
@@ -35,7 +35,7 @@ package struct AMQPPublishResults: Equatable, Sendable {
     refused += settle(sequence, isMultiple: isMultiple)
   }
 
-  /// The channel is gone: what is open will not be confirmed any more, and numbers start anew.
+  /// The channel is gone: open publishes will not be confirmed, and numbers start again.
   mutating func channelLost() {
     refused += open.count { $0 }
     open.removeAll()

@@ -1,4 +1,4 @@
-/// A method that a broker sends, decoded. Only rare ones carry text.
+/// A decoded method from a broker. Only rare ones contain text.
 enum AMQPServerMethod: Equatable {
   case connectionStart(mechanisms: String, server: String)
   case connectionTune(channelMax: UInt16, frameMax: UInt32, heartbeatSeconds: UInt16)

@@ -1,16 +1,16 @@
 import PushCore
 
-/// Walks an AMQP table field by field, without recursion and without allocation: tables come from producers, and a deep
-/// one must not reach a recursive decoder.
+/// Reads an AMQP table field by field, without recursion and allocation: tables come from producers, and a deeply nested one must not reach
+/// a recursive decoder.
 ///
-/// Numbers of every width are read as `Int64`; nested tables and arrays are stepped over by their length.
+/// Integers of every width are read as `Int64`; nested tables and arrays are skipped by their length.
 struct AMQPTableReader {
   enum Value: Equatable {
     case number(Int64)
     case flag(Bool)
-    /// A text or byte string: where it lies.
+    /// The range of a text or byte string.
     case bytes(ByteRange)
-    /// A table, an array, nothing, or a number that has no integer.
+    /// A table, an array, void, or a number that is not an integer.
     case other
   }
 
@@ -18,7 +18,7 @@ struct AMQPTableReader {
   private var offset: Int
   private let end: Int
 
-  /// A reader of the table whose length stands at `offset`; nil where it does not fit.
+  /// A reader of the table whose length is at `offset`; nil if it does not fit.
   init?(_ bytes: Span<UInt8>, at offset: Int) {
     guard let count = AMQPTableReader.unsigned(bytes, at: offset, size: 4),
       count <= UInt64(bytes.count - offset - 4)
@@ -27,10 +27,10 @@ struct AMQPTableReader {
     end = offset + 4 + Int(count)
   }
 
-  /// One past the table's last byte.
+  /// The offset after the table's last byte.
   var endOffset: Int { end }
 
-  /// The next field; nil at the end, and where the rest cannot be read.
+  /// The next field; nil at the end, and if the rest cannot be read.
   mutating func next(_ bytes: Span<UInt8>) -> (name: ByteRange, value: Value)? {
     guard offset < end else { return nil }
     let nameCount = Int(bytes[offset])
@@ -79,7 +79,7 @@ struct AMQPTableReader {
     return true
   }
 
-  /// The value whose kind stands at `kindAt`, and where it ends.
+  /// The value whose kind is at `kindAt`, and where it ends.
   private static func value(_ bytes: Span<UInt8>, kindAt: Int) -> (Value, end: Int)? {
     let start = kindAt + 1
     switch bytes[kindAt] {
@@ -137,7 +137,7 @@ struct AMQPTableReader {
     Int64(exactly: value.rounded(.towardZero)).map { .number($0) } ?? .other
   }
 
-  /// A big-endian number; nil where it does not fit.
+  /// A big-endian number; nil if it does not fit.
   static func unsigned(_ bytes: Span<UInt8>, at offset: Int, size: Int) -> UInt64? {
     guard offset >= 0, bytes.count - offset >= size else { return nil }
     var value: UInt64 = 0

@@ -1,17 +1,17 @@
 package import PushCore
 
-/// One HTTP/2 connection to APNs or to its channel management: what `ConnectionState` decides about it is done.
+/// One HTTP/2 connection to APNs or its channel management. It carries out the decisions of `ConnectionState`.
 ///
-/// Once a turn: `nextEvent` until it is nil, then `nextDue` until it is nil. Requests are its owner's. Not Sendable: it belongs to the
-/// thread of its loop.
+/// Once a turn, call `nextEvent` until it returns nil, then `nextDue` until it returns nil. Its owner keeps the requests. Not Sendable: it
+/// belongs to its loop's thread.
 package struct APNsConnection {
-  /// What time asked for, beside what was done here.
+  /// A due action in which the owner takes part.
   package enum Due {
     /// A ping was sent.
     case pinged
-    /// Requests that were sent until then have waited too long for an answer.
+    /// Requests sent until then have timed out.
     case timedOut(sentUntil: Instant)
-    /// The connection was ended at once; `nextEvent` has what was on it, and then `closed`.
+    /// The connection was aborted; `nextEvent` reports its requests, and then `closed`.
     case aborted(ConnectionState.EndReason)
   }
 
@@ -26,10 +26,10 @@ package struct APNsConnection {
     state = ConnectionState(timing: timing, now: loop.now.monotonic)
   }
 
-  /// Not while it is asked for a sign of life: nothing more is lost in it then.
+  /// Not while a ping is unanswered, so that no more requests are lost.
   package var takesRequests: Bool { !http.isGoingAway && http.unansweredPingSince == nil }
 
-  /// The next of what happened; nil once everything of this turn is reported.
+  /// The next event; nil once everything of this turn is reported.
   package mutating func nextEvent(now: Instant) -> HTTP2ClientEvent? {
     guard let event = http.nextEvent() else { return nil }
     switch event {
@@ -43,7 +43,7 @@ package struct APNsConnection {
     return event
   }
 
-  /// Does what time asks for, and returns what its owner has a part in; nil: nothing more is due.
+  /// Carries out what is due, and returns it if the owner takes part; nil: nothing more is due.
   /// - Parameters:
   ///   - inFlight: requests without an answer.
   ///   - oldestSentAt: when the oldest of them was sent.
@@ -58,7 +58,7 @@ package struct APNsConnection {
     case .timeOut(let sentUntil):
       return .timedOut(sentUntil: sentUntil)
     case .close:
-      // The goodbye still has to be written and answered; nothing is on it any more.
+      // GOAWAY must still be written and answered; no request is left.
       http.shutdown()
       return nil
     case .abort(let reason):
@@ -67,16 +67,16 @@ package struct APNsConnection {
     }
   }
 
-  /// A request was sent. true: it was the last one, the connection has had its share.
+  /// A request was sent. true: it was the last one that this connection takes.
   package mutating func sent() -> Bool { state.sent() }
 
-  /// A request is given up that was sent at `sentAt`. true: nor was any other one answered, so the connection takes no more.
+  /// A request sent at `sentAt` timed out. true: no other request was answered either, so the connection takes no more.
   package mutating func timedOut(sentAt: Instant) -> Bool { state.timedOut(sentAt: sentAt) }
 
-  /// No more requests on it; it ends when the last one has its answer.
+  /// Takes no more requests; ends after the last answer.
   package mutating func drain(_ reason: ConnectionState.EndReason) { state.drain(reason) }
 
-  /// Asks for a sign of life where none came for a while. false: it needs none.
+  /// Pings if nothing was received for a while. false: no need.
   package mutating func pingIfSilent(now: Instant) -> Bool {
     guard state.pingIfSilent(now: now) else { return false }
     http.ping()

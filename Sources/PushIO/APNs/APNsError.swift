@@ -1,4 +1,4 @@
-/// What is wrong with a signing key or a provider token: on which file, and what to do. Never holds key material.
+/// What is wrong with a signing key or a provider token: in which file, and what to do. Never holds key material.
 package struct APNsError: Error, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
     /// The key's file is missing or cannot be read.
@@ -9,16 +9,16 @@ package struct APNsError: Error, Sendable, CustomStringConvertible {
     case encrypted
     /// A key, but not an elliptic-curve key on P-256.
     case wrongKind
-    /// OpenSSL refused to sign or to make a key.
+    /// OpenSSL failed to sign or to make a key.
     case system
-    /// A token is not a JWT of APNs: parts, base64url, JSON or claims.
+    /// A token is not an APNs JWT: parts, base64url, JSON or claims.
     case malformedToken
     /// A token was not signed by this key.
     case wrongSignature
   }
 
   package let kind: Kind
-  /// The file, or what else was looked at.
+  /// The file, or what else was checked.
   package let subject: String
   package let text: String
 

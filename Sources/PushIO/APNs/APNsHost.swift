@@ -1,19 +1,19 @@
-/// One host of APNs: where to connect, and what requests call it.
+/// One host of APNs: where to connect, and its `:authority`.
 package struct APNsHost: Hashable, Sendable {
   package var endpoint: Endpoint
   /// `:authority` of requests.
   package var authority: String
-  /// Without TLS: a simulator's.
+  /// Without TLS: a simulator.
   package var isPlaintext: Bool
 
-  /// A host of TLS, as configured.
+  /// A host with TLS, as configured.
   package init(host: String, port: UInt16) {
     isPlaintext = false
     endpoint = Endpoint(host: host, port: port)
     authority = port == 443 ? endpoint.description.replacingPort443() : endpoint.description
   }
 
-  /// Reads `https://host:port` (or `http://` for a simulator); nil where it is something else. The port defaults to 443.
+  /// Parses `https://host:port` (or `http://` for a simulator); nil if it is something else. The default port is 443.
   package init?(url: String) {
     let scheme: String
     if url.hasPrefix("https://") {

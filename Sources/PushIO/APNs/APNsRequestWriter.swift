@@ -1,19 +1,18 @@
 package import PushCore
 
-/// Writes the headers of requests to one host, again and again into the same memory.
+/// Writes the headers of requests to one host, reusing its memory.
 ///
-/// The first request of a connection lets HPACK index the names of headers whose values are different each time; later
-/// ones refer to those names and leave the table alone, so that topics and push types stay in it. `:path` and
-/// `authorization` nghttp2 never indexes.
+/// In a connection's first request HPACK indexes the names of headers whose values always differ. Later requests refer to those names and
+/// do not change the table, so topics and push types stay in it. nghttp2 never indexes `:path` and `authorization`.
 package struct APNsRequestWriter: ~Copyable {
-  /// How many headers all requests share: `:method`, `:scheme`, `:authority`.
+  /// The number of headers that all requests share: `:method`, `:scheme`, `:authority`.
   private static let sharedCount = 3
 
   package private(set) var headers = HTTP2HeaderList()
-  /// `:path` and `apns-id`, while they are put together.
+  /// `:path` and `apns-id` are composed here.
   private var text: [UInt8] = []
 
-  /// - Parameter authority: the host, with its port where that is not 443.
+  /// - Parameter authority: the host, with its port unless that is 443.
   package init(authority: String) {
     text.reserveCapacity(512)
     let name = Array(authority.utf8)
@@ -44,8 +43,9 @@ package struct APNsRequestWriter: ~Copyable {
   }
 
   /// The headers of `POST /4/broadcasts/apps/<bundle id>`; the target is the channel. `apns-priority`, which APNs demands
-  /// here, is 10 where the job says nothing.
-  /// - Parameter expiration: `apns-expiration`, which APNs demands: the job's, or what its channel wants.
+  /// The headers of `POST /4/broadcasts/apps/<bundle id>`; the target is the channel. APNs requires `apns-priority` here; it is 10 if the
+  /// job has none.
+  /// - Parameter expiration: `apns-expiration`, which APNs requires: from the job, or from its channel's storage policy.
   package mutating func writeBroadcast(
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, authorization: [UInt8], expiration: Int64, isFirst: Bool
   ) {

@@ -1,9 +1,9 @@
 package import PushCore
 
-/// What the body of an error answer says: `{"reason": "…", "timestamp": …}`; a reason is text, its escapes undone.
+/// The body of an error answer: `{"reason": "…", "timestamp": …}`; the reason is decoded.
 ///
-/// It is read as far as it can be: an answer without a body, with one that is cut, or with one that is not JSON (a proxy's
-/// page) has whatever was understood before, usually nothing; the status decides then.
+/// It is read as far as possible. If there is no body, or it is truncated or not JSON (a proxy's page), it has what was read so far,
+/// usually nothing; then the status decides.
 package struct APNsResponseBody: Sendable {
   package private(set) var reason: APNsReason?
   /// Unix milliseconds; only on 410.
@@ -11,7 +11,7 @@ package struct APNsResponseBody: Sendable {
 
   package init(_ body: Span<UInt8>) {
     guard !body.isEmpty else { return }
-    // What was read before the fault counts.
+    // What was read before the error counts.
     try? read(body)
   }
 
@@ -47,7 +47,7 @@ extension APNsResponseBody {
 }
 
 extension PushAnswer {
-  /// The answer that the last response by `connection` is.
+  /// The answer in the last response of `connection`.
   package init(response ticket: Ticket, status: Int, from connection: HTTP2ClientConnection) {
     self.init(ticket: ticket, kind: .response)
     self.status = UInt16(clamping: status)

@@ -1,13 +1,13 @@
 import Glibc
 
-/// Reads a file that holds a secret: with a bound, and with a look at who else may read it.
+/// Reads a file with a secret: limits its size, and checks who else may read it.
 package struct KeyFile: Sendable {
-  /// No PEM key is nearly this long.
+  /// Larger than any PEM key.
   private static let countMaximum = 64 * 1024
 
   package let path: String
   package let bytes: [UInt8]
-  /// Its group or everybody may read it: worth a warning.
+  /// Its group or everybody may read it: warn.
   package let isReadableByOthers: Bool
 
   package init(path: String) throws(APNsError) {

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// One elliptic-curve key on P-256 in OpenSSL's hands, private or public. Immutable, so any thread may use it.
+/// A private or public elliptic-curve key on P-256, held by OpenSSL. Immutable, so any thread may use it.
 @safe
 final class ProviderKey: SigningKey, @unchecked Sendable {
   /// Owned; freed with this object.
@@ -21,7 +21,7 @@ final class ProviderKey: SigningKey, @unchecked Sendable {
     guard ProviderKey.contains(pem, "PRIVATE KEY-----") else {
       throw APNsError(kind: .notAKey, subject: subject, text: "holds no private key: expected `BEGIN PRIVATE KEY`")
     }
-    // No terminal is ever asked for a passphrase: an answer of length 0 refuses.
+    // Never prompts for a passphrase: an answer of length 0 refuses.
     let parsed = unsafe OpenSSLMemory.read(pem) { bio in
       unsafe PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in 0 }, nil)
     }
@@ -81,7 +81,7 @@ final class ProviderKey: SigningKey, @unchecked Sendable {
     }
   }
 
-  /// The ES256 signature of `message`: r and s, 32 bytes each. nil: OpenSSL refused.
+  /// The ES256 signature of `message`: r and s, 32 bytes each. nil: OpenSSL failed.
   func sign(_ message: [UInt8]) -> [UInt8]? {
     let context = unsafe EVP_MD_CTX_new()
     defer { unsafe EVP_MD_CTX_free(context) }
@@ -108,7 +108,7 @@ final class ProviderKey: SigningKey, @unchecked Sendable {
     return isWritten ? raw : nil
   }
 
-  /// Whether `signature` (r and s, 32 bytes each) is this key's of `message`.
+  /// Whether `signature` (r and s, 32 bytes each) is this key's signature of `message`.
   func verify(_ signature: [UInt8], of message: [UInt8]) -> Bool {
     guard signature.count == 64, let parts = unsafe ECDSA_SIG_new() else { return false }
     defer { unsafe ECDSA_SIG_free(parts) }

@@ -1,12 +1,12 @@
 import PushCore
 
-/// What signs provider tokens: a P-256 key, or whatever a simulation has in its place.
+/// Signs provider tokens: a P-256 key, or a simulation's replacement for it.
 package protocol SigningKey: Sendable {
-  /// r and s, 64 bytes; nil: it could not.
+  /// r and s, 64 bytes; nil: it failed.
   func sign(_ message: [UInt8]) -> [UInt8]?
-  /// Whether the signature is this key's.
+  /// Whether the signature was made by this key.
   func verify(_ signature: [UInt8], of message: [UInt8]) -> Bool
-  /// Of the public half: two keys are the same where it is.
+  /// PEM of the public half: equal for equal keys.
   func publicPEM() -> [UInt8]
   func privatePEM() -> [UInt8]
 }
@@ -16,7 +16,7 @@ package protocol SigningKey: Sendable {
 /// Source: Apple, "Establishing a token-based connection to APNs".
 package final class ProviderTokenSigner: Sendable {
   private let key: any SigningKey
-  /// What the key was read from, for messages.
+  /// Where the key came from, for messages.
   package let subject: String
   /// The file is readable by its group or everybody.
   package let isReadableByOthers: Bool
@@ -36,21 +36,21 @@ package final class ProviderTokenSigner: Sendable {
     isReadableByOthers = false
   }
 
-  /// Takes a new key: for simulators and tests, whose APNs believes the public half.
+  /// Makes a new key: for simulators and tests, whose APNs trusts the public half.
   package init(newKeyFor subject: String) throws(APNsError) {
     key = try ProviderKey()
     self.subject = subject
     isReadableByOthers = false
   }
 
-  /// Takes a key that is not OpenSSL's: for simulations.
+  /// Uses a key that is not OpenSSL's: for simulations.
   package init(key: any SigningKey, subject: String) {
     self.key = key
     self.subject = subject
     isReadableByOthers = false
   }
 
-  /// Checks what this key signed.
+  /// Verifies this key's signatures.
   package var verifier: ProviderTokenVerifier { ProviderTokenVerifier(key) }
 
   /// The JWT's bytes: header `alg`, `kid`; claims `iss`, `iat`.
@@ -74,7 +74,7 @@ package final class ProviderTokenSigner: Sendable {
     return token
   }
 
-  /// Whether a team or key id can stand in a token as it is: 1–64 letters and digits.
+  /// Whether a team or key id can appear in a token unescaped: 1–64 letters and digits.
   package static func isPlain(_ identifier: String) -> Bool {
     (1...64).contains(identifier.utf8.count)
       && identifier.utf8.allSatisfy { byte in
@@ -90,6 +90,6 @@ package final class ProviderTokenSigner: Sendable {
   /// PEM of the public half, for `ProviderTokenVerifier`.
   package func publicKeyPEM() -> [UInt8] { key.publicPEM() }
 
-  /// PEM (PKCS#8) of the key itself: what a .p8 file holds. For simulators and tests that make their own.
+  /// PEM (PKCS#8) of the key itself, as in a .p8 file. For simulators and tests that make their own.
   package func privateKeyPEM() -> [UInt8] { key.privatePEM() }
 }

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What a provider token says, once its signature is known to be good.
+/// The claims of a provider token with a valid signature.
 package struct VerifiedProviderToken: Hashable, Sendable {
   package var keyID: [UInt8]
   package var teamID: [UInt8]
@@ -21,7 +21,7 @@ package final class ProviderTokenVerifier: Sendable {
     self.key = key
   }
 
-  /// Checks parts, header, claims and signature of a JWT; its age is the caller's to judge.
+  /// Checks parts, header, claims and signature of a JWT; the caller checks its age.
   package func verify(_ token: [UInt8]) throws(APNsError) -> VerifiedProviderToken {
     let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard parts.count == 3 else { throw ProviderTokenVerifier.malformed("has \(parts.count) parts, not 3") }
@@ -55,7 +55,7 @@ package final class ProviderTokenVerifier: Sendable {
     return verified
   }
 
-  /// Tells every member of an object that is a string without escapes or a number.
+  /// Reports every member of an object that is a number or a string without escapes.
   private static func read(
     _ bytes: Span<UInt8>, _ member: (_ name: Span<UInt8>, _ text: [UInt8], _ number: Int64?) -> Void
   ) throws(JSONError) {

@@ -1,10 +1,10 @@
 import COpenSSL
 import PushCore
 
-/// Hides a provider token where others store it: AES-256-GCM with a random nonce. Any thread may use it.
+/// Encrypts a provider token for shared storage: AES-256-GCM with a random nonce. Any thread may use it.
 ///
-/// A sealed token is the nonce (12 bytes), the ciphertext and the tag (16 bytes). What it belongs to is authenticated
-/// with it, so a token that was moved to another key's place does not open.
+/// A sealed token is the nonce (12 bytes), the ciphertext and the tag (16 bytes). The key that it belongs to is authenticated with it, so a
+/// token that was moved to another key's entry does not open.
 package final class TokenSeal: Sendable {
   /// Of the key.
   package static let keyByteCount = 32
@@ -31,7 +31,7 @@ package final class TokenSeal: Sendable {
     self.init(key: key)
   }
 
-  /// nil: OpenSSL refused.
+  /// nil: OpenSSL failed.
   package func seal(_ text: [UInt8], belongingTo owner: [UInt8]) -> [UInt8]? {
     var nonce = [UInt8](repeating: 0, count: TokenSeal.nonceCount)
     guard unsafe RAND_bytes(&nonce, Int32(nonce.count)) == 1 else { return nil }
@@ -52,7 +52,7 @@ package final class TokenSeal: Sendable {
     return nonce + sealed + tag
   }
 
-  /// nil: another key sealed it, it belongs to something else, or it was changed.
+  /// nil: it was sealed with another key, belongs to something else, or was changed.
   package func open(_ sealed: [UInt8], belongingTo owner: [UInt8]) -> [UInt8]? {
     let textCount = sealed.count - TokenSeal.nonceCount - TokenSeal.tagCount
     guard textCount >= 0, let context = unsafe EVP_CIPHER_CTX_new() else { return nil }

@@ -1,6 +1,6 @@
 import CNGHTTP2
 
-/// The C functions of one role. Each finds its recorder behind the user data and records; none calls back into nghttp2.
+/// The C callbacks of one role. Each finds its recorder through the user data and records; none calls back into nghttp2.
 @safe
 struct HTTP2Callbacks {
   var beginHeaders: nghttp2_on_begin_headers_callback

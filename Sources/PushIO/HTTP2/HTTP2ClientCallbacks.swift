@@ -1,6 +1,6 @@
 import CNGHTTP2
 
-/// The client's C functions: they find the recorder and record.
+/// The client's C callbacks: they find the recorder and record.
 extension HTTP2Callbacks {
   static var client: HTTP2Callbacks {
     unsafe HTTP2Callbacks(
@@ -12,7 +12,7 @@ extension HTTP2Callbacks {
 
 @inline(__always)
 private func recorder(_ userData: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<HTTP2ClientRecorder> {
-  // nghttp2 hands back what the session was made with.
+  // The user data is what the session was made with.
   unsafe userData.unsafelyUnwrapped.assumingMemoryBound(to: HTTP2ClientRecorder.self)
 }
 
@@ -98,7 +98,7 @@ private func clientRefusedFrame(
   return 0
 }
 
-/// Where nghttp2 fetches a request's body from: the source names the stream's place.
+/// nghttp2 reads a request's body from here: the source identifies the stream's place.
 func clientBodySource(of index: Int32) -> nghttp2_data_provider {
   unsafe nghttp2_data_provider(source: nghttp2_data_source(fd: index), read_callback: clientReadsBody)
 }

@@ -4,15 +4,15 @@ package import PushCore
 package final class HTTP2ClientConnection: TransportDelegate {
   private let session: HTTP2ClientSession
   private let loop: EventLoop
-  /// Set as soon as it is made; a transport needs its delegate first.
+  /// Set right after creation; a transport needs its delegate first.
   private var transport: Transport?
   private var delegateProxy: TransportDelegateProxy?
   private var isTransportClosed = false
   private let expectsALPN: Bool
 
-  /// When bytes came last.
+  /// When bytes were last received.
   package private(set) var lastReceived: Instant
-  /// When the oldest PING was sent that has no answer yet.
+  /// When the oldest unanswered PING was sent.
   package private(set) var unansweredPingSince: Instant?
 
   /// Starts to connect; `.opened` or `.closed` follows.
@@ -49,36 +49,36 @@ package final class HTTP2ClientConnection: TransportDelegate {
   }
 
   deinit {
-    // A session that has ended has its transport closing already, perhaps with a GOAWAY to be written first.
+    // If the session ended, its transport is closing already and may have a GOAWAY to write.
     if !session.isEnded { transport?.abort() }
   }
 
   // MARK: - State
 
   package var isOpen: Bool { session.isOpen }
-  /// It takes no more requests: one side said GOAWAY, or it is over.
+  /// It takes no more requests: one side sent GOAWAY, or it ended.
   package var isGoingAway: Bool { session.isGoingAway }
-  /// It is over; its last events may still be to be reported.
+  /// It ended; its last events may still be unreported.
   package var isClosed: Bool { session.isEnded }
-  /// Requests that the protocol counts: submitted, and their streams not closed yet.
+  /// Requests as the protocol counts them: submitted, and their streams not closed yet.
   package var streamsInFlight: Int { session.streamsInFlight }
-  /// How many the server allows at once, at most our own maximum: 1 before its first SETTINGS.
+  /// How many the server allows at once, at most our own maximum; 1 before its first SETTINGS.
   package var streamLimit: Int { session.streamLimit }
   /// How many requests can be submitted now.
   package var availableStreams: Int { session.availableStreams }
-  /// Bytes of bodies that the server takes now, on all streams together.
+  /// Bytes of bodies that the server accepts now, on all streams together.
   package var sendWindow: Int { session.sendWindow }
-  /// Bytes that wait for the socket.
+  /// Bytes not written to the socket yet.
   package var queuedBytes: Int { transport?.pendingBytes ?? 0 }
-  /// Half of all stream ids are used: time for a new connection.
+  /// Half of all stream ids are used: replace the connection.
   package var shouldRotate: Bool { session.shouldRotate }
   package var peerDescription: String { transport?.peerDescription ?? "" }
   package var isResponseBodyCut: Bool { session.isResponseBodyCut }
 
   // MARK: - Requests
 
-  /// Sends a request. `body` is held until it is written, not copied; an empty range ends the stream with its headers.
-  /// false: no stream is free, it is not open or going away, or too much waits for the socket.
+  /// Sends a request. `body` is retained until it is written, not copied; an empty range ends the stream with its headers. false: no stream
+  /// is free, it is not open or going away, or too many bytes are unwritten.
   package func submit(
     _ headers: borrowing HTTP2HeaderList, body: [UInt8], bodyRange: Range<Int>, ticket: Ticket
   ) -> Bool {
@@ -89,7 +89,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
     return isSent
   }
 
-  /// Gives a request up; it is reported as lost, with code CANCEL. false: it is unknown or has its answer.
+  /// Cancels a request; it is reported as lost, with code CANCEL. false: it is unknown or already answered.
   package func cancel(_ ticket: Ticket) -> Bool {
     guard let transport else { return false }
     let isCancelled = session.cancel(ticket, into: &transport.outbound)
@@ -97,7 +97,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
     return isCancelled
   }
 
-  /// Asks the server for a sign of life.
+  /// Sends a PING.
   package func ping() {
     guard let transport, session.isOpen else { return }
     if unansweredPingSince == nil { unansweredPingSince = loop.now.monotonic }
@@ -105,7 +105,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
     written()
   }
 
-  /// Says GOAWAY, finishes what is in flight, then closes.
+  /// Sends GOAWAY, finishes requests in flight, then closes.
   package func shutdown() {
     guard let transport, !session.isEnded else { return }
     if session.isOpen {
@@ -117,8 +117,8 @@ package final class HTTP2ClientConnection: TransportDelegate {
     }
   }
 
-  /// Gives back the memory of buffers that are empty and of streams that ended: for a connection without requests for a while.
-  /// It is taken again when it is needed.
+  /// Frees empty buffers and ended streams, for a connection that has had no requests for a while. The memory is allocated again when
+  /// needed.
   package func releaseMemory() {
     guard session.isOpen, session.streamsInFlight == 0 else { return }
     session.releaseMemory()
@@ -133,7 +133,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
 
   // MARK: - Events
 
-  /// The next of what happened; nil once everything of this turn is reported.
+  /// The next event; nil once everything of this turn is reported.
   package func nextEvent() -> HTTP2ClientEvent? {
     guard let event = session.nextEvent() else {
       resumeWriting()
@@ -148,12 +148,12 @@ package final class HTTP2ClientConnection: TransportDelegate {
     session.withResponseBody(body)
   }
 
-  /// A header of the last response, until the next event; empty where it is absent or not among those kept.
+  /// A header of the last response, until the next event; empty if it is absent or not kept.
   package func withResponseHeader<Result>(_ name: HTTP2HeaderName, _ body: (Span<UInt8>) -> Result) -> Result {
     session.withResponseHeader(name, body)
   }
 
-  /// The debug data of the newest GOAWAY; empty where there was none.
+  /// The debug data of the newest GOAWAY; empty if there was none.
   package func withGoAwayReason<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
     session.withGoAwayReason(body)
   }
@@ -174,12 +174,12 @@ package final class HTTP2ClientConnection: TransportDelegate {
   package func transportDidReceive(_ transport: Transport) {
     lastReceived = loop.now.monotonic
     unsafe transport.inbound.withUnsafeBytes { unsafe session.receive($0, into: &transport.outbound) }
-    // nghttp2 took all it was given; what a session left that is over is nobody's.
+    // nghttp2 consumed everything; after the session's end, the rest is not needed.
     transport.inbound.removeAll()
     written()
   }
 
-  /// Nobody will answer: what was not written is taken back, and nothing is written any more.
+  /// No more answers will come: drop unwritten requests, and write nothing more.
   package func transportPeerDidEnd(_ transport: Transport, error: TransportError?) {
     endSession(of: transport, error)
     transport.abort()
@@ -203,7 +203,7 @@ package final class HTTP2ClientConnection: TransportDelegate {
     if transport.outbound.count != before || session.isEnded { written() }
   }
 
-  /// After the session may have written: sends, and closes once the session is over.
+  /// The session may have written: sends, and closes if the session ended.
   private func written() {
     guard let transport, !isTransportClosed else { return }
     if !transport.outbound.isEmpty { transport.setNeedsFlush() }

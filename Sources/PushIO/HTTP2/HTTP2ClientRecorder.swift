@@ -1,22 +1,22 @@
 import CNGHTTP2
 import PushCore
 
-/// What nghttp2's callbacks record for a client session: its streams, and what is to be reported of them.
+/// What nghttp2's callbacks record for a client session: its streams and unreported events.
 ///
-/// It lives at one address for as long as its session, because C calls it by that address.
+/// Its address is stable as long as its session lives, because C uses the address.
 @safe
 struct HTTP2ClientRecorder: ~Copyable {
-  /// Informational responses that one request may get; more reset its stream.
+  /// Maximum of informational responses to one request; more reset its stream.
   private static let informationalMaximum: UInt8 = 16
-  /// A kept header's value is at most this long, bytes; a longer one is left out.
+  /// Maximum length of a kept header's value, bytes; a longer one is not kept.
   private static let keptValueMaximum = 256
-  /// GOAWAY's debug data is cut here, bytes.
+  /// GOAWAY's debug data is truncated to this many bytes.
   private static let reasonMaximum = 1024
   private static let finishedAtFirst = 8
-  /// Streams that there is room for at first.
+  /// Initial room for streams.
   private static let roomAtFirst = 2
 
-  /// The streams: room for a few, doubled as far as `capacity`, so that a quiet connection has little.
+  /// The streams: room for a few, doubled up to `capacity`, so that a quiet connection uses little.
   private var streams: UnsafeMutablePointer<HTTP2ClientStream>
   private var room: Int
   private let capacity: Int
@@ -28,12 +28,12 @@ struct HTTP2ClientRecorder: ~Copyable {
   /// Streams as the protocol counts them: from HEADERS to closed.
   private(set) var openCount = 0
 
-  /// Streams whose outcome is to be reported, oldest first.
+  /// Streams whose outcome is unreported, oldest first.
   private var finished: RingBuffer<Int32>
-  /// Streams whose answer came before their request was sent: what is left of that is not wanted any more.
+  /// Streams that were answered before their request was completely sent: the rest is not needed.
   var unwantedRequests: [Int32] = []
 
-  /// Whose headers are being read; −1: nobody's, or trailers.
+  /// The stream whose headers are being read; −1: none, or trailers.
   private var headersOf: Int32 = -1
   /// The last stream looked up, and its place.
   private var cachedStreamID: Int32 = 0
@@ -54,9 +54,9 @@ struct HTTP2ClientRecorder: ~Copyable {
   var goAwayReason: [UInt8] = []
 
   var pingsAcknowledged = 0
-  /// The error that we ourselves sent the server in a GOAWAY.
+  /// The error that we sent to the server in a GOAWAY.
   var violation: (code: HTTP2ErrorCode, detail: String)?
-  /// Why the frame received last was refused; what a violation's detail says.
+  /// Why the last received frame was refused, for a violation's detail.
   private var invalidFrameError: Int32 = 0
   /// A response's `date` was kept.
   private var hasDate = false
@@ -114,7 +114,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     room = larger
   }
 
-  /// Gives the streams' memory back, where none is used.
+  /// Frees the streams' memory, if none is used.
   mutating func releaseMemory() {
     guard usedCount == 0, finished.isEmpty, initializedCount > 0 else { return }
     unsafe streams.deinitialize(count: initializedCount)
@@ -144,14 +144,14 @@ struct HTTP2ClientRecorder: ~Copyable {
     openCount += 1
   }
 
-  /// The submit is over: what happens to the stream from now on is reported. false: it was submitted in vain.
+  /// The submit is complete: later changes of the stream are reported. false: it was refused meanwhile.
   mutating func accept(_ index: Int32) -> Bool {
     guard case .submitting = self[index].state else { return false }
     self[index].state = .pending
     return true
   }
 
-  /// Takes back a stream that never came to be.
+  /// Drops a stream that was not created.
   mutating func discard(_ index: Int32) {
     if self[index].streamID > 0, self[index].isOpen { openCount -= 1 }
     cachedStreamID = 0
@@ -171,7 +171,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     finished.popFirst()
   }
 
-  /// The stream of a request that is not answered yet, in no order of speed: only late requests are asked for.
+  /// The stream of an unanswered request. A linear search: it is only used for late requests.
   func pendingIndex(of ticket: Ticket) -> Int32? {
     for index in 0..<Int32(truncatingIfNeeded: initializedCount)
     where self[index].isPending && self[index].ticket == ticket {
@@ -180,7 +180,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     return nil
   }
 
-  /// Where in all bytes sent the first request begins that waits at or behind `offset`; nil: there is none.
+  /// The offset in all bytes sent of the first waiting request at or after `offset`; nil: there is none.
   func firstRequest(from offset: UInt64) -> UInt64? {
     var first: UInt64?
     for index in 0..<Int32(truncatingIfNeeded: initializedCount)
@@ -190,7 +190,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     return first
   }
 
-  /// The connection is over: tells every request that waits. What begins at or behind `writtenBytes` never left.
+  /// The connection ended: reports every waiting request. Those that begin at or after `writtenBytes` were never sent.
   mutating func finishAll(code: HTTP2ErrorCode, writtenBytes: UInt64) {
     for index in 0..<Int32(truncatingIfNeeded: initializedCount) where self[index].isOpen {
       closed(index, unanswered: self[index].headersOffset >= writtenBytes ? .notProcessed : .lost(code))
@@ -198,7 +198,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     cachedStreamID = 0
   }
 
-  /// nghttp2 forgets an open stream. `unanswered`: what is reported where no response came.
+  /// nghttp2 closed an open stream. `unanswered`: the outcome if no response came.
   private mutating func closed(_ index: Int32, unanswered: HTTP2ClientStream.Outcome) {
     openCount -= 1
     switch self[index].state {
@@ -251,12 +251,12 @@ struct HTTP2ClientRecorder: ~Copyable {
     if index < 0 { return }
     guard let known = unsafe HTTP2HeaderName.matching(name) else { return }
     if known == .status {
-      // nghttp2 lets only three digits pass.
+      // nghttp2 only passes three digits.
       var status: UInt16 = 0
       for index in 0..<min(3, value.count) { status = unsafe status &* 10 &+ UInt16(value[index] &- 48) }
       self[index].status = status
     } else if known == .date {
-      // One on a connection says how the clocks differ; and where something is refused, the time may be why.
+      // Keep one date per connection, to compare clocks, and all dates of refusals, because the time may be the reason.
       if hasDate, self[index].status == 200 || value.count > HTTP2ClientRecorder.keptValueMaximum { return }
       hasDate = true
       unsafe self[index].keep(known, value)
@@ -292,7 +292,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     let index = unsafe index(of: streamID, in: session)
     cachedStreamID = 0
     if index < 0 || !self[index].isOpen { return }
-    // A stream that was being answered was processed, whatever its end is called.
+    // A stream that was being answered was processed, whatever its error code.
     let code = HTTP2ErrorCode(rawValue: code)
     let isRefused = code == .refusedStream && self[index].status == 0
     closed(index, unanswered: isRefused ? .notProcessed : .lost(code))
@@ -325,7 +325,7 @@ struct HTTP2ClientRecorder: ~Copyable {
     violation = (HTTP2ErrorCode(rawValue: code), detail)
   }
 
-  /// Writes the next part of a request's body: at most what is asked for, less at the window's end.
+  /// Writes the next part of a request's body: at most the requested size, less at the window's end.
   mutating func readBody(
     of index: Int32, into buffer: UnsafeMutablePointer<UInt8>?, capacity: Int, isLast: inout Bool
   ) -> Int {

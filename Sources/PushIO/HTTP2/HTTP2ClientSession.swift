@@ -1,16 +1,16 @@
 import CNGHTTP2
 package import PushCore
 
-/// A client's side of HTTP/2 without a socket: bytes in, events out, requests in, bytes out.
+/// The client side of HTTP/2 without a socket: received bytes and requests in, events and bytes to send out.
 ///
-/// A request's frames are written while it is submitted, as far as the server's windows allow; the rest follows when
-/// they open. Each ticket that was taken is reported exactly once, at the latest by `end`.
+/// A request's frames are written when it is submitted, as far as the server's windows allow; the rest follows when they open. Each
+/// accepted ticket is reported exactly once, at the latest by `end`.
 @safe
 package final class HTTP2ClientSession {
   private let settings: HTTP2ClientSettings
   private let recorder: UnsafeMutablePointer<HTTP2ClientRecorder>
   private let handle: HTTP2SessionHandle
-  /// All bytes that were ever handed out.
+  /// All bytes that were ever written.
   private var bytesSent: UInt64 = 0
   /// The last response: readable until the next event.
   private var reportedIndex: Int32 = -1
@@ -19,7 +19,7 @@ package final class HTTP2ClientSession {
     /// Bytes may be exchanged, but the transport is not open yet. → open, ended
     case waiting
     case open
-    /// No request, no bytes any more; what was recorded is still reported.
+    /// No more requests and bytes; recorded events are still reported.
     case ended
   }
 
@@ -32,7 +32,7 @@ package final class HTTP2ClientSession {
 
   package init(settings: HTTP2ClientSettings = HTTP2ClientSettings()) {
     self.settings = settings
-    // Twice the streams: those of a turn's answers are still to be reported while their successors are in flight.
+    // Twice the maximum of streams: a turn's answers are still unreported while new requests are in flight.
     unsafe recorder = .allocate(capacity: 1)
     unsafe recorder.initialize(
       to: HTTP2ClientRecorder(
@@ -50,7 +50,7 @@ package final class HTTP2ClientSession {
   }
 
   deinit {
-    // The session goes after this, and does not call while it goes.
+    // The session is freed after this, and makes no calls while it is.
     unsafe recorder.deinitialize(count: 1)
     unsafe recorder.deallocate()
   }
@@ -73,15 +73,15 @@ package final class HTTP2ClientSession {
 
   package var sendWindow: Int { state == .ended ? 0 : handle.sendWindow }
 
-  /// Stream ids are a bounded supply: half of it is used up.
+  /// Stream ids are limited: half of them are used.
   package var shouldRotate: Bool { unsafe nghttp2_session_get_next_stream_id(handle.pointer) >= 1 << 30 }
 
   // MARK: - Requests
 
-  /// Sends a request. `body` is held until it is written, not copied; an empty range ends the stream with its headers.
+  /// Sends a request. `body` is retained until it is written, not copied; an empty range ends the stream with its headers.
   ///
-  /// false: no stream is free, the connection is not open or going away, or too much waits for the socket. Nothing was
-  /// sent then, and the ticket is not reported.
+  /// false: no stream is free, the connection is not open or going away, or too many bytes are unwritten. Then nothing was sent, and the
+  /// ticket is not reported.
   package func submit(
     _ headers: borrowing HTTP2HeaderList, body: [UInt8], bodyRange: Range<Int>, ticket: Ticket,
     into queue: inout ByteQueue
@@ -105,7 +105,7 @@ package final class HTTP2ClientSession {
     }
     let isSent = unsafe streamID > 0 && recorder.pointee.sentHeadersStreamID == streamID
     if isSent, unsafe recorder.pointee.accept(index) { return true }
-    // nghttp2 would not have it: out of ids, closing, or broken.
+    // nghttp2 refused it: out of ids, closing, or broken.
     unsafe recorder.pointee.discard(index)
     if streamID > 0, state == .open, !isSent {
       fail(.resourceExhausted(detail: "a request could not be written"), queue: &queue, goAwayStart: nil)
@@ -113,7 +113,7 @@ package final class HTTP2ClientSession {
     return false
   }
 
-  /// Gives a request up with RST_STREAM; it is reported as lost with code CANCEL. false: it is unknown or has its answer.
+  /// Cancels a request with RST_STREAM; it is reported as lost with code CANCEL. false: it is unknown or already answered.
   package func cancel(_ ticket: Ticket, into queue: inout ByteQueue) -> Bool {
     guard state == .open, let index = unsafe recorder.pointee.pendingIndex(of: ticket) else { return false }
     let streamID = unsafe recorder.pointee[index].streamID
@@ -134,7 +134,7 @@ package final class HTTP2ClientSession {
     drain(into: &queue, limit: settings.outboundLimit)
   }
 
-  /// Says GOAWAY. What is in flight finishes; then the session is over.
+  /// Sends GOAWAY. Requests in flight finish; then the session ends.
   package func shutdown(into queue: inout ByteQueue) {
     if state == .ended || isShuttingDown { return }
     isShuttingDown = true
@@ -145,7 +145,7 @@ package final class HTTP2ClientSession {
 
   // MARK: - Bytes
 
-  /// The transport is open: says the preface.
+  /// The transport is open: sends the preface.
   package func open(into queue: inout ByteQueue) {
     guard state == .waiting else { return }
     state = .open
@@ -153,7 +153,7 @@ package final class HTTP2ClientSession {
     drain(into: &queue, limit: settings.outboundLimit)
   }
 
-  /// Takes what came from the server and answers what needs no decision.
+  /// Consumes bytes from the server and answers what needs no decision.
   func receive(_ bytes: UnsafeBufferPointer<UInt8>, into queue: inout ByteQueue) {
     guard state == .open else { return }
     let code = unsafe handle.receive(bytes)
@@ -172,14 +172,14 @@ package final class HTTP2ClientSession {
     unsafe bytes.withUnsafeBufferPointer { unsafe receive($0, into: &queue) }
   }
 
-  /// Writes what waited because too much did.
+  /// Writes what was held back because too many bytes were unwritten.
   package func resume(into queue: inout ByteQueue) {
     if state == .open, handle.wantsWrite { drain(into: &queue, limit: settings.outboundLimit) }
   }
 
   private func drain(into queue: inout ByteQueue, limit: Int) {
     let before = queue.count
-    // Nothing follows the GOAWAY that tells the peer of its violation.
+    // Nothing may follow the GOAWAY that reports a violation.
     let code = handle.drain(into: &queue, limit: limit) { unsafe recorder.pointee.violation != nil }
     bytesSent &+= UInt64(queue.count - before)
     if code != 0 {
@@ -192,8 +192,8 @@ package final class HTTP2ClientSession {
     }
   }
 
-  /// Ends over a fault while the transport lives and writes what `queue` holds before it closes: requests that are reported as not
-  /// processed go out of it, the GOAWAY that says why stays. `goAwayStart`: where nghttp2 wrote it; nil: it wrote none.
+  /// Ends because of an error while the transport is open and will still write `queue`. Requests that are reported as not processed are
+  /// removed from it; the GOAWAY with the reason stays. `goAwayStart`: where nghttp2 wrote it; nil: it wrote none.
   private func fail(_ error: HTTP2Error, queue: inout ByteQueue, goAwayStart: Int?) {
     if state != .open { return }
     let written = bytesSent &- UInt64(queue.count)
@@ -201,15 +201,15 @@ package final class HTTP2ClientSession {
     end(error, unwrittenBytes: queue.count)
     let tail = goAwayStart ?? queue.count
     if let first, case let start = Int(first &- written), start < tail {
-      // A request's HEADERS begin a frame, so that what stays is whole.
+      // A request's HEADERS start a frame, so the remaining frames are complete.
       queue.remove(start..<tail)
     }
     if goAwayStart == nil { appendGoAway(error.code, to: &queue) }
   }
 
-  /// A GOAWAY from a session whose nghttp2 is of no use any more. It promised no push of the server's.
+  /// A GOAWAY for a session whose nghttp2 state is broken.
   private func appendGoAway(_ code: HTTP2ErrorCode, to queue: inout ByteQueue) {
-    // Length 8, type, no flags; stream 0; no stream of the server's was processed.
+    // Length 8, type, no flags; stream 0; no server-initiated stream was processed.
     queue.appendBigEndian(UInt32(8 << 8 | NGHTTP2_GOAWAY.rawValue))
     queue.append(0)
     queue.appendBigEndian(UInt32(0))
@@ -217,16 +217,16 @@ package final class HTTP2ClientSession {
     queue.appendBigEndian(code.rawValue)
   }
 
-  /// Gives back the memory of streams, where none is in use.
+  /// Frees the streams' memory, if none is in use.
   package func releaseMemory() {
     unsafe recorder.pointee.releaseMemory()
   }
 
-  /// The connection is over: every request that waits is reported, then the end. Requests that begin within the last
-  /// `unwrittenBytes` handed out never left.
+  /// The connection ended: every waiting request is reported, then the end. Requests that begin within the last `unwrittenBytes` were never
+  /// sent.
   package func end(_ error: HTTP2Error?, unwrittenBytes: Int) {
     if state == .ended { return }
-    // A peer that says why before it closes has said it all.
+    // If the peer gave a reason before it closed, that is the reason.
     var reason = error
     if let violation = unsafe recorder.pointee.violation {
       reason = .protocolViolation(code: violation.code, detail: violation.detail)
@@ -251,7 +251,7 @@ package final class HTTP2ClientSession {
 
   // MARK: - Events
 
-  /// The next of what happened; nil once everything is reported.
+  /// The next event; nil once everything is reported.
   package func nextEvent() -> HTTP2ClientEvent? {
     if reportedIndex >= 0 {
       unsafe recorder.pointee.reported(reportedIndex)
@@ -294,7 +294,7 @@ package final class HTTP2ClientSession {
     }
   }
 
-  /// The body of the last response (or as much of it as was kept), until the next event.
+  /// The body of the last response (or the part that was kept), until the next event.
   package func withResponseBody<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
     guard reportedIndex >= 0 else { return body(Span()) }
     let start = unsafe recorder.pointee[reportedIndex].responseBodyStart
@@ -303,7 +303,7 @@ package final class HTTP2ClientSession {
     }
   }
 
-  /// A header of the last response, until the next event; empty where it is absent or not among those kept.
+  /// A header of the last response, until the next event; empty if it is absent or not kept.
   package func withResponseHeader<Result>(_ name: HTTP2HeaderName, _ body: (Span<UInt8>) -> Result) -> Result {
     guard reportedIndex >= 0, let place = HTTP2ClientStream.keptPlace(of: name) else { return body(Span()) }
     let range = unsafe recorder.pointee[reportedIndex].keptValues[place].range
@@ -312,10 +312,10 @@ package final class HTTP2ClientSession {
     }
   }
 
-  /// Part of the response's body was cut.
+  /// The response's body was truncated.
   package var isResponseBodyCut: Bool { unsafe reportedIndex >= 0 && recorder.pointee[reportedIndex].isBodyCut }
 
-  /// The debug data of the newest GOAWAY; empty where there was none.
+  /// The debug data of the newest GOAWAY; empty if there was none.
   package func withGoAwayReason<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
     body(unsafe recorder.pointee.goAwayReason.span)
   }

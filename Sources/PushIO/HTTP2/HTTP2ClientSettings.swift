@@ -1,15 +1,15 @@
-/// What a client connection offers its server, and its own bounds.
+/// A client connection's SETTINGS and limits.
 package struct HTTP2ClientSettings: Sendable {
-  /// The most streams in flight, whatever the server allows.
+  /// Maximum of streams in flight, even if the server allows more.
   package var maximumStreams: Int
-  /// A response's body is cut here, bytes.
+  /// A response's body is truncated to this many bytes.
   package var responseBodyLimit: Int
-  /// How much the server may send on one stream, and on all, before it hears from us: bytes.
+  /// Flow-control window for each stream and for the connection, bytes.
   package var streamWindow: Int32 = 1 << 20
   package var connectionWindow: Int32 = 16 << 20
-  /// No request is taken while this much waits for the socket, bytes.
+  /// No request is accepted while this many bytes are unwritten.
   package var outboundLimit = 4 << 20
-  /// The first stream's id: odd. Only a test begins high, to see a connection run out of ids.
+  /// The first stream's id: odd. Only tests start high, to run out of ids.
   package var firstStreamID: Int32 = 1
 
   package init(maximumStreams: Int = 1000, responseBodyLimit: Int = 4096) {

@@ -1,8 +1,8 @@
 import PushCore
 
-/// One request in flight and its answer so far. Streams are used again and again, so their buffers keep their memory.
+/// One request in flight and its answer so far. Streams are reused, so their buffers keep their memory.
 struct HTTP2ClientStream {
-  /// What is reported of the ticket.
+  /// The result that is reported for the ticket.
   enum Outcome {
     case response
     case notProcessed
@@ -10,23 +10,23 @@ struct HTTP2ClientStream {
   }
 
   enum State {
-    /// Nobody's. → submitting
+    /// Not in use. → submitting
     case free
-    /// Being submitted: what happens now is the submit's result, not an event. → pending, refused, free
+    /// Being submitted: changes now are the submit's result, not an event. → pending, refused, free
     case submitting
     /// It ended while it was being submitted. → free
     case refused
-    /// Its request is on its way. → answered, finished
+    /// Its request was submitted. → answered, finished
     case pending
-    /// The response is whole and to be reported; nghttp2 still has the stream. → reported, finished
+    /// The response is complete and unreported; nghttp2 still has the stream. → reported, finished
     case answered
-    /// Reported, and its answer read; nghttp2 still has the stream. → free
+    /// Reported, and its answer was read; nghttp2 still has the stream. → free
     case reported
-    /// nghttp2 has forgotten the stream; the outcome is to be reported. → free
+    /// nghttp2 closed the stream; the outcome is unreported. → free
     case finished(Outcome)
   }
 
-  /// Where a response header stands among those whose values are kept; nil: it is not kept.
+  /// A response header's index among those whose values are kept; nil: it is not kept.
   static func keptPlace(of name: HTTP2HeaderName) -> Int? {
     switch name {
     case .apnsID: 0
@@ -43,21 +43,21 @@ struct HTTP2ClientStream {
   }
 
   var ticket = Ticket(index: 0, generation: 0)
-  /// 0 until nghttp2 took the request.
+  /// 0 until nghttp2 accepted the request.
   var streamID: Int32 = 0
   /// The next one in the list of free streams.
   var next: Int32 = -1
   var state = State.free
   var status: UInt16 = 0
-  /// The headers of the final response came; others are trailers.
+  /// The headers of the final response were received; later ones are trailers.
   var hasFinalHeaders = false
   var isBodyCut = false
   /// 1xx responses before the final one.
   var informationalCount: UInt8 = 0
-  /// Where in all bytes sent its HEADERS begin.
+  /// The offset of its HEADERS in all bytes sent.
   var headersOffset: UInt64 = 0
 
-  /// What is to be sent: the part of `body` from `bodyOffset` to `bodyEnd`.
+  /// To be sent: the part of `body` from `bodyOffset` to `bodyEnd`.
   var body: [UInt8] = []
   var bodyOffset = 0
   var bodyEnd = 0
@@ -68,13 +68,13 @@ struct HTTP2ClientStream {
   var responseBodyStart = 0
   var keptValues = InlineArray<7, ByteRange>(repeating: .empty)
 
-  /// No answer yet, and none is known to be lost.
+  /// No answer yet, and not known to be lost.
   var isPending: Bool {
     if case .pending = state { return true }
     return false
   }
 
-  /// nghttp2 has the stream, or is being given it.
+  /// nghttp2 has the stream, or is creating it.
   var isOpen: Bool {
     switch state {
     case .submitting, .pending, .answered, .reported: true
@@ -103,7 +103,7 @@ struct HTTP2ClientStream {
     keptValues = InlineArray(repeating: .empty)
   }
 
-  /// Lets the request's body go; what it was stays with its owner.
+  /// Releases the request's body.
   mutating func releaseBody() {
     body = []
     bodyOffset = bodyEnd

@@ -1,21 +1,21 @@
-/// Why an HTTP/2 connection ended other than in order.
+/// Why an HTTP/2 connection ended abnormally.
 package enum HTTP2Error: Error, Sendable {
-  /// It could not be made, or broke: TCP, TLS, a timeout.
+  /// The connection could not be opened, or broke: TCP, TLS, a timeout.
   case transport(TransportError)
   /// The peer ended the connection with requests in flight, without GOAWAY.
   case closedByPeer
-  /// TLS agreed on another protocol than `h2` (nil: on none).
+  /// TLS agreed on a protocol other than `h2` (nil: on none).
   case notNegotiated(protocol: String?)
-  /// The peer broke the protocol; it was sent this code.
+  /// The peer broke the protocol; this code was sent to it.
   case protocolViolation(code: HTTP2ErrorCode, detail: String)
-  /// The peer said GOAWAY with this code.
+  /// The peer sent GOAWAY with this code.
   case peerReported(code: HTTP2ErrorCode)
-  /// A bound was passed: control frames that need answers which the peer does not read, or memory.
+  /// A limit was exceeded: memory, or answers to control frames that the peer does not read.
   case resourceExhausted(detail: String)
-  /// We gave it up ourselves.
+  /// We aborted it.
   case aborted
 
-  /// How requests end that were in flight.
+  /// The error code for requests that were in flight.
   var code: HTTP2ErrorCode {
     switch self {
     case .transport, .closedByPeer, .notNegotiated: .connectError
@@ -35,8 +35,8 @@ extension HTTP2Error: CustomStringConvertible {
       "the peer does not speak HTTP/2 here: ALPN agreed on \(name ?? "nothing"); check host and port"
     case .protocolViolation(let code, let detail): "the peer broke HTTP/2: \(code) \(detail)"
     case .peerReported(let code): "the peer ended the HTTP/2 connection: \(code)"
-    case .resourceExhausted(let detail): "the HTTP/2 connection was given up: \(detail)"
-    case .aborted: "the HTTP/2 connection was given up here"
+    case .resourceExhausted(let detail): "the HTTP/2 connection was closed here: \(detail)"
+    case .aborted: "the HTTP/2 connection was closed here"
     }
   }
 }

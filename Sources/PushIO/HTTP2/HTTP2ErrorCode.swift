@@ -1,4 +1,4 @@
-/// Why a stream or a connection ended, as RST_STREAM and GOAWAY say it (RFC 9113, section 7).
+/// Why a stream or a connection ended, as in RST_STREAM and GOAWAY (RFC 9113, section 7).
 package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
   package var rawValue: UInt32
 
@@ -16,7 +16,7 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
   package static let refusedStream = HTTP2ErrorCode(rawValue: 0x7)
   package static let cancel = HTTP2ErrorCode(rawValue: 0x8)
   package static let compressionError = HTTP2ErrorCode(rawValue: 0x9)
-  /// Also what a request gets whose connection broke without a code of its own.
+  /// Also used for requests whose connection broke without a code.
   package static let connectError = HTTP2ErrorCode(rawValue: 0xa)
   package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 0xb)
   package static let inadequateSecurity = HTTP2ErrorCode(rawValue: 0xc)
@@ -30,7 +30,7 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
 }
 
 extension HTTP2ErrorCode: CustomStringConvertible {
-  /// The name of RFC 9113; a code that it does not know as a number.
+  /// The name in RFC 9113; for an unknown code, the number.
   package var description: String {
     rawValue < UInt32(HTTP2ErrorCode.names.count)
       ? HTTP2ErrorCode.names[Int(rawValue)] : "0x" + String(rawValue, radix: 16)

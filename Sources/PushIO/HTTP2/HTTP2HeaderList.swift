@@ -1,14 +1,13 @@
 import CNGHTTP2
 
-/// A request's or a response's headers, made again and again in the same memory: nothing is allocated once it has
-/// grown to the size of its work.
+/// The headers of a request or response. The list is reused: once it has grown to the usual size, nothing is allocated.
 ///
-/// Pseudo-headers come first. Values are sent as they are: their maker has kept CR, LF and NUL out.
+/// Pseudo-headers come first. Values are sent unchanged: the caller must keep out CR, LF and NUL.
 @safe
 package struct HTTP2HeaderList: ~Copyable {
   private var fields: UnsafeMutablePointer<nghttp2_nv>
   private var fieldCapacity = 24
-  /// Where the copied values (and names that are not constants) lie.
+  /// Holds the copied values, and names that are not constants.
   private var region: UnsafeMutablePointer<UInt8>
   private var regionCapacity = 1024
   private var regionCount = 0
@@ -30,10 +29,10 @@ package struct HTTP2HeaderList: ~Copyable {
     regionCount = 0
   }
 
-  /// Keeps the first `newCount` headers: those that all requests of a connection share.
+  /// Keeps the first `newCount` headers, which all requests of a connection share.
   package mutating func truncate(to newCount: Int) {
     precondition(newCount >= 0 && newCount <= count)
-    // A field lies behind those before it, so the region ends where the last one that is kept ends.
+    // Fields are stored in order, so the region ends where the last kept one ends.
     regionCount = 0
     for index in 0..<newCount {
       let field = unsafe fields[index]
@@ -72,7 +71,7 @@ package struct HTTP2HeaderList: ~Copyable {
       value: region + start, valueCount: regionCount - start, isIndexed: isIndexed)
   }
 
-  /// Appends a header whose name is not one of the known ones. Names are lower case.
+  /// Appends a header whose name is not a known one. Names are lower case.
   package mutating func append(_ name: StaticString, _ value: Span<UInt8>, isIndexed: Bool = true) {
     reserve(names: 0, values: value.count)
     let copy = unsafe copied(value)
@@ -97,7 +96,7 @@ package struct HTTP2HeaderList: ~Copyable {
       name: nameCopy, nameCount: name.count, value: valueCopy, valueCount: value.count, isIndexed: isIndexed)
   }
 
-  /// The list as nghttp2 takes it. Neither names nor values may be used once the list changes or goes.
+  /// The list for nghttp2. Names and values are valid only until the list changes or is freed.
   borrowing func withFields<Result>(_ body: (UnsafeMutablePointer<nghttp2_nv>, Int) -> Result) -> Result {
     unsafe body(fields, count)
   }
@@ -124,7 +123,7 @@ package struct HTTP2HeaderList: ~Copyable {
     count += 1
   }
 
-  /// Copies to the region's end, which has room.
+  /// Copies to the region's end; there must be room.
   private mutating func copied(_ bytes: Span<UInt8>) -> UnsafeMutablePointer<UInt8> {
     let target = unsafe region + regionCount
     unsafe bytes.withUnsafeBufferPointer { source in
@@ -134,7 +133,7 @@ package struct HTTP2HeaderList: ~Copyable {
     return unsafe target
   }
 
-  /// Makes room for one more field and its bytes. Moves what was there, and the fields' pointers with it.
+  /// Makes room for one more field and its bytes. Moves existing bytes and adjusts the fields' pointers.
   private mutating func reserve(names: Int, values: Int) {
     if count == fieldCapacity {
       let larger = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: fieldCapacity * 2)

@@ -1,16 +1,16 @@
 import Glibc
 
-/// The header names that Herald and its simulator look at, so that a name is one byte and not a text.
+/// The header names that Herald and its simulator use, so that a name is one byte instead of a text.
 package enum HTTP2HeaderName: UInt8, CaseIterable, Sendable {
   case method, scheme, authority, path, status
   case authorization, contentType, contentLength, userAgent, retryAfter
   case apnsTopic, apnsID, apnsPushType, apnsPriority, apnsExpiration, apnsCollapseID
   case apnsChannelID, apnsRequestID, apnsUniqueID, date
 
-  /// How many there are: the size of a table by name.
+  /// Their number, for tables by name.
   static let count = 20
 
-  /// The name as it is on the wire: lower case.
+  /// The name on the wire: lower case.
   package var text: StaticString {
     switch self {
     case .method: ":method"
@@ -36,7 +36,7 @@ package enum HTTP2HeaderName: UInt8, CaseIterable, Sendable {
     }
   }
 
-  /// The known name that these bytes are, or nil. The length leaves at most three to compare.
+  /// The known name that equals these bytes, or nil. The length leaves at most three candidates.
   static func matching(_ bytes: UnsafeBufferPointer<UInt8>) -> HTTP2HeaderName? {
     switch bytes.count {
     case 4: unsafe first(of: bytes, .date)

@@ -1,10 +1,10 @@
-/// How a response is put into frames: what a strange but legal server may do.
+/// How a response is framed: what an unusual but legal server may do.
 package struct HTTP2ResponseOptions: Sendable {
-  /// A DATA frame holds at most this many bytes of the body.
+  /// Maximum number of the body's bytes in a DATA frame.
   package var dataFrameBytes = Int.max
-  /// A response of this status (1xx) goes before the answer.
+  /// A response with this status (1xx) is sent before the answer.
   package var informationalStatus: Int?
-  /// The stream is not ended: the rest never comes, or `reset` ends it.
+  /// The stream is not ended: the rest is never sent, or `reset` ends it.
   package var leavesOpen = false
   /// A header that follows the body.
   package var trailer: (name: [UInt8], value: [UInt8])?

@@ -1,6 +1,6 @@
 import CNGHTTP2
 
-/// The server's C functions: they find the recorder and record.
+/// The server's C callbacks: they find the recorder and record.
 extension HTTP2Callbacks {
   static var server: HTTP2Callbacks {
     unsafe HTTP2Callbacks(
@@ -12,7 +12,7 @@ extension HTTP2Callbacks {
 
 @inline(__always)
 private func recorder(_ userData: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<HTTP2ServerRecorder> {
-  // nghttp2 hands back what the session was made with.
+  // The user data is what the session was made with.
   unsafe userData.unsafelyUnwrapped.assumingMemoryBound(to: HTTP2ServerRecorder.self)
 }
 
@@ -96,7 +96,7 @@ private func serverRefusedFrame(
   return 0
 }
 
-/// Where nghttp2 fetches a response's body from: the source names the stream's place.
+/// nghttp2 reads a response's body from here: the source identifies the stream's place.
 func serverBodySource(of index: Int32) -> nghttp2_data_provider {
   unsafe nghttp2_data_provider(source: nghttp2_data_source(fd: index), read_callback: serverReadsBody)
 }
@@ -114,7 +114,7 @@ private func serverReadsBody(
   if !isLast { return count }
   let options = unsafe recorder(userData).pointee[index].options
   if options.leavesOpen {
-    // The rest of the body never comes.
+    // The rest of the body is never sent.
     return count > 0 ? count : Int(NGHTTP2_ERR_DEFERRED.rawValue)
   }
   unsafe flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue

@@ -1,8 +1,7 @@
-/// A server's HTTP/2 connection: a session on a transport. Its user pulls requests, answers them when it likes, and
-/// asks for faults by their verbs.
+/// A server's HTTP/2 connection: a session on a transport. Its user pulls requests, answers them at any time, and can cause faults.
 package final class HTTP2ServerConnection: TransportDelegate {
   private let session: HTTP2ServerSession
-  /// Set as soon as it is made; a transport needs its delegate first.
+  /// Set right after creation; a transport needs its delegate first.
   private var transport: Transport?
   private var delegateProxy: TransportDelegateProxy?
   private var isTransportClosed = false
@@ -37,10 +36,10 @@ package final class HTTP2ServerConnection: TransportDelegate {
   package var streamsInFlight: Int { session.streamsInFlight }
   package var lastStreamID: HTTP2StreamID { session.lastStreamID }
   package var counters: HTTP2ServerCounters { session.counters }
-  /// Bytes that wait for the socket.
+  /// Bytes not written to the socket yet.
   package var queuedBytes: Int { transport?.pendingBytes ?? 0 }
   package var peerDescription: String { transport?.peerDescription ?? "" }
-  /// The client's certificate, where it showed one.
+  /// The client's certificate, if it showed one.
   package var peerCertificate: CertificateFacts? { transport?.peerCertificate }
 
   /// Answers PINGs.
@@ -49,7 +48,7 @@ package final class HTTP2ServerConnection: TransportDelegate {
     set { session.acknowledgesPings = newValue }
   }
 
-  /// Opens no window while set.
+  /// Opens no flow-control window while set.
   package var withholdsWindowUpdates: Bool {
     get { session.withholdsWindowUpdates }
     set {
@@ -61,7 +60,7 @@ package final class HTTP2ServerConnection: TransportDelegate {
 
   // MARK: - Requests
 
-  /// The next of what happened; nil once everything of this turn is reported.
+  /// The next event; nil once everything of this turn is reported.
   package func nextEvent() -> HTTP2ServerEvent? {
     if let event = session.nextEvent() { return event }
     if let transport, session.isOpen {
@@ -72,8 +71,7 @@ package final class HTTP2ServerConnection: TransportDelegate {
     return nil
   }
 
-  /// The value of a known header (of its first occurrence), without a copy; empty where it is absent or the stream is
-  /// gone.
+  /// The value of a known header (its first occurrence), without a copy; empty if it is absent or the stream is gone.
   package func withHeader<Result>(
     _ name: HTTP2HeaderName, of stream: HTTP2StreamID, _ body: (Span<UInt8>) -> Result
   ) -> Result {
@@ -84,24 +82,24 @@ package final class HTTP2ServerConnection: TransportDelegate {
     session.hasHeader(name, of: stream)
   }
 
-  /// Some known header came more than once.
+  /// Some known header occurred more than once.
   package func hasDuplicate(of stream: HTTP2StreamID) -> Bool { session.hasDuplicate(of: stream) }
 
   package func headerCount(of stream: HTTP2StreamID) -> Int { session.headerCount(of: stream) }
 
-  /// A header as it came, by its position; duplicates are visible.
+  /// A header as received, by position; duplicates are visible.
   package func withField<Result>(
     at position: Int, of stream: HTTP2StreamID, _ body: (_ name: Span<UInt8>, _ value: Span<UInt8>) -> Result
   ) -> Result {
     session.withField(at: position, of: stream, body)
   }
 
-  /// The request's body, or as much of it as the settings keep.
+  /// The request's body, or the part that the settings keep.
   package func withBody<Result>(of stream: HTTP2StreamID, _ body: (Span<UInt8>) -> Result) -> Result {
     session.withBody(of: stream, body)
   }
 
-  /// Bytes of the body that came, kept or not.
+  /// Bytes of the body that were received, kept or not.
   package func bodyCount(of stream: HTTP2StreamID) -> Int { session.bodyCount(of: stream) }
 
   /// Answers a request. `headers` begin with `:status`. false: the stream is gone or was answered.
@@ -125,8 +123,8 @@ package final class HTTP2ServerConnection: TransportDelegate {
     written()
   }
 
-  /// Says GOAWAY: nothing above `lastStreamID` was processed (nil: all that came was). Open streams up to it may
-  /// still be answered; then the connection is over.
+  /// Sends GOAWAY: nothing above `lastStreamID` was processed (nil: everything received was). Open streams up to it may still be answered;
+  /// then the connection ends.
   package func goAway(lastStreamID: HTTP2StreamID? = nil, code: HTTP2ErrorCode, debug: [UInt8] = []) {
     guard let transport else { return }
     session.goAway(lastStreamID: lastStreamID, code: code, debug: debug, into: &transport.outbound)
@@ -146,14 +144,14 @@ package final class HTTP2ServerConnection: TransportDelegate {
     written()
   }
 
-  /// Sends bytes as they are: frames that no session would send.
+  /// Sends raw bytes: frames that no session would send.
   package func sendRaw(_ bytes: Span<UInt8>) {
     guard let transport, !isTransportClosed else { return }
     transport.outbound.append(bytes)
     transport.setNeedsFlush()
   }
 
-  /// Writes what waits, then closes without a word of HTTP/2.
+  /// Writes what is queued, then closes without GOAWAY.
   package func close() {
     session.end(nil)
     transport?.close()
@@ -188,7 +186,7 @@ package final class HTTP2ServerConnection: TransportDelegate {
     session.end(error.map { .transport($0) })
   }
 
-  /// After the session may have written: sends, and closes once the session is over.
+  /// The session may have written: sends, and closes if the session ended.
   private func written() {
     guard let transport, !isTransportClosed else { return }
     if !transport.outbound.isEmpty { transport.setNeedsFlush() }

@@ -1,15 +1,15 @@
-/// Names a stream of one connection.
+/// Identifies a stream of one connection.
 package typealias HTTP2StreamID = Int32
 
-/// What a server connection tells its user.
+/// What a server connection reports to its user.
 package enum HTTP2ServerEvent: Sendable {
   case opened
-  /// A request's headers are here, its body is not; only where the settings ask for it.
+  /// A request's headers were received, its body was not; only if the settings ask for it.
   case headers(HTTP2StreamID)
-  /// A request is here, whole. Its parts are readable until its stream is closed.
+  /// A request was received completely. It is readable until its stream is closed.
   case request(HTTP2StreamID)
-  /// The client gave up a request, or it was refused for a fault of its own.
+  /// The client cancelled a request, or it was refused because of a client error.
   case reset(HTTP2StreamID, HTTP2ErrorCode)
-  /// The last event; nil: the connection ended as it should.
+  /// The last event; nil: the connection ended in order.
   case closed(HTTP2Error?)
 }

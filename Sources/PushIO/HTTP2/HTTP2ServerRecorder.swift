@@ -1,9 +1,9 @@
 import CNGHTTP2
 import PushCore
 
-/// What nghttp2's callbacks record for a server session: its streams, and what is to be reported of them.
+/// What nghttp2's callbacks record for a server session: its streams and unreported events.
 ///
-/// It lives at one address for as long as its session, because C calls it by that address.
+/// Its address is stable as long as its session lives, because C uses the address.
 @safe
 struct HTTP2ServerRecorder: ~Copyable {
   struct Record {
@@ -15,7 +15,7 @@ struct HTTP2ServerRecorder: ~Copyable {
     var index: Int32
   }
 
-  /// Blocks of streams, made as they are needed: a block never moves.
+  /// Blocks of streams, allocated as needed: a block never moves.
   private static let blockShift: Int32 = 8
   private static let blockSize = 1 << Int(blockShift)
 
@@ -28,11 +28,11 @@ struct HTTP2ServerRecorder: ~Copyable {
 
   private var records = RingBuffer<Record>(growingFrom: 64)
   var counters = HTTP2ServerCounters()
-  /// Bytes of bodies that came since the connection's window was opened last.
+  /// Bytes of bodies received since the connection's window was last opened.
   var unconsumed = 0
-  /// Streams whose window is to be opened: they got half of it.
+  /// Streams whose window must be opened, because half of it is used.
   var hungryStreams: [Int32] = []
-  /// PINGs to be answered, eight bytes each.
+  /// PINGs to answer, eight bytes each.
   var pings: [UInt64] = []
   var acknowledgesPings: Bool
   /// The newest limit that we announced.
@@ -43,7 +43,7 @@ struct HTTP2ServerRecorder: ~Copyable {
   private var cachedIndex: Int32 = -1
 
   var violation: (code: HTTP2ErrorCode, detail: String)?
-  /// The code of a GOAWAY that our user asked for: no violation of the client's.
+  /// The code of a GOAWAY that our user requested: no violation by the client.
   var ownGoAwayCode: HTTP2ErrorCode?
   var goAwayReceived = false
   private var invalidFrameError: Int32 = 0
@@ -108,7 +108,7 @@ struct HTTP2ServerRecorder: ~Copyable {
     if streamID == cachedStreamID { return cachedIndex }
     guard let data = unsafe nghttp2_session_get_stream_user_data(session, streamID) else { return -1 }
     let index = Int32(truncatingIfNeeded: Int(bitPattern: data)) - 1
-    // nghttp2 remembers closed streams for a while; their places may be others' by now.
+    // nghttp2 remembers closed streams for a while; their places may have been reused.
     if self[index].streamID != streamID || self[index].isClosed { return -1 }
     cachedStreamID = streamID
     cachedIndex = index
@@ -120,7 +120,7 @@ struct HTTP2ServerRecorder: ~Copyable {
     records.append(Record(kind: kind, index: index))
   }
 
-  /// The next event; a request that was reset before it was reported is reported only as reset, if it was reported at all.
+  /// The next event. A request that was reset is reported only as reset, and only if it was reported before.
   mutating func nextEvent() -> HTTP2ServerEvent? {
     while let record = records.popFirst() {
       let index = record.index
@@ -139,7 +139,7 @@ struct HTTP2ServerRecorder: ~Copyable {
     return nil
   }
 
-  /// The connection is over: closes what is open, without a word.
+  /// The connection ended: closes all open streams without a report.
   mutating func closeAll() {
     for index in 0..<Int32(truncatingIfNeeded: initializedCount) where !self[index].isClosed {
       self[index].isClosed = true
@@ -235,7 +235,7 @@ struct HTTP2ServerRecorder: ~Copyable {
     violation = (code, detail)
   }
 
-  /// Writes the next part of a response's body. `isLast`: all of it was given.
+  /// Writes the next part of a response's body. `isLast`: the body ends here.
   mutating func readBody(
     of index: Int32, into buffer: UnsafeMutablePointer<UInt8>?, capacity: Int, isLast: inout Bool
   ) -> Int {

@@ -1,8 +1,7 @@
 import CNGHTTP2
 import PushCore
 
-/// A server's side of HTTP/2 without a socket, with the faults that a test asks for: bytes in, events out, responses
-/// in, bytes out.
+/// The server side of HTTP/2 without a socket, with faults for tests: received bytes and responses in, events and bytes to send out.
 @safe
 package final class HTTP2ServerSession {
   private let settings: HTTP2ServerSettings
@@ -15,7 +14,7 @@ package final class HTTP2ServerSession {
   private var isClosing = false
   private var endError: HTTP2Error?
 
-  /// Opens no window while set; what the client sent meanwhile is counted, and its windows open when this is unset.
+  /// Opens no window while set. Bytes received meanwhile are counted; the windows open when this is unset.
   package var withholdsWindowUpdates = false
 
   package init(settings: HTTP2ServerSettings = HTTP2ServerSettings()) {
@@ -52,7 +51,7 @@ package final class HTTP2ServerSession {
 
   // MARK: - Bytes
 
-  /// The transport is open: says the preface.
+  /// The transport is open: sends the preface.
   package func open(into queue: inout ByteQueue) {
     if isStarted || isEndedFlag { return }
     isStarted = true
@@ -72,12 +71,12 @@ package final class HTTP2ServerSession {
     drain(into: &queue)
   }
 
-  /// Takes what came from the client and answers what needs no decision.
+  /// Consumes bytes from the client and answers what needs no decision.
   package func receive(_ bytes: Span<UInt8>, into queue: inout ByteQueue) {
     unsafe bytes.withUnsafeBufferPointer { unsafe receive($0, into: &queue) }
   }
 
-  /// Writes what waited because too much did, and opens windows that are no longer withheld.
+  /// Writes what was held back because too many bytes were unwritten, and opens windows that are no longer withheld.
   package func resume(into queue: inout ByteQueue) {
     guard isOpen else { return }
     openWindows()
@@ -121,7 +120,7 @@ package final class HTTP2ServerSession {
     }
   }
 
-  /// The connection is over.
+  /// The connection ended.
   package func end(_ error: HTTP2Error?) {
     if isEndedFlag { return }
     isEndedFlag = true
@@ -151,8 +150,7 @@ package final class HTTP2ServerSession {
     return index < 0 ? nil : index
   }
 
-  /// The value of a known header (of its first occurrence), without a copy; empty where it is absent or the stream is
-  /// gone.
+  /// The value of a known header (its first occurrence), without a copy; empty if it is absent or the stream is gone.
   package func withHeader<Result>(
     _ name: HTTP2HeaderName, of stream: HTTP2StreamID, _ body: (Span<UInt8>) -> Result
   ) -> Result {
@@ -168,7 +166,7 @@ package final class HTTP2ServerSession {
     return unsafe recorder.pointee[index].present & (1 << UInt32(name.rawValue)) != 0
   }
 
-  /// Some known header came more than once.
+  /// Some known header occurred more than once.
   package func hasDuplicate(of stream: HTTP2StreamID) -> Bool {
     guard let index = index(of: stream) else { return false }
     return unsafe recorder.pointee[index].repeated != 0
@@ -179,7 +177,7 @@ package final class HTTP2ServerSession {
     return unsafe recorder.pointee[index].fields.count
   }
 
-  /// A header as it came, by its position; duplicates are visible.
+  /// A header as received, by position; duplicates are visible.
   package func withField<Result>(
     at position: Int, of stream: HTTP2StreamID, _ body: (_ name: Span<UInt8>, _ value: Span<UInt8>) -> Result
   ) -> Result {
@@ -197,7 +195,7 @@ package final class HTTP2ServerSession {
     }
   }
 
-  /// The request's body, or as much of it as the settings keep.
+  /// The request's body, or the part that the settings keep.
   package func withBody<Result>(of stream: HTTP2StreamID, _ body: (Span<UInt8>) -> Result) -> Result {
     guard let index = index(of: stream) else { return body(Span()) }
     let start = unsafe recorder.pointee[index].bodyStart
@@ -206,7 +204,7 @@ package final class HTTP2ServerSession {
     }
   }
 
-  /// Bytes of the body that came, kept or not.
+  /// Bytes of the body that were received, kept or not.
   package func bodyCount(of stream: HTTP2StreamID) -> Int {
     guard let index = index(of: stream) else { return 0 }
     return unsafe recorder.pointee[index].bodyCount
@@ -232,7 +230,7 @@ package final class HTTP2ServerSession {
       var source = unsafe serverBodySource(of: index)
       return unsafe nghttp2_submit_response(handle.pointer, stream, fields, count, &source)
     }
-    // The list's memory is the caller's again once this returns: its frame is written now, whatever waits.
+    // The caller may reuse the list's memory after this returns, so its frame is written now regardless of the limit.
     drainAll(into: &queue)
     return code == 0
   }
@@ -260,8 +258,8 @@ package final class HTTP2ServerSession {
     drain(into: &queue)
   }
 
-  /// Says GOAWAY: nothing above `lastStreamID` was processed (nil: all that came was). Open streams up to it may
-  /// still be answered; then the connection is over.
+  /// Sends GOAWAY: nothing above `lastStreamID` was processed (nil: everything received was). Open streams up to it may still be answered;
+  /// then the connection ends.
   package func goAway(
     lastStreamID: HTTP2StreamID?, code: HTTP2ErrorCode, debug: [UInt8], into queue: inout ByteQueue
   ) {

@@ -1,19 +1,19 @@
-/// What a server connection offers its client, and its own bounds.
+/// A server connection's SETTINGS and limits.
 package struct HTTP2ServerSettings: Sendable {
-  /// Streams in flight that SETTINGS allow at first.
+  /// Initial maximum of streams in flight.
   package var maximumStreams: Int
-  /// How much the client may send on one stream, and on all, before it hears from us: bytes. APNs gives 65,535.
+  /// Flow-control window for each stream and for the connection, bytes. APNs has 65,535.
   package var streamWindow: Int32 = 65_535
   package var connectionWindow: Int32 = 65_535
-  /// A request's body is cut here; `bodyCount` still counts all of it.
+  /// A request's body is truncated to this; `bodyCount` still counts all of it.
   package var requestBodyLimit = 64 * 1024
-  /// Names and values of one request's headers, bytes; a request with more is reset.
+  /// Maximum size of the names and values of one request's headers, bytes; larger requests are reset.
   package var requestHeaderLimit = 16 * 1024
-  /// Tells of requests also when their headers are here and their body is not.
+  /// Also reports requests whose headers were received and whose body was not.
   package var reportsHeaders = false
   /// Answers PINGs. May change at any time.
   package var acknowledgesPings = true
-  /// Nothing more is answered while this much waits for the socket, bytes.
+  /// Nothing more is answered while this many bytes are unwritten.
   package var outboundLimit = 8 << 20
 
   package init(maximumStreams: Int = 1000) {

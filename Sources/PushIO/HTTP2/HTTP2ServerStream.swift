@@ -1,15 +1,15 @@
 import PushCore
 
-/// One request and what is left of its answer. Streams are used again and again, so their buffers keep their memory.
+/// One request and the rest of its answer. Streams are reused, so their buffers keep their memory.
 struct HTTP2ServerStream {
-  /// One header as it came. A known name is not stored: its value stands at its name's place as well.
+  /// One header as received. A known name is not stored; the value is also indexed by its name.
   struct Field {
     var known: HTTP2HeaderName?
     var name = ByteRange.empty
     var value = ByteRange.empty
   }
 
-  /// Headers that one request may have.
+  /// Maximum number of headers in one request.
   static let fieldsMaximum = 64
 
   var streamID: Int32 = 0
@@ -18,7 +18,7 @@ struct HTTP2ServerStream {
   var isClosed = true
   var isComplete = false
   var isAnswered = false
-  /// Events in the queue that name this stream.
+  /// Queued events about this stream.
   var eventsUnreported = 0
   var closeCode = HTTP2ErrorCode.noError
 
@@ -26,14 +26,14 @@ struct HTTP2ServerStream {
   var received: [UInt8] = []
   var fields: [Field] = []
   var values = InlineArray<20, ByteRange>(repeating: .empty)
-  /// Bit sets of known names: there, and there more than once.
+  /// Bit sets of known names: present, and present more than once.
   var present: UInt32 = 0
   var repeated: UInt32 = 0
   var hasHeaders = false
   var bodyStart = 0
-  /// Bytes of the body that came, kept or not.
+  /// Bytes of the body that were received, kept or not.
   var bodyCount = 0
-  /// Bytes that came since the stream's window was opened last.
+  /// Bytes received since the stream's window was last opened.
   var unconsumed = 0
 
   var response: [UInt8] = []
@@ -60,7 +60,7 @@ struct HTTP2ServerStream {
     present & (1 << UInt32(name.rawValue)) == 0 ? .empty : values[Int(name.rawValue)]
   }
 
-  /// false: more than one request may have.
+  /// false: too many headers for one request.
   mutating func append(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limit: Int
   ) -> Bool {

@@ -1,28 +1,28 @@
 import CNGHTTP2
 
-/// The one owner of an nghttp2 session: bytes in, bytes out. What happens in between, its callbacks record.
+/// The sole owner of an nghttp2 session: bytes in, bytes out. Its callbacks record the rest.
 @safe
 struct HTTP2SessionHandle: ~Copyable {
-  /// The most PING and SETTINGS acknowledgements that wait because the peer does not read.
+  /// Maximum of PING and SETTINGS acknowledgements that the peer has not read.
   private static let acknowledgementsMaximum = 1000
   /// The most settings in one frame.
   private static let settingsMaximum = 32
 
   let pointer: OpaquePointer
 
-  /// A client's session. It believes that the server allows one stream, until it hears otherwise.
+  /// A client's session. It assumes that the server allows one stream, until SETTINGS come.
   static func client(callbacks: HTTP2Callbacks, recorder: UnsafeMutableRawPointer) -> HTTP2SessionHandle {
     unsafe HTTP2SessionHandle(callbacks: callbacks, recorder: recorder, isServer: false) { option in
       unsafe nghttp2_option_set_peer_max_concurrent_streams(option, 1)
     }
   }
 
-  /// A server's session: PINGs and window updates are our own business.
+  /// A server's session: we answer PINGs and update windows ourselves.
   static func server(callbacks: HTTP2Callbacks, recorder: UnsafeMutableRawPointer) -> HTTP2SessionHandle {
     unsafe HTTP2SessionHandle(callbacks: callbacks, recorder: recorder, isServer: true) { option in
       unsafe nghttp2_option_set_no_auto_ping_ack(option, 1)
       unsafe nghttp2_option_set_no_auto_window_update(option, 1)
-      // A client that gives up late answers by the thousand is a test, not an attack.
+      // A client that cancels late answers by the thousand is a test, not an attack.
       unsafe nghttp2_option_set_stream_reset_rate_limit(option, 100_000, 10_000)
     }
   }
@@ -54,14 +54,14 @@ struct HTTP2SessionHandle: ~Copyable {
     unsafe nghttp2_session_del(pointer)
   }
 
-  /// Parses what came. Zero, or nghttp2's error, after which the session is of no use.
+  /// Parses received bytes. Zero, or nghttp2's error, after which the session is broken.
   func receive(_ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
     guard let start = bytes.baseAddress else { return 0 }
     let result = unsafe nghttp2_session_mem_recv(pointer, start, bytes.count)
     return result < 0 ? Int32(truncatingIfNeeded: result) : 0
   }
 
-  /// Appends the frames that may be sent now, until `limit` bytes wait or `isOver`. Zero, or nghttp2's error.
+  /// Appends the frames that may be sent now, until `limit` bytes are queued or `isOver`. Zero, or nghttp2's error.
   func drain(into queue: inout ByteQueue, limit: Int, isOver: () -> Bool = { false }) -> Int32 {
     while queue.count < limit, !isOver() {
       var data: UnsafePointer<UInt8>?
@@ -74,10 +74,10 @@ struct HTTP2SessionHandle: ~Copyable {
 
   var wantsWrite: Bool { unsafe nghttp2_session_want_write(pointer) != 0 }
 
-  /// Nothing more is to be read or written: both sides have said what they had to say.
+  /// Nothing more will be read or written: both sides have finished.
   var isOver: Bool { unsafe nghttp2_session_want_read(pointer) == 0 && nghttp2_session_want_write(pointer) == 0 }
 
-  /// What the peer lets us send on the connection before it opens its window again, bytes.
+  /// What the peer allows us to send on the connection before it opens its window again, bytes.
   var sendWindow: Int { max(0, Int(unsafe nghttp2_session_get_remote_window_size(pointer))) }
 
   func submitSettings(_ entries: [nghttp2_settings_entry]) {
@@ -88,13 +88,13 @@ struct HTTP2SessionHandle: ~Copyable {
     precondition(code == 0, "settings within their bounds")
   }
 
-  /// Lets the peer have this many bytes under way on the connection.
+  /// Allows the peer this many bytes in flight on the connection.
   func widenConnectionWindow(to size: Int32) {
     let code = unsafe nghttp2_session_set_local_window_size(pointer, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, size)
     precondition(code == 0, "a window within its bounds")
   }
 
-  /// The text that nghttp2 has for its error.
+  /// nghttp2's text for an error.
   static func describe(_ code: Int32) -> String {
     guard let text = unsafe nghttp2_strerror(code) else { return "error \(code)" }
     return unsafe String(cString: text)

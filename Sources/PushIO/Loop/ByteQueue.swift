@@ -3,10 +3,9 @@ import PushCore
 
 /// Bytes that wait to be parsed or written: one contiguous region, appended at its end and consumed at its start.
 ///
-/// It grows by doubling and moves the rest to the front before it grows; it gives a large region back when it was emptied
-/// often without having to grow, so that a steady large load does not allocate and a burst is paid back. It has none before
-/// its first byte, and none after `releaseMemory`, so that hundreds of quiet connections cost little.
-/// Bounds are the owner's: look at `count` before you append for a slow peer.
+/// It grows by doubling, after it moved the rest to the front. It frees a large region that was emptied often without having to grow, so a
+/// steady large load does not allocate, and memory for a burst is freed. It has no memory before its first byte and after `releaseMemory`,
+/// so hundreds of quiet connections cost little. Its owner must limit it: check `count` before you append for a slow peer.
 @safe
 package struct ByteQueue: ~Copyable {
   private var base: UnsafeMutablePointer<UInt8>
@@ -16,11 +15,11 @@ package struct ByteQueue: ~Copyable {
   /// How often it was emptied since it last grew, while its region is large.
   private var emptyings = 0
 
-  /// Of its first region.
+  /// Capacity of its first region.
   private static let initialCapacity = 1024
-  /// What a queue keeps for good.
+  /// A region up to this size is never freed.
   private static let retainedCapacity = 1024 * 1024
-  /// A larger region goes back after this many emptyings.
+  /// A larger region is freed after this many emptyings.
   private static let emptyingsUntilShrink = 64
 
   package init() {
@@ -35,7 +34,7 @@ package struct ByteQueue: ~Copyable {
   package var count: Int { end - start }
   package var isEmpty: Bool { start == end }
 
-  /// Makes room for `count` more bytes behind the last one.
+  /// Makes room for `count` more bytes at the end.
   package mutating func reserve(_ count: Int) {
     if capacity - end >= count { return }
     let used = end - start
@@ -87,13 +86,13 @@ package struct ByteQueue: ~Copyable {
     end += size
   }
 
-  /// Overwrites four bytes, `offset` behind the start: for lengths that are known last.
+  /// Overwrites four bytes at `offset` from the start: for lengths that are known last.
   package mutating func replaceBigEndian(_ value: UInt32, at offset: Int) {
     precondition(offset >= 0 && offset + 4 <= count)
     unsafe UnsafeMutableRawPointer(base + start + offset).storeBytes(of: value.bigEndian, as: UInt32.self)
   }
 
-  /// Forgets the first `count` bytes.
+  /// Removes the first `count` bytes.
   package mutating func consume(_ count: Int) {
     precondition(count >= 0 && count <= end - start)
     start += count
@@ -104,7 +103,7 @@ package struct ByteQueue: ~Copyable {
     }
   }
 
-  /// Takes bytes out of the middle; `range` counts from the first one that waits.
+  /// Removes bytes from the middle; `range` counts from the first byte.
   mutating func remove(_ range: Range<Int>) {
     precondition(range.lowerBound >= 0 && range.upperBound <= count)
     unsafe (base + start + range.lowerBound).update(
@@ -118,7 +117,7 @@ package struct ByteQueue: ~Copyable {
     releaseMemory()
   }
 
-  /// Gives its region back, where nothing waits in it: for a while without bytes.
+  /// Frees its region if it is empty, during a time without bytes.
   package mutating func releaseMemory() {
     if isEmpty { self = ByteQueue() }
   }
@@ -141,7 +140,7 @@ package struct ByteQueue: ~Copyable {
     try unsafe body(UnsafeBufferPointer(start: base + start, count: end - start))
   }
 
-  /// Lets `body` write up to `capacity` bytes behind the last one and say how many it wrote.
+  /// Lets `body` write up to `capacity` bytes at the end and return how many it wrote.
   mutating func appendUnsafe(
     capacity wanted: Int,
     _ body: (UnsafeMutableBufferPointer<UInt8>) -> Int

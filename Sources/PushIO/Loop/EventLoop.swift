@@ -1,16 +1,16 @@
 package import PushCore
 
-/// One thread's loop over the kernel's readiness: timers, a mailbox, and one write per transport and turn.
+/// One thread's event loop: timers, a mailbox, and one write per transport and turn.
 ///
-/// `while running { loop.poll(maximumWaitMilliseconds: …); lane.turn(); loop.flush() }`. Not Sendable: only `mailbox`
-/// is for other threads. When the loop goes, its transports and listeners are closed without a word to their delegates.
+/// `while running { loop.poll(maximumWaitMilliseconds: …); lane.turn(); loop.flush() }`. Not Sendable: only `mailbox` is for other threads.
+/// When the loop is freed, its transports and listeners are closed without a call to their delegates.
 @safe
 package final class EventLoop {
   /// The time of this turn: read once, after the wait.
   package private(set) var now: Now
   /// Work from other threads.
   package let mailbox: Mailbox
-  /// Names to addresses, on threads of its own.
+  /// Resolves names, on threads of its own.
   package let resolver: Resolver
   /// Turns so far.
   package private(set) var turnCount: UInt64 = 0
@@ -21,21 +21,21 @@ package final class EventLoop {
   private var watches: Watches
   private var timers = TimerQueue()
   private var letters: [@Sendable (EventLoop) -> Void] = []
-  /// Transports with bytes to write at the next flush, and the array that takes its place meanwhile.
+  /// Transports with bytes to write at the next flush, and the array that replaces it during a flush.
   private var unflushed: [any LoopMember] = []
   private var flushing: [any LoopMember] = []
-  /// Transports with something to tell at the next poll.
+  /// Transports with something to report at the next poll.
   private var deferred: [any LoopMember] = []
   private var running: [any LoopMember] = []
   /// Transports that stopped reading because their inbound queue is full.
   private var paused: [any LoopMember] = []
-  /// Transports on their way to a socket, which nothing else in the loop holds.
+  /// Connecting transports, which nothing else in the loop retains.
   private var connecting: [ObjectIdentifier: any LoopMember] = [:]
-  /// Where every transport receives: what came is copied to a queue of the right size.
+  /// The receive buffer of all transports: bytes are copied to a queue of the right size.
   let receiveBuffer: UnsafeMutableRawBufferPointer
   private let wakeHandler: WakeHandler
 
-  /// A turn takes at most this much from one transport.
+  /// Maximum that a turn reads from one transport.
   static let receiveBufferBytes = 256 * 1024
 
   package convenience init() throws(LoopError) {
@@ -53,7 +53,7 @@ package final class EventLoop {
     }
   }
 
-  /// A loop of another world. It looks no names up, and its mailbox wakes nobody: `isWoken` says that something waits there.
+  /// A loop on a simulated kernel. It resolves no names, and posts to its mailbox wake nobody: `isWoken` says that something is in it.
   package convenience init(kernel: any Kernel) {
     let mailbox = Mailbox(capacity: 4096, wakeDescriptor: nil)
     let nobody: Resolver.Lookup = { host, _ in .failure(ResolverError(host: host, text: "there are no names here")) }
@@ -80,10 +80,11 @@ package final class EventLoop {
     unsafe receiveBuffer.deallocate()
   }
 
-  /// Waits up to `maximumWaitMilliseconds` for something to do (not at all while work is pending), then tells
-  /// transports and listeners, runs the mailbox and the timers that are due.
+  /// Waits up to `maximumWaitMilliseconds` for events (not at all if work is pending). Then it calls transports and listeners, and runs the
+  /// mailbox and due timers.
   ///
-  /// `spacingMicroseconds`: turns start at least so far apart, less than a second; one turn takes what came meanwhile.
+  /// `spacingMicroseconds`: minimum time between the starts of two turns, less than a second; one turn handles everything that came in that
+  /// time.
   package func poll(maximumWaitMilliseconds: Int, spacingMicroseconds: Int64 = 0) {
     let entered = kernel.monotonicNanoseconds
     if turnCount > 0 { lastTurnNanoseconds = entered &- now.monotonic.nanoseconds }
@@ -93,8 +94,8 @@ package final class EventLoop {
     now = EventLoop.readClocks(kernel)
     turnCount &+= 1
 
-    // What was deferred up to here runs now; what this turn defers runs in the next, so that a turn lies between the
-    // last bytes of a transport and the news of its end.
+    // Everything deferred so far runs now; what this turn defers runs in the next. So there is a turn between a transport's last bytes and
+    // the report of its end.
     swap(&running, &deferred)
     for index in 0..<eventCount {
       guard let (handler, readiness) = watches.event(index) else { continue }
@@ -113,7 +114,7 @@ package final class EventLoop {
     while let action = timers.takeDue(at: now.monotonic, before: sequence) { action() }
   }
 
-  /// Writes what transports have: one send each. Also lets paused transports read again where room was made.
+  /// Writes what transports have queued: one send each. Also resumes paused transports that have room again.
   package func flush() {
     swap(&flushing, &unflushed)
     for index in flushing.indices { flushing[index].flushOutbound() }
@@ -121,32 +122,32 @@ package final class EventLoop {
     if !paused.isEmpty { paused.removeAll { $0.resumeReadingIfRoom() } }
   }
 
-  /// Runs `action` inside a later `poll`, once. Coarse: milliseconds, and never early.
+  /// Runs `action` inside a later `poll`, once. The time is coarse (milliseconds), but never early.
   @discardableResult
   package func schedule(afterMilliseconds delay: Int64, _ action: @escaping () -> Void) -> TimerToken {
     timers.schedule(at: now.monotonic.adding(milliseconds: max(0, delay)), action)
   }
 
-  /// Forgets an action that did not run yet, and what it captured.
+  /// Cancels an action that did not run yet, and releases what it captured.
   package func cancel(_ token: TimerToken) {
     timers.cancel(token)
   }
 
-  /// When the next turn has something to do by itself, so long from now at most: what comes in or is posted may make it sooner.
+  /// When the next turn is due by itself, at most this long from now; input or a post may make it earlier.
   package func nextTurn(maximumWaitMilliseconds: Int) -> Instant {
     now.monotonic.adding(
       milliseconds: Int64(waitMilliseconds(maximumWaitMilliseconds, from: now.monotonic.nanoseconds)))
   }
 
-  /// Something waits in the mailbox.
+  /// The mailbox is not empty.
   package var isWoken: Bool { mailbox.isWoken }
 
-  /// Actions that wait for their time.
+  /// Actions that have not run yet.
   package var scheduledCount: Int { timers.count }
 
-  // MARK: - For transports, listeners and others who own a descriptor
+  // MARK: - For transports, listeners and other owners of descriptors
 
-  /// Watches a descriptor. The loop holds the handler until `unregister`.
+  /// Watches a descriptor. The loop retains the handler until `unregister`.
   package func register(
     _ fileDescriptor: Int32, interest: Readiness, handler: any ReadinessHandler
   ) throws(LoopError) -> Registration {
@@ -157,7 +158,7 @@ package final class EventLoop {
     watches.change(registration, interest: interest)
   }
 
-  /// Ends the watch. Call it before the descriptor is closed.
+  /// Ends the watch. Call it before you close the descriptor.
   package func unregister(_ registration: Registration) {
     watches.remove(registration)
   }
@@ -197,7 +198,7 @@ package final class EventLoop {
     var wait = Int64(max(0, maximum))
     if let earliest = timers.earliest {
       let left = max(0, earliest.nanoseconds &- entered)
-      // Rounded up: a wait that ends just before its timer would turn once for nothing.
+      // Rounded up: a wait that ends just before its timer would waste a turn.
       wait = min(wait, left / 1_000_000 &+ (left % 1_000_000 == 0 ? 0 : 1))
     }
     return Int32(clamping: wait)
@@ -209,7 +210,7 @@ package final class EventLoop {
   }
 }
 
-/// Hears that the mailbox was filled.
+/// Runs when the mailbox was filled.
 private final class WakeHandler: ReadinessHandler {
   var wasWoken = false
 

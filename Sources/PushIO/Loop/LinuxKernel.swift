@@ -1,15 +1,16 @@
 import CLinux
 import Glibc
 
-/// This machine: system calls, and an epoll instance.
+/// System calls, and an epoll instance.
 ///
-/// Level-triggered: what was not read or accepted yet is reported again, so an owner may stop half-way for fairness.
+/// Level-triggered: bytes that were not read and connections that were not accepted are reported again, so an owner may stop early for
+/// fairness.
 @safe
 final class LinuxKernel: Kernel {
   private let epoll: Int32
   private let events: UnsafeMutablePointer<epoll_event>
 
-  /// Events taken at once; more wait for the next turn.
+  /// Maximum of events per wait; others are reported in the next turn.
   private static let eventCapacity = 256
 
   init() throws(LoopError) {
@@ -92,7 +93,7 @@ final class LinuxKernel: Kernel {
 
   func wait(milliseconds: Int32) -> Int {
     let count = unsafe epoll_wait(epoll, events, Int32(LinuxKernel.eventCapacity), milliseconds)
-    // EINTR: a signal is no event. Anything else would be a descriptor that we misused.
+    // EINTR: a signal is not an event. Any other error means that we misused a descriptor.
     precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
     return max(0, Int(count))
   }
@@ -104,7 +105,7 @@ final class LinuxKernel: Kernel {
 
   func sleep(nanoseconds: Int64) {
     var rest = timespec(tv_sec: 0, tv_nsec: Int(nanoseconds))
-    // A signal ends it too soon, which is no more than a turn of its own.
+    // A signal ends the sleep early, which costs only an extra turn.
     unsafe nanosleep(&rest, nil)
   }
 

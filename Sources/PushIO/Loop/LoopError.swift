@@ -1,4 +1,4 @@
-/// Why the event loop or one of its descriptors could not be set up: which call failed, and what the system said.
+/// Why an event loop or a descriptor could not be set up: the failed call, and the system's error.
 package struct LoopError: Error, Sendable, CustomStringConvertible {
   /// The system call.
   package let call: String

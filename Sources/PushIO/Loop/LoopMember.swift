@@ -1,14 +1,14 @@
-/// What the loop serves beside descriptors: something with bytes to write, news to tell, or reading to resume. A transport is one.
+/// An object that the loop serves besides descriptors: it has bytes to write, events to report, or reading to resume. A transport is one.
 protocol LoopMember: AnyObject {
-  /// Tells what waited for this turn.
+  /// Reports what was deferred to this turn.
   func runDeferred()
 
-  /// Writes what there is, with one system call.
+  /// Writes what is queued, with one system call.
   func flushOutbound()
 
-  /// true: it reads again, and is paused no more.
+  /// true: it reads again, and is no longer paused.
   func resumeReadingIfRoom() -> Bool
 
-  /// The loop is going away: close everything and tell nobody.
+  /// The loop is being freed: close everything, and call no delegate.
   func loopEnded()
 }

@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// A thread for one event loop: what a lane runs on.
+/// A thread for one event loop, such as a lane's.
 package final class LoopThread: Sendable {
   private let thread: pthread_t
 

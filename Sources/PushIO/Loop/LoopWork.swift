@@ -1,14 +1,14 @@
-/// Work that goes on in turns on a loop of its own until it is over: what a thread does, and a simulation turn by turn.
+/// Work in turns on its own loop until it is done. A thread runs it; a simulation calls its turns one by one.
 package protocol LoopWork: AnyObject {
   var loop: EventLoop { get }
-  /// How long the loop may wait in the next turn where nothing comes in.
+  /// How long the loop may wait in the next turn without input.
   var waitMilliseconds: Int { get }
-  /// Waits for something to do and does it. false: it is over, and this was the last turn.
+  /// Waits for work and does it. false: it is done, and this was the last turn.
   func turn() -> Bool
 }
 
 extension LoopWork {
-  /// Takes the calling thread until the work is over.
+  /// Occupies the calling thread until the work is done.
   package func run() {
     while turn() {}
   }

@@ -2,18 +2,18 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Work for a loop from any thread: bounded, and a post wakes the loop.
+/// Work for a loop from any thread. It is bounded, and a post wakes the loop.
 package final class Mailbox: Sendable {
   private struct Box {
     var letters: [@Sendable (EventLoop) -> Void] = []
     var isClosed = false
-    /// Woken since the last take.
+    /// Woken since it was last emptied.
     var isWoken = false
   }
 
   private let box = Mutex(Box())
   private let capacity: Int
-  /// An eventfd: readable while something waits. nil: the loop is not of this machine, and looks by itself.
+  /// An eventfd that is readable while the mailbox is not empty. nil: the loop is simulated, and checks by itself.
   let wakeDescriptor: Int32?
 
   convenience init(capacity: Int) throws(LoopError) {
@@ -31,11 +31,11 @@ package final class Mailbox: Sendable {
     if let wakeDescriptor { closeDescriptor(wakeDescriptor) }
   }
 
-  /// It was woken since the loop looked last.
+  /// It was woken since the loop last looked.
   var isWoken: Bool { box.withLock(\.isWoken) }
 
-  /// Hands work to the loop's thread, which runs it inside `poll`, in the order of the posts.
-  /// Returns false where the mailbox is full or its loop has ended: the work was not taken.
+  /// Passes work to the loop's thread, which runs it inside `poll`, in the order of the posts. Returns false if the mailbox is full or its
+  /// loop has ended: the work was not accepted.
   @discardableResult
   package func post(_ work: @escaping @Sendable () -> Void) -> Bool {
     postToLoop { _ in work() }
@@ -60,11 +60,11 @@ package final class Mailbox: Sendable {
       return
     }
     var one: UInt64 = 1
-    // Fails only where the counter is full, and then the loop is awake.
+    // Fails only if the counter is full, and then the loop is awake.
     _ = unsafe write(wakeDescriptor, &one, MemoryLayout<UInt64>.size)
   }
 
-  /// Swaps what waits for an empty array whose capacity is kept. Called by the loop.
+  /// Swaps the contents for an empty array whose capacity is kept. Called by the loop.
   func take(into letters: inout [@Sendable (EventLoop) -> Void]) {
     if let wakeDescriptor {
       var count: UInt64 = 0
@@ -76,7 +76,7 @@ package final class Mailbox: Sendable {
     }
   }
 
-  /// Takes nothing any more and drops what waits.
+  /// Accepts no more work and drops what is in it.
   func close() {
     let dropped = box.withLock { box in
       box.isClosed = true

@@ -1,10 +1,10 @@
 import Glibc
 
-/// What a process has used so far, by the kernel's account: for measurements.
+/// What a process has used so far, as the kernel counts it: for measurements.
 package struct ProcessUsage: Sendable {
   /// User and system time, microseconds.
   package var cpuMicroseconds: Int64
-  /// The most memory that was ever resident, bytes.
+  /// Peak of resident memory, bytes.
   package var residentPeakBytes: Int64
 
   /// This process, all threads.
@@ -12,7 +12,7 @@ package struct ProcessUsage: Sendable {
   /// Child processes that have ended and were waited for.
   package static var endedChildren: ProcessUsage { read(RUSAGE_CHILDREN) }
 
-  /// Memory that is resident now, bytes; nil where the kernel does not say.
+  /// Resident memory, bytes; nil if the kernel does not report it.
   package static var residentBytes: Int64? { residentBytes(of: "self") }
 
   /// Memory of another process.
@@ -27,14 +27,14 @@ package struct ProcessUsage: Sendable {
     return pages * Int64(sysconf(Int32(_SC_PAGESIZE)))
   }
 
-  /// CPU of a running process, microseconds; nil where there is none.
+  /// CPU time of a running process, microseconds; nil if there is no such process.
   package static func cpuMicroseconds(of process: Int32) -> Int64? {
     guard let file = unsafe fopen("/proc/\(process)/stat", "r") else { return nil }
     defer { unsafe fclose(file) }
     var line = [CChar](repeating: 0, count: 1024)
     guard unsafe fgets(&line, 1024, file) != nil else { return nil }
     let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    // The name, in parentheses, may hold spaces; behind it the 12th and 13th fields are user and system time.
+    // The name, in parentheses, may contain spaces. The 12th and 13th fields after it are user and system time.
     guard let end = text.lastIndex(of: ")") else { return nil }
     let words = text[end...].split(separator: " ")
     guard words.count > 13, let user = Int64(words[12]), let system = Int64(words[13]) else { return nil }

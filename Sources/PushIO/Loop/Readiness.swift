@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// What a descriptor is ready for, and what its owner wants to hear of. The raw values are epoll's.
+/// What a descriptor is ready for, and what its owner wants to be told. The raw values are epoll's.
 package struct Readiness: OptionSet, Sendable {
   package let rawValue: UInt32
 
@@ -11,13 +11,13 @@ package struct Readiness: OptionSet, Sendable {
 
   package static let readable = Readiness(rawValue: EPOLLIN.rawValue)
   package static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
-  /// The peer has ended its direction: nothing comes behind what is to be read.
+  /// The peer has ended its direction: nothing follows what can still be read.
   package static let peerEnded = Readiness(rawValue: EPOLLRDHUP.rawValue)
-  /// All that a reader hears of.
+  /// All that a reader wants to be told.
   static let reading: Readiness = [.readable, .peerEnded]
-  /// Both directions have ended. Reported whether it was asked for or not.
+  /// Both directions have ended. Always reported.
   package static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
-  /// The socket has an error to tell. Reported whether it was asked for or not.
+  /// The socket has a pending error. Always reported.
   package static let failed = Readiness(rawValue: EPOLLERR.rawValue)
 }
 
@@ -26,12 +26,12 @@ package protocol ReadinessHandler: AnyObject {
   /// The descriptor is ready. Called from `EventLoop.poll`.
   func becameReady(_ readiness: Readiness)
 
-  /// The loop is going away: close the descriptor and tell nobody.
+  /// The loop is being freed: close the descriptor, and call no delegate.
   func loopEnded()
 }
 
-/// Names one watch over one descriptor. A later watch over the same descriptor number has another generation, so that
-/// an event of the earlier one reaches nobody.
+/// Identifies one watch over one descriptor. A later watch over the same descriptor number has another generation, so events of the earlier
+/// one are dropped.
 package struct Registration: Hashable, Sendable {
   package let fileDescriptor: Int32
   package let generation: UInt32

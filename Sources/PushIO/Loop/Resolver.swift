@@ -2,16 +2,17 @@ import CLinux
 import Glibc
 import PushCore
 
-/// Names to addresses. `getaddrinfo` blocks, so it runs on threads of its own, started as they are needed; numeric addresses need none.
+/// Resolves names to addresses. `getaddrinfo` blocks, so it runs on separate threads, which are started as needed. Numeric addresses need
+/// none.
 ///
-/// Every connection asks anew, so that a moved service is found. One name is looked up once at a time, whoever asks: a slow one
-/// holds one thread. Where a look-up fails or is late, the addresses that it found last are the answer.
+/// Every connect resolves again, so a moved service is found. Concurrent questions about a name share one look-up, so a slow name blocks
+/// only one thread. If a look-up fails or is late, the last addresses found are used.
 package final class Resolver {
-  /// Looks one name up, on one of the resolver's threads. It may block.
+  /// Resolves one name, on one of the resolver's threads. It may block.
   package typealias Lookup = @Sendable (_ host: String, _ port: UInt16) -> Result<[SocketAddress], ResolverError>
   package typealias Answer = (Result<[SocketAddress], ResolverError>) -> Void
 
-  /// Questions that wait, and names that are looked up or wait for it, at most.
+  /// Maximum of open questions, and of names being resolved or queued.
   package static let requestsMaximum = 256
 
   struct Name: Hashable, Sendable {
@@ -22,7 +23,7 @@ package final class Resolver {
   private struct Question {
     let name: Name
     let answer: Answer
-    /// Runs when the look-up is late, and again at the deadline.
+    /// Fires when the look-up is late, and again at the deadline.
     var timer: TimerToken?
   }
 
@@ -33,11 +34,11 @@ package final class Resolver {
 
   private let queue: ResolverQueue
   private let limits: ResolverLimits
-  /// Set by the loop that owns this; a loop exists before it can be named.
+  /// Set by the owning loop after its own initialisation.
   weak var loop: EventLoop?
   private var questions: [UInt64: Question] = [:]
   private var nextQuestion: UInt64 = 0
-  /// Names that a thread has, or will have.
+  /// Names that a thread is resolving, or will.
   private var lookups: Set<Name> = []
   private var known: [Name: Known] = [:]
 
@@ -46,11 +47,11 @@ package final class Resolver {
     queue = ResolverQueue(mailbox: mailbox, threadsMaximum: limits.lookupsMaximum, lookup: lookup)
   }
 
-  /// Names that are being looked up, or wait for it.
+  /// Names that are being resolved or queued.
   package var lookupCount: Int { lookups.count }
 
-  /// Asks for the addresses of a host. The answer comes on the loop's thread, from inside `poll`, by the deadline at the latest.
-  /// Returns a number for `cancel`, or nil where too much waits or no thread could be started (then `answer` is never called).
+  /// Resolves a host. The answer comes on the loop's thread, inside `poll`, by the deadline at the latest. Returns a number for `cancel`,
+  /// or nil if too many questions are open or no thread could be started (then `answer` is never called).
   package func resolve(host: String, port: UInt16, _ answer: @escaping Answer) -> UInt64? {
     guard questions.count < Resolver.requestsMaximum else { return nil }
     let name = Name(host: host, port: port)
@@ -67,14 +68,14 @@ package final class Resolver {
     return number
   }
 
-  /// Forgets a question: its answer, should there be one, reaches nobody.
+  /// Cancels a question: its `answer` will not be called.
   package func cancel(_ number: UInt64) {
     guard let question = take(number) else { return }
     let isWanted = questions.values.contains { $0.name == question.name }
     if !isWanted, queue.drop(question.name) { lookups.remove(question.name) }
   }
 
-  /// Hands out what the threads found. Called by the loop.
+  /// Delivers the threads' results. Called by the loop.
   func deliver() {
     for (name, result) in queue.takeAnswers() {
       lookups.remove(name)
@@ -87,7 +88,7 @@ package final class Resolver {
     }
   }
 
-  /// Ends the threads as soon as their current look-ups are over. Nobody waits for that.
+  /// Ends the threads after their current look-ups, without waiting.
   func end() {
     questions.removeAll()
     queue.end()
@@ -169,7 +170,7 @@ package final class Resolver {
   }
 }
 
-/// Why a name has no addresses.
+/// Why a name could not be resolved.
 package struct ResolverError: Error, Sendable, CustomStringConvertible {
   package let host: String
   package let text: String

@@ -2,8 +2,8 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// What a resolver and its threads share: names one way, answers the other. The threads keep it alive, so a loop may end while a
-/// look-up still blocks.
+/// Shared by a resolver and its threads: names one way, answers the other. The threads retain it, so a loop may end while a look-up still
+/// blocks.
 final class ResolverQueue: Sendable {
   typealias Found = (name: Resolver.Name, result: Result<[SocketAddress], ResolverError>)
 
@@ -11,7 +11,7 @@ final class ResolverQueue: Sendable {
     var names: [Resolver.Name] = []
     var answers: [Found] = []
     var threadCount = 0
-    /// Threads that have nothing to look up.
+    /// Threads without a name to resolve.
     var idleCount = 0
     var hasEnded = false
   }
@@ -20,7 +20,7 @@ final class ResolverQueue: Sendable {
   private let mailbox: Mailbox
   private let threadsMaximum: Int
   private let lookup: Resolver.Lookup
-  /// An eventfd that counts names; the threads block on it, and each that passes takes one off.
+  /// An eventfd that counts names; the threads block on it, and each read takes one off.
   private let bell: Int32
 
   init(mailbox: Mailbox, threadsMaximum: Int, lookup: @escaping Resolver.Lookup) {
@@ -35,7 +35,7 @@ final class ResolverQueue: Sendable {
     if bell >= 0 { closeDescriptor(bell) }
   }
 
-  /// Puts a name in line. False where the system gives no descriptor or thread to look it up.
+  /// Queues a name. false: the system gave no descriptor or thread for it.
   func ask(_ name: Resolver.Name) -> Bool {
     guard bell >= 0 else { return false }
     let (needsThread, threadCount) = contents.withLock { contents in
@@ -51,7 +51,7 @@ final class ResolverQueue: Sendable {
       let isServed = contents.withLock { contents in
         contents.threadCount -= 1
         contents.idleCount -= 1
-        // Where no thread lives, nobody would come for it.
+        // Without a thread nobody would take it.
         if threadCount == 1 { contents.names.removeAll { $0 == name } }
         return threadCount > 1
       }
@@ -61,7 +61,7 @@ final class ResolverQueue: Sendable {
     return true
   }
 
-  /// Takes a name back that no thread began with. False: one did.
+  /// Removes a name that no thread has started with. false: one has.
   func drop(_ name: Resolver.Name) -> Bool {
     contents.withLock { contents in
       let before = contents.names.count

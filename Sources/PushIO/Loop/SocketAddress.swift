@@ -2,13 +2,13 @@ import CLinux
 import Glibc
 import PushCore
 
-/// The address of a socket: IPv4, IPv6 or a unix path, as the kernel wants it.
+/// The address of a socket: IPv4, IPv6 or a unix path, in the kernel's format.
 @safe
 package struct SocketAddress: Sendable, CustomStringConvertible {
   private var storage = sockaddr_storage()
   private var byteCount: socklen_t = 0
 
-  /// A numeric address (`127.0.0.1`, `::1`); nil where the text is a name.
+  /// A numeric address (`127.0.0.1`, `::1`); nil if the text is a name.
   package init?(numericHost host: String, port: UInt16) {
     var four = sockaddr_in()
     if unsafe inet_pton(AF_INET, host, &four.sin_addr) == 1 {
@@ -27,7 +27,7 @@ package struct SocketAddress: Sendable, CustomStringConvertible {
     return nil
   }
 
-  /// A unix socket's path; nil where it is empty or longer than the system takes (107 bytes).
+  /// A unix socket's path; nil if it is empty or too long for the system (107 bytes).
   package init?(unixPath: String) {
     var address = sockaddr_un()
     let bytes = Array(unixPath.utf8)
@@ -37,7 +37,7 @@ package struct SocketAddress: Sendable, CustomStringConvertible {
     store(address)
   }
 
-  /// What `getaddrinfo` or `accept` gave; nil for another family. `port` replaces the address's own.
+  /// An address from `getaddrinfo` or `accept`; nil for another family. `port` replaces the address's own.
   init?(copying address: UnsafePointer<sockaddr>?, port: UInt16) {
     guard let address = unsafe address else { return nil }
     switch unsafe Int32(address.pointee.sa_family) {
@@ -72,7 +72,7 @@ package struct SocketAddress: Sendable, CustomStringConvertible {
   /// 0 for a unix path.
   package var port: UInt16 {
     if isUnix { return 0 }
-    // Both families keep the port in the two bytes behind the family.
+    // Both families have the port in the two bytes after the family.
     return unsafe withUnsafeBytes(of: storage) { UInt16(bigEndian: unsafe $0.load(fromByteOffset: 2, as: UInt16.self)) }
   }
 

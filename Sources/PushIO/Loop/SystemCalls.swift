@@ -1,15 +1,15 @@
-/// The few system calls that every folder of this module repeats: closing, clocks, error texts.
+/// The few system calls that every folder of this module uses: closing, clocks, error texts.
 import CLinux
 import Glibc
 import PushCore
 
-/// What the system calls an error code.
+/// The system's text for an error code.
 package func systemErrorText(_ code: Int32) -> String {
   guard let text = unsafe strerror(code) else { return "error \(code)" }
   return unsafe String(cString: text)
 }
 
-/// Closes a descriptor once. Linux frees it even where `close` is interrupted, so it is never repeated.
+/// Closes a descriptor once. Linux frees it even if `close` is interrupted, so it is never repeated.
 func closeDescriptor(_ fileDescriptor: Int32) {
   _ = close(fileDescriptor)
 }

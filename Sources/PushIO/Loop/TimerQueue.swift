@@ -1,19 +1,19 @@
 import PushCore
 
-/// Names one scheduled action, for `EventLoop.cancel`. A token of an action that ran already cancels nothing.
+/// Identifies one scheduled action, for `EventLoop.cancel`. After the action ran, it cancels nothing.
 package struct TimerToken: Hashable, Sendable {
   fileprivate let slot: Int
   fileprivate let generation: UInt32
 }
 
-/// Actions by deadline: a binary heap of slots. Each slot knows its place in the heap, so that a cancelled action and
-/// all it captured go at once. Equal deadlines run in the order they were scheduled.
+/// Actions by deadline: a binary heap of slots. Each slot knows its position in the heap, so a cancelled action and all that it captured
+/// are released at once. Actions with equal deadlines run in the order of scheduling.
 struct TimerQueue: ~Copyable {
   private struct Slot {
     var deadline = Instant.distantFuture
     var sequence: UInt64 = 0
     var generation: UInt32 = 0
-    /// Where in `heap`; -1 while the slot is free.
+    /// Index in `heap`; -1 while the slot is free.
     var place = -1
     var action: (() -> Void)?
   }
@@ -47,7 +47,7 @@ struct TimerQueue: ~Copyable {
     return TimerToken(slot: index, generation: slots[index].generation)
   }
 
-  /// Returns whether the action was still to come.
+  /// Returns whether the action had not run yet.
   @discardableResult
   mutating func cancel(_ token: TimerToken) -> Bool {
     guard slots.indices.contains(token.slot), slots[token.slot].generation == token.generation,
@@ -57,8 +57,8 @@ struct TimerQueue: ~Copyable {
     return true
   }
 
-  /// Takes the earliest action that is due and was scheduled before `sequence`, so that an action that schedules itself
-  /// again does not hold the loop.
+  /// Takes the earliest action that is due and was scheduled before `sequence`. So an action that schedules itself again does not block the
+  /// loop.
   mutating func takeDue(at now: Instant, before sequence: UInt64) -> (() -> Void)? {
     guard let first = heap.first, slots[first].deadline <= now, slots[first].sequence < sequence else { return nil }
     return remove(at: 0)

@@ -1,4 +1,4 @@
-/// The descriptors under watch: by descriptor number, who owns the newest watch over it.
+/// The watched descriptors: by descriptor number, the owner of the newest watch over it.
 struct Watches: ~Copyable {
   private struct Entry {
     var generation: UInt32 = 0
@@ -27,14 +27,14 @@ struct Watches: ~Copyable {
     return registration
   }
 
-  /// Changes what the owner wants to hear of.
+  /// Changes what the owner wants to be told.
   mutating func change(_ registration: Registration, interest: Readiness) {
     precondition(isLive(registration), "a watch is changed while it lasts")
     let code = kernel.change(registration.fileDescriptor, interest, data: registration.packed)
     precondition(code == 0, "epoll_ctl refused a change")
   }
 
-  /// Hears nothing of the descriptor, not even of its end, until `resume`: the watch itself stays.
+  /// Reports nothing about the descriptor, not even its end, until `resume`: the watch itself stays.
   mutating func suspend(_ registration: Registration) {
     precondition(isLive(registration), "a watch is suspended while it lasts")
     kernel.unwatch(registration.fileDescriptor)
@@ -53,7 +53,7 @@ struct Watches: ~Copyable {
     entries[Int(registration.fileDescriptor)].generation &+= 1
   }
 
-  /// The owner of event `index` of the last wait; nil where its watch ended in the meantime.
+  /// The owner of event `index` of the last wait; nil if its watch ended meanwhile.
   func event(_ index: Int) -> (handler: any ReadinessHandler, readiness: Readiness)? {
     let event = kernel.event(index)
     let registration = Registration(packed: event.data)
@@ -64,7 +64,7 @@ struct Watches: ~Copyable {
     return (handler, event.readiness)
   }
 
-  /// Ends every watch; returns who owned them.
+  /// Ends every watch; returns their owners.
   mutating func removeAll() -> [any ReadinessHandler] {
     let handlers = entries.compactMap(\.handler)
     entries.removeAll()

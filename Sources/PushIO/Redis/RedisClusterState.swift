@@ -1,26 +1,26 @@
 package import PushCore
 
-/// What is known of a Redis Cluster: its nodes, who owns which slot, and when to ask again. Without I/O.
+/// What is known about a Redis Cluster: its nodes, the owners of its slots, and when to query again. No I/O.
 ///
-/// A node keeps its number until `forget`, which is for who knows that nothing waits for it: so what waits for one is never
-/// taken for another's. Only then another node gets it. There is a bound on them.
+/// A node keeps its number until `forget`, so commands that wait for a node are never attributed to another one. Only call `forget` if no
+/// commands wait for the node; then another node may get its number. The number of nodes is bounded.
 package struct RedisClusterState: Sendable {
-  /// Where an error reply sends a command.
+  /// Where an error reply redirects a command.
   package enum Redirect: Hashable, Sendable {
     /// The slot's new owner, from now on.
     case moved(node: Int)
-    /// This one time: the slot is on its way there.
+    /// Only this time: the slot is being migrated there.
     case ask(node: Int)
-    /// Not now: the slot is between two nodes, or its owner is being replaced.
+    /// Later: the slot is being migrated, or its owner is being replaced.
     case later
   }
 
-  /// CLUSTER SLOTS on its way to a node.
+  /// A CLUSTER SLOTS query in flight to a node.
   private struct Question {
     let node: Int
-    /// Another node is asked after it; the answer is still read.
+    /// After this time another node is queried; the answer is still read.
     let deadline: Instant
-    /// What was asked later is known: the answer counts for nothing.
+    /// The answer to a later query is known: this one's does not count.
     var isOutdated = false
   }
 
@@ -29,21 +29,21 @@ package struct RedisClusterState: Sendable {
   private static let hurriedMilliseconds: Int64 = 250
   private static let answerMilliseconds: Int64 = 1_000
 
-  /// By number, the ones that were configured first; nil: forgotten, the number is free.
+  /// By number, configured nodes first; nil: forgotten, the number is free.
   package private(set) var nodes: [RedisConfiguration.Address?]
-  /// The configured ones have the numbers below it, for ever.
+  /// Configured nodes have the numbers below this, permanently.
   package let seedCount: Int
-  /// A node that owns nothing is kept so long after it was named last.
+  /// A node without slots is kept for this long after it was last named.
   private let spareMilliseconds: Int64
-  /// By slot: its owner's number; -1: nobody known.
+  /// By slot: its owner's number; -1: unknown.
   private var owners: [Int16]
   /// By number: how many slots the node owns.
   private var slotCounts: [Int]
   /// By number: when the node was last named as one to talk to.
   private var namedAt: [Instant]
-  /// When the table is asked for again.
+  /// When the table is queried again.
   private var refreshAt = Instant(nanoseconds: .min)
-  /// Oldest first; a node is asked one at a time.
+  /// Oldest first; each node has at most one query in flight.
   private var questions: [Question] = []
   private var nextAsked = 0
 
@@ -59,7 +59,7 @@ package struct RedisClusterState: Sendable {
   /// Every slot has an owner.
   package private(set) var isKnown = false
 
-  /// The slot's owner; any node where it is not known: that one answers with a redirect.
+  /// The slot's owner; if it is unknown, any node, which will answer with a redirect.
   package func owner(of slot: Int) -> Int { max(0, Int(owners[slot])) }
 
   /// Numbers of the nodes that own slots, ascending.
@@ -67,23 +67,23 @@ package struct RedisClusterState: Sendable {
 
   package func isOwner(_ node: Int) -> Bool { slotCounts[node] > 0 }
 
-  /// Owns nothing and was not named for a while: nobody will send it anything.
+  /// It owns no slots and was not named for a while: nobody will send it anything.
   package func isSpare(_ node: Int, now: Instant) -> Bool {
     isKnown && nodes[node] != nil && slotCounts[node] == 0
       && now >= namedAt[node].adding(milliseconds: spareMilliseconds)
   }
 
-  /// Keeps the node for another while.
+  /// Keeps the node for a longer time.
   package mutating func name(_ node: Int, now: Instant) { namedAt[node] = now }
 
-  /// Frees the number of a spare node. Only for who knows that nothing waits for it any more. Configured ones keep theirs.
+  /// Frees the number of a spare node for which no commands wait. Configured nodes keep theirs.
   package mutating func forget(_ node: Int) {
     precondition(node >= seedCount && slotCounts[node] == 0, "node \(node) is in use")
     questions.removeAll { $0.node == node }
     nodes[node] = nil
   }
 
-  /// Whom to ask for the table now, with CLUSTER SLOTS; nil: nobody. `isReady` says of a node whether it is connected.
+  /// The node to query with CLUSTER SLOTS now; nil: none. `isReady` says whether a node is connected.
   package mutating func nodeToAsk(now: Instant, isReady: (Int) -> Bool) -> Int? {
     guard now >= refreshAt, questions.last.map({ now >= $0.deadline }) ?? true else { return nil }
     for offset in 0..<nodes.count {
@@ -97,12 +97,12 @@ package struct RedisClusterState: Sendable {
     return nil
   }
 
-  /// The table may be out of date: it is asked for soon.
+  /// The table may be outdated: query it soon.
   package mutating func doubt(now: Instant) {
     refreshAt = min(refreshAt, now.adding(milliseconds: isKnown ? RedisClusterState.hurriedMilliseconds : 0))
   }
 
-  /// The node's answer to CLUSTER SLOTS; nil: none will come. Returns whether all slots have an owner now.
+  /// A node's answer to CLUSTER SLOTS; nil: none will come. Returns whether all slots have an owner now.
   @discardableResult
   package mutating func learned(_ reply: RedisReply?, from node: Int, now: Instant) -> Bool {
     guard let index = questions.firstIndex(where: { $0.node == node }) else { return isKnown }
@@ -124,7 +124,7 @@ package struct RedisClusterState: Sendable {
       for slot in Int(first)...Int(last) { newer[slot] = Int16(number) }
     }
     isKnown = !newer.contains(-1)
-    // A part of the table is better than none, and what it leaves out may still be where it was.
+    // A partial table is better than none; slots that it leaves out may still be where they were.
     for slot in newer.indices where newer[slot] >= 0 { owners[slot] = newer[slot] }
     countSlots(now: now)
     if isKnown { refreshAt = now.adding(milliseconds: RedisClusterState.refreshMilliseconds) }
@@ -152,7 +152,7 @@ package struct RedisClusterState: Sendable {
     }
   }
 
-  /// Reads `MOVED <slot> <host>:<port>`, `ASK …`, `TRYAGAIN`, `CLUSTERDOWN`, as node `node` said it; nil: something else.
+  /// Parses `MOVED <slot> <host>:<port>`, `ASK …`, `TRYAGAIN` or `CLUSTERDOWN` from `node`; nil: another error.
   package mutating func redirect(_ message: String, from node: Int, now: Instant) -> Redirect? {
     let words = message.split(separator: " ")
     switch words.first {

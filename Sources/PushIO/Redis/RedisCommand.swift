@@ -1,12 +1,12 @@
 import PushCore
 
-/// A command as a RESP array, in a buffer that is used again and again.
+/// A command as a RESP array, in a reusable buffer.
 ///
-/// Written by us and not by hiredis' formatter: that one allocates a string for every command, which was the largest
-/// part of its cost, and a hot command here is mostly constant. Such a command is built once; `append` says where each
-/// argument stands, and only those bytes are overwritten before it is sent again.
+/// We do not use hiredis' formatter: it allocates a string for every command, which was the largest part of its cost, and a hot command
+/// here is mostly constant. Such a command is built once. `append` returns the offset of each argument, and only those bytes are
+/// overwritten before it is sent again.
 package struct RedisCommand: Sendable {
-  /// The wire bytes. What is overwritten keeps its length.
+  /// The bytes on the wire. Overwritten bytes keep their length.
   package var bytes: [UInt8] = []
 
   package init() {}
@@ -16,14 +16,14 @@ package struct RedisCommand: Sendable {
     for argument in arguments { append(argument) }
   }
 
-  /// Starts over.
+  /// Starts a new command.
   package mutating func begin(argumentCount: Int) {
     precondition(argumentCount >= 1)
     bytes.removeAll(keepingCapacity: true)
     writeCount(UInt8(ascii: "*"), argumentCount)
   }
 
-  /// Appends an argument and returns where its first byte stands.
+  /// Appends an argument and returns the offset of its first byte.
   @discardableResult
   package mutating func append(_ argument: Span<UInt8>) -> Int {
     writeCount(UInt8(ascii: "$"), argument.count)
@@ -44,7 +44,7 @@ package struct RedisCommand: Sendable {
     append(argument.utf8.span)
   }
 
-  /// Appends arguments that are written as they go over the wire.
+  /// Appends arguments that are already encoded.
   package mutating func append(encoded arguments: [UInt8]) {
     bytes.append(contentsOf: arguments)
   }
@@ -65,7 +65,7 @@ package struct RedisCommand: Sendable {
     writeLineEnd()
   }
 
-  /// Writes the number over `digits` bytes, with leading zeros. What does not fit keeps its low digits.
+  /// Writes the number over `digits` bytes, with leading zeros. A number that is too large keeps its low digits.
   private mutating func overwrite(_ value: UInt64, at offset: Int, digits: Int) {
     precondition(offset >= 0 && offset + digits <= bytes.count)
     var span = bytes.mutableSpan
@@ -78,7 +78,7 @@ package struct RedisCommand: Sendable {
     }
   }
 
-  /// Forgets the bytes from `count` on, to append other arguments than the last time.
+  /// Removes the bytes from `count` on, to append other arguments.
   package mutating func truncate(to count: Int) {
     bytes.removeSubrange(count...)
   }

@@ -1,13 +1,12 @@
 import PushCore
 
-/// Where a Redis server is and how to greet it.
+/// A Redis server's address and login.
 ///
 /// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `unix://[user[:password]@]/path[?db=N]`,
-/// `redis-cluster://[user[:password]@]host[:port],host[:port],…` (any nodes of it),
-/// `redis-sentinel://[user[:password]@]host[:port],…/primary-name[/database]` (the Sentinels; user and password are the
-/// primary's; `?sentinel_user=…&sentinel_password=…` are the Sentinels'), and both with `rediss-`, where the Sentinels are
-/// asked over TLS too unless `?sentinel_tls=no` says otherwise. User, password and path are percent-decoded;
-/// `redis://:password@host` is a password without a user.
+/// `redis-cluster://[user[:password]@]host[:port],host[:port],…` (any nodes of the cluster),
+/// `redis-sentinel://[user[:password]@]host[:port],…/primary-name[/database]` (the Sentinels; user and password are the primary's;
+/// `?sentinel_user=…&sentinel_password=…` are the Sentinels'). The last two also exist with `rediss-`; the Sentinels then use TLS too,
+/// unless `?sentinel_tls=no` is set. User, password and path are percent-decoded; `redis://:password@host` is a password without a user.
 package struct RedisConfiguration: Hashable, Sendable {
   package enum Address: Hashable, Sendable {
     case network(host: String, port: UInt16)
@@ -17,41 +16,41 @@ package struct RedisConfiguration: Hashable, Sendable {
   package enum Topology: Hashable, Sendable {
     case single
     case cluster
-    /// Sentinels name the primary of this name.
+    /// The Sentinels give the address of the primary with this name.
     case sentinel(primary: String)
   }
 
-  /// The server's; of a cluster, or where Sentinels know it, the first one's to ask.
+  /// The server's address; for a cluster or Sentinels, the first one to ask.
   package var address: Address
   /// Some nodes of the cluster, or the Sentinels.
   private var seeds: [Address] = []
-  /// Who may be asked: the server, some nodes of the cluster, the Sentinels.
+  /// Whom to connect to: the server, some nodes of the cluster, or the Sentinels.
   package var addresses: [Address] { seeds.isEmpty ? [address] : seeds }
   package private(set) var topology = Topology.single
   package var usesTLS = false
   package var user: String?
   package var password: String?
   package var database = 0
-  /// Of the Sentinels; nil: they ask for none.
+  /// The Sentinels' user; nil: they require none.
   package private(set) var sentinelUser: String?
   package private(set) var sentinelPassword: String?
-  /// Sentinels are asked over TLS.
+  /// Connections to Sentinels use TLS.
   package private(set) var usesTLSForSentinels = false
-  /// `CLIENT SETNAME`: what `CLIENT LIST` shows. No spaces.
+  /// `CLIENT SETNAME`: shown by `CLIENT LIST`. No spaces.
   package var clientName = "herald"
   package var connectTimeoutMilliseconds: Int64 = 2000
-  /// Commands wait and not one answer came for this long: the connection is given up.
+  /// The connection is closed if commands wait and no answer came for this long.
   package var silenceTimeoutMilliseconds: Int64 = 5000
   package var reconnectDelayMinimumMilliseconds: Int64 = 50
   package var reconnectDelayMaximumMilliseconds: Int64 = 1000
-  /// A node of a cluster that owned nothing for so long is hung up on.
+  /// A cluster's node without slots is disconnected after this long.
   package var spareMilliseconds: Int64 = 10_000
 
   package init(address: Address) {
     self.address = address
   }
 
-  /// What the connections need; nil where they use no TLS. `caFile`: trusted beside the system's authorities, or alone.
+  /// The TLS context for the connections; nil if they use no TLS. `caFile`: trusted in addition to the system's authorities, or alone.
   package func tls(caFile: String?, trustsOnlyCAFile: Bool = false) throws(TLSError) -> TLSContext? {
     guard usesTLS || usesTLSForSentinels else { return nil }
     return try TLSContext.client(alpn: [], caFile: caFile, trustsSystem: !trustsOnlyCAFile)
@@ -69,7 +68,7 @@ package struct RedisConfiguration: Hashable, Sendable {
       rest = rest[..<mark]
     }
     var credentials: Substring?
-    // The last @ before the path's end: a path of a socket may hold one as well, but not in front of the first slash.
+    // The last @ before the end of the host part: a socket's path may contain one too, but only after its first slash.
     let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
     if let mark = rest[..<authorityEnd].lastIndex(of: "@") {
       credentials = rest[..<mark]
@@ -100,7 +99,8 @@ package struct RedisConfiguration: Hashable, Sendable {
         topology = .cluster
       } else {
         guard (1...2).contains(path.count) else {
-          throw .invalidURL(rule: "names no primary; write redis-sentinel://host:port,host:port/primary-name/database")
+          throw .invalidURL(
+            rule: "lacks the primary's name; write redis-sentinel://host:port,host:port/primary-name/database")
         }
         topology = .sentinel(primary: try RedisConfiguration.decoded(path[0], field: "primary's name"))
         if path.count == 2 { database = try RedisConfiguration.database(path[1]) }
@@ -129,10 +129,10 @@ package struct RedisConfiguration: Hashable, Sendable {
     if let query { try read(query: query) }
   }
 
-  /// Where the server is, for people: never with a password.
+  /// The server's address for messages: never with a password.
   package var serverDescription: String { Self.description(of: address) }
 
-  /// Where it is, with all nodes or Sentinels that were named.
+  /// The address, with all nodes or Sentinels that were given.
   package var fullDescription: String {
     let all = addresses.map(Self.description).joined(separator: ", ")
     return switch topology {

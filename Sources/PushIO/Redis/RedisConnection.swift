@@ -1,30 +1,30 @@
 import PushCore
 
-/// One pipelined connection to a Redis server, which connects, greets and reconnects by itself.
+/// One pipelined connection to a Redis server, which connects, logs in and reconnects by itself.
 ///
-/// Commands are answered strictly in their order; each one carries its owner's tag and ends in exactly one event: its
-/// reply, or as lost. PULLED: `nextEvent` drains what came, nothing calls the owner. For other commands than the owner's
-/// hot ones there is `request`, which makes its own tags.
+/// Commands are answered strictly in order. Each carries its owner's tag and ends in exactly one event: a reply, or a loss. The owner
+/// pulls: `nextEvent` returns what came, and nothing calls the owner. For commands that are not hot there is `request`, which makes its own
+/// tags.
 ///
-/// Not Sendable: it belongs to the thread of its loop. Bounds: what waits is bounded by its owner (`waitingCount`), a reply
-/// by the reader's limits, what is received by the transport's.
+/// Not Sendable: it belongs to its loop's thread. Its owner limits the waiting commands (`waitingCount`), the reader limits a reply, and
+/// the transport limits received bytes.
 package final class RedisConnection {
   private enum Phase {
-    /// Not asked to connect yet, or between two tries. → connecting
+    /// Not connecting yet, or between two tries. → connecting
     case idle
-    /// The transport opens. → greeting, idle
+    /// The transport is opening. → greeting, idle
     case connecting
-    /// The greeting's replies are awaited; this many came. → ready, idle
+    /// Waiting for the greeting's replies; this many came. → ready, idle
     case greeting(answered: Int)
     /// Commands flow. → draining
     case ready
-    /// Lost: replies that came before are reported, then the lost commands, then why. → idle
+    /// Lost: replies that came before are reported, then the lost commands, then the reason. → idle
     case draining(RedisError)
     /// `close()` was called.
     case closed
   }
 
-  /// Tags made by `request` have this bit; owners' own tags have not.
+  /// Tags made by `request` have this bit; owners' tags do not.
   package static let requestBit: UInt64 = 1 << 63
 
   package private(set) var configuration: RedisConfiguration
@@ -53,8 +53,8 @@ package final class RedisConnection {
   private var requestCommand = RedisCommand()
   private var delegateProxy: TransportDelegateProxy?
 
-  /// `scripts` are loaded by every greeting. `tls` is needed for `rediss://`. `seed` spreads replicas' reconnects.
-  /// `requiresPrimary`: a server that says it is a replica is refused.
+  /// `scripts` are loaded after every connect. `tls` is required for `rediss://`. `seed` spreads replicas' reconnects. `requiresPrimary`: a
+  /// server that says it is a replica is refused.
   package init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, scripts: [String] = [], seed: UInt64,
     requiresPrimary: Bool = false, limits: RedisReader.Limits = RedisReader.Limits()
@@ -75,7 +75,7 @@ package final class RedisConnection {
   }
 
   deinit {
-    // Timers name this object unowned, so they end with it.
+    // Timers reference this object unowned, so they end with it.
     cancelTimers()
     transport?.delegate = nil
     transport?.abort()
@@ -85,7 +85,7 @@ package final class RedisConnection {
     if case .ready = phase { true } else { false }
   }
 
-  /// Neither connected nor on the way there.
+  /// Neither connected nor connecting.
   package var isIdle: Bool {
     if case .idle = phase { true } else { false }
   }
@@ -95,17 +95,17 @@ package final class RedisConnection {
     if case .closed = phase { true } else { false }
   }
 
-  /// Commands sent that have no event yet.
+  /// Commands that were sent and have no event yet.
   package var waitingCount: Int { tags.count }
 
   /// SHA-1 of a script, 40 hex digits, as the server gave it; empty before the first `ready`.
   package func scriptDigest(_ index: Int) -> [UInt8] { digests[index] }
 
-  /// Starts to connect; the outcome is an event.
+  /// Starts to connect; the result is an event.
   package func connect() {
     guard case .idle = phase, retryTimer == nil else { return }
     phase = .connecting
-    // Started anew with each connection: bytes of two never meet.
+    // A new one for each connection, so that bytes of two connections never mix.
     reader = RedisReader(limits: limits)
     var options = ConnectOptions()
     options.connectTimeoutMilliseconds = configuration.connectTimeoutMilliseconds
@@ -119,7 +119,7 @@ package final class RedisConnection {
     transport = Transport.connect(loop: loop, to: endpoint, tls: tls, options: options, delegate: delegateProxy)
   }
 
-  /// Ends for good: flushes what was sent, tells nothing more.
+  /// Closes for good: writes what was sent, and reports nothing more.
   package func close() {
     cancelTimers()
     phase = .closed
@@ -131,13 +131,13 @@ package final class RedisConnection {
     unreportedDisconnect = nil
   }
 
-  /// Goes to another server, now or with the next try. Waiting commands are lost.
+  /// Connects to another server, now or with the next try. Waiting commands are lost.
   package func move(to address: RedisConfiguration.Address) {
     configuration.address = address
     reconnect()
   }
 
-  /// Gives this connection up and makes another one: the address is looked up again. Waiting commands are lost.
+  /// Closes this connection and makes another one, resolving the address again. Waiting commands are lost.
   package func reconnect() {
     switch phase {
     case .ready, .greeting, .connecting:
@@ -147,7 +147,7 @@ package final class RedisConnection {
     }
   }
 
-  /// Queues a command; it goes out with the loop's next flush. false: not ready, nothing was queued.
+  /// Queues a command; the loop's next flush sends it. false: not ready, nothing was queued.
   package func send(_ command: borrowing RedisCommand, tag: UInt64) -> Bool {
     guard case .ready = phase, let transport else { return false }
     transport.outbound.append(command.bytes.span)
@@ -156,8 +156,8 @@ package final class RedisConnection {
     return true
   }
 
-  /// Any command, for what is not hot. Returns the tag of its `reply` or `lost` event; nil where not ready.
-  /// `last`: one more argument, of any bytes.
+  /// Any command that is not hot. Returns the tag of its `reply` or `lost` event; nil if not ready. `last`: one more argument, of any
+  /// bytes.
   package func request(_ arguments: [String], last: [UInt8]? = nil) -> UInt64? {
     requestCommand.begin(argumentCount: arguments.count + (last == nil ? 0 : 1))
     for argument in arguments { requestCommand.append(argument) }
@@ -168,7 +168,7 @@ package final class RedisConnection {
     return tag
   }
 
-  /// Sends SCRIPT LOAD again, after NOSCRIPT. One command, whose tag is returned.
+  /// Sends SCRIPT LOAD again, after NOSCRIPT. Returns the command's tag.
   package func reloadScript(_ index: Int) -> UInt64? {
     request(["SCRIPT", "LOAD", scripts[index]])
   }
@@ -207,7 +207,7 @@ package final class RedisConnection {
     }
   }
 
-  /// How many values the last reply has; the first one is its head.
+  /// The number of values in the last reply; the first one is its head.
   package var valueCount: Int { reader.valueCount }
 
   package func value(at index: Int) -> RedisValue { reader.value(at: index) }
@@ -219,7 +219,7 @@ package final class RedisConnection {
     try reader.withText(of: value, body)
   }
 
-  /// The reply reported last, copied.
+  /// A copy of the last reply.
   package func copyReply() -> RedisReply {
     var index = 0
     return copyValue(&index)
@@ -250,7 +250,7 @@ package final class RedisConnection {
     }
   }
 
-  /// Takes one reply out of what was received. A broken one ends the connection.
+  /// Parses one received reply. A broken one ends the connection.
   private func takeReply() -> Bool {
     guard let transport else { return false }
     do {
@@ -284,7 +284,7 @@ package final class RedisConnection {
       switch (head.kind, step) {
       case (.error, _) where !step.isOptional:
         let error = reader.withText(of: head) { RedisServerError($0) }
-        // Who may not ask finds out by writing.
+        // A user who may not call ROLE finds out when it writes.
         if step == .role, error.kind == .notPermitted { break }
         lose(.refused(server: configuration.serverDescription, step: step.name, error))
         return
@@ -317,16 +317,16 @@ package final class RedisConnection {
     }
   }
 
-  // MARK: - Losing
+  // MARK: - Losses
 
-  /// Ends the transport from our side and starts over after a while.
+  /// Closes the transport, and reconnects later.
   private func lose(_ error: RedisError) {
     transport?.delegate = nil
     transport?.abort()
     ended(error)
   }
 
-  /// The transport is gone: tells it, and schedules the next try.
+  /// The transport ended: reports it, and schedules the next try.
   private func ended(_ error: RedisError) {
     cancelTimers()
     switch phase {
@@ -350,14 +350,14 @@ package final class RedisConnection {
   private func retry() {
     retryTimer = nil
     if case .draining = phase {
-      // The owner has not taken everything yet; it pulls every turn.
+      // The owner has not taken all events yet; it pulls every turn.
       retryTimer = loop.schedule(afterMilliseconds: 10) { [unowned self] in retry() }
     } else {
       connect()
     }
   }
 
-  /// Looks again after a while whether anything was answered: a peer that is gone without a word is given up.
+  /// Checks later whether anything was answered, and gives up a peer that is silent.
   private func watch(afterMilliseconds delay: Int64) {
     if let watchTimer { loop.cancel(watchTimer) }
     let seen = replyCount
@@ -402,7 +402,7 @@ extension RedisConnection: TransportDelegate {
 
   package func transportDidClose(_ transport: Transport, error: TransportError?) {
     guard transport === self.transport else { return }
-    // An answer to AUTH may have come with the end: it says more than the end does.
+    // An answer to AUTH may have come with the end; it explains more than the end does.
     readGreeting()
     guard transport === self.transport else { return }
     let cause = error?.description ?? "closed by the server"

@@ -1,11 +1,11 @@
-/// What a new connection says before it is ready: AUTH, ROLE, SELECT, CLIENT SETNAME, SCRIPT LOAD; one write, replies in order.
+/// The commands that make a new connection ready: AUTH, ROLE, SELECT, CLIENT SETNAME, SCRIPT LOAD; one write, replies in order.
 struct RedisGreeting {
   enum Step: Equatable {
     case authenticate
-    /// Whether it is a primary; an ACL may forbid to ask.
+    /// Whether it is a primary; an ACL may forbid the command.
     case role
     case select
-    /// May be refused: some ACLs allow no CLIENT commands, and nothing depends on the name.
+    /// May be refused: some ACLs allow no CLIENT commands, and nothing needs the name.
     case setName
     case loadScript(Int)
 

@@ -1,21 +1,21 @@
 import CHiredis
 import PushCore
 
-/// RESP replies out of bytes: hiredis' reader, with our recorder in place of its reply objects.
+/// Parses RESP replies: hiredis' reader, with our recorder instead of its reply objects.
 ///
 /// Hostile bytes end in an error: lengths, nesting (seven levels), values and bytes of a reply are bounded.
 @safe
 package final class RedisReader {
   package struct Limits: Sendable {
-    /// Text of one reply, in bytes; also what may wait for its end.
+    /// Maximum size of one reply's text, bytes; also of an incomplete reply.
     package var bytesMaximum = 1 << 20
-    /// Values of one reply, arrays and what they hold.
+    /// Maximum number of a reply's values, including arrays and their elements.
     package var valuesMaximum = 1 << 16
 
     package init() {}
   }
 
-  /// Fed at most this much at once: the reader moves what is left to its front again and again.
+  /// Maximum passed at once: the reader moves the rest to its front each time.
   private static let feedCount = 16 * 1024
 
   private let reader: UnsafeMutablePointer<redisReader>
@@ -35,7 +35,7 @@ package final class RedisReader {
     }
     unsafe self.reader = reader
     unsafe reader.pointee.privdata = Unmanaged.passUnretained(recorder).toOpaque()
-    // Never gives its buffer back: it is bounded, and would be allocated anew for every batch.
+    // Never frees its buffer: it is bounded, and would be allocated again for every batch.
     unsafe reader.pointee.maxbuf = 0
   }
 
@@ -44,9 +44,9 @@ package final class RedisReader {
     unsafe functions.deallocate()
   }
 
-  /// Takes the next whole reply; false where more bytes are needed. After an error every call throws it again.
+  /// Parses the next complete reply; false if more bytes are needed. After an error every call throws it again.
   ///
-  /// The reply is what `values` and `withText` give until the next call.
+  /// `values` and `withText` give the reply until the next call.
   package func nextReply(from inbound: inout ByteQueue) throws(RedisReaderError) -> Bool {
     if let failure { throw RedisReaderError(detail: failure) }
     if isComplete {
@@ -73,7 +73,7 @@ package final class RedisReader {
     }
   }
 
-  /// How many values the reply has; the first one is its head.
+  /// The number of values in the reply; the first one is its head.
   package var valueCount: Int { recorder.values.count }
 
   package func value(at index: Int) -> RedisValue { recorder.values[index] }
@@ -104,7 +104,7 @@ package final class RedisReader {
   }
 }
 
-/// Why bytes are no replies. The connection they came from is of no further use.
+/// Why bytes are not replies. Their connection cannot be used any more.
 package struct RedisReaderError: Error, Sendable {
   package var detail: String
 }

@@ -1,4 +1,4 @@
-/// A reply copied out of its connection, for what is not hot: command-line tools, shared provider tokens.
+/// A copy of a reply, for uses that are not hot: commands, shared provider tokens.
 package indirect enum RedisReply: Hashable, Sendable {
   case integer(Int64)
   case bulk([UInt8])

@@ -3,12 +3,11 @@ import PushCore
 
 /// Records the values of one reply as hiredis' reader finds them: flat, depth first, in buffers that keep their capacity.
 ///
-/// The callbacks give the reader a constant in place of objects: there is nothing to free, and nothing is allocated for
-/// a reply in the steady state.
+/// The callbacks give the reader a constant instead of objects, so there is nothing to free, and in the steady state nothing is allocated.
 final class RedisReplyRecorder {
   private(set) var values: [RedisValue] = []
   private(set) var bytes: [UInt8] = []
-  /// The reply went over a bound: the reader got no memory, and is of no further use.
+  /// The reply exceeded a limit: the reader got no memory, and cannot be used any more.
   private(set) var isOverBound = false
   private let limits: RedisReader.Limits
 
@@ -43,7 +42,7 @@ final class RedisReplyRecorder {
     return true
   }
 
-  /// What stands for every recorded object; nil makes the reader stop with an error.
+  /// Stands for every recorded object; nil makes the reader stop with an error.
   private static func object(_ isRecorded: Bool) -> UnsafeMutableRawPointer? {
     isRecorded ? unsafe UnsafeMutableRawPointer(bitPattern: 1) : nil
   }

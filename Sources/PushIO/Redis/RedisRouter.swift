@@ -1,15 +1,15 @@
 import PushCore
 
-/// Connections to all of a Redis: one server, the primary that Sentinels name, or the nodes of a cluster.
+/// Connections to a whole Redis: one server, the primary that Sentinels name, or the nodes of a cluster.
 ///
-/// Every command goes to a node, by its number; events come back with it. A single server is node 0, always. Who asks
-/// for a key in a cluster asks `node(ofSlot:)`, and hands error replies to `redirect`, which says where to send the
-/// command again. PULLED, like `RedisConnection`. Not Sendable: it belongs to the thread of its loop.
+/// Every command goes to a node, by number, and events carry the number. A single server is always node 0. In a cluster, `node(ofSlot:)`
+/// gives a key's node; pass error replies to `redirect`, which says where to send the command again. The owner pulls, as from
+/// `RedisConnection`. Not Sendable: it belongs to its loop's thread.
 package final class RedisRouter {
   package let configuration: RedisConfiguration
-  /// By number; grows with the cluster. A number's connection is replaced by another one where nothing waits for it.
+  /// By number; grows with the cluster. A connection is only replaced if no commands wait for it.
   package private(set) var connections: [RedisConnection] = []
-  /// Grows whenever `connections` has another one, or slots got another owner.
+  /// Increases whenever `connections` changes, or slots get another owner.
   package private(set) var version: UInt64 = 0
 
   private let loop: EventLoop
@@ -21,20 +21,20 @@ package final class RedisRouter {
   private let sentinels: RedisSentinelWatch?
   /// The primary's address is known.
   private var isPrimaryKnown = false
-  /// By number: the tag of a CLUSTER SLOTS that is on its way.
+  /// By number: the tag of a CLUSTER SLOTS in flight.
   private var topologyTags: [UInt64?] = []
-  /// By number: a connection was lost, or could not be made.
+  /// By number: a connection was lost, or could not be opened.
   private var hasFailed: [Bool] = []
-  /// Sentinels that said nothing useful so far.
+  /// Sentinels in a row without a useful answer.
   private var sentinelFailures = 0
   private var nextTidying = Instant(nanoseconds: .min)
   private var nextNode = 0
   private var wake: TimerToken?
   private var isClosed = false
 
-  /// How often a cluster and Sentinels are looked after.
+  /// How often a cluster and Sentinels are checked.
   private static let lookMilliseconds: Int64 = 100
-  /// How often nodes that own nothing are looked for.
+  /// How often nodes without slots are looked for.
   private static let tidyMilliseconds: Int64 = 1_000
 
   package init(
@@ -65,13 +65,13 @@ package final class RedisRouter {
     if let wake { loop.cancel(wake) }
   }
 
-  /// Connects, now and after every loss.
+  /// Connects now, and again after every loss.
   package func connect() {
     if let sentinels { sentinels.connect() } else { for connection in connections { connection.connect() } }
     if configuration.topology != .single { look() }
   }
 
-  /// Ends for good: flushes what was sent, tells nothing more.
+  /// Closes for good: writes what was sent, and reports nothing more.
   package func close() {
     isClosed = true
     if let wake { loop.cancel(wake) }
@@ -82,13 +82,13 @@ package final class RedisRouter {
 
   package var isCluster: Bool { cluster != nil }
 
-  /// Every key can be asked for.
+  /// Every key is reachable.
   package var isWhole: Bool {
     guard let cluster else { return connections[0].isReady }
     return cluster.isKnown && cluster.ownerNumbers.allSatisfy { connections[$0].isReady }
   }
 
-  /// All that can be asked at the start is there: each server that is needed is connected, or could not be reached.
+  /// The start is complete: each required server is connected, or could not be reached.
   package var isSettled: Bool {
     guard let cluster else {
       return connections[0].isReady || hasFailed[0]
@@ -98,7 +98,7 @@ package final class RedisRouter {
     return cluster.ownerNumbers.allSatisfy { connections[$0].isReady || hasFailed[$0] }
   }
 
-  /// The node that has the slot.
+  /// The slot's node.
   package func node(ofSlot slot: Int) -> Int { cluster?.owner(of: slot) ?? 0 }
 
   /// The node is in use: the server, the primary, or an owner of slots.
@@ -107,16 +107,16 @@ package final class RedisRouter {
     return cluster.isKnown ? cluster.isOwner(node) : cluster.nodes[node] != nil
   }
 
-  /// The node does not answer as it should: its slots may be another one's soon.
+  /// The node does not answer properly: its slots may move soon.
   package func doubt() { cluster?.doubt(now: loop.now.monotonic) }
 
-  /// The node is a replica: its address is looked up again, of Sentinels by asking another one.
+  /// The node is a replica: its address is resolved again, with Sentinels by asking another one.
   package func demoted(_ node: Int) {
     sentinels?.askAnother()
     connections[node].reconnect()
   }
 
-  /// What to do with a command that got this error reply; nil: it is no redirect.
+  /// What to do with a command that got this error reply; nil: it is not a redirect.
   package func redirect(_ error: RedisServerError, from node: Int) -> RedisClusterState.Redirect? {
     guard error.kind == .cluster else { return nil }
     let redirect = cluster?.redirect(error.message, from: node, now: loop.now.monotonic)
@@ -151,7 +151,7 @@ package final class RedisRouter {
 
   // MARK: - Following
 
-  /// Gives the number a connection of its own; one that it has must have nothing waiting.
+  /// Creates the connection for a number; no commands may wait for the old one.
   private func setConnection(_ number: Int) {
     var own = configuration
     own.address = cluster?.nodes[number] ?? configuration.address
@@ -183,7 +183,7 @@ package final class RedisRouter {
 
   private var seedCount: Int { cluster?.seedCount ?? 0 }
 
-  /// Hangs up on nodes that own nothing and owe nothing. Configured ones are dialled again where owners are missing.
+  /// Disconnects nodes without slots and waiting commands. If owners are missing, configured nodes are connected again.
   private func tidy() {
     guard let cluster, !isClosed, loop.now.monotonic >= nextTidying else { return }
     let now = loop.now.monotonic
@@ -191,7 +191,7 @@ package final class RedisRouter {
     let isWhole = isWhole
     for number in connections.indices where number < seedCount {
       if !isWhole { self.cluster?.name(number, now: now) }
-      // An owner was hung up on while it owned nothing.
+      // It became an owner after it was disconnected for owning nothing.
       if !isWhole || cluster.isOwner(number) { connections[number].connect() }
     }
     for number in connections.indices where cluster.isSpare(number, now: now) && connections[number].waitingCount == 0 {
@@ -215,7 +215,7 @@ package final class RedisRouter {
     }
   }
 
-  /// Whether the event is the router's own.
+  /// Whether the event concerns only the router.
   private func takes(_ event: RedisEvent, _ node: Int) -> Bool {
     switch event {
     case .reply(let tag, _):
@@ -245,14 +245,14 @@ package final class RedisRouter {
 
   private func askForTopology() {
     guard cluster != nil else { return }
-    // While a node is away its slots may go to another one at any time.
+    // While a node is down its slots may move at any time.
     if !isWhole { cluster?.doubt(now: loop.now.monotonic) }
     let node = cluster?.nodeToAsk(now: loop.now.monotonic) { connections[$0].isReady }
     guard let node else { return }
     topologyTags[node] = connections[node].request(["CLUSTER", "SLOTS"])
   }
 
-  /// Wakes the loop now and then: its owner's turn then looks after the rest.
+  /// Wakes the loop regularly; the owner's turn then does the checks.
   private func look() {
     wake = loop.schedule(afterMilliseconds: RedisRouter.lookMilliseconds) { [unowned self] in
       wake = nil

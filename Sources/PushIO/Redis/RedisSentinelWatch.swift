@@ -1,8 +1,8 @@
 import PushCore
 
-/// Asks Sentinels, one at a time, where the primary is: at the start, once a second, and at once after a loss.
+/// Asks Sentinels, one at a time, for the primary's address: at the start, once a second, and immediately after a loss.
 ///
-/// PULLED: `turn` returns an address when a Sentinel named one. Not Sendable: it belongs to the thread of its loop.
+/// The owner pulls: `turn` returns an address when a Sentinel gave one. Not Sendable: it belongs to its loop's thread.
 final class RedisSentinelWatch {
   private let loop: EventLoop
   private let configuration: RedisConfiguration
@@ -13,15 +13,15 @@ final class RedisSentinelWatch {
   private var sentinel = 0
   private var pending: UInt64?
   private var nextAsk = Instant(nanoseconds: .min)
-  /// Within a second each Sentinel is dialled once: where none is of use, the next round comes a second later.
+  /// Each Sentinel is tried once in a second: if none is of use, the next round starts a second later.
   private var round = Instant(nanoseconds: .min)
   private var dialledInRound = 0
   private var isResting = false
-  /// Why a Sentinel said nothing useful, reported once each.
+  /// Why a Sentinel gave no useful answer; each is reported once.
   private var failure: RedisError?
 
   private static let askMilliseconds: Int64 = 1_000
-  /// A Sentinel that says nothing for so long is given up, and another one asked.
+  /// A Sentinel without an answer for this long is given up, and another one asked.
   private static let silenceMilliseconds: Int64 = 1_000
   private static let roundMilliseconds: Int64 = 1_000
 
@@ -37,7 +37,7 @@ final class RedisSentinelWatch {
   private static func connection(
     _ loop: EventLoop, _ configuration: RedisConfiguration, _ tls: TLSContext?, _ index: Int, _ seed: UInt64
   ) -> RedisConnection {
-    // Sentinels know no databases, and have users of their own.
+    // Sentinels have no databases, and separate users.
     var own = RedisConfiguration(address: configuration.addresses[index])
     own.usesTLS = configuration.usesTLSForSentinels
     own.user = configuration.sentinelUser
@@ -53,12 +53,12 @@ final class RedisSentinelWatch {
 
   func close() { connection.close() }
 
-  /// The primary may be another one.
+  /// The primary may have changed.
   func hurry() {
     nextAsk = Instant(nanoseconds: .min)
   }
 
-  /// What this one named is no primary: another one may know better.
+  /// This Sentinel's server is not a primary: another one may know better.
   func askAnother() {
     hurry()
     tryNext()
@@ -66,7 +66,7 @@ final class RedisSentinelWatch {
 
   func takeFailure() -> RedisError? { failure.take() }
 
-  /// Where the primary is, where a Sentinel just said so.
+  /// The primary's address, if a Sentinel has just given it.
   func turn() -> RedisConfiguration.Address? {
     var found: RedisConfiguration.Address?
     if isResting, !isRoundOver { return nil }

@@ -1,11 +1,11 @@
 import PushCore
 
-/// An error reply of a Redis server, by its first word, with what to do about it.
+/// A Redis server's error reply, by its first word, with advice.
 package struct RedisServerError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
     /// NOSCRIPT: the script cache was flushed, or the server restarted.
     case noScript
-    /// LOADING: the server reads its data set; it will be ready soon.
+    /// LOADING: the server is reading its data set; it will be ready soon.
     case loading
     /// READONLY: a replica.
     case readOnly
@@ -17,9 +17,9 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case wrongPassword
     /// NOPERM: the ACL user may not run this command or touch this key.
     case notPermitted
-    /// BUSY: a script of somebody blocks the server.
+    /// BUSY: another client's script blocks the server.
     case busy
-    /// MISCONF, NOREPLICAS: the server takes no writes until its persistence or its replicas are back.
+    /// MISCONF, NOREPLICAS: the server refuses writes until its persistence or its replicas are restored.
     case notWritable
     /// MASTERDOWN: a replica without its primary.
     case primaryDown
@@ -29,7 +29,7 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
   }
 
   package var kind: Kind
-  /// The server's own words: printable, at most 200 bytes.
+  /// The server's text: printable, at most 200 bytes.
   package var message: String
 
   package init(kind: Kind, message: String) {
@@ -46,7 +46,7 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     message = String(decoding: printable, as: UTF8.self)
   }
 
-  /// The server answers, but stores nothing.
+  /// The server answers, but refuses writes.
   package var isWriteRefusal: Bool {
     switch kind {
     case .readOnly, .outOfMemory, .notWritable: true
@@ -67,15 +67,15 @@ package struct RedisServerError: Error, Hashable, Sendable, CustomStringConverti
     case .readOnly: "this is a replica; configure the primary's address"
     case .outOfMemory: "raise maxmemory, or choose an eviction policy such as volatile-ttl"
     case .authenticationRequired:
-      "put user and password into redis.url, a Sentinel's as sentinel_user and sentinel_password"
-    case .wrongPassword: "check user and password of redis.url, of a Sentinel sentinel_user and sentinel_password"
+      "set user and password in redis.url; for a Sentinel, sentinel_user and sentinel_password"
+    case .wrongPassword: "check user and password in redis.url; for a Sentinel, sentinel_user and sentinel_password"
     case .notPermitted:
       """
       allow the ACL user evalsha, eval, script|load, get, mget, set, append, del, time and ttl on the configured prefix, \
       and in a cluster cluster|slots, asking and ping
       """
     case .busy: "a script of another client blocks the server"
-    case .notWritable: "look at the server's persistence and replicas"
+    case .notWritable: "check the server's persistence and replicas"
     case .primaryDown: "this is a replica without its primary"
     case .cluster: "for a cluster write redis-cluster://host:port,host:port"
     case .other: ""

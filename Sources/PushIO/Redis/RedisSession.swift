@@ -1,8 +1,8 @@
 import PushCore
 
-/// Commands one after another with an answer each, for command-line tools: blocks its thread, within bounds.
+/// Runs commands and waits for their answers, for command-line tools: blocks its thread, with a time limit.
 package final class RedisSession {
-  /// A command, and the key that says which node of a cluster has it.
+  /// A command, and the key that determines its node in a cluster.
   package struct Command: Sendable {
     package let key: String
     package let arguments: [String]
@@ -17,15 +17,15 @@ package final class RedisSession {
   private let router: RedisRouter
   private let silenceMilliseconds: Int64
 
-  /// Commands that are on their way at once.
+  /// Maximum of commands in flight.
   private static let window = 512
-  /// A command follows a slot that moves so often.
+  /// How often a command is redirected.
   private static let redirectsMaximum = 8
 
   /// Connects and greets; throws why it could not.
   package init(configuration: RedisConfiguration, tls: TLSContext?) throws {
     loop = try EventLoop()
-    // A connection that is silent is given up before that, and says which it was.
+    // A silent connection is closed earlier, with an error that names it.
     silenceMilliseconds = 2 * configuration.silenceTimeoutMilliseconds + configuration.connectTimeoutMilliseconds
     router = RedisRouter(loop: loop, configuration: configuration, tls: tls, seed: 1)
     router.connect()
@@ -35,7 +35,7 @@ package final class RedisSession {
       while let (_, event) = router.nextEvent() {
         if case .disconnected(let error) = event { failure = error }
       }
-      // Of several nodes another one may answer.
+      // With several nodes, another one may answer.
       if let failure, configuration.addresses.count == 1 { throw failure }
       guard loop.now.monotonic < deadline else {
         throw failure
@@ -47,11 +47,10 @@ package final class RedisSession {
     }
   }
 
-  /// The replies to these commands, in their order; an error reply is a reply. Throws where a connection was lost, or no
-  /// reply at all came for too long.
+  /// The replies to these commands, in order; an error reply is a reply. Throws if a connection was lost, or no reply came for too long.
   package func run(_ commands: [Command]) throws(RedisError) -> [RedisReply] {
     var replies: [RedisReply?] = Array(repeating: nil, count: commands.count)
-    /// On their way: by node and tag, the command's place and how often it was redirected.
+    /// Commands in flight: by node and tag, the command's index and number of redirects.
     var waiting: [[UInt64: (place: Int, redirects: Int)]] = []
     var next = 0
     var done = 0
@@ -94,7 +93,7 @@ package final class RedisSession {
     return replies.compactMap(\.self)
   }
 
-  /// Sends a command again to where its slot is now.
+  /// Sends a command again to its slot's new node.
   private func redirected(
     _ reply: RedisReply, from node: Int, _ command: Command, _ redirects: Int
   ) -> (node: Int, tag: UInt64)? {
@@ -114,7 +113,7 @@ package final class RedisSession {
     return router.connections[target].request(command.arguments).map { (target, $0) }
   }
 
-  /// Says goodbye.
+  /// Closes the connections.
   package func close() {
     router.close()
     loop.flush()

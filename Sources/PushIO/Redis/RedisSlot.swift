@@ -1,8 +1,8 @@
-/// Which of a cluster's 16,384 slots a key lies in: CRC16 (XMODEM) of its hash tag.
+/// The slot of a key, one of a cluster's 16,384: CRC16 (XMODEM) of its hash tag.
 package enum RedisSlot {
   package static let count = 16_384
 
-  /// The slot of a key: of what stands between its first `{` and the next `}`, where that is not empty, else of all of it.
+  /// The slot of a key: of the text between its first `{` and the next `}` if that is not empty, else of the whole key.
   package static func of(_ key: Span<UInt8>) -> Int {
     var open = 0
     while open < key.count, key[open] != UInt8(ascii: "{") { open += 1 }

@@ -1,11 +1,10 @@
 import COpenSSL
 import Glibc
 
-/// A certificate authority in memory (P-256, ECDSA with SHA-256) that issues certificates: for the simulator, which
-/// makes its own at start, and for tests.
+/// An in-memory certificate authority (P-256, ECDSA with SHA-256), for tests and for the simulator, which makes its own at each start.
 @safe
 package final class CertificateFactory {
-  /// What a certificate shall say.
+  /// The contents of a certificate.
   package struct Request: Sendable {
     package var commonName: String
     package var dnsNames: [String]
@@ -26,12 +25,12 @@ package final class CertificateFactory {
     }
   }
 
-  /// The authority's own certificate: what those who trust it put into their `ca_file`.
+  /// The authority's own certificate, for the `ca_file` of those who trust it.
   package let certificatePEM: String
   private let certificate: OpaquePointer
   private let key: OpaquePointer
 
-  /// Makes an authority. It lives 30 days: it is made anew with every start.
+  /// Makes an authority. It is valid for 30 days, because each start makes a new one.
   package init(commonName: String) throws(TLSError) {
     ERR_clear_error()
     guard let key = unsafe herald_evp_generate_p256(), let certificate = unsafe X509_new() else {
@@ -55,7 +54,7 @@ package final class CertificateFactory {
     unsafe EVP_PKEY_free(key)
   }
 
-  /// Makes a key and a certificate over it, for servers and clients alike.
+  /// Makes a key and its certificate, for servers and clients.
   package func issue(_ request: Request) throws(TLSError) -> IssuedCertificate {
     ERR_clear_error()
     let leafKey = unsafe herald_evp_generate_p256()

@@ -2,7 +2,7 @@ import COpenSSL
 import Glibc
 import PushCore
 
-/// What a certificate says, as far as anybody here asks.
+/// The fields of a certificate that are used here.
 package struct CertificateFacts: Sendable, Equatable {
   /// RFC 2253 text, e.g. `CN=Apple Push Services: com.example.app,UID=com.example.app`.
   package let subject: String
@@ -16,20 +16,19 @@ package struct CertificateFacts: Sendable, Equatable {
   package let notBeforeUnixSeconds: Int64
   package let notAfterUnixSeconds: Int64
   package let dnsNames: [String]
-  /// Texts in Apple's extensions 1.2.840.113635.100.6.3.4 and .6 (topics and their kinds), in the order they stand
-  /// there.
+  /// Texts in Apple's extensions 1.2.840.113635.100.6.3.4 and .6 (topics and their kinds), in their order.
   package let appleTopics: [String]
   /// Kind and length of its key: `RSA 2048`, `EC 256`.
   package let keyText: String
 
-  /// The only topics that it may send, by its extensions, or by its subject's UID where it has none; nil where it says
-  /// nothing: no certificate of Apple's.
+  /// The only topics that it may send, from its extensions, or from its subject's UID if there are none; nil if it has neither: not a
+  /// certificate from Apple.
   package var topics: Set<String>? {
     if !appleTopics.isEmpty { return Set(appleTopics) }
     return userID.map { [$0] }
   }
 
-  /// Reads a certificate, which stays the caller's.
+  /// Reads a certificate, which remains the caller's.
   init(of certificate: OpaquePointer) {
     let subjectName = unsafe X509_get_subject_name(certificate)
     subject = unsafe CertificateFacts.text(of: subjectName)
@@ -53,7 +52,7 @@ package struct CertificateFacts: Sendable, Equatable {
     return unsafe "\(String(cString: name)) \(EVP_PKEY_get_bits(key))"
   }
 
-  /// The end of its life as people write it, in UTC.
+  /// The end of its validity as text, in UTC.
   package var notAfterText: String {
     var seconds = time_t(notAfterUnixSeconds)
     var parts = unsafe tm()

@@ -1,4 +1,4 @@
-/// Finds the texts in a DER value, in their order: enough for extensions that are sequences of strings.
+/// Extracts the texts in a DER value, in order: enough for extensions that are sequences of strings.
 struct DERTexts {
   private let bytes: [UInt8]
   private(set) var texts: [String] = []
@@ -31,7 +31,7 @@ struct DERTexts {
     }
   }
 
-  /// The content whose length stands at `place`; nil where it does not fit.
+  /// The content whose length is at `place`; nil if it does not fit.
   private func content(after place: Int, end: Int) -> Range<Int>? {
     let first = Int(bytes[place])
     if first < 0x80 { return place + 1 + first <= end ? place + 1..<place + 1 + first : nil }

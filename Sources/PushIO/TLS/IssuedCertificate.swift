@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// A certificate with its private key, as PEM. Printing it shows no key.
+/// A certificate with its private key, as PEM. Its description has no key.
 package struct IssuedCertificate: Sendable, CustomStringConvertible, CustomReflectable {
   package let certificatePEM: String
   package let privateKeyPEM: String
@@ -9,13 +9,13 @@ package struct IssuedCertificate: Sendable, CustomStringConvertible, CustomRefle
   package var description: String { "a certificate with its private key" }
   package var customMirror: Mirror { Mirror(self, children: []) }
 
-  /// Writes both as files; the key's is for its owner alone.
+  /// Writes both as files; only the owner may read the key.
   package func write(certificateFile: String, keyFile: String) throws(TLSError) {
     try CertificateFactory.write(certificatePEM.utf8.map { $0 }, to: certificateFile, mode: 0o644)
     try CertificateFactory.write(privateKeyPEM.utf8.map { $0 }, to: keyFile, mode: 0o600)
   }
 
-  /// Writes both as one PKCS#12 file, for its owner alone.
+  /// Writes both as one PKCS#12 file that only the owner may read.
   package func writePKCS12(file: String, passphrase: String) throws(TLSError) {
     try CertificateFactory.write(pkcs12(passphrase: passphrase), to: file, mode: 0o600)
   }

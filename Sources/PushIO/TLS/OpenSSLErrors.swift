@@ -1,4 +1,4 @@
-/// What OpenSSL has to say about a failure. Its texts name reasons, never keys or passphrases.
+/// OpenSSL's reasons for a failure. Its texts never contain keys or passphrases.
 import COpenSSL
 import Glibc
 
@@ -18,7 +18,7 @@ func takeOpenSSLReasons() -> (text: String, codes: [Int32]) {
   return (texts.isEmpty ? "no reason given" : texts.joined(separator: ", "), codes)
 }
 
-/// A file that can be read, or why it cannot.
+/// Throws if a file cannot be read.
 func requireReadable(_ file: String, _ what: String) throws(TLSError) {
   guard unsafe access(file, R_OK) == 0 else {
     throw TLSError(kind: .file, text: "\(what) \(file) cannot be read: \(systemErrorText(errno))")

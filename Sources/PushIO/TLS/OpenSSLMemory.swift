@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// OpenSSL's streams (BIO) over memory: how it reads and writes PEM, DER and names without a file.
+/// OpenSSL's streams (BIO) over memory, to read and write PEM, DER and names without a file.
 enum OpenSSLMemory {
   /// Lets `body` read `bytes`. The stream must not outlive the call.
   static func read<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) -> Result) -> Result {
@@ -11,7 +11,7 @@ enum OpenSSLMemory {
     }
   }
 
-  /// What `write` wrote; nothing where it says false.
+  /// The bytes that `write` wrote; none if it returned false.
   static func written(by write: (OpaquePointer?) -> Bool) -> [UInt8] {
     let bio = unsafe BIO_new(BIO_s_mem())
     defer { unsafe BIO_free(bio) }

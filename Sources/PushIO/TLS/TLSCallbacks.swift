@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// What OpenSSL calls: each callback finds its object and records what happened.
+/// OpenSSL's callbacks: each finds its object and records what happened.
 enum TLSCallbacks {
   /// The BIO that moves ciphertext between OpenSSL and a stream's queues. Made once; never freed.
   nonisolated(unsafe) static let queueBIO: OpaquePointer? = {
@@ -12,7 +12,7 @@ enum TLSCallbacks {
     return unsafe method
   }()
 
-  /// OpenSSL wants ciphertext.
+  /// OpenSSL needs ciphertext.
   private static let readWanted:
     @convention(c) (OpaquePointer?, UnsafeMutablePointer<CChar>?, Int, UnsafeMutablePointer<Int>?) -> Int32 = {
       bio, bytes, count, done in
@@ -32,7 +32,7 @@ enum TLSCallbacks {
       return 1
     }
 
-  /// OpenSSL has ciphertext. It is always taken: `TLSStream.write` bounds it.
+  /// OpenSSL has ciphertext. It is always accepted: `TLSStream.write` limits it.
   private static let writeWanted:
     @convention(c) (OpaquePointer?, UnsafePointer<CChar>?, Int, UnsafeMutablePointer<Int>?) -> Int32 = {
       bio, bytes, count, done in
@@ -44,7 +44,7 @@ enum TLSCallbacks {
       return 1
     }
 
-  /// A certificate of the peer's chain was looked at; the first fault is recorded.
+  /// A certificate of the peer's chain was checked; the first error is recorded.
   static let verified: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isAccepted, store in
     if isAccepted == 1 { return 1 }
     let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
@@ -54,7 +54,7 @@ enum TLSCallbacks {
     return 0
   }
 
-  /// The server gave a session that a later connection may resume. 1: we keep the reference.
+  /// The server sent a session that a later connection may resume. 1: we keep the reference.
   static let sessionCame: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
     guard let ssl = unsafe ssl, let session = unsafe session,
       let stream = unsafe TLSCallbacks.stream(ofSSL: ssl)
@@ -74,7 +74,7 @@ enum TLSCallbacks {
       return unsafe context.choose(among: offered, count: count, chosen, chosenCount)
     }
 
-  /// An encrypted key is being read: hands over the passphrase, a C string. Never asks a terminal.
+  /// An encrypted key is being read: returns the passphrase, a C string. Never prompts.
   static let passphraseWanted:
     @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 = {
       buffer, size, _, argument in

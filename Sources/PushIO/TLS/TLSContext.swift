@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// One credential and role of TLS: trust, own certificate, ALPN, sessions. Immutable after its making, and shared by
-/// every connection (and thread) that uses it: OpenSSL's context is made for that.
+/// One credential and role of TLS: trust, own certificate, ALPN, sessions. Immutable once made, and shared by all its connections and their
+/// threads, as OpenSSL's context allows.
 @safe
 package final class TLSContext: @unchecked Sendable {
   package enum Role: Sendable {
@@ -12,11 +12,11 @@ package final class TLSContext: @unchecked Sendable {
   package let role: Role
   /// Whether a client checks its server's certificate.
   let verifies: Bool
-  /// Whom a client trusts; nil for a server.
+  /// The authorities that a client trusts; nil for a server.
   private let trust: TLSTrust?
   let sessions = TLSSessionCache()
   let handle: OpaquePointer
-  /// ALPN's wire form: each name behind its length.
+  /// ALPN's wire format: each name after its length.
   private let alpnWire: UnsafeMutableBufferPointer<UInt8>
 
   private init(role: Role, alpn: [String], verifies: Bool, trust: TLSTrust? = nil) throws(TLSError) {
@@ -38,7 +38,7 @@ package final class TLSContext: @unchecked Sendable {
     unsafe herald_ssl_ctx_set_min_tls12(handle)
     unsafe herald_ssl_ctx_forbid_renegotiation(handle)
     unsafe herald_ssl_ctx_accept_moving_buffers(handle)
-    // Never ask a terminal for a passphrase.
+    // Never prompt for a passphrase.
     unsafe SSL_CTX_set_default_passwd_cb(handle, { _, _, _, _ in 0 })
   }
 
@@ -47,11 +47,11 @@ package final class TLSContext: @unchecked Sendable {
     unsafe alpnWire.deallocate()
   }
 
-  /// The file of further authorities that a client trusts.
+  /// The file of additional authorities that a client trusts.
   package var trustFile: String? { trust?.caFile }
 
-  /// A client's context of its own. Trusts the system's authorities, unless `trustsSystem` is false, and those of `caFile`; verifies the
-  /// chain and the host's name unless `verify` is false. Where a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
+  /// A client's context. It trusts the authorities in `caFile`, and the system's unless `trustsSystem` is false. It verifies the chain and
+  /// the host's name unless `verify` is false. If a server agrees on none of `alpn`, `Transport.negotiatedProtocol` is nil.
   package static func client(
     alpn: [String], caFile: String? = nil, trustsSystem: Bool = true, certificate: TLSIdentity? = nil,
     verify: Bool = true
@@ -61,7 +61,7 @@ package final class TLSContext: @unchecked Sendable {
       verify: verify)
   }
 
-  /// A client's context that shares whom it trusts with others: many certificates, one store of authorities.
+  /// A client's context that shares its trust: many certificates, one store of authorities.
   package static func client(
     alpn: [String], trust: TLSTrust, certificate: TLSIdentity? = nil, verify: Bool = true
   ) throws(TLSError) -> TLSContext {
@@ -78,8 +78,8 @@ package final class TLSContext: @unchecked Sendable {
     return context
   }
 
-  /// A server's context. With `clientCAFile` a client's certificate must be of one of these authorities; whether it may
-  /// show none at all is `requiresClientCertificate`. A client that offers none of `alpn` is refused.
+  /// A server's context. With `clientCAFile`, a client's certificate must come from one of these authorities; `requiresClientCertificate`
+  /// says whether it must have one. A client that offers none of `alpn` is refused.
   package static func server(
     identity: TLSIdentity, alpn: [String], clientCAFile: String? = nil, requiresClientCertificate: Bool = true
   ) throws(TLSError) -> TLSContext {
@@ -91,7 +91,7 @@ package final class TLSContext: @unchecked Sendable {
       let required = requiresClientCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
       unsafe SSL_CTX_set_verify(context.handle, SSL_VERIFY_PEER | required, TLSCallbacks.verified)
     }
-    // Sessions of clients with certificates are resumed within this context alone.
+    // Sessions of clients with certificates are only resumed in this context.
     let name: StaticString = "herald"
     unsafe SSL_CTX_set_session_id_context(context.handle, name.utf8Start, UInt32(name.utf8CodeUnitCount))
     if !alpn.isEmpty {
@@ -112,13 +112,13 @@ package final class TLSContext: @unchecked Sendable {
       requiresClientCertificate: requiresClientCertificate)
   }
 
-  /// The own certificate; nil where there is none.
+  /// The own certificate; nil if there is none.
   package var certificateFacts: CertificateFacts? {
     guard let certificate = unsafe SSL_CTX_get0_certificate(handle) else { return nil }
     return unsafe CertificateFacts(of: certificate)
   }
 
-  /// The server's choice among the protocols that a client offers, in the server's order. Called by OpenSSL.
+  /// The server's choice among the client's protocols, in the server's order. Called by OpenSSL.
   func choose(
     among offered: UnsafePointer<UInt8>?, count: UInt32, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
     _ chosenCount: UnsafeMutablePointer<UInt8>?

@@ -1,4 +1,4 @@
-/// Where a client's or server's own certificate and private key come from. Printing it shows no passphrase.
+/// The source of a certificate and its private key. Its description has no passphrase.
 package struct TLSIdentity: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   enum Source: Sendable {
     case pem(certificateFile: String, keyFile: String)
@@ -8,8 +8,7 @@ package struct TLSIdentity: Sendable, CustomStringConvertible, CustomDebugString
   let source: Source
   let passphrase: String?
 
-  /// PEM files. The certificate's file may go on with its intermediate certificates; the key's file may be the same
-  /// one.
+  /// PEM files. The certificate's file may also contain intermediate certificates; the key may be in the same file.
   package static func pem(certificateFile: String, keyFile: String, passphrase: String? = nil) -> TLSIdentity {
     TLSIdentity(source: .pem(certificateFile: certificateFile, keyFile: keyFile), passphrase: passphrase)
   }

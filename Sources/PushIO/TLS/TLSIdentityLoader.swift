@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Puts a certificate, its chain and its private key into an OpenSSL context.
+/// Loads a certificate, its chain and its private key into an OpenSSL context.
 @safe
 struct TLSIdentityLoader {
   private let context: OpaquePointer
@@ -40,7 +40,7 @@ struct TLSIdentityLoader {
         bio, nil, TLSCallbacks.passphraseWanted, UnsafeMutableRawPointer(mutating: passphrase))
     }
     guard let key = unsafe key else {
-      let advice = passphrase == nil ? "is it PEM, and not encrypted?" : "is the passphrase the right one?"
+      let advice = passphrase == nil ? "check that it is PEM and not encrypted" : "check the passphrase"
       throw TLSError(
         kind: .key, text: "the private key \(file) cannot be read: \(takeOpenSSLReasons().text); \(advice)")
     }
@@ -66,14 +66,14 @@ struct TLSIdentityLoader {
     }
     var isParsed = unsafe PKCS12_parse(container, passphrase ?? "", &key, &certificate, &chain) == 1
     if !isParsed, unsafe PKCS12_verify_mac(container, passphrase ?? "", -1) == 1 {
-      // The passphrase is right, so the ciphers are too old for OpenSSL 3: keychains still export with RC2.
+      // The passphrase is right, so the ciphers are too old for OpenSSL 3: macOS keychains still export with RC2.
       ERR_clear_error()
       unsafe OSSL_PROVIDER_try_load(nil, "legacy", 1)
       isParsed = unsafe PKCS12_parse(container, passphrase ?? "", &key, &certificate, &chain) == 1
     }
     guard isParsed else {
       throw TLSError(
-        kind: .key, text: "\(file) cannot be opened: \(takeOpenSSLReasons().text); is the passphrase the right one?")
+        kind: .key, text: "\(file) cannot be opened: \(takeOpenSSLReasons().text); check the passphrase")
     }
     guard let key = unsafe key, let certificate = unsafe certificate else {
       throw TLSError(kind: .file, text: "\(file) holds no certificate with its private key")

@@ -32,9 +32,9 @@ final class TLSSessionCache: Sendable {
     }
   }
 
-  /// Offers the host's session, if there is one, to a connection that has not begun.
+  /// Offers the host's session, if there is one, to a connection that has not started.
   func offer(to ssl: OpaquePointer, host: String) {
-    // Under the lock: out of it, another thread's `store` may free the session before OpenSSL has its own reference.
+    // Under the lock: otherwise another thread's `store` may free the session before OpenSSL has its own reference.
     sessions.withLock { sessions in
       guard let session = sessions[host] else { return }
       unsafe SSL_set_session(ssl, session.handle)

@@ -1,12 +1,12 @@
 import COpenSSL
 import Glibc
 
-/// One connection's TLS, without I/O: ciphertext comes from one queue and goes to another, so that one receive and one
-/// send move as many records as there are.
+/// One connection's TLS without I/O: ciphertext comes from one queue and goes to another, so that one receive and one send move many
+/// records.
 @safe
 final class TLSStream {
   enum HandshakeProgress {
-    /// The peer must speak first.
+    /// The peer's bytes are needed.
     case blocked
     case done
     case failed(TLSError)
@@ -17,7 +17,7 @@ final class TLSStream {
     case blocked
     /// The limit was reached and there is more.
     case full
-    /// The peer said goodbye.
+    /// The peer sent close_notify.
     case ended
     case failed(TLSError)
   }
@@ -28,20 +28,20 @@ final class TLSStream {
   private let context: TLSContext
   private let ssl: OpaquePointer
   private let serverName: String
-  /// Where sessions are kept: the same name on another peer is another host.
+  /// The session cache's key: the same name on another peer is another host.
   private let sessionKey: String
   private var hasFailed = false
   private var session: OpaquePointer?
   private var faultCode: Int32 = 0
   private var faultyCertificate: OpaquePointer?
 
-  /// Plaintext that OpenSSL is handed at once.
+  /// Maximum plaintext passed to OpenSSL at once.
   private static let writeBytes = 128 * 1024
   private static let recordBytes = 16 * 1024
   /// Room for the plaintext of a few answers.
   private static let readBytesMinimum = 512
 
-  /// `serverName`: what a client expects its server's certificate to carry. `peer` is for error texts and sessions.
+  /// `serverName`: must be in the server's certificate. `peer` is for error texts and sessions.
   init(context: TLSContext, serverName: String, peer: String) throws(TLSError) {
     ERR_clear_error()
     guard let bio = unsafe BIO_new(TLSCallbacks.queueBIO) else {
@@ -58,7 +58,7 @@ final class TLSStream {
     let me = unsafe Unmanaged.passUnretained(self).toOpaque()
     unsafe BIO_set_data(bio, me)
     unsafe BIO_set_init(bio, 1)
-    // One reference for both directions, which is the connection's from here on.
+    // One reference for both directions, which the connection now owns.
     unsafe SSL_set_bio(ssl, bio, bio)
     unsafe SSL_set_ex_data(ssl, 0, me)
     switch context.role {
@@ -72,7 +72,7 @@ final class TLSStream {
   }
 
   deinit {
-    // Without this OpenSSL calls the session of a connection that was cut off unusable.
+    // Otherwise OpenSSL would not resume the session of a connection that was cut.
     if !hasFailed { unsafe SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
     unsafe SSL_free(ssl)
     unsafe X509_free(faultyCertificate)
@@ -96,7 +96,7 @@ final class TLSStream {
     return unsafe CertificateFacts(of: certificate)
   }
 
-  /// Goes on with the handshake as far as `ciphertextIn` lets it.
+  /// Continues the handshake as far as `ciphertextIn` allows.
   func handshake() -> HandshakeProgress {
     ERR_clear_error()
     let result = unsafe SSL_do_handshake(ssl)
@@ -108,7 +108,7 @@ final class TLSStream {
     return code == SSL_ERROR_WANT_READ ? .blocked : .failed(failure("the TLS handshake", code))
   }
 
-  /// Decrypts what came, until `plaintext` holds `limit` bytes.
+  /// Decrypts received bytes, until `plaintext` holds `limit` bytes.
   func read(into plaintext: inout ByteQueue, limit: Int) -> ReadProgress {
     ERR_clear_error()
     defer { keepSession() }
@@ -117,7 +117,7 @@ final class TLSStream {
       if room <= 0 {
         return unsafe SSL_pending(ssl) > 0 || !ciphertextIn.isEmpty ? .full : .blocked
       }
-      // Plaintext is shorter than its ciphertext; what OpenSSL holds of a record that came in parts takes another round.
+      // Plaintext is shorter than its ciphertext; a record that came in parts needs another round.
       let wanted = min(room, TLSStream.recordBytes, max(ciphertextIn.count, TLSStream.readBytesMinimum))
       var result: Int32 = 0
       _ = unsafe plaintext.appendUnsafe(capacity: wanted) { space in
@@ -134,7 +134,7 @@ final class TLSStream {
     }
   }
 
-  /// Encrypts plaintext until `ciphertextOut` holds `ciphertextTarget` bytes (and a few records more).
+  /// Encrypts plaintext until `ciphertextOut` holds about `ciphertextTarget` bytes.
   func write(from plaintext: inout ByteQueue, ciphertextTarget: Int) -> TLSError? {
     if plaintext.isEmpty { return nil }
     ERR_clear_error()
@@ -148,11 +148,11 @@ final class TLSStream {
     return nil
   }
 
-  /// Gives back the memory of buffers that are empty: OpenSSL has 33 KiB for records, which a busy connection keeps.
+  /// Frees empty buffers: OpenSSL uses 33 KiB for records, which a busy connection keeps.
   func releaseMemory() {
     ciphertextIn.releaseMemory()
     ciphertextOut.releaseMemory()
-    // Between two records alone: OpenSSL before 3.0.14 frees the buffer of one whose header was read (CVE-2024-4741).
+    // Only between two records: OpenSSL before 3.0.14 frees the buffer of a record whose header was read (CVE-2024-4741).
     if unsafe SSL_has_pending(ssl) == 0, unsafe strcmp(SSL_rstate_string(ssl), "RH") == 0 {
       unsafe SSL_free_buffers(ssl)
     }
@@ -186,7 +186,7 @@ final class TLSStream {
     unsafe context.sessions.store(newest, host: sessionKey)
   }
 
-  // MARK: - Names and faults
+  // MARK: - Names and errors
 
   private func expectServerName() throws(TLSError) {
     let address = SocketAddress(numericHost: serverName, port: 0)
@@ -215,7 +215,7 @@ final class TLSStream {
     let reasons = takeOpenSSLReasons()
     let whom = serverName.isEmpty ? "the peer" : serverName
     if faultCode != 0 { return certificateFailure(whom) }
-    // Alerts of the peer have reasons from 1000 on.
+    // The peer's alerts have reason codes from 1000 on.
     if reasons.codes.contains(where: { (1000..<1256).contains($0) }) {
       return TLSError(
         kind: .refused, text: "\(doing) with \(whom) was refused by the other side: \(reasons.text)")
@@ -225,7 +225,7 @@ final class TLSStream {
     }
     let isForeign =
       reasons.codes.contains(SSL_R_WRONG_VERSION_NUMBER) || reasons.codes.contains(SSL_R_HTTP_REQUEST)
-    let advice = isForeign ? "; does the other side speak TLS on this port?" : ""
+    let advice = isForeign ? "; check that the other side uses TLS on this port" : ""
     return TLSError(kind: .protocolFailure, text: "\(doing) with \(whom) failed: \(reasons.text)\(advice)")
   }
 

@@ -1,20 +1,20 @@
 import COpenSSL
 
-/// The authorities that clients trust, loaded once and shared by every context that trusts the same: the system's alone are about a
-/// megabyte. Immutable after its making, and of no thread: OpenSSL's store is made for that.
+/// The authorities that clients trust. Loaded once and shared by every context with the same trust: the system's alone take about a
+/// megabyte. Immutable once made and usable from any thread, as OpenSSL's store allows.
 @safe
 package final class TLSTrust: @unchecked Sendable {
-  /// The file of authorities of one's own; nil: there is none.
+  /// The file with additional authorities; nil: there is none.
   package let caFile: String?
   private let store: OpaquePointer
 
-  /// Loads the system's authorities, unless `includesSystem` is false, and those of `caFile`, PEM certificates. Throws where the file
-  /// cannot be read or holds none, and where nobody at all would be trusted.
+  /// Loads the PEM certificates in `caFile`, and the system's authorities unless `includesSystem` is false. Throws if the file cannot be
+  /// read or contains none, and if nothing would be trusted.
   package init(caFile: String? = nil, includesSystem: Bool = true) throws(TLSError) {
     if caFile == nil, !includesSystem {
       throw TLSError(
         kind: .file,
-        text: "without the system's authorities somebody else must be trusted: name a file of certificates in ca_file")
+        text: "without the system's authorities nothing is trusted: set ca_file to a file of certificates")
     }
     ERR_clear_error()
     guard let store = unsafe X509_STORE_new() else {
@@ -30,7 +30,7 @@ package final class TLSTrust: @unchecked Sendable {
           kind: .file, text: "\(caFile) holds no PEM certificates to trust: \(takeOpenSSLReasons().text)")
       }
     }
-    // Where the system has no authorities, or one twice, OpenSSL says so here; verification is who tells the user.
+    // If the system has no authorities, or one twice, OpenSSL queues an error here; a failed verification will report it.
     ERR_clear_error()
   }
 

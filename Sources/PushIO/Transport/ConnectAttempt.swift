@@ -8,7 +8,7 @@ final class ConnectAttempt: ReadinessHandler {
   private var fileDescriptor: Int32 = -1
   private var registration: Registration?
   private var timeout: TimerToken?
-  /// Reported once, from inside `poll`; nil: connected.
+  /// Called once, inside `poll`; nil: connected.
   private let ended: (ConnectAttempt, _ failure: String?) -> Void
 
   init(loop: EventLoop, address: SocketAddress, ended: @escaping (ConnectAttempt, String?) -> Void) {
@@ -22,13 +22,13 @@ final class ConnectAttempt: ReadinessHandler {
     if fileDescriptor >= 0 { kernel.close(fileDescriptor) }
   }
 
-  /// Returns what failed at once, if anything did.
+  /// Returns the error if it fails at once.
   func start(timeoutMilliseconds: Int64) -> String? {
     let made = kernel.makeSocket(for: address)
     guard made >= 0 else { return systemErrorText(-made) }
     fileDescriptor = made
     let code = kernel.connect(fileDescriptor, to: address)
-    // A socket that connected at once is writable at once: the one path below serves both.
+    // A socket that connected at once is also writable at once, so both cases continue the same way.
     if code != 0, code != -EINPROGRESS { return systemErrorText(-code) }
     do {
       registration = try loop.register(fileDescriptor, interest: .writable, handler: self)
@@ -52,7 +52,7 @@ final class ConnectAttempt: ReadinessHandler {
     cancel()
   }
 
-  /// Gives the connected socket away.
+  /// Transfers the connected socket.
   func takeDescriptor() -> Int32 {
     let taken = fileDescriptor
     fileDescriptor = -1
@@ -68,7 +68,7 @@ final class ConnectAttempt: ReadinessHandler {
   private func end(failure: String?) {
     stopWatching()
     ended(self, failure)
-    // Nobody took the socket, or it never connected.
+    // The socket was not transferred, or never connected.
     cancel()
   }
 

@@ -2,26 +2,26 @@ import CLinux
 import Glibc
 import PushCore
 
-/// One connect: looks the name up and tries its addresses, IPv6 and IPv4 in turn, the next one beside the last where
-/// that is slow to answer (RFC 8305). The first socket to connect wins; the others are closed.
+/// One connect: resolves the name and tries its addresses, IPv6 and IPv4 alternating. If one is slow to answer, the next is tried beside it
+/// (RFC 8305). The first socket to connect wins; the others are closed.
 final class Connector {
   private enum State {
     /// The name is being looked up. → trying, ended
     case resolving(request: UInt64)
-    /// Attempts are under way, or wait for their turn. → tunnelling, ended
+    /// Attempts are in progress or scheduled. → tunnelling, ended
     case trying
     /// A socket is connected to the proxy, which is asked for a tunnel. → ended
     case tunnelling
-    /// The outcome was reported, or nobody wants it any more.
+    /// The result was reported, or the connect was cancelled.
     case ended
   }
 
   typealias Outcome = Result<(fileDescriptor: Int32, address: SocketAddress), TransportError>
 
-  /// Lives as long as anything here is called: the loop holds the transport that holds this.
+  /// Outlives every call here: the loop retains the transport that retains this.
   private unowned let loop: EventLoop
   private let endpoint: Endpoint
-  /// Whom sockets connect to: the endpoint, or the proxy before it.
+  /// The endpoint, or the proxy in front of it.
   private let peer: Endpoint
   private let options: ConnectOptions
   private let outcome: (Outcome) -> Void
@@ -81,7 +81,7 @@ final class Connector {
     }
   }
 
-  /// IPv6 first, then in turn; shuffled within a family, so that many connections spread over a service's hosts.
+  /// IPv6 first, then alternating; shuffled within a family, so that many connections spread over a service's hosts.
   static func interleaved(_ addresses: [SocketAddress]) -> [SocketAddress] {
     let six = addresses.filter(\.isIPv6).shuffled()
     let four = addresses.filter { !$0.isIPv6 }.shuffled()
@@ -141,7 +141,7 @@ final class Connector {
       finish(.success((descriptor, address)))
       return
     }
-    // The others were only for the case that this one fails.
+    // The other attempts are no longer needed.
     end()
     state = .tunnelling
     let handshake = ProxyHandshake(
@@ -167,7 +167,7 @@ final class Connector {
   // MARK: - The end
 
   private func failLater(_ error: TransportError) {
-    // Not from inside the call that started the connect.
+    // Never from inside the call that started the connect.
     loop.schedule(afterMilliseconds: 0) { [weak self] in self?.finish(.failure(error)) }
   }
 

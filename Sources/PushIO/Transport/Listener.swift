@@ -1,6 +1,6 @@
 import Glibc
 
-/// Hears of accepted connections.
+/// Receives accepted connections.
 package protocol ListenerDelegate: AnyObject {
   /// A connection: a non-blocking socket that now belongs to the delegate (`Transport.adopt` takes it).
   func listener(_ listener: Listener, didAccept fileDescriptor: Int32)
@@ -9,7 +9,7 @@ package protocol ListenerDelegate: AnyObject {
 /// Accepts connections on a TCP port or a unix path.
 package final class Listener: ReadinessHandler {
   package private(set) weak var delegate: (any ListenerDelegate)?
-  /// The port in use, also where 0 was asked for; 0 for a unix path.
+  /// The port in use, even if 0 was requested; 0 for a unix path.
   package let port: UInt16
 
   private weak var loop: EventLoop?
@@ -18,9 +18,9 @@ package final class Listener: ReadinessHandler {
   private var registration: Registration?
   private var unixPath: String?
 
-  /// Connections accepted in one turn, at most; the others wait in the kernel's queue.
+  /// Maximum of connections accepted in one turn; the others wait in the kernel's queue.
   private static let acceptsPerTurn = 64
-  /// How long to wait where descriptors or memory ran out.
+  /// How long to wait after descriptors or memory ran out.
   private static let exhaustedPauseMilliseconds: Int64 = 100
 
   /// Listens on a numeric address. Port 0: the system chooses.
@@ -82,7 +82,7 @@ package final class Listener: ReadinessHandler {
       guard fileDescriptor >= 0 else { return }
       let accepted = kernel.accept(fileDescriptor)
       guard accepted >= 0 else {
-        // A connection that broke before it was accepted is no trouble of ours; exhaustion would spin the loop.
+        // A connection that broke before it was accepted is harmless; exhaustion would make the loop spin.
         if accepted == -ECONNABORTED || accepted == -EINTR { continue }
         if accepted != -EAGAIN { pauseAccepting() }
         return

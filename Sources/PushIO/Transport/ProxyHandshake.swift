@@ -1,6 +1,6 @@
 import Glibc
 
-/// Asks the proxy at the other end of a connected socket for a tunnel, and gives the socket back once it is one.
+/// Asks the proxy at the other end of a connected socket for a tunnel, and returns the socket once the tunnel is open.
 final class ProxyHandshake: ReadinessHandler {
   private unowned let loop: EventLoop
   private let kernel: any Kernel
@@ -8,7 +8,7 @@ final class ProxyHandshake: ReadinessHandler {
   private var registration: Registration?
   private var tunnel: ProxyTunnel
   private var sentCount = 0
-  /// Reported once, from inside `poll`: the descriptor, or why there is no tunnel.
+  /// Called once, inside `poll`: the descriptor, or why there is no tunnel.
   private let ended: (Result<Int32, ProxyFailure>) -> Void
 
   struct ProxyFailure: Error {

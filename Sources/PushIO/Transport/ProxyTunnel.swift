@@ -1,18 +1,18 @@
-/// The talk with an HTTP proxy before the tunnel is there, without a socket: what to say, and what the answer means.
+/// The exchange with an HTTP proxy before the tunnel is open, without a socket: what to send, and what the answer means.
 struct ProxyTunnel {
   enum Progress: Equatable {
-    /// The answer is not whole yet.
+    /// The answer is incomplete.
     case more
-    /// Bytes go to the target and back from now on.
+    /// From now on bytes pass to the target and back.
     case open
-    /// The proxy does not want to, or is none: what it said and what to do.
+    /// The proxy refused, or is not a proxy: what it answered and what to do.
     case failed(String)
   }
 
   /// An answer's head is at most this long, bytes.
   static let headMaximum = 8 * 1024
 
-  /// What is said first.
+  /// What is sent first.
   let request: [UInt8]
   private let proxy: Proxy
   private let target: Endpoint
@@ -26,14 +26,14 @@ struct ProxyTunnel {
     request = Array((text + "\r\n").utf8)
   }
 
-  /// Takes what came.
+  /// Consumes received bytes.
   mutating func receive(_ bytes: Span<UInt8>) -> Progress {
     for index in bytes.indices {
       head.append(bytes[index])
-      if head.count > ProxyTunnel.headMaximum { return failed("answered with an endless head: it is no HTTP proxy") }
+      if head.count > ProxyTunnel.headMaximum { return failed("answered with an endless head: not an HTTP proxy") }
       guard head.suffix(4).elementsEqual("\r\n\r\n".utf8) else { continue }
       let progress = judge()
-      // TLS is ours to begin: nobody behind the proxy speaks first.
+      // The client starts TLS, so nothing may come from behind the proxy yet.
       if progress == .open, index + 1 < bytes.count { return failed("sent bytes of its own into the tunnel") }
       return progress
     }
@@ -49,7 +49,7 @@ struct ProxyTunnel {
     let line = String(decoding: head.prefix { $0 != 13 && $0 != 10 }, as: UTF8.self)
     let words = line.split(separator: " ", maxSplits: 2)
     guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1]) else {
-      return failed("is no HTTP proxy: it answered \"\(line.prefix(80))\"")
+      return failed("is not an HTTP proxy: it answered \"\(line.prefix(80))\"")
     }
     let reason = words.dropFirst().joined(separator: " ").prefix(120)
     switch status {

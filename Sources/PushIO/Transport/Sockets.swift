@@ -10,13 +10,13 @@ func makeSocket(for address: SocketAddress) -> Int32 {
 let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
 let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
 
-/// Sets an integer option. A kernel that refuses a tuning option is no error.
+/// Sets an integer option. A kernel may refuse a tuning option; that is not an error.
 func setOption(_ fileDescriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) {
   var value = value
   _ = unsafe setsockopt(fileDescriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
 }
 
-/// Small writes leave at once (we batch ourselves), and a dead peer is noticed.
+/// Small writes are sent at once (we batch them ourselves), and a dead peer is detected.
 func tuneStream(_ fileDescriptor: Int32, keepAliveSeconds: Int32) {
   let tcp = Int32(IPPROTO_TCP)
   setOption(fileDescriptor, tcp, TCP_NODELAY, 1)
@@ -32,7 +32,7 @@ func makeNonBlocking(_ fileDescriptor: Int32) {
   _ = fcntl(fileDescriptor, F_SETFD, FD_CLOEXEC)
 }
 
-/// The error that a socket has to tell, cleared by the asking; 0: none.
+/// A socket's pending error, which this clears; 0: none.
 func takeSocketError(_ fileDescriptor: Int32) -> Int32 {
   var code: Int32 = 0
   var size = socklen_t(MemoryLayout<Int32>.size)
@@ -40,7 +40,7 @@ func takeSocketError(_ fileDescriptor: Int32) -> Int32 {
   return result == 0 ? code : errno
 }
 
-/// Two sockets that are connected with each other, both non-blocking: a connection without a network.
+/// Two connected non-blocking sockets: a connection without a network.
 package func makeSocketPair() throws(LoopError) -> (Int32, Int32) {
   var ends: (Int32, Int32) = (-1, -1)
   let code = unsafe withUnsafeMutableBytes(of: &ends) { bytes in

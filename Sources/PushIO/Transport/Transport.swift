@@ -3,60 +3,59 @@ import PushCore
 
 /// A non-blocking byte stream over TCP or a unix socket, with or without TLS, client or server.
 ///
-/// It reads into `inbound` (up to a limit, then it pauses) and writes `outbound` once a turn, in `EventLoop.flush`. The
-/// loop holds it while it is open; it holds neither its loop nor its delegate.
+/// It reads into `inbound` (up to a limit, then it pauses) and writes `outbound` once a turn, in `EventLoop.flush`. The loop retains it
+/// while it is open; it retains neither its loop nor its delegate.
 ///
-/// Its life from connecting to closing is here, the bytes are in TransportReading and TransportWriting. What these three
-/// share is not `private`, and yet for nobody else.
+/// This file has its states from connecting to closing; TransportReading and TransportWriting move the bytes. What these three share is not
+/// `private`, but no other file may use it.
 package final class Transport: ReadinessHandler, LoopMember {
-  /// Trivial, because every request asks for it: errors are kept beside it.
+  /// Trivial, because every request reads it: errors are stored beside it.
   enum State {
-    /// The name is looked up or addresses are tried. → opening, handshaking, closed
+    /// The name is being resolved, or addresses are tried. → opening, handshaking, closed
     case connecting
     /// Connected without TLS: open as soon as the next poll can say so. → open, closed
     case opening
-    /// The TLS handshake is under way. → open, closed
+    /// The TLS handshake is in progress. → open, closed
     case handshaking
     /// Bytes flow both ways. → closing, closed
     case open(Reading)
-    /// `close()` was called, or the peer has ended: what `outbound` holds is written, nothing is read any more.
-    /// `peerEnded`: the peer closed its half. `saidGoodbye`: TLS said its goodbye, which is written last.
-    /// → lingering, closed
+    /// `close()` was called, or the peer has ended: `outbound` is still written, and nothing is read. `peerEnded`: the peer closed its
+    /// direction. `saidGoodbye`: TLS has produced close_notify, which is written last. → lingering, closed
     case closing(peerEnded: Bool, saidGoodbye: Bool)
-    /// All is written and our half is closed; waits for the peer's end and drops what still comes. → closed
+    /// Everything is written and our direction is closed; waits for the peer's end and drops received bytes. → closed
     case lingering
-    /// The descriptor is closed; the delegate knows, or hears of it in the next poll.
+    /// The descriptor is closed; the delegate was told, or will be in the next poll.
     case closed
   }
 
-  /// Whether an open transport takes what comes in.
+  /// Whether an open transport reads.
   enum Reading {
     /// → paused
     case flowing
     /// Stopped at the inbound limit. → suspended, flowing, resumed
     case paused
-    /// Paused, and taken out of epoll, because the socket reported an end that cannot be read yet. → flowing, resumed
+    /// Paused, and removed from epoll, because the socket reported an end that cannot be read yet. → flowing, resumed
     case suspended
-    /// Reads again; what TLS held back meanwhile is decrypted in the next poll. → flowing, paused
+    /// Reads again; bytes that TLS held back are decrypted in the next poll. → flowing, paused
     case resumed
   }
 
-  /// Independent of `state`: a send may be short or fail in the handshake, while open and while closing.
+  /// Independent of `state`: a short send may happen in the handshake, while open and while closing.
   enum Writing {
     /// → blocked, failed
     case ready
-    /// The last send was short: the rest goes when the socket is writable. → ready
+    /// The last send was short: the rest is sent when the socket is writable. → ready
     case blocked
-    /// A send failed: what the peer said before is read in the next poll, then the transport is closed with this error.
+    /// A send failed: what the peer sent before is read in the next poll, then the transport is closed with this error.
     case failed(TransportError)
   }
 
-  /// Plaintext received and not consumed yet. Whoever consumes need not say so: the next flush notices.
+  /// Received plaintext that is not consumed yet. After consuming, no call is needed: the next flush notices.
   package var inbound = ByteQueue()
-  /// Plaintext to be written: append, then call `setNeedsFlush`. Its bound is the owner's: look at `pendingBytes`.
+  /// Plaintext to be written: append, then call `setNeedsFlush`. Its owner must limit it: check `pendingBytes`.
   package var outbound = ByteQueue()
   package weak var delegate: (any TransportDelegate)?
-  /// Whom it talks to: the endpoint, and the address once connected.
+  /// The peer: the endpoint, and the address once connected.
   package private(set) var peerDescription: String
 
   weak var loop: EventLoop?
@@ -71,13 +70,13 @@ package final class Transport: ReadinessHandler, LoopMember {
   var registration: Registration?
   var interest: Readiness = []
   private var connector: Connector?
-  /// Ends opening, or closing, that takes too long.
+  /// Limits the time of opening or closing.
   private var deadline: TimerToken?
-  /// In the loop's list for the next flush. The lists may still hold a transport whose state has changed since.
+  /// In the loop's list for the next flush. The lists may still contain a transport whose state has changed since.
   private var awaitsFlush = false
   /// In the loop's list for the next poll.
   private var isDeferred = false
-  /// Plaintext that was encrypted, and ciphertext that the kernel took, since the last of it was taken.
+  /// Plaintext that was encrypted, and ciphertext that the kernel accepted, since it last accepted all of it.
   var encryptedBytes = 0
   var takenCiphertextBytes = 0
   /// Why it is closing or closed; nil: in order.
@@ -85,7 +84,7 @@ package final class Transport: ReadinessHandler, LoopMember {
 
   // MARK: - Making
 
-  /// Starts to connect. The outcome comes from `poll`: `transportDidOpen` or `transportDidClose`.
+  /// Starts to connect. `poll` reports the result: `transportDidOpen` or `transportDidClose`.
   package static func connect(
     loop: EventLoop, to endpoint: Endpoint, tls: TLSContext?, options: ConnectOptions = ConnectOptions(),
     delegate: any TransportDelegate
@@ -103,7 +102,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     return transport
   }
 
-  /// Takes over a connected socket (accepted, or an end of a socket pair); the role is the TLS context's.
+  /// Uses a connected socket (accepted, or one end of a socket pair); the TLS context determines the role.
   package static func adopt(
     loop: EventLoop, fileDescriptor: Int32, tls: TLSContext?, options: ConnectOptions = ConnectOptions(),
     delegate: any TransportDelegate
@@ -146,7 +145,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     return false
   }
 
-  /// The connection is over; `transportDidClose` was called or is called in the next poll.
+  /// The connection ended; `transportDidClose` was called or will be in the next poll.
   package var isClosed: Bool {
     if case .closed = state { return true }
     return false
@@ -166,28 +165,28 @@ package final class Transport: ReadinessHandler, LoopMember {
     return false
   }
 
-  /// What ALPN agreed on; nil before the transport opened, or where there was nothing to agree on.
+  /// ALPN's protocol; nil before the transport opened, or if none was negotiated.
   package private(set) var negotiatedProtocol: String?
   /// An earlier TLS session was resumed: no certificates were exchanged.
   package private(set) var resumedSession = false
-  /// The certificate that the peer showed.
+  /// The peer's certificate.
   package var peerCertificate: CertificateFacts? { tls?.peerCertificate }
 
-  /// Bytes that the kernel did not take yet: the plaintext of `outbound`, and what is encrypted already.
+  /// Bytes that the kernel did not accept yet: the plaintext in `outbound`, and ciphertext.
   package var pendingBytes: Int { outbound.count + (tls?.ciphertextOut.count ?? 0) }
 
-  /// The last bytes of plaintext that the kernel surely did not take: `outbound`, and of what is encrypted as much as cannot stand in
-  /// the ciphertext that it took. They never left once the transport is closed.
+  /// The last bytes of plaintext that the kernel certainly did not accept: `outbound`, and as much of the encrypted bytes as cannot be in
+  /// the ciphertext that it accepted. Once the transport is closed, they were never sent.
   package var unwrittenBytes: Int { outbound.count + max(0, encryptedBytes - takenCiphertextBytes) }
 
-  /// Gives back the memory of buffers that are empty.
+  /// Frees empty buffers.
   package func releaseMemory() {
     inbound.releaseMemory()
     outbound.releaseMemory()
     tls?.releaseMemory()
   }
 
-  /// Writes `outbound` at the end of this turn. Before the transport is open this has no effect: it writes as it opens.
+  /// Writes `outbound` at the end of this turn. Has no effect before the transport is open; it writes when it opens.
   package func setNeedsFlush() {
     if awaitsFlush || awaitsWritable { return }
     switch state {
@@ -199,8 +198,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     }
   }
 
-  /// Writes what `outbound` holds, says goodbye and closes. What still comes in is dropped. `transportDidClose`
-  /// follows.
+  /// Writes `outbound`, sends TLS's close_notify and closes. Bytes that are still received are dropped. `transportDidClose` follows.
   package func close() {
     switch state {
     case .connecting, .opening, .handshaking:
@@ -215,9 +213,9 @@ package final class Transport: ReadinessHandler, LoopMember {
     }
   }
 
-  /// Closes at once and drops what was not written. `transportDidClose` follows, with an error of kind `aborted`.
+  /// Closes at once and drops unwritten bytes. `transportDidClose` follows, with an error of kind `aborted`.
   package func abort() {
-    finish(error(.aborted, "the connection was given up here"))
+    finish(error(.aborted, "the connection was closed here"))
   }
 
   // MARK: - Opening
@@ -236,7 +234,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     }
   }
 
-  /// A socket is connected, through the proxy where there is one: the one place from which every next step starts.
+  /// A socket is connected, through the proxy if there is one. All next steps start here.
   private func connected(_ descriptor: Int32, isUnix: Bool) {
     fileDescriptor = descriptor
     guard let loop else { return }
@@ -294,12 +292,12 @@ package final class Transport: ReadinessHandler, LoopMember {
   package func becameReady(_ readiness: Readiness) {
     switch state {
     case .connecting, .opening, .closed:
-      // Connected in this very poll: what has come already is reported again.
+      // It connected in this very poll: bytes that have already come are reported again.
       break
     case .handshaking, .open:
       if readiness.contains(.writable) { becameWritable() }
       if !readiness.isDisjoint(with: [.readable, .hangUp, .failed]) { receive() }
-      // The end is heard together with the last bytes, so that nothing is sent between the two.
+      // The end is reported together with the last bytes, so that nothing is sent between the two.
       if readiness.contains(.peerEnded) { while isOpen, !isPaused, receive() {} }
     case .closing, .lingering:
       if readiness.contains(.writable) { becameWritable() }
@@ -317,7 +315,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     fileDescriptor = -1
   }
 
-  /// The loop's flush, for a transport that asked for it.
+  /// The loop's flush, for a transport that requested it.
   func flushOutbound() {
     awaitsFlush = false
     if awaitsWritable { return }
@@ -329,7 +327,7 @@ package final class Transport: ReadinessHandler, LoopMember {
     }
   }
 
-  /// What an earlier turn left for this poll.
+  /// What an earlier turn deferred to this poll.
   func runDeferred() {
     isDeferred = false
     if case .closed = state {
@@ -373,7 +371,7 @@ package final class Transport: ReadinessHandler, LoopMember {
 
   func startDeadline(_ milliseconds: Int64) {
     cancelDeadline()
-    // Cancelled before this object ends. A weak reference would make every retain of it a slow one.
+    // Cancelled before this object is freed. A weak reference would make each retain slow.
     deadline = loop?.schedule(afterMilliseconds: milliseconds) { [unowned self] in
       deadlinePassed(milliseconds)
     }
@@ -390,9 +388,9 @@ package final class Transport: ReadinessHandler, LoopMember {
     case .connecting, .opening:
       finish(error(.timeout, "not connected within \(milliseconds) ms"))
     case .handshaking:
-      finish(error(.timeout, "the TLS handshake was not over within \(milliseconds) ms"))
+      finish(error(.timeout, "the TLS handshake did not finish within \(milliseconds) ms"))
     case .closing:
-      finish(error(.timeout, "\(pendingBytes) bytes were not taken within \(milliseconds) ms of the close"))
+      finish(error(.timeout, "the peer did not take \(pendingBytes) bytes within \(milliseconds) ms of the close"))
     case .lingering:
       finish(nil)
     case .open, .closed:

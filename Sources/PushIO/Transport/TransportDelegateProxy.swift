@@ -1,11 +1,11 @@
-/// A transport's delegate in the place of its owner: the object that the transport references weakly.
+/// A transport's delegate in place of its owner: the object that the transport references weakly.
 ///
-/// Swift counts the references of an object that is referenced weakly in a side table, which is slow. A connection is retained for
-/// every request and answer; its proxy is not.
+/// Swift counts references to a weakly referenced object in a side table, which is slow. A connection is retained for every request and
+/// answer; its proxy is not.
 final class TransportDelegateProxy: TransportDelegate {
   private unowned let owner: any TransportDelegate
 
-  /// The owner holds its proxy, and so outlives it.
+  /// The owner retains its proxy, and so outlives it.
   init(of owner: any TransportDelegate) {
     self.owner = owner
   }

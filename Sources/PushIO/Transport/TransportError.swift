@@ -1,7 +1,7 @@
-/// Why a transport did not open, or ended other than in order: what was tried, on which peer, what the system said.
+/// Why a transport did not open, or ended abnormally: what was tried, with which peer, the system's error.
 package struct TransportError: Error, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
-    /// The name has no addresses, or the resolver is overloaded.
+    /// The name could not be resolved, or the resolver is overloaded.
     case resolve
     /// No address took the connection.
     case connect
@@ -13,7 +13,7 @@ package struct TransportError: Error, Sendable, CustomStringConvertible {
     case tls
     /// The connection broke: reset, unreachable, no answer to keep-alive.
     case broken
-    /// The peer ended the connection without TLS's goodbye: the last bytes may be missing.
+    /// The peer ended the connection without TLS's close_notify: the last bytes may be missing.
     case truncated
     /// `abort()` was called here.
     case aborted
@@ -23,7 +23,7 @@ package struct TransportError: Error, Sendable, CustomStringConvertible {
   /// The endpoint, and the address once there is one.
   package let peer: String
   package let text: String
-  /// Set where `kind` is `tls`.
+  /// Set if `kind` is `tls`.
   package let tls: TLSError?
 
   package init(kind: Kind, peer: String, text: String, tls: TLSError? = nil) {

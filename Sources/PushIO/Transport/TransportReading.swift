@@ -1,8 +1,8 @@
 import Glibc
 
-/// What comes in: from the socket, through TLS where there is one, into `inbound`, up to its limit.
+/// Reads from the socket, through TLS if configured, into `inbound`, up to its limit.
 extension Transport {
-  /// Takes what the socket has, up to a buffer. false: there was nothing, or nobody wants it.
+  /// Reads one buffer from the socket. false: there was nothing, or reading is not wanted.
   @discardableResult
   func receive() -> Bool {
     if case .failed = writing { return false }
@@ -45,7 +45,7 @@ extension Transport {
     return count > 0
   }
 
-  /// Turns what came into plaintext, up to the inbound limit, and tells the delegate.
+  /// Decrypts received bytes, up to the inbound limit, and tells the delegate.
   func decrypt() {
     guard let tls, case .open = state else { return }
     let before = inbound.count
@@ -63,22 +63,22 @@ extension Transport {
       sendCiphertext()
       finish(tlsFailure(error))
     }
-    // An answer of TLS itself, to a key update say.
+    // TLS itself answered, for example to a key update.
     if !tls.ciphertextOut.isEmpty { setNeedsFlush() }
   }
 
-  /// The peer's end of the stream.
+  /// The peer closed the stream.
   private func peerClosed() {
     if case .handshaking = state {
-      finish(error(.tls, "the peer closed the connection during the TLS handshake; is this port meant for TLS?"))
+      finish(error(.tls, "the peer closed the connection during the TLS handshake; check that this port uses TLS"))
     } else if tls != nil {
-      peerHalfClosed(error: error(.truncated, "the connection ended without TLS's goodbye (close_notify)"))
+      peerHalfClosed(error: error(.truncated, "the connection ended without TLS's close_notify"))
     } else {
       peerHalfClosed(error: nil)
     }
   }
 
-  /// Nothing more comes in; what this turn still writes goes out before the end.
+  /// Nothing more comes in; what is written in this turn is sent before the end.
   private func peerHalfClosed(error: TransportError?) {
     guard case .open = state else { return }
     closeError = error
@@ -89,7 +89,7 @@ extension Transport {
     delegate?.transportPeerDidEnd(self, error: error)
   }
 
-  /// A send failed: takes what the peer said before it broke the connection (a GOAWAY often), as far as there is room.
+  /// A send failed: reads what the peer sent before it broke the connection (often a GOAWAY), as far as there is room.
   func receiveRest() {
     guard let loop else { return }
     let before = inbound.count
@@ -108,7 +108,7 @@ extension Transport {
     if inbound.count > before { delegate?.transportDidReceive(self) }
   }
 
-  /// Closing: what comes in is of no interest, but its end is.
+  /// Closing: received bytes are dropped, only the end matters.
   func discard() {
     if case .closing(peerEnded: true, _) = state { return }
     guard let loop else { return }
@@ -138,7 +138,7 @@ extension Transport {
     loop?.pause(self)
   }
 
-  /// Watches the socket for what comes in again, if `reading` had stopped that; `state` is changed already.
+  /// Watches the socket for input again, if `reading` had stopped that; `state` is changed already.
   func watchReading(after reading: Reading) {
     switch reading {
     case .flowing, .resumed:
@@ -152,7 +152,7 @@ extension Transport {
     }
   }
 
-  /// Whether the loop may forget that this transport is paused: it reads again, or never will.
+  /// Whether the loop can remove this transport from its paused ones: it reads again, or never will.
   func resumeReadingIfRoom() -> Bool {
     guard isPaused, case .open(let reading) = state else { return true }
     if inbound.count >= options.inboundLimit { return false }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// What goes out: from `outbound`, through TLS where there is one, as far as the socket takes it; and the goodbye.
+/// Writes `outbound`, through TLS if configured, as far as the socket accepts it; and close_notify.
 extension Transport {
-  /// Ciphertext that is made at once: one send's worth. The rest stays plaintext, so that memory is bounded.
+  /// Ciphertext that is produced at once: enough for one send. The rest stays plaintext, so that memory is bounded.
   private static let ciphertextTarget = 256 * 1024
 
   func becameWritable() {
@@ -48,7 +48,7 @@ extension Transport {
     }
   }
 
-  /// One send. Returns how much the kernel took; less than all: the rest waits for the socket.
+  /// One send. Returns how much the kernel accepted; if that is less than all, the rest waits for the socket.
   private func send(_ queue: inout ByteQueue) -> Int {
     let count = queue.count
     let sent = unsafe queue.withUnsafeBytes { bytes in unsafe kernel.send(fileDescriptor, UnsafeRawBufferPointer(bytes))
@@ -65,7 +65,7 @@ extension Transport {
 
   private func writeFailed(_ code: Int32) {
     if case .closing(_, saidGoodbye: true) = state {
-      // Everything of the user's was taken; the peer was gone before the goodbye.
+      // All of the user's bytes were accepted; the peer was gone before close_notify.
       finish(closeError)
       return
     }
@@ -73,7 +73,7 @@ extension Transport {
     runInNextPoll()
   }
 
-  /// Closing, and all is written.
+  /// Closing, and everything is written.
   private func finishWriting() {
     guard case .closing(let peerEnded, let saidGoodbye) = state else { return }
     if let tls, !saidGoodbye {
