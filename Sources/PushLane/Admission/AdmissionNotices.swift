@@ -1,16 +1,16 @@
 /// Reported once per change, for the log.
 package enum AdmissionNotice: Hashable, Sendable {
-  /// Why, and what decides instead.
+  /// The reason, and what decides instead.
   case degraded(reason: String)
   case recovered
 }
 
-/// One notice for each change between whole and degraded.
+/// One notice for each change between working and degraded.
 struct AdmissionNotices {
   private var isDegraded = false
   private var waiting: [AdmissionNotice] = []
 
-  /// `trouble`: why it is degraded; nil: it is whole.
+  /// `trouble`: why it is degraded; nil: it works.
   mutating func note(trouble: String?) {
     if (trouble != nil) == isDegraded { return }
     isDegraded = trouble != nil

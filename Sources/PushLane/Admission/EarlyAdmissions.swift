@@ -1,13 +1,13 @@
 import PushCore
 
-/// Admissions of before all of Redis was connected, or known to fail. They wait: a worker that starts gets the jobs back that the one
-/// before it had answered.
+/// Admissions from before all of Redis was connected, or known to fail. They wait, because a starting worker gets jobs again that its
+/// predecessor had answered.
 struct EarlyAdmissions {
   typealias Entry = RedisAdmissionQueue.Entry
 
-  /// Nothing waits any more.
+  /// Admissions no longer wait.
   private(set) var isOver = false
-  /// When they are asked in any case.
+  /// When they are asked at the latest.
   private(set) var deadline = Instant.distantFuture
   private var waiting: [Entry] = []
 
@@ -15,7 +15,7 @@ struct EarlyAdmissions {
     waiting.append(entry)
   }
 
-  /// Those that waited, once: when Redis is `isSettled`, or at the deadline, which the first call sets. nil: they go on waiting.
+  /// Takes the waiting admissions, once: when Redis is `isSettled`, or at the deadline, which the first call sets. nil: they go on waiting.
   mutating func take(isSettled: Bool, maximumMilliseconds: Int64, now: Instant) -> [Entry]? {
     deadline = min(deadline, now.adding(milliseconds: maximumMilliseconds))
     guard isSettled || now >= deadline else { return nil }
@@ -24,7 +24,7 @@ struct EarlyAdmissions {
     return waiting
   }
 
-  /// The deadline is now.
+  /// Moves the deadline to now.
   mutating func hurry(now: Instant) {
     deadline = now
   }

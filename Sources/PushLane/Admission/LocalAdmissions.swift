@@ -1,6 +1,6 @@
 import PushCore
 
-/// What one lane decides where Redis is late or away, and what it remembers until Redis takes it (`RedisCatchUp`).
+/// What one lane decides while Redis is late or down, and what it remembers until Redis takes it (`RedisCatchUp`).
 struct LocalAdmissions: ~Copyable {
   private var memory: AdmissionMemory
 
@@ -20,13 +20,13 @@ struct LocalAdmissions: ~Copyable {
     memory.mayRecall(now: now) ? memory.recall(request, now: now) : nil
   }
 
-  /// Decides without Redis: what this lane itself saw, and its share of the rate. Nobody knows whether the job was sent before, or is
-  /// on its way at another lane.
+  /// Decides without Redis, by what this lane saw and its share of the rate. Whether the job was sent before, or another lane is sending
+  /// it, is unknown.
   mutating func decide(_ request: AdmissionRequest, now: Now) -> Admission {
     memory.admit(request, now: now).asRepeated
   }
 
-  /// The job is not on its way any more. Whether it was decided here, so that Redis has no claim of it.
+  /// The job is no longer in flight. Returns whether it was decided here, so that Redis has no claim for it.
   mutating func takeClaim(of request: AdmissionRequest) -> Bool {
     memory.takeClaim(of: request)
   }
@@ -41,7 +41,7 @@ struct LocalAdmissions: ~Copyable {
     memory.remember(outcome, of: request, now: now)
   }
 
-  /// Redis missed nothing.
+  /// Redis has missed nothing.
   var isEmpty: Bool { memory.isEmpty }
 
   mutating func takeRemembered() -> (request: AdmissionRequest, outcome: RememberedOutcome)? {

@@ -1,8 +1,8 @@
 package import PushCore
 
-/// An admission store that nobody shares: one lane's memory. For `herald send` and the embedded default, without Redis.
+/// An admission store in one lane's memory, not shared. For `herald send` and as the embedded default, without Redis.
 ///
-/// What it remembers ends with the process. Its tables are bounded (`AdmissionMemory.Settings.entriesMaximum`).
+/// Its contents are lost with the process. Its tables are bounded (`AdmissionMemory.Settings.entriesMaximum`).
 package final class MemoryAdmissionStore: AdmissionStore {
   private var memory: AdmissionMemory
   private var limits: RateLimits
@@ -13,7 +13,7 @@ package final class MemoryAdmissionStore: AdmissionStore {
     self.limits = limits
   }
 
-  /// For what is admitted from now on.
+  /// Applies to later admissions.
   package func update(limits: RateLimits) {
     self.limits = limits
   }

@@ -1,10 +1,10 @@
 import PushCore
 import PushIO
 
-/// The admissions that one turn of a lane asks a Redis server for: one call of `RedisScript.admit`.
+/// The admissions that one turn of a lane asks of a Redis server: one call of `RedisScript.admit`.
 ///
-/// Names and asks are written as they go over the wire, each in a buffer of its own, for a script takes all its keys before
-/// all its arguments. What is the same for every job stands in templates; a job's digits and hashes are written over them.
+/// Names and asks are written in wire format, into separate buffers, because a script takes all its keys before all its arguments. The
+/// constant parts are templates; a job's digits and hashes are written over them.
 struct RedisAdmissionCall {
   typealias Entry = RedisAdmissionQueue.Entry
 
@@ -50,7 +50,7 @@ struct RedisAdmissionCall {
     entries.append(entry)
   }
 
-  /// Sends what was appended; the reply's tag is their number. false: the connection takes nothing, and they are still here.
+  /// Sends the appended admissions; the reply's tag is their number. false: the connection accepts nothing, and they are still here.
   mutating func send(on connection: RedisConnection) -> Bool {
     command.begin(argumentCount: 4 + entries.count * 2)
     command.append("EVALSHA")
@@ -69,26 +69,26 @@ struct RedisAdmissionCall {
   }
 }
 
-/// What all calls of the admission script have in common.
+/// What all calls of the admission script share.
 struct RedisAdmissionFormat {
-  /// SHA-1 of the script as the server gave it.
+  /// The script's SHA-1, from the server.
   let digest: [UInt8]
-  /// An argument with the key's name, and where the device's text stands in it.
+  /// An argument with the key's name, and the offset of the device's text in it.
   let name: [UInt8]
   let nameDevice: Int
   let ask: [UInt8]
-  /// Of a job with a collapse id.
+  /// For a job with a collapse id.
   let askWithReceipt: [UInt8]
-  /// Of one that comes again.
+  /// For a copy that comes again.
   let askAgain: [UInt8]
   let limits: RateLimits
   let settings: [UInt8]
 
-  /// In the place of a rule's number: a broadcast channel has no rate.
+  /// Instead of a rule's number: a broadcast channel has no rate.
   static let unrated: UInt8 = 255
-  /// In the same place: the job is over.
+  /// Instead of a rule's number: the job's time is over.
   static let over: UInt8 = 254
-  /// Bytes of an argument in front of an ask: `$21`, `$37` or `$42`, and the end of the line.
+  /// Bytes of an argument before an ask: `$21`, `$37` or `$42`, and the end of the line.
   static let askHead = 5
 
   init(digest: [UInt8], settings: RedisAdmissionStoreSettings) {

@@ -1,8 +1,7 @@
 import PushCore
 import PushIO
 
-/// One Redis server as the admission store uses it: its connection, and what was sent there and waits for its replies, which come in
-/// order.
+/// One Redis server of the admission store: its connection, and the sent commands that wait for replies, which come in order.
 final class RedisAdmissionNode {
   typealias Entry = RedisAdmissionQueue.Entry
 
@@ -10,9 +9,9 @@ final class RedisAdmissionNode {
   var state: AdmissionServerState
   private var waiting: RedisAdmissionQueue
   private let waitingMaximum: Int
-  /// Asked for in this turn, not sent yet; nil until a server gave the script's digest.
+  /// Admissions of this turn that are not sent yet; nil until a server gave the script's digest.
   private var call: RedisAdmissionCall?
-  /// Outcomes on their way, as they stand in `waiting`: lost ones are sent again.
+  /// Outcomes in flight, in the order of `waiting`: lost ones are sent again.
   private var unconfirmed = RingBuffer<UnconfirmedOutcome>(growingFrom: 64)
   /// Scripts that are being loaded again.
   private var reloadTags: [UInt64] = []
@@ -26,21 +25,21 @@ final class RedisAdmissionNode {
 
   // MARK: - Sending
 
-  /// How calls are written from now on. What was asked for before must be sent.
+  /// Sets how calls are written from now on. Earlier admissions must be sent.
   func use(_ format: RedisAdmissionFormat) {
     precondition(askedCount == 0, "what was asked for has another format")
     call = RedisAdmissionCall(format: format)
   }
 
-  /// (job, target)s of the call that is not sent yet.
+  /// (job, target)s in the unsent call.
   var askedCount: Int { call?.entries.count ?? 0 }
 
-  /// Asks with the next call. false: it cannot be asked now.
+  /// Adds an admission to the next call. false: the server cannot be asked now.
   func ask(_ entry: Entry) -> Bool {
     state.isAsked && waiting.count < waitingMaximum && connection.isReady && call?.append(entry) != nil
   }
 
-  /// Sends the call. Returns what the connection does not take.
+  /// Sends the call. Returns what the connection does not accept.
   func sendCall() -> [Entry] {
     guard let count = call?.entries.count, count > 0 else { return [] }
     defer { call?.removeAll() }
@@ -52,21 +51,21 @@ final class RedisAdmissionNode {
     return []
   }
 
-  /// It takes outcomes, and there is room for one.
+  /// It stores outcomes, and there is room for one.
   var takesOutcomes: Bool { state.takesOutcomes && waiting.count < waitingMaximum }
 
-  /// A command was sent whose reply is this entry's.
+  /// A command was sent; this entry waits for its reply.
   func sent(_ entry: Entry) {
     waiting.append(entry)
   }
 
-  /// The same, of an outcome.
+  /// The same for an outcome.
   func sent(_ outcome: UnconfirmedOutcome) {
     waiting.append(Entry(kind: .memory, request: Entry.noRequest))
     unconfirmed.append(outcome)
   }
 
-  /// Has it load the scripts, which it forgot. false: it does so already.
+  /// Makes it load the scripts that it has lost. false: it is loading them already.
   func loadScripts() -> Bool {
     guard reloadTags.isEmpty else { return false }
     reloadTags = RedisScript.all.indices.compactMap { connection.reloadScript($0) }
@@ -82,34 +81,34 @@ final class RedisAdmissionNode {
     waiting.replied(now: now)
   }
 
-  /// What the next reply is for, or the next loss.
+  /// The entry for the next reply or loss.
   func takeWaiting() -> Entry {
     guard let entry = waiting.popFirst() else { preconditionFailure("a reply without its command") }
     return entry
   }
 
-  /// The oldest outcome was not stored, or nobody knows.
+  /// The oldest outcome was not stored, or this is unknown.
   func takeUnconfirmed() -> UnconfirmedOutcome {
     guard let outcome = unconfirmed.popFirst() else { preconditionFailure("a confirm without its outcome") }
     return outcome
   }
 
-  /// The oldest outcome was stored, in a key that has so many bytes now. nil: with all that belongs to it. Else nothing else is in the
-  /// key: Redis forgot it meanwhile, and it was made anew, without claim and end.
+  /// The oldest outcome was stored, and its key now has this many bytes; nil: it was stored completely. Otherwise the key contains nothing
+  /// else: Redis had lost it and created it again, without claim and expiry.
   func confirmed(keyBytes: Int64) -> UnconfirmedOutcome? {
     if unconfirmed.first?.byteCount == Int(keyBytes) { return takeUnconfirmed() }
     unconfirmed.removeFirst()
     return nil
   }
 
-  /// Whether the reply of this tag is that of a script that was loaded again.
+  /// Whether this tag is that of a script being loaded again.
   func takeReload(_ tag: UInt64) -> Bool {
     guard let index = reloadTags.firstIndex(of: tag) else { return false }
     reloadTags.remove(at: index)
     return true
   }
 
-  /// The next admission that has waited for too long. Its reply still comes.
+  /// The next admission that is overdue. Its reply may still come.
   func takeOverdue(now: Instant) -> Entry? {
     waiting.takeOverdue(now: now)
   }
@@ -117,6 +116,6 @@ final class RedisAdmissionNode {
   /// When the next answer is overdue if nothing comes until then.
   func nextDeadline() -> Instant? { waiting.nextDeadline() }
 
-  /// The same, where what has come already counts.
+  /// The same, if what has already come counts.
   func nextOverdue() -> Instant? { waiting.nextOverdue() }
 }

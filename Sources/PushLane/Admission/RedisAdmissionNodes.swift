@@ -1,28 +1,28 @@
 import PushCore
 import PushIO
 
-/// All of Redis as the admission store uses it: a node for each of the router's connections, and the commands as its servers know them.
+/// All servers of the admission store: a node for each of the router's connections, and the commands that its servers know.
 ///
-/// It sends, and decides nothing: whom to ask instead, and what to do with what nobody takes, is its owner's to know.
+/// It only sends. Its owner decides what to ask instead, and what to do if no node accepts a command.
 struct RedisAdmissionNodes: ~Copyable {
   typealias Entry = RedisAdmissionQueue.Entry
 
   let router: RedisRouter
-  /// (job, target)s of one call: in a cluster each has a slot of its own.
+  /// Maximum of (job, target)s in one call; in a cluster each has its own slot.
   let callMaximum: Int
   private let settings: RedisAdmissionStoreSettings
   private let breaker: BreakerState.Settings
   /// By the router's numbers.
   private var nodes: [RedisAdmissionNode] = []
-  /// The router's, when `nodes` were made after its connections.
+  /// The router's version when `nodes` was last adjusted to its connections.
   private var routerVersion: UInt64?
   /// nil until a server gave the scripts' digests.
   private var commands: RedisScriptCommands?
   private var format: RedisAdmissionFormat?
 
-  /// Names that are tried to find a key of a cluster's node.
+  /// Maximum of names that are tried to find a key in a cluster node's slots.
   private static let probeKeysMaximum = 512
-  /// A call that asks for more would keep Redis from its other clients for too long.
+  /// A larger call would block Redis' other clients for too long.
   private static let callMaximum = 64
 
   init(router: RedisRouter, settings: RedisAdmissionStoreSettings) {
@@ -44,7 +44,7 @@ struct RedisAdmissionNodes: ~Copyable {
 
   subscript(index: Int) -> RedisAdmissionNode { nodes[index] }
 
-  /// That which has the device's keys.
+  /// The node with the device's keys.
   func node(for request: AdmissionRequest) -> RedisAdmissionNode {
     guard router.isCluster else { return nodes[0] }
     var tag = InlineArray<22, UInt8>(repeating: 0)
@@ -53,7 +53,7 @@ struct RedisAdmissionNodes: ~Copyable {
     return nodes[router.node(ofSlot: RedisSlot.of(tag: tag.span))]
   }
 
-  /// Of the nodes in use; nil: all work.
+  /// What is wrong with a node in use; nil: all work.
   var trouble: String? {
     for index in nodes.indices where router.isOwner(index) {
       if let trouble = nodes[index].state.trouble { return trouble }
@@ -61,8 +61,8 @@ struct RedisAdmissionNodes: ~Copyable {
     return nil
   }
 
-  /// Takes over the connections that the router has now: one that hung up has nothing waiting, and is not this one's any more. Returns
-  /// what was asked for and cannot be sent; nil: nothing changed.
+  /// Adjusts to the router's connections. A connection that was closed has no commands waiting, and may belong to another node now. Returns
+  /// the admissions that cannot be sent; nil: nothing changed.
   mutating func followRouter() -> [Entry]? {
     guard routerVersion != router.version else { return nil }
     routerVersion = router.version
@@ -82,7 +82,7 @@ struct RedisAdmissionNodes: ~Copyable {
     return unsent
   }
 
-  /// Gives every connection up and makes it anew.
+  /// Closes every connection and makes new ones.
   func reconnect() {
     for node in nodes { node.connection.reconnect() }
   }
@@ -91,8 +91,8 @@ struct RedisAdmissionNodes: ~Copyable {
 
   var hasCommands: Bool { commands != nil }
 
-  /// Writes all commands for these settings. The digests are those of the scripts' texts: every server's are the same. Calls with the
-  /// settings of before must be sent.
+  /// Writes all commands for these settings. Digests are those of the scripts' texts, so every server has the same. Calls with the old
+  /// settings must be sent first.
   mutating func makeCommands(for settings: RedisAdmissionStoreSettings) {
     guard let admit = digest(RedisScript.admitNumber), let tell = digest(RedisScript.tellNumber) else { return }
     commands = RedisScriptCommands(settings: settings, tellDigest: tell)
@@ -105,7 +105,7 @@ struct RedisAdmissionNodes: ~Copyable {
     nodes.lazy.map { $0.connection.scriptDigest(number) }.first { !$0.isEmpty }
   }
 
-  /// Has Redis remember an outcome. `isLate`: with all that belongs to it, for its claim may not be there. false: the node takes none now.
+  /// Stores an outcome in Redis. `isLate`: in full, because its claim may be missing. false: the node accepts none now.
   mutating func send(_ unconfirmed: UnconfirmedOutcome, isLate: Bool, to node: RedisAdmissionNode) -> Bool {
     guard node.takesOutcomes else { return false }
     let byteCount =
@@ -119,14 +119,14 @@ struct RedisAdmissionNodes: ~Copyable {
     return true
   }
 
-  /// Leaves a device alone for a while. false: the connection takes nothing.
+  /// Sends nothing to a device for a while. false: the connection accepts nothing.
   mutating func tighten(_ entry: Entry, at node: RedisAdmissionNode) -> Bool {
     guard commands?.sendTightening(entry.request, on: node.connection) == true else { return false }
     node.sent(entry)
     return true
   }
 
-  /// Whom to send a command to that was redirected, made ready to take it. nil: nobody, yet.
+  /// The node for a redirected command, ready to take it. nil: none yet.
   func target(of redirect: RedisClusterState.Redirect) -> RedisAdmissionNode? {
     switch redirect {
     case .moved(let node): nodes[node]
@@ -135,14 +135,14 @@ struct RedisAdmissionNodes: ~Copyable {
     }
   }
 
-  /// Has the node take the next command for a slot that is on its way to it.
+  /// Makes the node accept the next command for a slot that is being migrated to it.
   private func sendAsking(to node: RedisAdmissionNode) -> Bool {
     guard let asking = commands?.asking, node.connection.send(asking, tag: 1) else { return false }
     node.sent(Entry(kind: .asking, request: Entry.noRequest))
     return true
   }
 
-  /// Asks whether the server takes writes; of a cluster's node, with a key that lies in one of its slots.
+  /// Asks whether the server accepts writes; a cluster's node is asked with a key in one of its slots.
   func sendProbe(_ index: Int) {
     guard let commands else { return }
     let probe = router.isCluster ? clusterProbe(index) ?? commands.ping : commands.probe
@@ -150,7 +150,7 @@ struct RedisAdmissionNodes: ~Copyable {
     nodes[index].sent(Entry(kind: .probe, request: Entry.noRequest))
   }
 
-  /// nil: no key was found, for the node has few slots or none.
+  /// nil: no key was found, because the node has few slots or none.
   private func clusterProbe(_ index: Int) -> RedisCommand? {
     guard router.isOwner(index) else { return nil }
     for number in 0..<RedisAdmissionNodes.probeKeysMaximum {

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What was sent to Redis and not answered, in order, with a second hand for what is overdue.
+/// Commands sent to Redis and not answered, in order, with a second index for overdue ones.
 struct RedisAdmissionQueue {
   struct Entry {
     enum Kind {
@@ -8,22 +8,22 @@ struct RedisAdmissionQueue {
       case memory
       case tighten
       case probe
-      /// ASKING: says nothing that matters.
+      /// ASKING: its reply is ignored.
       case asking
     }
 
     var kind: Kind
-    /// The lane was answered; the reply is dropped when it comes.
+    /// The lane has its answer; the reply is dropped when it comes.
     var isAnswered = false
-    /// Sent again after NOSCRIPT, or to another node, so often.
+    /// How often it was sent again, after NOSCRIPT or to another node.
     var resends: UInt8 = 0
     var ticket = Ticket(index: 0, generation: 0)
-    /// When it is overdue if Redis is silent, and in any case.
+    /// When it is overdue if Redis is silent, and when it is overdue in any case.
     var deadline = Instant.distantFuture
     var lastDeadline = Instant.distantFuture
     var request: AdmissionRequest
 
-    /// To be sent once more; nil: that was done too often.
+    /// The entry to send once more; nil: that was done too often.
     var again: Entry? {
       guard resends < RedisRedirects.resendsMaximum else { return nil }
       var again = self
@@ -35,10 +35,10 @@ struct RedisAdmissionQueue {
   }
 
   private var entries = RingBuffer<Entry>(growingFrom: 256)
-  /// So many of the oldest were answered, or nobody waits for them.
+  /// How many of the oldest entries were answered, or are not waited for.
   private var overdueHand = 0
   private let timeoutMilliseconds: Int64
-  /// When a reply came last.
+  /// When the last reply came.
   private var lastReply = Instant(nanoseconds: .min)
 
   init(timeoutMilliseconds: Int64) {
@@ -47,7 +47,7 @@ struct RedisAdmissionQueue {
 
   var count: Int { entries.count }
 
-  /// The server said something: it answers.
+  /// The server replied: it works.
   mutating func replied(now: Instant) {
     lastReply = now
   }
@@ -62,8 +62,8 @@ struct RedisAdmissionQueue {
     return entry
   }
 
-  /// Takes the next admission whose deadline passed; it stays in the queue, answered, until its reply comes. Which of its two
-  /// deadlines counts depends on whether any reply has come for as long as one may wait.
+  /// Takes the next admission whose deadline passed. It stays in the queue, answered, until its reply comes. Which of its two deadlines
+  /// counts depends on whether any reply has come within the timeout.
   mutating func takeOverdue(now: Instant) -> Entry? {
     guard let offset = nextUnanswered() else { return nil }
     var entry = entries[offset: offset]
@@ -79,7 +79,7 @@ struct RedisAdmissionQueue {
     nextUnanswered().map { entries[offset: $0].deadline }
   }
 
-  /// The same, where what has come already counts.
+  /// The same, if what has already come counts.
   mutating func nextOverdue() -> Instant? {
     nextDeadline().map { max($0, silentFrom) }
   }

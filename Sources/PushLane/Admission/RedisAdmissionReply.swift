@@ -1,11 +1,11 @@
 import PushCore
 import PushIO
 
-/// What the admission script answered for one (job, target).
+/// The admission script's answer for one (job, target).
 enum RedisAdmissionReply {
   case admission(Admission)
   case error(RedisServerError)
-  /// No answer of ours: somebody else writes under our keys.
+  /// Not an answer of ours: another program writes to our keys.
   case unreadable
 
   init(_ value: RedisValue, on connection: RedisConnection) {

@@ -1,26 +1,25 @@
 package import PushCore
 package import PushIO
 
-/// The admission store in Redis: one script call admits what a turn of the lane asks for, one command remembers the end of each
-/// (job, target), all pipelined.
+/// The admission store in Redis: one script call admits all that a turn of the lane asks for, one command stores the end of each (job,
+/// target), all pipelined.
 ///
-/// It never stops the lane. An answer that is late or an error lets the job proceed, with this lane's own memory for the
-/// rate: twice is better than never. Late is what waits for `timeoutMilliseconds` while Redis says nothing at all, or
-/// `patience` times as long while it answers others: on a busy machine answers come late together, and are still worth
-/// having. After failures that went on for a while, or without a connection, memory answers at once, and a probe finds
-/// out when Redis is back. What Redis missed meanwhile, or may have missed because the connection broke before its
-/// reply, it is stored then; until then this lane's memory is looked at first.
+/// It never blocks the lane. If an answer is late or an error, the job proceeds with this lane's own memory for the rate: twice is better
+/// than never. An answer is late after `timeoutMilliseconds` if Redis is silent, or after `patience` times as long if Redis answers others:
+/// on a busy machine answers come late together, and are still useful. After failures that lasted for a while, or without a connection,
+/// memory answers at once, and a probe finds out when Redis is back. Outcomes that Redis missed, or may have missed because the connection
+/// broke before its reply, are stored then; until then this lane's memory is checked first.
 ///
-/// It coordinates its parts, and each has one job:
+/// It coordinates its parts, each with one task:
 ///
 /// - `EarlyAdmissions`: those that wait until Redis is connected
 /// - `RedisAdmissionNodes`, `RedisAdmissionNode`: commands and replies; in a cluster each node has its own queue
-/// - `AdmissionServerState`: whether a node is asked, and takes outcomes; one that is away degrades its part of a cluster
-/// - `LocalAdmissions`: decides where Redis does not, and remembers what Redis missed
-/// - `RedisCatchUp`: tells Redis that when it is back
-/// - `RedisRedirects`: commands whose slot goes from node to node
+/// - `AdmissionServerState`: whether a node is asked, and stores outcomes; a node that is down degrades its part of a cluster
+/// - `LocalAdmissions`: decides when Redis does not, and remembers what Redis missed
+/// - `RedisCatchUp`: stores that in Redis when it is back
+/// - `RedisRedirects`: commands whose slot is being migrated
 ///
-/// Not Sendable: it belongs to the thread of its loop.
+/// Not Sendable: it belongs to its loop's thread.
 package final class RedisAdmissionStore: AdmissionStore {
   typealias Entry = RedisAdmissionQueue.Entry
 
@@ -39,7 +38,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   private var timer: WakeTimer
   private var counted = AdmissionCounters()
 
-  /// `tls` is needed for `rediss://`. `seed` spreads reconnects.
+  /// `tls` is required for `rediss://`. `seed` spreads reconnects.
   package init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, settings: RedisAdmissionStoreSettings,
     seed: UInt64
@@ -56,17 +55,17 @@ package final class RedisAdmissionStore: AdmissionStore {
     timer = WakeTimer(loop: loop)
   }
 
-  /// Connects, now and after every loss.
+  /// Connects now, and again after every loss.
   package func connect() {
     router.connect()
   }
 
-  /// Flushes what was sent, and ends. Admissions that wait are not answered any more.
+  /// Writes what was sent, and closes. Waiting admissions are not answered any more.
   package func close() {
     router.close()
   }
 
-  /// Gives every connection up and makes it anew, for a lane that stands still: what was asked is decided by this lane's memory.
+  /// Closes every connection and makes new ones, for a lane that stands still. This lane's memory decides the open admissions.
   func restart(now: Now) {
     nodes.reconnect()
     guard !early.isOver else { return }
@@ -74,11 +73,11 @@ package final class RedisAdmissionStore: AdmissionStore {
     askEarly(now: now)
   }
 
-  /// The limits for what is admitted from now on. What waits for an answer keeps its own.
+  /// The limits for later admissions. Those that wait for an answer keep theirs.
   package func update(limits: RateLimits) {
     settings.limits = limits
     guard nodes.hasCommands else { return }
-    // Written with the limits of before, calls go out with them.
+    // Calls were written with the old limits, so send them first.
     flush(now: loop.now)
     nodes.makeCommands(for: settings)
   }
@@ -117,7 +116,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     nodes.indices.lazy.map { self.nodes[$0].connection }.first { $0.isReady }?.request(arguments)
   }
 
-  /// The next answer to `request`, read by `nextAdmission`; a nil reply: lost, it may have run or not.
+  /// The next answer to `request`, read by `nextAdmission`; a nil reply: lost, the command may have been executed.
   package func nextReply() -> (id: UInt64, reply: RedisReply?)? {
     replies.isEmpty ? nil : replies.removeFirst()
   }
@@ -134,7 +133,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     if early.isOver { ask(entry, now: now) } else { early.append(entry) }
   }
 
-  /// Its time counts from now.
+  /// Its timeout starts now.
   private func ask(_ entry: Entry, now: Now) {
     if let known = local.recall(entry.request, now: now) {
       counted.decidedLocally &+= 1
@@ -163,14 +162,14 @@ package final class RedisAdmissionStore: AdmissionStore {
     if let deadline = node.nextDeadline() { timer.wake(at: deadline) }
   }
 
-  /// Redis is late, failed or spared.
+  /// Redis is late, failed or not in use.
   private func decideLocally(_ entry: Entry, now: Now) {
     counted.decidedLocally &+= 1
     if entry.request.isRated, !settings.limits.isEmpty { counted.ratesDecidedLocally &+= 1 }
     answers.append(entry.ticket, local.decide(entry.request, now: now))
   }
 
-  /// Looked at every turn, from what is true then.
+  /// Checked every turn.
   private func askEarly(now: Now) {
     let waited = early.take(
       isSettled: router.isSettled, maximumMilliseconds: router.configuration.connectTimeoutMilliseconds,
@@ -193,7 +192,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     }
   }
 
-  /// Until Redis takes it.
+  /// Keeps it until Redis takes it.
   private func keep(_ unconfirmed: UnconfirmedOutcome, now: Now) {
     counted.rememberedLocally &+= 1
     local.remember(unconfirmed.outcome, of: unconfirmed.request, now: now)
@@ -202,7 +201,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   package func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {
     guard job.targetKind != .channel else { return }
     let request = AdmissionRequest(job, device: device, limits: settings.limits)
-    // Also here, for the case that Redis goes away meanwhile.
+    // Also here, in case Redis goes down meanwhile.
     local.tighten(request, now: now)
     let node = nodes.node(for: request)
     if node.takesOutcomes { _ = nodes.tighten(Entry(kind: .tighten, request: request), at: node) }
@@ -241,7 +240,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   private func followRouter(now: Now) {
     guard let unsent = nodes.followRouter() else { return }
     for entry in unsent { decideLocally(entry, now: now) }
-    // Who owns no slot any more is no trouble.
+    // A node that no longer owns slots is not a problem.
     tell()
   }
 
@@ -261,12 +260,12 @@ package final class RedisAdmissionStore: AdmissionStore {
     if let next = redirects.next { timer.wake(at: next) }
   }
 
-  /// Sends the probe that is due, and sees to it that the loop wakes for what comes next.
+  /// Sends a due probe, and schedules the loop's wake-up for what is due next.
   private func maintain(_ index: Int, now: Now) {
     let node = nodes[index]
     if let overdue = node.nextOverdue() { timer.wake(at: overdue) }
     guard node.connection.isReady, !node.state.takesOutcomes else { return }
-    // Its slots may go to another one.
+    // Its slots may move to another node.
     if !node.state.isAsked { router.doubt() }
     if node.state.takeProbe(now: now.monotonic) { nodes.sendProbe(index) }
     timer.wake(at: now.monotonic.adding(milliseconds: settings.probeIntervalMilliseconds))
@@ -280,7 +279,7 @@ package final class RedisAdmissionStore: AdmissionStore {
 
   // MARK: - Replies
 
-  /// `tag`: how many entries the command is for.
+  /// `tag`: the number of entries in the command.
   private func replied(tag: UInt64, head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if tag & RedisConnection.requestBit != 0 {
@@ -319,7 +318,7 @@ package final class RedisAdmissionStore: AdmissionStore {
       case .admission:
         if !entry.isAnswered { decideLocally(entry, now: now) }
       case .memory:
-        // It may have run or not: stored twice is the same.
+        // It may have been executed; storing it twice is harmless.
         keep(node.takeUnconfirmed(), now: now)
       case .tighten, .probe, .asking:
         break
@@ -352,7 +351,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     }
   }
 
-  /// What became of an outcome that was sent.
+  /// The result for an outcome that was sent.
   private func confirmed(_ head: RedisValue, from index: Int, now: Now) {
     let node = nodes[index]
     if head.kind != .error {
@@ -385,7 +384,7 @@ package final class RedisAdmissionStore: AdmissionStore {
       let error = RedisServerError(head, on: node.connection)
       switch router.redirect(error, from: index) {
       case .moved, .ask:
-        // It serves its part of the cluster, which is another one now.
+        // It serves its part of the cluster, which has changed.
         answer = .healthy
       case .later, nil:
         answer = error.isWriteRefusal ? .refusesWrites(reason: error.description) : .refused(reason: refusal(error))
@@ -404,7 +403,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   private func refused(_ node: RedisAdmissionNode, _ error: RedisServerError, now: Now) {
     counted.errors &+= 1
     guard error.isWriteRefusal else { return failed(node, refusal(error), now: now) }
-    // The script had looked before it tried to write, so Redis still serves what it knows.
+    // The script reads before it writes, so Redis can still be asked.
     node.state.refusedWrite(error.description)
     tell()
   }
@@ -419,7 +418,7 @@ package final class RedisAdmissionStore: AdmissionStore {
 
   // MARK: - Sending again
 
-  /// The script cache was flushed: all that failed for it go out again, behind one load.
+  /// The script cache was flushed: all commands that failed because of it are sent again, after one load.
   private func isAskedAgain(_ entry: Entry, of node: RedisAdmissionNode, now: Now) -> Bool {
     guard let again = entry.again else { return false }
     loadScripts(of: node)
@@ -430,10 +429,10 @@ package final class RedisAdmissionStore: AdmissionStore {
     if node.loadScripts() { counted.scriptReloads &+= 1 }
   }
 
-  /// The slot is another node's: the command goes there.
+  /// The slot belongs to another node: the command is sent there.
   private func isRedirected(_ error: RedisServerError, _ entry: Entry, from index: Int, now: Now) -> Bool {
     guard let redirect = router.redirect(error, from: index) else { return false }
-    // Also where it is not sent again: the slot's node may be a new one.
+    // Even if it is not sent again: the slot's node may be new.
     followRouter(now: now)
     guard let again = entry.again else { return false }
     guard let target = nodes.target(of: redirect) else {
@@ -451,7 +450,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     }
   }
 
-  /// Tells the slot's other node at once: who asks about the job in this moment is sent there too, behind it.
+  /// Sends it to the slot's other node at once: a question about the job at this moment is sent there too, after it.
   private func isSent(_ unconfirmed: UnconfirmedOutcome, after redirect: RedisClusterState.Redirect) -> Bool {
     guard let again = unconfirmed.again, let target = nodes.target(of: redirect),
       nodes.send(again, isLate: false, to: target)
@@ -460,7 +459,7 @@ package final class RedisAdmissionStore: AdmissionStore {
     return true
   }
 
-  /// Tells it with all that belongs to it.
+  /// Stores the outcome in full.
   private func isSentAgain(_ unconfirmed: UnconfirmedOutcome, to node: RedisAdmissionNode) -> Bool {
     guard let again = unconfirmed.again else { return false }
     return nodes.send(again, isLate: true, to: node)

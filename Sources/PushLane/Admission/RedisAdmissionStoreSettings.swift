@@ -2,69 +2,68 @@ package import PushCore
 
 /// How a lane uses Redis.
 package struct RedisAdmissionStoreSettings: Sendable {
-  /// In front of every key.
+  /// Prefix of every key.
   package var prefix = "push:"
-  /// An admission that is not answered by then proceeds, unless Redis answers others meanwhile.
+  /// An admission without an answer by then proceeds, unless Redis answers others meanwhile.
   package var timeoutMilliseconds: Int64 = 20
-  /// Where Redis answers others, the oldest may wait so many timeouts: the machine is busy, and Redis is not away.
+  /// If Redis answers others, the oldest may wait this many timeouts: the machine is busy, but Redis works.
   package var patience: Int64 = 10
   package var limits = RateLimits.none
-  /// How long a final answer is remembered: what is delivered again later is sent again.
+  /// How long a final answer is remembered: a job that is delivered again later is sent again.
   package var outcomeSeconds: Int64 = 6 * 3600
-  /// How long a job that was admitted may be on its way before its answer is not expected any more: longer than it waits for room,
-  /// and for APNs.
+  /// How long an admitted job may be in flight before its answer is no longer expected: longer than it may wait for room and for APNs.
   package var claimSeconds: Int64 = 60
   /// How long a dead token is remembered.
   package var deadSeconds: Int64 = 30 * 86_400
-  /// Lanes that share a device's rate while Redis is away: each gives its part.
+  /// Lanes that share a device's rate while Redis is down: each uses its part.
   package var localShares = 1
-  /// Failures in a row until Redis is spared.
+  /// Failures in a row that open the breaker.
   package var failuresMaximum = 5
-  /// How long they go on until then.
+  /// How long they must last for that.
   package var failingMilliseconds: Int64 = 400
   package var probeIntervalMilliseconds: Int64 = 250
-  /// Commands that may wait for replies; above, the lane's own memory decides.
+  /// Maximum of commands that wait for replies; beyond it the lane's own memory decides.
   package var waitingMaximum = 65_536
-  /// Outcomes that a turn tells Redis of those that it missed.
+  /// Maximum of missed outcomes that a turn sends to Redis.
   package var catchUpMaximum = 256
-  /// How long a device is left alone that APNs refused as one too many.
+  /// How long nothing is sent to a device after APNs answered TooManyRequests for it.
   package var tightMilliseconds: Int64 = 30_000
-  /// How long a delayed job of a collapse id is looked for.
+  /// How long a delayed job's collapse id is remembered.
   package var collapseMilliseconds: Int64 = 3_600_000
 
   package init() {}
 }
 
-/// What the admission store does for a job, one by one: labels of `herald_redis_degraded`.
+/// The separate features of the admission store: labels of `herald_redis_degraded`.
 package enum AdmissionFeature: String, CaseIterable, Sendable {
   case duplicates
   case deadTokens = "dead_tokens"
   case rateLimit = "rate_limit"
 }
 
-/// What happened since the start. Counters only grow.
+/// Counts since the start. They only increase.
 package struct AdmissionCounters: Hashable, Sendable {
-  /// Admissions asked for.
+  /// Admissions requested.
   package var admissions: UInt64 = 0
   /// Of them: answered by Redis in time.
   package var answeredInTime: UInt64 = 0
-  /// Of them: decided by this lane's memory, because Redis was away, late or refused.
+  /// Of them: decided by this lane's memory, because Redis was down, late or refused.
   package var decidedLocally: UInt64 = 0
-  /// Of these: the device's rate was decided about too.
+  /// Of these: the device's rate was decided too.
   package var ratesDecidedLocally: UInt64 = 0
-  /// Of those decided by this lane's memory: not answered within the timeout.
+  /// Of those decided by this lane's memory: no answer within the timeout.
   package var timeouts: UInt64 = 0
   /// Replies that came after their timeout, and were dropped.
   package var lateReplies: UInt64 = 0
   /// Error replies, NOSCRIPT aside.
   package var errors: UInt64 = 0
-  /// Replies that are no answer of ours: somebody else writes under our keys.
+  /// Replies that are not answers of ours: another program writes to our keys.
   package var unreadable: UInt64 = 0
-  /// Times that the script had to be loaded again.
+  /// How often scripts had to be loaded again.
   package var scriptReloads: UInt64 = 0
   /// Final answers sent to Redis.
   package var remembered: UInt64 = 0
-  /// Final answers kept by this lane alone, for a while: Redis was away, refused them, or was lost before its reply.
+  /// Final answers kept in this lane for a while: Redis was down, refused them, or was lost before its reply.
   package var rememberedLocally: UInt64 = 0
   /// Of them: stored in Redis when it was back.
   package var caughtUp: UInt64 = 0
@@ -75,7 +74,7 @@ package struct AdmissionCounters: Hashable, Sendable {
 
   package init() {}
 
-  /// Admissions that this lane's memory decided, as far as the feature goes.
+  /// Admissions that this lane's memory decided, as far as this feature is concerned.
   package func decidedLocally(of feature: AdmissionFeature) -> UInt64 {
     switch feature {
     case .duplicates, .deadTokens: decidedLocally

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Tells Redis the outcomes that it missed, some of them each turn.
+/// Stores the outcomes that Redis missed, some of them each turn.
 struct RedisCatchUp {
   private let turnMaximum: Int
   /// Outcomes stored so far.

@@ -1,10 +1,10 @@
-/// Scripts that change what is known of a device, or read it, one by one: what is done more seldom than admitting. The format of its
-/// value is `RedisScript`'s.
+/// Scripts that change or read one device's state: operations that are rarer than admissions. `RedisScript` defines the format of the
+/// value.
 package enum RedisDeviceScript {
-  /// Tells an answer of which it is not known whether its job's claim is there, and that the token is dead. A claim that is missing is
-  /// made in front of everything, one that ended is made anew: with that the answer behind it has an end. Stored twice is the same.
+  /// Stores an answer whose claim may be missing, and that the token is dead. A missing claim is written before everything else, and an
+  /// expired one again: then the answer after it has an expiry. Storing it twice is harmless.
   ///
-  /// KEYS: device. ARGV: record of the answer, life of the device's key (s), mark (Unix ms; 0: not dead), its seconds.
+  /// KEYS: device. ARGV: record of the answer, lifetime of the device's key (s), mark (Unix ms; 0: not dead), its seconds.
   static let tell =
     change + #"""
       local name = string.sub(ARGV[1], 3, 10)
@@ -28,8 +28,8 @@ package enum RedisDeviceScript {
       return 0
       """#
 
-  /// KEYS: device. ARGV: the rule's name, so far ahead of the clock (µs), life of the key behind that (s). The rate begins a new
-  /// run: the refused request must wait too.
+  /// KEYS: device. ARGV: the rule's name, how far ahead of the clock (µs), lifetime of the key after that (s). The rate starts a new run:
+  /// the refused request must wait too.
   static let tighten =
     change + """
       local known = rates[ARGV[1]] or {arrival = 0, run = 0}
@@ -39,8 +39,7 @@ package enum RedisDeviceScript {
       return 0
       """
 
-  /// KEYS: device. ARGV: mark (Unix ms), its seconds. Of two marks the later one stays. Replies the mark that is there now, and its
-  /// seconds.
+  /// KEYS: device. ARGV: mark (Unix ms), its seconds. The later of two marks stays. Replies the resulting mark and its seconds.
   package static let mark =
     change + """
       dead, ends = math.max(dead or 0, tonumber(ARGV[1])), seconds + ARGV[2]
@@ -48,13 +47,13 @@ package enum RedisDeviceScript {
       return {dead, ends - seconds}
       """
 
-  /// KEYS: device. Replies its mark and how long it lives (s); nothing where it has none.
+  /// KEYS: device. Replies its mark and the mark's remaining seconds; nothing if it has none.
   package static let show =
     change + """
       return dead and {dead, ends - seconds}
       """
 
-  /// KEYS: device. Takes its mark away.
+  /// KEYS: device. Removes its mark.
   package static let forget =
     change + """
       dead = nil
@@ -62,7 +61,7 @@ package enum RedisDeviceScript {
       return 0
       """
 
-  /// Takes a device's value apart, and puts it together again.
+  /// Parses a device's value, and writes it again.
   private static let change = #"""
     local time = redis.call('TIME')
     local seconds = tonumber(time[1])

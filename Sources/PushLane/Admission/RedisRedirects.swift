@@ -1,7 +1,7 @@
 import PushCore
 
-/// How long commands follow the slots of a cluster: to other nodes for so many times, and while no node has the slot, at growing
-/// intervals up to their timeout.
+/// Limits for commands that follow a cluster's slots: a number of redirects, and while no node has the slot, retries at growing intervals
+/// until the timeout.
 struct RedisRedirects {
   typealias Entry = RedisAdmissionQueue.Entry
 
@@ -9,9 +9,9 @@ struct RedisRedirects {
   /// Admissions whose slot is between two nodes: asked again at this time.
   private var postponed: [(entry: Entry, at: Instant)] = []
 
-  /// NOSCRIPT and redirects of one command: more is a server that does not know itself.
+  /// Maximum of NOSCRIPT answers and redirects of one command; a server that exceeds it is inconsistent.
   static let resendsMaximum: UInt8 = 5
-  /// A slot on its way from one node to another is there in milliseconds; one whose node died, in seconds.
+  /// A slot moves from one node to another in milliseconds; if its node died, it takes seconds.
   static let postponeMilliseconds: Int64 = 5
   static let postponeMaximumMilliseconds: Int64 = 100
 
@@ -19,7 +19,7 @@ struct RedisRedirects {
     self.timeoutMilliseconds = timeoutMilliseconds
   }
 
-  /// No node has the slot now: it is asked about again soon, and later each time. false: its timeout is over.
+  /// No node has the slot now: ask again soon, and later each time. false: its timeout is over.
   mutating func postpone(_ entry: Entry, now: Instant) -> Bool {
     guard now < entry.deadline else { return false }
     let left = entry.deadline.milliseconds(since: now)
@@ -30,7 +30,7 @@ struct RedisRedirects {
     return true
   }
 
-  /// Those that are to be asked again now; one whose deadline has come is not asked any more.
+  /// Those to ask again now, unless their deadline has passed.
   mutating func takeDue(now: Instant) -> [Entry] {
     if postponed.isEmpty { return [] }
     let due = postponed.filter { $0.at <= now }.map(\.entry)
@@ -38,6 +38,6 @@ struct RedisRedirects {
     return due
   }
 
-  /// When the next one is to be asked again.
+  /// When the next one must be asked again.
   var next: Instant? { postponed.lazy.map(\.at).min() }
 }

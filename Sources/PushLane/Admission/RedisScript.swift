@@ -1,54 +1,54 @@
 import PushCore
 
-/// The script that decides all about (job, target)s, and what it has in common with those that change what is known of a device
+/// The script that decides everything about (job, target)s, and the format that it shares with the scripts that change one device
 /// (`RedisDeviceScript`).
 ///
-/// All that is known of a device lies in one key, `<prefix>{<device>}`, for most of Redis' time goes into finding and making keys:
-/// its rates, whether it is dead, and its jobs, the oldest first: those on their way (claims), and what became of them (answers).
-/// A value begins with the format's version (`version`); any other one is as good as none, and written anew. Then come records, each a
-/// kind (1 byte) and what follows. Numbers are little-endian.
+/// Everything about a device is in one key, `<prefix>{<device>}`, because Redis spends most of its time on finding and creating keys: the
+/// device's rates, whether it is dead, and its jobs, oldest first: those in flight (claims), and their results (answers). A value begins
+/// with the format's version (`version`); a value with any other version is ignored and overwritten. Then come records, each a kind (1
+/// byte) and its fields. Numbers are little-endian.
 ///
-/// | kind | what follows |
+/// | kind | fields |
 /// | --- | --- |
 /// | 1 | a rate: theoretical arrival (Unix µs, 7 bytes), name of its rule (`RateRule`, 4), its run (`RateState`, modulo 256) |
-/// | 2 | until when (Unix s, 4 bytes) delayed jobs may have keys of their own, `<prefix>{<device>}:c<hash of the collapse id>` |
-/// | 3 | the token is dead: since when (Unix ms, a double), when that is forgotten (Unix s, 4 bytes) |
-/// | 4 | until when (Unix s, 4 bytes) more jobs may lie in keys of their own, `<prefix>{<device>}:d:<name>`: a record each |
-/// | 5 | a claim: name of the job (8), its number (4), until when the answer is waited for (Unix s, 4), run of the rate (1) |
-/// | 161 | an answer: count of what follows (1 byte), name of the job (8), the outcome (`RememberedOutcome.encode`) |
+/// | 2 | until when (Unix s, 4 bytes) delayed jobs may have separate keys, `<prefix>{<device>}:c<hash of the collapse id>` |
+/// | 3 | the token is dead: since when (Unix ms, a double), when that expires (Unix s, 4 bytes) |
+/// | 4 | until when (Unix s, 4 bytes) more jobs may be in separate keys, `<prefix>{<device>}:d:<name>`: a record each |
+/// | 5 | a claim: name of the job (8), its number (4), until when the answer is expected (Unix s, 4), run of the rate (1) |
+/// | 161 | an answer: length of the rest (1 byte), name of the job (8), the outcome (`RememberedOutcome.encode`) |
 ///
-/// Claims and answers stand behind all others. A worker tells an answer with one `APPEND`, without a look; it ends as long after its claim
-/// does as outcomes are remembered, so all ends are by Redis' own clock. A claim that ended without an answer is kept as long.
-/// A job's records are found by its name and the kind in front of it, wherever they are: what cannot be read hides nothing else.
+/// Claims and answers come after all other records. A worker stores an answer with one `APPEND`, without a read. The answer expires the
+/// outcomes' lifetime after its claim does, so all expiries use Redis' own clock. A claim that expired without an answer is kept as long. A
+/// job's records are found by its name and kind at any position, so an unreadable record hides no others.
 enum RedisScript {
   /// The first byte of a value.
   static let version: UInt8 = 209
-  /// A record with an answer. Also the first byte of a value that Redis made of an answer alone: it had lost the device's.
+  /// A record with an answer. Also the first byte of a value that consists of an answer alone, because Redis had lost the device's value.
   static let answerKind: UInt8 = 161
 
-  /// Those that every connection loads, by their numbers there.
+  /// The scripts that every connection loads, by their numbers there.
   static let all = [admit, RedisDeviceScript.tell]
   static let admitNumber = 0
   static let tellNumber = 1
 
-  /// Admits what a turn of the lane asks for, in one call: the call itself costs Redis as much as a write. What is known of all
-  /// of them is read at once, for each further call of a command costs the script more than the command; a single one's alone,
-  /// for in a cluster a slot that is between two nodes takes no command with several keys, and refuses keys that it has not.
-  /// Who may be sent to has its key afterwards, and the key lives as long as the answer will.
+  /// Admits all that a turn of the lane asks for in one call: the call itself costs Redis as much as a write. All values are read with one
+  /// command, because each further command costs the script more than the command itself. A single one is read alone: in a cluster, a slot
+  /// that is being migrated refuses commands with several keys, and keys that it does not have. An admitted job has a key afterwards, which
+  /// lives as long as the answer will.
   ///
-  /// KEYS: a device each. ARGV: an ask each, then the settings (`RedisAdmissionCall` writes both). An ask: the rule's number (1 byte,
-  /// 255: none; 254: the job is over, it is charged nothing and leaves no claim), name of the job (8), number of its claim (4),
-  /// registered at (Unix ms); of a job with a collapse id, or one that comes again, the hash of the collapse id (8, the first one 0:
-  /// none), when it was enqueued (Unix ms); of one that comes again the number of the claim before (4, 0: none), and how (1 = from a
-  /// retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). Settings: life of what is kept of delayed jobs (s), life of an
-  /// answer (s), life of a claim (s), then interval and tolerance (µs; interval 0: no rate but what APNs said) and name (4 bytes) of each
-  /// rule. Where nothing else is said numbers are doubles.
+  /// KEYS: one device each. ARGV: one ask each, then the settings (`RedisAdmissionCall` writes both). An ask: the rule's number (1 byte,
+  /// 255: none; 254: the job's time is over, so it is not charged and leaves no claim), name of the job (8), number of its claim (4),
+  /// registered at (Unix ms). For a job with a collapse id, and for one that comes again, also the hash of the collapse id (8, the first
+  /// one 0: none), and when it was enqueued (Unix ms). For one that comes again, also the number of its earlier claim (4, 0: none), and how
+  /// it comes (1 = from a retry queue; plus 2 = it takes over old claims, 4 = any: `Takeover`). Settings: lifetime of delayed jobs' keys
+  /// (s), of an answer (s), of a claim (s), then interval and tolerance (µs; interval 0: no rate but APNs' refusals) and name (4 bytes) of
+  /// each rule. Numbers are doubles unless stated otherwise.
   ///
-  /// The reply is 0 where all proceed; else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 =
-  /// dead since -n (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but something could not
-  /// be written (a replica, out of memory): that is done last, so the error also says "neither answered nor dead". A status:
-  /// `claimed n` = on its way, for n ms at most; `superseded` by a newer job of its collapse id; `repeated`, with one of the
-  /// numbers or `superseded` behind it = so it is, but a copy was admitted before, and nobody knows what became of it.
+  /// The reply is 0 if all proceed, else a list with an answer for each: 0 = proceed, n > 0 = over its rate for n ms, n < 0 = dead since -n
+  /// (Unix ms), a bulk = answered before, with the remembered outcome, an error = proceed, but a write failed (a replica, out of memory);
+  /// writes come last, so the error also says "neither answered nor dead". A status: `claimed n` = in flight, for n ms at most;
+  /// `superseded` by a newer job with its collapse id; `repeated`, followed by one of the numbers or `superseded` = that decision, but a
+  /// copy was admitted before and its result is unknown.
   static let admit = #"""
     local call, pcall, byte, find, sub, format, max, ceil, pack, number_of =
       redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, math.max, math.ceil, struct.pack, struct.unpack

@@ -1,28 +1,28 @@
 import PushCore
 import PushIO
 
-/// What the gate tells Redis of a job's end, written once: for a job only digits and hashes are overwritten.
+/// The commands that store a job's end in Redis, written once: for a job only digits and hashes are overwritten.
 struct RedisScriptCommands {
   private var rememberHead = RedisCommand()
   private let rememberKey: Int
   private let rememberCount: Int
   private var rareCommand = RedisCommand()
-  /// Kind, count, name; behind them the outcome.
+  /// Kind, count, name; the outcome follows.
   private var record: [UInt8] = [RedisScript.answerKind] + [UInt8](repeating: 0, count: recordHead - 1)
   private static let recordHead = 10
   /// SHA-1 of `RedisDeviceScript.tell`.
   private let tellDigest: [UInt8]
   /// `<prefix>{<device>}`: the braces put all keys of a device into one slot of a cluster.
   private let key: [UInt8]
-  /// Where the device's text stands in it.
+  /// The offset of the device's text in it.
   private let keyDevice: Int
   private let outcomeSeconds: Int64
   private let deadSeconds: Int64
   private let claimSeconds: Int64
   private let tightMilliseconds: Int64
 
-  /// Asks whether the server takes writes: the key is gone after a second. In a cluster, which has no key for each node,
-  /// only whether it answers.
+  /// Asks whether the server accepts writes: the key expires after a second. In a cluster, which has no key for each node, only whether it
+  /// answers.
   let probe: RedisCommand
   let ping = RedisCommand(["PING"])
   let asking = RedisCommand(["ASKING"])
@@ -42,8 +42,8 @@ struct RedisScriptCommands {
     probe = RedisCommand(["SET", settings.prefix + "probe", "1", "PX", "1000"])
   }
 
-  /// Queues what leaves the device alone for a while. Seldom, so the script's text goes with it, and nothing waits that could be sent
-  /// again after a NOSCRIPT. false: the connection takes nothing.
+  /// Queues the command that stops sending to a device for a while. It is rare, so it contains the script's text and never needs to be
+  /// repeated after NOSCRIPT. false: the connection accepts nothing.
   mutating func sendTightening(_ request: AdmissionRequest, on connection: RedisConnection) -> Bool {
     rareCommand.begin(argumentCount: 7)
     rareCommand.append("EVAL")
@@ -57,8 +57,8 @@ struct RedisScriptCommands {
     return connection.send(rareCommand, tag: 1)
   }
 
-  /// Queues what remembers an outcome of a job that Redis admitted just now: its claim is there, and the key lives as long. The reply
-  /// is how many bytes the key has now. Returns how many of them are the outcome's; nil: the connection takes nothing.
+  /// Queues the command that stores an outcome of a job that Redis has just admitted: its claim exists, and its key lives as long. The
+  /// reply is the key's size in bytes. Returns how many of them are the outcome's; nil: the connection accepts nothing.
   mutating func sendMemory(
     _ outcome: RememberedOutcome, of request: AdmissionRequest, on connection: RedisConnection
   ) -> Int? {
@@ -70,7 +70,7 @@ struct RedisScriptCommands {
     return connection.send(rememberHead, tag: 1) ? record.count : nil
   }
 
-  /// The same, of a job that nobody admitted lately, or that found its token dead: what is missing of its claim is made.
+  /// The same for a job that was not admitted recently, or whose token is dead: writes the missing parts of its claim.
   mutating func sendLateMemory(
     _ outcome: RememberedOutcome, of request: AdmissionRequest, on connection: RedisConnection
   ) -> Int? {
@@ -87,10 +87,10 @@ struct RedisScriptCommands {
     return connection.send(rareCommand, tag: 1) ? record.count : nil
   }
 
-  /// Seconds that a device's key lives after it was written.
+  /// How long a device's key lives after a write, seconds.
   private var deviceSeconds: Int64 { outcomeSeconds + claimSeconds }
 
-  /// The outcome as `RedisScript` has it.
+  /// The outcome in the format of `RedisScript`.
   private mutating func write(_ outcome: RememberedOutcome, of request: AdmissionRequest) {
     record.removeSubrange(Self.recordHead...)
     outcome.encode(into: &record)

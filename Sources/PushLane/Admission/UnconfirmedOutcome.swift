@@ -1,15 +1,15 @@
 import PushCore
 
-/// An outcome for Redis, on its way and not confirmed.
+/// An outcome being stored in Redis, not confirmed yet.
 struct UnconfirmedOutcome {
   var request: AdmissionRequest
   var outcome: RememberedOutcome
-  /// Bytes that it has in Redis; known once it was sent.
+  /// Its size in Redis; known once it was sent.
   var byteCount = 0
-  /// Sent again so often.
+  /// How often it was sent again.
   var resends: UInt8 = 0
 
-  /// To be sent once more; nil: that was done too often.
+  /// The outcome to send once more; nil: that was done too often.
   var again: UnconfirmedOutcome? {
     guard resends < RedisRedirects.resendsMaximum else { return nil }
     var again = self

@@ -1,9 +1,9 @@
 import PushCore
 import PushIO
 
-/// One timer for the earliest of what is due. It only ends the loop's wait: what is due is seen to in the lane's turn.
+/// One timer for the earliest due time. It only ends the loop's wait; the lane's turn does the work.
 struct WakeTimer: ~Copyable {
-  /// Whether a timer has run. The timer holds this and not its owner: a weak reference would make every retain of that a slow one.
+  /// Whether a timer has run. The timer retains this instead of its owner: a weak reference would make each retain of the owner slow.
   private final class Flag {
     var hasFired = false
   }
@@ -19,7 +19,7 @@ struct WakeTimer: ~Copyable {
     if let set { loop.cancel(set.token) }
   }
 
-  /// Wakes the loop at this instant, or before.
+  /// Wakes the loop at this instant or earlier.
   mutating func wake(at instant: Instant) {
     if let set, !set.flag.hasFired {
       if set.at <= instant { return }

@@ -1,13 +1,13 @@
 package import Foundation
 package import PushCore
 
-/// A broker without a broker: jobs as JSON Lines come in, outcomes as JSON Lines go out. Retries wait in memory.
+/// A broker without servers: jobs come in as JSON Lines, outcomes go out as JSON Lines. Retries wait in memory.
 ///
-/// For `herald send` and for embedding. An outcome is confirmed once it was written.
+/// For `herald send` and for embedding. An outcome is confirmed when it is written.
 package struct JSONLinesBroker: Broker {
-  /// Input is not read while so many jobs are in flight.
+  /// Input is not read while this many jobs are in flight.
   private static let inFlightMaximum = 2000
-  /// Input is not read while so many retries wait.
+  /// Input is not read while this many retries wait.
   private static let retriesMaximum = 10_000
 
   private struct Retry {
@@ -35,12 +35,12 @@ package struct JSONLinesBroker: Broker {
   private var retries: [Retry] = []
   private var tag: UInt64 = 0
   private var acknowledgedTag: UInt64 = 0
-  /// Tags above it that were settled alone.
+  /// Tags above it that were settled individually.
   private var settledSingly: Set<UInt64> = []
   private var sequence: UInt64 = 0
   private var confirmedSequence: UInt64 = 0
   private var unwritten = Data()
-  /// Output could not be written: what it said.
+  /// Why output could not be written.
   package private(set) var outputError: String?
 
   package init(input: LineReader, output: FileHandle, unixMilliseconds: @escaping () -> Int64) {
@@ -148,14 +148,14 @@ package struct JSONLinesBroker: Broker {
     return sequence
   }
 
-  /// A line is given once, so no job is isolated.
+  /// A line is delivered once, so no job is isolated.
   package mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
     preconditionFailure("a line that was given once was not finished before")
   }
 
-  /// The outcome says so; there is no queue to put it in.
+  /// The outcome is enough; there is no dead-letter queue.
   package mutating func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
     metadata: borrowing MessageMetadata

@@ -1,12 +1,12 @@
 package import Foundation
 
-/// Reads lines from a file handle on a thread of its own, so that a pipe that says nothing stalls no lane.
+/// Reads lines from a file handle on its own thread, so that a silent pipe does not block a lane.
 ///
-/// At most `capacity` lines wait; then the reader waits too, and so does whoever writes the pipe.
+/// At most `capacity` lines wait; then the reader waits too, and so does the pipe's writer.
 package final class LineReader: @unchecked Sendable {
   package enum Line: Sendable, Equatable {
     case bytes([UInt8])
-    /// Longer than the limit; dropped but for its length.
+    /// Longer than the limit; only its length is kept.
     case oversized(count: Int)
   }
 
@@ -20,7 +20,7 @@ package final class LineReader: @unchecked Sendable {
   private var isAtEnd = false
   private var isCancelled = false
 
-  /// - Parameter wake: called on the reader's thread when lines or the end came after there were none.
+  /// - Parameter wake: called on the reader's thread when lines or the end come after there was nothing.
   package init(_ handle: FileHandle, lineLimit: Int, capacity: Int = 4096, wake: @escaping @Sendable () -> Void) {
     self.handle = handle
     self.lineLimit = lineLimit
@@ -31,7 +31,7 @@ package final class LineReader: @unchecked Sendable {
     thread.start()
   }
 
-  /// Everything that was read since the last call, and whether that was all.
+  /// All lines since the last call, and whether the input has ended.
   package func take() -> (lines: [Line], isAtEnd: Bool) {
     condition.lock()
     defer { condition.unlock() }
@@ -41,7 +41,7 @@ package final class LineReader: @unchecked Sendable {
     return (taken, isAtEnd)
   }
 
-  /// Like `take`, but waits for a line or the end first.
+  /// Like `take`, but first waits for a line or the end.
   package func take(orWaitMilliseconds limit: Int) -> (lines: [Line], isAtEnd: Bool) {
     condition.lock()
     let end = Date.now.addingTimeInterval(Double(limit) / 1000)
@@ -50,7 +50,7 @@ package final class LineReader: @unchecked Sendable {
     return take()
   }
 
-  /// Ends the reader at its next line.
+  /// Stops the reader at its next line.
   package func cancel() {
     condition.lock()
     isCancelled = true
@@ -82,7 +82,7 @@ package final class LineReader: @unchecked Sendable {
     wake()
   }
 
-  /// Hands a line over, when there is room. Blank lines are nothing. false: cancelled.
+  /// Passes a line on, when there is room. Skips blank lines. false: cancelled.
   private func give(_ line: [UInt8], _ count: Int) -> Bool {
     if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) && count <= lineLimit { return true }
     condition.lock()

@@ -4,8 +4,8 @@ package import PushIO
 
 /// RabbitMQ as a lane's `Broker`: two connections, one that consumes and one that publishes.
 ///
-/// The publisher declares the topology and is up first; then jobs are consumed. What the two do for each other is here: an oversized job
-/// of the consumer becomes a dead letter of the publisher, and a lost consumer has the topology declared again.
+/// The publisher declares the topology and connects first; then jobs are consumed. This type does what concerns both: an oversized job of
+/// the consumer becomes a dead letter of the publisher, and after the consumer is lost the topology is declared again.
 package final class RabbitMQBroker: Broker {
   private let loop: EventLoop
   private let settings: RabbitMQSettings
@@ -13,13 +13,13 @@ package final class RabbitMQBroker: Broker {
   private var consumer: RabbitMQConsumer
   private var publisher: RabbitMQPublisher
   private var emptyWatch: RabbitMQEmptyWatch?
-  /// Reported before anything else: ends of connections that we wanted, consumers that had waited.
+  /// Reported before anything else: connections that we closed, consumers that had waited.
   private var unreported: [BrokerEvent] = []
 
   private static let lingerMilliseconds: Int64 = 100
-  /// The longest that the dead letter of an oversized job is waited for: all other deliveries are behind it.
+  /// How long to wait at most for the dead letter of an oversized job: all other deliveries wait behind it.
   private static let oversizedMilliseconds: Int64 = 5_000
-  /// From a dead letter that the broker did not take to the next try: at once it would not take it either.
+  /// How long to wait before the next try if the broker refused a dead letter: it would refuse it again at once.
   private static let oversizedRetryMilliseconds: Int64 = 1_000
 
   package init(loop: EventLoop, settings: RabbitMQSettings) {
@@ -30,9 +30,9 @@ package final class RabbitMQBroker: Broker {
     publisher.client.start()
   }
 
-  // MARK: - State, for people
+  // MARK: - State, for output
 
-  /// What changed since the last call, to be logged.
+  /// Changes since the last call, for the log.
   package func takeNotices() -> [RabbitMQNotice] { notices.take() }
 
   package func isConnected(_ role: RabbitMQRole) -> Bool {
@@ -42,7 +42,7 @@ package final class RabbitMQBroker: Broker {
     }
   }
 
-  /// Why a connection is down; nil where it is up or was not tried.
+  /// Why a connection is down; nil if it is up or was not tried.
   package func failure(_ role: RabbitMQRole) -> AMQPError? {
     switch role {
     case .consumer: consumer.client.failure
@@ -67,15 +67,15 @@ package final class RabbitMQBroker: Broker {
     return counters
   }
 
-  /// Sequence numbers that came back and whose confirm, which follows, is not reported.
+  /// Sequence numbers that were returned and whose confirm, which follows, is not reported.
   package var returned: Set<UInt64> { publisher.sequence.returned }
 
   // MARK: - Events
 
   /// The next event of this turn; nil once everything is reported.
   ///
-  /// - Parameter takesDeliveries: false leaves the next delivery, and what the consumer's connection said behind it, where
-  ///   they are until they are wanted again; confirms, and all else of the publisher's connection, are reported.
+  /// - Parameter takesDeliveries: false leaves the next delivery, and everything after it on the consumer's connection, for later; confirms
+  ///   and all else from the publisher's connection are reported.
   package func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     if !unreported.isEmpty { return unreported.removeFirst() }
     while let event = publisher.nextEvent() {
@@ -141,10 +141,10 @@ package final class RabbitMQBroker: Broker {
     if let event = consumer.start(), let reported = take(event) { unreported.append(reported) }
   }
 
-  /// Says goodbye on both connections: unacknowledged deliveries go back to their queues. Keep turning until `isClosed`.
+  /// Closes both connections: unacknowledged deliveries return to their queues. Keep turning until `isClosed`.
   ///
-  /// The consumers are cancelled first and their connection closed a little later: a channel of a quorum queue holds
-  /// acknowledgements back while many are under way, and forgets them when it closes.
+  /// The consumers are cancelled first and their connection is closed a little later: a channel of a quorum queue holds acknowledgements
+  /// back while many are in flight, and loses them when it closes.
   package func close() {
     emptyWatch = nil
     publisher.client.stop()
@@ -158,12 +158,11 @@ package final class RabbitMQBroker: Broker {
     }
   }
 
-  /// Both connections are gone after `close`.
+  /// Both connections have ended after `close`.
   package var isClosed: Bool { consumer.client.state == .idle && publisher.client.state == .idle }
 
-  /// Ends both connections on purpose, where they are up or on their way there, and connects anew after the usual waits.
-  /// `.publishingStopped` and `.consumingStopped` are reported; unacknowledged deliveries go back to their queues, for whoever
-  /// consumes them. For a lane that stands still.
+  /// Closes both connections, if they are up or connecting, and connects again after the usual waits. `.publishingStopped` and
+  /// `.consumingStopped` are reported; unacknowledged deliveries return to their queues, for any consumer. For a lane that stands still.
   package func restart(reason: String) {
     if let reported = publisher.restart(.ended(reason: reason)) { unreported.append(reported) }
     if let event = consumer.restart(.ended(reason: reason)), let reported = take(event) { unreported.append(reported) }
@@ -224,9 +223,9 @@ package final class RabbitMQBroker: Broker {
       body, jobClass: jobClass, reason: reason, detail: detail, apnsID: apnsID, metadata: metadata)
   }
 
-  // MARK: - Oversized jobs: the lane never has their bytes
+  // MARK: - Oversized jobs, whose bytes the lane never sees
 
-  /// Publishes the dead letter of the oversized job that waits: its bytes are with the consumer and nowhere else.
+  /// Publishes the waiting oversized job's dead letter: only the consumer has its bytes.
   private func publishOversized() {
     guard let (tag, bodyCount) = consumer.oversized.due, let source = consumer.client.connection,
       let number = publisher.publishOversized(tag, bodyCount: bodyCount, from: source)
@@ -248,7 +247,7 @@ package final class RabbitMQBroker: Broker {
         .warning, .publisher,
         """
         \(settings.topology.deadExchange) did not take the dead letter of a job of \(bodyCount) bytes within \
-        \(RabbitMQBroker.oversizedMilliseconds / 1000) s (\(canPublish ? "is a queue of that exchange full?" : unpublishable)): \
+        \(RabbitMQBroker.oversizedMilliseconds / 1000) s (\(canPublish ? "a queue of that exchange may be full" : unpublishable)): \
         RabbitMQ moves the job there itself, without the reason
         """)
     }
@@ -260,8 +259,8 @@ package final class RabbitMQBroker: Broker {
 
   // MARK: - Until empty
 
-  /// From now on `.exhausted` is reported whenever all queues with work were seen empty twice in a row, with nothing delivered
-  /// and nothing published in between. What other lanes have in flight is theirs to know.
+  /// From now on `.exhausted` is reported whenever all work queues were empty in two looks in a row, with no delivery and no publish
+  /// between them. Jobs in flight in other lanes are not considered.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
     emptyWatch = RabbitMQEmptyWatch(queues: settings.topology.workQueues)

@@ -2,23 +2,22 @@ package import Logging
 import PushCore
 package import PushIO
 
-/// One of a lane's two connections: connects, sets up, and comes back after a loss, over the addresses in turn.
+/// One of a lane's two connections: connects, sets up, and reconnects after a loss, trying the addresses in turn.
 ///
-/// Pulled like the connection that it owns. It says `up` once everything of its set-up was answered, and `down` once for
-/// each `up`.
+/// Its owner pulls, as from the connection. It reports `up` when its whole set-up was answered, and `down` once for each `up`.
 package final class RabbitMQClient {
   package enum State: Equatable {
-    /// Not wanted yet, or any more. → connecting
+    /// Not started, or stopped. → connecting
     case idle
     /// A connection is being opened. → settingUp, waiting
     case connecting
-    /// The set-up was sent; this operation is the last of it. → up, waiting
+    /// The set-up was sent; this is its last operation. → up, waiting
     case settingUp(last: UInt32)
     /// In use. → waiting
     case up
-    /// Lost; tries again when its time has come. → connecting
+    /// Lost; tries again when its wait is over. → connecting
     case waiting
-    /// Saying goodbye. → idle
+    /// Closing. → idle
     case closing
   }
 
@@ -29,9 +28,9 @@ package final class RabbitMQClient {
   }
 
   package private(set) var state = State.idle
-  /// The one that is connecting, in use or saying goodbye.
+  /// The connection that is connecting, in use or closing.
   private var current: AMQPConnection?
-  /// Why it is down; nil while it is not, or never was up.
+  /// Why it is down; nil while it is up, or was never up.
   private(set) var failure: AMQPError?
   private(set) var lostCount: UInt64 = 0
 
@@ -44,7 +43,7 @@ package final class RabbitMQClient {
   private var random: SeededRandom
   private var addressIndex = 0
   private var reportedFailure: AMQPError?
-  /// The one before, while it says goodbye.
+  /// The previous connection, while it closes.
   private var leaving: AMQPConnection?
 
   package init(
@@ -65,19 +64,19 @@ package final class RabbitMQClient {
 
   package var isUp: Bool { state == .up }
 
-  /// The one in use, which takes operations; nil while it is not up.
+  /// The connection in use; nil while it is not up.
   package var connection: AMQPConnection? { isUp ? current : nil }
 
-  /// What a broker under an alarm said; nil while it is not blocked.
+  /// The reason that a broker with an alarm gave; nil while it is not blocked.
   package var blockedReason: String? { current?.blockedReason }
 
-  /// Connects, where it does not already.
+  /// Connects, unless it does already.
   package func start() {
     guard state == .idle else { return }
     connect()
   }
 
-  /// Says goodbye and stays away.
+  /// Closes and does not reconnect.
   package func stop() {
     switch state {
     case .idle, .closing:
@@ -90,19 +89,19 @@ package final class RabbitMQClient {
     }
   }
 
-  /// It did what it is for: the next loss starts with the shortest wait.
+  /// The connection was useful: after the next loss the first wait is the shortest.
   package func provedItself() {
     backoff.succeeded()
     reportedFailure = nil
   }
 
-  /// Gives the connection up for this reason, and comes back.
+  /// Closes the connection for this reason, and reconnects.
   package func fail(_ error: AMQPError) {
     leave()
     lost(error)
   }
 
-  /// As `fail`, where there is a connection to give up.
+  /// Like `fail`, if there is a connection.
   func restart(_ reason: AMQPError) {
     switch state {
     case .connecting, .settingUp, .up: fail(reason)
@@ -155,7 +154,7 @@ package final class RabbitMQClient {
     var last: UInt32 = 0
     for (operation, channel) in setUp { last = connection.request(operation, channel: channel) }
     state = .settingUp(last: last)
-    // Heartbeats alone would keep it for ever.
+    // Otherwise heartbeats alone would keep it open for ever.
     loop.schedule(afterMilliseconds: settings.setUpMilliseconds) { [weak self, lostCount] in
       guard let self, self.lostCount == lostCount, case .settingUp = state else { return }
       fail(.timedOut(operation: "the set-up of a connection", milliseconds: settings.setUpMilliseconds))

@@ -2,32 +2,31 @@ import Logging
 import PushCore
 import PushIO
 
-/// What a lane consumes: its connection, the consumers of its queues, and what becomes of deliveries.
+/// A lane's consumer: its connection, the consumers of its queues, and their deliveries.
 ///
-/// A tag's epoch counts connections, so that a delivery of an old one can never be taken for a new one's.
+/// A tag's epoch counts connections, so a delivery of an old one is never taken for a new one's.
 struct RabbitMQConsumer: ~Copyable {
   enum Event {
-    /// The epoch is reported before the first delivery can come.
+    /// The epoch is reported before the first delivery.
     case consuming(epoch: UInt32)
-    /// The queues may be gone: whoever declares them does it before they are consumed again.
+    /// The queues may be gone: they must be declared before they are consumed again.
     case stopped
     case delivery(Delivery)
-    /// A job that is too large came: its bytes lie with the connection, and it is reported later.
+    /// An oversized job came: the connection has its bytes, and it is reported later.
     case oversized(DeliveryTag, bodyCount: Int)
   }
 
   let client: RabbitMQClient
   private let topology: Topology
   private let consumerTag: String
-  /// Of the connection in use, or the last.
+  /// The epoch of the connection in use, or of the last.
   private var epoch: UInt32 = 0
   /// Between `consuming` and `stopped`.
   private(set) var isConsuming = false
-  /// The connection is up, and takes nothing before publishing is possible: each delivery that ends in nothing counts against its
-  /// message.
+  /// The connection is up, but consumes nothing before publishing is possible: each delivery without a result counts against its message.
   private var isWaiting = false
   private var isStopped = false
-  /// Consumers that were asked for and did not answer.
+  /// Consumers that were requested and not confirmed.
   private var startingConsumers: Set<UInt32> = []
   var oversized = RabbitMQOversizedJobs()
   private var isOversizedReported = false
@@ -36,7 +35,7 @@ struct RabbitMQConsumer: ~Copyable {
   private(set) var acknowledgementCount: UInt64 = 0
   private(set) var lostCount: UInt64 = 0
 
-  /// Behind those of the classes.
+  /// After those of the classes.
   private static let isolatedChannel: UInt16 = 3
 
   init(loop: EventLoop, settings: RabbitMQSettings, notices: RabbitMQNoticeBox) {
@@ -78,7 +77,7 @@ struct RabbitMQConsumer: ~Copyable {
 
   // MARK: - Events
 
-  /// The next event of this turn; nil once everything is reported, or nothing more is taken now.
+  /// The next event of this turn; nil once everything is reported, or nothing more is consumed now.
   mutating func nextEvent(takesDeliveries: Bool, canPublish: Bool) -> Event? {
     while let event = client.nextEvent(takesDeliveries: takesDeliveries && !oversized.isWaiting) {
       if let reported = take(event, canPublish: canPublish) { return reported }
@@ -129,7 +128,7 @@ struct RabbitMQConsumer: ~Copyable {
     return .delivery(Delivery(tag: tag, bodyCount: delivery.bodyCount, isOversized: delivery.isOversized))
   }
 
-  /// Publishing is possible: connects where it never did, and starts consumers that waited for that.
+  /// Publishing is possible: connects if it never did, and starts consumers that waited for that.
   mutating func start() -> Event? {
     if isStopped { return nil }
     client.start()
@@ -159,7 +158,7 @@ struct RabbitMQConsumer: ~Copyable {
     return .stopped
   }
 
-  /// Ends the connection on purpose. Returns what is to be reported of it.
+  /// Closes the connection. Returns what must be reported.
   mutating func restart(_ reason: AMQPError) -> Event? {
     let wasConsuming = isConsuming
     client.restart(reason)
@@ -168,7 +167,7 @@ struct RabbitMQConsumer: ~Copyable {
 
   // MARK: - Deliveries
 
-  /// Of the last delivery.
+  /// Copies the last delivery.
   func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     guard let connection = client.connection else { preconditionFailure("no delivery was reported") }
     if isOversizedReported { job.bytes.removeAll(keepingCapacity: true) } else { connection.copyBody(into: &job.bytes) }
@@ -184,17 +183,17 @@ struct RabbitMQConsumer: ~Copyable {
 
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) {
     guard let connection = connection(of: tag) else { return }
-    // Its dead letter is there already, with the reason.
+    // It already has a dead letter, with the reason.
     if oversized.settled(tag), !requeue { return acknowledge(tag, isMultiple: false) }
     connection.reject(tag.value, requeue: requeue, channel: RabbitMQConsumer.channel(tag))
   }
 
-  /// nil: the delivery is not this connection's.
+  /// nil: the delivery is from another connection.
   private func connection(of tag: DeliveryTag) -> AMQPConnection? {
     tag.epoch == epoch && isConsuming ? client.connection : nil
   }
 
-  /// Takes no more deliveries. Their connection stays, for those that are not settled.
+  /// Takes no more deliveries. The connection stays, for unsettled ones.
   mutating func stop() {
     guard !isStopped else { return }
     isStopped = true

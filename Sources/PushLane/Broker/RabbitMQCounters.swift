@@ -1,4 +1,4 @@
-/// What happened so far, for metrics.
+/// Counts for metrics.
 package struct RabbitMQCounters: Equatable, Sendable {
   package var deliveries: UInt64 = 0
   package var published: UInt64 = 0

@@ -1,11 +1,11 @@
 package import PushIO
 
-/// Whether the queues with work are empty: one look is one passive declaration of each.
+/// Whether the work queues are empty: one look is one passive declaration of each.
 package struct RabbitMQEmptyWatch {
   private let queues: [String]
-  /// Declarations of the look in progress that were not answered.
+  /// Unanswered declarations of the look in progress.
   private var pending: Set<UInt32> = []
-  /// Something was delivered or published since the look before began.
+  /// Something was delivered or published since the previous look began.
   package var wasDisturbed = true
   private var messages: UInt64 = 0
   private var wasEmptyBefore = false
@@ -14,7 +14,7 @@ package struct RabbitMQEmptyWatch {
     self.queues = queues
   }
 
-  /// A new connection: answers of the old one will not come.
+  /// A new connection: the old one's answers will not come.
   package mutating func restart() {
     pending.removeAll()
     messages = 0
@@ -27,8 +27,8 @@ package struct RabbitMQEmptyWatch {
     for queue in queues { pending.insert(connection.request(.inspectQueue(name: queue), channel: channel)) }
   }
 
-  /// The answer to an operation. At the end of a look: whether this and the one before found nothing and nothing happened between. nil:
-  /// the look goes on, or the operation was none of it.
+  /// The answer to an operation. At the end of a look: whether this one and the previous one found nothing, and nothing happened between
+  /// them. nil: the look continues, or the operation is not part of it.
   package mutating func answered(_ operation: UInt32, _ reply: AMQPReply) -> Bool? {
     guard pending.remove(operation) != nil else { return nil }
     messages += UInt64(reply.messageCount)

@@ -1,13 +1,13 @@
 package import Logging
 
-/// A change of a connection's state, in words, to be logged once.
+/// A change of a connection's state, as text, to be logged once.
 package struct RabbitMQNotice: Equatable, Sendable {
   package var level: Logger.Level
   package var role: RabbitMQRole
   package var text: String
 }
 
-/// Notices of both connections that wait to be logged; the newest are dropped where nobody takes them.
+/// Notices of both connections, for the log; if nobody takes them, the newest are dropped.
 final class RabbitMQNoticeBox {
   private var waiting: [RabbitMQNotice] = []
 

@@ -1,31 +1,30 @@
 import PushCore
 
-/// Jobs that are too large to be handed over with their bytes, between their receipt and their acknowledgement.
+/// Jobs that are too large to be passed on with their bytes, from their delivery to their acknowledgement.
 ///
-/// Their bytes are held nowhere: while a delivery is the last one that came, a dead letter is published of it, and only
-/// once the broker has confirmed that, or has not for too long, is the delivery reported. So one body at a time is held, and the lane knows
-/// nothing of it.
+/// Their bytes are not copied: while the delivery is the last one that came, its dead letter is published. The delivery is reported only
+/// after the broker has confirmed that, or has not done so for too long. So one body at a time is held, and the lane is not involved.
 package struct RabbitMQOversizedJobs {
   private enum State: Equatable {
     case none
-    /// The dead letter is to be published. → unconfirmed
+    /// The dead letter must be published. → unconfirmed
     case due(DeliveryTag, bodyCount: Int)
     /// Its number on its channel. → none, resting
     case unconfirmed(UInt64, DeliveryTag, bodyCount: Int)
-    /// The broker did not take it: a moment passes first. → due
+    /// The broker refused it: it waits a moment. → due
     case resting(DeliveryTag, bodyCount: Int)
   }
 
   private var state = State.none
-  /// Deliveries that have a dead letter, until the lane is done with them.
+  /// Deliveries with a dead letter, until the lane has settled them.
   private var copied: Set<DeliveryTag> = []
-  /// Deliveries whose dead letter was not confirmed in time, until the lane is done with them: the broker itself moves them.
+  /// Deliveries whose dead letter was not confirmed in time, until the lane has settled them: the broker itself moves them.
   private var givenUp: Set<DeliveryTag> = []
 
-  /// No delivery is reported meanwhile: the one that waits is kept where it lies.
+  /// No delivery is reported meanwhile: the waiting one stays in place.
   var isWaiting: Bool { state != .none }
 
-  /// What a dead letter is to be published of.
+  /// The delivery whose dead letter must be published.
   var due: (tag: DeliveryTag, bodyCount: Int)? {
     if case .due(let tag, let bodyCount) = state { return (tag, bodyCount) }
     return nil
@@ -42,7 +41,7 @@ package struct RabbitMQOversizedJobs {
     state = .unconfirmed(number, tag, bodyCount: bodyCount)
   }
 
-  /// One is unconfirmed at a time, so that a confirm of many is one of it too.
+  /// One is unconfirmed at a time, so a confirm of several includes it.
   mutating func confirmed(_ number: UInt64) {
     guard case .unconfirmed(number, let tag, _) = state else { return }
     copied.insert(tag)
@@ -54,7 +53,7 @@ package struct RabbitMQOversizedJobs {
     cameBack()
   }
 
-  /// No queue takes it. The confirm that follows says nothing.
+  /// No queue takes it. The confirm that follows does not count.
   mutating func cameBack() {
     guard case .unconfirmed(_, let tag, let bodyCount) = state else { return }
     state = .resting(tag, bodyCount: bodyCount)
@@ -65,7 +64,7 @@ package struct RabbitMQOversizedJobs {
     state = .due(tag, bodyCount: bodyCount)
   }
 
-  /// It has waited for too long: other jobs are behind it. false: it does not wait any more.
+  /// It has waited too long: other jobs wait behind it. false: it no longer waits.
   mutating func giveUp(_ tag: DeliveryTag) -> Bool {
     switch state {
     case .due(tag, _), .unconfirmed(_, tag, _), .resting(tag, _): break
@@ -88,12 +87,12 @@ package struct RabbitMQOversizedJobs {
     givenUp.removeAll()
   }
 
-  /// What comes now is given back.
+  /// New deliveries are returned.
   mutating func stopped() {
     state = .none
   }
 
-  /// The lane is done with a delivery. true: it has its dead letter.
+  /// The lane has settled a delivery. true: it has a dead letter.
   mutating func settled(_ tag: DeliveryTag) -> Bool {
     givenUp.remove(tag)
     return copied.remove(tag) != nil

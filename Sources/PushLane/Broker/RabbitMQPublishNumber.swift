@@ -1,7 +1,7 @@
 package import PushIO
 
-/// Which publish came back: a broker returns a message as it was published, and never says its number. Two messages may be
-/// alike in exchange, routing key and id, so that a mandatory publish carries its number in a header.
+/// Identifies a returned publish: a broker returns the message, but not its number. Two messages may have the same exchange, routing key
+/// and id, so a mandatory publish carries its number in a header.
 package enum RabbitMQPublishNumber {
   private static let header: StaticString = "x-herald-publish"
 
@@ -9,7 +9,7 @@ package enum RabbitMQPublishNumber {
     properties.addHeader(header, Int64(number))
   }
 
-  /// Of the message that the connection reported as returned; nil where it carries none.
+  /// The number of the message that the connection reported as returned; nil if it carries none.
   package static func ofReturned(_ connection: AMQPConnection) -> UInt64? {
     for argument in connection.headers() where argument.name == "\(header)" {
       if case .number(let number) = argument.value { return UInt64(exactly: number) }

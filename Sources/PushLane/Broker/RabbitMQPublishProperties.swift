@@ -1,10 +1,9 @@
 import PushCore
 import PushIO
 
-/// The properties and headers of what a lane publishes: outcomes, and copies and dead letters with what they carry of the message that
-/// they stand for.
+/// The properties and headers of a lane's publishes: outcomes, and copies and dead letters with the state of the message that they replace.
 struct RabbitMQPublishProperties {
-  /// Of the publish that is being made.
+  /// For the current publish.
   let properties = AMQPProperties()
 
   func describeOutcome(_ apnsID: UUIDValue, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
@@ -63,7 +62,7 @@ struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-class", literal: jobClass == .bulk ? "bulk" : "transactional")
   }
 
-  /// Trace and correlation of the producer.
+  /// The producer's trace and correlation.
   private func passOn(_ metadata: borrowing MessageMetadata) {
     let bytes = metadata.bytes.span
     if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }

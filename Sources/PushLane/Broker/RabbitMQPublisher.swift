@@ -2,9 +2,9 @@ import Logging
 import PushCore
 import PushIO
 
-/// What a lane publishes: its connection, the numbers of publishes, and the topology, which it declares.
+/// A lane's publisher: its connection, the numbers of publishes, and the topology, which it declares.
 ///
-/// Nothing is buffered here: a lost publish is the lane's to repeat.
+/// Nothing is buffered here: the lane repeats lost publishes.
 struct RabbitMQPublisher: ~Copyable {
   enum Event {
     case reported(BrokerEvent)
@@ -12,11 +12,11 @@ struct RabbitMQPublisher: ~Copyable {
     case up
     /// As `BrokerEvent.unblocked`.
     case unblocked
-    /// Of a dead letter of `publishOversized`: its number, or that it came back.
+    /// About a dead letter from `publishOversized`: its number, or that it was returned.
     case oversizedConfirmed(UInt64)
     case oversizedRefused(UInt64)
     case oversizedReturned
-    /// An answer to what somebody else asked on the control channel.
+    /// An answer to another user's operation on the control channel.
     case answered(UInt32, AMQPReply)
   }
 
@@ -37,7 +37,7 @@ struct RabbitMQPublisher: ~Copyable {
   /// Between `up` and `BrokerEvent.publishingStopped`.
   private(set) var isPublishing = false
   private(set) var isBlocked = false
-  /// The topology is not declared again before.
+  /// The topology is not declared again before this time.
   private var nextDeclaration = Instant(nanoseconds: .min)
 
   private(set) var publishedCount: UInt64 = 0
@@ -47,11 +47,11 @@ struct RabbitMQPublisher: ~Copyable {
   private(set) var lostCount: UInt64 = 0
 
   private static let publishChannel: UInt16 = 1
-  /// Declares again and counts messages, beside the publishes.
+  /// For declaring again and counting messages, beside the publishes.
   static let controlChannel: UInt16 = 2
-  /// Dead letters of jobs that are too large: their confirms are the adapter's own.
+  /// Dead letters of oversized jobs: the adapter handles their confirms.
   private static let oversizedChannel: UInt16 = 3
-  /// Between two declarations of the topology, however much comes back.
+  /// Minimum time between two declarations of the topology.
   private static let declarationMilliseconds: Int64 = 1000
 
   init(loop: EventLoop, settings: RabbitMQSettings, notices: RabbitMQNoticeBox) {
@@ -143,14 +143,14 @@ struct RabbitMQPublisher: ~Copyable {
     return .publishingStopped
   }
 
-  /// Ends the connection on purpose. Returns what is to be reported of it.
+  /// Closes the connection. Returns what must be reported.
   mutating func restart(_ reason: AMQPError) -> BrokerEvent? {
     let wasUp = client.isUp
     client.restart(reason)
     return wasUp ? ended() : nil
   }
 
-  /// A message that no queue takes, by the number that it carries: the topology is declared again.
+  /// A message that no queue takes, by its number: the topology is declared again.
   private mutating func takeReturned() -> BrokerEvent? {
     guard let connection = client.connection else { return nil }
     returnedCount += 1
@@ -159,7 +159,7 @@ struct RabbitMQPublisher: ~Copyable {
       "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
         + "declaring queues and bindings again")
     guard let number = RabbitMQPublishNumber.ofReturned(connection), sequence.cameBack(number) else {
-      // Which one it was nobody can say: all unconfirmed ones are published again on a new connection.
+      // It is unknown which message it was, so all unconfirmed ones are published again on a new connection.
       client.fail(.connectionLost(to: "the broker", reason: "a returned message does not carry its number"))
       return ended()
     }
@@ -210,7 +210,7 @@ struct RabbitMQPublisher: ~Copyable {
     return publish(body, to: deadLetters, routingKey: [])
   }
 
-  /// While the connection is down the number is given out and nothing is sent: `.publishing` tells the lane to repeat it.
+  /// While the connection is down a number is assigned and nothing is sent: after `.publishing` the lane repeats it.
   private mutating func publish(_ body: [UInt8], to exchange: AMQPExchange, routingKey: [UInt8]) -> UInt64 {
     let taken = sequence.take()
     publishedCount += 1
@@ -223,8 +223,8 @@ struct RabbitMQPublisher: ~Copyable {
     return taken
   }
 
-  /// Publishes a dead letter of a job that is too large, whose body `source` holds. Returns its number on its channel; nil: it cannot be
-  /// published now.
+  /// Publishes a dead letter of an oversized job, whose body is in `source`. Returns its number on its channel; nil: it cannot be published
+  /// now.
   func publishOversized(_ tag: DeliveryTag, bodyCount: Int, from source: AMQPConnection) -> UInt64? {
     guard canPublish, let connection = client.connection else { return nil }
     var metadata = MessageMetadata()

@@ -1,5 +1,5 @@
-/// The two connections of a lane: a broker under an alarm stops reading one that publishes, and must not stop
-/// acknowledgements by that.
+/// The two connections of a lane. A broker with an alarm stops reading from a connection that publishes, and that must not stop
+/// acknowledgements.
 package enum RabbitMQRole: String, CaseIterable, Sendable {
   case consumer, publisher
 }

@@ -1,30 +1,30 @@
 package import PushIO
 
-/// What a lane's broker adapter is given at its start: every bound by its name.
+/// The settings of a lane's broker adapter, with all limits.
 package struct RabbitMQSettings: Sendable {
   /// Tried in turn.
   package var addresses: [AMQPAddress]
   /// For `amqps://` addresses.
   package var tls: TLSContext?
   package var topology: Topology
-  /// `<host>/<lane>`, in the connections' names.
+  /// `<host>/<lane>`, for the connections' names.
   package var laneName: String
   /// Unacknowledged deliveries of transactional jobs: capacity that a bulk backlog cannot take.
   package var prefetchTransactional: UInt16
   package var prefetchBulk: UInt16
   package var reconnectInitialMilliseconds: Int64 = 200
-  /// No longer: a broker that is back is noticed within this time.
+  /// The longest wait: a broker that is back is noticed within this time.
   package var reconnectMaximumMilliseconds: Int64 = 3_000
-  /// From an open connection to the answers to all that sets it up. Longer than a broker takes that has just started.
+  /// From an open connection to the end of its set-up. Longer than a broker takes that has just started.
   package var setUpMilliseconds: Int64 = 30_000
-  /// Between two looks at the queues while somebody waits for them to be empty.
+  /// Between two looks at the queues, to see whether they are empty.
   package var emptyPollMilliseconds: Int64 = 500
-  /// Outcomes come back where no queue takes them. Off without a results log, when that is nobody's fault.
+  /// Outcomes that no queue takes are returned. Off without a results log, when that is normal.
   package var outcomesAreMandatory: Bool
   package var connection = AMQPOptions()
   package var randomSeed: UInt64
 
-  /// `prefetch`: of both classes together; half of it is kept for transactional jobs.
+  /// `prefetch`: for both classes together; half of it is reserved for transactional jobs.
   package init(
     addresses: [AMQPAddress], tls: TLSContext?, topology: Topology, laneName: String, prefetch: Int, randomSeed: UInt64
   ) {

@@ -2,9 +2,8 @@ package import PushCore
 package import PushIO
 package import PushSettings
 
-/// Every exchange, queue and binding that Herald uses, as one table: declared at each start, which changes nothing
-/// where
-/// they exist as they should.
+/// Every exchange, queue and binding that Herald uses, as one table. It is declared at each start, which changes nothing if all exist as
+/// declared.
 package struct Topology: Equatable, Sendable {
   /// `push.results.log`: the stream that keeps every outcome for a while.
   package struct ResultsLog: Equatable, Sendable {
@@ -21,10 +20,10 @@ package struct Topology: Equatable, Sendable {
   package let prefix: String
   /// Ascending; one queue for each class and delay.
   package let retryDelaysSeconds: [Int]
-  /// nil declares no log; then outcomes that no queue takes are dropped by the broker.
+  /// nil declares no log; then the broker drops outcomes that no queue takes.
   package let resultsLog: ResultsLog?
 
-  /// A message given to workers more often than this becomes a dead letter.
+  /// A message that was delivered more often than this becomes a dead letter.
   package static let deliveryLimit: Int64 = 20
 
   package init(
@@ -48,10 +47,10 @@ package struct Topology: Equatable, Sendable {
   package var deadQueue: String { "\(prefix).dead" }
   package var resultsLogQueue: String { "\(prefix).results.log" }
   package var registrationsQueue: String { "\(prefix).registrations" }
-  /// Requests for channel management. Producers publish to it by the default exchange.
+  /// Requests for channel management. Producers publish to it through the default exchange.
   package var channelsQueue: String { "\(prefix).channels" }
 
-  /// Where a channel request waits before it is tried again, ascending: somebody waits for its answer.
+  /// Delays of a channel request's retries, ascending; short, because somebody waits for the answer.
   package static let channelDelaysSeconds = [1, 5, 30]
 
   package func channelsRetryQueue(seconds: Int) -> String {
@@ -60,12 +59,12 @@ package struct Topology: Equatable, Sendable {
 
   package static func channelsRetryRoutingKey(seconds: Int) -> String { "channels.\(seconds)" }
 
-  /// Where channel requests may wait.
+  /// Queues in which channel requests wait.
   package var channelQueues: [String] {
     [channelsQueue] + Topology.channelDelaysSeconds.map { channelsRetryQueue(seconds: $0) }
   }
 
-  /// Jobs that workers did not finish: single active consumer, so that one of them is processed at a time.
+  /// Jobs that workers did not finish: single active consumer, so one of them is processed at a time.
   package var isolatedQueue: String { "\(prefix).jobs.isolated" }
   package static let isolatedRoutingKey = "isolated"
 
@@ -77,7 +76,7 @@ package struct Topology: Equatable, Sendable {
 
   package static func retryRoutingKey(_ jobClass: JobClass, seconds: Int) -> String { "\(jobClass.name).\(seconds)" }
 
-  /// Where jobs may wait: empty when nothing is left to do.
+  /// Queues with jobs: when they are empty, nothing is left to do.
   package var workQueues: [String] {
     [isolatedQueue]
       + JobClass.allCases.flatMap { jobClass in
@@ -87,8 +86,8 @@ package struct Topology: Equatable, Sendable {
 
   // MARK: the table
 
-  /// The declarations in an order in which each finds what it names. The dead letters are bound last: a job that comes while all this is
-  /// made for the first time goes back to its producer, not there.
+  /// The declarations in an order in which each finds what it names. The dead letters are bound last: a job that comes during the first
+  /// declaration returns to its producer, instead of going there.
   package var declarations: [AMQPOperation] {
     exchanges + queues + bindings + [.bind(queue: deadQueue, exchange: deadExchange, routingKey: "")]
   }
@@ -113,7 +112,7 @@ package struct Topology: Equatable, Sendable {
     ]
   }
 
-  /// Of a queue whose messages go on to `exchange` once their time is over.
+  /// Arguments of a queue whose messages go to `exchange` after their time.
   private func retryArguments(seconds: Int, exchange: String, routingKey: String) -> [AMQPArgument] {
     [
       .quorum,
@@ -163,7 +162,7 @@ package struct Topology: Equatable, Sendable {
 
   private var bindings: [AMQPOperation] {
     var bindings: [AMQPOperation] = [
-      // A producer that names no class means the urgent one.
+      // A producer that sets no class gets the urgent one.
       .bind(queue: jobsQueue(.transactional), exchange: jobsExchange, routingKey: ""),
       .bind(queue: isolatedQueue, exchange: jobsExchange, routingKey: Topology.isolatedRoutingKey),
     ]
@@ -204,7 +203,7 @@ extension JobClass {
 }
 
 extension Topology {
-  /// The topology that a configuration asks for.
+  /// The topology of a configuration.
   package init(_ configuration: Configuration) {
     let log = ResultsLog(
       maximumAge: configuration.results.logMaximumAge, maximumBytes: Int64(configuration.results.logMaximumBytes))

@@ -1,33 +1,33 @@
 package import PushCore
 
-/// The broker, as a lane sees it. Nothing here blocks: calls queue bytes, events are what came back.
+/// The broker, as a lane sees it. Nothing here blocks: calls queue bytes, and events report what came.
 package protocol Broker {
   /// The next event of this turn; nil once everything is reported.
-  /// - Parameter takesDeliveries: false: a delivery, and what came behind it, stays where it is.
+  /// - Parameter takesDeliveries: false: a delivery, and everything after it, is left for later.
   mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent?
 
-  /// Copies out what the last delivery carries. Called at most once, before the next `nextEvent`.
+  /// Copies the last delivery. Called at most once, before the next `nextEvent`.
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata)
 
-  /// Publishes an outcome. Returns the sequence number that its confirm will carry.
+  /// Publishes an outcome. Returns the sequence number of its confirm.
   mutating func publishOutcome(
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64
 
-  /// Publishes a fresh copy of a job, which comes back to the queue of its class after the delay.
+  /// Publishes a copy of a job, which returns to the queue of its class after the delay.
   mutating func publishRetry(
     _ body: [UInt8], jobClass: JobClass, delaySeconds: Int, state: RetryState, metadata: borrowing MessageMetadata
   ) -> UInt64
 
-  /// Publishes a copy of a job that comes back alone: of the queue of isolated jobs one message is given at a time.
+  /// Publishes a copy of a job to the queue of isolated jobs, which delivers one message at a time.
   mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64
 
   /// Publishes the original bytes as a dead letter.
   /// - Parameters:
-  ///   - apnsID: of one target of a batch, which cannot be made from the bytes.
-  ///   - metadata: of the delivery; but `isAmbiguous` is the target's own, for a replay to carry on.
+  ///   - apnsID: for one target of a batch, because it cannot be derived from the bytes.
+  ///   - metadata: from the delivery, except `isAmbiguous`, which is the target's, for a replay to keep.
   mutating func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
     metadata: borrowing MessageMetadata
@@ -36,13 +36,13 @@ package protocol Broker {
   /// Acknowledges every delivery of the tag's class and epoch up to this one.
   mutating func acknowledge(upTo tag: DeliveryTag)
 
-  /// Acknowledges this delivery alone: one before it is still on its way.
+  /// Acknowledges only this delivery: an earlier one is still in progress.
   mutating func acknowledge(one tag: DeliveryTag)
 
-  /// Gives a delivery back: to its queue, or (not `requeue`) to the dead letters.
+  /// Returns a delivery: to its queue, or (not `requeue`) to the dead letters.
   mutating func reject(_ tag: DeliveryTag, requeue: Bool)
 
-  /// Takes no more deliveries; what is unacknowledged stays ours until it is acknowledged or given back.
+  /// Takes no more deliveries; unacknowledged ones stay ours until they are acknowledged or returned.
   mutating func stopConsuming()
 
   /// Publishing works and the broker is not blocked.

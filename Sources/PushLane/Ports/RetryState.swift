@@ -1,10 +1,10 @@
 package import PushCore
 
-/// What a retry copy carries of the attempts before it.
+/// The state of earlier attempts that a retry copy carries.
 package struct RetryState: Sendable {
   package var attempts: UInt32
   package var firstSeen: Int64
-  /// Under which claim its last attempt was admitted; 0: none was.
+  /// The claim under which its last attempt was admitted; 0: none.
   package var claim: UInt32
   /// As in `MessageMetadata`.
   package var redeliveries: UInt32

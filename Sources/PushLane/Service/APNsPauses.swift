@@ -2,7 +2,7 @@ import Logging
 import PushCore
 import PushCredentials
 
-/// The pauses of all of a lane's (credential, environment)s: what answers ask for, and what an operator is told of it.
+/// The pauses of all (credential, environment)s of a lane: what answers require, and what operators are told about it.
 struct APNsPauses {
   /// By (credential, environment).
   private var tables: [PauseTable]
@@ -13,22 +13,22 @@ struct APNsPauses {
     self.acceptances = AcceptanceNotes(times: acceptances)
   }
 
-  /// There are so many now, at least.
+  /// Makes room for at least this many.
   mutating func grow(to count: Int) {
     while tables.count < count { tables.append(PauseTable()) }
   }
 
-  /// Nothing is paused any more.
+  /// Ends all pauses.
   mutating func reset(_ scope: Int) { tables[scope] = PauseTable() }
 
   subscript(scope: Int) -> PauseTable { tables[scope] }
 
-  /// Whether such a request may go; a probe counts as sent.
+  /// Whether such a request may be sent; a probe counts as sent.
   mutating func decide(_ key: PauseKey, scope: Int, now: Instant) -> PauseState.Decision {
     tables[scope].isQuiet ? .go : tables[scope].decide(key, now: now)
   }
 
-  /// The probe that `decide` allowed did not go out.
+  /// The probe that `decide` allowed was not sent.
   mutating func probeNotSent(_ key: PauseKey, scope: Int, now: Instant) {
     tables[scope].probeNotSent(key, now: now)
   }
@@ -41,7 +41,7 @@ struct APNsPauses {
     return tables[scope].answered(answered.pauseKey, proving: proof(answered, tokenSerial: tokenSerial))
   }
 
-  /// What an answer shows to be in order.
+  /// What an answer proves to be in order.
   private func proof(_ answered: APNsContext.Answered, tokenSerial: UInt32) -> PauseTable.Proof {
     switch answered.answer.status {
     case 200: answered.tokenSerial == tokenSerial ? [.credential, .topic, .environment] : [.topic, .environment]
@@ -50,19 +50,19 @@ struct APNsPauses {
     }
   }
 
-  /// Everything of the credential in this environment waits for so long. true: it did not before.
+  /// Everything of the credential in this environment waits for this long. true: this is new.
   mutating func hold(_ answered: APNsContext.Answered, milliseconds: Int64, now: Instant) -> Bool {
     tables[answered.scope].hold(milliseconds: milliseconds, now: now)
   }
 
-  /// Everything of the credential in this environment is paused; nil: it was before.
+  /// Everything of the credential in this environment is paused; nil: it was paused before.
   mutating func pauseAll(
     _ answered: APNsContext.Answered, because text: String, now: Instant, counters: inout APNsCounters
   ) -> APNsRemark? {
     pause(.everything, answered, now, &counters, text)
   }
 
-  /// What a verdict asks for. nil: nothing that is news.
+  /// Applies a verdict. nil: nothing new.
   mutating func apply(
     _ pause: Verdict.Pause, _ answered: APNsContext.Answered, now: Instant, counters: inout APNsCounters
   ) -> APNsRemark? {

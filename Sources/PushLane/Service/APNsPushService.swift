@@ -6,22 +6,22 @@ import PushSettings
 
 /// APNs as a lane uses it: pools of HTTP/2 connections, provider tokens, pauses. One thread, one event loop.
 ///
-/// `maintain` drains every connection into a queue of answers, so that what time asks for is judged after what came in;
-/// `nextAnswer` empties the queue. `apply` is about the last answer.
+/// `maintain` drains every connection into a queue of answers, so that received answers count before deadlines; `nextAnswer` empties the
+/// queue. `apply` is about the last answer.
 package final class APNsPushService: PushService {
-  /// What the lane gets for a paused job that would have been the probe, had a connection had room.
+  /// How long a paused job waits that would have been the probe, if a connection had had room.
   private static let probeWaitMilliseconds: Int64 = 1_000
-  /// How long jobs of a revoked credential are kept away, each time: nothing but a reload helps them.
+  /// How long jobs of a revoked credential wait each time: only a reload helps them.
   private static let revokedWaitMilliseconds: Int64 = 15_000
 
   private var credentials: Credentials
   /// By `PoolIndex`; made when first used.
   private var pools: [APNsPool?]
-  /// Pools of credentials that a reload took away, until their connections have ended.
+  /// Pools of credentials that a reload removed, until their connections have ended.
   private var retired: [APNsPool] = []
   private var pauses: APNsPauses
   private var tokens: APNsTokens
-  /// Names of credentials that were revoked since the last reload.
+  /// Names of credentials revoked since the last reload.
   private var revoked: Set<String> = []
   private var context: APNsContext
   private var lastAnswer: APNsContext.Answered?
@@ -44,9 +44,9 @@ package final class APNsPushService: PushService {
     tokens = APNsTokens(credentials)
   }
 
-  /// Takes reloaded credentials into use. Those that stay, or whose key is related to the one before, keep their
-  /// connections and pauses. Those whose key, certificate, apps or environments changed get new connections, and the old
-  /// ones finish what they have. Connections of a credential that is gone end at once.
+  /// Applies reloaded credentials. Those that are unchanged, or whose key is related to the old one, keep their connections and pauses.
+  /// Those whose key, certificate, apps or environments changed get new connections, and the old ones finish their requests. Connections of
+  /// a removed credential end at once.
   package func replaceCredentials(_ newer: Credentials) {
     let older = credentials
     credentials = newer
@@ -71,8 +71,8 @@ package final class APNsPushService: PushService {
     tokens.look(credentials, now: context.loop.now, context: &context)
   }
 
-  /// Ends the connections of a credential at once and opens no more until the next reload. What was on them is ambiguous; its
-  /// jobs, and those that come, go to the retry queues. A name that no credential has changes nothing.
+  /// Ends the connections of a credential at once and opens no more until the next reload. Requests in flight become ambiguous; the
+  /// credential's jobs go to the retry queues. An unknown name changes nothing.
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
     revoked.insert(name)
@@ -82,8 +82,8 @@ package final class APNsPushService: PushService {
     }
   }
 
-  /// Ends every connection at once, for a lane that stands still; new ones are opened when there is something to send. What was on
-  /// them is ambiguous. Pauses stay.
+  /// Ends every connection at once, for a lane that stands still; new ones are opened when needed. Requests in flight become ambiguous.
+  /// Pauses stay.
   package func restart() {
     for index in pools.indices {
       guard let pool = pools[index] else { continue }
@@ -140,7 +140,7 @@ package final class APNsPushService: PushService {
     let place = Credentials.place(of: pool)
     if isClosing { return .noRoom }
     guard let usesToken = tokens.usesToken(place) else {
-      // A reload took it away: the job comes back soon, and is routed anew.
+      // A reload removed it: the job comes back soon, and is routed again.
       let isRevoked = credentials.all[place].map { revoked.contains($0.name) } ?? false
       return .paused(retryAfterMilliseconds: isRevoked ? APNsPushService.revokedWaitMilliseconds : 1)
     }
@@ -224,7 +224,7 @@ package final class APNsPushService: PushService {
     for pool in pools { pool?.close() }
   }
 
-  // MARK: - Beside the port
+  // MARK: - Besides the port
 
   /// Every connection has ended, after `close`.
   package var isClosed: Bool { pools.allSatisfy { $0?.isEmpty ?? true } && retired.isEmpty }
@@ -232,12 +232,12 @@ package final class APNsPushService: PushService {
   /// Requests without an answer.
   package var inFlight: Int { context.requests.count }
 
-  /// How far APNs' clock is ahead of ours, by the newest date that it sent; nil before the first.
+  /// How far APNs' clock is ahead of ours, by its newest date; nil before the first.
   package var clockSkewSeconds: Int64? { context.clock.skewSeconds }
 
   package var counters: APNsCounters { context.counters }
 
-  /// What changed and should be logged; nil once everything is reported.
+  /// The next change for the log; nil once all are reported.
   package func takeNotice() -> APNsNotice? { context.takeNotice() }
 
   /// One for each pool that was used.

@@ -1,7 +1,7 @@
 package import PushCore
 package import PushIO
 
-/// What a lane's `APNsPushService` is made from: the `apns` section of the configuration.
+/// The settings of a lane's `APNsPushService`: the `apns` section of the configuration.
 package struct APNsPushServiceConfiguration: Sendable {
   package var production: APNsHost
   package var sandbox: APNsHost
@@ -11,12 +11,12 @@ package struct APNsPushServiceConfiguration: Sendable {
   package var requestTimeoutMilliseconds: Int64 = 10_000
   /// Connections of one pool (`apns.connections_max`: per lane, credential and environment).
   package var connectionsMaximum = 8
-  /// Our own bound on streams of one connection, whatever the peer allows.
+  /// Our own limit on a connection's streams, even if the peer allows more.
   package var streamsMaximum = 1_000
   package var connectOptions = ConnectOptions()
-  /// Limits of time of each connection; `requestMilliseconds` is overridden by `requestTimeoutMilliseconds`.
+  /// Time limits of each connection; `requestTimeoutMilliseconds` overrides `requestMilliseconds`.
   package var timing = ConnectionState.Timing()
-  /// Rules of growth and back-off; `connectionsMaximum` is overridden by the one here.
+  /// Rules of growth and back-off; the value above overrides `connectionsMaximum`.
   package var poolLimits = PoolState.Limits()
   /// Shared by the lanes of a process.
   package var acceptances = AcceptanceTimes()

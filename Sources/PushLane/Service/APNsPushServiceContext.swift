@@ -2,26 +2,26 @@ import PushCore
 import PushCredentials
 import PushIO
 
-/// What all pools of a lane share, handed to them while they work.
+/// State that all pools of a lane share; passed to them while they work.
 struct APNsContext {
   /// An answer, with what `apply` needs to know of the request behind it.
   struct Answered {
     var answer: PushAnswer
-    /// Where the request went out.
+    /// The pool that the request used.
     var pool: Int
     var place: Int
-    /// Which connection it was at that place.
+    /// Which connection it was in that place.
     var connectionSerial: UInt32
     var tokenSerial: UInt32
     var pauseKey: PauseKey
 
-    /// The place of its (credential, environment) among all.
+    /// The index of its (credential, environment).
     var scope: Int { pool / Credentials.poolKinds }
-    /// The credential's place.
+    /// The credential's index.
     var credentialPlace: Int { Credentials.place(of: PoolIndex(UInt16(pool))) }
   }
 
-  /// Device tokens that were refused, by hash; a newer one takes the place of an older one.
+  /// Refused device tokens, by hash; a newer one replaces an older one in its place.
   struct BadTokens {
     private var hashes: [UInt64] = Array(repeating: 0, count: 8192)
     private var isEmpty = true
@@ -40,8 +40,8 @@ struct APNsContext {
     }
   }
 
-  /// Devices that APNs said got too much (429), by hash: each is left alone for a while, twice as long with each further
-  /// refusal. Of two devices with one place the later counts.
+  /// Devices for which APNs answered TooManyRequests (429), by hash. Nothing is sent to each for a while, twice as long after each further
+  /// refusal. Of two devices in one place the later one counts.
   struct Slowed {
     private struct Entry {
       var hash: UInt64 = 0
@@ -53,10 +53,10 @@ struct APNsContext {
     static let longestMilliseconds: Int64 = 60_000
     private static let count = 1024
 
-    /// Empty until the first refusal, which most lanes never see.
+    /// Empty until the first refusal, which most lanes never get.
     private var entries: [Entry] = []
 
-    /// How long the device is left alone yet; nil: it is not.
+    /// How long nothing is sent to the device; nil: no wait.
     func waitMilliseconds(_ hash: UInt64, now: Instant) -> Int64? {
       guard !entries.isEmpty, case let entry = entries[place(hash)], entry.hash == hash, now < entry.until else {
         return nil
@@ -78,19 +78,19 @@ struct APNsContext {
     private func place(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash) & (Slowed.count - 1) }
   }
 
-  /// How many notices wait for somebody to log them.
+  /// Maximum of notices that wait for the log.
   private static let noticesMaximum = 64
 
   let loop: EventLoop
   let configuration: APNsPushServiceConfiguration
   var requests = RequestTable()
-  /// Answers that wait to be reported: never more than what is in flight.
+  /// Unreported answers: never more than requests in flight.
   var answers = RingBuffer<Answered>(growingFrom: 64)
   var counters = APNsCounters()
   var clock = ClockState()
   var badTokens = BadTokens()
   var slowed = Slowed()
-  /// Hashes of channels that APNs does not know any more, until the service looks.
+  /// Hashes of channels that APNs no longer knows, until the service takes them.
   var goneChannels: [UInt64] = []
   var random: SeededRandom
   private(set) var notices: [APNsNotice] = []
@@ -124,7 +124,7 @@ struct APNsContext {
   }
 }
 
-/// Writes the requests of all pools to one host, one after the other.
+/// Writes the requests of all pools to one host, one after another.
 final class APNsSharedWriter {
   var requests: APNsRequestWriter
 

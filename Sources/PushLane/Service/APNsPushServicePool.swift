@@ -3,17 +3,17 @@ import PushCore
 import PushCredentials
 import PushIO
 
-/// One pool of a lane: the connections of one (credential, environment, kind), and what `PoolState` and
-/// `ConnectionState` decided for them, done.
+/// One pool of a lane: the connections of one (credential, environment, kind). It carries out the decisions of `PoolState` and
+/// `ConnectionState`.
 final class APNsPool {
-  /// One connection at its place. An object, so that looking at one field copies no other.
+  /// One connection in its place. An object, so that reading one field copies no other.
   private final class Link {
     var connection: APNsConnection
     let serial: UInt32
     var hasSent = false
-    /// A GOAWAY or an advice took it out of the pool's choice.
+    /// GOAWAY or an answer's advice: the pool no longer chooses it.
     var hasLeft = false
-    /// What came last when it gave its buffers back.
+    /// When it last received bytes, if its buffers were freed since.
     var restsSince: Instant?
 
     init(connection: APNsConnection, serial: UInt32) {
@@ -36,7 +36,7 @@ final class APNsPool {
   private let lists: [UInt16]
   private let writer: APNsSharedWriter
   private var trouble = APNsTrouble()
-  /// `apns-expiration` of the broadcast that is sent next.
+  /// `apns-expiration` of the next broadcast.
   var broadcastExpiration: Int64 = 0
   private static let restMilliseconds: Int64 = 1000
 
@@ -70,7 +70,7 @@ final class APNsPool {
         send: ticket, sentAt: now.monotonic, list: lists[place], tokenSerial: token?.serial ?? 0,
         pauseKey: pauseKey, targetHash: targetHash))
     guard isSubmitted(job, target, apnsID, request, token, at: place) else {
-      // It knows better than what it reported: nothing more for it in this turn.
+      // The connection has less room than it reported: it gets nothing more in this turn.
       _ = context.requests.remove(request)
       state.giveBack(place: place, byteCount: byteCount)
       if let http = links[place]?.http {
@@ -107,7 +107,7 @@ final class APNsPool {
 
   // MARK: - Once a turn
 
-  /// Takes what happened on every connection, then does what is due.
+  /// Takes the events of every connection, then does what is due.
   func maintain(now: Now, context: inout APNsContext) {
     for place in links.indices where links[place] != nil {
       takeEvents(place, now, &context)
@@ -154,7 +154,7 @@ final class APNsPool {
     }
   }
 
-  /// What time asks for: pings, deadlines, the end of what drained.
+  /// What is due: pings, deadlines, the end of drained connections.
   private func watch(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     while let link = links[place] {
       let inFlight = context.requests.count(of: lists[place])
@@ -180,7 +180,7 @@ final class APNsPool {
       let sentAt = context.requests.oldestSentAt(of: lists[place]), sentAt <= sentUntil
     {
       unanswered(name, .timedOut, place, &context)
-      // What is reported of the stream's end finds no request any more, whatever its job does by then.
+      // The end of this stream is reported after the request was removed, whatever its job does by then.
       _ = link.http.cancel(name)
       if link.connection.timedOut(sentAt: sentAt) {
         leave(place)
@@ -189,7 +189,7 @@ final class APNsPool {
     }
   }
 
-  /// A connection on which nothing is and nothing came for a while gives its buffers back: a worker has one for each credential.
+  /// A connection without requests and received bytes for a while frees its buffers: a worker has one for each credential.
   private func rest(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     guard let link = links[place] else { return }
     let lastReceived = link.http.lastReceived
@@ -237,7 +237,7 @@ final class APNsPool {
     enqueue(answer, request, place, &context)
   }
 
-  /// The first answer of a connection, and every refusal, says what time it is at APNs.
+  /// The first answer of a connection, and every refusal, gives APNs' time.
   private func lookAtDate(_ connection: HTTP2ClientConnection, _ now: Now, _ context: inout APNsContext) {
     guard let date = connection.withResponseHeader(.date, { HTTPDate.unixSeconds($0) }) else { return }
     switch context.clock.heard(unixSeconds: date, now: now) {
@@ -311,7 +311,7 @@ final class APNsPool {
     }
   }
 
-  /// Whether a connection that ended so, without an answer before, says that the next one should wait.
+  /// Whether a connection that ended for this reason, without an answer, means that the next one should wait.
   private static func isFailure(_ reason: ConnectionState.EndReason) -> Bool {
     switch reason {
     case .lost, .notOpened, .silent, .goAway, .stuck: true
@@ -332,20 +332,20 @@ final class APNsPool {
       serial: context.lastConnectionSerial)
   }
 
-  /// Others answer and this connection does not.
+  /// Other connections answer and this one does not: pings it.
   private func ask(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     guard links[place]?.connection.pingIfSilent(now: now.monotonic) == true else { return }
     context.counters.pings += 1
   }
 
-  /// The pool chooses this connection no more.
+  /// The pool no longer chooses this connection.
   private func leave(_ place: Int) {
     guard links[place]?.hasLeft == false else { return }
     links[place]?.hasLeft = true
     state.leaves(place: place)
   }
 
-  /// An answer advised to take no more requests on the connection that it came over.
+  /// An answer advised to send no more requests over its connection.
   func advisedToClose(place: Int, serial: UInt32) {
     guard links[place]?.serial == serial else { return }
     links[place]?.connection.drain(.advised)
@@ -358,7 +358,7 @@ final class APNsPool {
     state.fewerStreams(place: place, now: now.monotonic)
   }
 
-  /// Opens no more connections and lets those that are there finish.
+  /// Opens no more connections and lets existing ones finish.
   func close() {
     state.close()
     for place in links.indices where links[place] != nil {
@@ -367,20 +367,20 @@ final class APNsPool {
     }
   }
 
-  /// Ends every connection at once: what is on them may or may not be processed.
+  /// Ends every connection at once: their requests may or may not be processed.
   func revoke() {
     close()
     for place in links.indices { links[place]?.http.abort() }
   }
 
-  /// Gives back what it holds of the lane's tables, once it is empty.
+  /// Returns its share of the lane's tables, once it is empty.
   func recycle(_ context: inout APNsContext) {
     for list in lists { context.requests.recycle(list) }
   }
 
   var room: Int { state.room }
 
-  /// Requests that find no room now will not find it soon either.
+  /// Requests without room now will not get room soon.
   var isStalled: Bool { state.isStalled }
 
   /// Every connection has ended.

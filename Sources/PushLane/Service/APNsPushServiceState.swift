@@ -1,16 +1,16 @@
 package import Logging
 package import PushCore
 
-/// What a pool's requests are for. The raw value is its place among the pools of one (credential, environment).
+/// What a pool is for. The raw value is its index among the pools of one (credential, environment).
 package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendable {
   /// Device tokens.
   case device
-  /// Device tokens that were refused before: many refusals make APNs slow or drop a connection, so they have their own.
+  /// Device tokens that were refused before. Many refusals make APNs slow down or close a connection, so they have separate ones.
   case badTokens
   /// Broadcasts to channels.
   case broadcast
 
-  /// As `/status` calls it.
+  /// As in `/status`.
   package var description: String {
     switch self {
     case .device: "device"
@@ -20,10 +20,10 @@ package enum APNsPoolKind: UInt8, CaseIterable, CustomStringConvertible, Sendabl
   }
 }
 
-/// A line for the log, of which it is not said yet whom it is about.
+/// A line for the log, without its subject.
 typealias APNsRemark = (level: Logger.Level, text: String)
 
-/// Something that changed and is worth a line in the log, reported once.
+/// A change for the log, reported once.
 package struct APNsNotice: Sendable {
   package var level: Logger.Level
   /// Name of the credential.
@@ -38,7 +38,7 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
   case noStream = "no_stream"
   case noWindow = "no_window"
   case noAnswer = "no_answer"
-  /// APNs refuses the credential, or the topic: everything waits for a probe.
+  /// APNs refuses the credential or the topic: everything waits for a probe.
   case paused
 
   init(_ stall: PoolState.Stall) {
@@ -51,9 +51,9 @@ package enum APNsStallCause: String, CaseIterable, Sendable {
   }
 }
 
-/// One pool, for metrics and people.
+/// One pool's state, for metrics and `/status`.
 package struct APNsPoolSnapshot: Sendable {
-  /// Connections by state, as metrics name them.
+  /// Connections by state, named as in metrics.
   package var connections: [(state: String, count: Int)] {
     [("opening", opening), ("ready", ready), ("silent", silent), ("draining", draining)]
   }
@@ -63,7 +63,7 @@ package struct APNsPoolSnapshot: Sendable {
   package var kind: APNsPoolKind
   package var opening: Int
   package var ready: Int
-  /// Open, but without an answer while others answer: no requests go there.
+  /// Open, but without an answer while others answer: no requests are sent there.
   package var silent: Int
   package var draining: Int
   package var streamsInFlight: Int
@@ -74,20 +74,20 @@ package struct APNsPoolSnapshot: Sendable {
   package var backoffMilliseconds: Int64
   package var isPaused: Bool
   package var pausedTopics: Int
-  /// Why requests wait; nil where they do not.
+  /// Why requests wait; nil if they do not.
   package var stallCause: APNsStallCause?
   /// Peers of the ready connections.
   package var peers: [String]
-  /// Why it could not connect last; nil while it can.
+  /// Why the last connection failed; nil while connections succeed.
   package var lastError: String?
 }
 
-/// What one lane's service has counted since it began.
+/// One lane's counts since its start.
 package struct APNsCounters: Sendable {
   /// A kind of answer.
   package struct Answer: Hashable, Sendable {
     package var status: UInt16
-    /// nil where APNs gave none.
+    /// nil if APNs gave none.
     package var reason: APNsReason?
 
     package init(status: UInt16, reason: APNsReason?) {
@@ -96,12 +96,12 @@ package struct APNsCounters: Sendable {
     }
   }
 
-  /// Different answers that are counted apart; with more, unknown reasons fall together.
+  /// Maximum of distinct answers; beyond it, unknown reasons are counted together.
   private static let answersMaximum = 96
 
   /// Requests written.
   package internal(set) var requests: UInt64 = 0
-  /// 200, without a look at the table.
+  /// Status 200, without the verdict table.
   package internal(set) var accepted: UInt64 = 0
   package private(set) var refusals: [Answer: UInt64] = [:]
   package internal(set) var notProcessed: UInt64 = 0
@@ -113,15 +113,15 @@ package struct APNsCounters: Sendable {
   /// Handshakes that failed, and connections that TLS broke.
   package internal(set) var tlsFailures: UInt64 = 0
   package internal(set) var pings: UInt64 = 0
-  /// By the reason that the GOAWAY gave; `""` where it gave none.
+  /// By the reason in the GOAWAY; `""` if it has none.
   package private(set) var goAways: [String: UInt64] = [:]
   /// Pauses that began.
   package internal(set) var pauses: UInt64 = 0
   /// Warnings of many refused device tokens among accepted ones.
   package internal(set) var badDeviceTokenWarnings: UInt64 = 0
-  /// Times that APNs called a fresh provider token expired.
+  /// How often APNs called a fresh provider token expired.
   package internal(set) var clockSuspicions: UInt64 = 0
-  /// Notices that nobody took in time.
+  /// Notices that were dropped because nobody took them.
   package internal(set) var noticesDropped: UInt64 = 0
   /// From a request's submission to its answer.
   package internal(set) var requestDuration = Histogram()

@@ -2,17 +2,17 @@ import Logging
 import PushCore
 import PushCredentials
 
-/// The provider token that each credential's requests carry, as this lane knows it. It is looked up where something may have changed,
-/// so that a request copies nothing of its credential.
+/// The provider token of each credential, as this lane knows it. It is updated when it may have changed, so that a request copies nothing
+/// of its credential.
 struct APNsTokens {
-  /// How often a credential's token is looked at while nothing is known to have changed.
+  /// How often a credential's token is updated if no change is known.
   private static let lookMilliseconds: Int64 = 1_000
 
-  /// By credential: its requests carry a token; nil: there is none at this place, or it is revoked.
+  /// By credential: its requests carry a token; nil: there is no credential at this index, or it is revoked.
   private var usesToken: [Bool?]
-  /// By credential: somebody sent with it.
+  /// By credential: it was used for sending.
   private var isWanted: [Bool]
-  /// By credential; nil: none is known, or it uses none.
+  /// By credential; nil: unknown, or it uses none.
   private var current: [ProviderTokens.Current?]
   private var version: UInt64 = 0
   private var lookedAt: Instant?
@@ -23,7 +23,7 @@ struct APNsTokens {
     current = Array(repeating: nil, count: credentials.all.count)
   }
 
-  /// Those of reloaded credentials: none is known, and those that were wanted are looked up in the next look.
+  /// For reloaded credentials: all tokens are unknown, and those in use are updated with the next look.
   mutating func replace(_ credentials: Credentials) {
     usesToken = credentials.all.map { $0?.usesToken }
     current = Array(repeating: nil, count: credentials.all.count)
@@ -43,7 +43,7 @@ struct APNsTokens {
 
   subscript(place: Int) -> ProviderTokens.Current? { current[place] }
 
-  /// It has the token that it needs, or needs none.
+  /// It has its token, or needs none.
   func isReady(_ place: Int) -> Bool { usesToken[place] != true || current[place] != nil }
 
   /// Once a turn.
@@ -76,7 +76,7 @@ struct APNsTokens {
     return current[place] != nil
   }
 
-  /// What APNs said of a token. The result is what follows from it for the credential.
+  /// Applies APNs' answer about a token. Returns what follows for the credential.
   mutating func apply(
     _ advice: Verdict.TokenAdvice, place: Int, serial: UInt32, _ credentials: Credentials, now: Now,
     context: inout APNsContext

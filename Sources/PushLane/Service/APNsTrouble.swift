@@ -1,16 +1,16 @@
 import Logging
 import PushCore
 
-/// What is said of a host that cannot be connected to: each error once until it answers again, also where errors take turns.
+/// Reports on a host that cannot be connected to: each error once until the host answers again, even if errors alternate.
 struct APNsTrouble {
   private static let errorsMaximum = 8
 
-  /// Why it could not connect last; nil while it can.
+  /// Why the last connection failed; nil while connections succeed.
   private(set) var lastError: String?
   private var isSaidBroken = false
   private var saidErrors: Set<String> = []
 
-  /// A connection failed. nil: that was said.
+  /// A connection failed. nil: this was reported.
   mutating func failed(_ error: String, to endpoint: String, _ state: PoolState, now: Instant) -> APNsRemark? {
     lastError = error
     let isNews = saidErrors.count < APNsTrouble.errorsMaximum && saidErrors.insert(error).inserted
@@ -30,7 +30,7 @@ struct APNsTrouble {
   /// It answered.
   mutating func answered() { lastError = nil }
 
-  /// It answers again after it was given up.
+  /// It answers again after several failures.
   mutating func recovered() {
     isSaidBroken = false
     saidErrors = []

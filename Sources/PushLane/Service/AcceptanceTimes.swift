@@ -1,8 +1,8 @@
 import PushCore
 import Synchronization
 
-/// When lanes of this process had pushes accepted last, by (credential, environment) and topic and class: a lane that gets refused
-/// device tokens alone, because the broker deals jobs out in turn, must not take a mixed campaign for a wrong environment.
+/// When lanes of this process last had pushes accepted, by (credential, environment) and topic and class. The broker deals out jobs in
+/// turn, so one lane may get only bad device tokens: it must not take a mixed campaign for a wrong environment.
 package final class AcceptanceTimes: Sendable {
   private struct Key: Hashable {
     var scope: Int
@@ -16,7 +16,7 @@ package final class AcceptanceTimes: Sendable {
 
   func note(_ key: PauseKey, scope: Int, now: Instant) {
     last.withLock { last in
-      // Rather a pause than memory without a bound: the next second's acceptances are noted again.
+      // A superfluous pause is better than unbounded memory; the next second's acceptances are recorded again.
       if last.count >= AcceptanceTimes.keysMaximum { last.removeAll(keepingCapacity: true) }
       last[Key(scope: scope, bits: key.bits)] = now
     }
@@ -27,7 +27,7 @@ package final class AcceptanceTimes: Sendable {
   }
 }
 
-/// A lane's part of it: each key is noted once in a tenth of a second, so that the lanes seldom meet.
+/// A lane's part of it: each key is recorded at most once in a tenth of a second, so that lanes seldom wait for each other.
 struct AcceptanceNotes {
   private struct Noted {
     var scope = -1
@@ -54,6 +54,6 @@ struct AcceptanceNotes {
     times.note(key, scope: scope, now: now)
   }
 
-  /// When any lane's was accepted last.
+  /// When any lane last had one accepted.
   func last(_ key: PauseKey, scope: Int) -> Instant? { times.last(key, scope: scope) }
 }

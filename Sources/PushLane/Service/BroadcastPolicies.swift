@@ -1,25 +1,24 @@
 import PushCore
 import PushCredentials
 
-/// What a lane does about the channel of a broadcast before it is sent: knows its storage policy, gives the right
-/// expiration, refuses the wrong one.
+/// What a lane checks before it sends a broadcast: it looks up the channel's storage policy, sets the right expiration, and refuses a wrong
+/// one.
 ///
-/// A lane's own small table; what is not in it is asked of the process's `ChannelPolicyCache`. A broadcast whose channel is
-/// not known yet is held (its ticket; other jobs go on) until the cache answers or `holdMilliseconds` have passed: then
-/// APNs judges.
+/// The lane has a small table; other channels are looked up in the process's `ChannelPolicyCache`. A broadcast to an unknown channel is
+/// held (its ticket; other jobs go on) until the cache answers or `holdMilliseconds` have passed: then APNs judges.
 struct BroadcastPolicies {
   enum Decision {
     /// With this `apns-expiration`.
     case send(expiration: Int64)
-    /// Its ticket is kept until `nextReleased` gives it back.
+    /// Its ticket is kept until `nextReleased` returns it.
     case hold
     case refuse(RoutingError)
   }
 
   private struct Channel {
-    /// nil: not known.
+    /// nil: unknown.
     var storage: StoragePolicy?
-    /// Until then nobody is asked.
+    /// The cache is not asked again before this time.
     var until: Instant
     var reportedUseAt: Instant?
     var key: TargetKey
@@ -36,15 +35,15 @@ struct BroadcastPolicies {
   /// By the hash of the channel's id.
   private var channels: [UInt64: Channel] = [:]
   private var held: [Held] = []
-  /// Those whose channel is known now, or was waited for long enough.
+  /// Broadcasts whose channel is now known, or was waited for long enough.
   private var released: [Ticket] = []
 
-  /// Channels in a lane's table; when it is full it begins anew.
+  /// Maximum of channels in a lane's table; when it is full it is cleared.
   static let channelsMaximum = 4096
-  /// Broadcasts that wait for a policy; above, APNs judges.
+  /// Maximum of broadcasts that wait for a policy; beyond it, APNs judges.
   static let heldMaximum = 1024
   static let holdMilliseconds: Int64 = 2_000
-  /// The use of a channel is reported at most so often.
+  /// Minimum time between two reports of a channel's use.
   static let useMilliseconds: Int64 = 60_000
   private static let knownMilliseconds: Int64 = 600_000
   private static let unknownMilliseconds: Int64 = 10_000
@@ -72,7 +71,7 @@ struct BroadcastPolicies {
         storage = channel.storage
       } else if !look(cache, hash, key, now) {
         cache.ask(key) { BroadcastPolicies.name(job, target) }
-        // 0 is right whatever the channel is.
+        // 0 is valid for every channel.
         if job.expiration != 0, held.count < BroadcastPolicies.heldMaximum {
           let deadline = now.monotonic.adding(milliseconds: BroadcastPolicies.holdMilliseconds)
           held.append(Held(ticket: ticket, key: key, hash: hash, deadline: deadline))
@@ -88,10 +87,10 @@ struct BroadcastPolicies {
     }
   }
 
-  /// A broadcast that may be decided about now; nil: none.
+  /// A broadcast that may be decided now; nil: none.
   mutating func nextReleased() -> Ticket? { released.popLast() }
 
-  /// Releases what the cache has answered meanwhile, or did not answer in time; tells the cache of channels that are gone.
+  /// Releases broadcasts that the cache has answered, or did not answer in time; reports deleted channels to the cache.
   mutating func turn(now: Now, goneChannels: inout [UInt64]) {
     if !goneChannels.isEmpty {
       for hash in goneChannels {
@@ -114,7 +113,7 @@ struct BroadcastPolicies {
     }
   }
 
-  /// Takes over what the cache knows. false: it does not know yet.
+  /// Copies what the cache knows. false: it does not know yet.
   private mutating func look(_ cache: ChannelPolicyCache, _ hash: UInt64, _ key: TargetKey, _ now: Now) -> Bool {
     switch cache.look(key, now: now.monotonic) {
     case nil:

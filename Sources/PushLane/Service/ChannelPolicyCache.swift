@@ -4,7 +4,7 @@ import Synchronization
 
 /// Storage policies of channels, as far as this process knows them: lanes ask, the channel consumer finds out.
 ///
-/// A lane asks at most once in ten seconds or minutes for a channel, so that the lock is nothing a job pays for.
+/// A lane asks at most once in ten seconds or minutes for a channel, so jobs do not wait for the lock.
 package final class ChannelPolicyCache: Sendable {
   package struct Channel: Hashable, Sendable {
     package let scope: AppScope
@@ -16,7 +16,7 @@ package final class ChannelPolicyCache: Sendable {
     }
   }
 
-  /// A channel that was sent to, and when last.
+  /// A channel that was used, and when last.
   package struct Use: Hashable, Sendable {
     package let channel: Channel
     package let unixSeconds: Int64
@@ -33,15 +33,15 @@ package final class ChannelPolicyCache: Sendable {
     case unknown
   }
 
-  /// What the channel consumer takes away to work on.
+  /// Work for the channel consumer.
   package struct Work: Sendable {
     package var questions: [(key: TargetKey, channel: Channel)] = []
     package var uses: [Use] = []
-    /// Channels that APNs does not know any more.
+    /// Channels that APNs no longer knows.
     package var gone: [Channel] = []
   }
 
-  /// What is known of one channel, and wanted.
+  /// What is known and wanted of one channel.
   private struct Entry {
     enum Question {
       case unasked
@@ -52,16 +52,16 @@ package final class ChannelPolicyCache: Sendable {
     }
 
     let key: TargetKey
-    /// nil: it made room, and was answered after that.
+    /// nil: it was evicted, and answered after that.
     var channel: Channel?
     var answer: Answer?
     var until = Instant(nanoseconds: 0)
     var question = Question.unasked
-    /// Unix seconds of the last use that the channel consumer does not know of.
+    /// Unix seconds of the last use that the channel consumer was not told about.
     var used: Int64?
   }
 
-  /// A ring: who came first makes room, with all that is wanted of it, and is asked again by whoever needs it.
+  /// A ring: the oldest entry is evicted, with its open question, which is asked again when needed.
   private struct State {
     private(set) var entries: [Entry] = []
     private var places: [TargetKey: Int] = [:]
@@ -72,7 +72,7 @@ package final class ChannelPolicyCache: Sendable {
 
     subscript(_ key: TargetKey) -> Entry? { places[key].map { entries[$0] } }
 
-    /// Changes the entry of this key, which is made where there is none.
+    /// Changes the entry of this key; creates it if there is none.
     mutating func update(_ key: TargetKey, _ change: (inout Entry) -> Void) {
       update(at: places[key] ?? makeRoom(for: key), change)
     }
@@ -97,14 +97,14 @@ package final class ChannelPolicyCache: Sendable {
       return place
     }
 
-    /// Where the entries are, the oldest first.
+    /// The indices of the entries, the oldest first.
     var placesByAge: some Sequence<Int> {
       let (oldest, count) = (oldest, entries.count)
       return (0..<count).lazy.map { (oldest + $0) % count }
     }
   }
 
-  /// Channels that are known, asked for or used; the oldest makes room.
+  /// Maximum of channels that are known, asked for or used; the oldest is evicted.
   package static let entriesMaximum = 20_000
   private static let knownMilliseconds: Int64 = 3_600_000
   private static let unknownMilliseconds: Int64 = 10_000
@@ -123,7 +123,7 @@ package final class ChannelPolicyCache: Sendable {
     }
   }
 
-  /// Asks for a channel, once until it is answered. `channel` names it; nil: it cannot be one.
+  /// Asks for a channel, once until it is answered. `channel` names it; nil: it cannot be a channel.
   package func ask(_ key: TargetKey, _ channel: () -> Channel?) {
     let mailbox = state.withLock { state -> Mailbox? in
       guard state[key]?.question ?? .unasked == .unasked, let channel = channel() else { return nil }
@@ -147,7 +147,7 @@ package final class ChannelPolicyCache: Sendable {
     }
   }
 
-  /// APNs does not know the channel any more.
+  /// APNs no longer knows the channel.
   package func gone(_ key: TargetKey) {
     let mailbox = state.withLock { state -> Mailbox? in
       guard let entry = state[key] else { return nil }
@@ -164,12 +164,12 @@ package final class ChannelPolicyCache: Sendable {
 
   // MARK: - For the channel consumer
 
-  /// Is woken by questions from now on; nil: not any more.
+  /// Questions wake it from now on; nil: no longer.
   package func attach(_ mailbox: Mailbox?) {
     state.withLock { $0.mailbox = mailbox }
   }
 
-  /// What is to be done; `questionsMaximum` of the questions. `withUses`: also which channels were used since the last time.
+  /// The open work, with at most `questionsMaximum` questions. `withUses`: also the channels used since the last time.
   package func take(questionsMaximum: Int, withUses: Bool) -> Work {
     state.withLock { state in
       var work = Work()
@@ -195,16 +195,16 @@ package final class ChannelPolicyCache: Sendable {
         work.uses.append(Use(channel: channel, unixSeconds: used))
         state.update(at: place) { $0.used = nil }
       case .unknown:
-        // Not known to be a channel at all.
+        // It is not known to be a channel.
         state.update(at: place) { $0.used = nil }
       case nil:
-        // Asked where nobody did: what expiration 0 is sent to needs no answer first.
+        // Nobody asked, because expiration 0 needs no answer; ask now.
         if entry.question == .unasked { state.update(at: place) { $0.question = .waiting } }
       }
     }
   }
 
-  /// What was found out. nil: nothing.
+  /// The result of a question. nil: none.
   package func answer(_ key: TargetKey, _ storage: StoragePolicy?, now: Instant) {
     let milliseconds = storage == nil ? ChannelPolicyCache.unknownMilliseconds : ChannelPolicyCache.knownMilliseconds
     state.withLock { state in

@@ -4,10 +4,10 @@ package import PushCredentials
 import PushIO
 package import PushSettings
 
-/// A lane without servers: jobs as JSON Lines straight to APNs, outcomes as JSON Lines back, with neither RabbitMQ nor Redis.
+/// A lane without RabbitMQ and Redis: jobs as JSON Lines go straight to APNs, outcomes come back as JSON Lines.
 package enum JSONLinesLane {
-  /// Takes the calling thread until the input has ended and everything is answered; `control` may drain it from another one.
-  /// Returns its last report, and why outcomes could not be written where they could not. Throws where it cannot start.
+  /// Occupies the calling thread until the input has ended and everything is answered; `control` may drain it from another thread. Returns
+  /// its last report, and if outcomes could not be written, why. Throws if it cannot start.
   package static func run(
     input: FileHandle, output: FileHandle, _ control: LaneControl, _ settings: LaneSettings,
     configuration: Configuration, credentials: Credentials, log: @escaping (LaneNotice) -> Void

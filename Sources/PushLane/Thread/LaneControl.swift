@@ -15,7 +15,7 @@ package struct LaneUpdate: Sendable {
   }
 }
 
-/// What other threads may ask of a lane, and what it tells them. The lane looks here once a turn.
+/// Requests from other threads to a lane, and its answers. The lane checks it once a turn.
 package final class LaneControl: Sendable {
   private struct State {
     var mailbox: Mailbox?
@@ -25,7 +25,7 @@ package final class LaneControl: Sendable {
     /// Names of credentials, since the last update.
     var revocations: [String] = []
     var requests: [ReportRequest] = []
-    /// What the lane said last.
+    /// The lane's last report.
     var lastReport: LaneReport?
     var isEnded = false
     /// It ended because it was asked to, or had nothing left to do.
@@ -40,19 +40,19 @@ package final class LaneControl: Sendable {
     self.name = name
   }
 
-  // MARK: for everybody
+  // MARK: for all threads
 
   /// Take no more jobs, finish those in flight, then end.
   package func drain() {
     change { $0.isDrainWanted = true }
   }
 
-  /// End now: what is in flight goes back to its queue by itself.
+  /// End now: jobs in flight return to their queues by themselves.
   package func stop() {
     change { $0.isStopWanted = true }
   }
 
-  /// Work with this from now on.
+  /// Use this from now on.
   package func reload(_ update: LaneUpdate) {
     change {
       $0.update = update
@@ -60,12 +60,12 @@ package final class LaneControl: Sendable {
     }
   }
 
-  /// End this credential's connections now, and use it no more until the next reload.
+  /// End this credential's connections now, and do not use it until the next reload.
   package func revoke(credential: String) {
     change { $0.revocations.append(credential) }
   }
 
-  /// What the lane says of itself; nil where it does not answer within the time, or has ended.
+  /// The lane's report; nil if it does not answer within the time, or has ended.
   package func report(timeoutMilliseconds: Int) async -> LaneReport? {
     let request = ReportRequest()
     let isAsked = state.withLock { state in
@@ -83,10 +83,10 @@ package final class LaneControl: Sendable {
     return await request.answer()
   }
 
-  /// What the lane said last, whether it answers now or not: sums of counters never go back. nil: nothing yet.
+  /// The lane's last report, whether it answers now or not, so that sums of counters never decrease. nil: none yet.
   package var lastReport: LaneReport? { state.withLock(\.lastReport) }
 
-  /// It ended as it should.
+  /// It ended in order.
   package var isDone: Bool { state.withLock(\.isDone) }
 
   /// Returns once the lane's thread has nothing left to do.
@@ -106,7 +106,7 @@ package final class LaneControl: Sendable {
     state.withLock { $0.mailbox = mailbox }
   }
 
-  /// What was asked since the last turn.
+  /// The requests since the last turn.
   func take() -> Asked {
     state.withLock { state in
       let asked = Asked(
@@ -118,7 +118,7 @@ package final class LaneControl: Sendable {
     }
   }
 
-  /// What a lane is asked in a turn; revocations are later than the update.
+  /// The requests to a lane in one turn; revocations are later than the update.
   struct Asked {
     let isDrainWanted: Bool
     let isStopWanted: Bool
@@ -127,13 +127,13 @@ package final class LaneControl: Sendable {
     let requests: [ReportRequest]
   }
 
-  /// Answers everybody who asked.
+  /// Answers all report requests.
   package func tell(_ report: LaneReport, _ requests: [ReportRequest] = []) {
     state.withLock { $0.lastReport = report }
     for request in requests { request.answer(report) }
   }
 
-  /// - Parameter last: its last report; nil where it did not come to an orderly end.
+  /// - Parameter last: its last report; nil if it did not end in order.
   package func end(_ last: LaneReport? = nil) {
     let (requests, waiters) = state.withLock { state in
       state.isEnded = true
@@ -158,7 +158,7 @@ package final class LaneControl: Sendable {
   }
 }
 
-/// One question for a report: answered once, by the lane or by its timer.
+/// One request for a report: answered once, by the lane or by its timer.
 package final class ReportRequest: Sendable {
   private enum State {
     case waiting(CheckedContinuation<LaneReport?, Never>?)

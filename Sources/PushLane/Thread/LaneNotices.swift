@@ -2,16 +2,16 @@ import Foundation
 import Logging
 package import PushCore
 
-/// What a lane logs: a change, once. A subject that flaps is logged a few times a minute; what was held back meanwhile is logged
-/// later, as it was, with the time at which it happened.
+/// What a lane logs: each change once. A subject that flaps is logged a few times a minute; suppressed changes are logged later, unchanged,
+/// with the time at which they happened.
 package final class LaneNotices {
   private let quiet = LogNotices()
-  /// By subject: its last change, while that is held back.
+  /// By subject: its last change, while it is suppressed.
   private var held: [String: LaneNotice] = [:]
 
   package init() {}
 
-  /// The line to log now; nil where there is none.
+  /// The line to log now; nil if there is none.
   package func report(_ notice: LaneNotice, _ now: Now) -> LaneNotice? {
     guard let logged = quiet.report(notice.subject, notice.text, now: now.monotonic) else {
       held[notice.subject] = notice
@@ -21,7 +21,7 @@ package final class LaneNotices {
     return shown(notice, logged)
   }
 
-  /// What was held back and may be logged now. Asked every few seconds.
+  /// Suppressed changes that may be logged now. Called every few seconds.
   package func due(_ now: Now) -> [LaneNotice] {
     quiet.due(now: now.monotonic).map { logged in
       var notice = shown(held[logged.subject] ?? LaneNotice(.info, logged.subject, logged.state), logged)

@@ -2,7 +2,7 @@ import PushCore
 package import PushIO
 package import PushSettings
 
-/// What the adapters of every lane have in common, made once from the configuration.
+/// What the adapters of every lane share, made once from the configuration.
 package struct LaneParts: Sendable {
   package let redis: RedisConfiguration
   package let redisTLS: TLSContext?
@@ -35,7 +35,7 @@ package struct LaneParts: Sendable {
     apns = APNsPushServiceConfiguration(configuration.apns)
   }
 
-  /// What one user of RabbitMQ connects with: a lane, or who consumes another queue.
+  /// Settings for one user of RabbitMQ: a lane, or the consumer of another queue.
   package func rabbitmq(name: String, prefetch: Int, randomSeed: UInt64) -> RabbitMQSettings {
     RabbitMQSettings(
       addresses: addresses, tls: rabbitmqTLS, topology: topology, laneName: name, prefetch: prefetch,
@@ -44,7 +44,7 @@ package struct LaneParts: Sendable {
 }
 
 extension APNsPushServiceConfiguration {
-  /// What the `apns` section asks for.
+  /// The settings in the `apns` section.
   package init(_ apns: Configuration.APNs) {
     self.init(
       production: APNsHost(apns.production), sandbox: APNsHost(apns.sandbox),

@@ -1,13 +1,13 @@
 package import PushCore
 
-/// What a lane says of itself when asked: a copy, for metrics and readiness.
+/// A lane's report on itself: a copy, for metrics and readiness.
 package struct LaneReport: Sendable {
   /// Answers of APNs with one status and reason.
   package struct Responses: Sendable {
     package var status: Int
     package var reason: String
     package var count: UInt64
-    /// Our validation or our code should have seen it before APNs did.
+    /// Our validation or our code should have prevented it.
     package var isOurFault: Bool
 
     package init(status: Int, reason: String, count: UInt64, isOurFault: Bool = false) {
@@ -20,11 +20,11 @@ package struct LaneReport: Sendable {
 
   /// A lane that stands still: see `StandstillState`.
   package struct Standstill: Sendable {
-    /// Of its oldest job.
+    /// The oldest job's step.
     package var step: DeliveryStep
     /// How long nothing has been settled.
     package var seconds: Int64
-    /// The broker refuses what is published.
+    /// The broker refuses publishes.
     package var isRefused: Bool
   }
 
@@ -33,16 +33,16 @@ package struct LaneReport: Sendable {
   package var unconfirmed: Int
   package var isConsuming: Bool
   package var isExhausted: Bool
-  /// By `DeliveryStep`: how long ago the oldest job there was received; 0 where there is none.
+  /// By `DeliveryStep`: the age of the oldest job in it; 0 if there is none.
   package var oldestSeconds: [Double] = Array(repeating: 0, count: DeliveryStep.allCases.count)
-  /// nil while it settles what it has.
+  /// nil while it settles its jobs.
   package var standstill: Standstill?
-  /// By `DeliveryStep`: times that the lane was restarted because it stood still there.
+  /// By `DeliveryStep`: how often the lane was restarted because it stood still there.
   package var restarts: [UInt64] = Array(repeating: 0, count: DeliveryStep.allCases.count)
-  /// By role; empty where the lane has no RabbitMQ.
+  /// By role; empty if the lane has no RabbitMQ.
   package var rabbitmqConnected: [(role: String, isConnected: Bool)] = []
   package var isBlocked = false
-  /// nil where the lane has no Redis.
+  /// nil if the lane has no Redis.
   package var isRedisUp: Bool?
   package var redisDegraded: [(feature: String, isDegraded: Bool)] = []
   /// Admissions that were decided without Redis.
@@ -69,7 +69,7 @@ package struct LaneReport: Sendable {
     self.isExhausted = isExhausted
   }
 
-  /// What is left to say of a lane that has ended: what it counted, and nothing of how it stands.
+  /// The report of a lane that has ended: its counts, without its state.
   package func ended() -> LaneReport {
     var report = LaneReport(
       counters: counters, jobsInFlight: 0, unconfirmed: 0, isConsuming: false, isExhausted: isExhausted)

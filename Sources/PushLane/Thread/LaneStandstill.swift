@@ -1,7 +1,7 @@
 import Logging
 package import PushCore
 
-/// A lane's standstills as others see them: what `StandstillState` decided, for the log, for reports and for metrics.
+/// A lane's standstills, as `StandstillState` decides: for the log, reports and metrics.
 package struct LaneStandstill: Sendable {
   private var state: StandstillState
   private var restarts: [UInt64] = Array(repeating: 0, count: DeliveryStep.allCases.count)
@@ -10,7 +10,7 @@ package struct LaneStandstill: Sendable {
     state = StandstillState(settings: settings)
   }
 
-  /// What to log, and at which step to restart; to be asked about once a second.
+  /// What to log, and the step at which to restart; called once a second.
   package mutating func turn(
     _ look: StandstillState.Look, now: Instant
   ) -> (notice: LaneNotice?, restart: DeliveryStep?) {
@@ -39,7 +39,7 @@ package struct LaneStandstill: Sendable {
     }
   }
 
-  /// Adds what is known of the lane's movement.
+  /// Adds the lane's standstill state.
   package func describe(_ look: StandstillState.Look, _ now: Instant, _ report: inout LaneReport) {
     for step in DeliveryStep.allCases {
       guard let received = look.oldest[step.rawValue] else { continue }

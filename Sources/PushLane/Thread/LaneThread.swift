@@ -2,32 +2,32 @@ package import Logging
 import PushCore
 import PushIO
 
-/// Turns a lane on its own thread until it is drained or stopped.
+/// Runs a lane's turns on its own thread until it is drained or stopped.
 ///
-/// Beside turning, it answers reports, and logs what the adapters noticed: once per change, never per job.
+/// It also answers report requests, and logs the adapters' notices: once per change, never per job.
 struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushService>: ~Copyable {
   typealias ThreadLane = Lane<LaneBroker, LaneStore, LanePush, LoopClock>
 
   var lane: ThreadLane
   let loop: EventLoop
   let control: LaneControl
-  /// Adds what the adapters know of themselves to the lane's report.
+  /// Adds the adapters' state to the lane's report.
   let describe: (borrowing ThreadLane, Now, inout LaneReport) -> Void
-  /// Everything that the adapters noticed since the last call.
+  /// All notices of the adapters since the last call.
   let takeNotices: (borrowing ThreadLane) -> [LaneNotice]
   let log: (LaneNotice) -> Void
   /// Closes the adapters' connections once the lane is done.
   let close: (borrowing ThreadLane) -> Void
-  /// Whether they said goodbye.
+  /// Whether they have closed.
   let isClosed: (borrowing ThreadLane) -> Bool
-  /// Takes a reload into use.
+  /// Applies a reload.
   var reload: (inout ThreadLane, LaneUpdate) -> Void = { _, _ in }
   /// Ends a credential's connections.
   var revoke: (inout ThreadLane, String) -> Void = { _, _ in }
-  /// Gives its jobs back to the broker, and makes anew what this step waits for.
+  /// Returns its jobs to the broker, and recreates what this step waits for.
   var restart: (inout ThreadLane, DeliveryStep) -> Void = { _, _ in }
   var standstill = LaneStandstill()
-  /// Drains by itself once the input ended and nothing is in flight.
+  /// Drains by itself after the input has ended and nothing is in flight.
   var endsWhenExhausted = false
   private let quiet = LaneNotices()
   private(set) var phase = Phase.beginning
@@ -37,17 +37,17 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     case beginning
     /// Until the lane is drained, or told to stop. → closing
     case turning(nextLook: Instant, nextStanding: Instant)
-    /// Its last acknowledgements and goodbyes leave.
+    /// Its last acknowledgements are being written, and connections closed.
     case closing(until: Instant)
   }
 
   private static var standingMilliseconds: Int64 { 5000 }
   private static var lookMilliseconds: Int64 { 1000 }
-  /// After the lane is done its last acknowledgements get so long to leave.
+  /// After the lane is done, the time for its last acknowledgements.
   private static var closeMilliseconds: Int64 { 1000 }
   private static var closeWaitMilliseconds: Int { 10 }
 
-  /// Takes the calling thread until the lane is done. Returns what it said last.
+  /// Occupies the calling thread until the lane is done. Returns its last report.
   @discardableResult
   mutating func run() -> LaneReport {
     while true {
@@ -55,7 +55,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     }
   }
 
-  /// How long the next turn may wait where nothing comes in.
+  /// How long the next turn may wait without input.
   var waitMilliseconds: Int {
     switch phase {
     case .beginning: 0
@@ -64,7 +64,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     }
   }
 
-  /// Waits for something to do and does it. Returns what the lane said last where this was its last turn.
+  /// Waits for work and does it. Returns the lane's last report if this was its last turn.
   mutating func turn() -> LaneReport? {
     switch phase {
     case .beginning:
@@ -76,7 +76,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     case .closing(let deadline):
       loop.flush()
       loop.poll(maximumWaitMilliseconds: Self.closeWaitMilliseconds)
-      // Confirms and goodbyes still come in, and must be read for the connections to end in order.
+      // The last confirms and answers must be read, so that connections close in order.
       lane.turn()
       return isClosed(lane) || loop.now.monotonic >= deadline ? lastReport() : nil
     }
@@ -128,7 +128,7 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
     }
   }
 
-  /// A lane that stands still says so; one that goes on standing still is restarted.
+  /// A lane that stands still reports it; if that lasts, it is restarted.
   private mutating func lookWhetherItMoves() {
     let (notice, step) = standstill.turn(lane.look(), now: loop.now.monotonic)
     if let notice { log(notice) }
@@ -145,16 +145,16 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
   }
 }
 
-/// The loop's own reading of the clocks.
+/// The loop's clocks.
 struct LoopClock: LaneClock {
   let loop: EventLoop
   var now: Now { loop.now }
 }
 
-/// Something that changed, for the log.
+/// A change, for the log.
 package struct LaneNotice: Sendable {
   package var level: Logger.Level
-  /// What it is about: a change of the same subject to the same text is no change.
+  /// A report of the same text for the same subject is not a change.
   package var subject: String
   package var text: String
   package var metadata: Logger.Metadata

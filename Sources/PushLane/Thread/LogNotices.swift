@@ -1,17 +1,17 @@
 package import PushCore
 import Synchronization
 
-/// Says once what changed: "Redis is gone", "Redis is back". Any thread reports states, as often as it likes.
+/// Turns reported states into notices of changes: "Redis is down", "Redis is up". Any thread may report states, at any rate.
 ///
-/// A subject that flaps is logged at most `burst` times a minute; after that, `due` tells where it stands.
+/// A subject that flaps is logged at most `burst` times a minute; after that, `due` gives its final state.
 package final class LogNotices: Sendable {
   /// A change to log.
   package struct Notice: Equatable, Sendable {
     package var subject: String
     package var state: String
-    /// Changes since the last notice that were kept quiet.
+    /// Changes since the last notice that were suppressed.
     package var suppressed: Int
-    /// When it came into this state; before now where that was kept quiet.
+    /// When it came into this state; earlier than now if that was suppressed.
     package var changedAt: Instant
   }
 
@@ -27,21 +27,21 @@ package final class LogNotices: Sendable {
     var minute: Instant
   }
 
-  /// Subjects beyond this are dropped: they come from the configuration, so there are few.
+  /// Subjects beyond this are dropped. They come from the configuration, so there are few.
   private static let subjectsMaximum = 1024
   private static let minuteMilliseconds: Int64 = 60_000
 
   private let burst: Int
   private let subjects = Mutex<[String: Subject]>([:])
 
-  /// `burst`: notices of one subject a minute.
+  /// `burst`: maximum of notices per subject and minute.
   package init(burst: Int = 4) {
     precondition(burst > 0)
     self.burst = burst
   }
 
-  /// A subject is in this state. Returns what to log; nil where it was logged before, or too much was logged lately.
-  /// `isInitial`: the state that needs no notice where it is the first.
+  /// A subject is in this state. Returns what to log; nil if it was logged before, or too much was logged recently. `isInitial`: this state
+  /// needs no notice if it is the first.
   package func report(_ subject: String, _ state: String, isInitial: Bool = false, now: Instant) -> Notice? {
     subjects.withLock { subjects in
       guard var entry = subjects[subject] else {
@@ -57,7 +57,7 @@ package final class LogNotices: Sendable {
     }
   }
 
-  /// Subjects whose last change was kept quiet and may be logged now. To be asked every few seconds.
+  /// Subjects whose last change was suppressed and may be logged now. Called every few seconds.
   package func due(now: Instant) -> [Notice] {
     subjects.withLock { subjects in
       subjects.keys.sorted().compactMap { subject in
@@ -82,7 +82,7 @@ package final class LogNotices: Sendable {
     }
     let suppressed = entry.suppressed
     entry.suppressed = 0
-    // Back where it was when it was logged last, after changes that nobody heard of: nothing to say.
+    // It is back in the state that was last logged, after suppressed changes: nothing to log.
     if entry.logged == entry.state, suppressed > 0 { return nil }
     entry.logged = entry.state
     entry.count += 1

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// How log lines write a time.
+/// The format of times in the log.
 package enum LogTime {
   /// `2026-11-21T12:00:00.000Z`
   package static func text(_ time: Date) -> String {

@@ -4,19 +4,19 @@ package import PushCredentials
 package import PushIO
 import PushSettings
 
-/// A worker's lane: RabbitMQ, Redis and APNs, until it is drained or stopped. It is put together in this module so that the compiler
+/// A worker's lane: RabbitMQ, Redis and APNs, until it is drained or stopped. It is assembled in this module so that the compiler
 /// specialises all of it.
 package final class WorkerLane: LoopWork {
   typealias Lane = PushLane.Lane<RabbitMQBroker, RedisAdmissionStore, APNsPushService, LoopClock>
 
   package let loop: EventLoop
-  /// What it said last; nil until it is over.
+  /// Its last report; nil until it ended.
   package private(set) var lastReport: LaneReport?
   private var thread: LaneThread<RabbitMQBroker, RedisAdmissionStore, APNsPushService>
 
   /// - Parameters:
-  ///   - watchesUntilEmpty: it tells when all queues with work are empty.
-  ///   - log: hears of changes, never of jobs.
+  ///   - watchesUntilEmpty: it reports when all work queues are empty.
+  ///   - log: gets changes, never jobs.
   package init(
     loop: EventLoop, _ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts, credentials: Credentials,
     policies: ChannelPolicyCache, standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
@@ -63,7 +63,7 @@ package final class WorkerLane: LoopWork {
     return lastReport == nil
   }
 
-  /// Adds what the adapters know.
+  /// Adds the adapters' state.
   private static func describe(_ lane: borrowing Lane, _ now: Now, _ report: inout LaneReport) {
     let rabbitmq = lane.broker.counters
     report.rabbitmqConnected = [
@@ -94,7 +94,7 @@ package final class WorkerLane: LoopWork {
     report.pools = lane.push.poolSnapshots(now: now)
   }
 
-  /// The lane stands still: its jobs go back to the broker, and what they wait for is made anew.
+  /// The lane stands still: its jobs return to the broker, and what they wait for is recreated.
   private static func restart(_ lane: inout Lane, at step: DeliveryStep, _ now: Now) {
     lane.broker.restart(reason: "the lane stood still (\(step))")
     switch step {
@@ -104,7 +104,7 @@ package final class WorkerLane: LoopWork {
     }
   }
 
-  /// What the adapters noticed.
+  /// The adapters' notices.
   private static func takeNotices(_ lane: borrowing Lane) -> [LaneNotice] {
     var notices = lane.broker.takeNotices().map { notice in
       LaneNotice(
