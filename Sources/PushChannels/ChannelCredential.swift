@@ -1,10 +1,10 @@
 import PushSettings
 
-/// What lets its owner manage channels: a signing key, or a certificate.
+/// A credential to manage channels with: a signing key, or a certificate.
 public struct ChannelCredential: Sendable {
   let kind: CredentialConfiguration.Kind
 
-  /// A signing key (`.p8`) with its ids at Apple. Tokens are made from it, and renewed by their age.
+  /// A signing key (`.p8`) with its ids at Apple. Tokens are made from it and renewed by their age.
   public static func signingKey(teamID: String, keyID: String, file: String) -> ChannelCredential {
     ChannelCredential(kind: .token(teamID: teamID, keyID: keyID, keyFile: file))
   }

@@ -1,16 +1,15 @@
 public import Foundation
 import PushCore
 
-/// Why a channel request was not carried out, or may not have been. Its description says what was tried, on what, and
-/// what to do.
+/// Why a channel request was not carried out, or may not have been. Its description says what was tried, where, and what to do.
 public struct ChannelError: Error, Sendable, CustomStringConvertible {
   /// What went wrong.
   public enum Kind: Hashable, Sendable {
-    /// APNs refused, with this status; `reason` is nil where its answer had none.
+    /// APNs refused, with this status; `reason` is nil if its answer had none.
     case refused(status: Int, reason: ChannelReason?)
     /// It was sent, and no answer came.
     case unanswered
-    /// APNs says that it was done; what else its answer says cannot be read.
+    /// APNs reports success, but its answer cannot be read.
     case notUnderstood(status: Int)
     /// Surely not sent: the host cannot be reached.
     case unreachable
@@ -18,31 +17,31 @@ public struct ChannelError: Error, Sendable, CustomStringConvertible {
     case notServed
     /// Surely not sent: the signing key gave no token.
     case noProviderToken
-    /// Surely not sent: too many requests wait already.
+    /// Surely not sent: too many requests are waiting.
     case tooManyWaiting
     /// Surely not sent: the manager was closed.
     case closed
-    /// What was given is wrong: a credential's file, a host, an app that is no bundle id.
+    /// An argument is wrong: a credential's file, a host, an app that is not a bundle id.
     case invalid
   }
 
-  /// What went wrong; `description` says it in words.
+  /// What went wrong; `description` has the details.
   public let kind: Kind
   public let description: String
-  /// APNs may have carried the request out all the same: after a create, compare `list` before creating another channel.
+  /// APNs may have carried out the request: after a create, look at `list` before you create another channel.
   public let isAmbiguous: Bool
-  /// The same request may succeed later, as it is.
+  /// The same request may succeed later without a change.
   public let isTemporary: Bool
-  /// `apns-request-id` of the request, which Apple's support asks for; nil where there was none.
+  /// `apns-request-id` of the request, which Apple's support asks for; nil if there was none.
   public let requestID: UUID?
 
-  /// The channel is not there: deleted, or of another app or environment.
+  /// The channel does not exist: it was deleted, or belongs to another app or environment.
   public var isUnknownChannel: Bool { reason == .channelNotRegistered }
 
-  /// The app has as many channels as it may have: delete some.
+  /// The app has its maximum of channels: delete some.
   public var isLimitReached: Bool { reason == .cannotCreateChannelConfig }
 
-  /// APNs' reason; nil where it gave none, or nothing was answered.
+  /// APNs' reason; nil if it gave none or did not answer.
   public var reason: ChannelReason? {
     if case .refused(_, let reason) = kind { reason } else { nil }
   }
@@ -66,7 +65,7 @@ public struct ChannelError: Error, Sendable, CustomStringConvertible {
     case .unanswered: kind = .unanswered
     case .notUnderstood(let status, _): kind = .notUnderstood(status: Int(status))
     case .unreachable: kind = .unreachable
-    // No manager revokes its own credential.
+    // A manager never revokes its own credential.
     case .revoked: kind = .notServed
     case .noCredential:
       kind = .notServed

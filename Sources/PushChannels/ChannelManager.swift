@@ -4,10 +4,10 @@ import PushCredentials
 public import PushNotifications
 import PushSettings
 
-/// Creates, reads, deletes and lists broadcast channels at APNs. Make one for a process and keep it: it holds a connection
-/// while it is used, and its provider token, which APNs wants renewed no more than every 20 minutes.
+/// Creates, reads, deletes and lists broadcast channels at APNs. Make one for a process and keep it: it reuses its connection, and its
+/// provider token, which must not be renewed more than every 20 minutes.
 ///
-/// What it creates and lists are channels that `Job(broadcasting:to:)` and `LiveActivityStart` take.
+/// `Job(broadcasting:to:)` and `LiveActivityStart` take the channels that it creates and lists.
 ///
 /// ```swift
 /// struct Score: Encodable, Sendable {
@@ -29,24 +29,24 @@ import PushSettings
 /// }
 /// ```
 ///
-/// A create is never sent twice where the first may have been carried out: such an error has `isAmbiguous`. The others are
-/// repeated once by themselves. All methods may be called from any task, and many at once.
+/// A create that may have been carried out is not sent again; its error has `isAmbiguous`. Other requests are repeated once automatically.
+/// All methods may be called from any task, and concurrently.
 public final class ChannelManager: Sendable {
   /// What APNs answered.
   public struct Answer<Value: Sendable>: Sendable {
     /// What was asked for.
     public let value: Value
-    /// `apns-request-id`, as it came back.
+    /// `apns-request-id` from the answer.
     public let requestID: UUID
   }
 
   private let thread: AsyncChannelClient
 
-  /// Loads the key or certificate and starts a thread; nothing is connected before the first request.
+  /// Loads the key or certificate and starts a thread; it connects at the first request.
   /// - Parameters:
   ///   - credential: a signing key, or a certificate.
   ///   - apps: the bundle ids that the credential is for.
-  ///   - options: other hosts than Apple's, a proxy, the time for an answer.
+  ///   - options: hosts other than Apple's, a proxy, the timeout.
   public init(
     _ credential: ChannelCredential, apps: [String], options: ChannelManagerOptions = ChannelManagerOptions()
   ) throws(ChannelError) {
@@ -63,10 +63,10 @@ public final class ChannelManager: Sendable {
     }
   }
 
-  /// Creates a channel, whose id APNs draws. An app may have 10,000 in each environment.
+  /// Creates a channel. APNs chooses its id. An app may have 10,000 in each environment.
   /// - Parameters:
   ///   - app: the bundle id.
-  ///   - environment: where it is made; the other one does not know it.
+  ///   - environment: where it is created; it does not exist in the other one.
   ///   - storage: cannot be changed later.
   ///   - requestID: `apns-request-id`.
   public func create(
@@ -89,7 +89,7 @@ public final class ChannelManager: Sendable {
     }
   }
 
-  /// Deletes a channel for good: its id never comes back. Messages that it stored may still be delivered.
+  /// Deletes a channel for good: its id is never reused. Messages that it stored may still be delivered.
   @discardableResult
   public func delete(
     _ channel: BroadcastChannel, requestID: UUID = UUID()
@@ -109,8 +109,7 @@ public final class ChannelManager: Sendable {
     }
   }
 
-  /// Takes no more requests, waits for the answers to those that were sent, and ends. Without it, the last reference's end
-  /// does the same.
+  /// Takes no more requests, waits for the answers to those in flight, and ends. The release of the last reference does the same.
   public func close() {
     thread.close()
   }
@@ -128,7 +127,7 @@ public final class ChannelManager: Sendable {
       }
     guard let scope = AppScope(app: app, environment: place) else {
       throw ChannelError(
-        invalid: "an app is a bundle id (letters, digits, dots, hyphens, underscores), not \"\(app.prefix(80))\"")
+        invalid: "an app must be a bundle id (letters, digits, dots, hyphens, underscores), not \"\(app.prefix(80))\"")
     }
     let request = ChannelRequest(
       operation, in: scope, requestID: UUIDValue(requestID.uuidString.lowercased().utf8.span))
@@ -146,12 +145,12 @@ public final class ChannelManager: Sendable {
 
   private func id(of channel: BroadcastChannel) throws(ChannelError) -> PushCore.ChannelID {
     guard let id = PushCore.ChannelID(text: channel.id.text) else {
-      throw ChannelError(invalid: "\"\(channel.id.text)\" is no channel id")
+      throw ChannelError(invalid: "\"\(channel.id.text)\" is not a channel id")
     }
     return id
   }
 
-  /// Both kinds of id take the same texts.
+  /// Both types of id accept the same texts.
   private static func channel(
     _ id: PushCore.ChannelID, _ app: String, _ environment: Job.Environment
   ) -> BroadcastChannel? {

@@ -2,15 +2,15 @@ import PushCore
 import PushIO
 import PushSettings
 
-/// Where a `ChannelManager` finds APNs, and how long it waits. Everything has a default: Apple's hosts, straight.
+/// Where a `ChannelManager` finds APNs, and how long it waits. The defaults are Apple's hosts without a proxy.
 public struct ChannelManagerOptions: Sendable {
   /// `https://host:port` of production's channel management; `http://` for a simulator without TLS.
   public var production = "https://api-manage-broadcast.push.apple.com:2196"
-  /// The same of the sandbox.
+  /// The same for the sandbox.
   public var sandbox = "https://api-manage-broadcast.sandbox.push.apple.com:2195"
-  /// A PEM file of an authority to trust beside the system's: a simulator's.
+  /// A PEM file of an authority to trust in addition to the system's, such as a simulator's.
   public var authorityFile: String?
-  /// `http://user:password@host:port` of a proxy, asked with CONNECT.
+  /// `http://user:password@host:port` of a proxy that supports CONNECT.
   public var proxy: String?
   /// From a request's sending to its answer.
   public var requestTimeout = Duration.seconds(10)
@@ -18,7 +18,7 @@ public struct ChannelManagerOptions: Sendable {
   /// Apple's hosts, without a proxy.
   public init() {}
 
-  /// What the client takes.
+  /// The client's configuration.
   func configuration() throws(ChannelError) -> ChannelClientConfiguration {
     var configuration = ChannelClientConfiguration(production: try host(production), sandbox: try host(sandbox))
     let milliseconds = requestTimeout / .milliseconds(1)

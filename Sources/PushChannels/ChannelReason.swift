@@ -1,4 +1,4 @@
-/// The `reason` of a refusal, as APNs spells it. Open: APNs may give one that has no name here.
+/// The `reason` of a refusal, as APNs spells it. Open: APNs may give one that is not listed here.
 public struct ChannelReason: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
   public let rawValue: String
 
@@ -13,27 +13,27 @@ public struct ChannelReason: RawRepresentable, Hashable, Sendable, CustomStringC
   public static let badChannelID = ChannelReason(rawValue: "BadChannelId")
   /// The request names no channel.
   public static let missingChannelID = ChannelReason(rawValue: "MissingChannelId")
-  /// Deleted, or of another app or environment.
+  /// It was deleted, or belongs to another app or environment.
   public static let channelNotRegistered = ChannelReason(rawValue: "ChannelNotRegistered")
-  /// The app has as many channels as it may have.
+  /// The app has its maximum of channels.
   public static let cannotCreateChannelConfig = ChannelReason(rawValue: "CannotCreateChannelConfig")
   /// The app was not given the broadcast capability.
   public static let featureNotEnabled = ChannelReason(rawValue: "FeatureNotEnabled")
 
   // The request.
-  /// `apns-request-id` is no UUID.
+  /// `apns-request-id` is not a UUID.
   public static let badMessageID = ChannelReason(rawValue: "BadMessageId")
-  /// APNs knows no such path: an app that is no bundle id.
+  /// APNs does not know the path: the app is not a bundle id.
   public static let badPath = ChannelReason(rawValue: "BadPath")
   /// A parameter of the request is wrong.
   public static let badRequestParams = ChannelReason(rawValue: "BadRequestParams")
   /// The request's body cannot be read.
   public static let badRequestPayload = ChannelReason(rawValue: "BadRequestPayload")
-  /// A header came twice.
+  /// A header is duplicated.
   public static let duplicateHeaders = ChannelReason(rawValue: "DuplicateHeaders")
-  /// The push type takes no channels.
+  /// The push type has no channels.
   public static let invalidPushType = ChannelReason(rawValue: "InvalidPushType")
-  /// The path takes another method.
+  /// The path requires another method.
   public static let methodNotAllowed = ChannelReason(rawValue: "MethodNotAllowed")
   /// The request names no storage policy.
   public static let missingChannelQueueSize = ChannelReason(rawValue: "MissingChannelQueueSize")
@@ -61,7 +61,7 @@ public struct ChannelReason: RawRepresentable, Hashable, Sendable, CustomStringC
   public static let topicDisallowed = ChannelReason(rawValue: "TopicDisallowed")
   /// The certificate is for another app.
   public static let topicMismatch = ChannelReason(rawValue: "TopicMismatch")
-  /// The signing key belongs to another team or app than those before it on the connection.
+  /// The signing key belongs to another team or app than earlier ones on the connection.
   public static let unrelatedKeyIDInToken = ChannelReason(rawValue: "UnrelatedKeyIdInToken")
 
   // Rates, and APNs itself.
@@ -69,12 +69,12 @@ public struct ChannelReason: RawRepresentable, Hashable, Sendable, CustomStringC
   public static let idleTimeout = ChannelReason(rawValue: "IdleTimeout")
   /// APNs failed.
   public static let internalServerError = ChannelReason(rawValue: "InternalServerError")
-  /// APNs takes no requests at the moment.
+  /// APNs accepts no requests at the moment.
   public static let serviceUnavailable = ChannelReason(rawValue: "ServiceUnavailable")
-  /// APNs ends the connection.
+  /// APNs is closing the connection.
   public static let shutdown = ChannelReason(rawValue: "Shutdown")
   /// The provider token was renewed within 20 minutes.
   public static let tooManyProviderTokenUpdates = ChannelReason(rawValue: "TooManyProviderTokenUpdates")
-  /// More requests than APNs takes.
+  /// More requests than APNs accepts.
   public static let tooManyRequests = ChannelReason(rawValue: "TooManyRequests")
 }

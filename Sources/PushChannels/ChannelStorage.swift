@@ -1,10 +1,10 @@
 import PushCore
 
-/// Whether a channel keeps a message for devices that are away. Chosen when the channel is created, and never changed.
+/// Whether a channel keeps a message for devices that are offline. Set when the channel is created, and never changed.
 public enum ChannelStorage: String, CaseIterable, Hashable, Sendable {
-  /// Nothing is kept: for frequent updates, which get a larger budget so. Broadcasts to it expire at once.
+  /// Nothing is kept: for frequent updates, which then get a larger budget. Broadcasts to it expire at once.
   case none
-  /// The newest message is kept, for at most 8 hours: for updates that are few.
+  /// The newest message is kept for at most 8 hours: for infrequent updates.
   case mostRecent = "most-recent"
 
   init(_ policy: StoragePolicy) {

@@ -2,26 +2,25 @@ package import PushCore
 package import PushIO
 package import PushSettings
 
-/// One loaded credential: what connections and requests need of it.
+/// One loaded credential: what connections and requests need.
 package struct Credential: Sendable {
   package enum Authorization: Sendable {
     /// Requests carry this provider token.
     case token(ProviderTokens.Handle)
-    /// The connection shows a certificate; requests carry nothing.
+    /// The connection presents a certificate; requests carry nothing.
     case certificate
   }
 
   package let configuration: CredentialConfiguration
   package let authorization: Authorization
-  /// What its connections trust and show.
+  /// The trust and the certificate of its connections.
   package let tls: TLSContext
   /// The only topics it may send: those of a certificate, or of a topic-specific key; nil: any.
   package let topics: Set<String>?
-  /// Things to log once: a key file that others may read, a certificate that is about to end.
+  /// Warnings to log once: a key file that others may read, a certificate that expires soon.
   package let warnings: [String]
 
-  /// Whether connections that `older` opened may go on under this one: the same key or certificate, or keys that are
-  /// related, for the same apps.
+  /// Whether connections of `older` can be used for this one: the same key or certificate, or related keys, for the same apps.
   package func shares(connectionsOf older: Credential) -> Bool {
     guard configuration.apps == older.configuration.apps, tls.trustFile == older.tls.trustFile else { return false }
     switch (authorization, older.authorization) {
@@ -59,7 +58,7 @@ package struct Credential: Sendable {
   /// Whether it may send to a topic.
   package func serves(topic: String) -> Bool { topics?.contains(topic) ?? true }
 
-  /// Whether it may send a push type to one of its apps, under the topic that the type gives.
+  /// Whether it may send a push type to one of its apps, under the type's topic.
   package func serves(_ type: PushType, of app: String) -> Bool {
     serves(type) && serves(topic: app + type.rules.topicSuffix)
   }

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import PushSettings
 
-/// Checks what the configuration says of credentials, and reads their keys and certificates.
+/// Checks the configured credentials, and reads their keys and certificates.
 struct CredentialLoader {
   /// Reads a signing key from its file.
   typealias KeyReader = (String) throws(APNsError) -> ProviderTokenSigner
@@ -11,20 +11,20 @@ struct CredentialLoader {
   private let readKey: KeyReader
 
   /// - Parameters:
-  ///   - caFile: of authorities that APNs' certificates may be of, beside the system's.
-  ///   - trustsOnlyCAFile: those of `caFile` alone, and not the system's.
+  ///   - caFile: authorities that may issue APNs' certificates, in addition to the system's.
+  ///   - trustsOnlyCAFile: trust only `caFile`, not the system's authorities.
   init(caFile: String?, trustsOnlyCAFile: Bool) {
     readKey = { file throws(APNsError) in try ProviderTokenSigner(file: file) }
     contexts = TLSContexts(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
   }
 
-  /// For simulations: keys that are not read from files, and a context that was made before.
+  /// For simulations: keys that are not read from files, and an existing context.
   init(tls: TLSContext, readKey: @escaping KeyReader) {
     self.readKey = readKey
     contexts = TLSContexts(plain: tls)
   }
 
-  /// All of them, in order. Throws at the first that is wrong; nothing has changed then.
+  /// Loads all of them, in order. Throws at the first error, without any change.
   func load(_ configurations: [CredentialConfiguration]) throws(CredentialError) -> [Loaded] {
     var loaded: [Loaded] = []
     for configuration in configurations {
@@ -34,7 +34,7 @@ struct CredentialLoader {
     return loaded
   }
 
-  /// A credential whose key or certificate was read and is good, and which nobody uses yet.
+  /// A credential whose key or certificate was read and is valid, but not in use yet.
   struct Loaded {
     let configuration: CredentialConfiguration
     /// nil: it is a certificate.
@@ -45,7 +45,7 @@ struct CredentialLoader {
 
     var usesToken: Bool { signer != nil }
 
-    /// Makes its key known.
+    /// Registers its key.
     func credential(_ tokens: ProviderTokens) -> Credential {
       let authorization: Credential.Authorization
       switch (configuration.kind, signer) {
@@ -75,10 +75,10 @@ struct CredentialLoader {
       }
       if !ProviderTokenSigner.isPlain(keyID) { throw failure("key_id \"\(keyID)\" is not an id of letters and digits") }
     case .certificate, .pkcs12:
-      if configuration.topics != nil { throw failure("is a certificate, which names its topics itself: no topics") }
+      if configuration.topics != nil { throw failure("is a certificate, which contains its topics: remove topics") }
     }
     if configuration.topics?.isEmpty == true {
-      throw failure("may send no topic: leave topics out for all of its apps")
+      throw failure("may not send any topic: leave topics out to allow all topics of its apps")
     }
   }
 
@@ -106,7 +106,7 @@ struct CredentialLoader {
       let tls = try contexts.context(showing: identity)
       let facts = identity == nil ? nil : tls.certificateFacts
       for app in configuration.apps where facts?.topics?.contains(app) == false {
-        // A certificate may be for the topic of one kind alone: com.example.app.voip.
+        // A certificate may be for one kind of topic only: com.example.app.voip.
         if !PushType.named.contains(where: { facts?.topics?.contains(app + $0.rules.topicSuffix) == true }) {
           warn("the certificate has no topic of \(app)")
         }
@@ -124,7 +124,7 @@ struct CredentialLoader {
     }
   }
 
-  /// What the TLS of all credentials has in common, made when first asked for: the authorities, and where there is no certificate to
+  /// The TLS context parts that credentials share, made when first needed: the authorities, and without a certificate the whole context.
   /// show, all of it.
   private final class TLSContexts {
     private let caFile: String?

@@ -1,11 +1,10 @@
 import PushCore
 import PushSettings
 
-/// Which credential serves a job: on every job's way.
+/// Finds the credential for a job; every job needs it.
 ///
-/// The question "who serves (app, environment, push type)?" is answered from a table made beforehand: an open hash table
-/// over the apps' bytes whose entries hold the answer for each environment and kind of push, so that a job costs one hash
-/// and one comparison, and no String.
+/// The answer for each (app, environment, push type) is precomputed in an open hash table over the apps' bytes. An entry has the answers
+/// for each environment and kind of push, so a job costs one hash and one comparison, and no String.
 struct CredentialRoutes: Sendable {
   /// An app's place in the hash table.
   private struct Entry: Sendable {
@@ -21,13 +20,12 @@ struct CredentialRoutes: Sendable {
   private let all: [Credential?]
   private let entries: [Entry?]
   private let apps: [[UInt8]]
-  /// For each app, environment and push type in turn: a credential's place, or why there is none. Topics are those that
-  /// the types give.
+  /// For each app, environment and push type: a credential's index, or why there is none. Topics are the types' default topics.
   private let answers: [Int16]
-  /// Some credential may not send every topic: a job with a topic of its own is looked at apart.
+  /// Some credential may not send every topic, so a job with a topic of its own needs a separate check.
   private let hasTopics: Bool
 
-  /// `all`: by place; nil where a place is empty.
+  /// `all`: by index; nil if there is no credential at an index.
   init(to all: [Credential?]) {
     self.all = all
     hasTopics = all.contains { $0?.topics != nil }
@@ -36,7 +34,7 @@ struct CredentialRoutes: Sendable {
     answers = CredentialRoutes.answers(for: apps, from: all)
   }
 
-  /// The place of the credential that serves the job.
+  /// The index of the job's credential.
   func place(for job: borrowing PushJob) throws(RoutingError) -> Int {
     if !job.credential.isEmpty { return try named(job) }
     if hasTopics && hasOwnTopic(job) { return try sole(job) }
@@ -50,7 +48,7 @@ struct CredentialRoutes: Sendable {
     return Int(answer)
   }
 
-  /// The topic is not the one that app and push type make; a type without a name makes none.
+  /// Whether the job's topic differs from the one of app and push type; a type without a name has none.
   private func hasOwnTopic(_ job: borrowing PushJob) -> Bool {
     if job.pushType == .other { return true }
     let suffix = job.pushType.rules.topicSuffix.utf8.count
@@ -128,7 +126,7 @@ struct CredentialRoutes: Sendable {
       for environment in APNsEnvironment.allCases {
         let here = all.indices.filter { lists(all[$0], app, environment) }
         for type in PushType.allCases {
-          // A type without a name comes with its own topic, which is asked when the job is there.
+          // A type without a name has a topic of its own, which is checked with the job.
           let fitting = here.filter { place in
             all[place].map { type == .other ? $0.serves(type) : $0.serves(type, of: app) } ?? false
           }

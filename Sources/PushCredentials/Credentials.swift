@@ -2,17 +2,17 @@ package import PushCore
 package import PushIO
 package import PushSettings
 
-/// All loaded credentials, and which one serves a job. Immutable: lanes share it, a reload makes another one.
+/// All loaded credentials. Immutable: lanes share it, and a reload makes another one.
 ///
-/// `CredentialLoader` reads them, `CredentialRoutes` finds a job's, `RoutingRefusal` says why there is none.
+/// `CredentialLoader` reads them, `CredentialRoutes` finds a job's, `RoutingRefusal` explains why there is none.
 package final class Credentials: Sendable {
   /// Pools of one (credential, environment): device tokens, device tokens that were refused before, broadcasts.
   package static let poolKinds = 3
   package static let environments = APNsEnvironment.allCases.count
-  /// So that every pool's index fits its 16 bits.
+  /// Keeps every pool's index within its 16 bits.
   package static let countMaximum = 4096
 
-  /// By place, which pools are numbered by. nil: a credential of an earlier configuration whose place stays empty.
+  /// By index, which determines the pools' numbers. nil: an index of an earlier configuration that is no longer used.
   package let all: [Credential?]
   /// Provider tokens of all of them; process-wide.
   package let tokens: ProviderTokens
@@ -20,11 +20,11 @@ package final class Credentials: Sendable {
 
   /// Loads keys and certificates.
   /// - Parameters:
-  ///   - caFile: of authorities that APNs' certificates may be of, beside the system's.
-  ///   - trustsOnlyCAFile: those of `caFile` alone, and not the system's.
+  ///   - caFile: authorities that may issue APNs' certificates, in addition to the system's.
+  ///   - trustsOnlyCAFile: trust only `caFile`, not the system's authorities.
   ///   - tokens: kept over reloads, so that a reload renews no token.
-  ///   - previous: the table that this one replaces; credentials that stay keep their place. Where something is wrong, nothing
-  ///     of it has changed, nor have `tokens`.
+  ///   - previous: the table that this one replaces; unchanged credentials keep their index. After an error neither it nor `tokens` have
+  ///     changed.
   package convenience init(
     _ configurations: [CredentialConfiguration], caFile: String? = nil, trustsOnlyCAFile: Bool = false,
     tokens: ProviderTokens = ProviderTokens(), replacing previous: Credentials? = nil,
@@ -52,7 +52,7 @@ package final class Credentials: Sendable {
     self.init(loaded: loaded, at: places, tokens: tokens, replacing: previous)
   }
 
-  /// Token credentials whose keys are not read from files, and which share a TLS context that was made before: for simulations.
+  /// Token credentials whose keys are not read from files, and which share an existing TLS context: for simulations.
   package convenience init(
     _ configurations: [CredentialConfiguration], tokens: ProviderTokens, replacing previous: Credentials? = nil,
     tls: TLSContext, readKey: @escaping (String) throws(APNsError) -> ProviderTokenSigner
@@ -61,7 +61,7 @@ package final class Credentials: Sendable {
     try self.init(try loader.load(configurations), tokens: tokens, replacing: previous)
   }
 
-  /// Loads them for an APNs as the configuration has it: `apns.ca_file` and `apns.ca_only` say who is trusted.
+  /// Loads them for the configured APNs: `apns.ca_file` and `apns.ca_only` determine the trust.
   package convenience init(
     _ configurations: [CredentialConfiguration], for apns: Configuration.APNs,
     tokens: ProviderTokens = ProviderTokens(),
@@ -72,7 +72,7 @@ package final class Credentials: Sendable {
       replacing: previous)
   }
 
-  /// Nothing can go wrong any more: only now do keys replace those in use.
+  /// Nothing can fail any more: only now are keys in use replaced.
   private init(
     loaded: [CredentialLoader.Loaded], at places: [Int?], tokens: ProviderTokens, replacing previous: Credentials?
   ) {
@@ -89,7 +89,7 @@ package final class Credentials: Sendable {
   /// The place of a pool's credential.
   package static func place(of pool: PoolIndex) -> Int { Int(pool.value) / (poolKinds * environments) }
 
-  /// Which pool serves the job.
+  /// The pool for the job.
   package func route(for job: borrowing PushJob) throws(RoutingError) -> PoolIndex {
     let scope = try routes.place(for: job) * Credentials.environments + Int(job.environment.rawValue)
     let kind = job.targetKind == .channel ? 2 : 0

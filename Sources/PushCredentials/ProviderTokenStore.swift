@@ -1,22 +1,22 @@
-/// Where replicas share their provider tokens, so that the fleet has one for each key and renews it once.
+/// A store in which replicas share their provider tokens, so that the fleet has one per key and renews it once.
 ///
-/// Without a store every process makes its own. Nothing here blocks. Every `ask` and `offer` is answered by
-/// `ProviderTokens.storeAnswered`, from any thread; silence for half a second is taken for "unreachable".
+/// Without a store every process makes its own. Nothing here blocks. Every `ask` and `offer` is answered by `ProviderTokens.storeAnswered`,
+/// from any thread; no answer for half a second counts as "unreachable".
 package protocol ProviderTokenStore: Sendable {
-  /// Asks for the fleet's token of (team, key), one with a later `iat` than this, or for the turn to make one.
+  /// Asks for the fleet's token of (team, key) with a later `iat` than this, or for the turn to make one.
   func ask(_ name: ProviderTokenName, newerThan: Int64, from asker: ProviderTokens.Asker)
 
-  /// Offers the token that was made in our turn. The answer says which token serves.
+  /// Offers the token that was made in our turn. The answer is the token that now serves.
   func offer(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, from asker: ProviderTokens.Asker)
 
-  /// Gives the turn back unused.
+  /// Returns the turn unused.
   func decline(_ name: ProviderTokenName)
 
-  /// This token serves here now: the store keeps the newest of those that it gets.
+  /// This token now serves here: the store keeps the newest that it gets.
   func serves(_ name: ProviderTokenName, token: [UInt8], issuedAt: Int64, at asker: ProviderTokens.Asker)
 }
 
-/// Names a provider token: Apple's ids of a team and of one of its keys.
+/// Identifies a provider token: Apple's ids of a team and of one of its keys.
 package struct ProviderTokenName: Hashable, Sendable {
   package let teamID: String
   package let keyID: String
@@ -27,11 +27,11 @@ package struct ProviderTokenName: Hashable, Sendable {
   }
 }
 
-/// What a store answers.
+/// A store's answer.
 package enum ProviderTokenStoreAnswer: Sendable {
-  /// It cannot be reached, or takes no writes.
+  /// It is unreachable, or refuses writes.
   case unreachable
-  /// Somebody else makes a token; the answer follows.
+  /// Another process is making a token; the answer follows.
   case waiting
   /// The fleet's token.
   case token([UInt8])

@@ -2,31 +2,31 @@ package import PushCore
 package import PushIO
 import Synchronization
 
-/// The provider tokens of the process: one for each (team, key), made by whichever lane needs it first and carried by
-/// all. `ProviderTokenState` decides; this class signs, remembers the bytes and talks to the store that the fleet shares.
+/// The provider tokens of the process: one per (team, key), made by the lane that needs it first and used by all. `ProviderTokenState`
+/// decides; this class signs, keeps the bytes and talks to the fleet's shared store.
 ///
-/// A lane asks once a second or when something changed (`version`), never for a request: the lock is held for a look, or
-/// for the 30 µs of a signature.
+/// A lane asks once a second or after a change (`version`), never for each request: the lock is held for a look-up, or for the 30 µs of a
+/// signature.
 package final class ProviderTokens: Sendable {
-  /// Names one (team, key).
+  /// Identifies one (team, key).
   package struct Handle: Hashable, Sendable {
     fileprivate let index: Int
   }
 
-  /// A token as requests carry it.
+  /// A token in the form that requests use.
   package struct Current: Sendable {
     package var serial: UInt32
     /// `bearer <JWT>`.
     package var authorization: [UInt8]
   }
 
-  /// Where a store's answers go.
+  /// Receives a store's answers.
   package struct Asker: Sendable {
     package let tokens: ProviderTokens
     package let handle: Handle
   }
 
-  /// What metrics say of one key.
+  /// The state of one key, for metrics.
   package struct Snapshot: Sendable {
     package var teamID: String
     package var keyID: String
@@ -38,12 +38,12 @@ package final class ProviderTokens: Sendable {
     package var adoptions: UInt64
   }
 
-  /// What came of news about a token.
+  /// The effect of an event on a token.
   package enum Effect: Equatable, Sendable {
     case none
     /// Another token serves from now on.
     case changed
-    /// Nothing is to be sent with the key for this long.
+    /// Nothing may be sent with the key for this long.
     case held(milliseconds: Int64)
     /// APNs calls a token expired that is this fresh by our clock.
     case clockDoubt(ageSeconds: Int64)
@@ -53,19 +53,19 @@ package final class ProviderTokens: Sendable {
     let name: ProviderTokenName
     var signer: ProviderTokenSigner
     var state = ProviderTokenState()
-    /// Bytes by serial: the one that serves, and those to go back to.
+    /// Bytes by serial: the current token, and those to fall back to.
     var known: [Current] = []
-    /// Signed for the store, which has not said yet whether it took it.
+    /// Offered to the store, whose answer is not known yet.
     var offered: (token: [UInt8], issuedAt: Int64)?
     var refreshes: UInt64 = 0
     var adoptions: UInt64 = 0
     /// The text of the last failure to sign.
     var failure: String?
-    /// Another key was loaded under the same ids: nobody asks for this one's tokens any more.
+    /// Another key was loaded under the same ids: this one's tokens are no longer used.
     var isReplaced = false
   }
 
-  /// How many tokens' bytes are kept of a key.
+  /// How many tokens of a key are kept.
   private static let knownMaximum = 3
 
   private let entries = Mutex<[Entry]>([])
@@ -76,11 +76,11 @@ package final class ProviderTokens: Sendable {
     self.store = store
   }
 
-  /// Grows whenever any token changes.
+  /// Increases whenever a token changes.
   package var version: UInt64 { changes.load(ordering: .acquiring) }
 
-  /// Makes a key known. The same (team, key) is one entry, however often it is configured. Where a reload finds another
-  /// key under the same ids, it gets tokens of its own, and connections of its own with them.
+  /// Registers a key. The same (team, key) is one entry, even if it is configured several times. If a reload finds another key under the
+  /// same ids, it gets separate tokens and connections.
   package func register(teamID: String, keyID: String, signer: ProviderTokenSigner) -> Handle {
     entries.withLock { entries in
       let name = ProviderTokenName(teamID: teamID, keyID: keyID)
@@ -88,7 +88,7 @@ package final class ProviderTokens: Sendable {
       if let index = entries.firstIndex(where: { $0.name == name && !$0.isReplaced }) {
         if entries[index].signer.publicKeyPEM() == signer.publicKeyPEM() { return Handle(index: index) }
         entries[index].isReplaced = true
-        // They are known by the key's id, which stays.
+        // Metrics are labelled by the key's id, which is the same.
         entry.refreshes = entries[index].refreshes
         entry.adoptions = entries[index].adoptions
       }
@@ -97,7 +97,7 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// The token to carry now; nil while there is none (the store is being asked). Once a second, and when `version` grew.
+  /// The token to use now; nil while there is none (the store is being asked). Called once a second, and when `version` increased.
   package func current(_ handle: Handle, now: Now, random: UInt64) -> Current? {
     _ = step(handle, now: now, random: random) { state in state.turn(now: now, jitter: random) }
     return entries.withLock { entries in
@@ -118,7 +118,7 @@ package final class ProviderTokens: Sendable {
       if !tell(handle, .mayMint, now: now, random: random) { store?.decline(name) }
     case .token(let token):
       guard let issuedAt = verify(token, handle) else {
-        // Not one of this key: a store is not to be believed blindly.
+        // Not a token of this key: the store's contents must be verified.
         tell(handle, .unreachable, now: now, random: random)
         return
       }
@@ -128,7 +128,7 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// Whether something followed from it.
+  /// Returns whether there was an effect.
   @discardableResult
   private func tell(
     _ handle: Handle, _ answer: ProviderTokenState.StoreAnswer, now: Now, random: UInt64
@@ -142,7 +142,7 @@ package final class ProviderTokens: Sendable {
     return isUsed
   }
 
-  /// A token that another replica made, received without a question.
+  /// A token from another replica, received without a question.
   package func storeOffered(_ handle: Handle, token: [UInt8], now: Now, random: UInt64) {
     guard let issuedAt = verify(token, handle) else { return }
     _ = step(handle, now: now, random: random, offered: token) { state in
@@ -150,12 +150,12 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// `ExpiredProviderToken` for a request that carried this serial.
+  /// APNs answered `ExpiredProviderToken` to a request with this serial.
   package func expired(_ handle: Handle, serial: UInt32, now: Now, random: UInt64) -> Effect {
     step(handle, now: now, random: random) { state in state.expired(serial: serial, now: now, jitter: random) }
   }
 
-  /// `TooManyProviderTokenUpdates` for a request that carried this serial.
+  /// APNs answered `TooManyProviderTokenUpdates` to a request with this serial.
   package func tooManyUpdates(_ handle: Handle, serial: UInt32, now: Now) -> Effect {
     step(handle, now: now, random: 0) { state in state.tooManyUpdates(serial: serial, now: now) }
   }
@@ -179,7 +179,7 @@ package final class ProviderTokens: Sendable {
     entries.withLock { $0[handle.index].failure.take() }
   }
 
-  /// What is left to do once the lock is free.
+  /// Work for after the lock is released.
   private enum Errand {
     case none
     case ask(newerThan: Int64)
@@ -231,7 +231,7 @@ package final class ProviderTokens: Sendable {
       guard let offered, let issuedAt = entry.state.current?.issuedAt else {
         preconditionFailure("a token is adopted from an offer")
       }
-      // The store's word for what it was offered, or what somebody else made.
+      // The store's answer to an offer, or another replica's token.
       let isOwn = entry.offered.take()?.token == offered
       if isOwn { entry.refreshes += 1 } else { entry.adoptions += 1 }
       remember(offered, serial, &entry)
@@ -261,7 +261,7 @@ package final class ProviderTokens: Sendable {
     }
   }
 
-  /// nil: the key cannot sign; `failure` says why.
+  /// nil: signing failed; `failure` has the reason.
   private func sign(_ entry: inout Entry, _ issuedAt: Int64) -> [UInt8]? {
     do throws(APNsError) {
       return try entry.signer.sign(teamID: entry.name.teamID, keyID: entry.name.keyID, issuedAt: issuedAt)
@@ -276,7 +276,7 @@ package final class ProviderTokens: Sendable {
     entry.known.append(Current(serial: serial, authorization: Array("bearer ".utf8) + token))
   }
 
-  /// `iat` of a token from the store; nil where it is not one of this key: a store is not to be believed blindly.
+  /// `iat` of a token from the store; nil if it is not a token of this key: the store's contents must be verified.
   private func verify(_ token: [UInt8], _ handle: Handle) -> Int64? {
     let (name, signer) = entries.withLock { entries in (entries[handle.index].name, entries[handle.index].signer) }
     guard let verified = try? signer.verifier.verify(token), verified.teamID == Array(name.teamID.utf8),

@@ -1,6 +1,6 @@
 /// Why no credential serves a job.
 package struct RoutingError: Error, Hashable, Sendable {
-  /// The field at fault: `app`, `credential` or `environment`.
+  /// The field that is wrong: `app`, `credential` or `environment`.
   package var field: String
   /// The rule, with what to do.
   package var detail: String

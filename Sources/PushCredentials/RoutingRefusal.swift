@@ -1,7 +1,7 @@
 import PushCore
 import PushSettings
 
-/// Why no credential serves a job, for the one who sent it: off the way of a job that is served.
+/// Explains to the producer why no credential serves a job. Not on the way of jobs that are served.
 struct RoutingRefusal {
   private let all: [Credential]
 
@@ -39,7 +39,7 @@ struct RoutingRefusal {
         "\"\(credential.name)\" may not send to topic \"\(topic)\", only to \(RoutingRefusal.list(credential.topics))")
   }
 
-  /// Why no credential serves a job that names none, or more than one does.
+  /// Why no credential serves a job that names none, or why several do.
   func unnamed(_ job: borrowing PushJob) -> RoutingError {
     let bytes = job.bytes.span
     let environment = job.environment
@@ -47,7 +47,7 @@ struct RoutingRefusal {
     let name = bytes.extracting(job.app.range).text
     let listing = all.filter { $0.configuration.apps.contains(name) }
     guard !listing.isEmpty else {
-      return RoutingError(field: "app", detail: "no credential serves \"\(name)\": add it to the apps of one")
+      return RoutingError(field: "app", detail: "no credential serves \"\(name)\": add it to a credential's apps")
     }
     let here = listing.filter { $0.configuration.environments.contains(environment) }
     guard !here.isEmpty else {
@@ -74,7 +74,7 @@ struct RoutingRefusal {
     return RoutingError(field: "credential", detail: "several serve \"\(name)\" in \(environment): \(names); name one")
   }
 
-  /// Topics for people, cut short.
+  /// Topics for messages, shortened.
   private static func list(_ topics: Set<String>?) -> String {
     let sorted = (topics ?? []).sorted()
     return sorted.prefix(5).joined(separator: ", ") + (sorted.count > 5 ? " and \(sorted.count - 5) more" : "")

@@ -2,7 +2,7 @@ package import Logging
 package import PushCore
 package import PushIO
 
-/// What Herald is configured to do: checked, complete and immutable. `ConfigurationLoader` makes it.
+/// Herald's configuration: checked, complete and immutable. `ConfigurationLoader` makes it.
 package struct Configuration: Equatable, Sendable {
   package struct RabbitMQ: Equatable, Sendable {
     /// The nodes to try in turn; at least one.
@@ -19,7 +19,7 @@ package struct Configuration: Equatable, Sendable {
     package let timeoutMilliseconds: Int
     package let caFile: String?
     package let trustsOnlyCAFile: Bool
-    /// Of the key that hides provider tokens; nil: they are stored as they are.
+    /// The file of the key that encrypts provider tokens; nil: they are stored unencrypted.
     package let tokenKeyFile: String?
   }
 
@@ -62,7 +62,8 @@ package struct Configuration: Equatable, Sendable {
   package let redis: Redis
   package let apns: APNs
 
-  /// How long a job that was admitted may be on its way: it waits for room and for APNs, at once sent again perhaps for both once more.
+  /// How long an admitted job may be in flight: it waits for room and for APNs, and perhaps a second time for both if it is sent again at
+  /// once.
   package var claimSeconds: Int64 {
     let attempt = PushCore.Limits.roomWaitMilliseconds + Int64(apns.requestTimeoutMilliseconds)
     return 2 * attempt / 1000 + Configuration.claimMarginSeconds
@@ -79,12 +80,12 @@ package struct Configuration: Equatable, Sendable {
   package let admin: Admin
   package let log: Log
 
-  /// The file it was read from; nil where there was none.
+  /// The file it was read from; nil if there was none.
   package let file: String?
-  /// Every option's value by its path, as it took effect.
+  /// The effective value of every option, by path.
   let values: [String: ConfigurationValue]
 
-  /// `values` holds every option of the table, and each fits its rule.
+  /// `values` has every option of the table, with valid values.
   init(values: ConfigurationValues, credentials: [CredentialConfiguration], file: String?) {
     let urls = values.texts("rabbitmq.urls")
     rabbitmq = RabbitMQ(
@@ -125,12 +126,12 @@ package struct Configuration: Equatable, Sendable {
     self.values = values.byPath
   }
 
-  /// The paths of options that differ and that a running worker cannot take: they want a restart.
+  /// The paths of changed options that require a restart.
   package func pathsNeedingRestart(comparedTo other: Configuration) -> [String] {
     ConfigurationOption.all.filter { !$0.isReloadable && values[$0.path] != other.values[$0.path] }.map(\.path)
   }
 
-  /// Every option with the value in effect, for people: passwords are `***`.
+  /// Every option with its effective value, for output: passwords are `***`.
   package var effective: [(path: String, value: String)] {
     ConfigurationOption.all.map { option in
       let text = values[option.path, default: option.defaultValue].yaml
@@ -140,7 +141,7 @@ package struct Configuration: Equatable, Sendable {
 }
 
 extension Configuration.Redis {
-  /// What the connections need to a Redis at such an address; nil where they use no TLS.
+  /// The TLS context for a Redis at this address; nil if it uses no TLS.
   package func tls(_ address: RedisConfiguration) throws(TLSError) -> TLSContext? {
     try address.tls(caFile: caFile, trustsOnlyCAFile: trustsOnlyCAFile)
   }

@@ -1,8 +1,8 @@
 /// Everything that is wrong with a configuration, reported at once.
 package struct ConfigurationError: Error, Equatable, Sendable, CustomStringConvertible {
-  /// One problem: where it stands, which option, what is wrong.
+  /// One problem: where it is, which option, what is wrong.
   package struct Problem: Equatable, Sendable, CustomStringConvertible {
-    /// `herald.yaml:12`, a variable's name or a flag; empty where the options of several places do not fit together.
+    /// `herald.yaml:12`, a variable's name or a flag; empty if options from several places conflict.
     package var origin: String
     /// The option's path; empty where no option is concerned.
     package var path: String

@@ -1,7 +1,7 @@
 import Foundation
 import Yams
 
-/// A YAML file as a list of (path, input, line): flat, without types, and with the lines that messages name.
+/// A YAML file as a list of (path, input, line): flat, untyped, with line numbers for messages.
 struct ConfigurationFile {
   struct Entry {
     var path: String
@@ -16,7 +16,7 @@ struct ConfigurationFile {
     var line: Int?
   }
 
-  /// Nobody writes more by hand; something else was named by mistake.
+  /// Larger than any configuration; the path is probably wrong.
   private static let bytesMaximum = 1 << 20
 
   let name: String
@@ -24,7 +24,7 @@ struct ConfigurationFile {
   private(set) var credentials: [Item] = []
   private(set) var problems: [ConfigurationError.Problem] = []
 
-  /// Reads and flattens the file. What is wrong with it stands in `problems`.
+  /// Reads and flattens the file. Errors are collected in `problems`.
   init(path: String) {
     name = path
     guard let data = FileManager.default.contents(atPath: path) else {
@@ -42,7 +42,7 @@ struct ConfigurationFile {
     read(text)
   }
 
-  /// Where an entry stands: `herald.yaml:12`.
+  /// An entry's position: `herald.yaml:12`.
   func origin(_ line: Int?) -> String {
     line.map { "\(name):\($0)" } ?? name
   }
@@ -56,7 +56,7 @@ struct ConfigurationFile {
       problem(line, "", what)
       return
     } catch {
-      problem(nil, "", "is no YAML: \(error)")
+      problem(nil, "", "is not YAML: \(error)")
       return
     }
     guard let root, !Self.isNull(root) else { return }
@@ -134,14 +134,14 @@ struct ConfigurationFile {
     case .scanner(let context, let problem, let mark, _), .parser(let context, let problem, let mark, _),
       .composer(let context, let problem, let mark, _):
       let surrounding = context.map { " \($0.text)" } ?? ""
-      return (mark.line, "is no YAML: \(problem)\(surrounding) (column \(mark.column))")
+      return (mark.line, "is not YAML: \(problem)\(surrounding) (column \(mark.column))")
     case .duplicatedKeysInMapping(let duplicates, let context):
       let names = duplicates.sorted().joined(separator: ", ")
       return (context.mark.line, "the mapping that begins here has the key \(names) twice")
     case .reader(let problem, _, _, _), .writer(let problem), .emitter(let problem), .representer(let problem):
-      return (nil, "is no YAML: \(problem)")
+      return (nil, "is not YAML: \(problem)")
     case .no, .memory, .dataCouldNotBeDecoded:
-      return (nil, "is no YAML")
+      return (nil, "is not YAML")
     }
   }
 }

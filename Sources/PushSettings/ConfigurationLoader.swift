@@ -1,7 +1,8 @@
 import Foundation
 import PushCore
 
-/// Puts a configuration together: flag before environment before file before default. All problems are reported at once.
+/// Builds a configuration: flags override the environment, which overrides the file, which overrides the defaults. All problems are
+/// reported at once.
 package struct ConfigurationLoader {
   /// A value from the command line.
   package struct Override: Sendable {
@@ -17,7 +18,7 @@ package struct ConfigurationLoader {
     }
   }
 
-  /// Where a value came from; a later one wins.
+  /// Where a value came from; a later layer wins.
   private enum Layer: Int {
     case defaults, file, environment, flags
   }
@@ -46,7 +47,7 @@ package struct ConfigurationLoader {
     return Configuration(values: loader.values, credentials: loader.credentials, file: file)
   }
 
-  /// The file to read where no flag names one: `HERALD_CONFIG`, then the first of the usual places that exists.
+  /// The file to read if no flag names one: `HERALD_CONFIG`, then the first of the default places that exists.
   package static func defaultFile(environment: [String: String]) -> String? {
     if let file = environment["HERALD_CONFIG"], !file.isEmpty { return file }
     return ["config/herald.yaml", "/etc/herald/herald.yaml"].first { FileManager.default.fileExists(atPath: $0) }
@@ -74,7 +75,7 @@ package struct ConfigurationLoader {
     let options = Dictionary(uniqueKeysWithValues: ConfigurationOption.all.map { ($0.environmentName, $0) })
     // In a fixed order, so that messages do not change from run to run.
     for (name, text) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("HERALD_") {
-      // Compose files and manifests hand on variables that nobody set.
+      // Compose files and manifests pass on variables that nobody set.
       if text.isEmpty || name == "HERALD_CONFIG" { continue }
       if let option = options[name] {
         if isServiceLink(text) { continue }
@@ -100,7 +101,7 @@ package struct ConfigurationLoader {
   }
 
   private mutating func unknown(variable name: String, _ text: String, _ names: some Sequence<String>) {
-    // Only names that begin like an option: a Kubernetes service called herald sets HERALD_SERVICE_HOST and such.
+    // Only names that begin like an option: a Kubernetes service called herald sets HERALD_SERVICE_HOST and the like.
     let words = name.split(separator: "_")
     let isOurs = words.count > 2 && ConfigurationOption.sections.contains(words[1].lowercased())
     guard isOurs, !isServiceLink(text), !name.contains("_SERVICE_"), !name.contains("_PORT_") else { return }
@@ -108,7 +109,7 @@ package struct ConfigurationLoader {
     problem(name, "", "unknown variable\(nearest)")
   }
 
-  /// What Kubernetes puts into variables like `HERALD_ADMIN_PORT` for a service of that name.
+  /// The value that Kubernetes sets in variables like `HERALD_ADMIN_PORT` for a service of that name.
   private func isServiceLink(_ text: String) -> Bool {
     text.hasPrefix("tcp://") || text.hasPrefix("udp://")
   }
@@ -137,7 +138,7 @@ package struct ConfigurationLoader {
     }
     values.set(option.path, value)
     layers[option.path] = layer
-    // The value said last decides which brokers are tried: a variable with one URL replaces the file's list.
+    // The later layer decides which brokers are used: a variable with one URL replaces the file's list.
     let layerOfList = layers["rabbitmq.urls", default: .defaults]
     if option.path == "rabbitmq.url", layer.rawValue > layerOfList.rawValue { values.set("rabbitmq.urls", .texts([])) }
   }
@@ -158,7 +159,7 @@ package struct ConfigurationLoader {
 
   // MARK: Relations
 
-  /// Options that are right alone may not fit together.
+  /// Options that are valid alone may conflict.
   private mutating func checkRelations() {
     let request = values.integer("apns.request_timeout_ms")
     let drain = values.integer("drain_timeout_s")

@@ -1,4 +1,4 @@
-/// One option: its path, its default, its rule. The table of all is `ConfigurationOption.all`.
+/// One option: its path, default and rule. The table is `ConfigurationOption.all`.
 package struct ConfigurationOption: Sendable {
   package enum Kind: Sendable {
     case text(ConfigurationTextRule)
@@ -15,9 +15,9 @@ package struct ConfigurationOption: Sendable {
   package let path: String
   package let kind: Kind
   package let defaultValue: ConfigurationValue
-  /// What it is for, as the annotated file says it.
+  /// Its purpose, as in the annotated file.
   package let purpose: String
-  /// A new value is taken on SIGHUP; the others want a restart.
+  /// SIGHUP applies a new value; other options require a restart.
   package let isReloadable: Bool
 
   init(
@@ -35,15 +35,15 @@ package struct ConfigurationOption: Sendable {
     "HERALD_" + path.uppercased().replacing(".", with: "_")
   }
 
-  /// The section, where the option is in one.
+  /// The section, if the option is in one.
   var section: Substring? {
     path.firstIndex(of: ".").map { path[..<$0] }
   }
 
-  /// May be null: the option is off then.
+  /// May be null, which turns it off.
   var isOptional: Bool { defaultValue == .none }
 
-  /// May hold a password, so its value is never printed as it is.
+  /// May contain a password, so its value is never printed unchanged.
   package var isSecret: Bool {
     switch kind {
     case .text(let rule), .texts(let rule, _): rule.mayHoldPassword
@@ -51,7 +51,7 @@ package struct ConfigurationOption: Sendable {
     }
   }
 
-  /// What a value must be: the second half of "must be …".
+  /// The rule for a value: the second half of "must be …".
   package var rule: String {
     switch kind {
     case .text(let rule): rule.description
@@ -65,13 +65,13 @@ package struct ConfigurationOption: Sendable {
     }
   }
 
-  /// Default, rule and environment name in one line: the annotated file carries it above each option.
+  /// Default, rule and environment name in one line, as in the annotated file.
   package var summary: String {
     let reload = isReloadable ? "; taken on SIGHUP" : ""
     return "Default \(defaultValue.yaml); \(rule)\(isOptional ? ", or null" : "")\(reload). \(environmentName)"
   }
 
-  /// The value, or nil where it breaks the rule.
+  /// The value, or nil if it breaks the rule.
   func parse(_ input: ConfigurationInput) -> ConfigurationValue? {
     switch (kind, input) {
     case (_, .null):
@@ -103,7 +103,7 @@ package struct ConfigurationOption: Sendable {
     }
   }
 
-  /// The text of an environment variable or flag: lists are separated by commas.
+  /// The text of an environment variable or flag: commas separate a list's values.
   func input(of text: String) -> ConfigurationInput {
     switch kind {
     case .texts, .integers:
@@ -117,7 +117,7 @@ package struct ConfigurationOption: Sendable {
     }
   }
 
-  /// A value of this option as a message may show it: without passwords, and not too long.
+  /// A value for messages: without passwords, and shortened.
   func shown(_ input: ConfigurationInput) -> String {
     let text = input.description
     let safe = isSecret ? ServiceAddress.redacted(text) : text
@@ -125,7 +125,7 @@ package struct ConfigurationOption: Sendable {
   }
 }
 
-/// What stands in a file, variable or flag before its option gives it a type.
+/// A value from a file, variable or flag before it has its option's type.
 enum ConfigurationInput: Sendable, CustomStringConvertible {
   case null
   /// `isPlain`: written without quotes, so it may be a number or true and false.

@@ -1,4 +1,4 @@
-/// What prints as itself with its passwords hidden: logs, errors, dumps and crash reports show no more than this.
+/// Hides passwords in descriptions, so that logs, errors, dumps and crash reports never show them.
 extension Configuration: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   package var description: String { "the configuration of \(file ?? "defaults and environment")" }
   package var debugDescription: String { description }

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Every option of Herald but the credentials: its default and its bounds stand here and nowhere else.
+/// The table of Herald's options except credentials: the only place for their defaults and bounds.
 ///
 /// `config/herald.yaml` documents the same table; a test compares the two.
 extension ConfigurationOption {

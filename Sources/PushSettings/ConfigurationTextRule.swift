@@ -1,6 +1,6 @@
 import PushIO
 
-/// What a text option must look like.
+/// The rule for a text option.
 package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
   case brokerURL
   case redisURL
@@ -9,11 +9,11 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
   /// `http://user:password@host:port`.
   case proxyURL
   case file
-  /// Begins the names of exchanges and queues.
+  /// The start of the names of exchanges and queues.
   case brokerPrefix
-  /// Begins the names of Redis keys.
+  /// The start of the names of Redis keys.
   case keyPrefix
-  /// A stream's longest age: a number and one of Y, M, D, h, m, s.
+  /// A stream's maximum age: a number and one of Y, M, D, h, m, s.
   case age
   case host
   /// `<app>/<push type>=<burst>:<per second>`.

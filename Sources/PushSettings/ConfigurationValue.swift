@@ -8,7 +8,7 @@ package enum ConfigurationValue: Hashable, Sendable {
   case texts([String])
   case integers([Int])
 
-  /// As one writes it in YAML.
+  /// The value in YAML.
   package var yaml: String {
     switch self {
     case .none: "null"

@@ -1,4 +1,4 @@
-/// Values by path, read with the type that the table gives them. A wrong path or type is our own mistake and traps.
+/// Values by path, read with the type in the table. A wrong path or type is a bug and traps.
 struct ConfigurationValues {
   private(set) var byPath: [String: ConfigurationValue]
 

@@ -20,16 +20,16 @@ package struct CredentialConfiguration: Hashable, Sendable {
     }
   }
 
-  /// Names it in jobs (`credential`), logs and metrics. Unique.
+  /// Its name in jobs (`credential`), logs and metrics. Unique.
   package var name: String
   package var kind: Kind
   package var environments: [APNsEnvironment]
   /// Bundle ids (pass type ids, MDM topics) that it serves.
   package var apps: [String]
-  /// The only topics of a topic-specific signing key, whole (`com.example.app.voip`); nil: all topics of its apps. What a
-  /// certificate may send stands in the certificate.
+  /// The only topics of a topic-specific signing key, in full (`com.example.app.voip`); nil: all topics of its apps. A certificate contains
+  /// its own topics.
   package var topics: [String]?
-  /// The id of a key that this one is related to, at Apple's: their provider tokens may share connections.
+  /// The id of a key that Apple relates to this one: their provider tokens may share connections.
   package var relatedKeyID: String?
 
   package init(

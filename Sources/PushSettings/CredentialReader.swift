@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// Reads the file's list of credentials, and says what is wrong with each.
+/// Reads the file's list of credentials, and reports what is wrong with each.
 struct CredentialReader {
   private static let keys = [
     "name", "team_id", "key_id", "key_file", "certificate_file", "private_key_file", "p12_file", "passphrase_file",
@@ -108,7 +108,7 @@ struct CredentialReader {
     return related == keyID ? refuse(entry, rule) : related
   }
 
-  /// Both where nothing is said.
+  /// Both if the file does not say.
   private mutating func readEnvironments() -> [APNsEnvironment]? {
     guard let entry = entries["environments"] else { return [.production, .sandbox] }
     let rule = "a list of production and sandbox, each at most once"
@@ -133,7 +133,7 @@ struct CredentialReader {
     return names(entry, rule, bytesMaximum: Limits.appBytesMaximum)
   }
 
-  /// nil where the key may send all topics.
+  /// nil if the key may send all topics.
   private mutating func readTopics() -> [String]? {
     guard let entry = entries["topics"], entries["key_file"] != nil else { return nil }
     if case .null = entry.input { return nil }
@@ -167,7 +167,7 @@ struct CredentialReader {
       .map { ConfigurationLoader.resolve($0, in: folder) }
   }
 
-  /// What stands in the passphrase's file, without the end of its line.
+  /// The contents of the passphrase file, without the final newline.
   private mutating func passphrase() -> Secret? {
     guard let entry = entries["passphrase_file"] else { return nil }
     if case .null = entry.input { return nil }
@@ -200,7 +200,7 @@ struct CredentialReader {
       }
   }
 
-  /// Notes that a field breaks its rule.
+  /// Reports that a field breaks its rule.
   private mutating func refuse<Value>(_ entry: ConfigurationFile.Entry, _ rule: String) -> Value? {
     problem(entry.path, "must be \(rule), not \(entry.input)")
     return nil

@@ -1,4 +1,4 @@
-/// `log.format`: how a line of the log looks.
+/// `log.format`: the format of log lines.
 package enum LogFormat: String, Sendable {
   /// Text on a terminal, JSON elsewhere.
   case auto

@@ -1,6 +1,6 @@
-/// The known name that somebody may have meant.
+/// Finds the known name that was probably meant.
 enum NearestName {
-  /// The candidate with the fewest edits (insert, delete, replace, swap); nil where none is near.
+  /// The candidate with the fewest edits (insert, delete, replace, swap); nil if none is similar.
   static func find(_ name: String, in candidates: some Sequence<String>) -> String? {
     var best: (name: String, distance: Int)?
     for candidate in candidates {

@@ -1,4 +1,4 @@
-/// `limits.on_limit`: what becomes of a job over its device's rate.
+/// `limits.on_limit`: what happens to a job over its device's rate.
 package enum RateLimitPolicy: String, Sendable {
   /// It comes back through the retry queues when there is room.
   case delay

@@ -1,8 +1,8 @@
 import PushCore
 
-/// Reads an override of the rate limits as the configuration writes it: `com.example.app/liveactivity=50:5`.
+/// Parses an override of the rate limits: `com.example.app/liveactivity=50:5`.
 enum RateLimitText {
-  /// nil where the text is none, or its limit takes more than 30 days to refill.
+  /// nil if the text is invalid, or its limit takes more than 30 days to refill.
   static func parse(_ text: String) -> RateLimits.Override? {
     let halves = text.split(separator: "=", omittingEmptySubsequences: false)
     guard halves.count == 2 else { return nil }

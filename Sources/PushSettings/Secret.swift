@@ -1,9 +1,9 @@
-/// A text that nobody prints by accident: a passphrase. Descriptions, dumps and crash reports of whatever holds it show
+/// A text that cannot be printed by accident, such as a passphrase. Descriptions, dumps and crash reports of any type that contains it show
 /// `***`.
 package struct Secret: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible,
   CustomDebugStringConvertible, CustomReflectable
 {
-  /// The text itself, for the one who needs it.
+  /// The text itself.
   package let revealed: String
 
   package init(_ text: String) {

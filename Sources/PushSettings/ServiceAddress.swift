@@ -7,7 +7,7 @@ package struct ServiceAddress: Hashable, Sendable {
   package let user: String?
   package let password: String?
 
-  /// nil where the text is no such URL.
+  /// nil if the text is not such a URL.
   package init?(_ text: String, scheme: String, defaultPort: UInt16) {
     guard text.lowercased().hasPrefix("\(scheme)://") else { return nil }
     var rest = text.dropFirst(scheme.count + 3)
@@ -56,7 +56,7 @@ package struct ServiceAddress: Hashable, Sendable {
     while let scheme = rest.firstRange(of: "://") {
       result += rest[..<scheme.upperBound]
       rest = rest[scheme.upperBound...]
-      // A list's next URL begins behind a comma and its own scheme; a password itself may hold anything but those.
+      // A list's next URL begins after a comma with its own scheme; a password may contain anything else.
       let end = rest.firstRange(of: "://")?.lowerBound ?? rest.endIndex
       guard let mark = rest[..<end].lastIndex(of: "@") else { continue }
       let login = rest[..<mark]
@@ -70,7 +70,7 @@ package struct ServiceAddress: Hashable, Sendable {
     return result + rest
   }
 
-  /// What stands behind `sentinel_password=` in a Redis URL, up to the next parameter, is hidden.
+  /// Hides the value of `sentinel_password=` in a Redis URL, up to the next parameter.
   private static func withoutSentinelPassword(_ text: String) -> String {
     guard let name = text.firstRange(of: "sentinel_password=") else { return text }
     let value = text[name.upperBound...]

@@ -1,7 +1,7 @@
 package import PushIO
 
 extension ConnectOptions {
-  /// The usual ones, through a proxy where there is one.
+  /// The default options, through a proxy if there is one.
   package init(through proxy: ServiceAddress?) {
     self.init()
     self.proxy = proxy.map { proxy in

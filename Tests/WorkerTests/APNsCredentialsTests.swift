@@ -55,7 +55,8 @@ import Testing
     #expect(route(credentials, app: "pass.com.example") == "wallet/0/0")
     #expect(route(credentials, app: "com.example.app", type: .liveactivity, isBroadcast: true) == "main/0/2")
     #expect(
-      route(credentials, app: "com.example") == "app: no credential serves \"com.example\": add it to the apps of one")
+      route(credentials, app: "com.example")
+        == "app: no credential serves \"com.example\": add it to a credential's apps")
     #expect(
       route(credentials, app: "pass.com.example", environment: .sandbox)
         == "environment: no credential serves \"pass.com.example\" in sandbox")

@@ -74,7 +74,9 @@ struct ChannelCommandTests {
     let folder = try TemporaryFolder("channels")
     try configure(simulator, folder)
     let app = try herald(["list", "--app", "com.example.two", "--environment", "production"], folder)
-    #expect(app.status == 78 && app.errors.contains("no credential serves \"com.example.two\": add it to the apps"))
+    #expect(
+      app.status == 78 && app.errors.contains("no credential serves \"com.example.two\": add it to a credential's apps")
+    )
     let sandbox = try herald(["list", "--app", "com.example.app", "--environment", "sandbox"], folder)
     #expect(sandbox.status == 78 && sandbox.errors.contains("in sandbox"), "\(sandbox.errors)")
     let named = try herald(["list", "--credential", "two"] + Self.of, folder)

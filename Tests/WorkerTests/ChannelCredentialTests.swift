@@ -67,10 +67,10 @@ import Testing
   @Test func nobodyAndWhy() throws {
     #expect(
       try choose([key("one")], app: "com.example.two")
-        == "no credential serves \"com.example.two\": add it to the apps of one")
+        == "no credential serves \"com.example.two\": add it to a credential's apps")
     #expect(
       try choose([key("one")], .sandbox)
-        == "no credential serves \"com.example.app\" in sandbox: add it to the environments of one")
+        == "no credential serves \"com.example.app\" in sandbox: add it to a credential's environments")
     #expect(
       try choose([key("one")], credential: "two")
         == "no credential \"two\" serves \"com.example.app\" in production")

@@ -81,7 +81,7 @@ import Testing
     ),
     // Files.
     ("- a", ["herald.yaml:1: must be a mapping of sections and options"]),
-    ("a: [", ["herald.yaml:2: is no YAML: did not find expected node content while parsing a flow node (column 1)"]),
+    ("a: [", ["herald.yaml:2: is not YAML: did not find expected node content while parsing a flow node (column 1)"]),
     ("lanes: 1\nlanes: 2", ["herald.yaml:1: the mapping that begins here has the key lanes twice"]),
     // Relations.
     (

@@ -3,7 +3,7 @@ package import PushCredentials
 import PushIO
 import Synchronization
 
-/// A `ChannelClient` on a thread of its own, for callers outside of any loop: commands, and the library.
+/// A `ChannelClient` on its own thread, for callers without an event loop: commands, and the library.
 package final class AsyncChannelClient: Sendable {
   private let runner: AsyncChannelClientRunner
   private let thread: Mutex<LoopThread?>
@@ -19,8 +19,8 @@ package final class AsyncChannelClient: Sendable {
     close()
   }
 
-  /// Sends the request and waits for what comes of it: at most for the client's own times. A task that is cancelled
-  /// meanwhile waits all the same, because the request was sent.
+  /// Sends the request and waits for its result, which the client's timeouts bound. A task that is cancelled meanwhile still waits, because
+  /// the request was sent.
   package func perform(_ request: ChannelRequest) async throws(ChannelFailure) -> ChannelAnswer {
     let result = await withCheckedContinuation { continuation in
       runner.post(request) { continuation.resume(returning: $0) }
@@ -28,14 +28,14 @@ package final class AsyncChannelClient: Sendable {
     return try result.get()
   }
 
-  /// Takes no more requests, lets those that were sent finish, and ends the thread. Blocks for as long.
+  /// Takes no more requests, lets those in flight finish, and ends the thread. Blocks until then.
   package func close() {
     runner.close()
     thread.withLock { $0.take() }?.join()
   }
 }
 
-/// What both sides of a `AsyncChannelClient` share, and the thread's own work.
+/// The shared state of an `AsyncChannelClient` and its thread, and the thread's work.
 private final class AsyncChannelClientRunner: Sendable {
   typealias Completion = @Sendable (Result<ChannelAnswer, ChannelFailure>) -> Void
 
@@ -43,11 +43,11 @@ private final class AsyncChannelClientRunner: Sendable {
     var letters: [(request: ChannelRequest, then: Completion)] = []
     var mailbox: Mailbox?
     var isClosing = false
-    /// The thread takes no letters any more: this is their answer.
+    /// The thread takes no more letters: this is the answer to them.
     var end: ChannelFailure.Kind?
   }
 
-  /// The longest wait of the loop: connections look at their deadlines once a turn.
+  /// The loop's maximum wait: connections check their deadlines once a turn.
   private static let waitMilliseconds = 50
   /// From the last answer to the end of the connections.
   private static let goodbyeMilliseconds: Int64 = 1_000
@@ -102,7 +102,7 @@ private final class AsyncChannelClientRunner: Sendable {
     loop.poll(maximumWaitMilliseconds: AsyncChannelClientRunner.waitMilliseconds)
   }
 
-  /// true: it was asked to close, and nothing more is to be sent.
+  /// true: it was asked to close, and nothing more will be sent.
   private func takeLetters(_ client: ChannelClient) -> Bool {
     let (letters, isClosing) = state.withLock { state in
       defer { state.letters = [] }
@@ -112,7 +112,7 @@ private final class AsyncChannelClientRunner: Sendable {
     return isClosing && letters.isEmpty
   }
 
-  /// Answers what came too late, and what still comes.
+  /// Answers late requests, and those that still come.
   private func finish(_ end: ChannelFailure.Kind) {
     let late = state.withLock { state in
       state.end = end

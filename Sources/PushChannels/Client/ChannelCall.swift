@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// One request on its way through a `ChannelClient`: asked, sent (perhaps again), reported once.
+/// One request in a `ChannelClient`: queued, sent (perhaps again), reported once.
 final class ChannelCall {
   typealias Completion = (Result<ChannelAnswer, ChannelFailure>) -> Void
 
@@ -9,7 +9,7 @@ final class ChannelCall {
   /// `apns-request-id`, the same for each sending.
   let requestID: UUIDValue
   var state: ChannelCallState
-  /// When it began to wait for a stream, the last time.
+  /// When it last began to wait for a stream.
   var waitingSince: Instant
   private let then: Completion
 

@@ -3,8 +3,8 @@ package import PushCredentials
 package import PushIO
 import PushSettings
 
-/// APNs' channel management on one event loop: one connection for each (credential, environment) that is asked for,
-/// opened at its first request and closed when idle.
+/// APNs' channel management on one event loop: one connection for each (credential, environment) in use, opened at its first request and
+/// closed when idle.
 ///
 /// `perform` queues; the owner of the loop calls `turn` after each `poll`, at least every tenth of a second, and `flush`
 /// after it. Each request is reported exactly once, from inside `turn` or `perform`, within about twice
@@ -36,7 +36,7 @@ package final class ChannelClient {
     random = SeededRandom(seed: seed)
   }
 
-  /// Sends the request, with an `apns-request-id` of its own where it has none, and tells what came of it.
+  /// Sends the request, with a new `apns-request-id` if it has none, and reports the result.
   package func perform(
     _ request: ChannelRequest, then: @escaping (Result<ChannelAnswer, ChannelFailure>) -> Void
   ) {
@@ -63,20 +63,20 @@ package final class ChannelClient {
     }
   }
 
-  /// Requests that were not reported yet.
+  /// Requests that are not reported yet.
   package var inFlight: Int {
     links.reduce(0) { $0 + $1.pool.callCount } + retired.reduce(0) { $0 + $1.callCount }
   }
 
-  /// Once a turn of the loop.
+  /// Call once a turn of the loop.
   package func turn() {
     for link in links { link.pool.turn() }
     for link in retired { link.turn() }
     retired.removeAll { $0.isClosed }
   }
 
-  /// Takes reloaded credentials into use. Those whose key, certificate or apps changed get new connections; what was sent
-  /// finishes on the old ones.
+  /// Applies reloaded credentials. Those whose key, certificate or apps changed get new connections; requests in flight finish on the old
+  /// ones.
   package func replaceCredentials(_ newer: Credentials) {
     var waiting: [ChannelCall] = []
     links.removeAll { link in
@@ -95,8 +95,8 @@ package final class ChannelClient {
     for call in waiting { route(call) }
   }
 
-  /// Ends every connection of a credential at once and opens no more until the credentials are replaced: of what was sent
-  /// nobody hears the answer, and what waits and what comes fails as `revoked`. A name that no credential has changes nothing.
+  /// Ends every connection of a credential at once and opens no more until the credentials are replaced. Requests in flight get no answer;
+  /// waiting and later requests fail as `revoked`. An unknown name changes nothing.
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
     revoked.insert(name)
@@ -108,11 +108,11 @@ package final class ChannelClient {
         call.fail(.revoked(credential: name), host: configuration.host(link.environment))
       }
     }
-    // A reload replaced these, and what was sent was to finish.
+    // A reload replaced these, and their requests in flight were to finish.
     for link in retired where link.credential.name == name { _ = link.revoke() }
   }
 
-  /// Takes no more requests and lets those that were sent finish; those that wait fail as `closed`.
+  /// Takes no more requests and lets those in flight finish; waiting ones fail as `closed`.
   package func close() {
     isClosing = true
     for link in links {
@@ -120,7 +120,7 @@ package final class ChannelClient {
     }
   }
 
-  /// Everything was reported and every connection has ended, after `close`.
+  /// After `close`: everything was reported and every connection has ended.
   package var isClosed: Bool { isClosing && retired.isEmpty && links.allSatisfy { $0.pool.isClosed } }
 
   private func link(_ place: Int, _ environment: APNsEnvironment) -> ChannelPool {

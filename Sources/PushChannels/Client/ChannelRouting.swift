@@ -13,13 +13,14 @@ extension Credentials {
     let scope = request.scope
     let listing = all.indices.filter { all[$0]?.configuration.apps.contains(scope.app) == true }
     guard !listing.isEmpty else {
-      throw RoutingError(field: "app", detail: "no credential serves \"\(scope.app)\": add it to the apps of one")
+      throw RoutingError(field: "app", detail: "no credential serves \"\(scope.app)\": add it to a credential's apps")
     }
     var fitting = listing.filter { all[$0]?.configuration.environments.contains(scope.environment) == true }
     guard !fitting.isEmpty else {
       throw RoutingError(
         field: "environment",
-        detail: "no credential serves \"\(scope.app)\" in \(scope.environment.name): add it to the environments of one")
+        detail:
+          "no credential serves \"\(scope.app)\" in \(scope.environment.name): add it to a credential's environments")
     }
     if let name = request.credential {
       fitting = fitting.filter { all[$0]?.name == name }
