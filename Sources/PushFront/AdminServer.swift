@@ -6,8 +6,8 @@ import PushCore
 import PushOperations
 package import PushWorker
 
-/// The worker's HTTP front for probes and Prometheus: `/livez`, `/readyz`, `/metrics`; `/status` for people; and, from this
-/// machine only, `POST /credentials/NAME/revoke`.
+/// The worker's HTTP server: `/livez`, `/readyz` and `/metrics` for probes and Prometheus, `/status` for operators, and, only from this
+/// machine, `POST /credentials/NAME/revoke`.
 package enum AdminServer {
   /// A service that serves `worker` until its group shuts down. `isUp` is called when it listens.
   package static func application(
@@ -52,7 +52,7 @@ package enum AdminServer {
       return answer(.ok, String(decoding: json, as: UTF8.self) + "\n", contentType: "application/json")
     }
     router.post("credentials/:name/revoke") { request, context in
-      // The port may be open to a whole cluster's probes, and any page that a browser on this machine shows may post here.
+      // The port may be open to a whole cluster's probes, and any page in a browser on this machine may post here.
       guard context.isLocal, request.headers[AdminServer.commandHeader] != nil else {
         return answer(.forbidden, "only `herald revoke` on this machine may do this\n")
       }
@@ -64,7 +64,7 @@ package enum AdminServer {
     return router
   }
 
-  /// A header that no web page sets on its own.
+  /// A header that no web page sets by itself.
   private static let commandHeader: HTTPField.Name = {
     guard let name = HTTPField.Name(AdminClient.commandHeader) else { preconditionFailure("a header's name") }
     return name

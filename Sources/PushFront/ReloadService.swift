@@ -8,14 +8,14 @@ import UnixSignals
 
 /// Reloads the worker on SIGHUP, and when a file of a key or certificate has changed.
 final class ReloadService: Service {
-  /// How often files are looked at. One that was just written may not be whole: it counts once it stays the same.
+  /// How often files are checked. A file that is being written may be incomplete: it counts when it has stopped changing.
   private static let lookSeconds = 2
 
   let worker: Worker
   let logger: Logger
-  /// Reads the configuration anew.
+  /// Reads the configuration again.
   let load: @Sendable () throws -> Configuration
-  /// The files as they were read last.
+  /// The files as they were last read.
   private let known = Mutex(FileStamps([]))
 
   init(worker: Worker, logger: Logger, load: @escaping @Sendable () throws -> Configuration) {
@@ -57,7 +57,7 @@ final class ReloadService: Service {
   private func reload(because reason: String) {
     do {
       let newer = try load()
-      // As they are before they are read: a change from then on is one more.
+      // Taken before the files are read: a later change causes another reload.
       let stamps = FileStamps(newer.credentials.flatMap(\.files))
       let older = FileStamps(worker.credentialFiles)
       do {
@@ -68,12 +68,12 @@ final class ReloadService: Service {
         throw error
       }
     } catch {
-      logger.error("not reloaded (\(reason)): \(error); everything stays as it was")
+      logger.error("not reloaded (\(reason)): \(error); nothing has changed")
     }
   }
 }
 
-/// What identifies the contents of some files, as far as the file system tells.
+/// Identifies the contents of some files by what the file system reports.
 struct FileStamps: Equatable, Sendable {
   private struct Stamp: Equatable, Sendable {
     var inode: UInt64

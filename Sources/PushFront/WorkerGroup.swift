@@ -8,14 +8,14 @@ package import PushWorker
 import ServiceLifecycle
 import UnixSignals
 
-/// A running worker with its admin front: starts the front, then the worker, and ends both in reverse at SIGTERM or SIGINT.
+/// A running worker with its admin port: starts the port, then the worker, and ends both in reverse order at SIGTERM or SIGINT.
 package struct WorkerGroup {
   private let worker: Worker
   private let logger: Logger
   private let untilEmpty: Bool
   private let load: @Sendable () throws -> Configuration
 
-  /// - Parameter load: reads the configuration anew, for a reload.
+  /// - Parameter load: reads the configuration again, for a reload.
   package init(
     worker: Worker, logger: Logger, untilEmpty: Bool, load: @escaping @Sendable () throws -> Configuration
   ) {
@@ -33,7 +33,7 @@ package struct WorkerGroup {
       isUp: { frontIsUp.finish() })
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)
-    // Ended in reverse: the admin front answers until the worker is drained.
+    // Ended in reverse order: the admin port answers until the worker is drained.
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: [
@@ -48,7 +48,7 @@ package struct WorkerGroup {
   }
 }
 
-/// The admin front as a service, whose errors say what to do.
+/// The admin port as a service with errors that say what to do.
 struct AdminService<Front: Service>: Service {
   let front: Front
   let configuration: Configuration.Admin
@@ -64,7 +64,7 @@ struct AdminService<Front: Service>: Service {
   }
 }
 
-/// The admin front cannot listen.
+/// The admin port cannot listen.
 struct AdminFrontError: Error, CustomStringConvertible {
   let description: String
 
@@ -79,11 +79,11 @@ struct AdminFrontError: Error, CustomStringConvertible {
 struct WorkerService: Service {
   let worker: Worker
   let untilEmpty: Bool
-  /// Ends when the admin front listens.
+  /// Ends when the admin port listens.
   let front: AsyncStream<Void>
 
   func run() async throws {
-    // A port that somebody else has is found before this worker takes a job, and probes are answered from the first one on.
+    // An occupied port is found before this worker takes a job, and probes are answered from the start.
     await cancelWhenGracefulShutdown { for await _ in front {} }
     if Task.isCancelled || Task.isShuttingDownGracefully { return }
     try worker.start()
@@ -92,7 +92,7 @@ struct WorkerService: Service {
     } else {
       try await gracefulShutdown()
     }
-    // From here on a second signal ends the process at once.
+    // From now on a second signal ends the process at once.
     TerminationSignals.restoreDefaults()
     await worker.drain()
   }

@@ -4,13 +4,13 @@ import PushIO
 package import PushSettings
 package import PushWorker
 
-/// Asks a running worker's admin port: for its status, or to revoke a credential.
+/// Calls a running worker's admin port, for its status or to revoke a credential.
 package struct AdminClient {
   package struct Failure: Error, CustomStringConvertible {
     package let description: String
   }
 
-  /// What `POST` requests carry: no web page sets it on its own.
+  /// A header of `POST` requests, which no web page sets by itself.
   package static let commandHeader = "x-herald-command"
 
   private static let timeoutMilliseconds: Int64 = 5_000
@@ -20,25 +20,25 @@ package struct AdminClient {
   private let port: UInt16
 
   package init(_ admin: Configuration.Admin) {
-    // A worker that listens everywhere is asked here.
+    // A worker that listens on all addresses is reached at this one.
     host = ["0.0.0.0", "::", "*"].contains(admin.host) ? "127.0.0.1" : admin.host
     port = admin.port
   }
 
-  /// The answer of `/status`: the value, and its bytes as they came.
+  /// The answer of `/status`: the value, and its bytes.
   package func status() throws -> (status: WorkerStatus, json: Data) {
     let answer = try ask("GET", "/status")
     guard answer.status == 200, let status = try? WorkerStatus(json: answer.body) else {
       throw Failure(
-        description: "\(endpoint) is no worker of this version: it answered /status with \(answer.status)")
+        description: "\(endpoint) is not a worker of this version: it answered /status with \(answer.status)")
     }
     return (status, answer.body)
   }
 
-  /// Makes the worker end a credential's connections and use it no more until its next reload.
+  /// Makes the worker end a credential's connections and not use it until its next reload.
   package func revoke(credential name: String) throws {
     guard !name.isEmpty, name.utf8.allSatisfy(Self.isNameByte) else {
-      throw Failure(description: "\"\(name)\" is no name of a credential")
+      throw Failure(description: "\"\(name)\" is not a credential's name")
     }
     let answer = try ask("POST", "/credentials/\(name)/revoke")
     guard answer.status == 200 else {
@@ -47,7 +47,7 @@ package struct AdminClient {
     }
   }
 
-  /// As the configuration allows them.
+  /// The bytes that the configuration allows in a name.
   private static func isNameByte(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -77,7 +77,7 @@ package struct AdminClient {
     withExtendedLifetime(transport) { transport.abort() }
     if let error = exchange.error, exchange.answer.isEmpty {
       throw Failure(
-        description: "no worker answers at \(endpoint): \(error.text); is one running, with this admin.port?")
+        description: "no worker answers at \(endpoint): \(error.text); check that one is running with this admin.port")
     }
     return try parse(exchange.answer, path)
   }
@@ -89,7 +89,7 @@ package struct AdminClient {
     }
     let line = String(decoding: all[..<head.lowerBound].prefix { $0 != 13 }, as: UTF8.self)
     guard let status = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) }) else {
-      throw Failure(description: "\(endpoint) is no worker: it answered \(path) with \"\(line)\"")
+      throw Failure(description: "\(endpoint) is not a worker: it answered \(path) with \"\(line)\"")
     }
     return (status, Data(all[head.upperBound...]))
   }

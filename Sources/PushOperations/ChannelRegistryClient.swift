@@ -6,24 +6,23 @@ import PushIO
 package import PushSettings
 package import PushStores
 
-/// The channel registry for commands: one thing after another, on a loop of its own, with the provider token that the
-/// fleet shares.
+/// The channel registry for commands: one operation after another, on its own loop, with the provider token that the fleet shares.
 package final class ChannelRegistryClient {
-  /// What a reconciliation found, and did unless it was a dry run.
+  /// The result of a reconciliation; a dry run changes nothing.
   package struct Reconciliation: Sendable {
     /// Channels at APNs.
     package var count = 0
-    /// In the registry, and not at APNs: forgotten.
+    /// In the registry, and not at APNs: removed.
     package var gone: [(id: ChannelID, name: ChannelName?)] = []
-    /// At APNs, and not in the registry: remembered without a name.
+    /// At APNs, and not in the registry: added without a name.
     package var unknown: [ChannelID] = []
-    /// Creates that were begun and not ended, and the channel that was found for each.
+    /// Creates without a known result, and the channel that was found for each.
     package var unfinished: [(name: ChannelName, adopted: ChannelID?)] = []
-    /// Channels that had lost their name (a reap that was broken off): have it again.
+    /// Channels that had lost their name (an interrupted reap) and have it again.
     package var restored: [(id: ChannelID, name: ChannelName)] = []
   }
 
-  /// A channel that was not used for long.
+  /// A channel that was not used for a long time.
   package struct Reaped: Sendable {
     package let id: ChannelID
     package let name: ChannelName
@@ -41,14 +40,14 @@ package final class ChannelRegistryClient {
   private let registry: ChannelRegistry
   private let tokenStore: RedisProviderTokenStore
 
-  /// Unused for less than this is not reported: uses are stored once a minute or so.
+  /// The minimum for a reap, because uses are stored only about once a minute.
   package static let reapSecondsMinimum: Int64 = 600
-  /// A channel that was made so lately need not be in APNs' list yet.
+  /// A channel that was just created may be missing in APNs' list.
   private static let youngMilliseconds: Int64 = 10_000
   private static let waitMilliseconds = 50
   private static let closeMilliseconds: Int64 = 1_000
 
-  /// Loads keys and certificates. Throws what is wrong with the configuration.
+  /// Loads keys and certificates. Throws if something in the configuration is wrong.
   package init(_ configuration: Configuration, logger: Logger, redisTimeoutMilliseconds: Int64 = 5_000) throws {
     tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
     let credentials = try Credentials(
@@ -83,7 +82,7 @@ package final class ChannelRegistryClient {
 
   // MARK: - One name
 
-  /// The channel of a name; made where there is none.
+  /// The channel of a name; created if there is none.
   package func ensure(
     _ name: ChannelName, in scope: AppScope, _ storage: StoragePolicy, credential: String? = nil
   ) throws(ChannelRegistryFailure) -> ChannelEnsureState.Result {
@@ -92,19 +91,19 @@ package final class ChannelRegistryClient {
     return result
   }
 
-  /// A channel was deleted by other means.
+  /// A channel was deleted in another way.
   package func forget(_ id: ChannelID, in scope: AppScope) throws(ChannelRegistryFailure) {
     _ = try wait { registry.forget(id, in: scope, then: $0) }
   }
 
-  /// What the registry knows.
+  /// The registry's contents.
   package func snapshot(_ scope: AppScope) throws(ChannelRegistryFailure) -> ChannelRegistry.Snapshot {
     try wait { registry.snapshot(scope, then: $0) }
   }
 
   // MARK: - All
 
-  /// Deletes named channels that nobody sent to since then; channels without a name are somebody else's, and stay.
+  /// Deletes named channels that were not used since then. Channels without a name belong to others, and stay.
   /// - Parameter unusedSince: Unix seconds.
   package func reap(
     _ scope: AppScope, unusedSince: Int64, credential: String? = nil, isDryRun: Bool, tell: (Reaped) -> Void
@@ -124,7 +123,7 @@ package final class ChannelRegistryClient {
         tell(reaped())
         continue
       }
-      // From here on nobody is given it; one that was used meanwhile stays.
+      // From now on nobody is given it; a channel that was used meanwhile stays.
       let claimed = try wait {
         registry.eval(
           ChannelScript.claim, [keys.names, keys.ids, keys.used], [id.text, String(unusedSince)], then: $0)
@@ -144,12 +143,12 @@ package final class ChannelRegistryClient {
     }
   }
 
-  /// Compares the registry with what APNs has, and mends the registry.
+  /// Compares the registry with APNs' list, and repairs the registry.
   package func reconcile(
     _ scope: AppScope, credential: String? = nil, isDryRun: Bool
   ) throws(ChannelRegistryFailure) -> Reconciliation {
     var found = Reconciliation()
-    // Before the list: what is stored now and not listed then is gone.
+    // Read before the list: an entry that exists now and is not in the list is gone.
     let snapshot = try snapshot(scope)
     let youngest = loop.now.unixMilliseconds - ChannelRegistryClient.youngMilliseconds
     let listed = try wait { registry.list(scope, credential: credential, then: $0) }.ids
@@ -191,7 +190,7 @@ package final class ChannelRegistryClient {
     loop.flush()
   }
 
-  /// Turns the loop until something is answered: everything asked is, in bounded time.
+  /// Turns the loop until the operation is answered, which takes bounded time.
   private func wait<Value>(
     _ ask: (@escaping ChannelRegistry.Then<Value>) -> Void
   ) throws(ChannelRegistryFailure) -> Value {

@@ -4,14 +4,14 @@ import PushCredentials
 import PushIO
 package import PushSettings
 
-/// Tries what a worker would use, for `herald check`: keys, certificates, RabbitMQ, Redis and every APNs host.
+/// Tests what a worker would use, for `herald check`: keys, certificates, RabbitMQ, Redis and every APNs host.
 package struct Checker {
-  /// What was tried, and what came of it.
+  /// What was tested, and the result.
   package struct Finding: Encodable, Sendable {
     package var subject: String
     package var isGood: Bool
     package var text: String
-    /// It is a matter of the configuration, not of a service that is down.
+    /// The configuration is the cause, not a service that is down.
     package var concernsConfiguration: Bool
   }
 
@@ -23,7 +23,7 @@ package struct Checker {
     self.configuration = configuration
   }
 
-  /// Looks at everything; `offline` leaves the network out. `tell` gets each finding as it is made.
+  /// Checks everything; `offline` leaves out the network. `tell` gets each finding at once.
   package func run(offline: Bool, _ tell: (Finding) -> Void) {
     tell(good("configuration", "\(configuration.file ?? "no file, defaults and environment") is valid"))
     for configured in configuration.credentials { tell(credential(configured)) }
@@ -65,7 +65,7 @@ package struct Checker {
 
   private static let warningDays = 30
 
-  /// How long a certificate lives yet.
+  /// The rest of a certificate's validity.
   private static func life(_ facts: CertificateFacts, now: Date, _ isGood: inout Bool) -> String {
     let begin = Date(timeIntervalSince1970: Double(facts.notBeforeUnixSeconds))
     let end = Date(timeIntervalSince1970: Double(facts.notAfterUnixSeconds))
@@ -77,7 +77,7 @@ package struct Checker {
     return "valid until \(end.formatted(.iso8601))\(hint)"
   }
 
-  /// Which jobs of an app a credential can send.
+  /// The jobs that a credential can send for an app.
   private static func jobs(of app: String, _ credential: Credential) -> String {
     let types = credential.pushTypes(of: app)
     let others = PushType.named.filter { !types.contains($0) }
@@ -113,7 +113,7 @@ package struct Checker {
     }
   }
 
-  /// The hosts that the credentials' environments use, by what they are for.
+  /// The hosts of the credentials' environments, by purpose.
   private func hosts() -> [(name: String, address: ServiceAddress)] {
     let apns = configuration.apns
     let environments = Set(configuration.credentials.flatMap(\.environments))

@@ -3,32 +3,32 @@ package import PushCore
 import PushIO
 import PushLane
 
-/// A message of the queue of dead letters, as people and filters see it.
+/// A message in the queue of dead letters, as filters and output use it.
 package struct DeadLetter: Sendable {
-  /// Its place in the queue, from 1.
+  /// Its position in the queue, from 1.
   package let position: Int
-  /// `invalid` or `failed`; of the broker's own dead letters its word (`delivery_limit`, `rejected`), and `unroutable` for
-  /// jobs that were published with an unknown class.
+  /// `invalid` or `failed`; for the broker's own dead letters its reason (`delivery_limit`, `rejected`), and `unroutable` for jobs that
+  /// were published with an unknown class.
   package let reason: String
   package let detail: String?
-  /// An earlier attempt may have reached APNs; a replay carries this on, so that a second acceptance is marked.
+  /// An earlier attempt may have reached APNs; a replay keeps this, so that a second acceptance is marked.
   package let isAmbiguous: Bool
-  /// Where a replay puts it.
+  /// The class that a replay publishes it to.
   package let jobClass: JobClass
-  /// A request for channel management: a replay puts it into the queue of those.
+  /// A request for channel management: a replay puts it into the queue for those.
   package let isChannelRequest: Bool
   /// `transactional`, `bulk` or `channels`.
   package var className: String { isChannelRequest ? "channels" : jobClass.name }
-  /// nil where the body does not tell.
+  /// nil if the body has none.
   package let app: String?
   package let id: String?
-  /// When the producer enqueued it, where it said so.
+  /// When the producer enqueued it, if it said so.
   package let enqueuedAt: Date?
   package let body: [UInt8]
-  /// The body is larger than what is read: it can be purged, and not replayed.
+  /// The body exceeds the maximum that is read: it can be purged, but not replayed.
   package let isOversized: Bool
 
-  /// The fields of a body that is a job, however wrong the others are.
+  /// The fields of a body that is a job, even if other fields are wrong.
   private struct Job: Decodable {
     var id: String?
     var app: String?
@@ -50,14 +50,14 @@ package struct DeadLetter: Sendable {
     }
   }
 
-  /// The broker's word for a message that was given to workers too often.
+  /// The broker's reason for a message that was delivered too often.
   private static let deliveryLimitReason = "delivery_limit"
 
   init(_ message: AMQPMessage, position: Int, topology: Topology) {
     self.position = position
     reason = message.header("x-herald-reason") ?? message.header("x-first-death-reason") ?? "unroutable"
     detail = message.header("x-herald-detail")
-    // What workers were given up to the broker's limit, they may have sent each time.
+    // Workers got this message up to the broker's limit, and may have sent it each time.
     isAmbiguous = message.metadata.isAmbiguous || reason == DeadLetter.deliveryLimitReason
     let queue = message.header("x-first-death-queue")
     jobClass =
@@ -73,7 +73,7 @@ package struct DeadLetter: Sendable {
     isOversized = message.isOversized
   }
 
-  /// The body as text, where it is text.
+  /// The body as text, if it is text.
   package var text: String? { String(validating: body, as: UTF8.self) }
 
   /// For `--json`; `withBody` adds every byte of it.
@@ -84,7 +84,7 @@ package struct DeadLetter: Sendable {
       body: withBody ? text : nil, bodyBase64: withBody && text == nil ? Data(body).base64EncodedString() : nil)
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    // Texts and numbers alone: encoding them cannot fail.
+    // Encoding texts and numbers cannot fail.
     return (try? encoder.encode(object)).map { String(decoding: $0, as: UTF8.self) } ?? "{}"
   }
 
@@ -110,7 +110,7 @@ package struct DeadLetter: Sendable {
   }
 }
 
-/// Which dead letters a command is about; empty: all.
+/// Which dead letters a command applies to; empty: all.
 package struct DeadLetterFilter: Equatable, Sendable {
   package var reason: String?
   package var app: String?

@@ -4,36 +4,36 @@ import PushIO
 import PushLane
 package import PushSettings
 
-/// The queue of dead letters, for `herald dead-letters`: looks through it once, and replays or drops what matches.
+/// The queue of dead letters, for `herald dead-letters`: reads it once, and replays or drops matching messages.
 ///
-/// Messages are taken without acknowledgement. Those that match are acknowledged once what was asked for is done; all
-/// others are held until the end and then given back, so that the queue keeps them in their order. Whatever ends the
-/// command, the broker gives back everything that was not acknowledged: nothing can be lost on the way.
+/// Messages are consumed without acknowledgement. Matching ones are acknowledged after they were processed; the others are held until the
+/// end and then returned, so that the queue keeps their order. However the command ends, the broker requeues everything that was not
+/// acknowledged, so nothing can be lost.
 package struct DeadLetterQueue {
-  /// What one look through the queue came to.
+  /// The result of one pass through the queue.
   package struct Summary: Equatable, Sendable {
-    /// Messages that were looked at.
+    /// Messages that were read.
     package var seen = 0
     package var matched = 0
     /// Matching ones that were replayed or purged; 0 in a dry run.
     package var done = 0
-    /// Matching ones that stay: too large to be read, or refused by the broker.
+    /// Matching ones that stay: too large, or refused by the broker.
     package var left = 0
-    /// The time of a run was over before everything was looked at.
+    /// The time limit was reached before everything was read.
     package var isCutShort = false
   }
 
   package struct NoQueue: Error, CustomStringConvertible {
     package let name: String
-    package var description: String { "there is no queue \(name): start a worker once, which declares it" }
+    package var description: String { "there is no queue \(name): start a worker once to declare it" }
   }
 
-  /// What is left of a replay that the broker stopped.
+  /// The state of a replay that the broker stopped.
   package struct Refused: Error, CustomStringConvertible {
     package let exchange: String
     package let summary: Summary
     package var description: String {
-      "the broker did not take a copy for \(exchange) (a full queue, or a lost connection): it and what follows stay "
+      "the broker refused a copy for \(exchange) (a full queue, or a lost connection): this one and the rest stay "
         + "dead letters; \(summary.done) of \(summary.matched) were replayed. Run the command again"
     }
   }
@@ -41,22 +41,22 @@ package struct DeadLetterQueue {
   private let access: BrokerAdmin
   private let runSecondsMaximum: Double
 
-  /// Messages that wait in memory.
+  /// Maximum of messages in memory.
   private static let prefetch: UInt16 = 200
-  /// Each holds as many kept messages as the prefetch: about 200,000 that do not match can lie before one that does.
+  /// Each channel holds as many kept messages as the prefetch: a match may come after about 200,000 messages that do not match.
   private static let channelCount: UInt16 = 1024
   /// Larger bodies are not read.
   private static let bodyBytesMaximum = Limits.deadLetterBytesMaximum
-  /// All ready messages were seen when as many came as there were; fewer come where another command takes them too.
+  /// The pass is over when as many messages came as there were; fewer come if another command takes some.
   private static let idleMilliseconds: Int64 = 3000
 
-  /// - Parameter runSecondsMaximum: how long one look may take. RabbitMQ takes messages back that are held for 30 minutes.
+  /// - Parameter runSecondsMaximum: time limit of one pass. RabbitMQ requeues messages that are held for 30 minutes.
   package init(_ configuration: Configuration, runSecondsMaximum: Double = 20 * 60) throws {
     access = try BrokerAdmin(configuration)
     self.runSecondsMaximum = runSecondsMaximum
   }
 
-  /// Tells every dead letter that matches; all stay.
+  /// Reports every matching dead letter; all stay.
   package func list(
     _ filter: DeadLetterFilter, limit: Int? = nil, _ tell: (DeadLetter) -> Void
   ) throws -> Summary {
@@ -68,11 +68,10 @@ package struct DeadLetterQueue {
     }
   }
 
-  /// Publishes a fresh copy of every dead letter that matches to its class, and acknowledges the original once the broker
-  /// has confirmed the copy and not returned it. A copy starts anew: its attempts and its age are not carried over. Its ids
-  /// are, so that APNs and the admission store know it again, and whether APNs may have accepted it before, so that its outcome
-  /// says so.
-  /// - Parameter ratePerSecond: copies a second at most; nil: as fast as they are confirmed.
+  /// Publishes a new copy of every matching dead letter to its class, and acknowledges the original after the broker has confirmed the copy
+  /// and not returned it. A copy starts with no attempts and no age. It keeps its ids, so that APNs and the admission store recognise it,
+  /// and whether APNs may have accepted it before, so that its outcome says so.
+  /// - Parameter ratePerSecond: maximum of copies per second; nil: as fast as they are confirmed.
   package func replay(
     _ filter: DeadLetterFilter, limit: Int? = nil, ratePerSecond: Double? = nil, tell: (DeadLetter) -> Void = { _ in }
   ) throws -> Summary {
@@ -125,7 +124,7 @@ package struct DeadLetterQueue {
     }
   }
 
-  // MARK: the look through the queue
+  // MARK: one pass through the queue
 
   private func connect() throws(AMQPError) -> AMQPAdmin {
     var options = AMQPOptions()
@@ -134,8 +133,8 @@ package struct DeadLetterQueue {
     return try access.connect("dead-letters", options: options)
   }
 
-  /// Goes through the messages that are ready now, once: what a replay brings back is not seen again. `act` says what
-  /// becomes of one that matches; nil ends the look.
+  /// Reads the messages that are ready now, once: messages that a replay brings back are not read again. `act` decides about a matching
+  /// one; nil ends the pass.
   private func look(
     _ admin: AMQPAdmin, _ filter: DeadLetterFilter, limit: Int?,
     _ act: (DeadLetter, AMQPMessage, inout Summary) throws(AMQPError) -> AMQPDisposition?
@@ -165,7 +164,7 @@ package struct DeadLetterQueue {
     return summary
   }
 
-  /// What a fresh copy keeps: the ids, trace and correlation of the producer, where it wants its answer, and what is known and not known of earlier attempts.
+  /// What a new copy keeps: the producer's ids, trace, correlation and reply queue, and what is known about earlier attempts.
   private static func describeCopy(of message: AMQPMessage, isAmbiguous: Bool, in properties: AMQPProperties) {
     let metadata = message.metadata
     let bytes = metadata.bytes.span
@@ -178,7 +177,7 @@ package struct DeadLetterQueue {
       properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
     }
     if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
-    // One target of a batch: its id cannot be made from the job alone.
+    // One target of a batch: its id cannot be derived from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     if isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }

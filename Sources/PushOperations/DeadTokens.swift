@@ -3,18 +3,18 @@ import PushIO
 import PushLane
 package import PushSettings
 
-/// Dead-token marks in Redis as people see them, for `herald tokens`.
+/// Dead-token marks in Redis, for `herald tokens`.
 ///
-/// Redis knows a device only by a hash of (environment, topic, token), so marks can be looked up and not listed. A token
-/// belongs to one topic, but nobody has to know which: every topic of the app is looked at.
+/// Redis knows a device only by a hash of (environment, topic, token), so marks can be looked up but not listed. A token belongs to one
+/// topic, but the user need not know which: every topic of the app is looked up.
 package struct DeadTokens {
-  /// What is known of a token.
+  /// The mark of a token.
   package struct Mark: Sendable {
     package let token: String
     package let topic: String
-    /// Since when the token is dead, Unix milliseconds.
+    /// When the token died, Unix milliseconds.
     package let unregisteredAt: Int64
-    /// How long the mark still lives, seconds.
+    /// The mark's remaining lifetime, seconds.
     package let secondsLeft: Int64
   }
 
@@ -39,7 +39,7 @@ package struct DeadTokens {
     self.environment = environment
   }
 
-  /// The app's topics, its own first.
+  /// The app's topics, the app id first.
   private var topics: [String] {
     var topics: [String] = []
     for type in PushType.named where !topics.contains(app + type.rules.topicSuffix) {
@@ -48,7 +48,7 @@ package struct DeadTokens {
     return topics
   }
 
-  /// The token as jobs carry it; throws what is wrong with it.
+  /// The token as jobs have it; throws if it is invalid.
   package static func checked(_ token: String) throws -> String {
     let text = Array(token.utf8)
     guard Hex.classify(text.span) != .invalid, text.count % 2 == 0,
@@ -70,14 +70,14 @@ package struct DeadTokens {
     return zip(places, replies).compactMap { place, reply in Mark(place.token, place.topic, reply) }
   }
 
-  /// Takes the tokens' marks away; returns what was there.
+  /// Removes the tokens' marks; returns them.
   package func forget(_ tokens: [String]) throws -> [Mark] {
     let marks = try marks(of: tokens)
     _ = try run(RedisDeviceScript.forget, of: marks.map { ($0.token, $0.topic) })
     return marks
   }
 
-  /// Marks tokens as dead since this time; of two marks the later one stays. `topic` nil: the app's own.
+  /// Marks tokens as dead since this time; of two marks the later one stays. `topic` nil: the app id.
   package func importMarks(_ tokens: [String], topic: String?, unregisteredAt: Int64) throws -> [Mark] {
     let topic = topic ?? app
     let replies = try run(
@@ -114,7 +114,7 @@ package struct DeadTokens {
 }
 
 extension DeadTokens.Mark {
-  /// nil where the script's reply says that there is none.
+  /// nil if the script's reply says that there is none.
   fileprivate init?(_ token: String, _ topic: String, _ reply: RedisReply) {
     guard case .array(let values) = reply, values.count == 2, case .integer(let mark) = values[0],
       case .integer(let seconds) = values[1]

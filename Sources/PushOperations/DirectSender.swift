@@ -6,7 +6,7 @@ import PushIO
 package import PushLane
 package import PushSettings
 
-/// Jobs as JSON Lines straight to APNs, outcomes as JSON Lines back: one lane with neither RabbitMQ nor Redis.
+/// Sends jobs from JSON Lines directly to APNs, and writes outcomes as JSON Lines: one lane without RabbitMQ and Redis.
 package struct DirectSender {
   package struct Failure: Error, CustomStringConvertible {
     let text: String
@@ -24,8 +24,8 @@ package struct DirectSender {
     credentials = try Credentials(configuration.credentials, for: configuration.apns)
   }
 
-  /// Sends everything that `input` has, writes outcomes to `output`, and returns how many there were of each kind.
-  /// Blocks its thread; `control` may drain it from another.
+  /// Sends all jobs in `input`, writes outcomes to `output`, and returns the number of each kind. Blocks its thread; `control` may drain it
+  /// from another one.
   package func run(
     input: FileHandle, output: FileHandle, control: LaneControl
   ) throws -> [(outcome: Outcome, count: UInt64)] {

@@ -7,9 +7,9 @@ package import PushSettings
 /// Puts jobs into the jobs exchange, for `herald enqueue`.
 package struct Enqueuer {
   package struct Result: Sendable {
-    /// Lines that held a job.
+    /// Lines with a job.
     package var read: Int
-    /// Jobs that the broker took responsibility for.
+    /// Jobs that the broker confirmed.
     package var confirmed: Int
   }
 
@@ -19,7 +19,7 @@ package struct Enqueuer {
     access = try BrokerAdmin(configuration)
   }
 
-  /// Publishes every line of `input`. The topology is declared first, so that jobs wait safely for the first worker.
+  /// Publishes every line of `input`. The topology is declared first, so that jobs are kept until the first worker starts.
   package func run(_ input: FileHandle, jobClass: JobClass) throws -> Result {
     let admin = try access.connect("enqueue")
     defer { admin.close() }

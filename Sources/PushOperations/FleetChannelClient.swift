@@ -7,13 +7,13 @@ import PushStores
 
 /// Channel management for commands: the configuration's credentials, and the provider tokens that the fleet shares.
 ///
-/// APNs refuses tokens that change too often, so a command carries the one that running workers carry. Where Redis does
-/// not answer (within half a second) it makes one for itself.
+/// APNs refuses tokens that change too often, so a command uses the running workers' token. If Redis does not answer within half a second,
+/// it makes its own.
 package struct FleetChannelClient: Sendable {
   private let thread: AsyncChannelClient
   private let tokenStore: RedisProviderTokenStore
 
-  /// Loads keys and certificates. Throws what is wrong with the configuration; nothing is connected yet but Redis.
+  /// Loads keys and certificates. Throws if something in the configuration is wrong; only Redis is connected yet.
   package init(_ configuration: Configuration, logger: Logger) throws {
     tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
     let credentials = try Credentials(
@@ -23,7 +23,7 @@ package struct FleetChannelClient: Sendable {
       credentials: credentials, configuration: ChannelClientConfiguration(configuration.apns))
   }
 
-  /// Sends the request and waits for what comes of it.
+  /// Sends the request and waits for its result.
   package func perform(_ request: ChannelRequest) async throws(ChannelFailure) -> ChannelAnswer {
     try await thread.perform(request)
   }

@@ -13,7 +13,7 @@ package struct ResultsReader {
     package var description: String { "there is no results log: set results.log to true and start a worker once" }
   }
 
-  /// A log that ends says so by silence.
+  /// After this long without an outcome, the end of the log is reached.
   private static let idleMilliseconds: Int64 = 1000
 
   private let access: BrokerAdmin
@@ -22,7 +22,7 @@ package struct ResultsReader {
     access = try BrokerAdmin(configuration)
   }
 
-  /// Writes one outcome a line, to the end of the log or, with `follow`, for ever.
+  /// Writes one outcome a line, to the end of the log or, with `follow`, without end.
   package func run(from start: Start, follow: Bool, limit: Int?, output: FileHandle) throws {
     let admin = try access.connect("results")
     defer { admin.close() }

@@ -1,6 +1,6 @@
 package import PushWorker
 
-/// A worker's status as lines for people.
+/// A worker's status as a table.
 package enum StatusTable {
   package static func lines(_ status: WorkerStatus) -> [String] {
     var lines = ["", "herald \(status.version): \(status.lanes.count) lanes"]

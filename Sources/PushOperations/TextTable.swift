@@ -1,4 +1,4 @@
-/// Tables for people: columns two spaces apart, nothing behind the last one.
+/// Tables as text: columns two spaces apart, no spaces at the end.
 package enum TextTable {
   /// Lines with columns as wide as their widest text.
   package static func lines(_ rows: [[String]]) -> [String] {
@@ -12,8 +12,8 @@ package enum TextTable {
     return rows.map { line($0, widths: widths) }
   }
 
-  /// A line with columns of these widths, for tables whose end is not known: what is longer is cut. A column without a width takes the
-  /// rest of the line.
+  /// A line with columns of these widths, for tables of unknown length: longer texts are cut. A column without a width takes the rest of
+  /// the line.
   package static func line(_ columns: [String], widths: [Int]) -> String {
     var line = ""
     for (index, column) in columns.enumerated() {
@@ -31,7 +31,7 @@ package enum TextTable {
     return line
   }
 
-  /// What producers wrote must not move the cursor of whoever reads it.
+  /// Texts from producers must not move the reader's cursor.
   package static func printable(_ text: String) -> String {
     guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
     return String(

@@ -3,7 +3,7 @@ package import Logging
 package import PushSettings
 import Synchronization
 
-/// Where log lines go: whole lines to stderr, from any thread, as text or JSON. Never a password, token or payload.
+/// Writes the log: whole lines to stderr, from any thread, as text or JSON. Never a password, token or payload.
 package final class Log: Sendable {
   private struct State {
     var level: Logger.Level
@@ -13,7 +13,7 @@ package final class Log: Sendable {
   private let state: Mutex<State>
   private let write: @Sendable (String) -> Void
 
-  /// `write` gets whole lines, one at a time; the usual one writes to stderr.
+  /// `write` gets whole lines, one at a time; the default writes to stderr.
   package init(
     level: Logger.Level = .info, format: LogFormat = .auto, write: (@Sendable (String) -> Void)? = nil
   ) {
@@ -28,10 +28,10 @@ package final class Log: Sendable {
     self.write = write ?? { line in try? FileHandle.standardError.write(contentsOf: Data(line.utf8)) }
   }
 
-  /// The process's own log, once `bootstrap` made it.
+  /// The process's log, after `bootstrap`.
   private static let ofProcess = Mutex<Log?>(nil)
 
-  /// Makes every logger of this process write to stderr as configured. To be called once, by an executable.
+  /// Makes every logger of this process write to stderr as configured. Called once, by an executable.
   package static func bootstrap(_ configuration: Configuration.Log) -> Logger {
     let log = Log(level: configuration.level, format: configuration.format)
     ofProcess.withLock { $0 = log }
@@ -39,12 +39,12 @@ package final class Log: Sendable {
     return Logger(label: "herald")
   }
 
-  /// SIGHUP: takes the new level; loggers made before follow.
+  /// SIGHUP: sets the new level, also for existing loggers.
   package static func reload(_ configuration: Configuration.Log) {
     ofProcess.withLock { $0 }?.level = configuration.level
   }
 
-  /// Loggers made before follow a change at once.
+  /// A change applies at once, also to existing loggers.
   package var level: Logger.Level {
     get { state.withLock(\.level) }
     set { state.withLock { $0.level = newValue } }
@@ -60,12 +60,12 @@ package final class Log: Sendable {
       isJSON
       ? LogLine.json(event, label: label, metadata: metadata, at: .now)
       : LogLine.text(event, label: label, metadata: metadata, at: .now)
-    // Under the lock, so that lines of different threads do not mix.
+    // Under the lock, so that lines of different threads are not mixed.
     state.withLock { _ in write(line) }
   }
 }
 
-/// swift-log's side: keeps a logger's metadata, hands its events on.
+/// The handler for swift-log: keeps a logger's metadata, and passes its events on.
 private struct LogHandlerToStandardError: LogHandler {
   let label: String
   let log: Log

@@ -42,7 +42,7 @@ package enum LogLine {
     }
   }
 
-  /// A value for people: `main,backup`, `a=1,b=2`.
+  /// A value as text: `main,backup`, `a=1,b=2`.
   private static func text(_ value: Logger.MetadataValue) -> String {
     switch value {
     case .string(let text): text
@@ -70,7 +70,7 @@ package enum LogLine {
     return result + "\""
   }
 
-  /// What a peer sent may stand in a message: it must not make lines, or colours, of its own.
+  /// Text from a peer may be in a message: it must not start new lines or contain terminal codes.
   private static func singleLine(_ text: String) -> String {
     guard text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f }) else { return text }
     var result = ""

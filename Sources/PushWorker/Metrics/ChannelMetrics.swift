@@ -1,7 +1,7 @@
 import PushCore
 import PushStores
 
-/// What a worker's channel consumer says of itself, in the Prometheus text format.
+/// The metrics of a worker's channel consumer, in the Prometheus text format.
 enum ChannelMetrics {
   static func text(_ counters: ChannelCounters) -> String {
     var out = PrometheusText()
@@ -14,11 +14,11 @@ enum ChannelMetrics {
     out.sample([:], ChannelLimit.apple)
     out.family("herald_channels_created_total", .counter, "Channels made.")
     out.sample([:], counters.created)
-    out.family("herald_channels_adopted_total", .counter, "Channels found that an unanswered create had made.")
+    out.family("herald_channels_adopted_total", .counter, "Channels found that an unanswered create made.")
     out.sample([:], counters.adopted)
     out.family("herald_channels_undecided_total", .counter, "Unanswered creates whose channel could not be found.")
     out.sample([:], counters.undecided)
-    out.family("herald_channels_discarded_total", .counter, "Channels made in vain, and deleted again.")
+    out.family("herald_channels_discarded_total", .counter, "Channels created needlessly, and deleted again.")
     out.sample([:], counters.discarded)
     out.family("herald_channels_deleted_total", .counter, "Channels deleted.")
     out.sample([:], counters.deleted)

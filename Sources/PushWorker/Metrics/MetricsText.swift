@@ -2,12 +2,12 @@ import PushCore
 package import PushCredentials
 package import PushLane
 
-/// A worker's metrics in the Prometheus text format: lanes summed, names and labels as the outside knows them.
+/// A worker's metrics in the Prometheus text format: summed over lanes, with the public names and labels.
 package enum MetricsText {
   /// - Parameters:
-  ///   - reports: what each lane said last.
+  ///   - reports: the last report of each lane.
   ///   - tokens: when each key's provider token was issued, Unix seconds, and how often one was made.
-  ///   - certificates: when each credential's certificate ends, Unix seconds.
+  ///   - certificates: when each credential's certificate expires, Unix seconds.
   package static func make(
     _ reports: [LaneReport], tokens: [ProviderTokens.Snapshot],
     certificates: [(credential: String, notAfter: Int64)]
@@ -139,7 +139,7 @@ package enum MetricsText {
     if let skew = reports.compactMap(\.clockSkewSeconds).max(by: { abs($0) < abs($1) }) { out.sample([:], Int(skew)) }
   }
 
-  /// The pools of a credential in an environment share their pauses; each lane has its own.
+  /// The pools of a credential in an environment share their pauses; lanes do not.
   private static func pauses(_ reports: [LaneReport], _ out: inout PrometheusText) {
     var isPaused: [[String]: Bool] = [:]
     var topics: [[String]: Int] = [:]
@@ -192,7 +192,7 @@ package enum MetricsText {
     for (feature, count) in decided.sorted(by: { $0.key < $1.key }) { out.sample(["feature": feature], count) }
   }
 
-  /// Whether jobs move, and where those are that do not.
+  /// Whether jobs move, and the steps of those that do not.
   private static func movement(_ reports: [LaneReport], _ out: inout PrometheusText) {
     out.family("herald_oldest_in_flight_seconds", .gauge, "Age of the oldest job at each step, since its delivery.")
     for step in DeliveryStep.allCases {

@@ -8,24 +8,23 @@ package import PushSettings
 import PushStores
 import Synchronization
 
-/// Herald's worker: so many lanes, each on its own thread, and what people and probes ask of them.
+/// Herald's worker: several lanes, each on its own thread, and what operators and probes ask of them.
 ///
-/// `start` makes the lanes from a configuration; `drain` ends them in order. Everything between a job and its
-/// acknowledgement is a lane's; nothing here is on a job's way.
+/// `start` makes the lanes from a configuration; `drain` ends them in order. A job is handled in a lane only; nothing here is on its way.
 package final class Worker: Sendable {
-  /// What it was started with. A reload changes credentials and limits only: `credentials`, and the lanes' own.
+  /// The configuration at its start. A reload changes only credentials and limits: `credentials`, and the lanes' own.
   package let configuration: Configuration
   private struct Current {
     var configuration: Configuration
     var credentials: Credentials
-    /// Names of those that were revoked since the last reload.
+    /// Names of credentials revoked since the last reload.
     var revoked: Set<String> = []
   }
 
   private let current: Mutex<Current>
   /// Shares provider tokens with the other workers.
   private let tokenStore: RedisProviderTokenStore
-  /// Answers requests for broadcast channels, and knows their storage policies for the lanes.
+  /// Answers requests about broadcast channels, and knows their storage policies for the lanes.
   private let channelConsumer: ChannelConsumer
   private let channelPolicies = ChannelPolicyCache()
   private let logger: Logger
@@ -36,13 +35,13 @@ package final class Worker: Sendable {
   private let watchesUntilEmpty: Bool
   private let standstill: StandstillState.Settings
 
-  /// A lane that says nothing for so long is stalled.
+  /// A lane that does not report for this long is stalled.
   private static let stalledMilliseconds = 2000
 
   /// Loads keys and certificates.
   /// - Parameters:
   ///   - untilEmpty: lanes watch whether all queues are empty, for `waitUntilEmpty`.
-  ///   - standstill: after what time a lane that settles nothing is reported and restarted; nil: what the requests' time asks for.
+  ///   - standstill: after what time a lane that settles nothing is reported and restarted; nil: derived from the request timeout.
   package init(
     _ configuration: Configuration, logger: Logger, untilEmpty: Bool = false,
     standstill: StandstillState.Settings? = nil
@@ -68,16 +67,16 @@ package final class Worker: Sendable {
 
   private var credentials: Credentials { current.withLock { $0.credentials } }
 
-  /// The files of keys and certificates in use: a change of one is worth a reload.
+  /// The files of keys and certificates in use: a changed file is a reason to reload.
   package var credentialFiles: [String] {
     current.withLock { $0.configuration.credentials.flatMap(\.files) }
   }
 
-  /// Takes credentials, limits and the log's level of a newer configuration into use, without losing a job. Throws where
-  /// something in it is wrong; then everything stays as it was.
+  /// Applies credentials, limits and the log's level of a newer configuration, without losing a job. Throws if something in it is wrong;
+  /// then nothing changes.
   package func reload(_ newer: Configuration) throws(CredentialError) {
     let (needingRestart, credentials) = try current.withLock { current throws(CredentialError) in
-      // The new ones live as long as the process does: so do the provider tokens, which must not be renewed for a reload.
+      // They live as long as the process, like the provider tokens, which must not be renewed for a reload.
       let credentials = try Credentials(
         newer.credentials, for: configuration.apns, tokens: current.credentials.tokens, replacing: current.credentials)
       current = Current(configuration: newer, credentials: credentials)
@@ -93,13 +92,13 @@ package final class Worker: Sendable {
     logger.notice("reloaded", metadata: ["credentials": credentials.names])
   }
 
-  /// Ends a credential's connections in every lane and at the channel consumer, at once, and uses it no more until the next
-  /// reload: its jobs wait in the retry queues, its channel requests at the channel consumer. false: there is no credential of this name.
+  /// Ends a credential's connections in every lane and in the channel consumer, at once, and does not use it until the next reload. Its
+  /// jobs wait in the retry queues, its channel requests in the channel consumer. false: there is no credential with this name.
   package func revoke(credential name: String) -> Bool {
     let isKnown = current.withLock { current in
       guard current.credentials.all.contains(where: { $0?.name == name }) else { return false }
       current.revoked.insert(name)
-      // Under the lock, as a reload is that ends the revocation: lanes hear of both in this order.
+      // Under the same lock as a reload, which ends the revocation: lanes see both in this order.
       for control in controls { control.revoke(credential: name) }
       channelConsumer.revoke(credential: name)
       return true
@@ -156,7 +155,7 @@ package final class Worker: Sendable {
 
   // MARK: the end
 
-  /// Takes no more jobs, finishes those in flight, gives the rest back at the deadline. Returns when all lanes are done.
+  /// Takes no more jobs, finishes those in flight, returns the rest to its queue at the deadline. Returns when all lanes are done.
   package func drain() async {
     isDraining.withLock { $0 = true }
     logger.info(
@@ -174,7 +173,7 @@ package final class Worker: Sendable {
     logger.info("drained")
   }
 
-  /// Returns once every lane found all queues empty and has nothing in flight, and so has the channel consumer, twice in a row.
+  /// Returns when every lane has found all queues empty and has nothing in flight, and so has the channel consumer, twice in a row.
   package func waitUntilEmpty() async throws {
     var emptyLooks = 0
     while emptyLooks < 2 {
@@ -189,9 +188,9 @@ package final class Worker: Sendable {
     }
   }
 
-  // MARK: what it says of itself
+  // MARK: reports
 
-  /// The names of lanes that do not answer; empty where all loops turn.
+  /// The names of lanes that do not answer; empty if all loops turn.
   package func stalledLanes() async -> [String] {
     WorkerHealth.stalled(await lanes())
   }
@@ -202,11 +201,11 @@ package final class Worker: Sendable {
     }
   }
 
-  /// What keeps the worker from taking jobs, a line each; empty where it is ready.
+  /// Why the worker cannot take jobs, a line each; empty if it is ready.
   package func readinessProblems() async -> [String] {
     if isDraining.withLock({ $0 }) { return ["draining"] }
     let lanes = await lanes()
-    // Begun meanwhile: lanes that stopped consuming are no problem of their own.
+    // The drain has started, so lanes that stopped consuming are not a problem.
     if isDraining.withLock({ $0 }) { return ["draining"] }
     var problems = WorkerHealth.problems(lanes)
     if credentials.all.allSatisfy({ $0 == nil }) { problems.append("no credentials are configured") }
@@ -216,13 +215,13 @@ package final class Worker: Sendable {
   /// All metrics, in the Prometheus text format.
   package func metricsText() async -> String {
     _ = await reports()
-    // Also of lanes that did not answer, or have ended.
+    // Including lanes that did not answer, or have ended.
     return MetricsText.make(
       controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
       + ChannelMetrics.text(channelConsumer.counters)
   }
 
-  /// The state of every pool, for people and `herald check --live`.
+  /// The state of every pool, for `/status` and `herald check --live`.
   package func status() async -> WorkerStatus {
     let revoked = current.withLock { $0.revoked.sorted() }
     let lanes = zip(controls, await reports()).map { control, report in

@@ -1,13 +1,13 @@
 package import PushLane
 
-/// What a worker's lanes mean for probes.
+/// What the lanes' states mean for probes.
 package enum WorkerHealth {
-  /// A lane as it is asked about.
+  /// A lane's state.
   package struct Lane: Sendable {
     package var name: String
     /// nil: it does not answer.
     package var report: LaneReport?
-    /// It ended as it should.
+    /// It ended in order.
     package var isDone: Bool
 
     package init(name: String, report: LaneReport?, isDone: Bool = false) {
@@ -17,13 +17,12 @@ package enum WorkerHealth {
     }
   }
 
-  /// The names of lanes whose loop does not turn. One that drained and ended has no loop to turn.
+  /// The names of lanes whose loop does not turn. A lane that has drained and ended has no loop.
   package static func stalled(_ lanes: [Lane]) -> [String] {
     lanes.filter { $0.report == nil && !$0.isDone }.map(\.name)
   }
 
-  /// What keeps lanes from their work, a line each. An alarm of the broker is not among it: it is every worker's, and has a
-  /// metric of its own.
+  /// Why lanes cannot work, a line each. A broker's alarm is not included: it concerns every worker, and has a metric of its own.
   package static func problems(_ lanes: [Lane]) -> [String] {
     lanes.flatMap { lane -> [String] in
       guard let report = lane.report else { return ["lane \(lane.name) does not answer"] }

@@ -2,7 +2,7 @@ package import Foundation
 import PushCore
 import PushLane
 
-/// The state of a running worker's pools: what `/status` answers and `herald check --live` shows.
+/// The state of a running worker's pools, for `/status` and `herald check --live`.
 package struct WorkerStatus: Codable, Sendable {
   /// One pool of one lane: the connections of a credential in an environment.
   package struct Pool: Codable, Sendable {
@@ -13,20 +13,19 @@ package struct WorkerStatus: Codable, Sendable {
     package var kind: String
     package var opening: Int
     package var ready: Int
-    /// Open, but without an answer while others answer: no requests go there.
+    /// Open, but without an answer while others answer: no requests are sent there.
     package var silent: Int
     package var draining: Int
     package var streamsInFlight: Int
     /// Streams that APNs allows at once, on all ready connections.
     package var streamLimit: Int
-    /// Bytes that APNs takes now, on all ready connections.
+    /// Bytes that APNs accepts now, on all ready connections.
     package var sendWindowBytes: Int
-    /// Why requests wait: `no_connection`, `no_stream`, `no_window`, `no_answer`,
-    /// `paused`; null where they do not.
+    /// Why requests wait: `no_connection`, `no_stream`, `no_window`, `no_answer`, `paused`; null if they do not.
     package var stalled: String?
     package var paused: Bool
     package var pausedTopics: Int
-    /// Failed attempts to connect, in a row, and the wait before the next one.
+    /// Failed attempts to connect in a row, and the wait before the next one.
     package var failures: Int
     package var backoffMs: Int64
     package var peers: [String]
@@ -35,23 +34,23 @@ package struct WorkerStatus: Codable, Sendable {
 
   package struct Lane: Codable, Sendable {
     package var name: String
-    /// The lane's loop turns; where not, the rest is what it said last.
+    /// Whether the lane's loop turns; if not, the other values are from its last report.
     package var alive: Bool
     package var consuming: Bool
     package var jobsInFlight: Int
-    /// Where its oldest job is, while it stands still: `unstarted`, `admitting`, `token`, `room`, `channel`, `sent`, `reporting`,
+    /// The step of its oldest job while it stands still: `unstarted`, `admitting`, `token`, `room`, `channel`, `sent`, `reporting`,
     /// `confirm`; null while it moves.
     package var standsAt: String?
-    /// How long nothing has been settled then.
+    /// How long nothing has been settled.
     package var standsForS: Int64?
   }
 
   package var version: String
   package var lanes: [Lane]
   package var pools: [Pool]
-  /// Credentials that a command revoked: nothing is sent with them until the next reload.
+  /// Credentials that a command revoked: they are not used until the next reload.
   package var revoked: [String]
-  /// GOAWAY frames of APNs, by the reason they gave; `none` where they gave none.
+  /// GOAWAY frames from APNs, by reason; `none` if they gave none.
   package var goaways: [String: UInt64]
   /// Connections that ended, by reason.
   package var ended: [String: UInt64]
@@ -73,7 +72,7 @@ package struct WorkerStatus: Codable, Sendable {
     self = try decoder.decode(WorkerStatus.self, from: json)
   }
 
-  /// - Parameter reports: what each lane said last, if anything, and whether it answers now.
+  /// - Parameter reports: each lane's last report, if any, and whether it answers now.
   init(_ reports: [(name: String, report: LaneReport?, isAlive: Bool)], revoked: [String]) {
     self.revoked = revoked
     version = Herald.version
