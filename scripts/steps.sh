@@ -4,7 +4,11 @@
 summary=()
 began=$SECONDS
 step_output="$(mktemp "${TMPDIR:-/tmp}/herald-step.XXXXXX")"
-trap 'rm -f "$step_output"' EXIT
+# Steps that run beside the others, by name: process, file with its output, time limit.
+declare -A beside_processes=() beside_outputs=() beside_minutes=()
+trap stop_beside EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 # step NAME MINUTES COMMAND…: notes its result and its time for the summary; the first one that fails ends the script.
 step() {
@@ -19,17 +23,54 @@ step() {
     # No pipeline, which would also wait for whatever a step that is out of time leaves behind.
     "${limited[@]}" </dev/null > >(tee "$step_output") 2>&1 || status=$?
   fi
+  note_result "$name" "$minutes" "$status" $((SECONDS - start))
+}
+
+# begin NAME MINUTES COMMAND…: starts a step that runs beside the following ones. `join` shows its output and notes its result.
+begin() {
+  local name="$1" minutes="$2"
+  shift 2
+  beside_minutes[$name]="$minutes"
+  beside_outputs[$name]="$(mktemp "${TMPDIR:-/tmp}/herald-step.XXXXXX")"
+  # In a process group of its own, which ends as a whole: Ctrl-C does not reach it, but stop_beside ends it.
+  timeout --kill-after=30 "${minutes}m" "$@" </dev/null >"${beside_outputs[$name]}" 2>&1 &
+  beside_processes[$name]=$!
+  say "$name: runs beside the following steps"
+}
+
+# join NAME: waits for a step that `begin` started. Its time in the summary is the time of this wait.
+join() {
+  local name="$1" start=$SECONDS status=0
+  heading "$name"
+  wait "${beside_processes[$name]}" || status=$?
+  unset "beside_processes[$name]"
+  cp "${beside_outputs[$name]}" "$step_output"
+  cat "$step_output"
+  note_result "$name" "${beside_minutes[$name]}" "$status" $((SECONDS - start)) " (the rest of it: it ran beside others)"
+}
+
+# Ends all steps that still run beside others, with everything that they started.
+stop_beside() {
+  local pid
+  for pid in "${beside_processes[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
+  for pid in "${beside_processes[@]}"; do wait_until 30 group_is_gone "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true; done
+  rm -f "$step_output" "${beside_outputs[@]}"
+}
+
+# note_result NAME MINUTES STATUS SECONDS [REMARK]: for the summary; ends the script if the step failed.
+note_result() {
+  local name="$1" minutes="$2" status="$3" seconds="$4" remark="${5:-}"
   if ((status == 0)); then
-    summary+=("$(printf 'ok      %4d s  %s' $((SECONDS - start)) "$name")")
+    summary+=("$(printf 'ok      %4d s  %s' "$seconds" "$name$remark")")
     return
   fi
   what_failed
   if ((status == 124 || status == 137)); then name="$name (over $minutes minutes)"; fi
-  summary+=("$(printf 'FAILED  %4d s  %s' $((SECONDS - start)) "$name")")
+  summary+=("$(printf 'FAILED  %4d s  %s' "$seconds" "$name$remark")")
   finish 1
 }
 
-# Again, because whoever reads a log from its end would have to look for it among thousands of lines.
+# Repeats the errors at the log's end; the first ones may be thousands of lines above.
 what_failed() {
   [[ ! -t 1 ]] || return 0
   # For tee's last lines.
@@ -45,7 +86,7 @@ finish() {
   exit "$1"
 }
 
-# What can be said without a build, in less than a minute.
+# The steps that need no build; less than a minute.
 steps_without_build() {
   step "Setup" 10 scripts/setup
   step "Format" 5 scripts/format --check
