@@ -10,7 +10,7 @@ import PushSettings
 /// after it. Each request is reported exactly once, from inside `turn` or `perform`, within about twice
 /// `requestTimeoutMilliseconds` of its sending.
 package final class ChannelClient {
-  private struct Link {
+  private struct Entry {
     let place: Int
     let environment: APNsEnvironment
     let pool: ChannelPool
@@ -19,9 +19,9 @@ package final class ChannelClient {
   private let loop: EventLoop
   private let configuration: ChannelClientConfiguration
   private var credentials: Credentials
-  /// As they were made: each has its turn in this order. They are few.
-  private var links: [Link] = []
-  /// Links of credentials that a reload replaced, until their connections have ended.
+  /// In the order of creation, which is the order of their turns.
+  private var entries: [Entry] = []
+  /// Pools of credentials that a reload replaced, until their connections have ended.
   private var retired: [ChannelPool] = []
   /// Names of credentials that were revoked since they were replaced last.
   private var revoked: Set<String> = []
@@ -56,7 +56,7 @@ package final class ChannelClient {
       if let name = credentials.all[place]?.name, revoked.contains(name) {
         call.fail(.revoked(credential: name), host: configuration.host(environment))
       } else {
-        link(place, environment).perform(call)
+        pool(place, environment).perform(call)
       }
     } catch {
       call.fail(.noCredential(text: error.detail), host: configuration.host(environment))
@@ -65,13 +65,13 @@ package final class ChannelClient {
 
   /// Requests that are not reported yet.
   package var inFlight: Int {
-    links.reduce(0) { $0 + $1.pool.callCount } + retired.reduce(0) { $0 + $1.callCount }
+    entries.reduce(0) { $0 + $1.pool.callCount } + retired.reduce(0) { $0 + $1.callCount }
   }
 
   /// Call once a turn of the loop.
   package func turn() {
-    for link in links { link.pool.turn() }
-    for link in retired { link.turn() }
+    for entry in entries { entry.pool.turn() }
+    for pool in retired { pool.turn() }
     retired.removeAll { $0.isClosed }
   }
 
@@ -79,15 +79,15 @@ package final class ChannelClient {
   /// ones.
   package func replaceCredentials(_ newer: Credentials) {
     var waiting: [ChannelCall] = []
-    links.removeAll { link in
-      if let credential = newer.all[link.place], let older = credentials.all[link.place],
-        credential.shares(connectionsOf: older), credential.configuration.environments.contains(link.environment)
+    entries.removeAll { entry in
+      if let credential = newer.all[entry.place], let older = credentials.all[entry.place],
+        credential.shares(connectionsOf: older), credential.configuration.environments.contains(entry.environment)
       {
-        link.pool.credential = credential
+        entry.pool.credential = credential
         return false
       }
-      waiting += link.pool.close()
-      retired.append(link.pool)
+      waiting += entry.pool.close()
+      retired.append(entry.pool)
       return true
     }
     credentials = newer
@@ -100,36 +100,36 @@ package final class ChannelClient {
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }
     revoked.insert(name)
-    let ending = links.filter { $0.place == place }
-    links.removeAll { $0.place == place }
+    let ending = entries.filter { $0.place == place }
+    entries.removeAll { $0.place == place }
     retired += ending.map(\.pool)
-    for link in ending {
-      for call in link.pool.revoke() {
-        call.fail(.revoked(credential: name), host: configuration.host(link.environment))
+    for entry in ending {
+      for call in entry.pool.revoke() {
+        call.fail(.revoked(credential: name), host: configuration.host(entry.environment))
       }
     }
     // A reload replaced these, and their requests in flight were to finish.
-    for link in retired where link.credential.name == name { _ = link.revoke() }
+    for pool in retired where pool.credential.name == name { _ = pool.revoke() }
   }
 
   /// Takes no more requests and lets those in flight finish; waiting ones fail as `closed`.
   package func close() {
     isClosing = true
-    for link in links {
-      for call in link.pool.close() { call.fail(.closed, host: configuration.host(link.environment)) }
+    for entry in entries {
+      for call in entry.pool.close() { call.fail(.closed, host: configuration.host(entry.environment)) }
     }
   }
 
   /// After `close`: everything was reported and every connection has ended.
-  package var isClosed: Bool { isClosing && retired.isEmpty && links.allSatisfy { $0.pool.isClosed } }
+  package var isClosed: Bool { isClosing && retired.isEmpty && entries.allSatisfy { $0.pool.isClosed } }
 
-  private func link(_ place: Int, _ environment: APNsEnvironment) -> ChannelPool {
-    if let link = links.first(where: { $0.place == place && $0.environment == environment }) { return link.pool }
+  private func pool(_ place: Int, _ environment: APNsEnvironment) -> ChannelPool {
+    if let entry = entries.first(where: { $0.place == place && $0.environment == environment }) { return entry.pool }
     guard let credential = credentials.all[place] else { preconditionFailure("a request is routed to a credential") }
     let pool = ChannelPool(
       loop: loop, credential: credential, environment: environment, tokens: credentials.tokens,
       configuration: configuration, seed: random.next())
-    links.append(Link(place: place, environment: environment, pool: pool))
+    entries.append(Entry(place: place, environment: environment, pool: pool))
     return pool
   }
 }

@@ -7,7 +7,7 @@ import PushIO
 /// `ConnectionState`.
 final class APNsPool {
   /// One connection in its place. An object, so that reading one field copies no other.
-  private final class Link {
+  private final class Member {
     var connection: APNsConnection
     let serial: UInt32
     var hasSent = false
@@ -31,7 +31,7 @@ final class APNsPool {
   private let host: APNsHost
   private let tls: TLSContext?
   private(set) var state: PoolState
-  private var links: [Link?]
+  private var members: [Member?]
   /// The list of requests of each place.
   private let lists: [UInt16]
   private let writer: APNsSharedWriter
@@ -53,8 +53,8 @@ final class APNsPool {
     var limits = configuration.poolLimits
     limits.connectionsMaximum = kind == .badTokens ? 1 : configuration.connectionsMaximum
     state = PoolState(limits: limits)
-    links = Array(repeating: nil, count: state.placeCount)
-    lists = links.map { _ in context.requests.makeList() }
+    members = Array(repeating: nil, count: state.placeCount)
+    lists = members.map { _ in context.requests.makeList() }
     writer = context.writer(for: host.authority)
   }
 
@@ -73,13 +73,13 @@ final class APNsPool {
       // The connection has less room than it reported: it gets nothing more in this turn.
       _ = context.requests.remove(request)
       state.giveBack(place: place, byteCount: byteCount)
-      if let http = links[place]?.http {
+      if let http = members[place]?.http {
         state.update(place: place, inFlight: http.streamsInFlight, streamLimit: 0, window: 0)
       }
       return false
     }
     context.counters.requests += 1
-    if links[place]?.connection.sent() == true { leave(place) }
+    if members[place]?.connection.sent() == true { leave(place) }
     return true
   }
 
@@ -87,8 +87,8 @@ final class APNsPool {
     _ job: borrowing PushJob, _ target: Int, _ apnsID: UUIDValue, _ request: Ticket,
     _ token: ProviderTokens.Current?, at place: Int
   ) -> Bool {
-    guard let link = links[place] else { preconditionFailure("the pool chose an empty place") }
-    let isFirst = !link.hasSent
+    guard let member = members[place] else { preconditionFailure("the pool chose an empty place") }
+    let isFirst = !member.hasSent
     let authorization = token?.authorization ?? []
     switch kind {
     case .device, .badTokens:
@@ -99,9 +99,9 @@ final class APNsPool {
         isFirst: isFirst)
     }
     guard
-      link.http.submit(writer.requests.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request)
+      member.http.submit(writer.requests.headers, body: job.bytes, bodyRange: job.payload.range, ticket: request)
     else { return false }
-    if isFirst { link.hasSent = true }
+    if isFirst { member.hasSent = true }
     return true
   }
 
@@ -109,7 +109,7 @@ final class APNsPool {
 
   /// Takes the events of every connection, then does what is due.
   func maintain(now: Now, context: inout APNsContext) {
-    for place in links.indices where links[place] != nil {
+    for place in members.indices where members[place] != nil {
       takeEvents(place, now, &context)
       watch(place, now, &context)
       update(place)
@@ -119,22 +119,22 @@ final class APNsPool {
       switch state.turn(now: now.monotonic) {
       case .none: return
       case .open(let place): open(place, now, &context)
-      case .drain(let place): links[place]?.connection.drain(.unneeded)
+      case .drain(let place): members[place]?.connection.drain(.unneeded)
       case .ping(let place): ask(place, now, &context)
       }
     }
   }
 
   private func takeEvents(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    guard let link = links[place] else { return }
-    var hasAnswered = link.connection.state.hasAnswered
-    while let event = link.connection.nextEvent(now: now.monotonic) {
+    guard let member = members[place] else { return }
+    var hasAnswered = member.connection.state.hasAnswered
+    while let event = member.connection.nextEvent(now: now.monotonic) {
       switch event {
       case .response(let name, let status):
-        if status != 200 || !hasAnswered { lookAtDate(link.http, now, &context) }
+        if status != 200 || !hasAnswered { lookAtDate(member.http, now, &context) }
         hasAnswered = true
         guard let request = context.requests.remove(name) else { break }
-        answered(PushAnswer(response: request.send, status: status, from: link.http), request, place, now, &context)
+        answered(PushAnswer(response: request.send, status: status, from: member.http), request, place, now, &context)
       case .notProcessed(let name):
         unanswered(name, .notProcessed, place, &context)
       case .lost(let name, _):
@@ -156,16 +156,16 @@ final class APNsPool {
 
   /// What is due: pings, deadlines, the end of drained connections.
   private func watch(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    while let link = links[place] {
+    while let member = members[place] {
       let inFlight = context.requests.count(of: lists[place])
       let oldest = context.requests.oldestSentAt(of: lists[place])
-      switch link.connection.nextDue(now: now.monotonic, inFlight: inFlight, oldestSentAt: oldest) {
+      switch member.connection.nextDue(now: now.monotonic, inFlight: inFlight, oldestSentAt: oldest) {
       case nil:
         return
       case .pinged:
         context.counters.pings += 1
       case .timedOut(let sentUntil):
-        timeOut(place, link, sentUntil: sentUntil, &context)
+        timeOut(place, member, sentUntil: sentUntil, &context)
       case .aborted(let reason):
         let why = reason == .silent ? "no answer to a ping" : "it did not open in time"
         context.say(notice(.warning, "connection to \(host.endpoint) is replaced: \(why)"))
@@ -175,14 +175,14 @@ final class APNsPool {
     }
   }
 
-  private func timeOut(_ place: Int, _ link: Link, sentUntil: Instant, _ context: inout APNsContext) {
+  private func timeOut(_ place: Int, _ member: Member, sentUntil: Instant, _ context: inout APNsContext) {
     while let name = context.requests.oldest(of: lists[place]),
       let sentAt = context.requests.oldestSentAt(of: lists[place]), sentAt <= sentUntil
     {
       unanswered(name, .timedOut, place, &context)
       // The end of this stream is reported after the request was removed, whatever its job does by then.
-      _ = link.http.cancel(name)
-      if link.connection.timedOut(sentAt: sentAt) {
+      _ = member.http.cancel(name)
+      if member.connection.timedOut(sentAt: sentAt) {
         leave(place)
         context.say(notice(.warning, "connection to \(host.endpoint) is replaced: it answers no requests"))
       }
@@ -191,24 +191,24 @@ final class APNsPool {
 
   /// A connection without requests and received bytes for a while frees its buffers: a worker has one for each credential.
   private func rest(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    guard let link = links[place] else { return }
-    let lastReceived = link.http.lastReceived
-    guard link.restsSince != lastReceived, context.requests.count(of: lists[place]) == 0,
+    guard let member = members[place] else { return }
+    let lastReceived = member.http.lastReceived
+    guard member.restsSince != lastReceived, context.requests.count(of: lists[place]) == 0,
       now.monotonic.milliseconds(since: lastReceived) >= APNsPool.restMilliseconds
     else { return }
-    link.restsSince = lastReceived
-    link.http.releaseMemory()
+    member.restsSince = lastReceived
+    member.http.releaseMemory()
   }
 
   private func update(_ place: Int) {
-    guard let link = links[place] else { return }
-    let http = link.http
+    guard let member = members[place] else { return }
+    let http = member.http
     if http.shouldRotate {
-      link.connection.drain(.rotated)
+      member.connection.drain(.rotated)
       leave(place)
     }
     state.update(
-      place: place, inFlight: http.streamsInFlight, streamLimit: link.connection.takesRequests ? http.streamLimit : 0,
+      place: place, inFlight: http.streamsInFlight, streamLimit: member.connection.takesRequests ? http.streamLimit : 0,
       window: http.sendWindow)
   }
 
@@ -273,20 +273,20 @@ final class APNsPool {
   ) {
     context.answers.append(
       APNsContext.Answered(
-        answer: answer, pool: index, place: place, connectionSerial: links[place]?.serial ?? 0,
+        answer: answer, pool: index, place: place, connectionSerial: members[place]?.serial ?? 0,
         tokenSerial: request.tokenSerial, pauseKey: request.pauseKey))
   }
 
   private func opened(_ place: Int, _ now: Now, _ context: inout APNsContext) {
     state.opened(place: place)
     context.counters.connectionsOpened += 1
-    if let peer = links[place]?.http.peerDescription {
+    if let peer = members[place]?.http.peerDescription {
       context.say(notice(.info, "connected to \(peer)"))
     }
   }
 
   private func wentAway(_ place: Int, _ code: HTTP2ErrorCode, _ context: inout APNsContext) {
-    let reason = links[place]?.http.withGoAwayReason { APNsResponseBody($0).reason } ?? nil
+    let reason = members[place]?.http.withGoAwayReason { APNsResponseBody($0).reason } ?? nil
     context.counters.wentAway(reason)
     leave(place)
     context.say(
@@ -296,12 +296,12 @@ final class APNsPool {
   }
 
   private func ended(_ place: Int, _ error: HTTP2Error?, _ now: Now, _ context: inout APNsContext) {
-    guard let link = links[place] else { return }
-    links[place] = nil
-    guard case .closed(let reason) = link.connection.state.phase else { preconditionFailure("closed is final") }
+    guard let member = members[place] else { return }
+    members[place] = nil
+    guard case .closed(let reason) = member.connection.state.phase else { preconditionFailure("closed is final") }
     context.counters.ended(reason)
     if case .transport(let failure) = error, failure.kind == .tls { context.counters.tlsFailures += 1 }
-    let didFail = !link.connection.state.hasAnswered && APNsPool.isFailure(reason)
+    let didFail = !member.connection.state.hasAnswered && APNsPool.isFailure(reason)
     state.ended(place: place, didFail: didFail, now: now.monotonic, random: context.random.next())
     guard didFail else { return }
     context.counters.connectionsFailed += 1
@@ -325,7 +325,7 @@ final class APNsPool {
     context.lastConnectionSerial &+= 1
     var timing = context.configuration.timing
     timing.requestMilliseconds = context.configuration.requestTimeoutMilliseconds
-    links[place] = Link(
+    members[place] = Member(
       connection: APNsConnection(
         loop: context.loop, to: host.endpoint, tls: tls, options: context.configuration.connectOptions,
         settings: HTTP2ClientSettings(maximumStreams: context.configuration.streamsMaximum), timing: timing),
@@ -334,35 +334,35 @@ final class APNsPool {
 
   /// Other connections answer and this one does not: pings it.
   private func ask(_ place: Int, _ now: Now, _ context: inout APNsContext) {
-    guard links[place]?.connection.pingIfSilent(now: now.monotonic) == true else { return }
+    guard members[place]?.connection.pingIfSilent(now: now.monotonic) == true else { return }
     context.counters.pings += 1
   }
 
   /// The pool no longer chooses this connection.
   private func leave(_ place: Int) {
-    guard links[place]?.hasLeft == false else { return }
-    links[place]?.hasLeft = true
+    guard members[place]?.hasLeft == false else { return }
+    members[place]?.hasLeft = true
     state.leaves(place: place)
   }
 
   /// An answer advised to send no more requests over its connection.
   func advisedToClose(place: Int, serial: UInt32) {
-    guard links[place]?.serial == serial else { return }
-    links[place]?.connection.drain(.advised)
+    guard members[place]?.serial == serial else { return }
+    members[place]?.connection.drain(.advised)
     leave(place)
   }
 
   /// An answer advised to send less over its connection.
   func advisedFewerStreams(place: Int, serial: UInt32, now: Now) {
-    guard links[place]?.serial == serial else { return }
+    guard members[place]?.serial == serial else { return }
     state.fewerStreams(place: place, now: now.monotonic)
   }
 
   /// Opens no more connections and lets existing ones finish.
   func close() {
     state.close()
-    for place in links.indices where links[place] != nil {
-      links[place]?.connection.drain(.retired)
+    for place in members.indices where members[place] != nil {
+      members[place]?.connection.drain(.retired)
       leave(place)
     }
   }
@@ -370,7 +370,7 @@ final class APNsPool {
   /// Ends every connection at once: their requests may or may not be processed.
   func revoke() {
     close()
-    for place in links.indices { links[place]?.http.abort() }
+    for place in members.indices { members[place]?.http.abort() }
   }
 
   /// Returns its share of the lane's tables, once it is empty.
@@ -384,7 +384,7 @@ final class APNsPool {
   var isStalled: Bool { state.isStalled }
 
   /// Every connection has ended.
-  var isEmpty: Bool { links.allSatisfy { $0 == nil } }
+  var isEmpty: Bool { members.allSatisfy { $0 == nil } }
 
   // MARK: - Reported
 
@@ -393,7 +393,7 @@ final class APNsPool {
   }
 
   func snapshot(pauses: PauseTable, now: Now) -> APNsPoolSnapshot {
-    let open = links.compactMap { $0 }.filter { $0.connection.state.isOpen }
+    let open = members.compactMap { $0 }.filter { $0.connection.state.isOpen }
     return APNsPoolSnapshot(
       credential: credential, environment: environment, kind: kind, opening: state.isOpening ? 1 : 0,
       ready: state.readyCount - state.silentCount, silent: state.silentCount, draining: state.leavingCount,
