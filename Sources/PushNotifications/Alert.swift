@@ -1,8 +1,8 @@
-/// A text as it is, or a key that the app's own strings translate on the device.
+/// A plain text, or a key that the app's own strings translate on the device.
 public enum Text: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
   /// The text itself.
   case plain(String)
-  /// A key of the app's localised strings, and what takes the place of its `%@`.
+  /// A key in the app's localised strings, and the arguments for its `%@`.
   case localized(key: String, arguments: [String] = [])
 
   public init(stringLiteral text: String) {
@@ -10,7 +10,7 @@ public enum Text: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByS
   }
 }
 
-/// What people see of a push.
+/// The visible text of a push.
 ///
 /// ```swift
 /// let plain = Alert(title: "Shipped", subtitle: "Order 123", body: "It is on its way.")
@@ -19,11 +19,11 @@ public enum Text: Hashable, Sendable, ExpressibleByStringLiteral, ExpressibleByS
 public struct Alert: Hashable, Sendable {
   /// The first line.
   public let title: Text?
-  /// What explains the title.
+  /// The line below the title.
   public let subtitle: Text?
   /// The message.
   public let body: Text?
-  /// The image that the app shows while it starts; no longer used by new systems.
+  /// The image that the app shows while it launches; newer systems ignore it.
   public let launchImage: String?
 
   /// An alert with a title.

@@ -76,7 +76,7 @@ public struct AlertNotification: PushNotification {
       priority, expiration, collapseID, data)
   }
 
-  /// A number on the app's icon, perhaps with a sound, and nothing to read.
+  /// A number on the app's icon, perhaps with a sound, without text.
   public init(
     badge: UInt32, sound: Sound? = nil, priority: Priority? = nil, expiration: Expiration = .apnsDefault,
     collapseID: CollapseID? = nil, data: (any Encodable & Sendable)? = nil
@@ -84,7 +84,7 @@ public struct AlertNotification: PushNotification {
     self.init(APS(badge: badge, sound: sound), priority, expiration, collapseID, data)
   }
 
-  /// A sound, and nothing to read.
+  /// A sound without text.
   public init(
     sound: Sound, priority: Priority? = nil, expiration: Expiration = .apnsDefault, collapseID: CollapseID? = nil,
     data: (any Encodable & Sendable)? = nil
@@ -110,7 +110,7 @@ public struct AlertNotification: PushNotification {
   }
 }
 
-/// Tells Wallet that a pass has changed: an alert push with nothing in it. The job's app is the pass type id.
+/// Tells Wallet that a pass has changed: an alert push without content. The job's app is the pass type id.
 ///
 /// ```swift
 /// let job = try Job(WalletNotification(), to: .device("00fc13adff785122"), of: "pass.com.example.ticket")
@@ -118,7 +118,7 @@ public struct AlertNotification: PushNotification {
 public struct WalletNotification: PushNotification {
   public static let pushType = "alert"
 
-  /// The push carries nothing: Wallet asks the pass's web service what changed.
+  /// The push has no content: Wallet asks the pass's web service what changed.
   public init() {}
 
   public func payload() throws(NotificationError) -> [UInt8] { Array("{\"aps\":{}}".utf8) }

@@ -1,4 +1,4 @@
-/// Wakes the app for a while, unseen. APNs sends it with priority 5 and may drop some where there are many.
+/// Wakes the app for a while, invisibly. APNs sends it with priority 5 and may drop some if there are many.
 ///
 /// ```swift
 /// struct Sync: Encodable, Sendable { var collection: String }

@@ -1,4 +1,4 @@
-/// A broadcast channel and whose it is: what `PushChannels` creates and lists, and what a broadcast goes to.
+/// A broadcast channel with its app and environment: created and listed by `PushChannels`, and the target of a broadcast.
 ///
 /// ```swift
 /// struct Score: Encodable, Sendable {
@@ -11,14 +11,14 @@
 /// let job = try Job(broadcasting: goal, to: channel)
 /// ```
 public struct BroadcastChannel: Hashable, Sendable {
-  /// As APNs gave it.
+  /// The id that APNs gave it.
   public let id: ChannelID
   /// The bundle id of the app that the channel was created for.
   public let app: String
-  /// Where it was created: the other environment does not know it.
+  /// The environment in which it was created; it does not exist in the other one.
   public let environment: Job.Environment
 
-  /// Names a channel that exists; nothing is asked.
+  /// Describes an existing channel; makes no request.
   public init(_ id: ChannelID, of app: String, environment: Job.Environment = .production) {
     self.id = id
     self.app = app

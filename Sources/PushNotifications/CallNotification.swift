@@ -32,7 +32,7 @@ public struct VoIPNotification: PushNotification {
   }
 }
 
-/// Somebody speaks in a channel of Push to Talk. Always at once, never stored.
+/// Somebody speaks in a Push to Talk channel. Always sent at once, never stored.
 ///
 /// ```swift
 /// struct Speaker: Encodable, Sendable { var activeSpeaker: String }

@@ -46,5 +46,5 @@ public struct ControlsNotification: PushNotification {
   public func payload() throws(NotificationError) -> [UInt8] { contentChanged }
 }
 
-/// All that both may say.
+/// The parts that both share.
 private let contentChanged = Array("{\"aps\":{\"content-changed\":true}}".utf8)

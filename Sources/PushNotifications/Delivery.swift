@@ -1,45 +1,45 @@
 public import Foundation
 
-/// `apns-priority` of kinds that take all three.
+/// `apns-priority` for kinds that allow all three.
 public enum Priority: Int, Hashable, Sendable {
   /// At once.
   case immediate = 10
-  /// With consideration for the device's battery; may be put off and grouped.
+  /// Considers the device's battery; may be delayed and grouped.
   case considerate = 5
-  /// Battery first; never wakes the device.
+  /// Puts battery first; never wakes the device.
   case low = 1
 }
 
-/// `apns-priority` of kinds that do not take 1: location, and Live Activities (where 10 counts against a budget).
+/// `apns-priority` for kinds that do not allow 1: location, and Live Activities (for which 10 counts against a budget).
 public enum LivePriority: Int, Hashable, Sendable {
   /// At once.
   case immediate = 10
-  /// With consideration for the device's battery.
+  /// Considers the device's battery.
   case considerate = 5
 }
 
-/// Until when APNs keeps a push for a device that is away.
+/// How long APNs keeps a push for a device that is offline.
 public enum Expiration: Hashable, Sendable {
-  /// As APNs does by itself: up to 30 days. In a broadcast: not stored.
+  /// APNs' default: up to 30 days. In a broadcast: not stored.
   case apnsDefault
-  /// One try; nothing is stored.
+  /// One attempt; nothing is stored.
   case notStored
-  /// Until this moment, which ends Herald's retries as well.
+  /// Until this moment, which also ends Herald's retries.
   case at(Date)
 
-  /// `expiration` of the job; nil where it has none.
+  /// `expiration` of the job; nil if it has none.
   var unixSeconds: Int64? {
     switch self {
     case .apnsDefault: nil
     case .notStored: 0
-    // 0 would mean something else than a moment long ago.
+    // 0 would have another meaning than a moment long ago.
     case .at(let date): max(1, date.unixSeconds)
     }
   }
 }
 
 extension Date {
-  /// Whole Unix seconds, as APNs counts. A date that no 64 bits hold becomes the nearest that they do.
+  /// Whole Unix seconds, as APNs counts. A date beyond 64 bits becomes the nearest possible one.
   var unixSeconds: Int64 {
     let seconds = timeIntervalSince1970.rounded(.down)
     return seconds.isNaN ? 0 : Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max)
@@ -54,7 +54,7 @@ extension Date {
 
 /// `apns-collapse-id`: 1 to 64 bytes.
 public struct CollapseID: Hashable, Sendable {
-  /// As it is sent.
+  /// The text that is sent.
   public let text: String
 
   /// Throws `NotificationError.collapseID` for an empty text, one over 64 bytes, or one with control characters.

@@ -1,10 +1,9 @@
 public import Foundation
 import PushCore
 
-/// A job for Herald: one notification, where it goes, and the bytes to publish.
+/// A job for Herald: one notification, its targets, and the bytes to publish.
 ///
-/// What the types let through is checked by the rules that Herald itself goes by: a job that could be made ends as
-/// `invalid` only where no credential serves its app.
+/// It is checked with Herald's own rules: a job that could be created ends as `invalid` only if no credential serves its app.
 ///
 /// ```swift
 /// let push = try AlertNotification(Alert(title: "Shipped"), expiration: .at(Date(timeIntervalSinceNow: 3600)))
@@ -14,7 +13,7 @@ import PushCore
 /// print(job.line)
 /// ```
 public struct Job: Sendable {
-  /// Which APNs a job goes to: that of apps from the store and TestFlight, or that of apps built with Xcode.
+  /// The APNs environment of a job: for apps from the store and TestFlight, or for apps built with Xcode.
   public enum Environment: String, Hashable, Sendable {
     /// Apps from the store and TestFlight.
     case production
@@ -22,25 +21,25 @@ public struct Job: Sendable {
     case sandbox
   }
 
-  /// Which queue a job waits in. Transactional jobs overtake bulk ones.
+  /// The queue for a job. Transactional jobs overtake bulk ones.
   public enum Class: String, Hashable, Sendable {
-    /// What somebody waits for.
+    /// For pushes that somebody waits for.
     case transactional
     /// Campaigns.
     case bulk
   }
 
-  /// Names the job: Herald sends each id once to each device. The same id, the same push.
+  /// Identifies the job: Herald sends each id once to each device. Use the same id for the same push.
   public let id: String
   /// The message's body: a job of version 1, JSON.
   public let body: [UInt8]
-  /// Which queue it goes to.
+  /// The class of its queue.
   public let jobClass: Class
 
   /// The routing key at the exchange of jobs.
   public var routingKey: String { jobClass.rawValue }
 
-  /// The body as text, without line ends: for `herald enqueue` and `herald send`.
+  /// The body as text, without a newline: for `herald enqueue` and `herald send`.
   public var line: String { String(decoding: body, as: UTF8.self) }
 
   /// A job for one device, or for up to 1000.
@@ -71,7 +70,7 @@ public struct Job: Sendable {
       notification, to, app, environment, id, topic, credential, tokenRegisteredAt, jobClass, meta)
   }
 
-  /// A job for all who listen to a channel: an update or an end of a Live Activity.
+  /// A job for all subscribers of a channel: an update or an end of a Live Activity.
   public init(
     broadcasting notification: some BroadcastNotification, to channel: ChannelID, of app: String,
     environment: Environment = .production, id: String = UUID().uuidString.lowercased(), credential: String? = nil,
@@ -81,7 +80,7 @@ public struct Job: Sendable {
       notification, .init(channel: channel.text), app, environment, id, nil, credential, nil, jobClass, meta)
   }
 
-  /// A job for all who listen to a channel: its app and environment are the channel's own.
+  /// A job for all subscribers of a channel: its app and environment are the channel's own.
   public init(
     broadcasting notification: some BroadcastNotification, to channel: BroadcastChannel,
     id: String = UUID().uuidString.lowercased(), credential: String? = nil, class jobClass: Class = .transactional,
@@ -106,7 +105,7 @@ public struct Job: Sendable {
     var body = try PayloadWriter.encode(content)
     body.removeLast()
     if let meta { body += Array(",\"meta\":".utf8) + (try PayloadWriter.encode(Erased(value: meta))) }
-    // The payload's bytes reach APNs as they are, so they go in as they are.
+    // The payload's bytes reach APNs unchanged, so they are written unchanged.
     body += Array(",\"payload\":".utf8) + (try notification.payload()) + Array("}".utf8)
     try Job.check(body)
     self.id = id
@@ -114,7 +113,7 @@ public struct Job: Sendable {
     self.jobClass = jobClass
   }
 
-  /// By Herald's own parser and rules.
+  /// Checks with Herald's own parser and rules.
   private static func check(_ body: [UInt8]) throws(NotificationError) {
     var parser = JobParser()
     var job = PushJob()
@@ -128,7 +127,7 @@ public struct Job: Sendable {
     }
   }
 
-  /// Lets a value of unknown type be encoded.
+  /// Encodes a value of unknown type.
   private struct Erased: Encodable {
     var value: any Encodable
 

@@ -1,15 +1,15 @@
 public import Foundation
 
-/// What a Live Activity says aloud when it starts or changes.
+/// The alert of a Live Activity when it starts or changes.
 public struct ActivityAlert: Hashable, Sendable {
   /// The first line.
   public let title: Text
   /// The message.
   public let body: Text
-  /// What people hear; nil: nothing.
+  /// The sound; nil: none.
   public let sound: Sound?
 
-  /// An alert, in the words of the app or by keys of its strings.
+  /// An alert with plain texts, or with keys of the app's strings.
   public init(title: Text, body: Text, sound: Sound? = nil) {
     self.title = title
     self.body = body
@@ -67,16 +67,16 @@ extension ActivityAlert: Encodable {
 public struct LiveActivityStart<Attributes: Encodable & Sendable, State: Encodable & Sendable>: PushNotification {
   public static var pushType: String { "liveactivity" }
 
-  /// How the new activity will hear of its changes.
+  /// How the new activity receives its updates.
   public enum Updates: Hashable, Sendable {
-    /// As the app decides.
+    /// The app decides.
     case byApp
     /// By pushes to a token of its own, which the app reports.
     case token
     /// By broadcasts to a channel.
     case channel(ChannelID)
 
-    /// By broadcasts to a channel, which must be of the app and environment that the start goes to.
+    /// By broadcasts to a channel, which must belong to the same app and environment as the start.
     public static func channel(_ channel: BroadcastChannel) -> Updates { .channel(channel.id) }
   }
 
@@ -143,7 +143,7 @@ public struct LiveActivityStart<Attributes: Encodable & Sendable, State: Encodab
   }
 }
 
-/// Changes a Live Activity: on one device, or by a channel on all that listen.
+/// Updates a Live Activity: on one device, or on all subscribers of a channel.
 ///
 /// ```swift
 /// struct Score: Encodable, Sendable {
@@ -205,7 +205,7 @@ public struct LiveActivityUpdate<State: Encodable & Sendable>: BroadcastNotifica
   }
 }
 
-/// Ends a Live Activity: on one device, or by a channel on all that listen.
+/// Ends a Live Activity: on one device, or on all subscribers of a channel.
 ///
 /// ```swift
 /// struct Score: Encodable, Sendable {
@@ -219,9 +219,9 @@ public struct LiveActivityUpdate<State: Encodable & Sendable>: BroadcastNotifica
 public struct LiveActivityEnd: BroadcastNotification {
   public static var pushType: String { "liveactivity" }
 
-  /// When the ended activity leaves the screen.
+  /// When the ended activity disappears from the screen.
   public enum Dismissal: Hashable, Sendable {
-    /// As the system does it: after up to four hours.
+    /// The system decides: after up to four hours.
     case bySystem
     /// At once.
     case immediately
@@ -243,7 +243,7 @@ public struct LiveActivityEnd: BroadcastNotification {
     }
   }
 
-  /// The last state, whatever its type.
+  /// The last state, of any type.
   private struct AnyState: Encodable, Sendable {
     var state: any Encodable & Sendable
 
@@ -268,7 +268,7 @@ public struct LiveActivityEnd: BroadcastNotification {
     let date: Int64? =
       switch dismissal {
       case .bySystem: nil
-      // Any moment that is past.
+      // Any past moment.
       case .immediately: 1
       case .at(let date): max(0, date.unixSeconds)
       }

@@ -1,32 +1,32 @@
-/// Why a notification cannot be made, or a job of it: what was given, and the rule that it breaks.
+/// Why a notification or a job cannot be created: the value, and the rule that it breaks.
 ///
-/// What a type can rule out is ruled out by the types; these are the rest.
+/// The types prevent most mistakes; these remain.
 public enum NotificationError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A device token is 8 to 256 hexadecimal digits, an even number of them.
+  /// A device token must have 8 to 256 hexadecimal digits, an even number of them.
   case deviceToken(String)
-  /// A channel id is base64 of at most 128 characters, as APNs gave it.
+  /// A channel id must be base64 of at most 128 characters, as APNs gave it.
   case channelID(String)
-  /// A job goes to 1 to 1000 devices.
+  /// A job must have 1 to 1000 devices.
   case deviceCount(Int)
-  /// A relevance score lies from 0 to 1 (any number in a Live Activity).
+  /// A relevance score must be from 0 to 1 (any number in a Live Activity).
   case relevanceScore(Double)
-  /// A volume lies from 0 to 1.
+  /// A volume must be from 0 to 1.
   case volume(Double)
-  /// A job's id has 1 to 128 bytes of UTF-8.
+  /// A job's id must have 1 to 128 bytes of UTF-8.
   case id(String)
-  /// A collapse id has 1 to 64 bytes and no control characters.
+  /// A collapse id must have 1 to 64 bytes and no control characters.
   case collapseID(String)
-  /// A text that must not be empty: which one.
+  /// This text must not be empty.
   case empty(String)
-  /// The app's own data cannot be encoded: what its `encode(to:)` or the encoder said.
+  /// The app's own data cannot be encoded: the error of its `encode(to:)` or of the encoder.
   case dataNotEncodable(String)
-  /// The app's own data must encode to a JSON object; what it is instead.
+  /// The app's own data must encode to a JSON object, not to this.
   case dataNotAnObject(String)
-  /// `aps` belongs to Apple: the app's own data must not have a member of this name.
+  /// `aps` is reserved: the app's own data must not have a member with this name.
   case dataHasReservedKey(String)
-  /// The payload is longer than APNs takes for this kind of push.
+  /// The payload exceeds APNs' maximum for this kind of push.
   case payloadTooLarge(bytes: Int, maximum: Int)
-  /// Any other rule of a job that is not kept, as Herald itself would say it in the outcome `invalid`.
+  /// Another rule for jobs is broken, in the words of the outcome `invalid`.
   case refused(field: String, rule: String)
 
   public var description: String {

@@ -1,15 +1,15 @@
 import Foundation
 
-/// Puts payloads together: Apple's part, and the members of the app's own data beside it.
+/// Writes payloads: Apple's part, and the members of the app's own data beside it.
 enum PayloadWriter {
-  /// Keys in a fixed order, so that the same notification is the same bytes each time.
+  /// Keys in a fixed order, so that the same notification always gives the same bytes.
   private static var encoder: JSONEncoder {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     return encoder
   }
 
-  /// `{"aps": …, members of data}`; `aps` nil: the data alone.
+  /// `{"aps": …, members of data}`; `aps` nil: only the data.
   static func payload<APS: Encodable>(
     aps: APS?, data: (any Encodable)?, maximum: Int = 4096
   ) throws(NotificationError) -> [UInt8] {
@@ -39,7 +39,7 @@ enum PayloadWriter {
     }
   }
 
-  /// A value that must become an object without `aps`.
+  /// A value that must encode to an object without `aps`.
   private static func object(_ data: any Encodable) throws(NotificationError) -> [UInt8] {
     let bytes = try encode(data)
     guard bytes.first == UInt8(ascii: "{") else {
@@ -50,6 +50,6 @@ enum PayloadWriter {
     return bytes
   }
 
-  /// Stands for an `aps` that is not there.
+  /// A placeholder for a missing `aps`.
   private struct NoAPS: Encodable {}
 }

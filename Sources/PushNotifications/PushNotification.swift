@@ -1,7 +1,7 @@
-/// What every kind of push has in common: a kind, what it sends, and when.
+/// What all kinds of push share: a type, a payload, and delivery options.
 ///
-/// The kinds are the types that conform to it; each takes only what Apple allows it. Make a `Job` of one, and publish
-/// its bytes to Herald:
+/// Each kind is a type that conforms to this protocol and has only the options that Apple allows. Make a `Job` of one, and publish its
+/// bytes to Herald:
 ///
 /// ```swift
 /// let push = try AlertNotification(Alert(title: "Shipped", body: "Your order is on its way."))
@@ -11,16 +11,16 @@ public protocol PushNotification: Sendable {
   /// `push_type` of the job.
   static var pushType: String { get }
 
-  /// `priority` of the job; nil leaves it to APNs, which takes 10.
+  /// `priority` of the job; nil: APNs' default, 10.
   var priorityNumber: Int? { get }
 
   /// When APNs stops trying to deliver.
   var expiration: Expiration { get }
 
-  /// `collapse_id` of the job: a later push with the same id takes the place of an earlier one.
+  /// `collapse_id` of the job: a later push with the same id replaces an earlier one.
   var collapseID: CollapseID? { get }
 
-  /// The bytes that reach APNs.
+  /// The payload's bytes.
   func payload() throws(NotificationError) -> [UInt8]
 }
 

@@ -1,4 +1,4 @@
-/// What people hear of a push.
+/// The sound of a push.
 public struct Sound: Hashable, Sendable {
   private enum Kind: Hashable, Sendable {
     case named(String)
@@ -11,13 +11,13 @@ public struct Sound: Hashable, Sendable {
     self.kind = kind
   }
 
-  /// The system's.
+  /// The system's sound.
   public static let `default` = Sound(.named("default"))
 
   /// A file in the app's bundle or its `Library/Sounds`.
   public static func named(_ file: String) -> Sound { Sound(.named(file)) }
 
-  /// Heard even by a muted device; the app needs Apple's entitlement. Throws `NotificationError.volume` outside 0 to 1.
+  /// Plays even on a muted device; the app needs Apple's entitlement. Throws `NotificationError.volume` outside 0 to 1.
   public static func critical(_ file: String = "default", volume: Double = 1) throws(NotificationError) -> Sound {
     guard volume >= 0 && volume <= 1 else { throw .volume(volume) }
     return Sound(.critical(file, volume: volume))
@@ -46,12 +46,12 @@ extension Sound: Encodable {
 
 /// How much a push may interrupt.
 public enum InterruptionLevel: String, Encodable, Hashable, Sendable {
-  /// Goes to the list, without light or sound.
+  /// Is added to the list, without light or sound.
   case passive
-  /// Lights the screen, and may be heard.
+  /// Lights the screen, and may play a sound.
   case active
   /// Also breaks through a focus that allows it.
   case timeSensitive = "time-sensitive"
-  /// Is heard by a muted device as well. Needs Apple's entitlement.
+  /// Also plays a sound on a muted device. Needs Apple's entitlement.
   case critical
 }

@@ -73,7 +73,7 @@ public struct FileProviderNotification: PushNotification {
   }
 }
 
-/// Asks a device for its location, which its location push extension answers. Needs a signing key.
+/// Asks a device for its location; the app's location push extension answers. Needs a signing key.
 ///
 /// ```swift
 /// let query = LocationNotification(priority: .immediate)

@@ -1,9 +1,9 @@
-/// One device, as it registered with APNs.
+/// One device, by its token from APNs.
 public struct DeviceToken: Hashable, Sendable {
   /// Lower-case hexadecimal digits.
   public let text: String
 
-  /// Takes what the app sent: hexadecimal digits of either case. Throws `NotificationError.deviceToken` otherwise.
+  /// Takes the app's text: hexadecimal digits of either case. Throws `NotificationError.deviceToken` otherwise.
   public init(_ text: String) throws(NotificationError) {
     let digits = text.utf8
     guard (8...256).contains(digits.count), digits.count % 2 == 0, text.allSatisfy({ $0.isASCII && $0.isHexDigit })
@@ -17,7 +17,7 @@ public struct DeviceToken: Hashable, Sendable {
   }
 }
 
-/// Where a push goes: one device, or up to 1000 that all get the same.
+/// A push's targets: one device, or up to 1000 that all get the same push.
 public struct Target: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
     case device(DeviceToken)
@@ -36,19 +36,19 @@ public struct Target: Hashable, Sendable {
   /// One device, by its token's digits.
   public static func device(_ token: String) throws(NotificationError) -> Target { device(try DeviceToken(token)) }
 
-  /// 1 to 1000 devices, each sent to and reported for itself; a token named twice gets one push.
+  /// 1 to 1000 devices, each sent to and reported separately; a repeated token gets one push.
   public static func devices(_ tokens: [DeviceToken]) throws(NotificationError) -> Target {
     guard (1...1000).contains(tokens.count) else { throw .deviceCount(tokens.count) }
     return Target(.devices(tokens))
   }
 }
 
-/// A broadcast channel's id, as APNs gave it when the channel was made.
+/// A broadcast channel's id, as APNs gave it when the channel was created.
 public struct ChannelID: Hashable, Sendable {
-  /// As it is sent.
+  /// The text that is sent.
   public let text: String
 
-  /// Takes base64 of 1 to 128 characters, of either alphabet. Throws `NotificationError.channelID` otherwise.
+  /// Takes base64 of 1 to 128 characters, in either alphabet. Throws `NotificationError.channelID` otherwise.
   public init(_ text: String) throws(NotificationError) {
     let isBase64 = text.utf8.allSatisfy { byte in
       switch byte {

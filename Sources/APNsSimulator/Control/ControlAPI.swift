@@ -1,4 +1,4 @@
-/// What the control port answers.
+/// The control port's requests.
 ///
 /// | request | what it does |
 /// | --- | --- |
@@ -102,7 +102,7 @@ enum ControlAPI {
     return ControlResponse(json: json)
   }
 
-  /// All lines are read before one is set.
+  /// All lines are parsed before any is applied.
   private static func setFaults(
     _ body: String, _ state: inout SimulatorState
   ) throws(FaultSyntaxError) -> ControlResponse {

@@ -5,7 +5,7 @@ final class ControlConnection: TransportDelegate {
   private weak var server: ControlServer?
   private var transport: Transport?
 
-  /// A whole ledger has many megabytes, and its reader may be slow.
+  /// A whole ledger may have many megabytes, and its reader may be slow.
   private static let closeMilliseconds: Int64 = 60_000
 
   init(server: ControlServer, loop: EventLoop, fileDescriptor: Int32) {

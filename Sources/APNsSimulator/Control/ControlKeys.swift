@@ -2,8 +2,8 @@ import PushCore
 
 /// `POST /keys`: what a signing key may be used for.
 enum ControlKeys {
-  /// Reads `KEY environment=sandbox topics=A/B related=KEY team=T`, `KEY any`, `KEY revoked`. A key that nobody registered
-  /// is believed only where every key is (`--any-key`), and needs its team.
+  /// Reads `KEY environment=sandbox topics=A/B related=KEY team=T`, `KEY any`, `KEY revoked`. An unregistered key is accepted only with
+  /// `--any-key`, and needs its team.
   static func set(_ line: String, _ state: inout SimulatorState) throws(FaultSyntaxError) {
     let words = line.split(separator: " ").map(String.init)
     guard words.count >= 2, let id = words.first else {

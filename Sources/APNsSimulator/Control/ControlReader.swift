@@ -1,7 +1,6 @@
 import PushIO
 
-/// Reads HTTP/1.1 requests from bytes: request line, `Content-Length`, body. Its bounds are small: it is for people and
-/// tests.
+/// Reads HTTP/1.1 requests from bytes: request line, `Content-Length`, body. Its limits are small, because it is for manual use and tests.
 struct ControlReader {
   enum Outcome {
     case incomplete
@@ -12,7 +11,7 @@ struct ControlReader {
   private static let headBytesMaximum = 16 * 1024
   private static let bodyBytesMaximum = 512 * 1024
 
-  /// Takes one request from the front of `queue`, if it is all there.
+  /// Takes one request from the front of `queue`, if it is complete.
   static func take(from queue: inout ByteQueue) -> Outcome {
     let bytes = queue.withBytes { span in
       var copy: [UInt8] = []
@@ -52,7 +51,7 @@ struct ControlReader {
       ControlRequest(method: String(words[0]), path: String(words[1]), body: body), keepsAlive: keepsAlive)
   }
 
-  /// The length of the head with its empty line; nil: not all there.
+  /// The length of the head with its empty line; nil: incomplete.
   private static func endOfHead(_ bytes: [UInt8]) -> Int? {
     guard bytes.count >= 4 else { return nil }
     for end in 4...bytes.count where bytes[end - 1] == 10 && bytes[end - 2] == 13 && bytes[end - 3] == 10 {

@@ -1,4 +1,4 @@
-/// What the control port answers to one request.
+/// The control port's answer to one request.
 struct ControlResponse: Sendable {
   var status: Int
   var contentType = "application/json"
@@ -15,7 +15,7 @@ struct ControlResponse: Sendable {
     body = Array(html.utf8)
   }
 
-  /// Plain lines, for programs that read a great many.
+  /// Plain lines, for programs that read very many.
   init(lines: [UInt8]) {
     status = 200
     contentType = "text/plain"

@@ -1,6 +1,6 @@
 import PushIO
 
-/// The control port: a little HTTP/1.1 on loopback, by which people and tests set faults and read the ledger.
+/// The control port: a small HTTP/1.1 server on loopback, to set faults and read the ledger.
 final class ControlServer: ListenerDelegate {
   private let loop: EventLoop
   private let shared: LockedState

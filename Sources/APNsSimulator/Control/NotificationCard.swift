@@ -1,5 +1,4 @@
-/// One accepted notification about as a device would show it: a banner, a call, a Live Activity, or, dashed, what a
-/// device does not show at all.
+/// One accepted notification, roughly as a device shows it: a banner, a call, a Live Activity. A dashed card is not shown by a device.
 package struct NotificationCard {
   private let entry: LedgerEntry
   private let payload: [UInt8]
@@ -13,7 +12,7 @@ package struct NotificationCard {
     aps = root?["aps"]
   }
 
-  /// Longer texts are cut: a page of a hundred cards stays readable.
+  /// Longer texts are cut, so that a page of a hundred cards stays readable.
   private static let charactersMaximum = 600
 
   package var html: String {
@@ -107,7 +106,7 @@ package struct NotificationCard {
     text.count > Self.charactersMaximum ? text.prefix(Self.charactersMaximum) + "…" : text
   }
 
-  /// The plain text, or the key that the app would look up, with its arguments.
+  /// The plain text, or the localisation key with its arguments.
   private func shown(_ alert: JSONValue?, _ plain: String, _ localized: String) -> String? {
     if let text = alert?[plain]?.string { return text }
     let inner = alert?[plain]
@@ -140,14 +139,14 @@ package struct NotificationCard {
     return part(seconds / 3600) + ":" + part(seconds / 60 % 60) + ":" + part(seconds % 60) + " UTC"
   }
 
-  /// A colour for each app: the same on every run.
+  /// A colour for each app, the same on every run.
   private static func hue(of app: String) -> Int {
     app.utf8.reduce(7) { ($0 &* 31 &+ Int($1)) % 360 }
   }
 }
 
 extension JSONValue {
-  /// For people: texts bare, the rest as JSON.
+  /// A value as text: strings without quotes, the rest as JSON.
   fileprivate var text: String {
     switch self {
     case .null: "null"

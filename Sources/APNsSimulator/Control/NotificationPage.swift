@@ -1,7 +1,7 @@
 import PushCore
 
-/// The page at the control port: the last notifications about as a device would show them, the counters, the answers and
-/// the faults. It renews itself; while something on it is unfolded or selected it stays.
+/// The control port's page: the last notifications roughly as a device shows them, the counters, the answers and the faults. It refreshes
+/// itself, except while something on it is unfolded or selected.
 enum NotificationPage {
   static func html(_ state: SimulatorState) -> String {
     """
@@ -59,7 +59,7 @@ enum NotificationPage {
       + "<a href=/notifications>notifications</a> · <a href=/ledger>ledger</a></p>"
   }
 
-  /// Text that cannot be taken for markup, in an element or in a quoted attribute.
+  /// Escapes text for an element or a quoted attribute.
   static func escaped(_ text: String) -> String {
     var result = ""
     for character in text.unicodeScalars {

@@ -1,4 +1,4 @@
-/// How the page looks, and how it renews itself.
+/// The page's style, and the script that refreshes it.
 enum PageStyle {
   static let css = """
     :root{color-scheme:light dark;--back:#eceef3;--card:#fff;--text:#14161a;--soft:#626975;--line:#d5d9e1;--bad:#c8102e;--ok:#17803d}
@@ -43,7 +43,7 @@ enum PageStyle {
     .gone{display:none;color:var(--bad);margin-bottom:.8rem}.is-gone .gone{display:block}
     """
 
-  /// Fetches the page again every two seconds and takes over its body.
+  /// Fetches the page again every two seconds and replaces its body.
   static let script = """
     const renew=async()=>{try{if(!document.querySelector('details[open]')&&!String(getSelection())){
     const text=await(await fetch('/')).text();

@@ -1,14 +1,14 @@
-/// What is wrong with whole connections while it is set.
+/// Faults of whole connections while they are set.
 package struct ConnectionFaults: Hashable, Sendable {
-  /// The client's send window is not opened again: it stalls after 65,535 bytes.
+  /// The client's send window is not opened again, so it stalls after 65,535 bytes.
   package var withholdsWindowUpdates = false
   /// PINGs stay unanswered.
   package var ignoresPings = false
   /// The TLS handshake begins this long after the connection was accepted.
   package var handshakeDelayMilliseconds: Int64 = 0
-  /// In place of the TLS handshake comes something that is not TLS, and the end.
+  /// Instead of the TLS handshake the client gets something that is not TLS, and the connection ends.
   package var failsHandshakes = false
-  /// Nobody listens at the port: connecting fails at once.
+  /// The port is closed: connecting fails at once.
   package var refusesConnections = false
 
   package init() {}

@@ -1,29 +1,29 @@
-/// What a fault does to one request. Every part may be absent: then the request takes its ordinary way.
+/// What a fault does to one request. Every part may be absent; then that part is as usual.
 package struct FaultEffect: Hashable, Sendable {
-  /// How long the answer waits.
+  /// The delay of the answer.
   package enum Latency: Hashable, Sendable {
     case fixed(milliseconds: Int64)
-    /// Any value between, equally likely.
+    /// Uniform between the two.
     case uniform(Int64, Int64)
-    /// Mostly short, sometimes long: exponential with this mean, cut at 20 times of it.
+    /// Exponential with this mean, limited to 20 times the mean.
     case exponential(meanMilliseconds: Int64)
   }
 
-  /// The body of an answer with a reason.
+  /// The body of an error answer.
   package enum BodyForm: Hashable, Sendable {
     case whole
     /// Headers only.
     case missing
     /// In DATA frames of this many bytes.
     case split(Int)
-    /// This text in place of JSON.
+    /// This text instead of JSON.
     case raw(String)
   }
 
   package struct Answer: Hashable, Sendable {
     package var status: Int
     package var reason: String?
-    /// Unix milliseconds; nil: one hour before now where the status is 410.
+    /// Unix milliseconds; nil: one hour ago if the status is 410.
     package var timestamp: Int64?
 
     package init(status: Int, reason: String?, timestamp: Int64? = nil) {
@@ -33,23 +33,23 @@ package struct FaultEffect: Hashable, Sendable {
     }
   }
 
-  /// How the request ends in place of an answer.
+  /// How the request ends instead of an answer.
   package enum Ending: Hashable, Sendable {
     /// RST_STREAM with this code.
     case reset(UInt32)
     /// The connection breaks.
     case drop
-    /// Nothing ever comes.
+    /// No answer is ever sent.
     case silence
   }
 
   /// GOAWAY's last stream id.
   package enum LastStream: Hashable, Sendable {
-    /// This request's: it is still answered.
+    /// This request's id: it is still answered.
     case this
-    /// The one before: this request counts as not processed.
+    /// The previous request's id: this request counts as not processed.
     case previous
-    /// The highest there is: a warning, nothing is refused.
+    /// The highest possible id: a warning, nothing is refused.
     case all
     case number(Int32)
   }
@@ -82,7 +82,7 @@ package struct FaultEffect: Hashable, Sendable {
   package var answer: Answer?
   package var body: BodyForm?
   package var ending: Ending?
-  /// With `ending`: whether the request is processed, so that the ledger counts it as accepted, before it ends so.
+  /// With `ending`: whether the request is processed first, so that the ledger counts it as accepted.
   package var isProcessed = false
   package var goAway: GoAway?
   package var streamLimits: StreamLimits?
@@ -93,7 +93,7 @@ package struct FaultEffect: Hashable, Sendable {
     latency == nil && answer == nil && body == nil && ending == nil && goAway == nil && streamLimits == nil
   }
 
-  /// Takes from `other` what is absent here.
+  /// Takes from `other` the parts that are absent here.
   package mutating func fill(from other: FaultEffect) {
     if latency == nil { latency = other.latency }
     if answer == nil { answer = other.answer }

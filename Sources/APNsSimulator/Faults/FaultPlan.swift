@@ -1,21 +1,21 @@
-/// The faults that are set, and which of them meets a request.
+/// The faults that are set, and which of them match a request.
 package struct FaultPlan: Sendable {
   package struct Active: Sendable {
     package let id: Int
     package let rule: FaultRule
-    /// Requests met so far.
+    /// Requests matched so far.
     package var count = 0
   }
 
-  /// A request as a fault sees it.
+  /// What faults know of a request.
   package struct Subject: Sendable {
     /// Lower-case hexadecimal digits; empty for broadcasts and channels.
     package var token: String
     package var topic: String
     package var pushType: String
-    /// `apns-id`, or whatever else a second try repeats.
+    /// `apns-id`, or another value that a retry repeats.
     package var identity: String
-    /// Requests that the connection had before this one.
+    /// Earlier requests of the connection.
     package var earlierRequests: Int
     /// The connection's number in the ledger.
     package var connection: Int
@@ -33,7 +33,7 @@ package struct FaultPlan: Sendable {
   }
 
   package private(set) var active: [Active] = []
-  /// What all set faults together do to connections.
+  /// The combined effect of all set faults on connections.
   package private(set) var connection = ConnectionFaults()
   package var prefixes: TokenPrefixTable
   private var nextID = 1
@@ -47,7 +47,7 @@ package struct FaultPlan: Sendable {
     random = SeededBits(seed: seed)
   }
 
-  /// Sets a fault; its id is for `remove`.
+  /// Sets a fault; `remove` takes its id.
   @discardableResult
   package mutating func add(_ rule: FaultRule) -> Int {
     let id = nextID
@@ -75,7 +75,7 @@ package struct FaultPlan: Sendable {
     for fault in active { connection.add(fault.rule.connection) }
   }
 
-  /// What happens to this request; nil: nothing. Where several faults meet it, earlier ones come first, part by part.
+  /// The effect on this request; nil: none. If several faults match, earlier ones win, part by part.
   package mutating func effect(on subject: Subject) -> FaultEffect? {
     var effect = FaultEffect()
     for index in active.indices where meets(active[index], subject) {
@@ -106,7 +106,7 @@ package struct FaultPlan: Sendable {
     return isEarlyEnough(rule, String(fault.id), subject)
   }
 
-  /// Counts the try where the rule counts tries.
+  /// Counts the try, if the rule counts tries.
   private mutating func isEarlyEnough(_ rule: FaultRule, _ name: String, _ subject: Subject) -> Bool {
     guard let limit = rule.attempts else { return true }
     if attempts.count >= FaultPlan.attemptsMaximum { attempts.removeAll() }

@@ -1,22 +1,22 @@
 import PushCore
 
-/// One fault: which requests it meets, and what it does to them. Written and read as a line of `name=value` words:
-/// `share=0.1,status=503,reason=ServiceUnavailable`. The words are listed in `FaultRule.manual`.
+/// One fault: which requests it matches, and what it does to them. Its text is a line of `name=value` words:
+/// `share=0.1,status=503,reason=ServiceUnavailable`. `FaultRule.manual` lists the words.
 package struct FaultRule: Hashable, Sendable {
   /// The line it was read from.
   package let text: String
-  /// Hexadecimal digits that the device token begins with; nil: any token.
+  /// Hexadecimal prefix of the device token; nil: any token.
   package var tokenPrefix: String?
   /// The whole topic.
   package var topic: String?
   package var pushType: String?
-  /// The part of the matching requests that is met, 0–1.
+  /// The share of the matching requests that is affected, 0–1.
   package var share = 1.0
-  /// A connection's first requests that are spared.
+  /// The number of a connection's first requests that are not affected.
   package var after = 0
-  /// Requests that are met before the fault is used up.
+  /// The number of affected requests after which the fault is used up.
   package var times: Int?
-  /// Only the first tries of a notification (by `apns-id`, or by token where there is none).
+  /// Only the first tries of a notification (by `apns-id`, or by token if there is none).
   package var attempts: Int?
 
   /// Only this connection, by its number in the ledger; nil: any.

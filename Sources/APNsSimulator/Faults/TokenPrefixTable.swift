@@ -1,6 +1,6 @@
 import PushCore
 
-/// Device tokens that misbehave by their first four digits: the simplest way for a test to ask for an answer.
+/// Device tokens that misbehave by their first four digits: the simplest way to request an answer in a test.
 package struct TokenPrefixTable: Sendable {
   package struct Row: Sendable {
     /// Four hexadecimal digits.

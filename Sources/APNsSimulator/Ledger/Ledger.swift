@@ -1,30 +1,30 @@
 package import PushCore
 
-/// What was received and accepted, exactly: what a test audits its sender against.
+/// An exact record of what was received and accepted, to audit a sender against.
 ///
-/// The number of acceptances of each `apns-id` is complete up to a bound of ids; of single requests the newest are kept.
+/// The number of acceptances of each `apns-id` is complete up to a maximum of ids; of single requests the newest are kept.
 public struct Ledger: Sendable {
   package struct Bounds: Sendable {
-    /// Single requests kept. 0: only counts.
+    /// Maximum of single requests kept. 0: only counts.
     public var entriesMaximum = 200_000
-    /// Different `apns-id`s counted.
+    /// Maximum of different `apns-id`s counted.
     package var identifiersMaximum = 4_000_000
-    /// Payloads kept for the page.
+    /// Maximum of payloads kept for the page.
     package var notificationsMaximum = 100
-    /// Connections kept.
+    /// Maximum of connections kept.
     package var connectionsMaximum = 10_000
 
     package init() {}
   }
 
   package var bounds = Bounds()
-  /// Requests that arrived complete.
+  /// Requests that were received completely.
   public private(set) var requests = 0
-  /// Notifications and broadcasts answered with success, or processed before a fault took their answer.
+  /// Notifications and broadcasts answered with success, or processed before a fault replaced their answer.
   public private(set) var accepted = 0
   /// Answers by status and reason, e.g. `410 Unregistered`.
   public private(set) var answers: [String: Int] = [:]
-  /// What took the place of answers.
+  /// What replaced answers.
   package private(set) var endings: [LedgerEntry.Ending: Int] = [:]
   /// Acceptances of each `apns-id`.
   package private(set) var acceptances: [UUIDValue: UInt32] = [:]
@@ -35,7 +35,7 @@ public struct Ledger: Sendable {
   package internal(set) var handshakesRefused = 0
   /// Every connection and what its client did, the oldest first.
   public private(set) var connections: [LedgerConnection] = []
-  /// Connections that were ever opened.
+  /// Number of connections ever opened.
   public private(set) var connectionsOpened = 0
   private var entryStore: [LedgerEntry] = []
   private var entryStart = 0
@@ -45,7 +45,7 @@ public struct Ledger: Sendable {
 
   // MARK: - Writing
 
-  /// One request and what became of it. `isAccepted`: also where the client never heard of it.
+  /// One request and its result. `isAccepted`: even if the client was not told.
   package mutating func record(_ entry: LedgerEntry, isAccepted: Bool, payload: [UInt8]) {
     requests += 1
     var entry = entry
@@ -65,7 +65,7 @@ public struct Ledger: Sendable {
     keep(entry)
   }
 
-  /// The quick way of the fast mode: no entry, no answer text.
+  /// The fast path of the fast mode: no entry, no answer text.
   mutating func recordAccepted(apnsID: Span<UInt8>, countsIdentifiers: Bool) {
     requests += 1
     accepted += 1
@@ -106,7 +106,7 @@ public struct Ledger: Sendable {
     change(&connections[number - 1])
   }
 
-  /// Forgets every request and count of requests; connections stay.
+  /// Clears requests and their counts; connections stay.
   package mutating func clearRequests() {
     requests = 0
     accepted = 0
@@ -127,35 +127,35 @@ public struct Ledger: Sendable {
   /// The last accepted notifications with their payloads, oldest first.
   public var lastNotifications: [SeenNotification] { notificationStore }
 
-  /// Acceptances of one id; 0 where the text is no UUID.
+  /// Acceptances of one id; 0 if the text is not a UUID.
   public func acceptances(of apnsID: String) -> Int {
     Ledger.key(apnsID.utf8.span).map { Int(acceptances[$0] ?? 0) } ?? 0
   }
 
   /// Ids that were accepted more than once.
   package var duplicates: [UUIDValue: UInt32] { acceptances.filter { $0.value > 1 } }
-  /// The same for people and other packages: acceptances by `apns-id` in lower case.
+  /// The same as text, for other packages: acceptances by `apns-id` in lower case.
   public var duplicateIDs: [String: Int] {
     Dictionary(uniqueKeysWithValues: duplicates.map { (Ledger.text(of: ($0.key.high, $0.key.low)), Int($0.value)) })
   }
   /// Different ids that were accepted at least once.
   public var distinctAccepted: Int { acceptances.count }
-  /// Answers that were no success.
+  /// Answers other than success.
   public var refused: Int { answers.reduce(0) { $0 + ($1.key.hasPrefix("2") ? 0 : $1.value) } }
   /// Streams that clients opened above the limit in the simulator's SETTINGS.
   public var streamsOverLimit: Int { connections.reduce(0) { $0 + $1.streamsOverLimit } }
   /// PINGs of all clients.
   public var pings: Int { connections.reduce(0) { $0 + $1.pings } }
-  /// How often a connection's provider token was another than before.
+  /// How often a connection's provider token changed.
   public var tokenChanges: Int { connections.reduce(0) { $0 + $1.tokenChanges } }
   /// Connections that are open now.
   public var connectionsOpen: Int { connections.reduce(0) { $0 + ($1.closedAt == nil ? 1 : 0) } }
-  /// How often this was answered; `reason` nil: the status alone, as for 200.
+  /// How often this answer was given; `reason` nil: the status alone, as for 200.
   public func answers(status: Int, reason: String? = nil) -> Int {
     answers[reason.map { "\(status) \($0)" } ?? String(status), default: 0]
   }
 
-  /// A UUID's 128 bits; nil where the text is none.
+  /// A UUID's 128 bits; nil if the text is not a UUID.
   static func key(_ text: Span<UInt8>) -> UUIDValue? {
     guard text.count == 36 else { return nil }
     var high: UInt64 = 0

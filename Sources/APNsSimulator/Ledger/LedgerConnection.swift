@@ -8,19 +8,19 @@ public struct LedgerConnection: Hashable, Sendable {
   public var openedAt: Int64
   /// Unix milliseconds; nil: it is open.
   public var closedAt: Int64?
-  /// Why it ended, where it did not end in order.
+  /// Why it ended; nil if it ended in order.
   public var error: String?
-  /// Requests that arrived complete.
+  /// Requests that were received completely.
   public var requests = 0
-  /// The most streams that were open at once.
+  /// The maximum of streams open at once.
   public var streamsInFlightMaximum = 0
   /// PING frames of the client.
   public var pings = 0
-  /// RST_STREAM frames of the client: requests it gave up.
+  /// RST_STREAM frames of the client: requests that it cancelled.
   public var cancels = 0
   /// Streams that the client opened above the limit in the simulator's SETTINGS.
   public var streamsOverLimit = 0
-  /// How often the provider token was another than before.
+  /// How often the provider token changed.
   public var tokenChanges = 0
   /// GOAWAY frames of the client.
   public var goAwaysReceived = 0

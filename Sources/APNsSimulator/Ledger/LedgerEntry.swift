@@ -1,12 +1,12 @@
 /// One request as the ledger keeps it.
 public struct LedgerEntry: Hashable, Sendable {
-  /// What became of the request's answer.
+  /// What happened to the request's answer.
   public enum Ending: String, Sendable {
-    /// The answer was handed to the connection.
+    /// The answer was passed to the connection.
     case answered
-    /// The stream was gone before its answer.
+    /// The stream had ended before its answer.
     case gone
-    /// A fault took the answer's place.
+    /// A fault replaced the answer.
     case reset, dropped, silent
     /// GOAWAY named an earlier stream: the client may send it again elsewhere.
     case unprocessed
@@ -14,7 +14,7 @@ public struct LedgerEntry: Hashable, Sendable {
 
   /// The number of this request, from 1.
   public var number: Int
-  /// As the request gave it, or as it was made for it.
+  /// From the request, or generated for it.
   public var apnsID: String
   /// The device token, or the channel id of a broadcast.
   public var target: String
@@ -28,11 +28,11 @@ public struct LedgerEntry: Hashable, Sendable {
   public var stream: Int32
   /// Unix milliseconds.
   public var receivedAt: Int64
-  /// HTTP status of the answer, whether it was sent or not.
+  /// HTTP status of the answer, even if it was not sent.
   public var status: Int
   /// `reason` of a refusal.
   public var reason: String?
-  /// What became of the answer.
+  /// What happened to the answer.
   public var ending: Ending
 
   package init(

@@ -1,6 +1,6 @@
 import PushCore
 
-/// The ledger as JSON: what `GET /counters`, `/ledger` and `/notifications` answer.
+/// The ledger as JSON: the answers of `GET /counters`, `/ledger` and `/notifications`.
 extension Ledger {
   package func writeCounters(to json: inout JSONText) {
     json.beginObject()
@@ -30,7 +30,7 @@ extension Ledger {
     json.endObject()
   }
 
-  /// Counters, connections, ids accepted more than once, and the requests that are kept.
+  /// Counters, connections, ids accepted more than once, and the kept requests.
   public func json() -> [UInt8] {
     var json = JSONText()
     json.beginObject()
@@ -52,7 +52,7 @@ extension Ledger {
     return json.bytes
   }
 
-  /// A line for each accepted id: the id in lower case, a space, how often. Complete where no id was dropped.
+  /// A line for each accepted id: the id in lower case, a space, the number. Complete if no id was dropped.
   func acceptanceLines() -> [UInt8] {
     var lines: [UInt8] = []
     lines.reserveCapacity(acceptances.count * 39)

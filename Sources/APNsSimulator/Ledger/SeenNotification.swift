@@ -2,7 +2,7 @@
 public struct SeenNotification: Hashable, Sendable {
   /// The request.
   public var entry: LedgerEntry
-  /// As it arrived.
+  /// As received.
   public var payload: [UInt8]
 
   package init(entry: LedgerEntry, payload: [UInt8]) {

@@ -1,8 +1,8 @@
 import PushCore
 
-/// `POST /4/broadcasts/apps/<bundle id>`: a Live Activity's update or end to everyone who listens to a channel.
+/// `POST /4/broadcasts/apps/<bundle id>`: a Live Activity's update or end for all subscribers of a channel.
 extension SimulatedService {
-  /// A channel with storage keeps a message at most this long.
+  /// A channel with storage keeps a message for at most this long.
   static let storedSecondsMaximum: Int64 = 8 * 3600
 
   mutating func broadcastAnswer(

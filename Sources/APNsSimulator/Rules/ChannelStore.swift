@@ -22,7 +22,7 @@ package struct ChannelStore: Sendable {
   package static let channelsMaximum = 10_000
 
   package var channelsMaximum = ChannelStore.channelsMaximum
-  /// Apps that were not given the broadcast capability.
+  /// Apps without the broadcast capability.
   package var disabledApps: Set<String> = []
   private var apps: [String: [String: Channel]] = [:]
 
@@ -35,7 +35,7 @@ package struct ChannelStore: Sendable {
   /// In a stable order.
   package func all(of app: String) -> [Channel] { (apps[app] ?? [:]).values.sorted { $0.id < $1.id } }
 
-  /// nil: the app has as many channels as it may. `bits` make the id, which never comes twice.
+  /// nil: the app has its maximum of channels. The id is made of `bits`, and is never reused.
   package mutating func create(app: String, storage: Storage, bits: (UInt64, UInt64)) -> Channel? {
     guard count(of: app) < channelsMaximum else { return nil }
     var bytes: [UInt8] = []
@@ -49,7 +49,7 @@ package struct ChannelStore: Sendable {
     return channel
   }
 
-  /// A channel with an id of the test's choice.
+  /// A channel with an id that the test chose.
   package mutating func add(_ channel: Channel, to app: String) {
     apps[app, default: [:]][channel.id] = channel
   }

@@ -1,6 +1,6 @@
-/// What a connection's client certificate allows: the topics of its extensions, or its subject's UID.
+/// What a connection's client certificate allows: the topics in its extensions, or its subject's UID.
 package struct ClientCertificate: Hashable, Sendable {
-  /// From extension 1.2.840.113635.100.6.3.6 (or .4); empty where the certificate has neither.
+  /// From extension 1.2.840.113635.100.6.3.6 (or .4); empty if the certificate has neither.
   package var topics: [String]
   /// The subject's UID: the one topic of a certificate without extensions.
   package var subjectID: String?
@@ -14,7 +14,7 @@ package struct ClientCertificate: Hashable, Sendable {
     topics.isEmpty ? subjectID == topic : topics.contains(topic)
   }
 
-  /// What stands for a missing `apns-topic`: the only topic there is.
+  /// Replaces a missing `apns-topic`: the only topic of the certificate.
   package var soleTopic: String? {
     if topics.isEmpty { return subjectID }
     return topics.count == 1 ? topics[0] : nil

@@ -1,15 +1,15 @@
 package import PushCore
 
-/// What the simulated Apple knows of single devices: which are gone, which belong to another topic, how often each was
-/// sent to. Empty at first: every well-formed token is a device that takes everything.
+/// What the simulated Apple knows about single devices: which are gone, which belong to another topic, how often each was sent to. It
+/// starts empty: every well-formed token is a device that accepts everything.
 package struct DeviceRegistry: Sendable {
-  /// Device tokens whose owner is gone, with the time APNs learned of it (Unix milliseconds).
+  /// Unregistered device tokens, with the time at which APNs learned of it (Unix milliseconds).
   package var unregistered: [String: Int64] = [:]
   /// Device tokens of the other environment.
   package var foreign: Set<String> = []
   /// The one app topic of a device token.
   package var topics: [String: String] = [:]
-  /// Requests that one device takes in a second; nil: any number.
+  /// Maximum of requests per device and second; nil: no maximum.
   package var requestsPerSecondMaximum: Int?
 
   private var second: Int64 = 0
@@ -17,7 +17,7 @@ package struct DeviceRegistry: Sendable {
 
   package init() {}
 
-  /// nil: the device takes it.
+  /// nil: the device accepts it.
   package mutating func refusal(token: String, topic: String, now: Now) -> SimulatedAnswer? {
     if foreign.contains(token) { return .badRequest("BadDeviceToken") }
     if let own = topics[token], own != topic { return .badRequest("DeviceTokenNotForTopic") }

@@ -1,6 +1,6 @@
 import PushCore
 
-/// `POST /3/device/<token>`: the rules in the order in which they are asked.
+/// `POST /3/device/<token>`: the rules in the order in which they are checked.
 extension SimulatedService {
   mutating func deviceAnswer(
     _ request: SimulatedRequest, _ segments: [Substring], identity: inout ConnectionIdentity, now: Now
@@ -12,7 +12,7 @@ extension SimulatedService {
     guard segments.count == 3 else { return SimulatedAnswer(status: 404, reason: "BadPath") }
     if request.hasDuplicates { return .badRequest("DuplicateHeaders") }
 
-    // The topic decides what the credential must allow.
+    // The topic determines what the credential must allow.
     let topic = request["apns-topic"] ?? identity.certificate?.soleTopic
     let pushType = request["apns-push-type"].map { (name: $0, rule: PushTypeRule.byName[$0]) }
     if let refusal = credentialRefusal(
@@ -46,7 +46,7 @@ extension SimulatedService {
     if request.bodyCount == 0 { return .badRequest("PayloadEmpty") }
     if request.bodyCount > rule.payloadBytesMaximum { return SimulatedAnswer(status: 413, reason: "PayloadTooLarge") }
     if checksPayloads {
-      // Without a type only the alert's own rule is left out: older senders sent everything so.
+      // Without a type only the alert's own rule is skipped: older senders sent everything that way.
       let name = pushType?.name ?? "untyped"
       if let reason = SimulatedPayloadRules.refusal(of: request.body, pushType: name, topic: topic) {
         return .badRequest(reason)
@@ -59,7 +59,7 @@ extension SimulatedService {
     return devices.refusal(token: segments[2].lowercased(), topic: topic, now: now) ?? .accepted
   }
 
-  /// The form of the headers that notifications to devices and broadcasts share.
+  /// The form of the headers shared by notifications to devices and broadcasts.
   func headerRefusal(_ request: SimulatedRequest) -> SimulatedAnswer? {
     if let text = request["apns-id"], !HeaderRules.isUUID(text) { return .badRequest("BadMessageId") }
     if let text = request["apns-expiration"], HeaderRules.expiration(text) == nil {
@@ -72,7 +72,7 @@ extension SimulatedService {
     return nil
   }
 
-  /// The bundle id behind a topic: what keys are bound to.
+  /// The bundle id of a topic: keys are bound to it.
   static func app(ofTopic topic: String) -> String {
     for suffix in PushTypeRule.suffixes where topic.hasSuffix(suffix) { return String(topic.dropLast(suffix.count)) }
     return topic

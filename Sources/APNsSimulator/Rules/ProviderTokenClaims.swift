@@ -1,6 +1,6 @@
 import PushCore
 
-/// A provider token, taken apart but not yet believed.
+/// A parsed provider token that is not verified yet.
 package struct ProviderTokenClaims: Hashable, Sendable {
   package var algorithm: String
   package var key: String
@@ -8,7 +8,7 @@ package struct ProviderTokenClaims: Hashable, Sendable {
   /// Unix seconds.
   package var issuedAt: Int64
 
-  /// nil where the text is not a JWT with `alg`, `kid`, `iss` and an integer `iat`, and a signature of 64 bytes.
+  /// nil if the text is not a JWT with `alg`, `kid`, `iss` and an integer `iat`, and a signature of 64 bytes.
   package init?(token: String) {
     let parts = token.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard parts.count == 3,

@@ -1,20 +1,20 @@
 import PushCore
 
-/// Which provider tokens were shown, and when the newest of each key came: whether another one is an update too early.
+/// Which provider tokens were used, and when each key's newest one came, to detect updates that come too early.
 ///
-/// An update is a token that was not shown here before, after the key's first. One that was shown stays welcome, so that
-/// requests which were signed before an update may still arrive behind it.
+/// An update is a token that was not used here before, after the key's first. A token that was used before stays valid, because requests
+/// signed before an update may arrive after it.
 struct ProviderTokenHistory: Sendable {
-  /// When each token was first shown.
+  /// When each token was first used.
   private var shown: [String: Instant] = [:]
-  /// When the newest token of a key was first shown.
+  /// When a key's newest token was first used.
   private var newest: [String: Instant] = [:]
 
-  /// Beyond this, tokens that are too old to be believed are forgotten.
+  /// Beyond this number, expired tokens are removed.
   private static let shownMaximum = 64
   private static let lifeMilliseconds: Int64 = 3_600_000
 
-  /// false: one too many, and it does not count as shown.
+  /// false: the update comes too early, and the token does not count as used.
   mutating func takes(_ token: String, of key: String, intervalMilliseconds: Int64, now: Now) -> Bool {
     if shown[token] != nil { return true }
     if let last = newest[key], now.monotonic.milliseconds(since: last) < intervalMilliseconds { return false }

@@ -1,13 +1,13 @@
 package import PushCore
 
-/// Judges provider tokens: form, key, signature, age, how often they change, and what a key may be used for.
+/// Checks provider tokens: form, key, signature, age, how often they change, and what a key may be used for.
 package struct ProviderTokenRules: Sendable {
   package struct Limits: Sendable {
     /// Apple: older tokens are expired.
     package var ageMaximumSeconds: Int64 = 3600
-    /// How far `iat` may lie ahead of our clock.
+    /// How far `iat` may be ahead of our clock.
     package var futureMaximumSeconds: Int64 = 60
-    /// The next token comes this long after the one before it, or is one too many; 0: as often as you like.
+    /// Minimum time between two updates; 0: none.
     package var updateIntervalSeconds: Int64 = 20 * 60
     /// Where updates are counted.
     package var updateScope = ProviderTokenScope.connection
@@ -20,11 +20,11 @@ package struct ProviderTokenRules: Sendable {
   /// By key id. Empty and `acceptsAnyKey`: every well-formed ES256 token counts as signed.
   package var keys: [String: RegisteredKey] = [:]
   package var acceptsAnyKey = false
-  /// Tokens that are believed, by their text.
+  /// Verified tokens, by their text.
   private var known: [String: ProviderTokenClaims] = [:]
   /// The tokens of every connection, for the scope of a key.
   private var history = ProviderTokenHistory()
-  /// Bound of `known`: beyond it everything is verified anew.
+  /// Maximum of `known`: beyond it everything is verified again.
   private static let knownMaximum = 1024
 
   package init(environment: APNsEnvironment) {
@@ -33,11 +33,11 @@ package struct ProviderTokenRules: Sendable {
 
   package mutating func register(_ key: RegisteredKey) {
     keys[key.key] = key
-    // Another public half may stand behind the id now.
+    // The id may have another public half now.
     known.removeAll()
   }
 
-  /// Forgets a key's tokens: with the key changed or revoked, they are judged anew.
+  /// Removes a key's tokens: after the key changed or was revoked, they are verified again.
   package mutating func revoke(key: String) {
     keys[key]?.isRevoked = true
     forgetTokens()
@@ -48,7 +48,7 @@ package struct ProviderTokenRules: Sendable {
     history = ProviderTokenHistory()
   }
 
-  /// nil: the credential is in order. `topic` is the app's bundle id without a push type's suffix.
+  /// nil: the credential is valid. `topic` is the app's bundle id without a push type's suffix.
   package mutating func refusal(
     authorization: String?, app: String?, identity: inout ConnectionIdentity, isBroadcast: Bool, now: Now
   ) -> SimulatedAnswer? {

@@ -1,7 +1,7 @@
-/// Where provider tokens are counted that come too early after another.
+/// Where early token updates are counted.
 public enum ProviderTokenScope: String, CaseIterable, Sendable {
-  /// On each connection alone, as Apple's documents say.
+  /// On each connection, as Apple's documents say.
   case connection
-  /// For each key over all connections: what a fleet of senders that shares one token is held to.
+  /// For each key over all connections: for a fleet of senders that shares one token.
   case key
 }

@@ -1,18 +1,18 @@
-/// What APNs demands of each push type: one row of Apple's table. Written from the documents, not from Herald's own
-/// table: the double must not share its client's mistakes.
+/// APNs' requirements for each push type: one row of Apple's table. Written from the documents, not from Herald's own table, so that both
+/// do not share a mistake.
 package struct PushTypeRule: Sendable {
   package enum CredentialKind: Sendable {
     case any, tokenOnly, certificateOnly
   }
 
   package let name: String
-  /// What the topic ends with; empty: the topic is the app itself.
+  /// The topic's suffix; empty: the topic is the app itself.
   package let topicSuffix: String
-  /// The values of `apns-priority`; a missing header counts as 10.
+  /// The allowed values of `apns-priority`; a missing header counts as 10.
   package let priorities: [Int]
   package let credential: CredentialKind
   package let payloadBytesMaximum: Int
-  /// `apns-expiration` must be 0 where the header stands.
+  /// `apns-expiration` must be 0 if the header is present.
   package let demandsImmediateExpiration: Bool
 
   private init(
@@ -47,7 +47,7 @@ package struct PushTypeRule: Sendable {
 
   package static let byName: [String: PushTypeRule] = Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0) })
 
-  /// Every suffix that turns an app's bundle id into another topic.
+  /// Every suffix that makes another topic of an app's bundle id.
   static let suffixes = all.map(\.topicSuffix).filter { !$0.isEmpty }
 
   /// Whether this topic belongs to this push type.

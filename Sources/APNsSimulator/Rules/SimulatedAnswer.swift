@@ -1,13 +1,13 @@
-/// What the simulator answers: a status, and for an error APNs' reason.
+/// The simulator's answer: a status, and for an error APNs' reason.
 package struct SimulatedAnswer: Hashable, Sendable {
   package var status: Int
-  /// nil on success, or where the answer comes without a body.
+  /// nil on success, or if the answer has no body.
   package var reason: String?
   /// Unix milliseconds; sent with 410.
   package var timestamp: Int64?
   /// A success's body (channel management only).
   package var body: [UInt8] = []
-  /// Fields beside `:status`, `content-type` and the id.
+  /// Fields besides `:status`, `content-type` and the id.
   package var fields: [SimulatedRequest.Field] = []
 
   package init(status: Int, reason: String? = nil, timestamp: Int64? = nil) {
@@ -23,7 +23,7 @@ package struct SimulatedAnswer: Hashable, Sendable {
 
   package var isSuccess: Bool { status >= 200 && status < 300 }
 
-  /// The body on the wire: empty, or `{"reason":"…"}` with a timestamp where there is one.
+  /// The body on the wire: empty, or `{"reason":"…"}`, with a timestamp if there is one.
   package var bytes: [UInt8] {
     guard let reason else { return body }
     var json = JSONText()

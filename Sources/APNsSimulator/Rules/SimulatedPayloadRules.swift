@@ -1,7 +1,7 @@
-/// What a payload must look like, by push type. APNs itself accepts much that the device then drops without a word; the
-/// simulator says so instead: `PayloadEmpty` where there is nothing to deliver, `BadRequestPayload` for the rest.
+/// The rules for payloads, by push type. APNs accepts many payloads that the device then silently drops. The simulator refuses them:
+/// `PayloadEmpty` if there is nothing to deliver, `BadRequestPayload` for the rest.
 package enum SimulatedPayloadRules {
-  /// nil: in order.
+  /// nil: valid.
   package static func refusal(of body: [UInt8], pushType: String, topic: String) -> String? {
     guard let payload = JSONValue(body), case .object(let root) = payload else { return "BadRequestPayload" }
     let isWallet = topic.hasPrefix("pass.")
@@ -63,7 +63,7 @@ package enum SimulatedPayloadRules {
       }
       if !isRight { return false }
     }
-    // An empty alert object is nothing to show, and says so against a badge or a sound.
+    // An empty alert object shows nothing, even beside a badge or a sound.
     if aps["alert"] == .object([:]), aps["badge"] != nil || aps["sound"] != nil { return false }
     return true
   }
@@ -93,7 +93,7 @@ package enum SimulatedPayloadRules {
       ("title", "title-loc-key", "title-loc-args"), ("subtitle", "subtitle-loc-key", "subtitle-loc-args"),
       ("body", "loc-key", "loc-args"),
     ] {
-      // A Live Activity writes the key inside: {"title": {"loc-key": …}}.
+      // A Live Activity has the key inside: {"title": {"loc-key": …}}.
       if let text = alert[plain], text.string == nil, text["loc-key"]?.string == nil { return false }
       if let key = alert[key], key.string == nil || alert[plain] != nil { return false }
       if let arguments = alert[arguments], !isStrings(arguments) || alert[key] == nil { return false }
@@ -104,7 +104,7 @@ package enum SimulatedPayloadRules {
 
   // MARK: - Live Activities
 
-  /// Later than this in seconds is a time in milliseconds.
+  /// A larger number of seconds is a time in milliseconds.
   private static let secondsMaximum: Int64 = 100_000_000_000
 
   private static func isLiveActivity(_ aps: [String: JSONValue], isBroadcast: Bool) -> Bool {

@@ -1,7 +1,7 @@
-/// One request as it arrived, before anything was checked: what the rules look at.
+/// One unchecked request, as the rules see it.
 package struct SimulatedRequest: Sendable {
   package struct Field: Hashable, Sendable {
-    /// Lower-case, as HTTP/2 demands.
+    /// Lower-case, as HTTP/2 requires.
     package var name: String
     package var value: String
 
@@ -13,10 +13,10 @@ package struct SimulatedRequest: Sendable {
 
   package var method: String
   package var path: String
-  /// Every field but the pseudo-headers, in order, repeated ones included.
+  /// Every field except pseudo-headers, in order, including repeated ones.
   package var fields: [Field]
   package var body: [UInt8]
-  /// Bytes of the body that arrived, also where `body` was cut.
+  /// Received bytes of the body, even if `body` was truncated.
   package var bodyCount: Int
 
   package init(method: String, path: String, fields: [Field] = [], body: [UInt8] = [], bodyCount: Int? = nil) {
@@ -27,18 +27,18 @@ package struct SimulatedRequest: Sendable {
     self.bodyCount = bodyCount ?? body.count
   }
 
-  /// The first field of this name; nil where there is none.
+  /// The first field with this name; nil if there is none.
   package subscript(name: String) -> String? {
     fields.first { $0.name == name }?.value
   }
 
-  /// The headers that APNs reads: one of them twice is `DuplicateHeaders`.
+  /// The headers that APNs reads: a repeated one is `DuplicateHeaders`.
   package static let knownNames: Set<String> = [
     "authorization", "apns-id", "apns-push-type", "apns-expiration", "apns-priority", "apns-topic", "apns-collapse-id",
     "apns-channel-id", "apns-request-id",
   ]
 
-  /// Whether a header that APNs reads stands there more than once.
+  /// Whether a header that APNs reads is repeated.
   package var hasDuplicates: Bool {
     var seen: Set<String> = []
     for field in fields where SimulatedRequest.knownNames.contains(field.name) {

@@ -1,9 +1,9 @@
 package import PushCore
 
-/// The simulated Apple as a value: everything that decides an answer, and nothing that reads or writes a socket.
+/// The simulated Apple as a value: it decides every answer, and uses no sockets.
 ///
-/// `answer` is the whole of it: a request, what its connection has shown so far, and the time go in; status, reason and
-/// headers come out.
+/// `answer` is its main function: it takes a request, what its connection has proved so far, and the time, and returns status, reason and
+/// headers.
 package struct SimulatedService: Sendable {
   package let environment: APNsEnvironment
   package var tokens: ProviderTokenRules
@@ -22,7 +22,7 @@ package struct SimulatedService: Sendable {
     channels = ChannelStore()
   }
 
-  /// Which of the two ports a request came to.
+  /// The port that a request came to.
   package enum Door: Sendable {
     /// Notifications to devices and broadcasts.
     case send
@@ -56,7 +56,7 @@ package struct SimulatedService: Sendable {
     return answer
   }
 
-  /// The credential: a certificate that allows the topic, or a provider token, which APNs ignores beside a certificate.
+  /// The credential: a certificate that allows the topic, or a provider token, which APNs ignores if there is a certificate.
   mutating func credentialRefusal(
     _ request: SimulatedRequest, topic: String?, app: String?, identity: inout ConnectionIdentity,
     isBroadcast: Bool, now: Now

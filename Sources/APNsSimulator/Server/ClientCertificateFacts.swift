@@ -1,8 +1,8 @@
 import PushIO
 
 extension ClientCertificate {
-  /// What a certificate's subject and Apple's extensions say. The extensions name each topic's kinds (`app`, `voip`)
-  /// beside it; a topic differs from a kind by its dot.
+  /// Reads a certificate's subject and Apple's extensions. The extensions list kinds (`app`, `voip`) beside each topic; unlike a kind, a
+  /// topic contains a dot.
   init(_ facts: CertificateFacts) {
     self.init(topics: facts.appleTopics.filter { $0.contains(".") }, subjectID: facts.userID)
   }

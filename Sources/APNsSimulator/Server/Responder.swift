@@ -4,9 +4,9 @@ import PushIO
 /// Writes answers. Its header lists are reused: an ordinary acceptance allocates nothing.
 final class Responder {
   private var headers = HTTP2HeaderList()
-  /// `:status 200`, and then whatever the request adds.
+  /// `:status 200`, followed by the request's fields.
   private var acceptance = HTTP2HeaderList()
-  /// The simulated Apple's time, and how answers say it.
+  /// The simulated Apple's time, and its text in answers.
   private(set) var unixSeconds: Int64 = 0
   private var date: [UInt8] = []
 
@@ -15,14 +15,14 @@ final class Responder {
     tell(unixSeconds: 0)
   }
 
-  /// Answers from now on carry this time. Its text is made once a second.
+  /// Sets the time of later answers. Its text is made once a second.
   func tell(unixSeconds: Int64) {
     if unixSeconds == self.unixSeconds, !date.isEmpty { return }
     self.unixSeconds = unixSeconds
     date = HTTPDate.bytes(unixSeconds: max(0, unixSeconds))
   }
 
-  /// Sends a whole answer; false: the stream is gone.
+  /// Sends a complete answer; false: the stream has ended.
   @discardableResult
   func answer(
     _ stream: HTTP2StreamID, _ answer: SimulatedAnswer, _ bodyForm: FaultEffect.BodyForm?,
@@ -45,8 +45,8 @@ final class Responder {
     return http.respond(stream, headers, body: body, options: options)
   }
 
-  /// Accepts a notification that needs no second look; false: it needs one.
-  /// - Parameter isDated: a header more costs what this mode is there to spare, so a connection gets the time once a second.
+  /// Accepts a notification that needs no further checks; false: it needs them.
+  /// - Parameter isDated: adds the `date` header. It costs time, so the fast mode sends it once a second on each connection.
   func acceptFast(
     _ stream: HTTP2StreamID, on http: HTTP2ServerConnection, _ state: inout SimulatorState, countsIdentifiers: Bool,
     isDated: Bool
@@ -66,7 +66,7 @@ final class Responder {
     return true
   }
 
-  /// Whether this is the path of a device whose token asks for nothing special.
+  /// Whether this is the path of a device whose token has no special meaning.
   private static func isPlain(_ path: Span<UInt8>, _ prefixes: borrowing TokenPrefixTable) -> Bool {
     let start = 10
     guard path.count >= start + 8, path.count <= start + 256, path.extracting(first: start).equals("/3/device/") else {

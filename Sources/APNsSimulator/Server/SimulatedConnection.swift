@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// One client connection: takes the requests that its HTTP/2 side recorded, lets faults and rules decide, and answers.
+/// One client connection: takes the requests from its HTTP/2 side, applies faults and rules, and answers.
 final class SimulatedConnection {
   private let http: HTTP2ServerConnection
   private let door: SimulatedService.Door
@@ -9,14 +9,14 @@ final class SimulatedConnection {
   private let options: SimulatorOptions
   private(set) var identity = ConnectionIdentity()
   private(set) var isClosed = false
-  /// In the ledger; 0 before the connection opened.
+  /// Its number in the ledger; 0 before the connection opened.
   private var number = 0
   private var requests = 0
   private var wentAway = false
-  /// As last written into the ledger.
+  /// As last written to the ledger.
   private var counters = HTTP2ServerCounters()
   private var hasRaisedLimit: Bool
-  /// In fast mode: the time that an answer said last.
+  /// In fast mode: the time in the last dated answer.
   private var datedAt: Int64?
 
   init(http: HTTP2ServerConnection, door: SimulatedService.Door, loop: EventLoop, options: SimulatorOptions) {
@@ -105,7 +105,7 @@ final class SimulatedConnection {
       return
     }
 
-    // What a fault refuses changes nothing.
+    // A request that a fault refuses changes nothing.
     let isRefused = door != .send && effect.answer.map { $0.status >= 300 } == true
     let channels = isRefused ? state.service.channels : nil
     var answer =
@@ -123,7 +123,7 @@ final class SimulatedConnection {
     if let fault = effect.answer, answer.isSuccess {
       if let channels {
         state.service.channels = channels
-        // Nor is a channel named that was not made: the request's own id is the first field.
+        // Then there is no channel id either: the request's own id is the first field.
         answer.fields = Array(answer.fields.prefix(1))
       }
       answer.status = fault.status
@@ -191,7 +191,7 @@ final class SimulatedConnection {
     http.acknowledgesPings = !faults.ignoresPings
   }
 
-  /// Says GOAWAY; `stream`: the request that it meets. Returns whether that request is still to be answered.
+  /// Sends GOAWAY; `stream`: the affected request. Returns whether that request must still be answered.
   @discardableResult
   func goAway(_ goAway: FaultEffect.GoAway, at stream: HTTP2StreamID?) -> Bool {
     wentAway = true

@@ -2,9 +2,9 @@ import Dispatch
 package import PushIO
 import Synchronization
 
-/// An APNs to test against, on a thread of its own: strict, or fast, and faulty on demand.
+/// A simulated APNs for tests, on its own thread: strict or fast, with faults on demand.
 ///
-/// `start`, send to its port, look at `ledger`, `stop`. Everything here may be called from any thread.
+/// Call `start`, send to its port, check `ledger`, call `stop`. All methods may be called from any thread.
 ///
 /// ```swift
 /// let credential = try SimulatorCredential()
@@ -28,7 +28,7 @@ public final class Simulator: Sendable {
   private let shared: LockedState
   private let running = Mutex<Running?>(nil)
 
-  /// Prepares a simulator; nothing listens before `start`.
+  /// Prepares a simulator; it listens after `start`.
   public init(_ options: SimulatorOptions = SimulatorOptions()) throws(SimulatorError) {
     self.options = options
     shared = LockedState(try SimulatorState(options))
@@ -38,7 +38,7 @@ public final class Simulator: Sendable {
     stop()
   }
 
-  /// Listens. Returns once every port is open. After `stop` it may be started again.
+  /// Opens all ports, then returns. After `stop` it may be started again.
   public func start() throws(SimulatorError) -> SimulatorPorts {
     let security = try SimulatorSecurity(options)
     return try running.withLock { [options, shared] running throws(SimulatorError) in
@@ -74,14 +74,14 @@ public final class Simulator: Sendable {
     }
   }
 
-  /// Listens on a loop of somebody else's, who turns it, in place of `start`.
+  /// Runs on another loop, whose owner turns it, instead of `start`.
   package func work(on loop: EventLoop) throws(SimulatorError) -> (work: any LoopWork, ports: SimulatorPorts) {
     let engine = try SimulatorEngine(
       loop: loop, options: options, security: try SimulatorSecurity(options), shared: shared)
     return (engine, engine.ports)
   }
 
-  /// Breaks every connection, closes the ports and ends the thread. The ledger stays. Does nothing where none runs.
+  /// Closes every connection and port and ends the thread. The ledger stays. Does nothing if it is not running.
   public func stop() {
     running.withLock { running in
       guard let ended = running.take() else { return }
@@ -93,7 +93,7 @@ public final class Simulator: Sendable {
 
   // MARK: - Faults
 
-  /// Sets a fault from now on; the number is for `remove`.
+  /// Sets a fault; `remove` takes the returned number.
   @discardableResult
   package func add(_ rule: FaultRule) -> Int {
     let id = shared.withState { $0.plan.add(rule) }
@@ -101,40 +101,40 @@ public final class Simulator: Sendable {
     return id
   }
 
-  /// Sets the fault that this line describes, such as `share=0.1,status=503,reason=ServiceUnavailable`, from now on; the
-  /// number is for `remove`. The words are those of `apns-simulator --help`.
+  /// Sets the fault that this line describes, such as `share=0.1,status=503,reason=ServiceUnavailable`; `remove` takes the returned number.
+  /// `apns-simulator --help` lists the words.
   @discardableResult
   public func add(fault text: String) throws(FaultSyntaxError) -> Int {
     add(try FaultRule(text))
   }
 
-  /// Clears one fault; does nothing where it is not set.
+  /// Clears one fault; does nothing if it is not set.
   public func remove(fault id: Int) {
     _ = shared.withState { $0.plan.remove(id) }
     wake()
   }
 
-  /// Clears every fault, and ends an announced shutdown.
+  /// Clears every fault, and ends a shutdown.
   public func removeAllFaults() {
     shared.withState { $0.plan.removeAll() }
     wake()
   }
 
-  /// Does this once, to every connection that is open now.
+  /// Performs this action once on every open connection.
   package func act(_ action: SimulatorAction) {
     shared.withState { $0.pendingActions.append(action) }
     wake()
   }
 
-  /// Does once and now, to every open connection, what this line says: `goaway=all,reason=Shutdown`, `drop`,
-  /// `streams=1000/1/1000,every=50`, `shutdown`, `revoke=KEY`.
+  /// Performs the action in this line once on every open connection: `goaway=all,reason=Shutdown`, `drop`, `streams=1000/1/1000,every=50`,
+  /// `shutdown`, `revoke=KEY`.
   public func act(_ text: String) throws(FaultSyntaxError) {
     act(try SimulatorAction(text))
   }
 
   // MARK: - What the simulated Apple knows
 
-  /// Makes a signing key known from now on.
+  /// Registers a signing key.
   public func register(_ key: RegisteredKey) {
     shared.withState { $0.service.tokens.register(key) }
   }
@@ -145,7 +145,7 @@ public final class Simulator: Sendable {
     act(.revoke(key: key))
   }
 
-  /// Answers 410 Unregistered for this device from now on, gone since then (Unix milliseconds); nil: the device is back.
+  /// From now on answers 410 Unregistered for this device, with this time (Unix milliseconds); nil: the device is registered again.
   public func setUnregistered(deviceToken: String, since unixMilliseconds: Int64?) {
     shared.withState { $0.service.devices.unregistered[deviceToken.lowercased()] = unixMilliseconds }
   }
@@ -162,20 +162,20 @@ public final class Simulator: Sendable {
 
   // MARK: - The ledger
 
-  /// A snapshot.
+  /// A copy of the ledger.
   public var ledger: Ledger { shared.withState { $0.ledger } }
 
-  /// Looks at the ledger without a copy of it. The simulator waits meanwhile.
+  /// Reads the ledger without a copy. The simulator waits meanwhile.
   public func readLedger<Result: Sendable>(_ body: (borrowing Ledger) -> Result) -> Result {
     shared.withState { body($0.ledger) }
   }
 
-  /// Forgets requests and counts; connections stay.
+  /// Clears requests and counts; connections stay.
   public func clearLedger() {
     shared.withState { $0.clearLedger() }
   }
 
-  /// Looks at the ledger every few milliseconds until the condition holds; false: it did not in time.
+  /// Checks the ledger every few milliseconds until the condition holds; false: it did not in time.
   public func wait(timeoutMilliseconds: Int, until condition: (borrowing Ledger) -> Bool) -> Bool {
     let pause = DispatchSemaphore(value: 0)
     let deadline = DispatchTime.now() + .milliseconds(timeoutMilliseconds)

@@ -1,7 +1,7 @@
 import PushCore
 package import PushIO
 
-/// A token credential whose public half the simulator knows: what a client needs to be let in.
+/// A token credential whose public half the simulator knows, for a client to sign in with.
 public struct SimulatorCredential: Sendable {
   /// The team id.
   public let team: String
@@ -25,7 +25,7 @@ public struct SimulatorCredential: Sendable {
     try RegisteredKey(team: team, key: key, publicKeyPEM: signer.publicKeyPEM())
   }
 
-  /// The private key as it stands in Apple's `AuthKey_….p8`: PKCS #8, PEM.
+  /// The private key as in Apple's `AuthKey_….p8`: PKCS #8, PEM.
   public var privateKeyPEM: String { String(decoding: signer.privateKeyPEM(), as: UTF8.self) }
 
   /// A provider token, ready for `authorization: bearer …`.

@@ -1,8 +1,7 @@
 import PushCore
 import PushIO
 
-/// The simulator's thread: its loop, ports and connections. A turn takes the state's lock once and lets every
-/// connection that has something handle it.
+/// The simulator's thread: its loop, ports and connections. A turn takes the state's lock once and lets every connection handle its events.
 final class SimulatorEngine: ListenerDelegate, LoopWork {
   let loop: EventLoop
   private let options: SimulatorOptions
@@ -13,11 +12,11 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   private var manageListener: Listener?
   private var control: ControlServer?
   private var connections: [SimulatedConnection] = []
-  /// Sockets whose handshake is held back, by descriptor.
+  /// Sockets whose handshake is delayed, by descriptor.
   private var heldBack: [Int32: SimulatedService.Door] = [:]
   private let responder: Responder
   private var hasBegun = false
-  /// What connections are given, as of the last turn.
+  /// The settings for connections, as of the last turn.
   private var connectionFaults = ConnectionFaults()
 
   /// Connections that a fault refused TLS.
@@ -58,7 +57,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   var waitMilliseconds: Int { hasBegun ? SimulatorEngine.waitMillisecondsMaximum : 0 }
 
   func turn() -> Bool {
-    // Faults that are set from the start hold for the first connection too.
+    // Faults that are set from the start apply to the first connection too.
     if !hasBegun { look() }
     hasBegun = true
     loop.poll(maximumWaitMilliseconds: SimulatorEngine.waitMillisecondsMaximum)
@@ -84,7 +83,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     }
   }
 
-  /// The session of a closed connection is over, but its last bytes may still have to be written: it is held for a bit.
+  /// A closed connection's session has ended, but its last bytes may still have to be written: it is retained for a while.
   private func forgetClosed() {
     for connection in connections where connection.isClosed {
       loop.schedule(afterMilliseconds: SimulatorEngine.lingerMilliseconds) { withExtendedLifetime(connection) {} }
@@ -98,7 +97,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     control?.close()
     for (descriptor, door) in heldBack { adopt(descriptor, door) }
     for connection in connections { connection.abort() }
-    // Lets the ledger learn how each connection ended.
+    // Records in the ledger how each connection ended.
     loop.poll(maximumWaitMilliseconds: 0)
     look()
     loop.flush()
@@ -116,7 +115,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
 
   func listener(_ listener: Listener, didAccept fileDescriptor: Int32) {
     let door: SimulatedService.Door = listener === manageListener ? .manage : .send
-    // A fault that was set before the client connected holds for it, also where both are seen in one turn.
+    // A fault that was set before the client connected applies to it, even if both are seen in one turn.
     shared.withState { applyFaults($0.plan.connection) }
     if connectionFaults.failsHandshakes {
       refuseHandshake(fileDescriptor)
@@ -134,13 +133,13 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     }
   }
 
-  /// Answers whatever comes with something that is not TLS.
+  /// Answers everything with something that is not TLS.
   private func refuseHandshake(_ fileDescriptor: Int32) {
     handshakesRefused += 1
     shared.withState { [handshakesRefused] in $0.ledger.handshakesRefused = handshakesRefused }
     let refusal = TLSRefusal()
     let transport = Transport.adopt(loop: loop, fileDescriptor: fileDescriptor, tls: nil, delegate: refusal)
-    // Held for a bit: a transport holds no delegate.
+    // Retained for a while: a transport does not retain its delegate.
     loop.schedule(afterMilliseconds: SimulatorEngine.lingerMilliseconds) {
       withExtendedLifetime((refusal, transport)) {}
     }
@@ -168,7 +167,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
 
   private func setListening(_ isListening: Bool) {
     if isListening {
-      // The port was ours a moment ago; where another process took it meanwhile, nobody can connect, as before.
+      // The port was ours a moment ago; if another process took it meanwhile, nobody can connect, as before.
       sendListener = try? listen(ports.port, "notifications")
       if let port = ports.managePort { manageListener = try? listen(port, "channel management") }
     } else {

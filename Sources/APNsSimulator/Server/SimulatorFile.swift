@@ -2,7 +2,7 @@ import Foundation
 
 /// Writes the few files that a simulator makes.
 package enum SimulatorFile {
-  /// Replaces the file. A secret is for its owner alone.
+  /// Replaces the file. Only the owner may read a secret.
   package static func write(_ bytes: [UInt8], to path: String, isSecret: Bool) throws(SimulatorError) {
     let manager = FileManager.default
     try? manager.removeItem(atPath: path)

@@ -1,4 +1,4 @@
-/// Where a running simulator listens.
+/// The ports of a running simulator.
 public struct SimulatorPorts: Hashable, Sendable {
   /// Notifications and broadcasts.
   public var port: UInt16
@@ -6,7 +6,7 @@ public struct SimulatorPorts: Hashable, Sendable {
   public var managePort: UInt16?
   /// The HTTP/1.1 control port; nil: none.
   public var controlPort: UInt16?
-  /// The authority that clients must trust; nil where the simulator did not make it.
+  /// The authority that clients must trust; nil if the simulator did not make it.
   public var authorityFile: String?
   /// The same authority as PEM text.
   public var authorityPEM: String?

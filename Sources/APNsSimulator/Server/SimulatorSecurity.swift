@@ -1,13 +1,13 @@
 import PushIO
 
-/// The TLS side of a simulator: a context, and the authority's file where the simulator made it.
+/// The TLS side of a simulator: a context, and the authority's file if the simulator made it.
 struct SimulatorSecurity: Sendable {
   /// nil: plaintext.
   let context: TLSContext?
   let authorityFile: String?
   let authorityPEM: String?
 
-  /// What goes into the folder of an own authority.
+  /// The files in the folder of an own authority.
   static let authorityFileName = "ca.pem"
   static let certificateFileName = "server.pem"
   static let keyFileName = "server-key.pem"

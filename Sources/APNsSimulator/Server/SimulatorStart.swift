@@ -2,7 +2,7 @@ import Dispatch
 import PushIO
 import Synchronization
 
-/// How the engine's thread tells whether it started.
+/// The engine's thread reports here whether it started.
 final class SimulatorStart: Sendable {
   typealias Outcome = Result<(SimulatorPorts, Mailbox), SimulatorError>
 

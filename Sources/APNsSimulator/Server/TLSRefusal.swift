@@ -1,6 +1,6 @@
 import PushIO
 
-/// A peer that is no TLS server: says something else and closes.
+/// A peer that is not a TLS server: sends something else and closes.
 final class TLSRefusal: TransportDelegate {
   func transportDidOpen(_ transport: Transport) {
     transport.outbound.append("HTTP/1.1 400 Bad Request\r\n\r\n" as StaticString)

@@ -1,9 +1,9 @@
-/// Something that happens once, now, to every open connection.
+/// An action that is performed once on every open connection.
 package enum SimulatorAction: Hashable, Sendable {
   case goAway(FaultEffect.GoAway)
   case dropConnections
   case changeStreamLimits(FaultEffect.StreamLimits)
-  /// GOAWAY with the reason Shutdown, and 503 Shutdown for what still comes, until the faults are cleared.
+  /// GOAWAY with the reason Shutdown, and 503 Shutdown for later requests, until the faults are cleared.
   case shutdown
   /// Refuses the key's tokens from now on, and closes the connections that used them.
   case revoke(key: String)

@@ -1,9 +1,9 @@
 package import PushCore
 package import PushIO
 
-/// How a simulator starts. Everything has a default: a strict production APNs on free loopback ports, in plaintext.
+/// A simulator's options. The defaults are a strict production APNs on free loopback ports, in plaintext.
 public struct SimulatorOptions: Sendable {
-  /// What stands between the client and HTTP/2.
+  /// The layer between the client and HTTP/2.
   public struct Security: Sendable {
     enum Kind: Sendable {
       case plaintext
@@ -17,14 +17,13 @@ public struct SimulatorOptions: Sendable {
     /// HTTP/2 with prior knowledge, without TLS.
     public static let plaintext = Security(kind: .plaintext)
 
-    /// The certificate and key of these PEM files. With `clientAuthority` (a PEM file), certificates of its making are
-    /// credentials.
+    /// The certificate and key in these PEM files. With `clientAuthority` (a PEM file), certificates that it issued are credentials.
     public static func files(certificate: String, key: String, clientAuthority: String? = nil) -> Security {
       Security(kind: .files(certificate: certificate, key: key, clientAuthority: clientAuthority))
     }
 
-    /// An own authority and a certificate for `localhost`, 127.0.0.1 and ::1, made anew at every start and written into
-    /// this folder, which is made where it is missing. `SimulatorPorts` says what to trust.
+    /// An own authority and a certificate for `localhost`, 127.0.0.1 and ::1, made at every start and written to this folder, which is
+    /// created if it is missing. `SimulatorPorts` has the authority to trust.
     public static func ownAuthority(folder: String) -> Security { Security(kind: .ownAuthority(folder: folder)) }
 
     /// A context made elsewhere.
@@ -43,12 +42,12 @@ public struct SimulatorOptions: Sendable {
   /// The HTTP/1.1 control port, on loopback; 0: any free port, nil: none.
   public var controlPort: UInt16?
   package var environment = APNsEnvironment.production
-  /// The sandbox in place of production: it answers with `apns-unique-id`.
+  /// The sandbox instead of production: it answers with `apns-unique-id`.
   public var isSandbox: Bool {
     get { environment == .sandbox }
     set { environment = newValue ? .sandbox : .production }
   }
-  /// Plaintext, or TLS with whose certificate.
+  /// Plaintext, or TLS and its certificate.
   public var security = Security.plaintext
 
   /// Accepts anything well-formed with as little work as possible, and keeps counts only.
