@@ -1,8 +1,8 @@
 package import PushCore
 
-/// Checks the promise from outside: it sees only what the broker kept and what APNs accepted, and shares no code with
-/// the lane. It excuses nothing: neither what a producer published twice, nor what came too late, waited in a wrong queue, or was held
-/// back for a device that is not dead.
+/// Checks the promise from outside: it sees only what the broker kept and what APNs accepted, and shares no code with the lane. It excuses
+/// nothing: no duplicate because a producer published twice, no late job, no wait in a wrong queue, no job held back for a device that is
+/// not dead.
 package final class Auditor {
   package private(set) var violations: [String] = []
   private var enqueued: Set<Target> = []
@@ -10,44 +10,43 @@ package final class Auditor {
   private var outcomes: [Target: [String]] = [:]
   private var identifiers: [Target: String] = [:]
   private var accepted: [Target: Int] = [:]
-  /// Targets of which an outcome says that an earlier attempt may have reached APNs.
+  /// Targets with an outcome that says that an earlier attempt may have reached APNs.
   package private(set) var marked: Set<Target> = []
-  /// Of which several messages are about: published again, or handed on twice.
+  /// Targets of several messages: published again, or delivered twice by a retry queue.
   private var repeated: Set<Target> = []
-  /// How often a target had been accepted when its dead letter was replayed last.
+  /// How often a target had been accepted when its dead letter was last replayed.
   private var acceptedBefore: [Target: Int] = [:]
-  /// Things that may make one more send or outcome of a target legal: a redelivery, an ambiguous loss, a repeated publish.
+  /// Events that may legalise one more send or outcome of a target: a redelivery, an ambiguous loss, a repeated publish.
   private var excuses: [Target: Int] = [:]
   /// Retry copies that the broker keeps or has kept, by target.
   private var copies: [Target: Int] = [:]
-  /// Copies that it refused: after five in a row any other queue will do.
+  /// Retry copies that it refused: after five in a row any other queue is allowed.
   private var refusals: [Target: Int] = [:]
   package private(set) var deadLetters: Set<String> = []
-  /// When there is no use in sending it any more, Unix milliseconds; of several messages the last one's.
+  /// When the job's time ends, Unix milliseconds; with several messages, the last one's.
   private var ends: [Target: Int64] = [:]
-  /// The soonest that this may be: where it is not known when it was published, its age counts from its first receipt.
+  /// The earliest possible end: if the time of publishing is unknown, the job's age counts from its first receipt.
   private var earliestEnds: [Target: Int64] = [:]
   private var registeredAt: [Target: Int64] = [:]
-  /// By device: what APNs said of it last that marks it dead, Unix milliseconds.
+  /// By device: when APNs' last answer says that it died, Unix milliseconds.
   private var deadSince: [String: Int64] = [:]
-  /// When the admission store was asked first, and when it was emptied last.
+  /// When the admission store was first asked, and when it was last emptied.
   private var askedAt: [UUIDValue: Int64] = [:]
   private var emptiedAt = Int64.min
-  /// When it heard the answer.
+  /// When it was told the answer.
   private var answeredAt: [UUIDValue: Int64] = [:]
-  /// Of which a lane decided without it: who else has the job then, nobody can tell.
+  /// Targets that a lane decided without it: whether another copy is in flight then is unknown.
   private var decidedAlone: Set<UUIDValue> = []
-  /// From when a job is looked at last to when its request leaves.
+  /// The longest time from the last check of a job to its request.
   private let leaveMilliseconds: Int64 = 1_000
-  /// How long a job may be on its way that was not over when it was looked at: it waits for room, its first request is not
-  /// answered in time, and it is sent once more.
+  /// How long a job may be in flight after it was checked: it waits for room, its first request times out, and it is sent once more.
   private let sendGraceMilliseconds: Int64 = 45_000
-  /// What a clock that jumps adds to that.
+  /// The additional time that a jump of the clock may cause.
   package var clockGraceMilliseconds: Int64 = 0
 
   package init() {}
 
-  /// What was found, by kind: how often, and the first one.
+  /// What was found, by kind: the number, and the first one.
   package var kinds: [(count: Int, first: String)] {
     var found: [String: (count: Int, first: String)] = [:]
     var order: [String] = []
@@ -61,7 +60,7 @@ package final class Auditor {
 
   // MARK: - Producers
 
-  /// A producer heard the confirm of it.
+  /// A producer received the confirm for it.
   /// - Parameters:
   ///   - endsAt: when it is over, Unix milliseconds; `.max` where nobody can say.
   ///   - endsNotBefore: the soonest that this may be.
@@ -74,7 +73,7 @@ package final class Auditor {
     registeredAt[target] = time
   }
 
-  /// Its producer did not hear of the confirm: each message has an end, and both may be in flight at once.
+  /// Its producer did not receive the confirm: each message has an end, and both may be in flight at once.
   package func publishedAgain(_ target: Target, endsAt: Int64 = .max) {
     excuse(target)
     repeated.insert(target)
@@ -116,7 +115,7 @@ package final class Auditor {
     if delaySeconds > longest {
       violations.append("copy \(copy) after \(attempts) attempts waits \(delaySeconds) s, not \(longest): \(target)")
     }
-    // Of several messages the auditor does not know which one this is a copy of, and when it ends.
+    // With several messages the auditor does not know which one this is a copy of, and when it ends.
     guard delaySeconds < shortest, !repeated.contains(target) else { return }
     if (earliestEnds[target] ?? .max) - now > Int64(shortest) * 1000 + clockGraceMilliseconds {
       violations.append("copy \(copy) after \(attempts) attempts waits \(delaySeconds) s, not \(shortest): \(target)")
@@ -130,19 +129,19 @@ package final class Auditor {
 
   package func brokerKeptDeadLetter(job: String) { deadLetters.insert(job) }
 
-  /// The broker's own limit took a job away, and nobody tells what became of it.
+  /// The broker's delivery limit removed a job, and nobody reports its result.
   package func brokerGaveUp(_ targets: [Target]) {
     for target in targets { violations.append("taken away by the broker without an outcome: \(target)") }
   }
 
-  /// The lane acknowledged a message: something that the broker keeps must stand for each of its targets.
+  /// The lane acknowledged a message: the broker must have kept something for each of its targets.
   package func acknowledged(_ targets: [Target]) {
     for target in targets where outcomes[target] == nil && copies[target] == nil {
       violations.append("acknowledged before anything replaced it: \(target)")
     }
   }
 
-  /// The lane named a delivery that it may not name.
+  /// The lane named a delivery that it must not name.
   package func misnamedDelivery(_ what: String) { violations.append(what) }
 
   /// Something waits for ever.
@@ -150,12 +149,12 @@ package final class Auditor {
 
   // MARK: - The admission store
 
-  /// It was asked about, whatever it said.
+  /// It was asked, whatever the answer.
   package func asked(_ apnsID: UUIDValue, at time: Int64) {
     if askedAt[apnsID] == nil { askedAt[apnsID] = time }
   }
 
-  /// It remembers what APNs answered.
+  /// It stored APNs' answer.
   package func answered(_ apnsID: UUIDValue, at time: Int64) {
     if answeredAt[apnsID] == nil { answeredAt[apnsID] = time }
   }
@@ -163,8 +162,7 @@ package final class Auditor {
   /// It did not answer in time, and a lane went on without it.
   package func decidedAlone(_ apnsID: UUIDValue) { decidedAlone.insert(apnsID) }
 
-  /// It lost its memory: what was answered may be sent again if it is delivered again, and nobody can tell any more that
-  /// a copy came before.
+  /// It lost its data: an answered job may be sent again if it is delivered again, and whether a copy came before can no longer be known.
   package func emptied(at time: Int64) {
     emptiedAt = time
     answeredAt = [:]
@@ -190,11 +188,11 @@ package final class Auditor {
   package func apnsAccepted(_ target: Target, _ apnsID: UUIDValue? = nil) {
     accepted[target, default: 0] += 1
     guard accepted[target] ?? 0 > 1, repeated.contains(target), let apnsID else { return }
-    // Nobody could know.
+    // This could not be known.
     if let asked = askedAt[apnsID], emptiedAt >= asked { marked.insert(target) }
   }
 
-  /// APNs says since when a device is gone.
+  /// APNs said when a device died.
   package func apnsUnregistered(_ target: Target, since: Int64) {
     if let time = registeredAt[target], time > since { return }
     deadSince[target.token] = max(since, deadSince[target.token] ?? .min)
@@ -202,14 +200,14 @@ package final class Auditor {
 
   // MARK: - Operators
 
-  /// Its dead letter was put back as a job: one more end of it is legal, and one more send. Marks published so far do not speak
-  /// for the copy: where APNs had accepted the target before and accepts it again, what is published from here on must say so.
+  /// Its dead letter was published again as a job: one more end and one more send of it are legal. Marks published so far do not count for
+  /// the copy: if APNs had accepted the target before and accepts it again, later outcomes must say so.
   package func replayed(_ target: Target) {
     excuse(target)
     expectMarkOfRepetition(target)
     acceptedBefore[target] = accepted[target] ?? 0
     ends[target] = .max
-    // Another copy of it that came to another end spoke for itself, and says nothing of this one.
+    // Another copy with another end had its own mark, which says nothing about this one.
     let hasOnlyFailed = outcomes[target, default: []].allSatisfy { $0 == "failed" }
     if hasOnlyFailed { marked.remove(target) }
   }
@@ -222,7 +220,7 @@ package final class Auditor {
 
   // MARK: - The end
 
-  /// The final outcomes that the broker keeps of a job's targets, all together.
+  /// All final outcomes of a job's targets that the broker keeps.
   package func outcomes(ofJob job: String) -> [String] { outcomes.filter { $0.key.job == job }.flatMap(\.value) }
 
   /// Targets without an outcome.

@@ -1,4 +1,4 @@
-/// What a broker keeps while workers come and go.
+/// The broker's data, which outlives workers.
 package final class BrokerServer {
   package var ready: [Message] = []
   package var delayed: [(dueAt: Int64, message: Message)] = []
@@ -6,12 +6,12 @@ package final class BrokerServer {
   package var coming: [(at: Int64, message: Message)] = []
   /// Deliveries that consumers have not settled.
   package var unacknowledgedCount = 0
-  /// Jobs that were put aside; of them one at a time is given, to one worker.
+  /// Isolated jobs, of which one at a time is delivered, to one worker.
   package var isolated: [Message] = []
   package var isIsolatedGiven = false
-  /// What the queue of dead letters holds.
+  /// The contents of the queue of dead letters.
   package var deadLetters: [Message] = []
-  /// Targets of retry copies that came twice.
+  /// Targets of retry copies that were delivered twice.
   package private(set) var handedOnTwice: Set<Target> = []
   package var epoch: UInt32 = 0
 
@@ -22,8 +22,8 @@ package final class BrokerServer {
     ready.isEmpty && delayed.isEmpty && coming.isEmpty && isolated.isEmpty && unacknowledgedCount == 0
   }
 
-  /// Who had it did not settle it: it is delivered again, which may repeat sends and outcomes. What came back too often is
-  /// taken away, whoever gave it back, and why.
+  /// Its consumer did not settle it: it is delivered again, which may repeat sends and outcomes. A message that came back too often is
+  /// removed, whoever returned it.
   func takeBack(_ message: Message, _ auditor: Auditor) {
     unacknowledgedCount -= 1
     for target in message.targets { auditor.excuse(target) }
@@ -38,29 +38,29 @@ package final class BrokerServer {
     }
   }
 
-  /// An operator replays every dead letter: fresh copies with their ids, and with what is not known of earlier attempts.
+  /// An operator replays every dead letter: new copies with their ids, and with what is unknown about earlier attempts.
   package func replayDeadLetters(_ world: SimulatedWorld) {
     for message in deadLetters {
       for target in message.targets { world.auditor.replayed(target) }
       var copy = message
-      // Who publishes it is its producer now.
+      // The operator is its producer now.
       if copy.enqueuedAt != nil { copy.enqueuedAt = world.milliseconds / 1000 * 1000 }
       ready.append(copy)
     }
     deadLetters = []
   }
 
-  /// When something comes into a queue next.
+  /// When the next message enters a queue.
   func nextDue() -> Int64 {
     min(delayed.reduce(.max) { min($0, $1.dueAt) }, coming.reduce(.max) { min($0, $1.at) })
   }
 
-  /// A queue restarts now and then, and not whenever a message waits in it: each target is handed on twice once, or copies of
-  /// copies would be more with every wait.
+  /// A queue restarts sometimes, not whenever a message waits in it: each target is delivered twice only once, otherwise copies of copies
+  /// would multiply.
   private func mayComeTwice(_ message: Message) -> Bool { handedOnTwice.isDisjoint(with: message.targets) }
 
-  /// Copies whose delay is over are jobs again, in any order. A retry queue that restarts, or moves, may not know any more that
-  /// the queue of jobs has a copy, and hands it on once more, with nothing that tells the two apart.
+  /// Copies whose delay is over become jobs again, in any order. A retry queue that restarts or moves may have forgotten that it delivered
+  /// a copy, and delivers it once more, indistinguishable from the first.
   package func release(_ world: SimulatedWorld) {
     let now = world.milliseconds
     guard nextDue() <= now else { return }

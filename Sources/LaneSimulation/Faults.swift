@@ -1,4 +1,4 @@
-/// How often things go wrong, in thousandths.
+/// The rates of faults, in thousandths.
 package struct Faults {
   /// Per step.
   package var consumerLost = 0
@@ -9,9 +9,9 @@ package struct Faults {
   package var queueFull = 0
   package var workerKilled = 0
   package var memoryForgets = 0
-  /// The admission store is cut off for a while: nothing reaches it.
+  /// The admission store is unreachable for a while.
   package var memoryAway = 0
-  /// The admission store stands still for a while, and then does all that it was asked meanwhile.
+  /// The admission store hangs for a while, and then executes everything that it was asked meanwhile.
   package var memoryFrozen = 0
   package var clockJumps = 0
   /// APNs takes 7 to 9 seconds for each answer, for a while.
@@ -21,12 +21,12 @@ package struct Faults {
   package var connectionCut = 0
   package var connectionSilent = 0
   package var connectionGoesAway = 0
-  /// SIGHUP with other limits, or another policy for what is over them.
+  /// SIGHUP with other limits, or another policy for jobs over them.
   package var limitsReloaded = 0
   package var credentialsReloaded = 0
   /// Per job.
   package var publishedTwice = 0
-  /// Of jobs that tell when they were published: it was hours ago.
+  /// Of jobs with a time of publishing: it was hours ago.
   package var hoursOld = 0
   /// Per retry copy.
   package var handedOnTwice = 0
@@ -45,11 +45,11 @@ package struct Faults {
   package var tooManyRequests = 0
   /// Its stream stays silent, while others of its connection are answered.
   package var streamSilent = 0
-  /// The answer comes after the request's time.
+  /// The answer comes after the request's timeout.
   package var answeredLate = 0
-  /// Of a device that registered again: APNs still says since when the registration before it is gone.
+  /// For a device that registered again: APNs still reports the end of the earlier registration.
   package var unregisteredBefore = 0
-  /// Of the tokens of the app whose campaign is bad.
+  /// Of the tokens of the app with the bad campaign.
   package var campaignRejected = 0
   /// Per admission.
   package var memoryFailsOpen = 0
@@ -81,7 +81,7 @@ package struct Faults {
     return faults
   }
 
-  /// Everything that is known to happen does.
+  /// All known faults.
   package static var all: Faults {
     var faults = Faults.many
     faults.consumersComeAndGo = 2

@@ -1,6 +1,6 @@
 import PushCore
 
-/// A world by name: what goes wrong in it, and how it is built.
+/// A named world: its faults, and how it is built.
 package enum HardWorld: String, CaseIterable, Sendable {
   /// All of it.
   case everything
@@ -10,13 +10,13 @@ package enum HardWorld: String, CaseIterable, Sendable {
   case streams
   /// Producers that publish the same job twice, at once and later.
   case repetitions
-  /// Jobs that are hours old when they come, in worlds where a job's time is short.
+  /// Jobs that are hours old when they come, in worlds with a short maximum age.
   case ages
-  /// Devices that registered again after APNs saw them go.
+  /// Devices that registered again after APNs had reported them gone.
   case registrations
   /// Requests that fail, again and again.
   case retries
-  /// Limits that change while the admission store stands still.
+  /// Limits that change while the admission store hangs.
   case reloads
 
   package var faults: Faults {
@@ -48,7 +48,7 @@ package enum HardWorld: String, CaseIterable, Sendable {
     return faults
   }
 
-  /// - Parameter seed: draws what differs from world to world: tables, streams, workers and the time that a job has.
+  /// - Parameter seed: draws what differs between worlds: tables, streams, workers and the maximum age of jobs.
   package func settings(seed: UInt64) -> WorldSettings {
     var random = SeededRandom(seed: seed ^ 0x6861_7264)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
@@ -69,7 +69,7 @@ package enum HardWorld: String, CaseIterable, Sendable {
       ][pick(3)]
     switch self {
     case .consumers:
-      // What the lane's tables hold, more than once.
+      // More than the lane's tables hold.
       settings.workers = 1
       settings.jobs = 300
       settings.prefetch = 80
@@ -85,7 +85,7 @@ package enum HardWorld: String, CaseIterable, Sendable {
     return settings
   }
 
-  /// The command that plays it again.
+  /// The command that repeats it.
   package func command(seed: UInt64) -> String {
     "herald-bench simulate --world \(rawValue) --first \(seed) --seeds 1"
   }

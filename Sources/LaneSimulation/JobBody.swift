@@ -1,7 +1,7 @@
 import Foundation
 
-/// The value of a string field in JSON that this world wrote or a lane rewrote: enough for an auditor, and not the lane's
-/// own parser. Foundation looks for the bytes: its loops are fast in debug builds too, which play hundreds of runs.
+/// The value of a string field in JSON that this world wrote or a lane rewrote: enough for an auditor, and not the lane's parser. It
+/// searches with Foundation, which is fast in debug builds too: they play hundreds of runs.
 func field(_ name: String, _ body: [UInt8]) -> String {
   let body = Data(body)
   guard let start = body.range(of: Data("\"\(name)\":\"".utf8))?.upperBound else { return "" }

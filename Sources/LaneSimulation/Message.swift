@@ -1,7 +1,7 @@
 package import PushCore
 package import PushLane
 
-/// What has an end: a job's id and one of its targets.
+/// Identifies a target: a job's id and one of its targets.
 package struct Target: Hashable {
   package var job: String
   package var token: String
@@ -12,28 +12,28 @@ package struct Target: Hashable {
   }
 }
 
-/// A message as the broker keeps it.
+/// A message in the broker.
 package struct Message {
   package var body: [UInt8]
   package var state: RetryState?
   package var jobClass: JobClass
-  /// What must have an end before it may be acknowledged; read from the body by the world, not by the lane.
+  /// The targets that must have an end before it may be acknowledged; read from the body by the world, not by the lane.
   package var targets: [Target]
-  /// The AMQP timestamp, Unix milliseconds: when its producer published it. nil where it did not say.
+  /// The AMQP timestamp, Unix milliseconds: when its producer published it. nil if the producer set none.
   package var enqueuedAt: Int64?
-  /// When its first copy was received, of a copy that carries no other state.
+  /// When its first copy was received; for a copy that carries no other state.
   package var firstSeen: Int64?
-  /// How often it was given to somebody who did not settle it.
+  /// How often it was delivered without being settled.
   package var deliveryCount: UInt32 = 0
-  /// What the copy in the queue of isolated jobs carries of the message before it.
+  /// The state of the earlier message that a copy in the queue of isolated jobs carries.
   package var carriedDeliveries: UInt32 = 0
   /// It belongs to the queue of isolated jobs.
   package var isIsolated = false
-  /// What a copy without other state says of earlier attempts.
+  /// What a copy without other state carries about earlier attempts.
   package var isAmbiguous = false
-  /// Of a dead letter that was one target of a batch.
+  /// For a dead letter of one target of a batch.
   package var apnsID: UUIDValue?
-  /// Of a dead letter: under which claim its last attempt was admitted.
+  /// For a dead letter: the claim under which its last attempt was admitted.
   package var claim: UInt32 = 0
 
   package init(

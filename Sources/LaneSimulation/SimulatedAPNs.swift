@@ -2,9 +2,9 @@ package import PushCore
 package import PushCredentials
 package import PushLane
 
-/// What APNs keeps: which devices are gone, and how it feels. The auditor counts what it accepted.
+/// APNs' state: which devices are gone, and its current faults. The auditor counts what it accepted.
 package final class APNsServer {
-  /// By token: since when it is gone, Unix milliseconds.
+  /// By token: when it died, Unix milliseconds.
   package var unregistered: [String: Int64] = [:]
   /// Answers take 7 to 9 seconds until then.
   package var slowUntil: Int64 = 0
@@ -12,12 +12,12 @@ package final class APNsServer {
   package var refusesUntil: Int64 = 0
 }
 
-/// One lane's pools: one for each of the apps that producers send to.
+/// One lane's pools: one for each app.
 package struct SimulatedAPNs: PushService {
   package let world: SimulatedWorld
   private var requests = RequestTable()
   private var pools: [SimulatedPool] = []
-  /// Those of credentials that a reload replaced, until their connections have ended.
+  /// Pools of credentials that a reload replaced, until their connections have ended.
   private var retired: [SimulatedPool] = []
   private var answers: [SimulatedPool.Answered] = []
   private var lastAnswer: SimulatedPool.Answered?
@@ -34,7 +34,7 @@ package struct SimulatedAPNs: PushService {
     }
   }
 
-  /// When something happens by itself next.
+  /// When the next event is due.
   package var nextDue: Int64 {
     let due = pools.reduce(Int64.max) { min($0, $1.nextDue) }
     return retired.reduce(due) { min($0, $1.nextDue) }
@@ -91,7 +91,7 @@ package struct SimulatedAPNs: PushService {
     pools[lastAnswer.pool].advise(verdict.connection, place: lastAnswer.place, now: now)
   }
 
-  /// New credentials: new connections, and the old ones finish what they have.
+  /// New credentials: new connections, and the old ones finish their requests.
   package mutating func reloadCredentials() {
     for index in pools.indices { pools[index].close() }
     retired += pools
@@ -103,11 +103,11 @@ package struct SimulatedAPNs: PushService {
   }
 }
 
-/// What APNs says to a request.
+/// APNs' answer to a request.
 private struct Judge {
   let world: SimulatedWorld
 
-  /// What becomes of a request, decided when it arrives.
+  /// The result of a request, decided when it arrives.
   func fate(
     _ name: Ticket, _ target: Target, _ apnsID: UUIDValue, _ registeredAt: Int64?
   ) -> SimulatedConnection.Fate {
@@ -163,7 +163,7 @@ private struct Judge {
 
   private func isOfCampaign(_ target: Target) -> Bool { target.token.hasPrefix(SimulatedProducer.campaignPrefix) }
 
-  /// Since when its device is gone; nil: it is there.
+  /// When its device died; nil: it is registered.
   private func unregisteredSince(_ target: Target, _ registeredAt: Int64?) -> Int64? {
     if let registeredAt, world.chance(world.faults.unregisteredBefore) {
       return registeredAt - 1 - Int64(world.pick(1_000_000))

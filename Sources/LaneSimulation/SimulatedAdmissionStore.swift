@@ -1,16 +1,16 @@
 package import PushCore
 import PushLane
 
-/// What the admission store keeps: by the same rules as the script in Redis, as the lane's own memory has them.
+/// The admission store's data: the rules of the script in Redis, as implemented by the lane's own memory.
 package final class MemoryServer {
   private var memory = AdmissionMemory(settings: .small)
   /// What it remembers.
   package private(set) var answered: [UUIDValue: RememberedOutcome] = [:]
-  /// What any 410 said of a device.
+  /// The time in any 410 for a device.
   private var marks: [TargetKey: Int64] = [:]
-  /// Nobody reaches it until then.
+  /// It is unreachable until then.
   package var awayUntil: Int64 = 0
-  /// It does nothing until then.
+  /// It hangs until then.
   package var frozenUntil: Int64 = 0
 
   package func forgetEverything() {
@@ -28,7 +28,7 @@ package final class MemoryServer {
     return memory.admit(request, now: world.memoryNow)
   }
 
-  /// What it says where it is made to err.
+  /// What it answers when it is made to err.
   private func mistakenAdmission(_ request: AdmissionRequest, _ world: SimulatedWorld) -> Admission? {
     switch world.settings.mistake {
     case .forgetsClaims: answered[request.apnsID].map { .duplicate($0) } ?? .proceed
@@ -51,7 +51,7 @@ package final class MemoryServer {
 }
 
 extension AdmissionMemory.Settings {
-  /// As many entries as a world needs: large tables take longer to make than a run to play.
+  /// As many entries as a world needs: large tables take longer to create than a run to play.
   fileprivate static var small: AdmissionMemory.Settings {
     var settings = AdmissionMemory.Settings()
     settings.entriesMaximum = 4096
@@ -60,14 +60,14 @@ extension AdmissionMemory.Settings {
 }
 
 extension SimulatedWorld {
-  /// The admission store's own clock does not jump.
+  /// Clock jumps do not affect the admission store's own clock.
   fileprivate var memoryNow: Now {
     Now(monotonic: Instant(nanoseconds: milliseconds * 1_000_000), unixMilliseconds: milliseconds)
   }
 }
 
-/// One lane's connection to the admission store: answers late, in any order, and the lane's own memory where it fails. What the lane
-/// gave up may be done in the admission store all the same.
+/// One lane's connection to the admission store: late answers in any order, and the lane's own memory after a failure. A request that the
+/// lane gave up may still be executed.
 package final class SimulatedAdmissionStore: AdmissionStore {
   private enum Command {
     case admit(AdmissionRequest, Ticket)
@@ -79,16 +79,16 @@ package final class SimulatedAdmissionStore: AdmissionStore {
   private struct Asked {
     var ticket: Ticket
     var request: AdmissionRequest
-    /// Then the lane's own memory decides.
+    /// After this time the lane's own memory decides.
     var deadline: Int64
     var answer: (at: Int64, admission: Admission)?
   }
 
   package let world: SimulatedWorld
-  /// On their way, in their order.
+  /// In flight, in order.
   private var commands: [(at: Int64, command: Command)] = []
   private var asked: [Asked] = []
-  /// What the admission store must remember when it is back; it decides meanwhile.
+  /// What the admission store must remember when it is back; until then it decides here.
   private var memory = AdmissionMemory(settings: .small)
   private var limits: RateLimits
   private let timeoutMilliseconds: Int64 = 60
@@ -99,7 +99,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
     memory.settings.shares = world.settings.workers
   }
 
-  /// When something happens by itself next.
+  /// When the next event is due.
   package var nextDue: Int64 {
     let due = commands.first?.at ?? .max
     return asked.reduce(due) { min($0, $1.answer?.at ?? $1.deadline) }
@@ -115,7 +115,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
     if memory.mayRecall(now: now), let known = memory.recall(request, now: now) {
       waiting.answer = (world.milliseconds, known)
     } else if world.chance(world.faults.memoryFailsOpen) {
-      // Its answer comes too late, or it never heard the question.
+      // Its answer comes too late, or the question was lost.
       waiting.answer = (world.milliseconds, decide(request, now))
       if world.chance(500) { send(.admit(request, ticket)) }
     } else if !isAway {
@@ -129,13 +129,13 @@ package final class SimulatedAdmissionStore: AdmissionStore {
     commands.append((max(at, commands.last?.at ?? 0), command))
   }
 
-  /// Without the admission store: nobody knows whether the job was sent before, or is on its way at another lane.
+  /// Without the admission store it is unknown whether the job was sent before, or another lane is sending it.
   private func decide(_ request: AdmissionRequest, _ now: Now) -> Admission {
     world.auditor.decidedAlone(request.apnsID)
     return memory.admit(request, now: now).asRepeated
   }
 
-  /// Has the admission store do what reached it.
+  /// Executes the requests that reached the admission store.
   private func execute() {
     while let next = commands.first, next.at <= world.milliseconds {
       commands.removeFirst()
@@ -155,7 +155,7 @@ package final class SimulatedAdmissionStore: AdmissionStore {
 
   package func nextAdmission(now: Now) -> (ticket: Ticket, admission: Admission)? {
     if isAway {
-      // What is on its way may get there or not; no answer comes back.
+      // Requests in flight may or may not arrive; no answer comes back.
       if !commands.isEmpty { loseCommands(now) }
     } else {
       execute()
@@ -201,12 +201,12 @@ package final class SimulatedAdmissionStore: AdmissionStore {
     if !isAway { send(.tighten(request)) }
   }
 
-  /// Other limits hold for what is asked from now on.
+  /// Applies to later questions.
   package func update(limits: RateLimits) {
     self.limits = limits
   }
 
-  /// The worker is gone: what it wrote last may have got out or not.
+  /// The worker is gone: its last requests may or may not have been sent.
   package func die() {
     for (_, command) in commands.prefix(world.pick(commands.count + 1)) {
       switch command {

@@ -20,29 +20,29 @@ package struct SimulatedBroker: Broker {
   private var isBlocked = false
   private var isStopped = false
   private var blockedUntil: Int64 = 0
-  /// Every publish is refused until then: a queue that may not grow.
+  /// Every publish is refused until then: a full queue.
   private var fullUntil: Int64 = 0
   private var reopensAt: Int64 = 0
-  /// No consumer is lost by chance until then.
+  /// No consumer is lost at random until then.
   private var quietUntil: Int64 = 0
-  /// When consumers are lost again that came back.
+  /// When consumers that came back are lost again.
   private var losses: [Int64] = []
   private var epoch: UInt32 = 0
   private var nextTag: [UInt64] = [1, 1]
   private var nextIsolatedTag: UInt64 = 1
-  /// Of this worker's consumers, by class and tag.
+  /// Deliveries of this worker's consumers, by class and tag.
   private var unacknowledged: [[UInt64: Message]] = [[:], [:]]
   private var isolated: (tag: UInt64, message: Message)?
-  /// What the lane settled, on its way to the broker: lost with the consumer's connection.
+  /// Settlements in flight to the broker: lost with the consumer's connection.
   private var settlings: [(at: Int64, tag: DeliveryTag, kind: Settling)] = []
   private var current: Message?
   private var sequence: UInt64 = 0
-  /// The number given last.
+  /// The last number assigned.
   package var lastSequence: UInt64 {
     get { sequence }
     set { sequence = newValue }
   }
-  /// Publishes whose confirm is on its way.
+  /// Publishes whose confirm is in flight.
   private var confirms: [(at: Int64, sequence: UInt64, confirm: Confirm, targets: [Target])] = []
   private var server: BrokerServer { world.broker }
 
@@ -54,7 +54,7 @@ package struct SimulatedBroker: Broker {
 
   package var canPublish: Bool { isPublishing && !isBlocked }
 
-  /// When something happens by itself next.
+  /// When the next event is due.
   package var nextDue: Int64 {
     if isConsuming, !isStopped, hasNext { return world.milliseconds }
     if !events.isEmpty { return world.milliseconds }
@@ -67,7 +67,7 @@ package struct SimulatedBroker: Broker {
 
   private var hasNext: Bool { !server.isIsolatedGiven && !server.isolated.isEmpty || nextReady != nil }
 
-  /// The first message whose class has credit; looked for only where one class has some and the other none.
+  /// The first message whose class has credit; searched only if exactly one class has credit.
   private var nextReady: Int? {
     let (first, second) = (unacknowledged[0].count < prefetch, unacknowledged[1].count < prefetch)
     if first, second { return server.ready.isEmpty ? nil : 0 }
@@ -128,7 +128,7 @@ package struct SimulatedBroker: Broker {
     events.append(.consumingStopped)
   }
 
-  /// The broker has again all that was not settled.
+  /// All unsettled messages return to the broker.
   private mutating func giveBack() {
     settlings = []
     for index in unacknowledged.indices {
@@ -152,7 +152,7 @@ package struct SimulatedBroker: Broker {
     events.append(.publishingStopped)
   }
 
-  /// The broker kept what it kept, but confirms nothing: it may all be published again.
+  /// The broker keeps what it has, but confirms nothing: all of it may be published again.
   private mutating func forgetConfirms() {
     for target in confirms.flatMap(\.targets) { world.auditor.excuse(target) }
     confirms = []
@@ -286,8 +286,8 @@ package struct SimulatedBroker: Broker {
     }
   }
 
-  /// Keeps the publish or refuses it, and says so a little later. What is refused, or never confirmed, may be published again.
-  /// - Parameter isPartOfEnding: where it is refused, what was published beside it is published again too.
+  /// Keeps or refuses the publish, and reports it a little later. A refused or unconfirmed publish may be repeated.
+  /// - Parameter isPartOfEnding: if it is refused, the publishes beside it are repeated too.
   private mutating func publish(
     _ targets: [Target], isPartOfEnding: Bool = false, _ keep: (SimulatedWorld) -> Void
   ) -> UInt64 {
@@ -296,7 +296,7 @@ package struct SimulatedBroker: Broker {
     var at = world.milliseconds + Int64(world.pick(30))
     if world.chance(world.faults.confirmLate) { at += Int64(world.pick(3000)) }
     if world.milliseconds < fullUntil || world.chance(world.faults.publishRefused) {
-      // A refusal may come for what was routed to another queue all the same.
+      // A refusal may come even though another queue took the message.
       if world.chance(300) {
         keep(world)
         for target in targets { world.auditor.excuse(target) }
@@ -333,7 +333,7 @@ package struct SimulatedBroker: Broker {
     settle(until: world.milliseconds)
   }
 
-  /// What arrived at the broker, in its order.
+  /// What arrived at the broker, in order.
   private mutating func settle(until now: Int64) {
     while let next = settlings.first, next.at <= now {
       settlings.removeFirst()

@@ -1,7 +1,7 @@
 import PushCore
 
-/// One connection to the simulated APNs, as HTTP/2 shows it: streams that are answered, refused, reset, or stay silent, each in its
-/// time. What is reported of a stream carries the name that its request was given, also where nobody waits for it any more.
+/// One connection to the simulated APNs, as HTTP/2 shows it: streams that are answered, refused, reset, or stay silent. Reports about a
+/// stream carry its request's name, even if nobody waits for it any more.
 struct SimulatedConnection {
   enum Event {
     case opened
@@ -11,9 +11,9 @@ struct SimulatedConnection {
     case closed
   }
 
-  /// What becomes of a request.
+  /// The result of a request.
   struct Fate {
-    /// nil: nothing, for ever.
+    /// nil: no answer, ever.
     var answer: (at: Int64, answer: PushAnswer)?
     /// APNs accepted it.
     var isAccepted = false
@@ -34,13 +34,13 @@ struct SimulatedConnection {
   private let opensAt: Int64
   private var isOpen = false
   private var pongAt: Int64?
-  /// Streams that are cancelled here end with a word of their own.
+  /// Streams that are cancelled here are reported separately.
   private var ended: [(at: Int64, answer: PushAnswer)] = []
   private var isCut = false
   private var isGoingAway = false
   private var isGoAwayReported = false
   private(set) var isPinged = false
-  /// Nothing comes over it until then.
+  /// Nothing is received before then.
   private var silentUntil: Int64 = 0
   private(set) var lastReceived: Int64
 
@@ -67,7 +67,7 @@ struct SimulatedConnection {
     streams.append(Stream(name: name, fate: fate))
   }
 
-  /// Resets a stream whose request is given up. HTTP/2 then tells its end: a turn later, or when its frame got out.
+  /// Resets the stream of a request that was given up. HTTP/2 reports its end a turn later, or when its frame was sent.
   mutating func cancel(_ name: Ticket) {
     guard let index = streams.firstIndex(where: { $0.name == name }) else { return }
     unheard(streams.remove(at: index))
@@ -80,7 +80,7 @@ struct SimulatedConnection {
     pongAt = world.milliseconds + Int64(world.pick(50))
   }
 
-  /// Nobody hears what became of the stream: if it was accepted, it may be sent again.
+  /// The stream's result is lost: if it was accepted, it may be sent again.
   private func unheard(_ stream: Stream) {
     if stream.fate.isAccepted { world.auditor.excuse(stream.fate.target) }
   }
@@ -103,7 +103,7 @@ struct SimulatedConnection {
     }
   }
 
-  /// It ends, from whichever side: what is on it may be processed or not.
+  /// It ends, from either side: requests in flight may or may not be processed.
   mutating func end() {
     isCut = true
     silentUntil = 0

@@ -1,7 +1,7 @@
 import PushCore
 
-/// A lane's connections to the simulated APNs, kept by the same values as the real ones: `PoolState`, `ConnectionState` and
-/// `RequestTable` decide, and this does what they say.
+/// A lane's connections to the simulated APNs. `PoolState`, `ConnectionState` and `RequestTable`, the real ones, decide; this type carries
+/// that out.
 struct SimulatedPool {
   private struct Member {
     var connection: SimulatedConnection
@@ -22,7 +22,7 @@ struct SimulatedPool {
   private let lists: [UInt16]
   private var timing = ConnectionState.Timing()
 
-  /// Where streams are named by their job: its newest request.
+  /// If streams are named by their job: the job's newest request.
   private var newest: [Ticket: Ticket] = [:]
 
   init(world: SimulatedWorld, index: Int, requests: inout RequestTable) {
@@ -166,7 +166,7 @@ struct SimulatedPool {
     state.leaves(place: place)
   }
 
-  /// An answer's advice about the connection that it came over.
+  /// An answer's advice about its connection.
   mutating func advise(_ advice: Verdict.ConnectionAdvice, place: Int, now: Now) {
     guard members[place] != nil else { return }
     switch advice {
@@ -178,7 +178,7 @@ struct SimulatedPool {
     }
   }
 
-  /// Opens no more connections and lets those that are there finish.
+  /// Opens no more connections and lets existing ones finish.
   mutating func close() {
     state.close()
     for place in members.indices where members[place] != nil {

@@ -1,9 +1,9 @@
 import PushCore
 
-/// What producers publish: jobs that share devices, batches, jobs that are old already, and the same job twice.
+/// What producers publish: jobs that share devices, batches, old jobs, and the same job twice.
 struct SimulatedProducer {
   static let apps = ["com.example.app", "com.example.campaign", "com.example.other"]
-  /// Tokens of the second app begin so: many of them are bad.
+  /// Token prefix of the second app: many of its tokens are bad.
   static let campaignPrefix = "ca"
 
   private let world: SimulatedWorld
@@ -37,7 +37,7 @@ struct SimulatedProducer {
       body: Array(body.utf8), state: nil, jobClass: jobClass, targets: targets, enqueuedAt: variety.enqueuedAt)
     publish(message, at: variety.publishedAt)
     guard world.chance(world.faults.publishedTwice) else { return }
-    // Its producer did not hear of the confirm. Both have an outcome, and both may be in flight at once.
+    // Its producer did not receive the confirm. Both copies have an outcome, and both may be in flight at once.
     for target in targets { world.auditor.publishedAgain(target) }
     guard world.settings.hasVariedJobs else {
       world.broker.ready.insert(message, at: world.pick(world.broker.ready.count))
@@ -67,7 +67,7 @@ struct SimulatedProducer {
   }
 }
 
-/// What makes one job another than the next.
+/// What distinguishes a job from the next one.
 private struct Variety {
   var publishedAt: Int64 = 0
   var enqueuedAt: Int64?
@@ -80,9 +80,9 @@ private struct Variety {
   init(_ world: SimulatedWorld) {
     let start = world.milliseconds
     publishedAt = world.chance(400) ? start : start + Int64(world.pick(60_000))
-    // AMQP tells whole seconds.
+    // AMQP's timestamp has whole seconds.
     if world.chance(700) { enqueuedAt = publishedAt / 1000 * 1000 }
-    // It waited for hours, in front of the broker or in it.
+    // It waited for hours, before the broker or in it.
     if world.chance(world.faults.hoursOld) {
       enqueuedAt = (publishedAt - Int64(7_200_000 + world.pick(7_200_000))) / 1000 * 1000
     }
@@ -102,7 +102,7 @@ private struct Variety {
 
   func endsNotBefore(_ ageMilliseconds: Int64) -> Int64 { min(endsAt(ageMilliseconds), publishedAt + ageMilliseconds) }
 
-  /// When there is no use in sending it, Unix milliseconds, where jobs may become so old.
+  /// When the job's time ends, Unix milliseconds, if jobs can become that old.
   func endsAt(_ ageMilliseconds: Int64) -> Int64 {
     min(enqueuedAt.map { $0 + ageMilliseconds } ?? .max, expiration.map { $0 * 1000 } ?? .max)
   }

@@ -2,7 +2,7 @@ package import PushCore
 package import PushLane
 import PushSettings
 
-/// A world, its jobs, and workers that come and go until everything has its end.
+/// A world, its jobs, and workers that come and go until every target has its end.
 package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   package typealias RunLane = Lane<RunBroker, SimulatedAdmissionStore, SimulatedAPNs, SimulatedClock>
 
@@ -18,16 +18,16 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   private let makeBroker: (SimulatedWorld) -> RunBroker
   private var workers: [Worker] = []
   package private(set) var steps = 0
-  /// Workers that a job ended.
+  /// How many workers a job ended.
   package private(set) var deaths = 0
-  /// The worker is killed at this step, whatever else happens.
+  /// The worker is killed at this step, besides all other faults.
   private let killedAt: Int?
   private let startedAt: Int64
-  /// Since when nothing goes wrong any more.
+  /// When the last fault ended.
   private var calmAt: Int64?
   /// Steps, not seconds: a run that does not come to rest has lost something.
   private let stepsMaximum = 400_000
-  /// After this step the storm is over, so that the run ends.
+  /// After this step there are no more faults, so that the run ends.
   private let stormSteps = 20_000
 
   package init(
@@ -44,7 +44,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     for number in 0..<settings.jobs { producer.enqueue(number) }
   }
 
-  /// Plays until the queues are empty, then looks at what is left of every job.
+  /// Plays until the queues are empty, then checks every job.
   /// - Parameter replaysDeadLetters: once the queues are empty an operator replays what became a dead letter, and the
   ///   world, which is whole again, plays on.
   package mutating func play(replaysDeadLetters: Bool = false) {
@@ -95,7 +95,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     return passed > longest ? "not all had an end \(passed) s after the last fault" : nil
   }
 
-  /// How long until something may happen; with nothing to do in any lane, until something comes.
+  /// Time until the next event; with nothing to do in any lane, until something comes.
   private func nextStep() -> Int64 {
     let step = Int64(world.pick(20))
     var due = Int64.max
@@ -107,7 +107,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     return isIdle ? due - world.milliseconds : min(due - world.milliseconds, world.settings.stepMilliseconds)
   }
 
-  /// What may go wrong at any step, and what an operator may do.
+  /// Faults, and an operator's actions, at any step.
   private mutating func strike() {
     let now = world.milliseconds
     let faults = world.faults
@@ -121,7 +121,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     if world.chance(faults.credentialsReloaded) {
       for worker in workers { worker.lane.push.reloadCredentials() }
     }
-    // The storm ends, so that the run does.
+    // The faults end, so that the run does.
     if calmAt == nil, steps >= stormSteps || now - startedAt >= world.settings.stormMilliseconds { calm() }
   }
 
@@ -164,7 +164,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   }
 }
 
-/// Rates between which an operator changes.
+/// The rates that an operator switches between.
 package enum SimulatedLimits {
   package static let choices: [RateLimits] = {
     let common = RateLimit(burst: 5, perSecond: 1)
@@ -178,7 +178,7 @@ package enum SimulatedLimits {
   }()
 }
 
-/// What a run needs of its broker beside the port.
+/// What a run needs of its broker besides the port.
 package protocol SimulatedBrokerPort: Broker {
   var nextDue: Int64 { get }
   mutating func step()

@@ -1,24 +1,24 @@
 package import PushCore
 import PushLane
 
-/// Everything around a lane, simulated from one seed: a broker, the admission store, APNs and time. The same seed gives the same
-/// run, step by step.
+/// Everything around a lane, simulated from one seed: a broker, the admission store, APNs and time. The same seed gives the same run, step
+/// by step.
 package final class SimulatedWorld {
   package var random: SeededRandom
   package var faults: Faults
   package let settings: WorldSettings
-  /// The monotonic clock; the other one is ahead of it by `skewMilliseconds`.
+  /// The monotonic clock; the wall clock is ahead of it by `skewMilliseconds`.
   package var milliseconds: Int64 = 1_800_000_000_000
   package var skewMilliseconds: Int64 = 0
   package let auditor: Auditor
-  /// Jobs that end the worker whenever it sends them.
+  /// Jobs that end the worker when it sends them.
   package var poison: Set<String> = []
-  /// The worker is ending in the middle of its turn: nothing of what it does any more reaches anybody.
+  /// The worker is ending in the middle of its turn: nothing that it still does takes effect.
   package var isDying = false
   package let broker: BrokerServer
   package let apns: APNsServer
   package let memory: MemoryServer
-  /// The rates of devices, as the configuration says now.
+  /// The rates of devices in the current configuration.
   package var limits = RateLimits.none
 
   package init(seed: UInt64, faults: Faults, settings: WorldSettings = WorldSettings()) {
@@ -47,7 +47,7 @@ package final class SimulatedWorld {
   }
 }
 
-/// How a world is built: what does not go wrong, but is so.
+/// How a world is built, apart from faults.
 package struct WorldSettings: Sendable {
   package var jobs = 120
   /// Workers at once, a lane each.
@@ -59,28 +59,28 @@ package struct WorldSettings: Sendable {
   /// Streams that APNs allows on a connection.
   package var streams = 12
   package var connections = 2
-  /// How far time moves at once where nothing is due, milliseconds.
+  /// How far time jumps if nothing is due, milliseconds.
   package var stepMilliseconds: Int64 = 100
   /// Of a request to APNs.
   package var timeoutMilliseconds: Int64 = 10_000
   package var limits = RateLimits.none
   /// Jobs carry enqueue times, collapse ids, ends and registrations, and come over a while.
   package var hasVariedJobs = false
-  /// What is done wrong on purpose.
+  /// A mistake made on purpose.
   package var mistake: Mistake?
-  /// After so long the storm is over, milliseconds.
+  /// After this time there are no more faults, milliseconds.
   package var stormMilliseconds: Int64 = 300_000
 
   package init() {}
 }
 
-/// A mistake beside the lane that breaks the promise: the auditor must see it.
+/// A mistake outside the lane that breaks the promise: the auditor must detect it.
 package enum Mistake: Sendable {
-  /// A stream is named by its job: what is reported late of a request that was given up is taken for its successor's.
+  /// A stream is named by its job, so a late report about an old request is attributed to the new one.
   case namesRequestsByJob
-  /// The admission store does not know who is on the way to APNs.
+  /// The admission store forgets which jobs are in flight.
   case forgetsClaims
-  /// Whatever a 410 says of an earlier registration marks the device dead.
+  /// A 410 about an earlier registration marks the device dead.
   case marksEveryDevice
 }
 
