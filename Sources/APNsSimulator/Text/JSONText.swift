@@ -79,6 +79,11 @@ package struct JSONText: Sendable {
     if let text { value(text) } else { null() }
   }
 
+  package mutating func field(_ name: String, _ number: Int64?) {
+    key(name)
+    if let number { value(number) } else { null() }
+  }
+
   /// Ends a line of JSON Lines.
   package mutating func newLine() {
     bytes.append(UInt8(ascii: "\n"))

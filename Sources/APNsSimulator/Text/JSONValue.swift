@@ -54,6 +54,16 @@ package enum JSONValue: Hashable, Sendable {
     return nil
   }
 
+  /// The value at a path of keys, as it is written there; nil: there is none, or the bytes are no JSON so far.
+  package static func text(at path: [String], in bytes: [UInt8]) -> String? {
+    var reader = Reader(bytes: bytes)
+    for key in path where !reader.enter(key) { return nil }
+    reader.skipSpace()
+    let start = reader.position
+    guard reader.value(depth: 0) != nil else { return nil }
+    return String(validating: bytes[start..<reader.position], as: UTF8.self)
+  }
+
   private struct Reader {
     let bytes: [UInt8]
     var position = 0
@@ -74,6 +84,22 @@ package enum JSONValue: Hashable, Sendable {
       guard bytes[position...].starts(with: word.utf8) else { return false }
       position += word.utf8.count
       return true
+    }
+
+    /// Goes to the value of a key of the object that begins here.
+    mutating func enter(_ key: String) -> Bool {
+      skipSpace()
+      guard take("{") else { return false }
+      while true {
+        skipSpace()
+        guard let name = string() else { return false }
+        skipSpace()
+        guard take(":") else { return false }
+        if name == key { return true }
+        guard value(depth: 0) != nil else { return false }
+        skipSpace()
+        guard take(",") else { return false }
+      }
     }
 
     mutating func value(depth: Int) -> JSONValue? {
