@@ -16,8 +16,9 @@ struct SimulatorCommand: ParsableCommand {
       FAULTS are lines of words, for --fault and for POST /faults at the control port:
       \(FaultRule.manual)
 
-      CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /acceptances, /notifications, /faults; POST
-      /faults, /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /devices, /keys, /apps, /clock; DELETE /faults[/ID], /ledger.
+      CONTROL PORT (HTTP): GET / (page), /counters, /connections, /ledger, /acceptances, /notifications, /activities,
+      /faults; POST /faults, /actions (goaway=…, drop, streams=…, shutdown, revoke=KEY), /activities (swipe DEVICE ID), /devices, /keys,
+      /apps, /clock; DELETE /faults[/ID], /activities, /ledger.
       """,
     version: "1.0.0")
 
@@ -68,6 +69,16 @@ struct SimulatorCommand: ParsableCommand {
   var prefixes = false
   @Option(help: "A fault, as above; may be repeated.")
   var fault: [String] = []
+  @Option(help: "Where devices register the update tokens of Live Activities: http://… (a POST each) or amqp://….")
+  var registrations: String?
+  @Option(help: "The queue of amqp://….")
+  var registrationsQueue = "push.registrations"
+  @Option(help: "Milliseconds from the start of a Live Activity to that registration.")
+  var registerAfter = 200
+  @Option(help: "Where in `attributes` the app keeps a Live Activity's id; dots are a path.")
+  var activityIDAttribute = "activityId"
+  @Option(help: "Live Activities that are kept; 0: devices display none.")
+  var activities = 50_000
   @Option(help: "Requests that one device takes in a second; 0: any number.")
   var deviceLimit = 0
   @Option(help: "Seconds before the next provider token may come; 0: any time.")
@@ -93,8 +104,17 @@ struct SimulatorCommand: ParsableCommand {
     if publicKey != nil && writeCredential != nil {
       throw ValidationError("--public-key and --write-credential exclude each other")
     }
-    if streams < 1 || deviceLimit < 0 || tokenInterval < 0 || entries < 0 {
-      throw ValidationError("--streams is at least 1, --device-limit, --token-interval and --entries at least 0")
+    if streams < 1 || [deviceLimit, Int(tokenInterval), entries, registerAfter, activities].contains(where: { $0 < 0 })
+    {
+      throw ValidationError(
+        "--streams is at least 1; --device-limit, --token-interval, --entries, --register-after and --activities at least 0"
+      )
+    }
+    if activityIDAttribute.split(separator: ".").isEmpty {
+      throw ValidationError("--activity-id-attribute is a key, or keys with dots between them")
+    }
+    if fast && registrations != nil {
+      throw ValidationError("--fast and --registrations exclude each other: the fast mode plays no devices")
     }
   }
 
@@ -104,13 +124,22 @@ struct SimulatorCommand: ParsableCommand {
       return
     }
     var options = SimulatorOptions()
-    do { options.faults = try fault.map { try FaultRule($0) } } catch { throw ValidationError("\(error)") }
+    do {
+      options.faults = try fault.map { try FaultRule($0) }
+      options.registrations = try registrations.map(registrationTarget)
+    } catch { throw ValidationError("\(error)") }
     do {
       try SimulatorSession(command: self, options: apply(to: options)).run()
     } catch {
       FileHandle.standardError.write(Data("apns-simulator: \(error)\n".utf8))
       throw ExitCode(1)
     }
+  }
+
+  private func registrationTarget(_ url: String) throws(SimulatorError) -> RegistrationTarget {
+    if url.hasPrefix("http://") { return try .webhook(url) }
+    if url.hasPrefix("amqp://") || url.hasPrefix("amqps://") { return try .queue(url, name: registrationsQueue) }
+    throw SimulatorError("--registrations takes http://host:port/path or amqp://user:password@host:port/vhost")
   }
 
   private func apply(to given: SimulatorOptions) -> SimulatorOptions {
@@ -128,6 +157,9 @@ struct SimulatorCommand: ParsableCommand {
     options.acceptsAnyKey = anyKey
     options.tokenUpdateIntervalSeconds = tokenInterval
     options.tokenScope = tokenScope
+    options.registerAfterMilliseconds = registerAfter
+    options.activityIDAttribute = activityIDAttribute
+    options.activitiesMaximum = activities
     options.deviceRequestsPerSecond = deviceLimit == 0 ? nil : deviceLimit
     options.maximumStreams = streams
     options.startsWithOneStream = !streamsAtOnce

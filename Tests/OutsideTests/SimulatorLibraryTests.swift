@@ -16,17 +16,21 @@ struct SimulatorLibraryTests {
     }
   }
 
-  /// Sends an alert; answers `STATUS BODY`.
+  /// Sends an alert, or the push of a Live Activity; answers `STATUS BODY`.
   private func send(
-    _ ports: SimulatorPorts, _ credential: SimulatorCredential, device: String = device, id: String? = nil
+    _ ports: SimulatorPorts, _ credential: SimulatorCredential, device: String = device, id: String? = nil,
+    activity: String? = nil
   ) throws -> String {
     let token = try credential.token(issuedAt: Int64(Date().timeIntervalSince1970))
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments = [
       "curl", "-sS", "--http2", "--max-time", "20", "--cacert", try #require(ports.authorityFile),
-      "-H", "authorization: bearer \(token)", "-H", "apns-topic: com.example.app", "-H", "apns-push-type: alert",
-      "-H", "apns-id: \(id ?? UUID().uuidString)", "-d", #"{"aps":{"alert":"Hello"}}"#, "-w", "%{http_code}",
+      "-H", "authorization: bearer \(token)",
+      "-H", "apns-topic: com.example.app" + (activity == nil ? "" : ".push-type.liveactivity"),
+      "-H", "apns-push-type: " + (activity == nil ? "alert" : "liveactivity"),
+      "-H", "apns-id: \(id ?? UUID().uuidString)", "-d", activity ?? #"{"aps":{"alert":"Hello"}}"#,
+      "-w", "%{http_code}",
       "https://localhost:\(ports.port)/3/device/\(device)",
     ]
     let output = Pipe()
@@ -80,6 +84,43 @@ struct SimulatorLibraryTests {
     #expect(ledger.lastNotifications.first?.payload == Array(#"{"aps":{"alert":"Hello"}}"#.utf8))
     #expect(ledger.entries.map(\.status) == [200, 403, 503, 200, 410])
     #expect(apns.wait(timeoutMilliseconds: 5000) { $0.connectionsOpen == 0 }, "curl has gone")
+  }
+
+  @Test func devicesDisplayLiveActivities() throws {
+    let folder = Folder()
+    let credential = try SimulatorCredential()
+    var options = SimulatorOptions()
+    options.security = .ownAuthority(folder: folder.path)
+    options.keys = [try credential.registration()]
+    options.registerAfterMilliseconds = 10
+    options.activityIDAttribute = "ride.id"
+    let apns = try Simulator(options)
+    let ports = try apns.start()
+    defer { apns.stop() }
+    apns.setDevice("hwid-1", startToken: Self.device)
+    let start =
+      #"{"aps":{"timestamp":1795266000,"event":"start","content-state":{"eta":9},"attributes-type":"Ride","#
+      + #""attributes":{"ride":{"id":"ride-17"}},"alert":{"title":"A","body":"B"}}}"#
+    #expect(try send(ports, credential, activity: start) == "200 ")
+    #expect(apns.wait(timeoutMilliseconds: 5000, untilActivities: { $0.first?.updateToken != nil }))
+    let activity = try #require(apns.activities.first)
+    #expect(activity.id == "ride-17" && activity.device == "hwid-1" && activity.state == .active)
+    let update = #"{"aps":{"timestamp":1795266001,"event":"update","content-state":{"eta":5}}}"#
+    let token = try #require(activity.updateToken)
+    #expect(try send(ports, credential, device: token, activity: update) == "200 ")
+    #expect(apns.activities.first?.contentState == #"{"eta":5}"#)
+    apns.swipe(activity: "ride-17")
+    #expect(apns.wait(timeoutMilliseconds: 5000) { $0.activities.ended == 1 })
+    #expect(try send(ports, credential, device: token, activity: update).hasPrefix("410"))
+    #expect(apns.ledger.activities.registrations == 2)
+    apns.removeAllActivities()
+    #expect(apns.activities.isEmpty)
+  }
+
+  @Test func registrationsNeedAnAddress() throws {
+    #expect(throws: SimulatorError.self) { try RegistrationTarget.webhook("ftp://localhost") }
+    #expect(throws: SimulatorError.self) { try RegistrationTarget.queue("http://localhost") }
+    _ = try RegistrationTarget.queue("amqp://guest:guest@localhost/", name: "push.registrations")
   }
 
   @Test func saysWhatItCannotRead() throws {

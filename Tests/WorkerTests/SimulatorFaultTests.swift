@@ -153,6 +153,11 @@ struct SimulatorFaultTests {
     PrefixRow(prefix: "51a0", first: "200", second: "200", accepted: 2),
     PrefixRow(prefix: "51a1", first: "200", second: "200", accepted: 2),
     PrefixRow(prefix: "51a2", first: "200", second: "200", accepted: 2),
+    PrefixRow(prefix: "ac71", first: "200", second: "200", accepted: 2),
+    PrefixRow(prefix: "ac72", first: "200", second: "200", accepted: 2),
+    PrefixRow(prefix: "ac73", first: "200", second: "200", accepted: 2),
+    PrefixRow(prefix: "ac74", first: "200", second: "200", accepted: 2),
+    PrefixRow(prefix: "ac75", first: "200", second: "200", accepted: 2),
   ]
 
   @Test func everyPrefixIsTested() {

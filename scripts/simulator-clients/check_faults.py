@@ -50,6 +50,11 @@ PREFIX_ROWS = [
     ("51a0", "200", "200"),
     ("51a1", "200", "200"),
     ("51a2", "200", "200"),
+    ("ac71", "200", "200"),
+    ("ac72", "200", "200"),
+    ("ac73", "200", "200"),
+    ("ac74", "200", "200"),
+    ("ac75", "200", "200"),
 ]
 # Tokens whose answer takes its time: at least so many seconds.
 SLOW = {"51a0": 0.1, "51a1": 1.0, "51a2": 0.02}
@@ -59,6 +64,7 @@ LINE_ROWS = [
     ("status=503,reason=ServiceUnavailable", ["503 ServiceUnavailable"] * 4),
     ("status=418,reason=NeverHeardOf", ["418 NeverHeardOf"] * 4),
     ("status=599", ["599"] * 4),
+    ("lost,reorder,register=never,swipe=1,renew=1", ["200"] * 4),
     ("status=500,reason=InternalServerError,times=2", ["500 InternalServerError"] * 2 + ["200"] * 2),
     ("status=500,reason=InternalServerError,after=2", ["200"] * 2 + ["500 InternalServerError"] * 2),
     ("prefix=00fd,status=503,reason=ServiceUnavailable", ["200"] * 4),

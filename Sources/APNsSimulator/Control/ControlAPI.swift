@@ -1,3 +1,5 @@
+import PushCore
+
 /// The control port's requests.
 ///
 /// | request | what it does |
@@ -7,13 +9,17 @@
 /// | `GET /acceptances` | a line for each accepted `apns-id`: the id, how often |
 /// | `GET /faults` · `POST /faults` (a line each) · `DELETE /faults[/id]` | faults: list, set, clear |
 /// | `POST /actions` | once and now: `goaway=…` · `drop` · `streams=…` · `shutdown` · `revoke=KEY` |
-/// | `POST /devices` | a line each: `TOKEN unregistered [ms]` · `TOKEN foreign` · `TOKEN topic=T` · `TOKEN ok` |
+/// | `GET /activities` | what simulated devices display of Live Activities, and counts |
+/// | `POST /activities` | a line each: `swipe DEVICE ID`; the device `*`: all |
+/// | `DELETE /activities` | forgets them all |
+/// | `POST /devices` | a line each: `TOKEN unregistered [ms]` · `TOKEN foreign` · `TOKEN topic=T` · `TOKEN device=ID` · `TOKEN ok` |
 /// | `POST /keys` | a line each: `KEY environment=E topics=A/B related=KEY team=T` · `KEY any` · `KEY revoked` |
 /// | `POST /apps` | a line each: `APP broadcast=off` · `APP broadcast=on` |
 /// | `POST /clock` | seconds that the simulated Apple is ahead |
 /// | `DELETE /ledger` | forgets requests and counts |
 enum ControlAPI {
-  static func answer(_ request: ControlRequest, _ state: inout SimulatorState) -> ControlResponse {
+  /// - Parameter now: the simulated Apple's time.
+  static func answer(_ request: ControlRequest, _ state: inout SimulatorState, now: Now) -> ControlResponse {
     let path = request.path.split(separator: "?", maxSplits: 1).first.map(String.init) ?? "/"
     do throws(FaultSyntaxError) {
       switch (request.method, path) {
@@ -31,6 +37,15 @@ enum ControlAPI {
       case ("POST", "/actions"):
         for line in lines(request.body) { state.pendingActions.append(try SimulatorAction(line)) }
         return faults(state)
+      case ("GET", "/activities"): return ControlActivities.list(&state)
+      case ("POST", "/activities"):
+        var count = 0
+        for line in lines(request.body) { count += try ControlActivities.act(line, &state, now: now) }
+        if count == 0 { return .error(404, "no device displays such an activity; GET /activities lists them") }
+        return ControlActivities.list(&state)
+      case ("DELETE", "/activities"):
+        state.service.activities.removeAll()
+        return ControlActivities.list(&state)
       case ("POST", "/devices"):
         for line in lines(request.body) { try setDevice(line, &state) }
         return counters(state)
@@ -140,8 +155,11 @@ enum ControlAPI {
       state.service.devices.unregistered[token] = nil
       state.service.devices.foreign.remove(token)
       state.service.devices.topics[token] = nil
+      state.service.activities.setDevice(nil, of: token)
+    case let word where word.hasPrefix("device="):
+      try ControlActivities.name(String(word.dropFirst(7)), token, &state)
     case let word where word.hasPrefix("topic="): state.service.devices.topics[token] = String(word.dropFirst(6))
-    default: throw FaultSyntaxError(word: words[1], rule: "unregistered, foreign, topic=T or ok")
+    default: throw FaultSyntaxError(word: words[1], rule: "unregistered, foreign, topic=T, device=ID or ok")
     }
   }
 }

@@ -38,7 +38,12 @@ final class ControlServer: ListenerDelegate {
   }
 
   func answer(_ request: ControlRequest) -> ControlResponse {
-    shared.withState { state in ControlAPI.answer(request, &state) }
+    shared.withState { [loop] state in
+      let time = state.time(loop.now)
+      state.service.activities.advance(to: time)
+      state.countActivities()
+      return ControlAPI.answer(request, &state, now: time)
+    }
   }
 
   func forget(_ connection: ControlConnection) {

@@ -56,7 +56,7 @@ enum NotificationPage {
     return "<h2>Answers</h2>" + (answers.isEmpty ? "<p class=none>None yet.</p>" : "<table>\(answers)</table>")
       + "<h2>Faults</h2>" + (faults.isEmpty ? "<p class=none>None is set.</p>" : "<table>\(faults)</table>")
       + "<h2>As JSON</h2><p><a href=/counters>counters</a> · <a href=/connections>connections</a> · "
-      + "<a href=/notifications>notifications</a> · <a href=/ledger>ledger</a></p>"
+      + "<a href=/notifications>notifications</a> · <a href=/activities>activities</a> · <a href=/ledger>ledger</a></p>"
   }
 
   /// Escapes text for an element or a quoted attribute.

@@ -86,11 +86,14 @@ package struct FaultEffect: Hashable, Sendable {
   package var isProcessed = false
   package var goAway: GoAway?
   package var streamLimits: StreamLimits?
+  /// Behind the answer, of Live Activities alone.
+  package var activity = ActivityFault()
 
   package init() {}
 
   package var isEmpty: Bool {
     latency == nil && answer == nil && body == nil && ending == nil && goAway == nil && streamLimits == nil
+      && activity.isEmpty
   }
 
   /// Takes from `other` the parts that are absent here.
@@ -104,6 +107,7 @@ package struct FaultEffect: Hashable, Sendable {
     }
     if goAway == nil { goAway = other.goAway }
     if streamLimits == nil { streamLimits = other.streamLimits }
+    activity.fill(from: other.activity)
   }
 }
 

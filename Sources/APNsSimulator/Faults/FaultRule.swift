@@ -41,6 +41,11 @@ package struct FaultRule: Hashable, Sendable {
       processed                                          with reset, drop, silence: accepted first
       goaway=this|previous|all|ID, code=N, reason=TEXT   GOAWAY with this last id, error code and debug reason
       streams=1000/1/1000, every=MS                      SETTINGS with these stream limits in turn
+    Behind the answer 200, to pushes of Live Activities alone:
+      lost                                               the device never sees the push
+      reorder                                            it comes after the next one to the same token or channel
+      register=MS | register=never                       a start's device registers its update token so late, or never
+      swipe=MS, renew=MS                                 the user swipes the activity away; the device changes the token
     Whole connections, as long as the fault is set:
       withhold-window, no-ping-ack, handshake=MS, handshake=fail, refuse
     """
@@ -98,6 +103,13 @@ package struct FaultRule: Hashable, Sendable {
           throw FaultSyntaxError(word: String(word), rule: "streams before every")
         }
         effect.streamLimits?.intervalMilliseconds = Int64(try FaultRule.count(value, word))
+      case ("lost", nil): effect.activity.isLost = true
+      case ("reorder", nil): effect.activity.isReordered = true
+      case ("register", "never"): effect.activity.registration = .never
+      case ("register", let value?):
+        effect.activity.registration = .after(milliseconds: Int64(try FaultRule.count(value, word)))
+      case ("swipe", let value?): effect.activity.swipeMilliseconds = Int64(try FaultRule.count(value, word))
+      case ("renew", let value?): effect.activity.renewMilliseconds = Int64(try FaultRule.count(value, word))
       case ("withhold-window", nil): connection.withholdsWindowUpdates = true
       case ("no-ping-ack", nil): connection.ignoresPings = true
       case ("handshake", "fail"): connection.failsHandshakes = true
@@ -116,6 +128,7 @@ package struct FaultRule: Hashable, Sendable {
     } else if timestamp != nil || (reason != nil && effect.goAway == nil) {
       throw FaultSyntaxError(word: text, rule: "a status, or goaway, for the reason")
     }
+    if !effect.activity.isEmpty, pushType == nil { pushType = "liveactivity" }
     if effect.isEmpty && connection.isEmpty { throw FaultSyntaxError(word: text, rule: "something to happen") }
   }
 

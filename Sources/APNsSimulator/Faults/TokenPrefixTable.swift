@@ -61,6 +61,11 @@ package struct TokenPrefixTable: Sendable {
     Row(prefix: "51a0", fault: "latency=100", meaning: "200 after 100 ms"),
     Row(prefix: "51a1", fault: "latency=1000", meaning: "200 after 1 s"),
     Row(prefix: "51a2", fault: "latency=20-200", meaning: "200 after 20 to 200 ms"),
+    Row(prefix: "ac71", fault: "register=5000", meaning: "started activities register their update token after 5 s"),
+    Row(prefix: "ac72", fault: "register=never", meaning: "started activities never register an update token"),
+    Row(prefix: "ac73", fault: "lost", meaning: "a stale start token: 200, and nothing is shown"),
+    Row(prefix: "ac74", fault: "swipe=1000", meaning: "started activities are swiped away after 1 s"),
+    Row(prefix: "ac75", fault: "renew=1000", meaning: "update tokens are replaced 1 s after they were registered"),
   ]
 
   /// By the four digits as a number.

@@ -31,6 +31,8 @@ public struct Ledger: Sendable {
   /// Ids that were not counted because there were too many.
   package private(set) var identifiersDropped = 0
   package private(set) var entriesDropped = 0
+  /// What simulated devices made of Live Activities.
+  public internal(set) var activities = ActivityCounts()
   /// Connections that a fault refused TLS.
   package internal(set) var handshakesRefused = 0
   /// Every connection and what its client did, the oldest first.

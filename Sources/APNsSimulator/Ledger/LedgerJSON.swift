@@ -27,6 +27,8 @@ extension Ledger {
     json.field("cancels", connections.reduce(0) { $0 + $1.cancels })
     json.field("entries_dropped", entriesDropped)
     json.field("ids_dropped", identifiersDropped)
+    json.key("activities")
+    activities.write(to: &json)
     json.endObject()
   }
 

@@ -56,7 +56,10 @@ extension SimulatedService {
     // The device.
     guard HeaderRules.isDeviceToken(segments[2]) else { return .badRequest("BadDeviceToken") }
     identity.isValidated = true
-    return devices.refusal(token: segments[2].lowercased(), topic: topic, now: now) ?? .accepted
+    let token = segments[2].lowercased()
+    activities.advance(to: now)
+    return devices.refusal(token: token, topic: topic, now: now) ?? activities.refusal(token: token, topic: topic)
+      ?? .accepted
   }
 
   /// The form of the headers shared by notifications to devices and broadcasts.

@@ -9,6 +9,8 @@ package struct SimulatedService: Sendable {
   package var tokens: ProviderTokenRules
   package var devices = DeviceRegistry()
   package var channels: ChannelStore
+  /// What devices do with Live Activities.
+  package var activities: SimulatedDevices
   /// Off: any payload within the size limit passes.
   package var checksPayloads = true
   /// Off: requests without any credential pass.
@@ -20,6 +22,7 @@ package struct SimulatedService: Sendable {
     tokens = ProviderTokenRules(environment: environment)
     random = SeededBits(seed: seed)
     channels = ChannelStore()
+    activities = SimulatedDevices(environment: environment.name, seed: seed)
   }
 
   /// The port that a request came to.

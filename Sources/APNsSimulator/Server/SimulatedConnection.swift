@@ -115,6 +115,7 @@ final class SimulatedConnection {
     if identity.isValidated { raiseStreamLimit() }
     if let id = answer.fields.first?.value { entry.apnsID = id }
     if let ending = effect.ending {
+      if answer.isSuccess { deliver(request, subject, effect, &state, now: now) }
       end(stream, ending, &entry)
       entry.status = answer.status
       state.ledger.record(entry, isAccepted: answer.isSuccess && door == .send, payload: request.body)
@@ -132,6 +133,7 @@ final class SimulatedConnection {
       let hourAgo = now.unixMilliseconds &- 3_600_000
       answer.timestamp = fault.timestamp ?? (fault.status == 410 ? hourAgo : nil)
     }
+    if answer.isSuccess { deliver(request, subject, effect, &state, now: now) }
     entry.status = answer.status
     entry.reason = answer.reason
     let delay = effect.latency.map { state.plan.milliseconds(of: $0) } ?? 0
@@ -145,6 +147,22 @@ final class SimulatedConnection {
       entry.ending = .gone
     }
     state.ledger.record(entry, isAccepted: answer.isSuccess && door == .send, payload: request.body)
+  }
+
+  /// Hands an accepted push of a Live Activity to the simulated devices.
+  private func deliver(
+    _ request: SimulatedRequest, _ subject: FaultPlan.Subject, _ effect: FaultEffect, _ state: inout SimulatorState,
+    now: Now
+  ) {
+    guard door == .send, subject.pushType.lowercased() == "liveactivity" else { return }
+    let app = SimulatedService.app(ofTopic: subject.topic)
+    let time = state.time(now)
+    if !subject.token.isEmpty {
+      state.service.activities.receive(
+        request.body, token: subject.token, app: app, fault: effect.activity, now: time)
+    } else if let channel = request["apns-channel-id"] {
+      state.service.activities.receive(request.body, channel: channel, app: app, fault: effect.activity, now: time)
+    }
   }
 
   private func subject(of request: SimulatedRequest) -> FaultPlan.Subject {

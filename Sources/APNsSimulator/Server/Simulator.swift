@@ -158,6 +158,34 @@ public final class Simulator: Sendable {
   /// Sets the simulated Apple's clock this far ahead of (or behind) ours.
   public func setClock(offsetSeconds: Int64) {
     shared.withState { $0.clockOffsetSeconds = offsetSeconds }
+    wake()
+  }
+
+  // MARK: - Live Activities
+
+  /// What simulated devices display of Live Activities, in the order of their starts; those that are gone too.
+  public var activities: [SimulatedActivity] { shared.withState { $0.service.activities.all } }
+
+  /// Names the device of a push-to-start token, as it registers; nil: as it is named by itself.
+  public func setDevice(_ device: String?, startToken: String) {
+    _ = shared.withState { $0.service.activities.setDevice(device, of: startToken.lowercased()) }
+  }
+
+  /// The user swipes an activity away, on one device or (nil) on all. The devices register that it is over.
+  public func swipe(activity id: String, device: String? = nil) {
+    act(.swipe(activity: id, device: device))
+  }
+
+  /// Forgets every Live Activity; the devices say nothing of it.
+  public func removeAllActivities() {
+    shared.withState { $0.service.activities.removeAll() }
+  }
+
+  /// Looks at the activities every few milliseconds until the condition holds; false: it did not in time.
+  public func wait(
+    timeoutMilliseconds: Int, untilActivities condition: ([SimulatedActivity]) -> Bool
+  ) -> Bool {
+    waitUntil(timeoutMilliseconds) { condition(activities) }
   }
 
   // MARK: - The ledger
@@ -177,10 +205,14 @@ public final class Simulator: Sendable {
 
   /// Checks the ledger every few milliseconds until the condition holds; false: it did not in time.
   public func wait(timeoutMilliseconds: Int, until condition: (borrowing Ledger) -> Bool) -> Bool {
+    waitUntil(timeoutMilliseconds) { shared.withState { condition($0.ledger) } }
+  }
+
+  private func waitUntil(_ timeoutMilliseconds: Int, _ holds: () -> Bool) -> Bool {
     let pause = DispatchSemaphore(value: 0)
     let deadline = DispatchTime.now() + .milliseconds(timeoutMilliseconds)
     while true {
-      if shared.withState({ condition($0.ledger) }) { return true }
+      if holds() { return true }
       if DispatchTime.now() >= deadline { return false }
       _ = pause.wait(timeout: .now() + .milliseconds(5))
     }

@@ -15,6 +15,10 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   /// Sockets whose handshake is delayed, by descriptor.
   private var heldBack: [Int32: SimulatedService.Door] = [:]
   private let responder: Responder
+  /// Brings what devices register to where it belongs.
+  private let sender: (any RegistrationSender)?
+  /// Until something is due on a device.
+  private var dueMilliseconds = SimulatorEngine.waitMillisecondsMaximum
   private var hasBegun = false
   /// The settings for connections, as of the last turn.
   private var connectionFaults = ConnectionFaults()
@@ -34,6 +38,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     self.security = security
     self.shared = shared
     responder = Responder()
+    sender = options.registrations?.makeSender(on: loop)
     sendListener = try listen(options.port, "notifications")
     ports.port = sendListener?.port ?? 0
     if let port = options.managePort {
@@ -54,13 +59,13 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     end()
   }
 
-  var waitMilliseconds: Int { hasBegun ? SimulatorEngine.waitMillisecondsMaximum : 0 }
+  var waitMilliseconds: Int { hasBegun ? dueMilliseconds : 0 }
 
   func turn() -> Bool {
     // Faults that are set from the start apply to the first connection too.
     if !hasBegun { look() }
     hasBegun = true
-    loop.poll(maximumWaitMilliseconds: SimulatorEngine.waitMillisecondsMaximum)
+    loop.poll(maximumWaitMilliseconds: dueMilliseconds)
     look()
     loop.flush()
     return true
@@ -80,7 +85,22 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
         hasClosed = hasClosed || connection.isClosed
       }
       if hasClosed { forgetClosed() }
+      playDevices(&state)
     }
+  }
+
+  /// Lets devices do what is due, and sends what they register.
+  private func playDevices(_ state: inout SimulatorState) {
+    let time = state.time(loop.now)
+    state.service.activities.advance(to: time)
+    for registration in state.service.activities.takeRegistrations() { sender?.send(registration.bytes) }
+    sender?.turn()
+    if let sender { state.registrationProgress = sender.progress }
+    state.countActivities()
+    dueMilliseconds = Int(
+      min(
+        Int64(SimulatorEngine.waitMillisecondsMaximum),
+        state.service.activities.waitMilliseconds(now: time) ?? Int64(SimulatorEngine.waitMillisecondsMaximum)))
   }
 
   /// A closed connection's session has ended, but its last bytes may still have to be written: it is retained for a while.
@@ -95,6 +115,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     sendListener?.close()
     manageListener?.close()
     control?.close()
+    sender?.close()
     for (descriptor, door) in heldBack { adopt(descriptor, door) }
     for connection in connections { connection.abort() }
     // Records in the ledger how each connection ended.
@@ -191,6 +212,8 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
         connection.goAway(FaultEffect.GoAway(last: .this, code: 0, reason: "Shutdown"), at: nil)
       }
       if let rule = try? FaultRule("status=503,reason=Shutdown") { state.plan.add(rule) }
+    case .swipe(let activity, let device):
+      _ = state.service.activities.swipe(activity: activity, device: device, now: state.time(loop.now))
     case .revoke(let key):
       state.service.tokens.revoke(key: key)
       for connection in connections where connection.identity.key == key { connection.close() }

@@ -1,4 +1,4 @@
-/// An action that is performed once on every open connection.
+/// An action that is performed once, on every open connection or on the devices.
 package enum SimulatorAction: Hashable, Sendable {
   case goAway(FaultEffect.GoAway)
   case dropConnections
@@ -7,6 +7,8 @@ package enum SimulatorAction: Hashable, Sendable {
   case shutdown
   /// Refuses the key's tokens from now on, and closes the connections that used them.
   case revoke(key: String)
+  /// The user swipes a Live Activity away, on this device or (nil) on all.
+  case swipe(activity: String, device: String?)
 
   /// Reads `shutdown`, `drop`, `goaway=…`, `streams=…`, `revoke=KEY`; the words are those of faults.
   package init(_ text: String) throws(FaultSyntaxError) {

@@ -78,6 +78,18 @@ public struct SimulatorOptions: Sendable {
   public var keys: [RegisteredKey] = []
   package var faults: [FaultRule] = []
   package var ledgerBounds = Ledger.Bounds()
+
+  /// Where simulated devices register the update tokens of their Live Activities; nil: nowhere, `Simulator.activities` has
+  /// them.
+  public var registrations: RegistrationTarget?
+  /// From a start to the registration of the activity's update token.
+  public var registerAfterMilliseconds = 200
+  /// Where in `attributes` the app keeps the activity's id; dots are a path.
+  public var activityIDAttribute = "activityId"
+  /// Live Activities that are kept, those that are over first to be forgotten; 0: devices play no part. In fast mode they
+  /// never do.
+  public var activitiesMaximum = 50_000
+
   /// Of every random choice.
   public var seed: UInt64 = 1
 

@@ -6,6 +6,8 @@ struct SimulatorState: Sendable {
   var plan: FaultPlan
   var ledger = Ledger()
   var clockOffsetSeconds: Int64
+  /// How what devices registered fared, as of the engine's last turn.
+  var registrationProgress = RegistrationProgress()
   /// For the engine's next turn.
   var pendingActions: [SimulatorAction] = []
 
@@ -17,6 +19,9 @@ struct SimulatorState: Sendable {
     service.tokens.limits.updateIntervalSeconds = options.tokenUpdateIntervalSeconds
     service.tokens.limits.updateScope = options.tokenScope
     service.devices.requestsPerSecondMaximum = options.deviceRequestsPerSecond
+    service.activities.settings.registerMilliseconds = Int64(max(0, options.registerAfterMilliseconds))
+    service.activities.settings.idPath = options.activityIDAttribute.split(separator: ".").map(String.init)
+    service.activities.settings.activitiesMaximum = options.isFast ? 0 : max(0, options.activitiesMaximum)
     for key in options.keys { service.tokens.register(key) }
     do {
       plan = FaultPlan(
@@ -32,6 +37,15 @@ struct SimulatorState: Sendable {
   /// Forgets requests and counts; connections that are open keep their numbers.
   mutating func clearLedger() {
     ledger.clearRequests()
+    service.activities.clearCounts()
+    ledger.activities = ActivityCounts()
+  }
+
+  /// Puts the devices' counts into the ledger.
+  mutating func countActivities() {
+    var counts = service.activities.counts
+    counts.take(registrationProgress)
+    ledger.activities = counts
   }
 
   /// The simulated Apple's time.
