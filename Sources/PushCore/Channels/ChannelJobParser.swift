@@ -99,7 +99,7 @@ package enum ChannelJobParser {
     let word = try required(fields, "action")
     guard let action = ChannelJob.Action(rawValue: word) else {
       let known = ChannelJob.Action.allCases.map(\.rawValue).joined(separator: ", ")
-      throw JobError(field: "action", rule: "must be one of \(known), not \(shown(word))")
+      throw JobError(field: "action", rule: "must be one of \(known), not \(JobError.describe(word))")
     }
     let scope = try scope(fields)
     switch action {
@@ -142,7 +142,7 @@ package enum ChannelJobParser {
     var environment = APNsEnvironment.production
     if let word = fields.texts["environment"] {
       guard let known = APNsEnvironment.allCases.first(where: { $0.name == word }) else {
-        throw JobError(field: "environment", rule: "must be production or sandbox, not \(shown(word))")
+        throw JobError(field: "environment", rule: "must be production or sandbox, not \(JobError.describe(word))")
       }
       environment = known
     }
@@ -150,7 +150,7 @@ package enum ChannelJobParser {
       throw JobError(
         field: "app",
         rule: """
-          must be a bundle id: letters, digits, dots and hyphens, 1 to \(Limits.appBytesMaximum), not "\(shown(app))"
+          must be a bundle id: letters, digits, dots and hyphens, 1 to \(Limits.appBytesMaximum), not "\(JobError.describe(app))"
           """)
     }
     return scope
@@ -159,7 +159,7 @@ package enum ChannelJobParser {
   private static func name(_ fields: Fields) throws(JobError) -> ChannelName {
     let text = try required(fields, "name")
     guard let name = ChannelName(text) else {
-      throw JobError(field: "name", rule: "\(ChannelName.rule), not \"\(shown(text))\"")
+      throw JobError(field: "name", rule: "\(ChannelName.rule), not \"\(JobError.describe(text))\"")
     }
     return name
   }
@@ -168,7 +168,7 @@ package enum ChannelJobParser {
     let word = try required(fields, "storage")
     guard let policy = StoragePolicy(name: word) else {
       let known = StoragePolicy.allCases.map(\.name).joined(separator: " or ")
-      throw JobError(field: "storage", rule: "must be \(known), not \(shown(word))")
+      throw JobError(field: "storage", rule: "must be \(known), not \(JobError.describe(word))")
     }
     return policy
   }
@@ -188,14 +188,8 @@ package enum ChannelJobParser {
     guard let id = ChannelID(text: text) else {
       throw JobError(
         field: "channel",
-        rule: "must be a channel id: base64, 1 to \(Limits.channelBytesMaximum), not \"\(shown(text))\"")
+        rule: "must be a channel id: base64, 1 to \(Limits.channelBytesMaximum), not \"\(JobError.describe(text))\"")
     }
     return .channel(id)
-  }
-
-  /// A foreign value, printable and shortened.
-  private static func shown(_ text: String) -> String {
-    let bytes = Array(text.utf8)
-    return JobError.describe(bytes.span, ByteRange(start: 0, count: bytes.count))
   }
 }

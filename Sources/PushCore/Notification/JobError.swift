@@ -53,6 +53,12 @@ package struct JobError: Error, Hashable, Sendable {
     return range.count > excerptMaximum ? "\(shown)… (\(range.count) bytes)" : shown
   }
 
+  /// Text as printable text, cut short.
+  static func describe(_ text: String) -> String {
+    let bytes = text.utf8.span
+    return describe(bytes, ByteRange(start: 0, count: bytes.count))
+  }
+
   /// A key as written, which may be the empty one.
   static func describe(_ bytes: Span<UInt8>, key: JSONString) -> String {
     key.range.isEmpty ? "\"\"" : describe(bytes, key.range)

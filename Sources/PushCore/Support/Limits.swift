@@ -30,6 +30,11 @@ package enum Limits {
   package static let channelBytesMaximum = 128
   /// Targets of one job.
   package static let targetsMaximum = 1000
+  /// A device's tag: its name, and a text that it holds.
+  package static let tagNameBytesMaximum = 64
+  package static let tagTextBytesMaximum = 256
+  /// `attributes-type` of a Live Activity, as the app's code names it.
+  package static let attributesTypeBytesMaximum = 128
   /// Levels of objects and arrays inside a value: one bit each in the scanner's stack.
   package static let jsonDepthMaximum = 64
   /// A routing key: AMQP's short string.

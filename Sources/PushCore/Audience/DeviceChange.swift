@@ -1,0 +1,143 @@
+/// What a registration, a 410 and a forget make of a device. Pure: who stores the result compares it with what is there then.
+package enum DeviceChange {
+  package enum Outcome: Hashable, Sendable {
+    /// Something newer is known.
+    case older
+    /// The registration cannot be applied to this device.
+    case refused(JobError)
+    /// - loser: the device that had the alert token until now, without it.
+    case changed(DeviceRecord, loser: DeviceRecord?)
+  }
+
+  /// - Parameters:
+  ///   - at: of the registration, Unix milliseconds.
+  ///   - record: of its device; nil: it is new.
+  ///   - holder: another device that has the alert token which the registration brings.
+  package static func registering(
+    _ registration: DeviceRegistration, at: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil
+  ) -> Outcome {
+    if let record, at < record.at { return .older }
+    let isRepeated = record?.at == at && record?.incrementFingerprint == registration.fingerprint
+    var next = record ?? DeviceRecord(id: registration.device, at: at)
+    next.at = at
+    change(&next.user, registration.user)
+    change(&next.locale, registration.locale)
+    change(&next.osVersion, registration.osVersion)
+    change(&next.timeZone, registration.timeZone)
+    let loser = changeToken(&next, registration.token, at: at, holder: holder)
+    changeStartTokens(&next, registration, at: at)
+    if let error = changeTags(&next, registration, isRepeated: isRepeated) { return .refused(error) }
+    if registration.hasIncrement { next.incrementFingerprint = registration.fingerprint }
+    return .changed(next, loser: loser)
+  }
+
+  /// A token got a 410. nil: the device does not have it, or registered it later.
+  /// - Parameter at: since when it is unregistered, by APNs' clock.
+  package static func losing(_ token: [UInt8], at: Int64, from record: DeviceRecord) -> DeviceRecord? {
+    var next = record
+    if let own = next.token, own.bytes == token, own.at <= at { next.token = nil }
+    next.startTokens.removeAll { $0.token.bytes == token && $0.token.at <= at }
+    guard next != record else { return nil }
+    let gone = DeviceRecord.GoneToken(token, at: at)
+    next.goneTokens.removeAll { $0.fingerprint == gone.fingerprint }
+    next.goneTokens.append(gone)
+    next.goneTokens.removeFirst(max(0, next.goneTokens.count - DeviceLimits.goneTokensMaximum))
+    return next
+  }
+
+  /// Whether a forget of this time takes the device: it was not seen since.
+  package static func forgets(_ record: DeviceRecord, at: Int64) -> Bool { record.at <= at }
+
+  // MARK: - Fields
+
+  private static func change<Value>(_ field: inout Value?, _ change: FieldChange<Value>) {
+    switch change {
+    case .keep: break
+    case .remove: field = nil
+    case .set(let value): field = value
+    }
+  }
+
+  /// - Returns: the holder without the token.
+  private static func changeToken(
+    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, at: Int64, holder: DeviceRecord?
+  ) -> DeviceRecord? {
+    switch change {
+    case .keep:
+      return nil
+    case .remove:
+      record.token = nil
+      return nil
+    case .set(let bytes):
+      // The device has no other token than this one, and this one is not its own any more.
+      let isHeldByNewer = holder?.token.map { $0.bytes == bytes && $0.at > at } ?? false
+      guard !isHeldByNewer, revive(bytes, &record, at: at) else {
+        record.token = nil
+        return nil
+      }
+      record.token = DeviceRecord.Token(bytes: bytes, at: at)
+      guard var loser = holder, loser.token?.bytes == bytes else { return nil }
+      loser.token = nil
+      return loser
+    }
+  }
+
+  private static func changeStartTokens(_ record: inout DeviceRecord, _ registration: DeviceRegistration, at: Int64) {
+    if registration.removesStartTokens { record.startTokens = [] }
+    for change in registration.startTokens {
+      record.startTokens.removeAll { $0.type == change.type }
+      guard let bytes = change.token, revive(bytes, &record, at: at) else { continue }
+      record.startTokens.append(
+        DeviceRecord.StartToken(type: change.type, token: DeviceRecord.Token(bytes: bytes, at: at)))
+    }
+    record.startTokens.sort { $0.type < $1.type }
+  }
+
+  /// Whether a token that is registered at this time lives: no 410 is as late. One that lives is gone no more.
+  private static func revive(_ token: [UInt8], _ record: inout DeviceRecord, at: Int64) -> Bool {
+    guard !record.goneTokens.isEmpty else { return true }
+    let fingerprint = DeviceRecord.GoneToken.fingerprint(of: token)
+    guard let index = record.goneTokens.firstIndex(where: { $0.fingerprint == fingerprint }) else { return true }
+    guard record.goneTokens[index].at < at else { return false }
+    record.goneTokens.remove(at: index)
+    return true
+  }
+
+  private static func changeTags(
+    _ record: inout DeviceRecord, _ registration: DeviceRegistration, isRepeated: Bool
+  ) -> JobError? {
+    if registration.removesTags { record.tags = [] }
+    if registration.tags.isEmpty { return nil }
+    var tags: [String: TagValue] = [:]
+    for tag in record.tags { tags[tag.name] = tag.value }
+    for tag in registration.tags {
+      let known = tags.removeValue(forKey: tag.name)
+      switch tag.change {
+      case .set(let value):
+        tags[tag.name] = value
+      case .remove:
+        break
+      case .increment where isRepeated:
+        // It was added when this registration came before.
+        tags[tag.name] = known
+      case .increment(let addend):
+        let field = "tags.\(JobError.describe(tag.name))"
+        var sum = addend
+        if let known {
+          guard case .number(let number) = known else {
+            return JobError(field: field, rule: "cannot be incremented: this device's is no number")
+          }
+          sum += number
+        }
+        guard sum.isFinite else { return JobError(field: field, rule: "cannot be incremented any further") }
+        tags[tag.name] = .number(sum)
+      }
+    }
+    guard tags.count <= DeviceLimits.tagsMaximum else {
+      return JobError(
+        field: "tags", rule: "must leave the device at most \(DeviceLimits.tagsMaximum) tags, not \(tags.count)")
+    }
+    record.tags = tags.map { DeviceRecord.Tag(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
+    return nil
+  }
+}

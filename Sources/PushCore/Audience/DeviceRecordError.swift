@@ -1,0 +1,17 @@
+/// Why the bytes of a record cannot be read.
+package enum DeviceRecordError: Error, Hashable, Sendable {
+  /// Words that must be looked up first.
+  case unknownWords([UInt32])
+  /// Written by a version of Herald that is newer than this one, or by something else.
+  case unknownVersion(UInt8)
+  case broken
+
+  package var text: String {
+    switch self {
+    case .unknownWords(let numbers):
+      "its words \(numbers.map(String.init).joined(separator: ", ")) are not in the table"
+    case .unknownVersion(let version): "it has the version \(version), and this Herald reads \(DeviceRecord.version)"
+    case .broken: "it is damaged: does something else use this key?"
+    }
+  }
+}

@@ -1,0 +1,165 @@
+import PushCore
+import TestSupport
+import Testing
+
+/// What registrations, 410s and forgets make of devices.
+@Suite struct DeviceChangeTests {
+  private func registration(_ change: (inout DeviceRegistration) -> Void = { _ in }) -> DeviceRegistration {
+    var registration = DeviceRegistration(device: "d")
+    change(&registration)
+    return registration
+  }
+
+  private func record(
+    _ registration: DeviceRegistration, at: Int64 = 100, onto record: DeviceRecord? = nil, holder: DeviceRecord? = nil
+  ) throws -> DeviceRecord {
+    guard
+      case .changed(let next, _) = DeviceChange.registering(registration, at: at, onto: record, holder: holder)
+    else { throw TestFailure("nothing changed") }
+    return next
+  }
+
+  @Test func newerWinsAndOlderIsIgnored() throws {
+    let first = try record(registration { $0.user = .set("u") }, at: 100)
+    #expect(DeviceChange.registering(registration(), at: 99, onto: first) == .older)
+    #expect(try record(registration(), at: 101, onto: first).user == "u")
+    #expect(try record(registration { $0.user = .remove }, at: 100, onto: first).user == nil)
+  }
+
+  @Test func tagsMergeByName() throws {
+    let first = try record(
+      registration {
+        $0.tags = [.init(name: "plan", change: .set(.text("gold"))), .init(name: "level", change: .set(.number(7)))]
+      })
+    let next = try record(
+      registration {
+        $0.tags = [.init(name: "plan", change: .remove), .init(name: "vip", change: .set(.flag(true)))]
+      }, onto: first)
+    #expect(next.tags == [.init(name: "level", value: .number(7)), .init(name: "vip", value: .flag(true))])
+    #expect(try record(registration { $0.removesTags = true }, onto: next).tags.isEmpty)
+    let many = registration { device in
+      device.tags = (0..<99).map { .init(name: "t\($0)", change: .set(.flag(true))) }
+    }
+    guard case .refused(let error) = DeviceChange.registering(many, at: 100, onto: next) else {
+      throw TestFailure("101 tags were taken")
+    }
+    #expect(error.detail == "tags: must leave the device at most 100 tags, not 101")
+  }
+
+  /// A registration that is delivered twice increments once.
+  @Test func incrementsAreNotRepeated() throws {
+    let increment = registration {
+      $0.tags = [.init(name: "n", change: .increment(2))]
+      $0.fingerprint = 7
+    }
+    var next = try record(increment, at: 100)
+    next = try record(increment, at: 100, onto: next)
+    #expect(next.tags == [.init(name: "n", value: .number(2))])
+    var other = increment
+    other.fingerprint = 8
+    next = try record(other, at: 100, onto: next)
+    next = try record(other, at: 101, onto: next)
+    #expect(next.tags == [.init(name: "n", value: .number(6))])
+    let text = try record(registration { $0.tags = [.init(name: "n", change: .set(.text("x")))] }, at: 102, onto: next)
+    guard case .refused(let error) = DeviceChange.registering(other, at: 103, onto: text) else {
+      throw TestFailure("a text was incremented")
+    }
+    #expect(error.detail == "tags.n: cannot be incremented: this device's is no number")
+  }
+
+  @Test func aTokenBelongsToWhoeverRegisteredItLast() throws {
+    var holder = DeviceRecord(id: "other", at: 50)
+    holder.token = .init(bytes: [1], at: 50)
+    let claim = registration { $0.token = .set([1]) }
+    guard case .changed(let winner, let loser?) = DeviceChange.registering(claim, at: 100, onto: nil, holder: holder)
+    else { throw TestFailure("nobody lost") }
+    #expect(winner.token?.bytes == [1] && loser.token == nil && loser.at == 50)
+    holder.token?.at = 150
+    guard case .changed(let late, nil) = DeviceChange.registering(claim, at: 100, onto: nil, holder: holder) else {
+      throw TestFailure("the newer one lost")
+    }
+    #expect(late.token == nil && late.at == 100)
+  }
+
+  @Test func aTokenThatIsGoneComesBackOnlyWithALaterRegistration() throws {
+    let claim = registration {
+      $0.token = .set([1])
+      $0.startTokens = [.init(type: "*", token: [2])]
+    }
+    let first = try record(claim, at: 100)
+    #expect(DeviceChange.losing([1], at: 99, from: first) == nil)
+    #expect(DeviceChange.losing([3], at: 200, from: first) == nil)
+    let lost = try #require(DeviceChange.losing([1], at: 200, from: first))
+    #expect(lost.token == nil && lost.startTokens.count == 1 && lost.at == 100)
+    #expect(try record(claim, at: 200, onto: lost).token == nil)
+    #expect(try record(claim, at: 201, onto: lost).token?.at == 201)
+    // Another token was never called gone.
+    #expect(try record(registration { $0.token = .set([9]) }, at: 150, onto: lost).token?.bytes == [9])
+    let without = try #require(DeviceChange.losing([2], at: 200, from: lost))
+    #expect(without.startTokens.isEmpty && without.goneTokens.count == 2)
+    let revived = try record(claim, at: 300, onto: without)
+    #expect(revived.startTokens.count == 1 && revived.goneTokens.isEmpty)
+  }
+
+  @Test func membershipsAreSetsOfTheirOwn() throws {
+    let device = try record(
+      registration {
+        $0.locale = .set("zh-Hant-TW")
+        $0.osVersion = .set(OSVersion(major: 18))
+        $0.tags = [.init(name: "level", change: .set(.number(1))), .init(name: "l", change: .set(.list([])))]
+      }, at: 86_400_000 * 3 - 1)
+    var expected: Set<DeviceSet> = [
+      .everyone, .id("d"), .seen(day: 2), .locale("zh"), .locale("zh-hant"), .locale("zh-hant-tw"),
+      .osVersion(OSVersion(major: 18)), .tagExists("level"), .tagIsNumber("level"), .tagExists("l"),
+      .tagBit("level", 63),
+    ]
+    // The exponent of 1, and the sign turned over.
+    for bit in UInt8(52)...61 { expected.insert(.tagBit("level", bit)) }
+    #expect(Set(device.memberships) == expected)
+    #expect(device.memberships.count == Set(device.memberships).count)
+    #expect(DeviceRecord.day(of: -1) == -1 && DeviceRecord.day(of: 0) == 0)
+  }
+
+  /// Against the naive model: records, memberships and what changes of them.
+  @Test(arguments: UInt64(0)..<40)
+  func everyHistoryEndsAsTheModelSays(seed: UInt64) throws {
+    var source = RandomRegistrations(seed: seed)
+    var model = RegistryModel()
+    var records: [String: DeviceRecord] = [:]
+    var sets: [DeviceSetName: Set<String>] = [:]
+    func store(_ id: String, _ next: DeviceRecord?) {
+      let changes = DeviceSetChanges(from: records[id], to: next)
+      for name in changes.removed {
+        #expect(sets[name]?.remove(id) != nil, "it leaves a set that it is not in")
+        if sets[name]?.isEmpty == true { sets[name] = nil }
+      }
+      for name in changes.added { #expect(sets[name, default: []].insert(id).inserted, "it enters a set twice") }
+      records[id] = next
+    }
+    for _ in 0..<300 {
+      let at = source.time()
+      if source.below(5) == 0, let id = records.keys.sorted().randomElement(using: &source.random) {
+        let token = source.below(2) == 0 ? source.token() : [0x80] + source.token()
+        model.lose(token, at: at, device: id)
+        if let next = records[id].flatMap({ DeviceChange.losing(token, at: at, from: $0) }) { store(id, next) }
+        continue
+      }
+      let registration = source.registration()
+      model.register(registration, at: at)
+      var holder: DeviceRecord?
+      if case .set(let token) = registration.token {
+        holder = records.values.first { $0.id != registration.device && $0.token?.bytes == token }
+      }
+      switch DeviceChange.registering(registration, at: at, onto: records[registration.device], holder: holder) {
+      case .older, .refused: break
+      case .changed(let next, let loser):
+        store(registration.device, next)
+        if let loser { store(loser.id, loser) }
+      }
+    }
+    #expect(records.count == model.devices.count && records.count > 3)
+    for (id, record) in records { #expect(record.modelDevice == model.devices[id], "\(id)") }
+    let expected = Dictionary(uniqueKeysWithValues: model.sets.map { (DeviceSetName($0.key), $0.value) })
+    #expect(sets == expected)
+  }
+}

@@ -1,0 +1,117 @@
+import PushCore
+import TestSupport
+import Testing
+
+/// The bytes of a device's record.
+@Suite struct DeviceRecordTests {
+  private static var example: DeviceRecord {
+    var record = DeviceRecord(id: "6E1F0C52-8A0B-4B5E-9E4C-0C5A9F3B7D21", at: 1_796_000_000_000)
+    record.user = "user-1234567"
+    record.token = .init(bytes: Array(0..<32), at: 1_796_000_000_000)
+    record.startTokens = [.init(type: "RideAttributes", token: .init(bytes: Array(0..<80), at: 1_795_999_000_000))]
+    record.locale = "en-GB"
+    record.osVersion = OSVersion(major: 18, minor: 1)
+    record.timeZone = "Europe/Rome"
+    record.tags = [
+      .init(name: "city", value: .text("Rome")), .init(name: "credit", value: .number(-1.25)),
+      .init(name: "language", value: .text("it")), .init(name: "level", value: .number(7)),
+      .init(name: "plan", value: .text("gold")), .init(name: "since", value: .number(1_790_000_000)),
+      .init(name: "teams", value: .list(["a", "b"])), .init(name: "vip", value: .flag(true)),
+    ]
+    return record
+  }
+
+  /// All words of a table.
+  private func table(_ words: [UInt32: String]) -> DeviceWords {
+    var table = DeviceWords()
+    for (number, word) in words { table.learned(number, word) }
+    return table
+  }
+
+  @Test func aRecordIsWhatWasWrittenAndSmall() throws {
+    let (bytes, words) = DeviceRecordTests.example.encoded(DeviceWords())
+    #expect(bytes.count < 256, "\(bytes.count) bytes")
+    #expect(
+      Set(words.values) == ["RideAttributes", "en-GB", "Europe/Rome", "credit", "language", "level", "since", "teams"])
+    let read = try DeviceRecord.decoded(bytes, table(words))
+    #expect(read.record == DeviceRecordTests.example && read.words == Set(words.keys))
+    #expect(read.record.startToken(for: "RideAttributes")?.bytes.count == 80 && read.record.startToken(for: "X") == nil)
+  }
+
+  @Test func unknownWordsAreNamedAllAtOnce() throws {
+    let (bytes, words) = DeviceRecordTests.example.encoded(DeviceWords())
+    #expect(throws: DeviceRecordError.unknownWords(words.keys.sorted())) {
+      try DeviceRecord.decoded(bytes, DeviceWords())
+    }
+  }
+
+  /// A word whose number another word has, and a new one of a full table, stand in the record themselves.
+  @Test func refusedWordsAreWrittenOut() throws {
+    var words = DeviceWords()
+    words.clashed("Europe/Rome")
+    words.learned(1, "anything")
+    let (bytes, numbers) = DeviceRecordTests.example.encoded(words)
+    #expect(!numbers.values.contains("Europe/Rome") && numbers.count == 7)
+    #expect(try DeviceRecord.decoded(bytes, table(numbers)).record == DeviceRecordTests.example)
+    words.filled()
+    let (longer, none) = DeviceRecordTests.example.encoded(words)
+    #expect(none.isEmpty && longer.count > bytes.count)
+    #expect(try DeviceRecord.decoded(longer, DeviceWords()).record == DeviceRecordTests.example)
+  }
+
+  @Test func anotherVersionIsNotGuessedAt() {
+    var (bytes, _) = DeviceRecordTests.example.encoded(DeviceWords())
+    bytes[0] = 2
+    #expect(throws: DeviceRecordError.unknownVersion(2)) { try DeviceRecord.decoded(bytes, DeviceWords()) }
+    #expect(throws: DeviceRecordError.broken) { try DeviceRecord.decoded([], DeviceWords()) }
+  }
+
+  @Test func everyRecordComesBack() throws {
+    var source = RandomRegistrations(seed: 1)
+    for round in 0..<3_000 {
+      var record: DeviceRecord?
+      for _ in 0..<3 {
+        let at = source.time()
+        let registration = source.registration()
+        if case .changed(let next, _) = DeviceChange.registering(registration, at: at, onto: record) {
+          record = DeviceChange.losing(source.token(), at: at, from: next) ?? next
+        }
+      }
+      guard var record else { continue }
+      record.id =
+        ["hwid", "6e1f0c52-8a0b-4b5e-9e4c-0c5a9f3b7d21", "6E1F0C52-8A0B-4B5E-9E4C-0C5A9F3B7D21", "é"][round % 4]
+      let (bytes, words) = record.encoded(DeviceWords())
+      #expect(try DeviceRecord.decoded(bytes, table(words)).record == record, "round \(round)")
+    }
+  }
+
+  /// Whatever bytes lie in Redis, reading them ends in a record or an error.
+  @Test func survivesDamage() {
+    let (original, words) = DeviceRecordTests.example.encoded(DeviceWords())
+    let table = table(words)
+    var random = SeededRandom(seed: 2)
+    var readable = 0
+    for _ in 0..<60_000 {
+      var bytes = original
+      for _ in 0...Int.random(in: 0..<3, using: &random) {
+        let place = Int.random(in: 0..<max(1, bytes.count), using: &random)
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0 where place < bytes.count: bytes[place] = UInt8.random(in: 0...255, using: &random)
+        case 1 where place < bytes.count: bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+        case 2: bytes.removeLast(min(bytes.count, Int.random(in: 1..<60, using: &random)))
+        default: bytes.insert(0xFF, at: min(place, bytes.count))
+        }
+      }
+      do {
+        let record = try DeviceRecord.decoded(bytes, table).record
+        readable += 1
+        // What can be read can be worked with.
+        _ = record.memberships
+        _ = record.encoded(table)
+      } catch {
+        #expect(!error.text.isEmpty)
+      }
+    }
+    #expect(readable > 0)
+  }
+}
