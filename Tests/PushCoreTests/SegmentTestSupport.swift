@@ -2,9 +2,12 @@ import PushCore
 
 /// Filters of chance, within all bounds.
 extension SegmentFilter {
-  /// - Parameter levels: at most so many.
-  static func random(using random: inout SeededRandom, levels: Int = 8) -> SegmentFilter {
-    var left = Int.random(in: 1...SegmentLimits.conditionsMaximum, using: &random)
+  /// At most so many levels and conditions.
+  static func random(
+    using random: inout SeededRandom, levels: Int = SegmentLimits.depthMaximum,
+    conditions: Int = SegmentLimits.conditionsMaximum
+  ) -> SegmentFilter {
+    var left = Int.random(in: 1...conditions, using: &random)
     return make(levels, &left, &random)
   }
 

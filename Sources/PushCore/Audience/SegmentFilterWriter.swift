@@ -75,8 +75,8 @@ extension SegmentValue {
     case .text(let text): bytes.append(jsonString: text)
     case .flag(let flag): bytes.append(text: flag ? "true" : "false")
     case .number(let number):
-      if let integer = Int64(exactly: number), integer.magnitude <= 1 << 53 {
-        bytes.append(decimal: integer)
+      if number.magnitude <= 9_007_199_254_740_992, Double(Int64(number)) == number {
+        bytes.append(decimal: Int64(number))
       } else {
         // The shortest text that is read as the same number; in JSON's own form as long as the number is finite.
         bytes.append(text: number.description)
