@@ -1,0 +1,139 @@
+/// The bytes of an activity and of its members in Redis: first the form's number or flags, then numbers, little-endian.
+extension ActivityState {
+  private static let form: UInt8 = 1
+  private static let fixedCount = 23
+  private static let hasStart: UInt8 = 1
+  private static let hasContent: UInt8 = 2
+  private static let hasLeave: UInt8 = 4
+  private static let isEnd: UInt8 = 8
+  private static let isBegun: UInt8 = 16
+
+  package func encode() -> [UInt8] {
+    var flags: UInt8 = 0
+    if startRevision != nil { flags |= Self.hasStart }
+    if let content {
+      flags |= Self.hasContent | (content.isEnd ? Self.isEnd : 0) | (content.isBegun ? Self.isBegun : 0)
+    }
+    if leave != nil { flags |= Self.hasLeave }
+    var bytes: [UInt8] = [Self.form, storedPhase.rawValue, flags]
+    bytes.append(littleEndian: UInt64(bitPattern: createdAt), count: 8)
+    bytes.append(littleEndian: UInt64(lastNumber), count: 4)
+    bytes.append(littleEndian: UInt64(bitPattern: sentTimestamp), count: 8)
+    if let startDigest, let startRevision {
+      bytes.append(littleEndian: startDigest, count: 8)
+      bytes.append(startRevision)
+    }
+    if let content { bytes.append(content.revision) }
+    if let leave { bytes.append(leave) }
+    bytes.append(contentsOf: attributesType.utf8)
+    return bytes
+  }
+
+  /// nil: no encoding of this version.
+  package init?(decoding bytes: Span<UInt8>) {
+    guard bytes.count >= Self.fixedCount, bytes[0] == Self.form, let phase = Phase(rawValue: bytes[1]) else {
+      return nil
+    }
+    let flags = bytes[2]
+    self.init(createdAt: Int64(bitPattern: bytes.word(at: 3)), phase: phase)
+    lastNumber = UInt32(bytes.word(at: 11, count: 4))
+    sentTimestamp = Int64(bitPattern: bytes.word(at: 15))
+    var position = Self.fixedCount
+    if flags & Self.hasStart != 0 {
+      guard bytes.count - position >= 8 else { return nil }
+      startDigest = bytes.word(at: position)
+      position += 8
+      guard let revision = ActivityRevision(decoding: bytes, &position) else { return nil }
+      startRevision = revision
+    }
+    if flags & Self.hasContent != 0 {
+      guard let revision = ActivityRevision(decoding: bytes, &position) else { return nil }
+      content = Content(revision: revision, isEnd: flags & Self.isEnd != 0, isBegun: flags & Self.isBegun != 0)
+    }
+    if flags & Self.hasLeave != 0 {
+      guard let revision = ActivityRevision(decoding: bytes, &position) else { return nil }
+      leave = revision
+    }
+    guard let type = try? UTF8Span(validating: bytes.extracting(position..<bytes.count)) else { return nil }
+    attributesType = String(copying: type)
+  }
+}
+
+extension ActivityMember {
+  private static let hasStart: UInt8 = 1
+  /// It has, or had, a token: what follows is known too.
+  private static let hasRegistered: UInt8 = 2
+  private static let isOver: UInt8 = 4
+  private static let hasLeft: UInt8 = 8
+  private static let isGone: UInt8 = 16
+  private static let wayShift: UInt8 = 5
+  private static let flags: UInt8 = 0x7F
+
+  /// 9 bytes of a device that was started and no more, 21 and its token of one that was started and is live.
+  package func encode() -> [UInt8] {
+    var bytes: [UInt8] = []
+    let hasRegistered = isOver || !token.isEmpty || changedAt != 0
+    bytes.append(
+      (start != nil ? Self.hasStart : 0) | (hasRegistered ? Self.hasRegistered : 0) | (isOver ? Self.isOver : 0)
+        | (hasLeft ? Self.hasLeft : 0) | (goneAt != 0 ? Self.isGone : 0) | way.rawValue << Self.wayShift)
+    if let start {
+      bytes.append(littleEndian: UInt64(start.job), count: 4)
+      bytes.append(littleEndian: UInt64(start.at), count: 4)
+    }
+    if hasRegistered {
+      bytes.append(littleEndian: UInt64(bitPattern: changedAt), count: 8)
+      bytes.append(littleEndian: UInt64(sent), count: 4)
+      if goneAt != 0 { bytes.append(littleEndian: UInt64(bitPattern: goneAt), count: 8) }
+      bytes.append(contentsOf: token)
+    }
+    return bytes
+  }
+
+  /// nil: no encoding.
+  package init?(decoding bytes: Span<UInt8>) {
+    guard !bytes.isEmpty, bytes[0] & ~Self.flags == 0, let way = Way(rawValue: bytes[0] >> Self.wayShift) else {
+      return nil
+    }
+    self.init()
+    self.way = way
+    isOver = bytes[0] & Self.isOver != 0
+    hasLeft = bytes[0] & Self.hasLeft != 0
+    var position = 1
+    if bytes[0] & Self.hasStart != 0 {
+      guard bytes.count - position >= 8 else { return nil }
+      start = Start(
+        job: UInt32(bytes.word(at: position, count: 4)), at: UInt32(bytes.word(at: position + 4, count: 4)))
+      position += 8
+    }
+    if bytes[0] & Self.hasRegistered != 0 {
+      guard bytes.count - position >= 12 else { return nil }
+      changedAt = Int64(bitPattern: bytes.word(at: position))
+      sent = UInt32(bytes.word(at: position + 8, count: 4))
+      position += 12
+      if bytes[0] & Self.isGone != 0 {
+        guard bytes.count - position >= 8 else { return nil }
+        goneAt = Int64(bitPattern: bytes.word(at: position))
+        position += 8
+      }
+      for index in position..<bytes.count { token.append(bytes[index]) }
+    } else if position != bytes.count {
+      return nil
+    }
+  }
+}
+
+extension ActivityRevision {
+  fileprivate init?(decoding bytes: Span<UInt8>, _ position: inout Int) {
+    guard bytes.count - position >= 12 else { return nil }
+    self.init(
+      number: UInt32(bytes.word(at: position, count: 4)), timestamp: Int64(bitPattern: bytes.word(at: position + 4)))
+    position += 12
+  }
+}
+
+extension [UInt8] {
+  fileprivate mutating func append(_ revision: ActivityRevision) {
+    append(littleEndian: UInt64(revision.number), count: 4)
+    append(littleEndian: UInt64(bitPattern: revision.timestamp), count: 8)
+  }
+}

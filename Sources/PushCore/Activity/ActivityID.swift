@@ -1,0 +1,12 @@
+/// The producer's own name of a Live Activity: 1 to 128 bytes. It means one activity in an app and environment.
+package struct ActivityID: Hashable, Sendable, CustomStringConvertible {
+  package let text: String
+
+  /// nil: empty, or too long.
+  package init?(_ text: String) {
+    guard (1...Limits.activityBytesMaximum).contains(text.utf8.count) else { return nil }
+    self.text = text
+  }
+
+  package var description: String { text }
+}

@@ -1,0 +1,54 @@
+/// Which jobs an activity's last revisions came from: a job that comes twice gets one revision.
+///
+/// Bounded: a job that comes again after so many newer ones counts as new.
+package struct ActivityJobs: Hashable, Sendable {
+  /// 4 KiB in Redis. At one update a second it is more than eight minutes; the broker gives a job again within seconds.
+  package static let countMaximum = 512
+
+  /// A word for each revision, the newest last.
+  private var words: [UInt64] = []
+
+  package init() {}
+
+  /// The word of a job's id.
+  package static func word(of id: Span<UInt8>) -> UInt64 {
+    var hash = SipHash128(key0: 0x6865_7261_6C64_2061, key1: 0x6374_6976_6974_7921)
+    hash.append(UInt64(id.count))
+    hash.append(padding: id)
+    return hash.finish().first
+  }
+
+  /// The revision that a job got, the newest being `last`.
+  func number(of job: UInt64, last: UInt32) -> UInt32? {
+    guard let place = words.lastIndex(of: job) else { return nil }
+    return last - UInt32(words.count - 1 - place)
+  }
+
+  mutating func append(_ job: UInt64) {
+    words.append(job)
+    if words.count > ActivityJobs.countMaximum { words.removeFirst() }
+  }
+
+  // MARK: Bytes
+
+  /// Eight bytes each, little-endian.
+  package func encode() -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(words.count * 8)
+    for word in words { bytes.append(littleEndian: word, count: 8) }
+    return bytes
+  }
+
+  /// nil: no encoding.
+  package init?(decoding bytes: Span<UInt8>) {
+    guard bytes.count % 8 == 0, bytes.count <= ActivityJobs.countMaximum * 8 else { return nil }
+    words = stride(from: 0, to: bytes.count, by: 8).map { bytes.word(at: $0) }
+  }
+}
+
+extension [UInt8] {
+  /// Appends the lowest `count` bytes of a number, the lowest first.
+  mutating func append(littleEndian number: UInt64, count: Int) {
+    for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(place * 8))) }
+  }
+}

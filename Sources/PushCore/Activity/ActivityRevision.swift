@@ -1,0 +1,13 @@
+/// One state that was given to an activity: its number, from 1 on, and the payload's `timestamp`.
+///
+/// A device ignores a timestamp that is not newer than what it shows. So two revisions that were sent never have one timestamp.
+package struct ActivityRevision: Hashable, Sendable {
+  package let number: UInt32
+  /// Unix seconds.
+  package let timestamp: Int64
+
+  package init(number: UInt32, timestamp: Int64) {
+    self.number = number
+    self.timestamp = timestamp
+  }
+}

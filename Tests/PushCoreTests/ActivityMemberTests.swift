@@ -1,0 +1,89 @@
+import Testing
+
+@testable import PushCore
+
+/// What an activity is to one device: each line is an event and what follows from it.
+@Suite struct ActivityMemberTests {
+  @Test func itIsStartedOnce() {
+    var member = ActivityMember()
+    #expect(member.start(1, at: 5_000) == true)
+    #expect(member.status == .started && member.start?.at == 5)
+    #expect(member.start(1, at: 6_000) == true, "the same start came again")
+    #expect(member.start(2, at: 7_000) == false)
+    #expect(member.register([9], at: 8_000) == .taken)
+    #expect(member.status == .live)
+    #expect(member.start(1, at: 9_000) == false, "it has arrived")
+  }
+
+  @Test func aRefusedStartMayBeFollowed() {
+    var member = ActivityMember()
+    #expect(member.start(1, at: 0) == true)
+    #expect(member.startRefused(2) == false)
+    #expect(member.startRefused(1) == true)
+    #expect(member.start(2, at: 0) == true)
+    #expect(member.register([9], at: 1) == .taken)
+    #expect(member.startRefused(2) == false, "it has arrived, whatever APNs said")
+  }
+
+  @Test func theNewestRegistrationStays() {
+    let registrations: [(token: [UInt8], at: Int64)] = [
+      ([1], 10), ([2], 20), ([3], 20), ([], 20), ([4], 30), ([5], 30), ([5], 30), ([1], 5), ([], 25),
+    ]
+    var random = SeededRandom(seed: 3)
+    for _ in 0..<500 {
+      var member = ActivityMember()
+      for registration in registrations.shuffled(using: &random) + registrations.prefix(3) {
+        _ = member.register(registration.token, at: registration.at)
+      }
+      #expect(member.token == [5] && member.changedAt == 30)
+    }
+  }
+
+  @Test func overIsNotForEver() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10) == .taken)
+    #expect(member.register([], at: 20) == .over)
+    #expect(member.status == .over)
+    #expect(member.resolve(.init(revision: 1)) == .skipped(.over))
+    #expect(member.start(1, at: 0) == false, "whoever swiped it away does not get it again")
+    #expect(member.register([1], at: 20) == .older)
+    #expect(member.register([1], at: 21) == .taken)
+    #expect(member.claim(1) == true)
+  }
+
+  @Test func aTokenThatIsNoneIsOver() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10) == .taken)
+    #expect(member.unregistered([2], at: 50) == false, "another token's end")
+    #expect(member.unregistered([1], at: 9) == false, "registered since")
+    #expect(member.unregistered([1], at: 10) == true)
+    #expect(member.status == .over)
+    #expect(member.unregistered([1], at: 10) == false)
+    #expect(member.register([1], at: 10) == .older)
+    #expect(member.unregistered([1], at: 60) == true)
+    #expect(member.register([1], at: 60) == .older, "registered before APNs said so")
+    #expect(member.register([2], at: 30) == .taken, "another token is no concern of it")
+    #expect(member.register([1], at: 61) == .taken)
+    #expect(member.status == .live)
+  }
+
+  @Test func aDeviceWithoutATokenWaits() {
+    var member = ActivityMember()
+    #expect(member.start(1, at: 0) == true)
+    #expect(member.resolve(.init(revision: 2)) == .skipped(.noToken))
+    #expect(member.sent == 0)
+  }
+
+  @Test func anOlderRevisionNeverFollowsANewer() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10) == .taken)
+    #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10))
+    #expect(member.resolve(.init(revision: 1)) == .superseded(by: 2))
+    #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10), "it is tried again")
+    for (revision, isClaimed) in [(2, false), (1, false), (3, true)] as [(UInt32, Bool)] {
+      #expect(member.claim(revision) == isClaimed)
+    }
+    #expect(member.resolve(.init(revision: 3)) == .skipped(.sentLate))
+    #expect(member.resolve(.init(revision: 2)) == .superseded(by: 3))
+  }
+}

@@ -1,0 +1,214 @@
+import PushCore
+import Testing
+
+/// The life of an activity: each line of a test is an event and what follows from it.
+@Suite final class ActivityStateTests {
+  private var activity: ActivityState?
+  private var member: ActivityMember?
+  private var jobs = ActivityJobs()
+  private static let zero: Int64 = 1_796_000_000_000
+  private static let second: Int64 = zero / 1_000
+  private static let hour: Int64 = 3_600_000
+
+  private func start(_ job: UInt64 = 1, digest: UInt64 = 7, at: Int64 = 0) throws -> ActivityRevision {
+    try ActivityState.start(
+      &activity, type: "RideAttributes", digest: digest, job: job, jobs: &jobs, now: Self.zero + at)
+  }
+
+  private func update(_ job: UInt64, at: Int64) throws -> ActivityState.Revised {
+    try ActivityState.revise(&activity, isEnd: false, job: job, jobs: &jobs, now: Self.zero + at)
+  }
+
+  private func end(_ job: UInt64, at: Int64) throws -> ActivityState.Revised {
+    try ActivityState.revise(&activity, isEnd: true, job: job, jobs: &jobs, now: Self.zero + at)
+  }
+
+  private func begin(_ number: UInt32, at: Int64) -> ActivityState.Revised {
+    ActivityState.begin(&activity, number: number, now: Self.zero + at)
+  }
+
+  private func register(_ token: [UInt8], at: Int64, now: Int64? = nil) -> ActivityState.Registered {
+    ActivityState.register(&activity, &member, token: token, at: Self.zero + at, now: Self.zero + (now ?? at))
+  }
+
+  private func phase(at: Int64) -> ActivityState.Phase? { activity?.phase(now: Self.zero + at) }
+
+  private func revision(_ number: UInt32, second: Int64) -> ActivityRevision {
+    ActivityRevision(number: number, timestamp: Self.second + second)
+  }
+
+  @Test func itStartsBecomesActiveAndEnds() throws {
+    #expect(try start() == revision(1, second: 0))
+    #expect(phase(at: 0) == .starting && activity?.attributesType == "RideAttributes")
+    #expect(register([1], at: 900) == .stored, "it shows what it was started with")
+    #expect(phase(at: 900) == .active)
+    #expect(try update(2, at: 5_000) == .begun(revision(2, second: 5)))
+    #expect(try end(3, at: 9_000) == .begun(revision(3, second: 9)))
+    #expect(phase(at: 9_000) == .ended)
+    #expect(throws: ActivityRefusal.ended) { try update(4, at: 10_000) }
+    #expect(throws: ActivityRefusal.ended) { try end(5, at: 10_000) }
+    #expect(throws: ActivityRefusal.ended) { try start(6, at: 10_000) }
+    #expect(phase(at: 9 * Self.hour) == .ended, "not expired: it ended before")
+  }
+
+  @Test func itExpiresEightHoursAfterItsStart() throws {
+    _ = try start()
+    #expect(phase(at: 8 * Self.hour - 1) == .starting)
+    #expect(phase(at: 8 * Self.hour) == .expired)
+    #expect(throws: ActivityRefusal.expired) { try update(2, at: 8 * Self.hour) }
+    #expect(throws: ActivityRefusal.expired) { try start(3, at: 8 * Self.hour) }
+    #expect(register([1], at: 8 * Self.hour) == .ignored)
+    #expect(activity?.forgottenAt == Self.zero + 12 * Self.hour)
+  }
+
+  @Test func anUnknownIDTakesNoUpdate() throws {
+    #expect(throws: ActivityRefusal.unknown) { try update(1, at: 0) }
+    #expect(throws: ActivityRefusal.unknown) { try end(1, at: 0) }
+    #expect(begin(1, at: 0) == .superseded(number: 1, by: 1))
+    #expect(activity == nil)
+  }
+
+  @Test func anAppMayStartItItself() throws {
+    #expect(register([], at: 0) == .ignored, "nothing is over that never was")
+    #expect(register([1], at: 0, now: 8 * Self.hour) == .ignored, "its activity has expired")
+    #expect(activity == nil)
+    #expect(register([1], at: 0, now: 2_000) == .stored)
+    #expect(phase(at: 2_000) == .active && activity?.createdAt == Self.zero, "no later than the device said so")
+    #expect(try update(1, at: 3_000) == .begun(revision(1, second: 3)))
+    // A start later adopts it; the device is a member and is not started.
+    #expect(try start(2, at: 3_100) == revision(2, second: 4))
+    #expect(activity?.resolveStart(2, &member, now: Self.zero + 3_200) == .started)
+    #expect(phase(at: 3_200) == .active && activity?.content?.revision == revision(1, second: 3))
+  }
+
+  @Test func aStartIsTakenAgainWithItsOwnPayloadOnly() throws {
+    let first = try start(1)
+    #expect(try start(1, at: 10) == first, "the same job")
+    #expect(try start(2, at: 20) == first, "another audience")
+    #expect(throws: ActivityRefusal.otherPayload) { try start(3, digest: 8, at: 30) }
+    #expect(try update(4, at: 40) == .waits(revision(2, second: 1), milliseconds: 960))
+    #expect(try start(5, at: 50) == first)
+  }
+
+  @Test func theClockTakesOneUpdateASecond() throws {
+    _ = try start()
+    #expect(try update(2, at: 100) == .waits(revision(2, second: 1), milliseconds: 900))
+    #expect(try update(3, at: 300) == .waits(revision(3, second: 1), milliseconds: 700), "its timestamp was not sent")
+    #expect(begin(2, at: 1_000) == .superseded(number: 2, by: 3))
+    #expect(begin(3, at: 990) == .waits(revision(3, second: 1), milliseconds: 10))
+    #expect(begin(3, at: 1_000) == .begun(revision(3, second: 1)))
+    #expect(begin(3, at: 1_010) == .begun(revision(3, second: 1)), "it came again")
+    #expect(try update(4, at: 1_020) == .waits(revision(4, second: 2), milliseconds: 980))
+    #expect(try end(5, at: 1_500) == .waits(revision(5, second: 2), milliseconds: 500))
+    #expect(begin(4, at: 2_000) == .superseded(number: 4, by: 5))
+    #expect(begin(5, at: 2_000) == .begun(revision(5, second: 2)))
+  }
+
+  @Test func timestampsGrowWhenTheClockGoesBack() throws {
+    _ = try start(at: 60_000)
+    #expect(try update(2, at: 0) == .waits(revision(2, second: 61), milliseconds: 61_000))
+    #expect(begin(2, at: 61_000) == .begun(revision(2, second: 61)))
+    #expect(try update(3, at: 90_000) == .begun(revision(3, second: 90)))
+  }
+
+  @Test func aJobThatComesAgainGetsItsRevision() throws {
+    _ = try start()
+    #expect(try update(2, at: 5_000) == .begun(revision(2, second: 5)))
+    #expect(try update(2, at: 9_000) == .begun(revision(2, second: 5)))
+    #expect(try update(3, at: 9_000) == .begun(revision(3, second: 9)))
+    #expect(try update(2, at: 9_500) == .superseded(number: 2, by: 3), "never newer than what came after it")
+    #expect(try end(4, at: 20_000) == .begun(revision(4, second: 20)))
+    #expect(try end(4, at: 21_000) == .begun(revision(4, second: 20)))
+    #expect(try update(3, at: 22_000) == .superseded(number: 3, by: 4))
+  }
+
+  @Test func jobsAreRememberedBounded() throws {
+    _ = try start()
+    for job in 2...UInt64(ActivityJobs.countMaximum + 2) { _ = try update(job, at: Int64(job) * 1_000) }
+    let now = Int64(ActivityJobs.countMaximum + 10) * 1_000
+    #expect(try update(3, at: now) == .superseded(number: 3, by: UInt32(ActivityJobs.countMaximum + 2)))
+    guard case .begun(let revision) = try update(2, at: now) else {
+      Issue.record("too long ago: it counts as new")
+      return
+    }
+    #expect(revision.number == UInt32(ActivityJobs.countMaximum + 3))
+  }
+
+  // MARK: - Late tokens
+
+  @Test func aLateTokenGetsTheNewestOnce() throws {
+    _ = try start()
+    _ = try update(2, at: 5_000)
+    let push = ActivityState.Push(revision: 2, isLate: true)
+    #expect(register([1], at: 6_000) == .late(revision(2, second: 5), isLeave: false))
+    #expect(
+      register([1], at: 6_000) == .late(revision(2, second: 5), isLeave: false), "its reader died before it published")
+    #expect(resolve(.init(revision: 2)) == .skipped(.sentLate), "the push to all finds that it has its own")
+    #expect(resolve(push) == .send([1], registeredAt: Self.zero + 6_000))
+    #expect(register([1], at: 6_000) == .stored)
+    #expect(register([1], at: 7_000) == .stored, "the app says it at every launch")
+    #expect(resolve(push) == .send([1], registeredAt: Self.zero + 7_000), "its lane died")
+    _ = try update(3, at: 8_000)
+    #expect(resolve(.init(revision: 3)) == .send([1], registeredAt: Self.zero + 7_000))
+    #expect(resolve(push) == .superseded(by: 3))
+  }
+
+  @Test func aLateTokenOfAnUpdateThatWaitsTakesItsTimestamp() throws {
+    _ = try start()
+    #expect(try update(2, at: 100) == .waits(revision(2, second: 1), milliseconds: 900))
+    #expect(register([1], at: 200) == .late(revision(2, second: 1), isLeave: false))
+    #expect(try update(3, at: 300) == .waits(revision(3, second: 2), milliseconds: 1_700), "no timestamp twice")
+    #expect(begin(2, at: 1_000) == .superseded(number: 2, by: 3))
+  }
+
+  @Test func aLateTokenAfterTheEndGetsTheEnd() throws {
+    _ = try start()
+    _ = try end(2, at: 5_000)
+    #expect(register([1], at: 6_000) == .late(revision(2, second: 5), isLeave: false))
+    #expect(resolve(.init(revision: 2, isLate: true)) == .send([1], registeredAt: Self.zero + 6_000))
+  }
+
+  @Test func aNewTokenGetsTheNewestAgain() throws {
+    _ = register([1], at: 0)
+    _ = try update(1, at: 1_000)
+    #expect(resolve(.init(revision: 1)) == .send([1], registeredAt: Self.zero))
+    #expect(register([1], at: 2_000) == .stored)
+    #expect(register([2], at: 3_000) == .late(revision(1, second: 1), isLeave: false))
+    #expect(register([1], at: 2_500) == .ignored, "the newest registration wins")
+    #expect(resolve(.init(revision: 1, isLate: true)) == .send([2], registeredAt: Self.zero + 3_000))
+  }
+
+  // MARK: - Devices that leave
+
+  @Test func anEndForSomeIsNoNewState() throws {
+    _ = try start()
+    _ = register([1], at: 500)
+    var members = [member, nil]
+    let leave = try ActivityState.leave(&activity, &members, job: 2, jobs: &jobs, now: Self.zero + 5_000)
+    #expect(leave == revision(2, second: 5))
+    #expect(try ActivityState.leave(&activity, &members, job: 2, jobs: &jobs, now: Self.zero + 6_000) == leave)
+    member = members[0]
+    #expect(member?.status == .left && members[1]?.status == .left)
+    #expect(try update(3, at: 7_000) == .begun(revision(3, second: 7)))
+    #expect(resolve(.init(revision: 3)) == .skipped(.left))
+    #expect(resolve(.init(revision: 2, isLeave: true)) == .send([1], registeredAt: Self.zero + 500))
+    // One whose token comes late is sent its end, and none of the updates.
+    member = members[1]
+    #expect(register([2], at: 8_000) == .late(leave, isLeave: true))
+    #expect(resolve(.init(revision: 2, isLate: true, isLeave: true)) == .send([2], registeredAt: Self.zero + 8_000))
+    #expect(activity?.resolveStart(1, &member, now: Self.zero + 9_000) == .started)
+  }
+
+  @Test func olderStatesAreDroppedOnceItHasEnded() throws {
+    _ = register([1], at: 0)
+    _ = try update(1, at: 1_000)
+    _ = try end(2, at: 3_000)
+    #expect(resolve(.init(revision: 1)) == .superseded(by: 2), "though the end was not sent to it yet")
+    #expect(resolve(.init(revision: 2)) == .send([1], registeredAt: Self.zero))
+    #expect(activity?.resolve(.init(revision: 2), &member, now: Self.zero + 8 * Self.hour) == .skipped(.over))
+  }
+
+  private func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved? {
+    activity?.resolve(push, &member, now: Self.zero + 10_000)
+  }
+}
