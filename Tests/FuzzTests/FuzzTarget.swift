@@ -10,6 +10,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
 
   static let all: [FuzzTarget] = [
     FuzzTarget(name: "job", rounds: 6_000, subject: JobSubject.self),
+    FuzzTarget(name: "activity-payload", rounds: 6_000, subject: ActivityPayloadSubject.self),
     FuzzTarget(name: "amqp", rounds: 1_500, subject: AMQPSubject.self),
     FuzzTarget(name: "amqp-methods", rounds: 20_000, subject: AMQPMethodSubject.self),
     FuzzTarget(name: "amqp-properties", rounds: 20_000, subject: AMQPPropertiesSubject.self),

@@ -4,7 +4,7 @@ package struct ActivityID: Hashable, Sendable, CustomStringConvertible {
 
   /// nil: empty, or too long.
   package init?(_ text: String) {
-    guard (1...Limits.activityBytesMaximum).contains(text.utf8.count) else { return nil }
+    guard (1...Limits.idBytesMaximum).contains(text.utf8.count) else { return nil }
     self.text = text
   }
 

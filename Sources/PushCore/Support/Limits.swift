@@ -28,8 +28,6 @@ package enum Limits {
   package static let tokenDigitsMaximum = 256
   /// A broadcast channel's id, base64.
   package static let channelBytesMaximum = 128
-  /// `activity`, the id of a Live Activity.
-  package static let activityBytesMaximum = 128
   /// Targets of one job.
   package static let targetsMaximum = 1000
   /// A device's tag: its name, and a text that it holds.
