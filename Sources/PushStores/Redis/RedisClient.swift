@@ -1,7 +1,7 @@
 import PushCore
 package import PushIO
 
-/// Commands to Redis with an answer each, on an event loop: for what is asked seldom and must not block.
+/// Commands to Redis with an answer each, on an event loop: for what is not on a job's way and must not block.
 ///
 /// Commands wait while Redis is being connected to, and follow the slots of a cluster. Each one is answered once, at the
 /// latest after the timeout. Not Sendable: it belongs to the thread of its loop. Errors are words: what failed, where.
@@ -13,9 +13,13 @@ package final class RedisClient {
   package typealias Answer = (Result<RedisReply, Failure>) -> Void
 
   private struct Call {
-    let key: String
-    let arguments: [String]
-    let last: [UInt8]?
+    let slot: Int
+    var command: RedisCommand
+    /// Called by its digest; nil where that failed, and for other commands.
+    var script: LuaScript?
+    /// Arguments of the command, and where those behind a script's digest begin.
+    let argumentCount: Int
+    var tailStart = 0
     let deadline: Instant
     var redirects = 0
     let then: Answer
@@ -28,6 +32,7 @@ package final class RedisClient {
   private var waiting: [Call] = []
   /// By node and tag.
   private var sent: [[UInt64: Call]] = []
+  private var nextTag: UInt64 = 0
   private var lastFailure: String?
 
   /// A command follows a slot that moves so often.
@@ -55,9 +60,37 @@ package final class RedisClient {
 
   /// Asks. `key` says which node of a cluster is asked; `last` is one more argument, of any bytes.
   package func call(_ arguments: [String], last: [UInt8]? = nil, key: String, then: @escaping Answer) {
-    let call = Call(
-      key: key, arguments: arguments, last: last,
-      deadline: loop.now.monotonic.adding(milliseconds: timeoutMilliseconds), then: then)
+    var command = RedisCommand()
+    let count = arguments.count + (last == nil ? 0 : 1)
+    command.begin(argumentCount: count)
+    for argument in arguments { command.append(argument) }
+    if let last { command.append(last) }
+    start(
+      Call(
+        slot: RedisSlot.of(key.utf8.span), command: command, argumentCount: count, deadline: deadline, then: then))
+  }
+
+  /// Runs a script. Its text goes over the wire only where the server does not have it.
+  /// - Parameter keys: at least one; the first says which node of a cluster is asked.
+  package func run(_ script: LuaScript, keys: [String], _ arguments: RedisArguments, then: @escaping Answer) {
+    var command = RedisCommand()
+    let count = 3 + keys.count + arguments.count
+    command.begin(argumentCount: count)
+    command.append("EVALSHA")
+    command.append(script.digest)
+    let tailStart = command.bytes.count
+    command.append(Int64(keys.count))
+    for key in keys { command.append(key) }
+    command.append(encoded: arguments.encoded)
+    start(
+      Call(
+        slot: RedisSlot.of(keys[0].utf8.span), command: command, script: script, argumentCount: count,
+        tailStart: tailStart, deadline: deadline, then: then))
+  }
+
+  private var deadline: Instant { loop.now.monotonic.adding(milliseconds: timeoutMilliseconds) }
+
+  private func start(_ call: Call) {
     if !send(call) { waiting.append(call) }
   }
 
@@ -91,15 +124,16 @@ package final class RedisClient {
   }
 
   private func send(_ call: Call) -> Bool {
-    send(call, to: router.node(ofSlot: RedisSlot.of(call.key.utf8.span)))
+    send(call, to: router.node(ofSlot: call.slot))
   }
 
   private func send(_ call: Call, to node: Int) -> Bool {
-    guard node < router.connections.count,
-      let tag = router.connections[node].request(call.arguments, last: call.last)
-    else { return false }
+    guard node < router.connections.count, router.connections[node].send(call.command, tag: nextTag) else {
+      return false
+    }
     while sent.count <= node { sent.append([:]) }
-    sent[node][tag] = call
+    sent[node][nextTag] = call
+    nextTag += 1
     return true
   }
 
@@ -110,6 +144,14 @@ package final class RedisClient {
   private func replied(_ reply: RedisReply, _ call: Call, _ node: Int) {
     guard case .error(let error) = reply else { return call.then(.success(reply)) }
     var again = call
+    if error.kind == .noScript, let script = call.script {
+      again.command.begin(argumentCount: call.argumentCount)
+      again.command.append("EVAL")
+      again.command.append(script.text)
+      again.command.append(encoded: Array(call.command.bytes[call.tailStart...]))
+      again.script = nil
+      return start(again)
+    }
     again.redirects += 1
     if again.redirects <= RedisClient.redirectsMaximum, let redirect = router.redirect(error, from: node) {
       switch redirect {

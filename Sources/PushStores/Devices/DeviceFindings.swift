@@ -1,0 +1,130 @@
+import PushCore
+import PushIO
+
+/// What `DeviceScript.find` found for one transaction.
+struct DeviceFindings {
+  /// The ordinals of a set, and the records of those that have one.
+  struct SetValue {
+    var ordinals: [UInt8] = []
+    var records: [[UInt8]?] = []
+  }
+
+  private var id = SetValue()
+  private var token = SetValue()
+  /// Of the ordinal that was asked for.
+  private var own: [UInt8]?
+  private var newOrdinal: UInt32?
+
+  // MARK: - Asking
+
+  static func arguments(_ transactions: [DeviceTransaction]) -> RedisArguments {
+    var arguments = RedisArguments()
+    arguments.append(DeviceLimits.ordinalRestSeconds)
+    for transaction in transactions {
+      var id: DeviceSet?
+      var token = transaction.claimedToken
+      var ordinal = ""
+      switch transaction.place {
+      case .id(let text): id = .id(text)
+      case .ordinal(let number): ordinal = String(number)
+      case .token(let bytes): token = bytes
+      }
+      append(id, to: &arguments)
+      append(token.map { .token($0) }, to: &arguments)
+      arguments.append(ordinal)
+      if case .register = transaction.action {
+        arguments.append(transaction.wantsOrdinal ? "2" : "1")
+      } else {
+        arguments.append("0")
+      }
+    }
+    return arguments
+  }
+
+  private static func append(_ set: DeviceSet?, to arguments: inout RedisArguments) {
+    guard let set else {
+      arguments.append("")
+      return arguments.append("")
+    }
+    let name = DeviceSetName(set)
+    arguments.append(Int64(name.bucket))
+    arguments.append(name.wordBytes)
+  }
+
+  // MARK: - Reading
+
+  /// One for each transaction; nil: it is no reply of the script.
+  static func parse(_ reply: RedisReply, count: Int) -> [DeviceFindings]? {
+    guard case .array(let items) = reply, items.count == count else { return nil }
+    var all: [DeviceFindings] = []
+    for item in items {
+      guard case .array(let parts) = item, parts.count == 4 else { return nil }
+      var findings = DeviceFindings()
+      guard let id = SetValue(parts[0]), let token = SetValue(parts[1]) else { return nil }
+      findings.id = id
+      findings.token = token
+      if case .bulk(let bytes) = parts[2] { findings.own = bytes }
+      if case .integer(let ordinal) = parts[3] {
+        guard let ordinal = UInt32(exactly: ordinal) else { return nil }
+        findings.newOrdinal = ordinal
+      }
+      all.append(findings)
+    }
+    return all
+  }
+
+  /// The devices that the transaction is about.
+  func found(
+    _ transaction: DeviceTransaction, _ words: borrowing DeviceWords
+  ) throws(DeviceRecordError) -> DeviceTransaction.Found {
+    var found = DeviceTransaction.Found()
+    found.idSet = id.ordinals
+    found.tokenSet = token.ordinals
+    found.newOrdinal = newOrdinal
+    switch transaction.place {
+    case .id(let text):
+      found.device = try first(id, words) { $0.id.utf8.elementsEqual(text.utf8) }
+      if let claimed = transaction.claimedToken {
+        found.holder = try first(token, words) {
+          $0.token?.bytes == claimed && !$0.id.utf8.elementsEqual(text.utf8)
+        }
+      }
+    case .ordinal(let ordinal):
+      if let own {
+        let (record, numbers) = try DeviceRecord.decoded(own, words)
+        found.device = DeviceTransaction.Known(ordinal: ordinal, bytes: own, record: record, words: numbers)
+      }
+    case .token(let bytes):
+      found.device = try first(token, words) { $0.token?.bytes == bytes }
+    }
+    return found
+  }
+
+  /// A set's name is a hash: another one's members may be in it.
+  private func first(
+    _ value: SetValue, _ words: borrowing DeviceWords, _ isMeant: (DeviceRecord) -> Bool
+  ) throws(DeviceRecordError) -> DeviceTransaction.Known? {
+    for (index, bytes) in value.records.enumerated() {
+      guard let bytes else { continue }
+      let (record, numbers) = try DeviceRecord.decoded(bytes, words)
+      guard isMeant(record) else { continue }
+      let ordinal = OrdinalList.ordinal(value.ordinals, index)
+      return DeviceTransaction.Known(ordinal: ordinal, bytes: bytes, record: record, words: numbers)
+    }
+    return nil
+  }
+}
+
+extension DeviceFindings.SetValue {
+  fileprivate init?(_ reply: RedisReply) {
+    switch reply {
+    case .null: self.init()
+    case .array(let parts):
+      guard case .bulk(let ordinals) = parts.first, ordinals.count == (parts.count - 1) * 4 else { return nil }
+      self.init(
+        ordinals: ordinals,
+        records: parts.dropFirst().map { if case .bulk(let bytes) = $0 { bytes } else { nil } })
+    case .integer, .bulk, .status, .error: return nil
+    }
+  }
+}

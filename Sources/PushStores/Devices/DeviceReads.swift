@@ -1,0 +1,116 @@
+package import PushCore
+import PushIO
+
+extension DeviceRegistry {
+  /// A device as it is stored.
+  package struct Entry: Hashable, Sendable {
+    package var ordinal: UInt32
+    package var record: DeviceRecord
+  }
+
+  /// The devices with these ordinals, in their order; nil where there is none (any more).
+  package func records(of ordinals: [UInt32], in scope: AppScope, then: @escaping Then<[DeviceRecord?]>) {
+    guard !ordinals.isEmpty else { return then(.success([])) }
+    var packed: [UInt8] = []
+    packed.reserveCapacity(ordinals.count * 4)
+    for ordinal in ordinals { packed += DeviceCommit.bytes(ordinal) }
+    var arguments = RedisArguments()
+    arguments.append(packed)
+    run(DeviceScript.records, arguments, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure):
+        then(.failure(failure))
+      case .success(.array(let replies)) where replies.count == ordinals.count:
+        let bytes = replies.map { reply -> [UInt8]? in if case .bulk(let bytes) = reply { bytes } else { nil } }
+        decode(bytes, in: scope, hasLearned: false, then)
+      case .success:
+        then(.failure(.unreadable("\(keys(scope).tag): does something else use these keys?")))
+      }
+    }
+  }
+
+  private func decode(
+    _ records: [[UInt8]?], in scope: AppScope, hasLearned: Bool, _ then: @escaping Then<[DeviceRecord?]>
+  ) {
+    let known = entry(scope)
+    var decoded: [DeviceRecord?] = []
+    decoded.reserveCapacity(records.count)
+    var unknown: Set<UInt32> = []
+    for bytes in records {
+      do throws(DeviceRecordError) {
+        decoded.append(
+          try bytes.map { bytes throws(DeviceRecordError) in try DeviceRecord.decoded(bytes, known.words).record })
+      } catch {
+        guard case .unknownWords(let numbers) = error, !hasLearned else {
+          return then(.failure(.unreadable(error, known.keys)))
+        }
+        unknown.formUnion(numbers)
+      }
+    }
+    guard !unknown.isEmpty else { return then(.success(decoded)) }
+    learn(unknown, known) { [self] failure in
+      if let failure { return then(.failure(failure)) }
+      decode(records, in: scope, hasLearned: true, then)
+    }
+  }
+
+  /// The devices in a set, ascending, in parts: at most `limit` of those behind `ordinal`.
+  package func entries(
+    of set: DeviceSet, after ordinal: UInt32? = nil, limit: Int, in scope: AppScope, then: @escaping Then<[Entry]>
+  ) {
+    members(of: set, after: ordinal, limit: limit, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let ordinals):
+        records(of: ordinals, in: scope) {
+          then(
+            $0.map { records in
+              // One that went meanwhile is none.
+              zip(ordinals, records).compactMap { ordinal, record in record.map { Entry(ordinal: ordinal, record: $0) }
+              }
+            })
+        }
+      }
+    }
+  }
+
+  /// How many devices are in a set.
+  package func count(_ set: DeviceSet, in scope: AppScope, then: @escaping Then<Int>) {
+    let name = DeviceSetName(set)
+    var arguments = RedisArguments()
+    arguments.append(Int64(name.bucket))
+    arguments.append(name.wordBytes)
+    arguments.append(name.wordDigits)
+    run(DeviceScript.count, arguments, in: scope) { result in
+      then(
+        result.flatMap { reply in
+          guard case .integer(let count) = reply else { return .failure(.unreadable("unexpected reply to a count")) }
+          return .success(Int(count))
+        })
+    }
+  }
+
+  /// Every app and environment that has, or had, devices.
+  package func scopes(then: @escaping Then<[AppScope]>) {
+    let key = RegistryKeys.scopes(prefix: prefix)
+    ask(["SMEMBERS", key], key: key) { result in
+      then(
+        result.map { reply in
+          guard case .array(let names) = reply else { return [] }
+          return names.compactMap { $0.text.flatMap(AppScope.init(registryName:)) }
+            .sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) }
+        })
+    }
+  }
+}
+
+extension AppScope {
+  /// `<environment>:<app>`.
+  fileprivate init?(registryName: String) {
+    let parts = registryName.split(separator: ":", maxSplits: 1)
+    guard parts.count == 2, let environment = APNsEnvironment.allCases.first(where: { $0.name == parts[0] }) else {
+      return nil
+    }
+    self.init(app: String(parts[1]), environment: environment)
+  }
+}

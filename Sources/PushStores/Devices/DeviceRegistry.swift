@@ -1,0 +1,330 @@
+package import PushCore
+package import PushIO
+
+/// The devices of all apps, in Redis, for the whole fleet: `DeviceChange` decides, this reads and stores.
+///
+/// A change reads what it touches, decides, and is stored by one script that compares what it finds with what was read. So each device and
+/// all sets change in one step or not at all, whoever dies when. Changes of one turn go to Redis together. Changes of one device by this
+/// registry are made in their order.
+///
+/// Not Sendable: it belongs to the thread of its loop, whose owner calls `turn` after the Redis client's; every `then` is called there.
+package final class DeviceRegistry {
+  package typealias Then<Value> = (Result<Value, DeviceRegistryFailure>) -> Void
+
+  /// What was stored so far, and how often it had to be tried again.
+  package struct Counters: Sendable {
+    package var stored: UInt64 = 0
+    package var conflicts: UInt64 = 0
+  }
+
+  package private(set) var counters = Counters()
+
+  let loop: EventLoop
+  private let redis: RedisClient
+  let prefix: String
+  private var scopes: [AppScope: DeviceRegistryScope] = [:]
+
+  /// Changes of one script: about a millisecond of Redis.
+  private static let batch = 16
+  /// A device that others change so often meanwhile is given up.
+  private static let attemptsMaximum = 50
+  /// An app is told to have devices again after so long: what Redis forgot is mended.
+  private static let announceMilliseconds: Int64 = 600_000
+
+  /// - Parameter prefix: begins the name of every key.
+  package init(loop: EventLoop, redis: RedisClient, prefix: String) {
+    self.loop = loop
+    self.redis = redis
+    self.prefix = prefix
+  }
+
+  package func keys(_ scope: AppScope) -> RegistryKeys { entry(scope).keys }
+
+  func entry(_ scope: AppScope) -> DeviceRegistryScope {
+    if let known = scopes[scope] { return known }
+    let new = DeviceRegistryScope(scope, prefix: prefix)
+    scopes[scope] = new
+    return new
+  }
+
+  // MARK: - Changes
+
+  /// Applies what was registered.
+  /// - Parameter at: Unix milliseconds.
+  package func register(
+    _ registration: DeviceRegistration, at: Int64, in scope: AppScope, then: @escaping Then<DeviceAnswer>
+  ) {
+    enqueue(DeviceTransaction(.id(registration.device), .register(registration, at: at), then: then), in: scope)
+  }
+
+  /// A token got a 410: the device loses it, unless it registered it later. Tells whether there was one.
+  /// - Parameters:
+  ///   - ordinal: the device's; nil: whoever has it as alert token.
+  ///   - at: since when the token is unregistered, Unix milliseconds.
+  package func lose(
+    _ token: [UInt8], ordinal: UInt32? = nil, at: Int64, in scope: AppScope, then: @escaping Then<Bool>
+  ) {
+    let place = ordinal.map { DeviceTransaction.Place.ordinal($0) } ?? .token(token)
+    enqueue(
+      DeviceTransaction(place, .lose(token, at: at)) { then($0.map { $0 == .changed }) }, in: scope)
+  }
+
+  /// Forgets a device, or all devices of a user, as far as they were not seen since; registrations up to then are ignored for a day. Tells how
+  /// many devices it were.
+  package func forget(
+    _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping Then<Int>
+  ) {
+    var arguments = RedisArguments()
+    arguments.append(RegistryKeys.forgottenName(subject))
+    arguments.append(at)
+    arguments.append(DeviceLimits.forgottenSeconds)
+    // First: whoever stores a registration after this sees it, and what was stored before is seen by us.
+    run(DeviceScript.mark, arguments, in: scope) { [self] result in
+      if case .failure(let failure) = result { return then(.failure(failure)) }
+      switch subject {
+      case .device(let id):
+        enqueue(
+          DeviceTransaction(.id(id), .forget(at: at, user: nil)) { then($0.map { $0 == .changed ? 1 : 0 }) }, in: scope)
+      case .user(let user):
+        forget(user, at: at, in: scope, after: nil, count: 0, then)
+      }
+    }
+  }
+
+  /// A part of a user's devices at a time.
+  private func forget(
+    _ user: String, at: Int64, in scope: AppScope, after ordinal: UInt32?, count: Int, _ then: @escaping Then<Int>
+  ) {
+    members(of: .user(user), after: ordinal, limit: 4 * DeviceRegistry.batch, in: scope) { [self] result in
+      let ordinals: [UInt32]
+      switch result {
+      case .failure(let failure): return then(.failure(failure))
+      case .success(let found): ordinals = found
+      }
+      guard let last = ordinals.last else { return then(.success(count)) }
+      var left = ordinals.count
+      var forgotten = count
+      var failure: DeviceRegistryFailure?
+      for ordinal in ordinals {
+        let transaction = DeviceTransaction(.ordinal(ordinal), .forget(at: at, user: user)) { [self] result in
+          switch result {
+          case .success(let answer): if answer == .changed { forgotten += 1 }
+          case .failure(let error): failure = error
+          }
+          left -= 1
+          guard left == 0 else { return }
+          if let failure { return then(.failure(failure)) }
+          forget(user, at: at, in: scope, after: last, count: forgotten, then)
+        }
+        enqueue(transaction, in: scope)
+      }
+    }
+  }
+
+  private func enqueue(_ transaction: DeviceTransaction, in scope: AppScope) {
+    let entry = entry(scope)
+    if case .id(let id) = transaction.place {
+      if entry.queues[id] != nil {
+        entry.queues[id]?.append(transaction)
+        return
+      }
+      entry.queues[id] = []
+    }
+    entry.reading.append(transaction)
+  }
+
+  private func finish(
+    _ transaction: DeviceTransaction, _ result: Result<DeviceAnswer, DeviceRegistryFailure>,
+    _ entry: DeviceRegistryScope
+  ) {
+    if case .id(let id) = transaction.place {
+      if entry.queues[id]?.isEmpty == false, let next = entry.queues[id]?.removeFirst() {
+        entry.reading.append(next)
+      } else {
+        entry.queues[id] = nil
+      }
+    }
+    transaction.then(result)
+  }
+
+  // MARK: - Turns
+
+  /// Sends what was asked for and decided since the last turn.
+  package func turn() {
+    for entry in scopes.values {
+      while !entry.storing.isEmpty {
+        let part = Array(entry.storing.prefix(DeviceRegistry.batch))
+        entry.storing.removeFirst(part.count)
+        store(part, entry)
+      }
+      while !entry.reading.isEmpty {
+        let part = Array(entry.reading.prefix(DeviceRegistry.batch))
+        entry.reading.removeFirst(part.count)
+        read(part, entry)
+      }
+    }
+  }
+
+  private func read(_ transactions: [DeviceTransaction], _ entry: DeviceRegistryScope) {
+    let arguments = DeviceFindings.arguments(transactions)
+    run(DeviceScript.find, arguments, in: entry.scope) { [self] result in
+      switch result {
+      case .failure(let failure):
+        for transaction in transactions { finish(transaction, .failure(failure), entry) }
+      case .success(let reply):
+        guard let findings = DeviceFindings.parse(reply, count: transactions.count) else {
+          let failure = DeviceRegistryFailure.unreadable("\(entry.keys.tag): does something else use these keys?")
+          for transaction in transactions { finish(transaction, .failure(failure), entry) }
+          return
+        }
+        decide(Array(zip(transactions, findings)), entry, asked: [])
+      }
+    }
+  }
+
+  /// Words that are not known yet are looked up for those that need them, as long as there are some that were not asked for.
+  private func decide(
+    _ all: [(transaction: DeviceTransaction, findings: DeviceFindings)], _ entry: DeviceRegistryScope,
+    asked: Set<UInt32>
+  ) {
+    var waiting: [(transaction: DeviceTransaction, findings: DeviceFindings)] = []
+    var unknown: Set<UInt32> = []
+    for (transaction, findings) in all {
+      do throws(DeviceRecordError) {
+        decide(transaction, try findings.found(transaction, entry.words), entry)
+      } catch {
+        if case .unknownWords(let numbers) = error, !asked.isSuperset(of: numbers) {
+          waiting.append((transaction, findings))
+          unknown.formUnion(numbers)
+        } else {
+          finish(transaction, .failure(.unreadable(error, entry.keys)), entry)
+        }
+      }
+    }
+    guard !waiting.isEmpty else { return }
+    learn(unknown, entry) { [self] failure in
+      guard let failure else { return decide(waiting, entry, asked: asked.union(unknown)) }
+      for (transaction, _) in waiting { finish(transaction, .failure(failure), entry) }
+    }
+  }
+
+  private func decide(_ transaction: DeviceTransaction, _ found: DeviceTransaction.Found, _ entry: DeviceRegistryScope)
+  {
+    if case .register = transaction.action, found.device == nil, found.newOrdinal == nil {
+      transaction.wantsOrdinal = true
+      return again(transaction, entry)
+    }
+    switch transaction.decide(found, entry.words) {
+    case .done(let answer): finish(transaction, .success(answer), entry)
+    case .store(let commit):
+      // A Redis that was emptied begins with 0.
+      if found.newOrdinal == 0 { entry.announcedAt = nil }
+      entry.storing.append((transaction, commit))
+    }
+  }
+
+  private func again(_ transaction: DeviceTransaction, _ entry: DeviceRegistryScope) {
+    transaction.attempts += 1
+    counters.conflicts += 1
+    guard transaction.attempts < DeviceRegistry.attemptsMaximum else {
+      return finish(
+        transaction, .failure(.busy("the device changed \(transaction.attempts) times meanwhile")), entry)
+    }
+    entry.reading.append(transaction)
+  }
+
+  private func store(_ part: [(transaction: DeviceTransaction, commit: DeviceCommit)], _ entry: DeviceRegistryScope) {
+    announce(entry) { [self] failure in
+      if let failure {
+        for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
+        return
+      }
+      run(DeviceScript.commit, DeviceCommit.arguments(part.map(\.commit)), in: entry.scope) { [self] result in
+        switch result {
+        case .failure(let failure):
+          for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
+        case .success(let reply):
+          guard case .array(let codes) = reply, codes.count == part.count else {
+            let failure = DeviceRegistryFailure.unreadable("unexpected reply to a script on \(entry.keys.tag)")
+            for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
+            return
+          }
+          for ((transaction, commit), code) in zip(part, codes) { stored(transaction, commit, code, entry) }
+        }
+      }
+    }
+  }
+
+  private func stored(
+    _ transaction: DeviceTransaction, _ commit: DeviceCommit, _ code: RedisReply, _ entry: DeviceRegistryScope
+  ) {
+    switch code {
+    case .integer(1):
+      counters.stored += 1
+      for (number, word) in commit.words { entry.words.learned(number, word) }
+      finish(transaction, .success(commit.isNew ? .added : .changed), entry)
+    case .integer(2):
+      finish(transaction, .success(.forgotten), entry)
+    case .integer(4):
+      entry.words.filled()
+      again(transaction, entry)
+    case .bulk(let number):
+      let clashing = commit.words.first { DeviceCommit.bytes($0.key) == number }
+      if let clashing { entry.words.clashed(clashing.value) }
+      again(transaction, entry)
+    case .integer, .status, .error, .null, .array:
+      again(transaction, entry)
+    }
+  }
+
+  /// Has the app in the list of those that have devices, before its first device is stored.
+  private func announce(_ entry: DeviceRegistryScope, then: @escaping (DeviceRegistryFailure?) -> Void) {
+    let now = loop.now.monotonic
+    if let last = entry.announcedAt, now < last.adding(milliseconds: DeviceRegistry.announceMilliseconds) {
+      return then(nil)
+    }
+    let key = RegistryKeys.scopes(prefix: prefix)
+    ask(["SADD", key, "\(entry.scope.environment.name):\(entry.scope.app)"], key: key) { result in
+      switch result {
+      case .success:
+        entry.announcedAt = now
+        then(nil)
+      case .failure(let failure):
+        then(failure)
+      }
+    }
+  }
+
+  // MARK: - Words
+
+  func learn(_ numbers: Set<UInt32>, _ entry: DeviceRegistryScope, then: @escaping (DeviceRegistryFailure?) -> Void) {
+    guard !numbers.isEmpty else { return then(nil) }
+    let numbers = numbers.sorted()
+    var arguments = RedisArguments()
+    for number in numbers { arguments.append(DeviceCommit.bytes(number)) }
+    run(DeviceScript.words, arguments, in: entry.scope) { result in
+      switch result {
+      case .failure(let failure):
+        then(failure)
+      case .success(.array(let texts)) where texts.count == numbers.count:
+        for (number, reply) in zip(numbers, texts) {
+          if let text = reply.text { entry.words.learned(number, text) }
+        }
+        then(nil)
+      case .success:
+        then(.unreadable("\(entry.keys.words): does something else use this key?"))
+      }
+    }
+  }
+
+  // MARK: - Asking
+
+  func run(_ script: LuaScript, _ arguments: RedisArguments, in scope: AppScope, then: @escaping Then<RedisReply>) {
+    let keys = entry(scope).keys
+    redis.run(script, keys: [keys.tag, keys.next], arguments) { then($0.mapError { .redis($0.text) }) }
+  }
+
+  func ask(_ arguments: [String], last: [UInt8]? = nil, key: String, then: @escaping Then<RedisReply>) {
+    redis.call(arguments, last: last, key: key) { then($0.mapError { .redis($0.text) }) }
+  }
+}

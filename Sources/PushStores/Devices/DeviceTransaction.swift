@@ -1,0 +1,130 @@
+import PushCore
+
+/// One change of a device: read, decide, store where nobody changed it meanwhile, else all over again.
+final class DeviceTransaction {
+  enum Action {
+    case register(DeviceRegistration, at: Int64)
+    /// A token got a 410.
+    case lose([UInt8], at: Int64)
+    /// The device goes, if it was not seen since, and belongs to this user where one is named.
+    case forget(at: Int64, user: String?)
+  }
+
+  /// Which device.
+  enum Place: Hashable {
+    case id(String)
+    case ordinal(UInt32)
+    /// Whoever has this alert token.
+    case token([UInt8])
+  }
+
+  /// A record as it was read.
+  struct Known {
+    var ordinal: UInt32
+    var bytes: [UInt8]
+    var record: DeviceRecord
+    /// The numbers of its words.
+    var words: Set<UInt32>
+  }
+
+  /// What was found.
+  struct Found {
+    /// nil: there is no such device.
+    var device: Known?
+    /// The ordinals in the set of its id, as they were read.
+    var idSet: [UInt8] = []
+    /// Another device with the alert token that a registration brings.
+    var holder: Known?
+    var tokenSet: [UInt8] = []
+    /// For a device that is new.
+    var newOrdinal: UInt32?
+  }
+
+  enum Step {
+    case done(DeviceAnswer)
+    case store(DeviceCommit)
+  }
+
+  let place: Place
+  let action: Action
+  let then: (Result<DeviceAnswer, DeviceRegistryFailure>) -> Void
+  var attempts = 0
+  /// The set of its id holds another device: an ordinal is asked for all the same.
+  var wantsOrdinal = false
+
+  init(_ place: Place, _ action: Action, then: @escaping (Result<DeviceAnswer, DeviceRegistryFailure>) -> Void) {
+    self.place = place
+    self.action = action
+    self.then = then
+  }
+
+  /// The alert token that a registration brings.
+  var claimedToken: [UInt8]? {
+    guard case .register(let registration, _) = action, case .set(let token) = registration.token else { return nil }
+    return token
+  }
+
+  /// Goes on with what was found.
+  func decide(_ found: Found, _ words: borrowing DeviceWords) -> Step {
+    switch action {
+    case .register(let registration, let at):
+      return register(registration, at: at, found, words)
+    case .lose(let token, let at):
+      guard let known = found.device, let next = DeviceChange.losing(token, at: at, from: known.record) else {
+        return .done(.unchanged)
+      }
+      var commit = DeviceCommit()
+      commit.replace(known, by: next, words)
+      return .store(commit)
+    case .forget(let at, let user):
+      guard let known = found.device else { return .done(.unchanged) }
+      guard DeviceChange.forgets(known.record, at: at) else { return .done(.older) }
+      guard user == nil || known.record.user == user else { return .done(.unchanged) }
+      var commit = DeviceCommit()
+      commit.remove(known)
+      commit.marks = [(.device(known.record.id), at)]
+      return .store(commit)
+    }
+  }
+
+  private func register(
+    _ registration: DeviceRegistration, at: Int64, _ found: Found, _ words: borrowing DeviceWords
+  ) -> Step {
+    let outcome = DeviceChange.registering(
+      registration, at: at, onto: found.device?.record, holder: found.holder?.record)
+    switch outcome {
+    case .older: return .done(.older)
+    case .refused(let error): return .done(.refused(error))
+    case .changed(let next, let loser):
+      var commit = DeviceCommit()
+      commit.forgottenBy = [.device(next.id)] + (next.user.map { [.user($0)] } ?? [])
+      commit.registeredAt = at
+      if let known = found.device {
+        commit.replace(known, by: next, words)
+      } else {
+        guard let ordinal = found.newOrdinal else { preconditionFailure("a new device has an ordinal") }
+        commit.add(next, at: ordinal, words)
+        commit.guards.append((.id(next.id), found.idSet))
+        commit.isNew = true
+      }
+      if next.token?.bytes != found.device?.record.token?.bytes, let token = next.token?.bytes {
+        commit.guards.append((.token(token), found.tokenSet))
+      }
+      if let loser, let holder = found.holder { commit.replace(holder, by: loser, words) }
+      if next.osVersion != found.device?.record.osVersion, let version = next.osVersion {
+        commit.osVersions = [version]
+      }
+      guard commit.recordBytes <= DeviceLimits.recordBytesMaximum else {
+        return .done(
+          .refused(
+            JobError(
+              field: "tags",
+              rule: """
+                must leave the device a record of at most \(DeviceLimits.recordBytesMaximum) bytes, not \
+                \(commit.recordBytes)
+                """)))
+      }
+      return commit.changesNothing ? .done(.unchanged) : .store(commit)
+    }
+  }
+}

@@ -1,0 +1,25 @@
+import PushCore
+
+/// Reads the two forms in which sets hold ordinals.
+enum OrdinalList {
+  /// One of a small set's ordinals.
+  static func ordinal(_ bytes: [UInt8], _ index: Int) -> UInt32 {
+    (0..<4).reduce(0) { $0 | UInt32(bytes[index * 4 + $1]) << UInt32($1 * 8) }
+  }
+
+  /// A small set.
+  static func all(_ bytes: [UInt8]) -> [UInt32] { (0..<bytes.count / 4).map { ordinal(bytes, $0) } }
+
+  /// A large set's part in a chunk, ascending.
+  static func all(_ bytes: [UInt8], inChunk chunk: Int) -> [UInt32] {
+    let base = UInt32(truncatingIfNeeded: chunk * OrdinalChunk.count)
+    guard bytes.count == OrdinalChunk.bitmapBytes else {
+      return (0..<bytes.count / 2).map { base + UInt32(bytes[$0 * 2]) + UInt32(bytes[$0 * 2 + 1]) << 8 }
+    }
+    var ordinals: [UInt32] = []
+    for (index, byte) in bytes.enumerated() where byte != 0 {
+      for bit in 0..<8 where byte & (128 >> UInt8(bit)) != 0 { ordinals.append(base + UInt32(index * 8 + bit)) }
+    }
+    return ordinals
+  }
+}

@@ -1,0 +1,316 @@
+import PushCore
+import PushIO
+import PushStores
+import TestSupport
+import Testing
+
+/// Devices in a real Redis: every index is the model's, whatever happened and whoever died.
+@Suite(.serialized, .timeLimit(.minutes(4)))
+struct DeviceRegistryTests {
+  private enum Operation {
+    case register(DeviceRegistration, at: Int64)
+    case lose([UInt8], at: Int64, device: String)
+    case forgetDevice(String, at: Int64)
+    case forgetUser(String, at: Int64)
+  }
+
+  /// No two have one time.
+  private func operations(_ source: inout RandomRegistrations, count: Int) -> [Operation] {
+    (0..<count).map { index in
+      let at = source.time() + Int64(index)
+      switch source.below(20) {
+      case 0: return .forgetDevice(source.device(), at: at)
+      case 1: return .forgetUser(source.user(), at: at)
+      case 2, 3:
+        return .lose(source.below(2) == 0 ? source.token() : [0x80] + source.token(), at: at, device: source.device())
+      default: return .register(source.registration(), at: at)
+      }
+    }
+  }
+
+  private func apply(_ operation: Operation, to model: inout RegistryModel) {
+    switch operation {
+    case .register(let registration, let at): model.register(registration, at: at)
+    case .lose(let token, let at, let device): model.lose(token, at: at, device: device)
+    case .forgetDevice(let device, let at): model.forget(device: device, at: at)
+    case .forgetUser(let user, let at): model.forget(user: user, at: at)
+    }
+  }
+
+  /// Starts one; `done` hears when it ended.
+  private func start(
+    _ operation: Operation, _ bench: DeviceRegistryBench, by index: Int, ordinals: [String: UInt32],
+    done: @escaping (DeviceRegistryFailure?) -> Void
+  ) {
+    let registry = bench.registries[index]
+    func ended<Value>(_ result: Result<Value, DeviceRegistryFailure>) {
+      if case .failure(let failure) = result { done(failure) } else { done(nil) }
+    }
+    switch operation {
+    case .register(let registration, let at): registry.register(registration, at: at, in: bench.scope, then: ended)
+    case .lose(let token, let at, let device):
+      guard let ordinal = ordinals[device] else { return done(nil) }
+      registry.lose(token, ordinal: ordinal, at: at, in: bench.scope, then: ended)
+    case .forgetDevice(let device, let at): registry.forget(.device(device), at: at, in: bench.scope, then: ended)
+    case .forgetUser(let user, let at): registry.forget(.user(user), at: at, in: bench.scope, then: ended)
+    }
+  }
+
+  private func ordinals(_ bench: DeviceRegistryBench) throws -> [String: UInt32] {
+    Dictionary(uniqueKeysWithValues: try bench.dump().records.map { ($1.id, $0) })
+  }
+
+  private func play(_ bench: DeviceRegistryBench, seed: UInt64, rounds: Int) throws {
+    var source = RandomRegistrations(seed: seed)
+    var model = RegistryModel()
+    for round in 0..<rounds {
+      for operation in operations(&source, count: 25) {
+        apply(operation, to: &model)
+        var ordinals: [String: UInt32] = [:]
+        if case .lose(_, _, let device) = operation {
+          ordinals[device] = try bench.wait {
+            bench.registries[0].members(of: .id(device), limit: 1, in: bench.scope, then: $0)
+          }.first
+        }
+        let index = source.below(bench.registries.count)
+        let failure: DeviceRegistryFailure? = try bench.wait { then in
+          start(operation, bench, by: index, ordinals: ordinals) { then(Result<_, TestFailure>.success($0)) }
+        }
+        #expect(failure == nil)
+      }
+      try bench.expect(model, "seed \(seed), round \(round)")
+    }
+  }
+
+  @Test(arguments: [UInt64(1), 2, 3, 4])
+  func oneAfterTheOtherItIsTheModel(seed: UInt64) throws {
+    try play(DeviceRegistryBench(url: RedisServer.shared().url, registries: 2), seed: seed, rounds: 6)
+  }
+
+  @Test func aClusterHoldsItToo() throws {
+    let cluster = try RedisCluster()
+    try play(DeviceRegistryBench(url: cluster.url, registries: 2), seed: 5, rounds: 3)
+  }
+
+  /// One change of each device, and no 410 of a token that moves: then those of different devices may come in any order.
+  private func group(_ source: inout RandomRegistrations) -> [Operation] {
+    var seen: Set<String> = []
+    return operations(&source, count: 60).filter { operation in
+      switch operation {
+      case .register(let registration, _): seen.insert(registration.device).inserted
+      case .lose(let token, _, let device): token.first == 0x80 && seen.insert(device).inserted
+      case .forgetDevice(let device, _): seen.insert(device).inserted
+      case .forgetUser: false
+      }
+    }
+  }
+
+  /// A worker dies at any point of a group of changes; another one gets the same group again.
+  @Test(arguments: UInt64(10)..<16)
+  func whoDiesLeavesNothingHalf(seed: UInt64) throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var source = RandomRegistrations(seed: seed)
+    source.deviceCount = 40
+    source.tokenCount = 15
+    var model = RegistryModel()
+    for round in 0..<4 {
+      let ordinals = try ordinals(bench)
+      let group = group(&source)
+      let dying = bench.registries.count - 1
+      for operation in group { start(operation, bench, by: dying, ordinals: ordinals) { _ in } }
+      for _ in 0..<source.below(12) { bench.turn() }
+      bench.kill(dying)
+      try bench.expectConsistent("seed \(seed), round \(round), after the death")
+      try bench.addRegistry()
+      for operation in group {
+        apply(operation, to: &model)
+        let failure: DeviceRegistryFailure? = try bench.wait { then in
+          start(operation, bench, by: dying + 1, ordinals: ordinals) { then(Result<_, TestFailure>.success($0)) }
+        }
+        #expect(failure == nil)
+      }
+      try bench.expect(model, "seed \(seed), round \(round)")
+    }
+  }
+
+  /// Who begins to forget a user and dies, and who does it again, leave nothing of that user.
+  @Test(arguments: [1, 3, 5, 7, 9])
+  func aUserIsForgottenThoughSomebodyDies(turns: Int) throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var model = RegistryModel()
+    try all(0..<150, bench, &model, at: 1_796_000_000_000, plan: "gold")
+    bench.registries[0].forget(.user("user"), at: 1_796_000_000_000, in: bench.scope) { _ in }
+    for _ in 0..<turns { bench.turn() }
+    bench.kill(0)
+    try bench.addRegistry()
+    try bench.expectConsistent("after the death")
+    _ = try bench.forget(.user("user"), at: 1_796_000_000_000, by: 1)
+    #expect(try bench.dump().records.isEmpty)
+    try bench.expectConsistent("forgotten")
+  }
+
+  /// Many changes of the same few devices by three registries at once: some must try again, and nothing is half.
+  @Test(arguments: UInt64(30)..<34)
+  func severalAtOnceLeaveNothingHalf(seed: UInt64) throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 3)
+    var source = RandomRegistrations(seed: seed)
+    source.deviceCount = 6
+    var failures: [DeviceRegistryFailure] = []
+    for _ in 0..<4 {
+      let ordinals = try ordinals(bench)
+      var left = 0
+      for operation in operations(&source, count: 150) {
+        left += 1
+        start(operation, bench, by: source.below(3), ordinals: ordinals) { failure in
+          left -= 1
+          if let failure { failures.append(failure) }
+        }
+      }
+      #expect(bench.turn { left == 0 })
+      try bench.expectConsistent("seed \(seed)")
+    }
+    #expect(failures.isEmpty)
+    #expect(bench.registries.contains { $0.counters.conflicts > 0 })
+  }
+
+  // MARK: - Sets of all sizes
+
+  private func device(_ number: Int, plan: String?) -> DeviceRegistration {
+    var device = DeviceRegistration(device: "hwid-\(number)")
+    device.user = .set("user")
+    device.tags = [.init(name: "plan", change: plan.map { .set(.text($0)) } ?? .remove)]
+    return device
+  }
+
+  private func all(
+    _ numbers: Range<Int>, _ bench: DeviceRegistryBench, _ model: inout RegistryModel, at: Int64, plan: String?
+  ) throws {
+    var left = numbers.count
+    var answers: Set<DeviceAnswer> = []
+    for number in numbers {
+      let registration = device(number, plan: plan)
+      model.register(registration, at: at)
+      bench.registries[0].register(registration, at: at, in: bench.scope) { result in
+        left -= 1
+        if case .success(let answer) = result { answers.insert(answer) }
+      }
+    }
+    #expect(bench.turn { left == 0 })
+    #expect(answers.isSubset(of: [.added, .changed, .unchanged]))
+  }
+
+  /// Across the border of two chunks a set grows from a few to lists to bitmaps, and becomes small again, and none.
+  @Test func setsChangeTheirFormAndStayThemselves() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var model = RegistryModel()
+    let start = OrdinalChunk.count - 600
+    try bench.redis("SET", bench.keys.next, String(start))
+    // The ordinals in front of them belong to nobody.
+    for first in stride(from: 0, to: start, by: 5_000) {
+      let members = (first..<min(start, first + 5_000)).flatMap { ["9999999999", String($0)] }
+      let free = bench.keys.free
+      _ = try bench.wait { bench.client.call(["ZADD", free] + members, key: free, then: $0) }
+    }
+    let time: Int64 = 1_796_000_000_000
+    for (range, plan) in [
+      (0..<15, "gold"), (15..<16, "gold"), (16..<512, "gold"), (512..<513, "gold"), (513..<1_200, "gold"),
+    ] {
+      try all(range, bench, &model, at: time, plan: plan)
+      try bench.expect(model, "up to \(range.upperBound)")
+    }
+    let large = try bench.dump()
+    #expect(large.large.count >= 4)
+    for range in [0..<343, 343..<345, 345..<590, 590..<1_190, 1_190..<1_200] {
+      try all(range, bench, &model, at: time + 1, plan: nil)
+      try bench.expect(model, "gone up to \(range.upperBound)")
+    }
+    let count = try bench.wait { bench.registries[0].count(.everyone, in: bench.scope, then: $0) }
+    #expect(count == 1_200)
+    // All of a user, in parts.
+    model.forget(user: "user", at: time + 2)
+    #expect(try bench.forget(.user("user"), at: time + 2) == 1_200)
+    try bench.expect(model, "forgotten")
+    #expect(try bench.dump().sets.isEmpty)
+  }
+
+  @Test func membersComeInParts() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    var model = RegistryModel()
+    for count in [10, 40, 700] {
+      try all(0..<count, bench, &model, at: 1_796_000_000_000, plan: "gold")
+      var found: [String] = []
+      var last: UInt32?
+      while true {
+        let part = try bench.wait {
+          bench.registries[0].entries(of: .tagText("plan", "gold"), after: last, limit: 64, in: bench.scope, then: $0)
+        }
+        guard let end = part.last else { break }
+        #expect(part.count <= 64 && part.map(\.ordinal) == part.map(\.ordinal).sorted())
+        found += part.map(\.record.id)
+        last = end.ordinal
+      }
+      #expect(found.count == count && Set(found) == Set(model.devices.keys))
+    }
+  }
+
+  // MARK: - Odd things
+
+  @Test func aWordWhoseNumberAnotherHasIsWrittenOut() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    let number = try #require(DeviceWords().number(of: "subscription"))
+    let field = (0..<4).map { UInt8(truncatingIfNeeded: number >> UInt32($0 * 8)) }
+    _ = try bench.wait { then in
+      var arguments = RedisArguments()
+      arguments.append(field)
+      bench.client.run(
+        LuaScript("return redis.call('HSET', KEYS[1], ARGV[1], 'somethingelse')"), keys: [bench.keys.words], arguments,
+        then: then)
+    }
+    var model = RegistryModel()
+    var registration = device(1, plan: "gold")
+    registration.tags.append(.init(name: "subscription", change: .set(.flag(true))))
+    model.register(registration, at: 1_796_000_000_000)
+    #expect(try bench.register(registration, at: 1_796_000_000_000) == .added)
+    try bench.expect(model, "a clash")
+  }
+
+  @Test func aRecordThatCannotBeReadIsLeftAlone() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    #expect(try bench.register(device(1, plan: "gold"), at: 1_796_000_000_000) == .added)
+    try bench.redis("HSET", bench.keys.records(of: 0), "0", last: [9, 9, 9])
+    #expect(throws: DeviceRegistryFailure.self) { try bench.register(device(1, plan: "silver"), at: 1_796_000_000_001) }
+    guard case .array(let values) = try bench.redis("HVALS", bench.keys.records(of: 0)) else {
+      throw TestFailure("no records")
+    }
+    #expect(values == [.bulk([9, 9, 9])])
+  }
+
+  @Test func anEmptiedRedisIsFilledAgain() throws {
+    let server = try RedisServer()
+    let bench = try DeviceRegistryBench(url: server.url)
+    var model = RegistryModel()
+    try all(0..<40, bench, &model, at: 1_796_000_000_000, plan: "gold")
+    try server.cli(["FLUSHALL"])
+    try server.cli(["SCRIPT", "FLUSH"])
+    model = RegistryModel()
+    try all(20..<60, bench, &model, at: 1_796_000_000_000, plan: "gold")
+    try bench.expect(model, "refilled")
+    let scopes = try bench.wait { bench.registries[0].scopes(then: $0) }
+    #expect(scopes == [bench.scope])
+  }
+
+  /// A freed ordinal rests for a day, and is then given to somebody else.
+  @Test func ordinalsRest() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
+    #expect(try bench.register(device(1, plan: nil), at: 1_796_000_000_000) == .added)
+    #expect(try bench.forget(.device("hwid-1"), at: 1_796_000_000_001) == 1)
+    #expect(try bench.register(device(1, plan: nil), at: 1_796_000_000_001) == .forgotten)
+    #expect(try bench.register(device(2, plan: nil), at: 1_796_000_000_000) == .added)
+    #expect(try bench.dump().records.keys.sorted() == [2])
+    // The one that was forgotten, and the one that was kept for it in vain.
+    for ordinal in ["0", "1"] { try bench.redis("ZADD", bench.keys.free, "1000", ordinal) }
+    #expect(try bench.register(device(3, plan: nil), at: 1_796_000_000_000) == .added)
+    #expect(try bench.register(device(1, plan: nil), at: 1_796_000_000_002) == .added)
+    #expect(try bench.dump().records.mapValues(\.id) == [0: "hwid-3", 1: "hwid-1", 2: "hwid-2"])
+  }
+}
