@@ -47,6 +47,36 @@ import Testing
     #expect(state.publishSettled(isConfirmed: true) == .settled)
   }
 
+  @Test func anAudienceIsHandedOver() {
+    var state = DeliveryState()
+    #expect(state.handedOver(isOver: false, now: now) == .report)
+    guard case .expansion = state.ending else { return #expect(Bool(false), "not handed over") }
+    state.published()
+    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    #expect(!state.isAmbiguous, "twice handed over is expanded once")
+    state.published()
+    #expect(state.publishSettled(isConfirmed: true) == .settled)
+    #expect(state.attempts == 0)
+  }
+
+  @Test func anAudienceWhoseTimeIsOverEndsAsOne() {
+    var state = DeliveryState()
+    #expect(state.handedOver(isOver: true, now: now) == .report)
+    #expect(outcome(state)?.outcome == .expired)
+    state.published()
+    #expect(state.publishSettled(isConfirmed: true) == .settled)
+  }
+
+  @Test func aPageIsToldOfAgainUntilThatIsConfirmed() {
+    var state = DeliveryState(isAmbiguous: true)
+    #expect(state.settledPage() == .report)
+    guard case .settlement = state.ending else { return #expect(Bool(false), "not told") }
+    state.published()
+    #expect(state.publishSettled(isConfirmed: false) == .publishAgain)
+    state.published()
+    #expect(state.publishSettled(isConfirmed: true) == .settled)
+  }
+
   @Test func wrongJobIsADeadLetterAndNotRemembered() {
     var state = DeliveryState()
     #expect(state.refused(now: now) == .report)

@@ -17,7 +17,7 @@ final class LaneBench {
     adjust(&settings)
     lane = Lane(
       broker: LaneBenchBroker(world: world), state: LaneBenchState(world: world), push: LaneBenchPush(world: world),
-      clock: LaneBenchClock(world: world), settings: settings)
+      directory: LaneBenchDirectory(world: world), clock: LaneBenchClock(world: world), settings: settings)
   }
 
   // A lane cannot be copied, so an expectation cannot look into it by itself.
@@ -52,14 +52,34 @@ final class LaneBenchWorld {
   var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isIsolated: Bool, jobClass: JobClass)] = []
   /// Of each job, at most ten.
   var targetCount = 1
+  /// Bodies of jobs that are not made by that.
+  var bodies: [Int: String] = [:]
   var epoch: UInt32 = 0
   /// By job class.
   var nextTags: [UInt64] = [0, 0]
   private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
   var rejected: [DeliveryTag] = []
+  private(set) var acknowledged: [UInt64] = []
+  /// Copies whose audience becomes pages, and what pages told.
+  var expansions: [String] = []
+  var settlements: [String] = []
+  var deadLetters: [String] = []
+  /// What the directory was asked: the page and its ordinals.
+  var pagesAsked: [(ticket: Ticket, ordinals: [UInt32])] = []
+  /// It knows devices at all.
+  var knowsDevices = true
+  /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
+  var tokens: [UInt32: [UInt8]]? = [:]
+  /// It answers nothing for now.
+  var namesNobody = false
+  var tokensGone: [(ordinal: UInt32, since: Int64)] = []
+  /// Tokens and registration times that requests were sent with.
+  var sentTokens: [String] = []
+  var admittedRegistrations: [Int64?] = []
   var outcomes: [String] = []
   var retries: [RetryState] = []
   var retryDelays: [Int] = []
+  var retryBodies: [String] = []
   /// Jobs that were put aside.
   var isolatedCount = 0
   var sequence: UInt64 = 0
@@ -112,6 +132,8 @@ final class LaneBenchWorld {
     events.append(.consumingStopped)
   }
 
+  func acknowledge(_ tag: DeliveryTag) { acknowledged.append(tag.value) }
+
   func answer(_ ticket: Ticket, status: UInt16 = 200, reason: APNsReason? = nil) {
     var answer = PushAnswer(ticket: ticket, kind: .response)
     answer.status = status
@@ -133,6 +155,11 @@ struct LaneBenchBroker: Broker {
   mutating func copyDelivery(into job: inout PushJob, metadata: inout MessageMetadata) {
     guard let last = world.delivered.last else { preconditionFailure("nothing was delivered") }
     metadata = last.metadata
+    if let body = world.bodies[last.job] {
+      job.bytes = Array(body.utf8)
+      job.bodyCount = job.bytes.count
+      return
+    }
     let digits = String(last.job, radix: 16)
     let tokens = (0..<world.targetCount).map { number in
       "\"\(number % 10)\(String(repeating: "0", count: 15 - digits.count))\(digits)\""
@@ -168,6 +195,7 @@ struct LaneBenchBroker: Broker {
   ) -> UInt64 {
     world.retries.append(state)
     world.retryDelays.append(delaySeconds)
+    world.retryBodies.append(String(decoding: body, as: UTF8.self))
     return published()
   }
 
@@ -181,10 +209,25 @@ struct LaneBenchBroker: Broker {
   mutating func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue?,
     metadata: borrowing MessageMetadata
-  ) -> UInt64 { published() }
+  ) -> UInt64 {
+    world.deadLetters.append(String(decoding: body, as: UTF8.self))
+    return published()
+  }
 
-  mutating func acknowledge(upTo tag: DeliveryTag) {}
-  mutating func acknowledge(one tag: DeliveryTag) {}
+  mutating func publishExpansion(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    world.expansions.append(String(decoding: body, as: UTF8.self))
+    return published()
+  }
+
+  mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+    world.settlements.append(String(decoding: body, as: UTF8.self))
+    return published()
+  }
+
+  mutating func acknowledge(upTo tag: DeliveryTag) { world.acknowledge(tag) }
+  mutating func acknowledge(one tag: DeliveryTag) { world.acknowledge(tag) }
   mutating func reject(_ tag: DeliveryTag, requeue: Bool) { world.rejected.append(tag) }
   mutating func stopConsuming() {}
 }
@@ -200,6 +243,7 @@ struct LaneBenchState: AdmissionStore {
   ) {
     asked.append(ticket)
     world.arrivals.append(arrival)
+    world.admittedRegistrations.append(job.tokenRegisteredAt)
   }
 
   mutating func flush(now: Now) {}
@@ -226,7 +270,10 @@ struct LaneBenchPush: PushService {
     _ job: borrowing PushJob, target: Int, apnsID: UUIDValue, pool: PoolIndex, ticket: Ticket, jobClass: JobClass,
     now: Now
   ) -> SendDecision {
-    if world.decision == .sent || world.decision == .held { world.requests.append(ticket) }
+    if world.decision == .sent || world.decision == .held {
+      world.requests.append(ticket)
+      world.sentTokens.append(String(decoding: job.bytes[job.targets[target].range], as: UTF8.self))
+    }
     return world.decision
   }
 
@@ -239,4 +286,42 @@ struct LaneBenchPush: PushService {
 struct LaneBenchClock: LaneClock {
   let world: LaneBenchWorld
   var now: Now { world.now }
+}
+
+final class LaneBenchDirectory: AudienceDirectory {
+  private let world: LaneBenchWorld
+
+  init(world: LaneBenchWorld) { self.world = world }
+
+  var knowsDevices: Bool { world.knowsDevices }
+  func maintain(now: Now) {}
+
+  func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
+    let bytes = job.bytes
+    var ordinals: [UInt32] = []
+    for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
+    world.pagesAsked.append((ticket, ordinals))
+  }
+
+  func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {
+    guard !world.namesNobody, let (ticket, ordinals) = world.pagesAsked.popLast() else { return nil }
+    guard let tokens = world.tokens else { return (ticket, nil) }
+    var resolution = PageResolution()
+    for ordinal in ordinals {
+      guard let token = tokens[ordinal] else {
+        resolution.skip()
+        continue
+      }
+      let device = Array("device-\(ordinal)".utf8)
+      resolution.send(to: token.span, device: device.span, registeredAt: Int64(ordinal) * 1000)
+    }
+    return (ticket, resolution)
+  }
+
+  func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
+    let bytes = job.bytes
+    world.tokensGone.append((job.page.ordinal(target, in: bytes.span), since))
+  }
+
+  func close() {}
 }

@@ -22,6 +22,10 @@ package struct DeliveryState: Sendable {
     case retry(delaySeconds: Int, reason: APNsReason?)
     /// A copy goes to the queue of isolated jobs.
     case isolation
+    /// In a copy whose audience becomes pages.
+    case expansion
+    /// It stands for no target: it tells how those of its page ended.
+    case settlement
   }
 
   package private(set) var phase = Phase.admitting
@@ -77,6 +81,18 @@ package struct DeliveryState: Sendable {
   package mutating func putOff(delaySeconds: Int) -> DeliveryAction {
     expect(.admitting)
     return report(.retry(delaySeconds: delaySeconds, reason: nil))
+  }
+
+  /// It names an audience: nothing is asked, nothing is sent, a copy of it becomes pages. Where its time is over it has none.
+  package mutating func handedOver(isOver: Bool, now: Now) -> DeliveryAction {
+    expect(.admitting)
+    return isOver ? end(.expired, now: now, isRemembered: false) : report(.expansion)
+  }
+
+  /// Every target of its page has its end here.
+  package mutating func settledPage() -> DeliveryAction {
+    expect(.admitting)
+    return report(.settlement)
   }
 
   /// The admission store answered. It is asked even about a job whose time is over: another copy of it may have been answered, and all
@@ -240,7 +256,7 @@ package struct DeliveryState: Sendable {
       // The broker may have kept the first copy too, and both may be sent: two dead letters may both be replayed.
       switch ending {
       case .retry, .outcome(_, _, deadLetter: .some): isAmbiguous = true
-      case .outcome(_, _, deadLetter: nil), .isolation, nil: break
+      case .outcome(_, _, deadLetter: nil), .isolation, .expansion, .settlement, nil: break
       }
       return .publishAgain
     }

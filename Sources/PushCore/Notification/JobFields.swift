@@ -1,10 +1,10 @@
 /// The keys of a job, version 1.
 enum JobKey: UInt8, CaseIterable, Sendable {
   case version, id, app, pushType, environment, to, topic, credential, priority, expiration, collapseID
-  case tokenRegisteredAt, meta, payload
+  case tokenRegisteredAt, meta, payload, dryRun, parentID
 
   /// The key's place in a set.
-  var bit: UInt16 { 1 << UInt16(rawValue) }
+  var bit: UInt32 { 1 << UInt32(rawValue) }
 
   /// As written.
   var name: String {
@@ -23,6 +23,8 @@ enum JobKey: UInt8, CaseIterable, Sendable {
     case .tokenRegisteredAt: "token_registered_at"
     case .meta: "meta"
     case .payload: "payload"
+    case .dryRun: "dry_run"
+    case .parentID: "parent_id"
     }
   }
 }
@@ -30,7 +32,7 @@ enum JobKey: UInt8, CaseIterable, Sendable {
 /// What one pass over a job's bytes found: where each field lies, nothing changed yet. `JobParser` makes a job of it.
 struct JobFields {
   /// Which keys were there, right or wrong: a bit for each.
-  var seen: UInt16 = 0
+  var seen: UInt32 = 0
   var id: JSONString?
   var app: JSONString?
   var pushType: JSONString?
@@ -40,6 +42,11 @@ struct JobFields {
   var collapseID: JSONString?
   var to = ByteRange.empty
   var targetKind: PushJob.TargetKind?
+  var parentID: JSONString?
+  /// Of a page: its number, and where it begins.
+  var page: Int64?
+  var position: Int64 = 0
+  var isDryRun = false
   var priority: Int64?
   var expiration: Int64?
   var tokenRegisteredAt: Int64?

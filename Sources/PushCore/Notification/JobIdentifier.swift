@@ -17,7 +17,9 @@ extension UUIDValue {
     hash.update(id)
     hash.update(byte: 0)
     if let target {
-      hash.update(bytes.extracting(job.targets[target].range))
+      // A page's device is its ordinal, whatever token it has when it is sent.
+      let range = job.page.isEmpty ? job.targets[target] : job.page.ordinals[target]
+      hash.update(bytes.extracting(range.range))
     } else if job.id.isEmpty {
       // Nothing names this job but its bytes.
       hash.update(bytes.extracting(0..<job.bodyCount))

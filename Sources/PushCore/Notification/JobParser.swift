@@ -11,7 +11,7 @@ package struct JobParser: ~Copyable {
   private let scanner = JobScanner()
   private let pushTypes = KeyTable(PushType.named.map(\.name))
   private let payloadRules = PayloadRules()
-  private var tokens = TokenSet()
+  var tokens = TokenSet()
 
   package init() {}
 
@@ -37,9 +37,10 @@ package struct JobParser: ~Copyable {
     job.meta = fields.meta
     job.payload = fields.payload
     job.targetKind = fields.targetKind ?? .token
+    job.isDryRun = fields.isDryRun
     job.app = text(fields.app, &job)
     job.pushTypeName = text(fields.pushType, &job)
-    let idFault = setID(&job, fields.id, fallbackID)
+    let idFault = setID(&job, fields, fallbackID)
     let environmentFault = setEnvironment(&job, fields.environment)
     let typeFault = setPushType(&job, hasTopic: fields.topic != nil)
     if let fault = broken ?? fields.fault ?? idFault ?? environmentFault {
@@ -57,7 +58,15 @@ package struct JobParser: ~Copyable {
       job.priority = try priority(fields.priority, rules, &job)
       job.expiration = try expiration(fields.expiration, rules, job)
       job.tokenRegisteredAt = try tokenRegisteredAt(fields.tokenRegisteredAt)
-      if job.targetKind == .channel { try checkChannel(&job) } else { try checkTokens(&job) }
+      switch job.targetKind {
+      case .token, .tokens: try checkTokens(&job)
+      case .channel: try checkChannel(&job)
+      case .devices, .users, .segment: try checkAudience(&job)
+      case .page: try checkPage(&job, fields)
+      case .activity: preconditionFailure("the scanner refused it")
+      }
+      if fields.parentID != nil, job.targetKind != .page { throw JobParser.parentFault }
+      if job.isDryRun, !job.targetKind.isAudience { throw JobParser.dryRunFault }
       try checkPayload(job, fields.facts, rules)
     } catch {
       job.targets.removeAll(keepingCapacity: true)
@@ -66,7 +75,7 @@ package struct JobParser: ~Copyable {
   }
 
   /// The range of a string's text: where it stands, or behind the body where it had escapes.
-  private func text(_ string: JSONString?, _ job: inout PushJob) -> ByteRange {
+  func text(_ string: JSONString?, _ job: inout PushJob) -> ByteRange {
     guard let string else { return .empty }
     guard string.hasEscapes else { return string.range }
     return JSONEscape.appendUnescaped(string.range, in: &job.bytes)
@@ -83,11 +92,14 @@ package struct JobParser: ~Copyable {
     }
   }
 
-  private func setID(_ job: inout PushJob, _ id: JSONString?, _ fallbackID: Span<UInt8>) -> JobError? {
+  private func setID(_ job: inout PushJob, _ fields: JobFields, _ fallbackID: Span<UInt8>) -> JobError? {
+    let id = fields.id
     if let id {
       let range = text(id, &job)
-      if range.count >= 1 && range.count <= Limits.idBytesMaximum {
+      let maximum = Limits.idBytesMaximum + (fields.targetKind == .page ? Limits.pageNumberBytesMaximum : 0)
+      if range.count >= 1 && range.count <= maximum {
         job.id = range
+        job.idText = id.range
         return nil
       }
     }
@@ -262,7 +274,7 @@ package struct JobParser: ~Copyable {
     swap(&targets, &job.targets)
   }
 
-  private func hasBackslash(_ job: borrowing PushJob, _ range: ByteRange) -> Bool {
+  func hasBackslash(_ job: borrowing PushJob, _ range: ByteRange) -> Bool {
     for place in range.range where job.bytes[place] == ASCII.backslash { return true }
     return false
   }
@@ -301,7 +313,7 @@ package struct JobParser: ~Copyable {
     if let violation { throw violation }
   }
 
-  private func name(of job: borrowing PushJob) -> String {
+  func name(of job: borrowing PushJob) -> String {
     JobError.describe(job.bytes.span, job.pushTypeName)
   }
 }
@@ -319,6 +331,10 @@ extension PushJob {
     environment = .production
     targetKind = .token
     to = .empty
+    idText = .empty
+    parentID = .empty
+    isDryRun = false
+    if !page.isEmpty { page = AudiencePage() }
     topic = .empty
     credential = .empty
     priority = nil

@@ -5,18 +5,42 @@ package enum JobRewriter {
   package static func append(_ job: borrowing PushJob, onlyTarget target: Int, to output: inout [UInt8]) {
     precondition(!job.to.isEmpty && job.to.range.upperBound <= job.bodyCount, "only a parsed job has a target to keep")
     output.append(ByteRange(start: 0, count: Int(job.to.start)), of: job.bytes)
-    output.append(addingCapacity: targetCountMaximum(of: job, target)) { appendTarget(of: job, target, to: &$0) }
+    output.append(addingCapacity: targetCountMaximum(of: job, target)) { output in
+      if job.page.isEmpty {
+        appendTarget(of: job, target, to: &output)
+      } else {
+        appendPart(of: job, target, to: &output)
+      }
+    }
     let rest = job.to.range.upperBound
     output.append(ByteRange(start: rest, count: job.bodyCount - rest), of: job.bytes)
   }
 
   /// How long `appendTarget` may become.
   static func targetCountMaximum(of job: borrowing PushJob, _ target: Int) -> Int {
-    Int(job.targets[target].count) + 16
+    // Of a page: a device's id with escapes, or its page, ordinal and position.
+    job.page.isEmpty ? Int(job.targets[target].count) + 16 : JSONText.countMaximum(Limits.nameBytesMaximum) + 96
   }
 
-  /// Appends `{"token":"…"}` or `{"channel":"…"}` of one target. Neither needs escapes: both were checked.
+  /// Appends a page of one device, as which a copy comes back: the token is read again then.
+  private static func appendPart(of job: borrowing PushJob, _ target: Int, to output: inout OutputSpan<UInt8>) {
+    output.append(text: "{\"page\":")
+    output.append(decimal: Int64(job.page.number))
+    output.append(text: ",\"ordinals\":[")
+    output.append(bytes: job.bytes.span.extracting(job.page.ordinals[target].range))
+    output.append(text: "],\"position\":")
+    output.append(decimal: Int64(job.page.positions[target]))
+    output.append(ASCII.closeBrace)
+  }
+
+  /// Appends `{"token":"…"}` or `{"channel":"…"}` of one target; neither needs escapes: both were checked. Of a page `{"device":"…"}`.
   static func appendTarget(of job: borrowing PushJob, _ target: Int, to output: inout OutputSpan<UInt8>) {
+    guard job.page.isEmpty else {
+      output.append(text: "{\"device\":")
+      output.append(jsonString: job.bytes.span.extracting(job.page.devices[target].range))
+      output.append(ASCII.closeBrace)
+      return
+    }
     output.append(text: job.targetKind == .channel ? "{\"channel\":\"" : "{\"token\":\"")
     output.append(bytes: job.bytes.span.extracting(job.targets[target].range))
     output.append(text: "\"}")

@@ -5,8 +5,11 @@ struct JobScanner: Sendable {
   private let payload = PayloadScanner()
 
   /// In the order of `PushJob.TargetKind`.
-  private static let targetKindNames = ["token", "tokens", "channel", "activity", "devices", "users", "segment"]
-  private static let targetRule = "must be an object with one of \(targetKindNames.joined(separator: ", "))"
+  private static let targetKindNames = [
+    "token", "tokens", "channel", "activity", "devices", "users", "segment", "page",
+  ]
+  private static let targetRule =
+    "must be an object with one of \(targetKindNames.dropLast().joined(separator: ", "))"
 
   /// Reads a whole job. Types that are wrong become `fields.fault`; broken JSON is thrown.
   func scan(_ bytes: Span<UInt8>, _ fields: inout JobFields, _ targets: inout [ByteRange]) throws(JSONError) {
@@ -67,6 +70,14 @@ struct JobScanner: Sendable {
       let start = scanner.position
       try payload.scan(bytes, &scanner, &fields.facts)
       fields.payload = ByteRange(start: start, count: scanner.position &- start)
+    case .dryRun:
+      let start = scanner.position
+      try scanner.skipValue(bytes)
+      fields.isDryRun = bytes[start] == UInt8(ascii: "t")
+      if !fields.isDryRun, bytes[start] != UInt8(ascii: "f") {
+        fields.fail(key.name, "must be true or false", bytes, valueAt: start)
+      }
+    case .parentID: fields.parentID = try string(bytes, &scanner, key, first, &fields)
     }
   }
 
@@ -124,6 +135,8 @@ struct JobScanner: Sendable {
         {
           fields.targetKind = kind
           try targetValue(bytes, &scanner, kind, first, &fields, &targets)
+        } else if fields.targetKind == .page {
+          try pagePart(bytes, &scanner, name, &fields, &targets)
         } else {
           if keyCount == 1 {
             let shown = JobError.describe(bytes, key: name)
@@ -134,7 +147,9 @@ struct JobScanner: Sendable {
       } while try scanner.nextMember(bytes)
     }
     fields.to = ByteRange(start: start, count: scanner.position &- start)
-    if keyCount != 1 { fields.fail("to", "must hold exactly one kind of target, not \(keyCount)") }
+    if keyCount != 1, fields.targetKind != .page {
+      fields.fail("to", "must hold exactly one kind of target, not \(keyCount)")
+    }
   }
 
   private func targetValue(
@@ -143,28 +158,33 @@ struct JobScanner: Sendable {
   ) throws(JSONError) {
     let start = scanner.position
     switch kind {
-    case .token, .channel:
+    case .token, .channel, .segment:
       if first == ASCII.quote {
         targets.append(try scanner.string(bytes).range)
       } else {
         try scanner.skipValue(bytes)
         fields.fail("to.\(kind)", "must be a string", bytes, valueAt: start)
       }
-    case .tokens:
+    case .tokens, .devices, .users:
       guard first == ASCII.openBracket else {
         try scanner.skipValue(bytes)
-        fields.fail("to.tokens", "must be an array of strings", bytes, valueAt: start)
+        fields.fail("to.\(kind)", "must be an array of strings", bytes, valueAt: start)
         return
       }
-      try tokens(bytes, &scanner, &fields, &targets)
-    case .activity, .devices, .users, .segment:
+      try strings(bytes, &scanner, kind, &fields, &targets)
+    case .activity:
       try scanner.skipValue(bytes)
-      fields.fail("to.\(kind)", "is a kind of target that this version cannot send to; give token, tokens or channel")
+      fields.fail(
+        "to.activity", "is a kind of target that this version cannot send to; give one of the others")
+    case .page:
+      fields.page = first &- ASCII.zero < 10 ? try scanner.number(bytes).integer : nil
+      if fields.page == nil { try scanner.skipValue(bytes) }
     }
   }
 
-  private func tokens(
-    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ fields: inout JobFields, _ targets: inout [ByteRange]
+  private func strings(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ kind: PushJob.TargetKind, _ fields: inout JobFields,
+    _ targets: inout [ByteRange]
   ) throws(JSONError) {
     var count = 0
     if scanner.beginArray(bytes) {
@@ -176,13 +196,41 @@ struct JobScanner: Sendable {
           if count < Limits.targetsMaximum { targets.append(token.range) }
         } else {
           try scanner.skipValue(bytes)
-          fields.fail("to.tokens[\(count)]", "must be a string", bytes, valueAt: start)
+          fields.fail("to.\(kind)[\(count)]", "must be a string", bytes, valueAt: start)
         }
         count &+= 1
       } while try scanner.nextElement(bytes)
     }
     if count < 1 || count > Limits.targetsMaximum {
-      fields.fail("to.tokens", "must hold 1 to \(Limits.targetsMaximum) tokens, not \(count)")
+      fields.fail("to.\(kind)", "must hold 1 to \(Limits.targetsMaximum) \(kind), not \(count)")
+    }
+  }
+
+  /// A member of a page's `to` behind its number. What is no page of ours keeps no number, and `JobParser` refuses it.
+  private func pagePart(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ name: JSONString, _ fields: inout JobFields,
+    _ targets: inout [ByteRange]
+  ) throws(JSONError) {
+    let part = bytes.extracting(name.range.range)
+    let first = scanner.peek(bytes)
+    if part.equals("ordinals"), first == ASCII.openBracket, targets.isEmpty {
+      guard scanner.beginArray(bytes) else { return }
+      repeat {
+        let first = scanner.peek(bytes)
+        guard first &- ASCII.zero < 10 else {
+          try scanner.skipValue(bytes)
+          fields.page = nil
+          continue
+        }
+        let number = try scanner.number(bytes)
+        if number.integer.flatMap(UInt32.init(exactly:)) == nil { fields.page = nil }
+        if targets.count <= AudiencePage.devicesMaximum { targets.append(number.range) }
+      } while try scanner.nextElement(bytes)
+    } else if part.equals("position"), first &- ASCII.zero < 10, let position = try scanner.number(bytes).integer {
+      fields.position = position
+    } else {
+      try scanner.skipValue(bytes)
+      fields.page = nil
     }
   }
 

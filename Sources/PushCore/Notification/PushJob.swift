@@ -7,6 +7,16 @@ package struct PushJob: Sendable, ~Copyable {
   /// What `to` names.
   package enum TargetKind: UInt8, Sendable {
     case token, tokens, channel, activity, devices, users, segment
+    /// Devices of an audience by their ordinals: a page, which Herald makes itself.
+    case page
+
+    /// It names devices that the registry finds: such a job becomes pages.
+    package var isAudience: Bool {
+      switch self {
+      case .devices, .users, .segment: true
+      case .token, .tokens, .channel, .activity, .page: false
+      }
+    }
   }
 
   /// The message body, then the bytes of changed fields.
@@ -14,18 +24,26 @@ package struct PushJob: Sendable, ~Copyable {
   /// Length of the message body in `bytes`.
   package var bodyCount = 0
 
-  /// 1–128 bytes; the idempotency key.
+  /// 1–128 bytes; the idempotency key. Of a page: its parent's id, a slash, and its number.
   package var id = ByteRange.empty
+  /// The id as the body has it, between its quotes and with its escapes; empty where the message id stands for it.
+  package var idText = ByteRange.empty
+  /// Of a page: the id of the job whose audience it is a part of.
+  package var parentID = ByteRange.empty
   package var app = ByteRange.empty
   package var pushType = PushType.alert
   /// The push type's bytes as they go into `apns-push-type`.
   package var pushTypeName = ByteRange.empty
   package var environment = APNsEnvironment.production
   package var targetKind = TargetKind.token
-  /// One range per target: lower-case hex of a device token, or the channel id; at least one.
+  /// One range per target: lower-case hex of a device token, or the channel id; at least one. Of an audience: the names of devices or
+  /// users, or the segment's code. Of a page: the ordinals' digits, and the tokens once they are known.
   package var targets: [ByteRange] = []
   /// The whole JSON value of `to`, for writing a copy with other targets.
   package var to = ByteRange.empty
+  package var page = AudiencePage()
+  /// Of an audience: its devices are only counted.
+  package var isDryRun = false
   /// The job's own topic, or app and suffix.
   package var topic = ByteRange.empty
   /// The credential named by the job; empty where the app decides.
@@ -44,4 +62,7 @@ package struct PushJob: Sendable, ~Copyable {
   package var payload = ByteRange.empty
 
   package init() {}
+
+  /// The body names more targets than one: a copy for one of them needs a `to` of its own.
+  package var namesSeveral: Bool { targets.count > 1 || page.count > 1 }
 }

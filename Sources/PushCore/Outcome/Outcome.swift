@@ -14,6 +14,8 @@ package enum Outcome: UInt8, CaseIterable, Sendable {
   case invalid
   /// Still failing after the last attempt; the job is also a dead letter.
   case failed
+  /// A job for an audience: every device of it has its end.
+  case completed
 
   /// The word on the wire, as text that costs nothing to append.
   package var name: String {
@@ -25,6 +27,7 @@ package enum Outcome: UInt8, CaseIterable, Sendable {
     case .throttled: "throttled"
     case .invalid: "invalid"
     case .failed: "failed"
+    case .completed: "completed"
     }
   }
 }

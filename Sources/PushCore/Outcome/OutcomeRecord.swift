@@ -22,6 +22,10 @@ package struct OutcomeRecord: Sendable {
   /// nil if nothing was sent.
   package var sentAt: Int64?
   package var completedAt: Int64
+  /// Of an audience: how its devices ended.
+  package var summary: AudienceSummary?
+  /// Of an audience: a command ended it before all of it was sent.
+  package var isCancelled = false
 
   package init(
     outcome: Outcome, status: UInt16? = nil, reason: APNsReason? = nil, detail: String? = nil,

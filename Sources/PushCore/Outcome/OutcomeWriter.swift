@@ -82,6 +82,15 @@ package struct OutcomeWriter: Sendable {
     output.append(text: ",\"completed_at\":")
     output.append(decimal: record.completedAt)
     output.append(bytes: workerField.span)
+    if !job.parentID.isEmpty {
+      output.append(text: ",\"parent_id\":")
+      output.append(jsonString: job.bytes.span.extracting(job.parentID.range))
+    }
+    if let summary = record.summary {
+      output.append(text: ",\"summary\":")
+      summary.append(to: &output)
+      if record.isCancelled { output.append(text: ",\"cancelled\":true") }
+    }
     output.append(text: ",\"meta\":")
     if job.meta.isEmpty {
       output.append(text: "null")
@@ -97,6 +106,9 @@ package struct OutcomeWriter: Sendable {
     var count = 800 + workerField.count + Int(job.meta.count)
     count += JSONText.countMaximum(Int(job.id.count)) + JSONText.countMaximum(Int(job.app.count))
     count += JSONText.countMaximum(Int(job.topic.count)) + JSONText.countMaximum(Int(job.pushTypeName.count))
+    count += JSONText.countMaximum(Int(job.parentID.count))
+    // A name and a number for each end.
+    if record.summary != nil { count += 512 }
     if let detail = record.detail { count += JSONText.countMaximum(detail.utf8.count) }
     if case .other(let text) = record.reason { count += JSONText.countMaximum(text.utf8.count) }
     if let target { count += JobRewriter.targetCountMaximum(of: job, target) } else { count += Int(job.to.count) }

@@ -106,11 +106,13 @@ extension Outcome {
     case .throttled: 4
     case .invalid: 5
     case .failed: 6
+    // A number that no encoding has: an audience has no answer of APNs.
+    case .completed: 7
     }
   }
 
   fileprivate init?(code: UInt8) {
-    for outcome in Outcome.allCases where outcome.code == code {
+    for outcome in Outcome.allCases where outcome.code == code && outcome != .completed {
       self = outcome
       return
     }

@@ -11,6 +11,12 @@ package enum Limits {
   }
   /// `id`, and the message id that may replace it.
   package static let idBytesMaximum = 128
+  /// A page's id is its parent's, a slash, and its number.
+  package static let pageNumberBytesMaximum = 11
+  /// A device's id, a user, a segment's code.
+  package static let nameBytesMaximum = 128
+  /// Digits of a device token as apps have them today: of a name that long it is known that a token was meant.
+  static let tokenDigitsUsual = 64
   /// `app` goes into a path, a header, a metric label and the last word of a routing key (255 bytes in all).
   package static let appBytesMaximum = 200
   /// `topic`: an app and the longest suffix.

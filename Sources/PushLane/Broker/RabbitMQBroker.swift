@@ -214,6 +214,18 @@ package final class RabbitMQBroker: Broker {
     return publisher.publishIsolated(body, jobClass: jobClass, firstSeen: firstSeen, metadata: metadata)
   }
 
+  package func publishExpansion(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    emptyWatch?.wasDisturbed = true
+    return publisher.publishExpansion(body, jobClass: jobClass, firstSeen: firstSeen, metadata: metadata)
+  }
+
+  package func publishSettlement(_ body: [UInt8]) -> UInt64 {
+    emptyWatch?.wasDisturbed = true
+    return publisher.publishSettlement(body)
+  }
+
   package func publishDeadLetter(
     _ body: [UInt8], jobClass: JobClass, reason: StaticString, detail: String, apnsID: UUIDValue? = nil,
     metadata: borrowing MessageMetadata

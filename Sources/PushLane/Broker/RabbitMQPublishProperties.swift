@@ -43,6 +43,14 @@ struct RabbitMQPublishProperties {
     addClass(jobClass)
   }
 
+  func describeExpansion(_ jobClass: JobClass, firstSeen: Int64, _ metadata: borrowing MessageMetadata) {
+    properties.reset()
+    keepOriginal(metadata)
+    passOn(metadata)
+    properties.addHeader("x-herald-first-seen", firstSeen)
+    addClass(jobClass)
+  }
+
   func describeDeadLetter(
     _ jobClass: JobClass, _ reason: StaticString, _ detail: String, _ apnsID: UUIDValue?,
     _ metadata: borrowing MessageMetadata

@@ -29,6 +29,8 @@ struct RabbitMQPublisher: ~Copyable {
   private let retries: AMQPExchange
   private let deadLetters: AMQPExchange
   private let jobs: AMQPExchange
+  private let expansions = AMQPExchange("", isMandatory: true)
+  private let expansionsKey: [UInt8]
   private let isolatedKey = Array(Topology.isolatedRoutingKey.utf8)
   /// By class, then by delay.
   private let retryKeys: [[[UInt8]]]
@@ -63,6 +65,7 @@ struct RabbitMQPublisher: ~Copyable {
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
     deadLetters = AMQPExchange(topology.deadExchange, isMandatory: true)
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
+    expansionsKey = Array(topology.expansionsQueue.utf8)
     retryKeys = JobClass.allCases.map { jobClass in
       topology.retryDelaysSeconds.map { Array(Topology.retryRoutingKey(jobClass, seconds: $0).utf8) }
     }
@@ -200,6 +203,18 @@ struct RabbitMQPublisher: ~Copyable {
   ) -> UInt64 {
     properties.describeIsolated(jobClass, firstSeen: firstSeen, metadata)
     return publish(body, to: jobs, routingKey: isolatedKey)
+  }
+
+  mutating func publishExpansion(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    properties.describeExpansion(jobClass, firstSeen: firstSeen, metadata)
+    return publish(body, to: expansions, routingKey: expansionsKey)
+  }
+
+  mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+    properties.properties.reset()
+    return publish(body, to: expansions, routingKey: expansionsKey)
   }
 
   mutating func publishDeadLetter(

@@ -59,6 +59,23 @@ package struct Topology: Equatable, Sendable {
 
   package static func channelsRetryRoutingKey(seconds: Int) -> String { "channels.\(seconds)" }
 
+  /// Jobs for audiences, and how the devices of their pages ended: ours alone, published by the default exchange.
+  package var expansionsQueue: String { "\(prefix).expansions" }
+
+  /// Where the next step of an audience's job waits, ascending.
+  package static let expansionDelaysSeconds = [1, 5, 30]
+
+  package func expansionsRetryQueue(seconds: Int) -> String {
+    "\(prefix).retry.\(Topology.expansionsRetryRoutingKey(seconds: seconds))"
+  }
+
+  package static func expansionsRetryRoutingKey(seconds: Int) -> String { "expansions.\(seconds)" }
+
+  /// Where audiences may wait.
+  package var expansionQueues: [String] {
+    [expansionsQueue] + Topology.expansionDelaysSeconds.map { expansionsRetryQueue(seconds: $0) }
+  }
+
   /// Queues in which channel requests wait.
   package var channelQueues: [String] {
     [channelsQueue] + Topology.channelDelaysSeconds.map { channelsRetryQueue(seconds: $0) }
@@ -129,6 +146,7 @@ package struct Topology: Equatable, Sendable {
       .declareQueue(name: deadQueue, arguments: [.quorum]),
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
       .declareQueue(name: channelsQueue, arguments: jobsArguments),
+      .declareQueue(name: expansionsQueue, arguments: jobsArguments),
       .declareQueue(
         name: isolatedQueue, arguments: jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]),
     ]
@@ -146,6 +164,12 @@ package struct Topology: Equatable, Sendable {
         .declareQueue(
           name: channelsRetryQueue(seconds: seconds),
           arguments: retryArguments(seconds: seconds, exchange: "", routingKey: channelsQueue)))
+    }
+    for seconds in Topology.expansionDelaysSeconds {
+      queues.append(
+        .declareQueue(
+          name: expansionsRetryQueue(seconds: seconds),
+          arguments: retryArguments(seconds: seconds, exchange: "", routingKey: expansionsQueue)))
     }
     if let resultsLog {
       queues.append(
@@ -180,6 +204,12 @@ package struct Topology: Equatable, Sendable {
         .bind(
           queue: channelsRetryQueue(seconds: seconds), exchange: retryExchange,
           routingKey: Topology.channelsRetryRoutingKey(seconds: seconds)))
+    }
+    for seconds in Topology.expansionDelaysSeconds {
+      bindings.append(
+        .bind(
+          queue: expansionsRetryQueue(seconds: seconds), exchange: retryExchange,
+          routingKey: Topology.expansionsRetryRoutingKey(seconds: seconds)))
     }
     if resultsLog != nil {
       bindings.append(.bind(queue: resultsLogQueue, exchange: resultsExchange, routingKey: "#"))

@@ -20,6 +20,8 @@ package struct Lane<
   package var broker: LaneBroker
   package var state: LaneStore
   package var push: LanePush
+  /// Asked once for each page.
+  let directory: any AudienceDirectory
   let clock: Time
   var settings: LaneSettings
   /// Numbers of claims.
@@ -64,13 +66,17 @@ package struct Lane<
   /// The input ended; nothing came since.
   package private(set) var isExhausted = false
 
-  package init(broker: LaneBroker, state: LaneStore, push: LanePush, clock: Time, settings: LaneSettings) {
+  package init(
+    broker: LaneBroker, state: LaneStore, push: LanePush, directory: any AudienceDirectory = NoDirectory(), clock: Time,
+    settings: LaneSettings
+  ) {
     precondition(
       settings.jobsMaximum > settings.prefetch && settings.sendsMaximum > settings.prefetch,
       "a lane's tables are larger than what the broker gives it")
     self.broker = broker
     self.state = state
     self.push = push
+    self.directory = directory
     self.clock = clock
     self.settings = settings
     writer = OutcomeWriter(worker: settings.workerName)
@@ -108,6 +114,7 @@ package struct Lane<
     let now = clock.now
     push.maintain(now: now)
     takeBrokerEvents(now)
+    takePages(now)
     askAboutClaimed(now)
     startTargets(now)
     takeAdmissions(now)
@@ -196,31 +203,11 @@ package struct Lane<
       holdPossiblePoison(now)
       if jobs[ticket].targetCount > 1, putOff(ticket, now) { return }
     }
-    unstarted[queue.rawValue].append(ticket)
-  }
-
-  /// A batch waits as a whole for whoever lost it: one copy for each of its targets could be as many poison jobs. false: its time would
-  /// be over then.
-  private mutating func putOff(_ job: Ticket, _ now: Now) -> Bool {
-    let number = max(1, jobs[job].metadata.redeliveries)
-    guard case .again(let delaySeconds) = settings.retry.wait(number: number, jobs[job].times, now: now) else {
-      return false
+    if jobs[ticket].isForAudience {
+      enterAudience(ticket, now)
+    } else {
+      unstarted[queue.rawValue].append(ticket)
     }
-    jobs[job].putOff()
-    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
-    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
-    return true
-  }
-
-  mutating func holdPossiblePoison(_ now: Now) {
-    possiblePoisonHeldUntil = now.monotonic.adding(milliseconds: settings.possiblePoisonPauseMilliseconds)
-  }
-
-  /// Behind nothing that is in flight: the delivery that is the broker's last must not end while it waits.
-  private mutating func putAside(_ job: Ticket, _ now: Now) {
-    isolating += 1
-    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put aside") }
-    perform(sends[send].delivery.isolated(), send, now)
   }
 
   mutating func handBack(_ tag: DeliveryTag, _ now: Now) {
@@ -243,11 +230,16 @@ package struct Lane<
       return
     }
     let app = counters.appIndex(of: jobs[ticket].job)
+    if jobs[ticket].isForAudience, !directory.knowsDevices {
+      jobs[ticket].refuseAudience(app: app)
+      return
+    }
     do throws(RoutingError) {
       jobs[ticket].accept(pool: try push.route(for: jobs[ticket].job), app: app)
     } catch {
       jobs[ticket].app = app
       jobs[ticket].refusal = "\(error.field): \(error.detail)"
+      jobs[ticket].openEnds()
     }
   }
 
@@ -283,7 +275,7 @@ package struct Lane<
     return sends.count - orphanCount < room + own && admittingCount < settings.admissionsMaximum
   }
 
-  private mutating func takeSend(of job: Ticket) -> Ticket? {
+  mutating func takeSend(of job: Ticket) -> Ticket? {
     guard let send = sends.take() else { return nil }
     let target = jobs[job].nextTarget
     jobs[job].nextTarget += 1
@@ -310,6 +302,8 @@ package struct Lane<
     // One that was admitted keeps its number: where it was asked about in several places, it finds its own claim in each of them.
     sends[send].askedClaim =
       isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
+    // Of a page, each device's own.
+    jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
       arrival: jobs[job].arrival(claim: sends[send].askedClaim, earlierClaim: sends[send].claim, isOver: isOver),
@@ -341,7 +335,9 @@ package struct Lane<
       }
       switch admission {
       case .duplicate: counters.duplicatesSuppressed += 1
-      case .dead, .repeated(.dead): counters.suppressed += 1
+      case .dead(let since), .repeated(.dead(let since)):
+        counters.suppressed += 1
+        tokenGone(ticket, since: since)
       case .limited, .superseded, .repeated(.limited), .repeated(.superseded): counters.rateLimited += 1
       case .proceed, .claimed, .repeated: break
       }
@@ -450,6 +446,7 @@ package struct Lane<
       if let job, verdict.notes.contains(.tightenDevice) {
         state.tighten(jobs[job].job, device: sends[ticket].device, now: now)
       }
+      if verdict.fate == .dead { tokenGone(ticket, since: answer.unregisteredAt ?? now.unixMilliseconds) }
       if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
       // An orphan is not tried again, so its times decide nothing.
@@ -461,7 +458,7 @@ package struct Lane<
   }
 
   /// Does what a delivery's state decided.
-  private mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
+  mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
     if case .remember(let outcome) = action {
       state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
     }

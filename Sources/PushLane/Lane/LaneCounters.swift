@@ -27,6 +27,12 @@ package struct LaneCounters: Sendable {
   package var handedBack: UInt64 = 0
   /// Copies put into the queue of isolated jobs.
   package var isolated: UInt64 = 0
+  /// Jobs for audiences whose copies became pages elsewhere.
+  package var handedOver: UInt64 = 0
+  /// Pages that waited in a retry queue because nobody could name their devices.
+  package var pagesPostponed: UInt64 = 0
+  /// Devices of pages that were gone, or had no token.
+  package var devicesSkipped: UInt64 = 0
   package private(set) var retries: [RetryKey: UInt64] = [:]
   /// (job, target)s whose end the broker confirmed.
   package var settled: UInt64 = 0

@@ -21,6 +21,10 @@ extension Lane {
       publishRetry(ticket, delaySeconds: delaySeconds, reason: reason, now)
     case .isolation:
       publishIsolated(ticket)
+    case .expansion:
+      publishExpansion(ticket)
+    case .settlement:
+      publishSettlement(ticket)
     case .outcome(let outcome, let isSuppressed, let deadLetter):
       if let deadLetter, !sends[ticket].isCounted { counters.deadLetters["\(deadLetter)", default: 0] += 1 }
       publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
@@ -56,7 +60,7 @@ extension Lane {
     let queue = settings.retry.queue(delaySeconds, refusals: sends[ticket].refusals, jobs[job].times, now: now)
     let delivery = sends[ticket].delivery
     message.removeAll(keepingCapacity: true)
-    if jobs[job].job.targets.count > 1, !jobs[job].isPutOff {
+    if jobs[job].job.namesSeveral, !jobs[job].isPutOff {
       JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
     } else {
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
@@ -93,7 +97,7 @@ extension Lane {
     guard !jobs[job].isOversized else { return }
     message.removeAll(keepingCapacity: true)
     // Of a batch, the one target that failed: put back, it must not send the others again.
-    let isPart = jobs[job].refusal == nil && jobs[job].job.targets.count > 1
+    let isPart = jobs[job].refusal == nil && jobs[job].job.namesSeveral
     if isPart {
       JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
     } else {
@@ -111,7 +115,7 @@ extension Lane {
       ticket)
   }
 
-  private mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
+  mutating func expectConfirm(_ sequence: UInt64, _ ticket: Ticket) {
     sends[ticket].delivery.published()
     confirms.published(sequence, ticket)
   }
@@ -128,6 +132,7 @@ extension Lane {
     case .publishAgain: reports.append(ticket)
     case .settled:
       counters.settled &+= 1
+      if !jobs[job(of: ticket)].ends.isEmpty { noteEnd(ticket) }
       release(ticket, now)
     }
   }
@@ -141,6 +146,7 @@ extension Lane {
   }
 
   private mutating func settle(_ job: Ticket, _ now: Now) {
+    if jobs[job].hasEndsToTell { return tellEnds(job, now) }
     let tag = jobs[job].tag
     if tag.isIsolated {
       broker.acknowledge(one: tag)

@@ -24,6 +24,10 @@ struct JobSlot: ~Copyable {
   var nextTarget = 0
   /// Started targets that have not settled.
   var openTargets = 0
+  /// Of a page: how its devices ended, a `PageEnd` letter for each ordinal of its body; of others empty.
+  var ends: [UInt8] = []
+  /// A page told how its devices ended, as far as they did.
+  private(set) var isTold = false
 
   /// Targets to start; a job that cannot be sent ends as one outcome.
   private(set) var targetCount = 1
@@ -60,6 +64,8 @@ struct JobSlot: ~Copyable {
     nextTarget = 0
     openTargets = 0
     targetCount = 1
+    if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
+    isTold = false
   }
 
   mutating func copyDelivery(from broker: inout some Broker) {
@@ -122,8 +128,50 @@ struct JobSlot: ~Copyable {
   mutating func accept(pool: PoolIndex, app: Int) {
     self.pool = pool
     self.app = app
+    targetCount = job.targetKind.isAudience ? 1 : job.targets.count
+  }
+
+  /// An audience's, or a page of one, that was read without a fault.
+  var isForAudience: Bool { refusal == nil && (job.targetKind.isAudience || !job.page.isEmpty) }
+
+  /// Nobody knows devices here.
+  mutating func refuseAudience(app: Int) {
+    self.app = app
+    refusal =
+      "to.\(job.targetKind): needs the registry of devices, which is in Redis: publish it to RabbitMQ, for a worker"
+  }
+
+  /// Its time was over before its audience became pages: it ends as a whole.
+  mutating func endWhole() {
+    refusal = "to.\(job.targetKind): its time was over before its devices were looked for"
+  }
+
+  /// Of a page: tokens take the ordinals' place, and the others of its devices have their end.
+  mutating func resolve(_ resolution: borrowing PageResolution) {
+    openEnds()
+    job.resolve(resolution, ends: &ends)
     targetCount = job.targets.count
   }
+
+  /// Of a page: none of its devices has an end.
+  mutating func openEnds() {
+    if !job.page.isEmpty { ends = Array(repeating: PageEnd.open, count: job.page.count) }
+  }
+
+  /// Of a page: a target has its end, in an outcome that the broker confirmed; of a page that cannot be sent, all of them.
+  mutating func noteEnd(_ outcome: Outcome, target: Int) {
+    let letter = PageEnd.outcome(outcome).letter
+    if refusal != nil {
+      ends = Array(repeating: letter, count: ends.count)
+    } else {
+      ends[Int(job.page.positions[target]) - job.page.position] = letter
+    }
+  }
+
+  /// Of a page: there are ends, and nobody was told of them.
+  var hasEndsToTell: Bool { !isTold && ends.contains { $0 != PageEnd.open } }
+
+  mutating func tellEnds() { isTold = true }
 
   /// One copy, later, takes the place of all targets.
   mutating func putOff() {
@@ -170,9 +218,10 @@ struct SendSlot: ~Copyable {
     job = ticket
     target = index
     pool = slot.pool
-    tokenRegisteredAt = slot.job.tokenRegisteredAt
+    tokenRegisteredAt =
+      slot.job.page.registeredAt.isEmpty ? slot.job.tokenRegisteredAt : slot.job.page.registeredAt[index]
     nextWaiting = nil
-    let isParsed = slot.refusal == nil && slot.isolation != .isolate
+    let isParsed = slot.refusal == nil && slot.isolation != .isolate && !slot.isTold
     apnsID = slot.metadata.apnsID ?? UUIDValue.apnsID(for: slot.job, target: isParsed ? index : nil)
     delivery = DeliveryState(
       attempts: slot.metadata.attempts, isAmbiguous: slot.metadata.isAmbiguous && slot.refusal == nil,

@@ -24,6 +24,14 @@ package protocol Broker {
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64
 
+  /// Publishes a copy of a job to where its audience becomes pages.
+  mutating func publishExpansion(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64
+
+  /// Publishes how devices of a page ended, to whoever keeps its audience's progress.
+  mutating func publishSettlement(_ body: [UInt8]) -> UInt64
+
   /// Publishes the original bytes as a dead letter.
   /// - Parameters:
   ///   - apnsID: for one target of a batch, because it cannot be derived from the bytes.
@@ -47,4 +55,17 @@ package protocol Broker {
 
   /// Publishing works and the broker is not blocked.
   var canPublish: Bool { get }
+}
+
+extension Broker {
+  /// Of a broker whose lanes have no directory of devices.
+  package mutating func publishExpansion(
+    _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
+  ) -> UInt64 {
+    preconditionFailure("a job for an audience is refused where nobody knows devices")
+  }
+
+  package mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+    preconditionFailure("a page is refused where nobody knows devices")
+  }
 }

@@ -1,0 +1,71 @@
+/// Targets that are found in the registry: an audience's names, and the pages that are made of it.
+extension JobParser {
+  static let parentFault = JobError(
+    field: "parent_id", rule: "is for the pages of an audience, which Herald makes itself")
+  static let dryRunFault = JobError(field: "dry_run", rule: "counts an audience: devices, users or a segment")
+  /// What a producer would have to write to meet it is the job's own id, a slash and a number, and the id once more as `parent_id`.
+  private static let pageFault = JobError(
+    field: "to.page", rule: "is for the pages of an audience, which Herald makes itself; give devices, users or segment"
+  )
+
+  /// Names of 1 to 128 bytes; repeated ones count once.
+  mutating func checkAudience(_ job: inout PushJob) throws(JobError) {
+    for index in job.targets.indices {
+      if hasBackslash(job, job.targets[index]) {
+        job.targets[index] = JSONEscape.appendUnescaped(job.targets[index], in: &job.bytes)
+      }
+      let range = job.targets[index]
+      guard 1...Limits.nameBytesMaximum ~= Int(range.count) else {
+        throw JobError(
+          field: JobParser.field(job.targetKind, index),
+          rule: "must be 1 to \(Limits.nameBytesMaximum) bytes, not \(range.count)")
+      }
+      guard job.targetKind == .devices, range.count >= Limits.tokenDigitsUsual, range.count & 1 == 0 else { continue }
+      // The registry would look for a device with this id, and find none.
+      guard Hex.classify(job.bytes.span.extracting(range.range)) == .mixedCase else { continue }
+      throw JobError(
+        field: JobParser.field(job.targetKind, index),
+        rule: "is a device token with upper-case digits; write it in lower case")
+    }
+    guard job.pushType != .liveactivity else {
+      throw JobError(
+        field: JobParser.field(job.targetKind, nil),
+        rule: "takes no push type liveactivity: an activity's devices have tokens of their own")
+    }
+    guard job.targets.count > 1 else { return }
+    var targets: [ByteRange] = []
+    swap(&targets, &job.targets)
+    tokens.removeRepeated(&targets, in: job.bytes.span)
+    swap(&targets, &job.targets)
+  }
+
+  private static func field(_ kind: PushJob.TargetKind, _ index: Int?) -> String {
+    guard let index, kind != .segment else { return "to.\(kind)" }
+    return "to.\(kind)[\(index)]"
+  }
+
+  /// A page is what names itself as `PageWriter` does.
+  func checkPage(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
+    job.parentID = text(fields.parentID, &job)
+    guard let page = fields.page.flatMap(UInt32.init(exactly:)), isOwn(job, page: page),
+      0..<Int64(AudiencePage.devicesMaximum) ~= fields.position, !job.targets.isEmpty,
+      Int(fields.position) + job.targets.count <= AudiencePage.devicesMaximum
+    else { throw JobParser.pageFault }
+    job.page.number = page
+    job.page.position = Int(fields.position)
+    job.page.begin(job.targets)
+    for index in job.targets.indices.dropFirst()
+    where job.page.ordinal(index - 1, in: job.bytes.span) >= job.page.ordinal(index, in: job.bytes.span) {
+      throw JobParser.pageFault
+    }
+  }
+
+  private func isOwn(_ job: borrowing PushJob, page: UInt32) -> Bool {
+    let bytes = job.bytes.span
+    let (id, parent) = (bytes.extracting(job.id.range), bytes.extracting(job.parentID.range))
+    guard 1...Limits.idBytesMaximum ~= parent.count, id.count > parent.count,
+      id.extracting(0..<parent.count).isSame(as: parent)
+    else { return false }
+    return id.extracting(parent.count..<id.count).equals("/\(page)")
+  }
+}

@@ -1,0 +1,94 @@
+import PushCore
+
+/// What a lane does for audiences: a job that names one is handed over, a copy of it becomes pages elsewhere. The devices of a page are
+/// looked up as it comes; from then on it is a batch. Before its acknowledgement it tells how they ended.
+extension Lane {
+  /// The longest wait of a page whose devices nobody can name now.
+  private static var unresolvedMilliseconds: Int64 { 30_000 }
+
+  mutating func enterAudience(_ job: Ticket, _ now: Now) {
+    guard jobs[job].job.page.isEmpty else {
+      directory.find(jobs[job].job, ticket: job, now: now)
+      return
+    }
+    let isOver = isOver(job, now)
+    if isOver { jobs[job].endWhole() }
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be handed over") }
+    perform(sends[send].delivery.handedOver(isOver: isOver, now: now), send, now)
+  }
+
+  mutating func takePages(_ now: Now) {
+    directory.maintain(now: now)
+    while let (job, resolution) = directory.nextAnswer(now: now) {
+      guard jobs.isLive(job) else { continue }
+      guard let resolution else {
+        waitForDirectory(job, now)
+        continue
+      }
+      jobs[job].resolve(resolution)
+      counters.devicesSkipped &+= UInt64(jobs[job].job.page.count - jobs[job].targetCount)
+      if jobs[job].targetCount == 0 {
+        tellEnds(job, now)
+      } else {
+        unstarted[StartQueue(jobs[job]).rawValue].append(job)
+      }
+    }
+  }
+
+  /// The page comes again as a whole, whatever its age: where its time is over, its devices are known then, and each has its outcome.
+  private mutating func waitForDirectory(_ job: Ticket, _ now: Now) {
+    counters.pagesPostponed &+= 1
+    let waited = max(1, now.unixMilliseconds - jobs[job].firstSeen)
+    let decision = settings.retry.postpone(
+      milliseconds: min(waited, Self.unresolvedMilliseconds), jobs[job].times, now: now)
+    var delaySeconds = settings.retry.delaysSeconds[0]
+    if case .again(let longer) = decision { delaySeconds = longer }
+    jobs[job].putOff()
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
+    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
+  }
+
+  /// Only the registry's own tokens are its affair.
+  func tokenGone(_ send: Ticket, since: Int64) {
+    guard let job = sends[send].job, !jobs[job].ends.isEmpty else { return }
+    directory.tokenGone(jobs[job].job, target: sends[send].target, since: since)
+  }
+
+  /// A target of a page has its end, or a copy comes back for it, or all of the page's are told.
+  mutating func noteEnd(_ send: Ticket) {
+    let job = job(of: send)
+    switch sends[send].delivery.ending {
+    case .outcome(let outcome, _, _): jobs[job].noteEnd(outcome.outcome, target: sends[send].target)
+    case .retry, .isolation, .expansion, .settlement, nil: break
+    }
+  }
+
+  /// In the place of the last target that settled, or of the whole delivery.
+  mutating func tellEnds(_ job: Ticket, _ now: Now) {
+    jobs[job].tellEnds()
+    guard let send = sends.take() else { preconditionFailure("each delivery has a slot to tell of its ends") }
+    jobs[job].openTargets += 1
+    sends[send].begin(job: job, target: 0, of: jobs[job])
+    perform(sends[send].delivery.settledPage(), send, now)
+  }
+
+  mutating func publishExpansion(_ ticket: Ticket) {
+    let job = job(of: ticket)
+    message.removeAll(keepingCapacity: true)
+    message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
+    expectConfirm(
+      broker.publishExpansion(
+        message, jobClass: jobs[job].tag.jobClass, firstSeen: jobs[job].firstSeen, metadata: jobs[job].metadata),
+      ticket)
+    guard !sends[ticket].isCounted else { return }
+    sends[ticket].isCounted = true
+    counters.handedOver &+= 1
+  }
+
+  mutating func publishSettlement(_ ticket: Ticket) {
+    let job = job(of: ticket)
+    message.removeAll(keepingCapacity: true)
+    PageSettlement.append(jobs[job].job, ends: jobs[job].ends, to: &message)
+    expectConfirm(broker.publishSettlement(message), ticket)
+  }
+}

@@ -1,0 +1,38 @@
+package import PushCore
+
+/// Who the devices of a page are, as a lane sees it: their tokens are read when the page is sent. One call serves up to 500 targets, so it
+/// may be dynamic. Nothing here blocks.
+package protocol AudienceDirectory: AnyObject {
+  /// Devices are known at all; where not, jobs for audiences and pages are refused.
+  var knowsDevices: Bool { get }
+
+  /// Once at the start of every turn: what its connections have, deadlines.
+  func maintain(now: Now)
+
+  /// Asks for a page's devices; the answer comes from `nextAnswer`, at the latest after the directory's own deadline.
+  func find(_ job: borrowing PushJob, ticket: Ticket, now: Now)
+
+  /// The next answer of this turn; nil once everything is reported. A resolution of nil: nobody can say now who they are, and the page
+  /// comes again later.
+  func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)?
+
+  /// APNs said that a target's token is gone since then (Unix milliseconds). Nobody waits for it.
+  func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64)
+
+  /// Says goodbye.
+  func close()
+}
+
+/// Of a lane without a registry.
+package final class NoDirectory: AudienceDirectory {
+  package init() {}
+
+  package var knowsDevices: Bool { false }
+  package func maintain(now: Now) {}
+  package func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
+    preconditionFailure("pages are refused here")
+  }
+  package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? { nil }
+  package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {}
+  package func close() {}
+}

@@ -1,0 +1,205 @@
+import PushCore
+import PushLane
+import Testing
+
+/// What a lane does with jobs for audiences, and with their pages.
+@Suite struct LaneAudienceTests {
+  private let parent = """
+    {"version":1,"id":"p","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}
+    """
+
+  private func page(_ ordinals: String, position: String = "") -> String {
+    """
+    {"version":1,"parent_id":"p","id":"p/3","app":"com.example.app","push_type":"alert",\
+    "to":{"page":3,"ordinals":[\(ordinals)]\(position)},"payload":{"aps":{"alert":"x"}}}
+    """
+  }
+
+  private func bench(_ body: String, retry: RetryPolicy = RetryPolicy()) -> LaneBench {
+    let bench = LaneBench(retry: retry)
+    bench.world.bodies[0] = body
+    return bench
+  }
+
+  private func token(_ number: UInt8) -> [UInt8] { [0xAA, 0, 0, 0, number] }
+
+  private func part(_ text: String, _ bench: LaneBench) -> Bool { bench.world.outcomes.contains { $0.contains(text) } }
+
+  // MARK: audiences
+
+  @Test func anAudienceIsCopiedBeforeItIsAcknowledged() {
+    let bench = bench(parent)
+    bench.world.confirmsPublishes = false
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.expansions == [parent])
+    #expect(bench.world.acknowledged.isEmpty)
+    bench.world.events.append(.confirmed(sequence: 1, isMultiple: false))
+    bench.turn()
+    #expect(bench.world.acknowledged == [1])
+    #expect(bench.world.arrivals.isEmpty && bench.world.outcomes.isEmpty && bench.jobsInFlight == 0)
+  }
+
+  @Test func anAudienceWhoseTimeIsOverEnds() {
+    let bench = bench(parent)
+    bench.consume(0..<1) { $0.enqueuedAt = 1_000_000 }
+    bench.turn()
+    #expect(bench.world.expansions.isEmpty)
+    #expect(part(#""outcome":"expired""#, bench) && part(#""to":{"users":["u"]}"#, bench))
+    #expect(bench.world.acknowledged == [1] && bench.world.outcomes.count == 1)
+  }
+
+  /// `herald send` has no registry.
+  @Test(arguments: [true, false]) func withoutDevicesAnAudienceIsRefused(isPage: Bool) {
+    let bench = bench(isPage ? page("1") : parent)
+    bench.world.knowsDevices = false
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(part(#""outcome":"invalid""#, bench) && part("needs the registry of devices", bench))
+    #expect(bench.jobsInFlight == 0)
+  }
+
+  // MARK: pages
+
+  @Test func aPageIsSentToTheTokensThatItsDevicesHave() {
+    let bench = bench(page("7,8,9"))
+    bench.world.tokens = [7: token(7), 9: token(9)]
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.sentTokens == ["aa00000007", "aa00000009"])
+    #expect(bench.world.admittedRegistrations == [7000, 9000])
+    bench.world.answer(bench.world.requests[0])
+    bench.turn()
+    #expect(bench.world.settlements.isEmpty && bench.world.acknowledged.isEmpty)
+    bench.world.answer(bench.world.requests[1], status: 400, reason: .badDeviceToken)
+    bench.turn()
+    #expect(part(#""to":{"device":"device-7"}"#, bench) && part(#""parent_id":"p""#, bench))
+    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"asr"}"#])
+    #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
+  }
+
+  @Test func aPageIsNotAcknowledgedBeforeItTold() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.confirmsPublishes = false
+    bench.world.answer(bench.world.requests[0])
+    bench.turn()
+    #expect(bench.world.settlements.isEmpty, "not before the outcome is confirmed")
+    bench.world.events.append(.confirmed(sequence: bench.world.sequence, isMultiple: false))
+    bench.turn()
+    #expect(bench.world.settlements.count == 1 && bench.world.acknowledged.isEmpty)
+    bench.world.events.append(.refused(sequence: bench.world.sequence, isMultiple: false))
+    bench.turn(40)
+    #expect(bench.world.settlements.count == 2 && bench.world.acknowledged.isEmpty)
+    bench.world.events.append(.confirmed(sequence: bench.world.sequence, isMultiple: false))
+    bench.turn()
+    #expect(bench.world.acknowledged == [1] && bench.world.outcomes.count == 1)
+  }
+
+  @Test func aPageOfNobodyIsOnlyTold() {
+    let bench = bench(page("7,8"))
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"ss"}"#])
+    #expect(bench.world.outcomes.isEmpty && bench.world.arrivals.isEmpty && bench.world.acknowledged == [1])
+  }
+
+  /// Its copy comes back with its ordinal, and settles its own position.
+  @Test func aDeviceThatWaitsIsSettledByItsCopy() {
+    let bench = bench(page("7,8"))
+    bench.world.tokens = [7: token(7), 8: token(8)]
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.answer(bench.world.requests[0])
+    bench.world.answer(bench.world.requests[1], status: 503, reason: .serviceUnavailable)
+    bench.turn()
+    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"a-"}"#])
+    #expect(bench.world.retryBodies == [page("8", position: #","position":1"#)])
+    #expect(bench.world.acknowledged == [1])
+    bench.world.bodies[1] = bench.world.retryBodies[0]
+    bench.world.tokens = [8: token(88)]
+    bench.world.deliver(1)
+    bench.turn()
+    #expect(bench.world.sentTokens.last == "aa00000058", "the token that it has now")
+    bench.world.answer(bench.world.requests[2])
+    bench.turn()
+    #expect(bench.world.settlements.last == #"{"settles":"p","page":3,"position":1,"ends":"a"}"#)
+    #expect(bench.world.acknowledged.last == 2)
+  }
+
+  /// All of its devices wait: nothing is to be told.
+  @Test func aPageWithoutAnEndTellsNothing() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.answer(bench.world.requests[0], status: 503, reason: .serviceUnavailable)
+    bench.turn()
+    #expect(bench.world.settlements.isEmpty && bench.world.acknowledged == [1])
+  }
+
+  @Test func aTokenThatIsGoneIsTheRegistrysNews() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.answer(bench.world.requests[0], status: 410, reason: .unregistered)
+    bench.turn()
+    #expect(bench.world.tokensGone.map(\.ordinal) == [7])
+    #expect(bench.world.settlements.last?.contains(#""ends":"u""#) == true)
+  }
+
+  @Test func aTokenThatIsMarkedDeadIsTheRegistrysNewsToo() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.world.admission = .dead(unregisteredAt: 99)
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.tokensGone.map(\.since) == [99])
+  }
+
+  // MARK: nobody can say who the devices are
+
+  @Test func aPageWaitsForTheRegistryWhateverItsAge() {
+    let bench = bench(page("7,8"))
+    bench.world.tokens = nil
+    bench.consume(0..<1) { $0.enqueuedAt = 1_000_000 }
+    bench.turn()
+    #expect(bench.world.retryBodies == [page("7,8")], "whole, and nobody's end")
+    #expect(bench.world.retryDelays == [1] && bench.world.retries.map(\.attempts) == [0])
+    #expect(bench.world.outcomes.isEmpty && bench.world.settlements.isEmpty && bench.world.acknowledged == [1])
+  }
+
+  @Test func theWaitBecomesLonger() {
+    let bench = bench(page("7"))
+    bench.world.tokens = nil
+    bench.consume(0..<1) { $0.firstSeen = 1_800_000_000_000 - 20_000 }
+    bench.turn()
+    #expect(bench.world.retryDelays == [30])
+  }
+
+  /// Its consumer is gone while the registry looks: the answer finds nobody.
+  @Test func anAnswerThatComesTooLateFindsNobody() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.world.namesNobody = true
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.jobsInFlight == 1)
+    bench.world.loseConsumer()
+    bench.turn()
+    bench.world.namesNobody = false
+    bench.turn()
+    #expect(bench.jobsInFlight == 0 && bench.world.requests.isEmpty)
+  }
+
+  /// A page that came before may have been sent: it waits for whoever lost it, as a batch does.
+  @Test func aPageThatIsDeliveredAgainWaitsAsAWhole() {
+    let bench = bench(page("7,8"))
+    bench.consume(0..<1) { $0.deliveryCount = 1 }
+    bench.turn()
+    #expect(bench.world.pagesAsked.isEmpty && bench.world.retryBodies == [page("7,8")])
+  }
+}
