@@ -18,6 +18,12 @@ package final class Auditor {
   private var acceptedBefore: [Target: Int] = [:]
   /// Events that may legalise one more send or outcome of a target: a redelivery, an ambiguous loss, a repeated publish.
   private var excuses: [Target: Int] = [:]
+  /// Of pages: each target's page and position, and what its audience was told of its end.
+  var positions: [Target: (page: String, position: Int)] = [:]
+  var pages: [String: [Target]] = [:]
+  var toldEnds: [Target: Character] = [:]
+  /// By token: since when the registry does not have it any more.
+  var lostAt: [String: Int64] = [:]
   /// Retry copies that the broker keeps or has kept, by target.
   private var copies: [Target: Int] = [:]
   /// Retry copies that it refused: after five in a row any other queue is allowed.
@@ -57,6 +63,8 @@ package final class Auditor {
     }
     return order.compactMap { found[$0] }
   }
+
+  func violate(_ what: String) { violations.append(what) }
 
   // MARK: - Producers
 
@@ -136,8 +144,12 @@ package final class Auditor {
 
   /// The lane acknowledged a message: the broker must have kept something for each of its targets.
   package func acknowledged(_ targets: [Target]) {
-    for target in targets where outcomes[target] == nil && copies[target] == nil {
-      violations.append("acknowledged before anything replaced it: \(target)")
+    for target in targets where copies[target] == nil {
+      if outcomes[target] == nil, toldEnds[target] != "s" {
+        violations.append("acknowledged before anything replaced it: \(target)")
+      } else if positions[target] != nil, toldEnds[target] == nil {
+        violations.append("acknowledged before its audience was told of its end: \(target)")
+      }
     }
   }
 
@@ -177,6 +189,9 @@ package final class Auditor {
   package func requested(_ target: Target, _ apnsID: UUIDValue, now: Int64, at time: Int64) {
     if let answered = answeredAt[apnsID], !decidedAlone.contains(apnsID), time > answered + leaveMilliseconds {
       violations.append("sent again \(time - answered) ms after its answer: \(target)")
+    }
+    if let lost = lostAt[target.token], time > lost + sendGraceMilliseconds {
+      violations.append("sent \((time - lost) / 1000) s after its device was forgotten: \(target)")
     }
     guard let end = ends[target], end < .max else { return }
     let late = now - end
@@ -225,7 +240,7 @@ package final class Auditor {
 
   /// Targets without an outcome.
   package var open: [Target] {
-    enqueued.filter { outcomes[$0] == nil }.sorted { ($0.job, $0.token) < ($1.job, $1.token) }
+    enqueued.filter { outcomes[$0] == nil && toldEnds[$0] != "s" }.sorted { ($0.job, $0.token) < ($1.job, $1.token) }
   }
 
   /// Everything is at rest: each target has its end, and nothing happened twice without a reason.
@@ -233,7 +248,8 @@ package final class Auditor {
     for target in enqueued.sorted(by: { ($0.job, $0.token) < ($1.job, $1.token) }) {
       let outcomes = outcomes[target] ?? []
       let allowed = 1 + (excuses[target] ?? 0)
-      if outcomes.isEmpty { violations.append("lost: \(target)") }
+      if outcomes.isEmpty, toldEnds[target] != "s" { violations.append("lost: \(target)") }
+      checkToldEnd(target, outcomes)
       if outcomes.count > allowed { violations.append("\(outcomes.count) outcomes, \(allowed) explained: \(target)") }
       if (accepted[target] ?? 0) > allowed {
         violations.append("accepted \(accepted[target] ?? 0) times, \(allowed) explained: \(target)")

@@ -49,6 +49,9 @@ package struct Faults {
   package var answeredLate = 0
   /// For a device that registered again: APNs still reports the end of the earlier registration.
   package var unregisteredBefore = 0
+  /// Per step: the registry of devices is away for a while, or a device is forgotten.
+  package var registryAway = 0
+  package var deviceForgotten = 0
   /// Of the tokens of the app with the bad campaign.
   package var campaignRejected = 0
   /// Per admission.

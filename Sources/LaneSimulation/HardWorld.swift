@@ -18,6 +18,8 @@ package enum HardWorld: String, CaseIterable, Sendable {
   case retries
   /// Limits that change while the admission store hangs.
   case reloads
+  /// Pages of audiences, whose devices a registry knows that comes and goes.
+  case pages
 
   package var faults: Faults {
     var faults = Faults()
@@ -44,6 +46,11 @@ package enum HardWorld: String, CaseIterable, Sendable {
       faults.memoryFrozen = 20
       faults.memoryAway = 10
       faults.overRate = 100
+    case .pages:
+      faults = .many
+      faults.registryAway = 10
+      faults.deviceForgotten = 10
+      faults.publishedTwice = 200
     }
     return faults
   }
@@ -80,6 +87,9 @@ package enum HardWorld: String, CaseIterable, Sendable {
     case .registrations, .repetitions, .streams:
       settings.limits = .none
       settings.streams = 100
+    case .pages:
+      settings.pagesPerMille = 700
+      settings.limits = .none
     case .everything, .retries, .reloads: break
     }
     return settings

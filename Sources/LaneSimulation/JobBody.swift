@@ -16,7 +16,32 @@ func has(_ text: String, _ body: [UInt8]) -> Bool {
 func targets(_ body: [UInt8]) -> [Target] {
   let job = field("id", body)
   let token = field("token", body)
+  let devices = ordinals(body)
+  guard devices.isEmpty else { return devices.map { Target(job: job, token: RegistryServer.token($0)) } }
   return (token.isEmpty ? elements("tokens", body) : [token]).map { Target(job: job, token: $0) }
+}
+
+/// Of a page: its devices.
+private func ordinals(_ body: [UInt8]) -> [UInt32] {
+  let body = Data(body)
+  guard let start = body.range(of: Data("\"ordinals\":[".utf8))?.upperBound,
+    let end = body.range(of: Data("]".utf8), in: start..<body.endIndex)?.lowerBound
+  else { return [] }
+  return String(decoding: body[start..<end], as: UTF8.self).split(separator: ",").compactMap { UInt32($0) }
+}
+
+/// What an outcome is about: a token, or a device, whose name says its token.
+func outcomeTarget(_ body: [UInt8]) -> Target {
+  let device = field("device", body)
+  let token = device.isEmpty ? field("token", body) : String(device.dropFirst("device-".count))
+  return Target(job: field("job_id", body), token: token)
+}
+
+/// The number behind a key.
+func number(_ name: String, _ body: [UInt8]) -> Int {
+  let body = Data(body)
+  guard let start = body.range(of: Data("\"\(name)\":".utf8))?.upperBound else { return 0 }
+  return Int(String(decoding: body[start...].prefix { $0 >= 0x30 && $0 <= 0x39 }, as: UTF8.self)) ?? 0
 }
 
 /// The strings of an array field.

@@ -223,7 +223,7 @@ package struct SimulatedBroker: Broker {
   package mutating func publishOutcome(
     _ body: [UInt8], routingKey: [UInt8], apnsID: UUIDValue, metadata: borrowing MessageMetadata
   ) -> UInt64 {
-    let target = Target(job: field("job_id", body), token: field("token", body))
+    let target = outcomeTarget(body)
     let published = PublishedOutcome(
       outcome: field("outcome", body), apnsID: field("apns_id", body), isAmbiguous: has("\"ambiguous\":true", body),
       isSuppressed: has("\"suppressed\":true", body))
@@ -267,6 +267,12 @@ package struct SimulatedBroker: Broker {
       for target in targets { world.auditor.brokerKeptCopy(of: target) }
       world.broker.isolated.append(message)
     }
+  }
+
+  package mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+    let (page, ends) = ("\(field("settles", body))/\(number("page", body))", field("ends", body))
+    let position = number("position", body)
+    return publish([]) { world in world.auditor.brokerKeptSettlement(ofPage: page, position: position, ends: ends) }
   }
 
   package mutating func publishDeadLetter(

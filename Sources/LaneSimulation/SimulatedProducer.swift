@@ -14,6 +14,7 @@ struct SimulatedProducer {
 
   /// Some jobs share devices, some are batches.
   func enqueue(_ number: Int) {
+    if world.chance(world.settings.pagesPerMille) { return enqueuePage(number) }
     let jobClass: JobClass = world.chance(300) ? .bulk : .transactional
     let job = "job-\(number)"
     let app = world.settings.hasVariedJobs ? world.pick(SimulatedProducer.apps.count) : 0
@@ -45,6 +46,39 @@ struct SimulatedProducer {
     }
     let later = Int64(world.chance(600) ? world.pick(300) : world.pick(60_000))
     publish(message, at: max(variety.publishedAt, world.milliseconds) + later)
+  }
+
+  /// A page of an audience, as the expansion consumer publishes it, now and then twice: a step that was repeated.
+  private func enqueuePage(_ number: Int) {
+    let ordinals = (0..<(1 + world.pick(30))).map { UInt32(number * 100 + $0 + world.pick(2)) }
+    let devices = Set(ordinals).sorted()
+    let parent = "audience-\(number)"
+    let body = """
+      {"version":1,"parent_id":"\(parent)","id":"\(parent)/\(number)","app":"\(SimulatedProducer.apps[0])","push_type":"alert",\
+      "to":{"page":\(number),"ordinals":[\(devices.map(String.init).joined(separator: ","))]},\
+      "payload":{"aps":{"alert":"hello"}}}
+      """
+    let start = world.milliseconds
+    let targets = devices.map { Target(job: "\(parent)/\(number)", token: RegistryServer.token($0)) }
+    for (ordinal, target) in zip(devices, targets) {
+      let registeredAt = start - 1 - Int64(world.pick(1_000_000))
+      // Some were forgotten before their page came.
+      if !world.chance(50) {
+        world.registry.register(ordinal, at: registeredAt)
+      } else {
+        world.auditor.lostToken(target.token, at: start)
+      }
+      world.auditor.enqueued(target, registeredAt: registeredAt)
+    }
+    world.auditor.expectSettlements(ofPage: targets)
+    let message = Message(
+      body: Array(body.utf8), state: nil, jobClass: world.chance(300) ? .bulk : .transactional, targets: targets,
+      enqueuedAt: start / 1000 * 1000)
+    let at = start + Int64(world.pick(60_000))
+    publish(message, at: at)
+    guard world.chance(world.faults.publishedTwice) else { return }
+    for target in targets { world.auditor.publishedAgain(target) }
+    publish(message, at: at + Int64(world.pick(10_000)))
   }
 
   private func publish(_ message: Message, at time: Int64) {

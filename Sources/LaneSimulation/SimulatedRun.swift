@@ -8,9 +8,11 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
 
   private final class Worker {
     var lane: RunLane
+    let directory: SimulatedDirectory
 
-    init(_ lane: consuming RunLane) {
+    init(_ lane: consuming RunLane, _ directory: SimulatedDirectory) {
       self.lane = lane
+      self.directory = directory
     }
   }
 
@@ -49,7 +51,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   ///   world, which is whole again, plays on.
   package mutating func play(replaysDeadLetters: Bool = false) {
     steps = 0
-    workers = (0..<world.settings.workers).map { _ in Worker(makeLane()) }
+    workers = (0..<world.settings.workers).map { _ in makeWorker() }
     playUntilEmpty()
     if replaysDeadLetters {
       calm()
@@ -100,7 +102,9 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     let step = Int64(world.pick(20))
     var due = Int64.max
     for worker in workers {
-      due = min(due, worker.lane.broker.nextDue, worker.lane.state.nextDue, worker.lane.push.nextDue)
+      due = min(
+        due, worker.lane.broker.nextDue, worker.lane.state.nextDue, worker.lane.push.nextDue,
+        worker.directory.nextDue)
     }
     guard due < .max, due - world.milliseconds > step else { return step }
     let isIdle = workers.allSatisfy { $0.lane.jobsInFlight == 0 }
@@ -118,6 +122,8 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     if world.chance(faults.apnsSlow) { world.apns.slowUntil = now + Int64(world.pick(15_000)) }
     if world.chance(faults.apnsRefuses) { world.apns.refusesUntil = now + Int64(world.pick(1000)) }
     if world.chance(faults.limitsReloaded) { reloadLimits() }
+    if world.chance(faults.registryAway) { world.registry.awayUntil = now + Int64(world.pick(8000)) }
+    if world.chance(faults.deviceForgotten) { world.registry.forget(world) }
     if world.chance(faults.credentialsReloaded) {
       for worker in workers { worker.lane.push.reloadCredentials() }
     }
@@ -129,6 +135,7 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
     world.faults = Faults()
     world.memory.awayUntil = 0
     world.memory.frozenUntil = 0
+    world.registry.awayUntil = 0
     calmAt = world.milliseconds
   }
 
@@ -145,17 +152,22 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   private mutating func kill(_ index: Int) {
     workers[index].lane.broker.die()
     workers[index].lane.state.die()
-    workers[index] = Worker(makeLane())
+    workers[index] = makeWorker()
   }
 
-  private func makeLane() -> RunLane {
+  private func makeWorker() -> Worker {
+    let directory = SimulatedDirectory(world: world)
+    return Worker(makeLane(directory), directory)
+  }
+
+  private func makeLane(_ directory: SimulatedDirectory) -> RunLane {
     var settings = LaneSettings(
       workerName: "simulated/0", prefetch: world.settings.prefetch, retry: world.settings.retry, onLimit: .delay,
       drainTimeoutMilliseconds: 1000, randomSeed: world.random.next())
     settings.isolation = world.settings.isolation
     return RunLane(
       broker: makeBroker(world), state: SimulatedAdmissionStore(world: world), push: SimulatedAPNs(world: world),
-      clock: SimulatedClock(world: world), settings: settings)
+      directory: directory, clock: SimulatedClock(world: world), settings: settings)
   }
 
   private func forgetEverything() {

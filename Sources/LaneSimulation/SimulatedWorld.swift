@@ -18,6 +18,7 @@ package final class SimulatedWorld {
   package let broker: BrokerServer
   package let apns: APNsServer
   package let memory: MemoryServer
+  package let registry: RegistryServer
   /// The rates of devices in the current configuration.
   package var limits = RateLimits.none
 
@@ -29,6 +30,7 @@ package final class SimulatedWorld {
     broker = BrokerServer()
     apns = APNsServer()
     memory = MemoryServer()
+    registry = RegistryServer(auditor: auditor)
     limits = settings.limits
   }
 
@@ -66,6 +68,8 @@ package struct WorldSettings: Sendable {
   package var limits = RateLimits.none
   /// Jobs carry enqueue times, collapse ids, ends and registrations, and come over a while.
   package var hasVariedJobs = false
+  /// Of a thousand jobs of the first app, those that are pages of audiences.
+  package var pagesPerMille = 0
   /// A mistake made on purpose.
   package var mistake: Mistake?
   /// After this time there are no more faults, milliseconds.

@@ -92,6 +92,19 @@ import Testing
     #expect(isCaught(in: .registrations, mistake: .marksEveryDevice) { $0.hasPrefix("held back for a device") })
   }
 
+  @Test func anEndThatNobodyIsToldIsCaught() {
+    #expect(isCaught(in: .pages, fault: .losesSettlements) { $0.hasPrefix("its audience was never told") })
+    #expect(isCaught(in: .pages, fault: .losesSettlements) { $0.hasPrefix("acknowledged before its audience") })
+  }
+
+  @Test func anEndThatIsToldOfAnotherDeviceIsCaught() {
+    #expect(isCaught(in: .pages, fault: .forgetsPositions) { $0.hasPrefix("its audience was never told") })
+  }
+
+  @Test func aCopyWithATokenIsCaught() {
+    #expect(isCaught(in: .pages, fault: .keepsTokens) { $0.contains("after its device was forgotten") })
+  }
+
   @Test func aRetryInAQueueTooFarIsCaught() {
     #expect(isCaught(in: .retries, fault: .spreadsRetries) { $0.contains(" attempts waits ") })
   }
@@ -102,6 +115,7 @@ struct BrokenBroker: SimulatedBrokerPort {
   enum Fault {
     case confirmsOutcomesUnpublished, confirmsRetriesUnpublished, publishesOutcomesTwice, acknowledgesOldTags
     case hidesRedeliveries, unmarksDeadLetters, hidesEnqueueTimes, spreadsRetries
+    case losesSettlements, forgetsPositions, keepsTokens
   }
 
   private var inner: SimulatedBroker
@@ -151,7 +165,7 @@ struct BrokenBroker: SimulatedBrokerPort {
     case .publishesOutcomesTwice:
       _ = inner.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)
     case .confirmsRetriesUnpublished, .acknowledgesOldTags, .hidesRedeliveries, .unmarksDeadLetters,
-      .hidesEnqueueTimes, .spreadsRetries, nil:
+      .hidesEnqueueTimes, .spreadsRetries, .losesSettlements, .forgetsPositions, .keepsTokens, nil:
       break
     }
     return inner.publishOutcome(body, routingKey: routingKey, apnsID: apnsID, metadata: metadata)
@@ -165,7 +179,33 @@ struct BrokenBroker: SimulatedBrokerPort {
     if fault == .spreadsRetries, let longer = inner.world.settings.retry.delaysSeconds.first(where: { $0 > delay }) {
       delay = longer
     }
-    return inner.publishRetry(body, jobClass: jobClass, delaySeconds: delay, state: state, metadata: metadata)
+    return inner.publishRetry(
+      miscopied(body), jobClass: jobClass, delaySeconds: delay, state: state, metadata: metadata)
+  }
+
+  /// A copy for one device of a page, as a lane would write it that forgets where the device stood, or that reads its token early.
+  private func miscopied(_ body: [UInt8]) -> [UInt8] {
+    let text = String(decoding: body, as: UTF8.self)
+    guard let position = text.firstRange(of: ",\"position\":"),
+      let end = text[position.upperBound...].firstIndex(of: "}")
+    else { return body }
+    switch fault {
+    case .forgetsPositions: return Array((text[..<position.lowerBound] + text[end...]).utf8)
+    case .keepsTokens:
+      guard let to = text.firstRange(of: "\"to\":{"), let start = text.firstRange(of: "\"ordinals\":["),
+        let ordinal = UInt32(text[start.upperBound...].prefix { $0 != "]" }),
+        let own = text.firstRange(of: "\"parent_id\":"), let comma = text[own.upperBound...].firstIndex(of: ",")
+      else { return body }
+      let token = RegistryServer.token(ordinal)
+      return Array(
+        (text[..<own.lowerBound] + text[text.index(after: comma)..<to.upperBound] + "\"token\":\"\(token)\""
+          + text[end...]).utf8)
+    default: return body
+    }
+  }
+
+  mutating func publishSettlement(_ body: [UInt8]) -> UInt64 {
+    fault == .losesSettlements ? invent() : inner.publishSettlement(body)
   }
 
   mutating func publishIsolated(

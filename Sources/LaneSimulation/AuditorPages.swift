@@ -1,0 +1,37 @@
+/// What the auditor asks of pages: each device's end is told to its audience, once and for all, and nothing reaches a device that is
+/// forgotten.
+extension Auditor {
+  /// The devices of a page, in its order.
+  package func expectSettlements(ofPage targets: [Target]) {
+    guard let page = targets.first?.job else { return }
+    pages[page] = targets
+    for (position, target) in targets.enumerated() { positions[target] = (page, position) }
+  }
+
+  /// The broker keeps what a lane told of a page. Told twice, the first time counts.
+  func brokerKeptSettlement(ofPage page: String, position: Int, ends: String) {
+    guard let targets = pages[page] else { return violate("an end of nobody was told: \(page)") }
+    for (index, end) in ends.enumerated() where end != "-" {
+      guard position + index < targets.count else {
+        violate("an end behind the page was told: \(page)")
+        continue
+      }
+      let target = targets[position + index]
+      if end == "s", lostAt[target.token] == nil { violate("told as skipped, and its token was there: \(target)") }
+      if toldEnds[target] == nil { toldEnds[target] = end }
+    }
+  }
+
+  /// The registry does not have a device's token any more.
+  func lostToken(_ token: String, at time: Int64) {
+    if lostAt[token] == nil { lostAt[token] = time }
+  }
+
+  /// What its audience counts of a device is what became of it.
+  func checkToldEnd(_ target: Target, _ outcomes: [String]) {
+    guard positions[target] != nil else { return }
+    guard let end = toldEnds[target] else { return violate("its audience was never told of its end: \(target)") }
+    let isRight = end == "s" || outcomes.contains { $0.first == end }
+    if !isRight { violate("told as \(end), and its outcomes are \(outcomes): \(target)") }
+  }
+}
