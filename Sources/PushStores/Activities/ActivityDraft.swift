@@ -1,0 +1,177 @@
+import PushCore
+import PushIO
+
+/// What was read of an activity and some members, and what shall become of it.
+struct ActivityDraft {
+  let ordinals: [UInt32]
+  var activity: ActivityState?
+  var jobs = ActivityJobs()
+  /// In the order of `ordinals`.
+  var members: [ActivityMember?]
+  /// These were read; they are long, and seldom needed.
+  let hasTexts: Bool
+  /// What was decided needs them: it is read again, and decided again.
+  var needsTexts = false
+  /// Empty: none.
+  var contentState: [UInt8] = []
+  var body: [UInt8] = []
+  var leaveBody: [UInt8] = []
+
+  private let read: [[UInt8]]
+  private let readMembers: [(live: [UInt8], rest: [UInt8])]
+  private let keys: ActivityKeys
+  private let id: ActivityID
+  /// Those of the members' chunks, after the activity's own.
+  private let chunks: [Int]
+
+  private static func fields(hasTexts: Bool) -> [ActivityField] { hasTexts ? ActivityField.allCases : [.state] }
+
+  // MARK: - Reading
+
+  /// The read's keys and arguments.
+  static func reading(
+    _ id: ActivityID, _ ordinals: [UInt32], hasTexts: Bool, _ keys: ActivityKeys
+  ) -> (keys: [String], arguments: RedisArguments) {
+    let chunks = chunks(of: ordinals)
+    let numbers = numbers(of: chunks)
+    var arguments = RedisArguments()
+    for field in fields(hasTexts: hasTexts) {
+      arguments.append(1)
+      arguments.append(field.rawValue)
+    }
+    for ordinal in ordinals {
+      let number = numbers[OrdinalChunk.index(of: ordinal)] ?? 0
+      for key in [2 + 2 * number, 3 + 2 * number] {
+        arguments.append(key)
+        arguments.append(place(of: ordinal))
+      }
+    }
+    return ([keys.activity(id)] + memberKeys(chunks, id, keys), arguments)
+  }
+
+  /// nil: Redis holds something that is none of ours.
+  init?(_ id: ActivityID, _ ordinals: [UInt32], hasTexts: Bool, _ keys: ActivityKeys, reply: RedisReply) {
+    let fields = ActivityDraft.fields(hasTexts: hasTexts)
+    guard case .array(let values) = reply, values.count == fields.count + 2 * ordinals.count else { return nil }
+    var texts: [[UInt8]] = []
+    for value in values {
+      switch value {
+      case .bulk(let bytes): texts.append(bytes)
+      case .null: texts.append([])
+      case .integer, .status, .error, .array: return nil
+      }
+    }
+    self.id = id
+    self.ordinals = ordinals
+    self.hasTexts = hasTexts
+    self.keys = keys
+    chunks = ActivityDraft.chunks(of: ordinals)
+    read = Array(texts.prefix(fields.count))
+    readMembers = stride(from: fields.count, to: texts.count, by: 2).map { (texts[$0], texts[$0 + 1]) }
+    members = []
+    let state = texts[0]
+    if !state.isEmpty {
+      guard let known = ActivityState(decoding: state.span) else { return nil }
+      activity = known
+    }
+    if hasTexts {
+      let words = texts[1]
+      guard let known = ActivityJobs(decoding: words.span) else { return nil }
+      (jobs, contentState, body, leaveBody) = (known, texts[2], texts[3], texts[4])
+    }
+    for (live, rest) in readMembers {
+      let bytes = live.isEmpty ? rest : live
+      let member = ActivityMember(decoding: bytes.span)
+      guard member != nil || bytes.isEmpty else { return nil }
+      members.append(member)
+    }
+  }
+
+  // MARK: - Storing
+
+  /// The commit's keys and arguments; nil where nothing changed.
+  /// - Parameter now: Unix milliseconds.
+  func storing(now: Int64) -> (keys: [String], arguments: RedisArguments)? {
+    guard let activity else { return nil }
+    let state = activity.encode()
+    let changes = memberChanges()
+    let writes = textChanges()
+    guard state != read[0] || !changes.isEmpty || !writes.isEmpty else { return nil }
+    var arguments = RedisArguments()
+    arguments.append(id.text)
+    arguments.append(read[0].isEmpty ? "\(activity.createdAt)" : "")
+    arguments.append(now - ActivityState.memoryMilliseconds)
+    arguments.append(activity.forgottenAt)
+    arguments.append(chunks.count)
+    for chunk in chunks { arguments.append(chunk) }
+    arguments.append(1 + changes.count)
+    arguments.append(3)
+    arguments.append(ActivityField.state.rawValue)
+    arguments.append(read[0])
+    arguments.append(state)
+    for change in changes {
+      arguments.append(change.key)
+      arguments.append(change.field)
+      arguments.append(change.old)
+      arguments.append(change.new)
+    }
+    for (field, text) in writes {
+      arguments.append(3)
+      arguments.append(field.rawValue)
+      arguments.append(text)
+    }
+    let names = [keys.index, keys.chunks(id), keys.activity(id)] + ActivityDraft.memberKeys(chunks, id, keys)
+    return (names, arguments)
+  }
+
+  private struct Change {
+    var key: Int
+    var field: [UInt8]
+    var old: [UInt8]
+    var new: [UInt8]
+  }
+
+  /// A member that changes is compared in both hashes: it moves where it becomes live, or is so no more.
+  private func memberChanges() -> [Change] {
+    let numbers = ActivityDraft.numbers(of: chunks)
+    var changes: [Change] = []
+    for (index, ordinal) in ordinals.enumerated() {
+      let (live, rest) = readMembers[index]
+      let bytes = members[index]?.encode() ?? []
+      let isLive = members[index]?.status == .live
+      guard bytes != (live.isEmpty ? rest : live) else { continue }
+      let number = numbers[OrdinalChunk.index(of: ordinal)] ?? 0
+      let field = ActivityDraft.place(of: ordinal)
+      changes.append(Change(key: 4 + 2 * number, field: field, old: live, new: isLive ? bytes : []))
+      changes.append(Change(key: 5 + 2 * number, field: field, old: rest, new: isLive ? [] : bytes))
+    }
+    return changes
+  }
+
+  private func textChanges() -> [(ActivityField, [UInt8])] {
+    guard hasTexts else { return [] }
+    let texts: [(ActivityField, [UInt8])] = [
+      (.jobs, jobs.encode()), (.contentState, contentState), (.body, body), (.leaveBody, leaveBody),
+    ]
+    return zip(texts, read.dropFirst()).filter { $0.1 != $1 }.map(\.0)
+  }
+
+  // MARK: - Places
+
+  private static func chunks(of ordinals: [UInt32]) -> [Int] {
+    Set(ordinals.map { OrdinalChunk.index(of: $0) }).sorted()
+  }
+
+  private static func numbers(of chunks: [Int]) -> [Int: Int] {
+    Dictionary(uniqueKeysWithValues: chunks.enumerated().map { ($1, $0) })
+  }
+
+  private static func memberKeys(_ chunks: [Int], _ id: ActivityID, _ keys: ActivityKeys) -> [String] {
+    chunks.flatMap { [keys.live($0, id), keys.rest($0, id)] }
+  }
+
+  private static func place(of ordinal: UInt32) -> [UInt8] {
+    let place = OrdinalChunk.place(of: ordinal)
+    return [UInt8(truncatingIfNeeded: place), UInt8(truncatingIfNeeded: place >> 8)]
+  }
+}

@@ -1,0 +1,243 @@
+package import PushCore
+package import PushIO
+
+/// The fleet's Live Activities, kept in Redis: `ActivityState` and `ActivityMember` decide, this reads and stores.
+///
+/// An activity and the members that a call names are read at once, and what was decided is stored at once where nobody changed any of it
+/// meanwhile; else it is read and decided again. So an update and a registration that meet see one another in either order, and whoever
+/// dies between two steps has changed all or nothing. Not Sendable: it belongs to the thread of its loop, and every `then` is called
+/// there.
+package final class ActivityRegistry {
+  package typealias Then<Value> = (Result<Value, ActivityRegistryFailure>) -> Void
+
+  private let loop: EventLoop
+  let redis: RedisClient
+  private let prefix: String
+  private let clock: (() -> Int64)?
+
+  /// Others change an activity as often as it gets a revision, and a member as often as its device registers.
+  private static let attemptsMaximum = 20
+
+  /// - Parameter clock: Unix milliseconds, where they are not the loop's.
+  package init(loop: EventLoop, redis: RedisClient, prefix: String, clock: (() -> Int64)? = nil) {
+    self.clock = clock
+    self.loop = loop
+    self.redis = redis
+    self.prefix = prefix
+  }
+
+  func keys(_ scope: AppScope) -> ActivityKeys { ActivityKeys(tag: RegistryKeys(prefix: prefix, scope: scope).tag) }
+
+  /// Unix milliseconds.
+  var now: Int64 { clock?() ?? loop.now.unixMilliseconds }
+
+  // MARK: - Jobs
+
+  /// A job starts the activity, or adds devices to it.
+  /// - Parameter payload: as the job has it.
+  package func start(
+    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, job: UInt64, then: @escaping Then<ActivityRevision>
+  ) {
+    change(id, [], scope, hasTexts: true, then) { draft, now in
+      do throws(ActivityRefusal) {
+        let isNew = draft.activity?.startRevision == nil
+        let revision = try ActivityState.start(
+          &draft.activity, type: payload.attributesType, digest: payload.digest, job: job, jobs: &draft.jobs, now: now)
+        // Where the app started it itself and it was updated since, it shows that.
+        if isNew && draft.contentState.isEmpty { draft.contentState = payload.contentState ?? [] }
+        return .success(revision)
+      } catch {
+        return .failure(.refused(id, error))
+      }
+    }
+  }
+
+  /// What a job's revision has become, and the job as it goes out.
+  package struct Revised: Sendable {
+    package var answer: ActivityState.Revised
+    /// What `edit` made of it; empty where it is superseded.
+    package var body: [UInt8]
+  }
+
+  /// A job updates or ends the activity for all.
+  /// - Parameters:
+  ///   - payload: as the job has it.
+  ///   - edit: makes the job that goes out, by its revision and the newest content state before it (empty: none).
+  package func revise(
+    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, job: UInt64,
+    edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8], then: @escaping Then<Revised>
+  ) {
+    change(id, [], scope, hasTexts: true, then) { draft, now in
+      let before = draft.activity?.content
+      do throws(ActivityRefusal) {
+        let answer = try ActivityState.revise(
+          &draft.activity, isEnd: payload.event == .end, job: job, jobs: &draft.jobs, now: now)
+        if let content = draft.activity?.content, content.revision != before?.revision {
+          do throws(JobError) {
+            draft.body = try edit(content.revision, draft.contentState)
+          } catch {
+            return .failure(.invalid(error))
+          }
+          if let contentState = payload.contentState { draft.contentState = contentState }
+        }
+        return .success(ActivityRegistry.revised(answer, draft))
+      } catch {
+        return .failure(.refused(id, error))
+      }
+    }
+  }
+
+  /// The time of a revision that had to wait has come.
+  package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping Then<Revised>) {
+    change(id, [], scope, hasTexts: true, then) { draft, now in
+      let answer = ActivityState.begin(&draft.activity, number: number, now: now)
+      return .success(ActivityRegistry.revised(answer, draft))
+    }
+  }
+
+  private static func revised(_ answer: ActivityState.Revised, _ draft: ActivityDraft) -> Revised {
+    if case .superseded = answer { return Revised(answer: answer, body: []) }
+    return Revised(answer: answer, body: draft.body)
+  }
+
+  /// A job ends the activity for some devices.
+  /// - Parameters:
+  ///   - ordinals: at most 1000.
+  ///   - edit: as of `revise`.
+  package func leave(
+    _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], job: UInt64,
+    edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8],
+    then: @escaping Then<(revision: ActivityRevision, body: [UInt8])>
+  ) {
+    change(id, ordinals, scope, hasTexts: true, then) { draft, now in
+      let before = draft.activity?.leave
+      do throws(ActivityRefusal) {
+        let revision = try ActivityState.leave(
+          &draft.activity, &draft.members, job: job, jobs: &draft.jobs, now: now)
+        if revision != before {
+          do throws(JobError) {
+            draft.leaveBody = try edit(revision, draft.contentState)
+          } catch {
+            return .failure(.invalid(error))
+          }
+        }
+        return .success((revision, draft.leaveBody))
+      } catch {
+        return .failure(.refused(id, error))
+      }
+    }
+  }
+
+  // MARK: - Devices
+
+  /// What a registration did. Where a push is due, `body` is the job that it is made of.
+  package struct Registered: Sendable {
+    package var answer: ActivityState.Registered
+    package var body: [UInt8]
+  }
+
+  /// A device registered its update token; empty: the activity is over on it.
+  /// - Parameter at: Unix milliseconds.
+  package func register(
+    _ id: ActivityID, in scope: AppScope, ordinal: UInt32, token: [UInt8], at: Int64, then: @escaping Then<Registered>
+  ) {
+    change(id, [ordinal], scope, hasTexts: false, then) { draft, now in
+      let answer = ActivityState.register(&draft.activity, &draft.members[0], token: token, at: at, now: now)
+      guard case .late(_, let isLeave) = answer else { return .success(Registered(answer: answer, body: [])) }
+      draft.needsTexts = true
+      return .success(Registered(answer: answer, body: isLeave ? draft.leaveBody : draft.body))
+    }
+  }
+
+  /// Pushes are about to be sent to members: to which token each, if at all. Marks them as sent.
+  package func resolve(
+    _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32],
+    then: @escaping Then<[ActivityState.Resolved]>
+  ) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, now in
+      guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
+      return .success(draft.members.indices.map { activity.resolve(push, &draft.members[$0], now: now) })
+    }
+  }
+
+  /// Starts are about to be sent to devices: to which of them. Marks those as started; nil is one of them.
+  package func resolveStart(
+    of id: ActivityID, in scope: AppScope, job: UInt64, to ordinals: [UInt32],
+    then: @escaping Then<[ActivityState.Skip?]>
+  ) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, now in
+      guard let activity = draft.activity else { return .success(ordinals.map { _ in .over }) }
+      return .success(draft.members.indices.map { activity.resolveStart(job, &draft.members[$0], now: now) })
+    }
+  }
+
+  /// APNs refused starts for good: another job may start these devices.
+  package func startRefused(
+    of id: ActivityID, in scope: AppScope, job: UInt64, ordinals: [UInt32], then: @escaping Then<Void>
+  ) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in
+      for index in ordinals.indices where draft.members[index]?.startRefused(job) == true { draft.members[index] = nil }
+      return .success(())
+    }
+  }
+
+  /// APNs knows a member's token no more. Tells whether the member is over by that.
+  /// - Parameter at: since when, Unix milliseconds.
+  package func unregistered(
+    _ token: [UInt8], of id: ActivityID, in scope: AppScope, ordinal: UInt32, at: Int64, then: @escaping Then<Bool>
+  ) {
+    change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
+      .success(draft.members[0]?.unregistered(token, at: at) ?? false)
+    }
+  }
+
+  /// The device is forgotten: it is a member no more.
+  package func forget(_ ordinal: UInt32, of id: ActivityID, in scope: AppScope, then: @escaping Then<Void>) {
+    change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
+      draft.members[0] = nil
+      return .success(())
+    }
+  }
+
+  // MARK: - Read, decide, store
+
+  private typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>
+
+  private func change<Value>(
+    _ id: ActivityID, _ ordinals: [UInt32], _ scope: AppScope, hasTexts: Bool, attempt: Int = 1,
+    _ then: @escaping Then<Value>, _ decide: @escaping Decide<Value>
+  ) {
+    let keys = keys(scope)
+    let again: (Bool) -> Void = { [self] hasTexts in
+      guard attempt < ActivityRegistry.attemptsMaximum else { return then(.failure(.contended(id))) }
+      change(id, ordinals, scope, hasTexts: hasTexts, attempt: attempt + 1, then, decide)
+    }
+    let (names, arguments) = ActivityDraft.reading(id, ordinals, hasTexts: hasTexts, keys)
+    redis.run(ActivityScript.read, keys: names, arguments) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard var draft = ActivityDraft(id, ordinals, hasTexts: hasTexts, keys, reply: reply) else {
+        return then(
+          .failure(.redis("\(names[0]) holds no activity of this version: does something else use its keys?")))
+      }
+      let decided = decide(&draft, now)
+      guard case .success = decided else { return then(decided) }
+      if draft.needsTexts && !hasTexts { return again(true) }
+      guard let (names, arguments) = draft.storing(now: now) else { return then(decided) }
+      redis.run(ActivityScript.commit, keys: names, arguments) { result in
+        guard let reply = ActivityRegistry.take(result, then) else { return }
+        if reply == .integer(1) { then(decided) } else { again(hasTexts) }
+      }
+    }
+  }
+
+  static func take<Value>(
+    _ result: Result<RedisReply, RedisClient.Failure>, _ then: Then<Value>
+  ) -> RedisReply? {
+    switch result {
+    case .success(let reply): return reply
+    case .failure(let failure):
+      then(.failure(.redis(failure.text)))
+      return nil
+    }
+  }
+}

@@ -1,0 +1,217 @@
+package import PushCore
+import PushIO
+
+/// Reading many: an app's activities, an activity's members.
+extension ActivityRegistry {
+  /// Members that an update goes to, in the order of their ordinals.
+  package struct Live: Hashable, Sendable {
+    package var ordinals: [UInt32]
+    /// There may be more, behind the last of these.
+    package var hasMore: Bool
+  }
+
+  /// Chunks that are looked into at once.
+  private static let chunksAtOnce = 16
+
+  /// The next members with an update token.
+  /// - Parameters:
+  ///   - after: those behind this ordinal; nil: from the first on.
+  ///   - limit: at most so many.
+  package func live(
+    _ id: ActivityID, in scope: AppScope, after: UInt32?, limit: Int, then: @escaping Then<Live>
+  ) {
+    let first = after.map { UInt64($0) + 1 } ?? 0
+    chunks(id, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let chunks):
+        let rest = chunks.filter { UInt64($0 + 1) * UInt64(OrdinalChunk.count) > first }
+        live(id, scope, rest[...], from: first, limit, Live(ordinals: [], hasMore: false), then)
+      }
+    }
+  }
+
+  private func live(
+    _ id: ActivityID, _ scope: AppScope, _ chunks: ArraySlice<Int>, from first: UInt64, _ limit: Int, _ found: Live,
+    _ then: @escaping Then<Live>
+  ) {
+    let part = chunks.prefix(ActivityRegistry.chunksAtOnce)
+    guard !part.isEmpty, found.ordinals.count <= limit else {
+      return then(
+        .success(
+          Live(ordinals: Array(found.ordinals.prefix(limit)), hasMore: found.ordinals.count > limit)))
+    }
+    let keys = keys(scope)
+    var arguments = RedisArguments()
+    arguments.append(limit + 1 - found.ordinals.count)
+    redis.run(ActivityScript.places, keys: part.map { keys.live($0, id) }, arguments) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let lists) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
+      var found = found
+      for (chunk, list) in zip(part, lists) {
+        let ordinals = ActivityRegistry.places(list).map { UInt32(chunk * OrdinalChunk.count) + UInt32($0) }
+        found.ordinals += ordinals.filter { UInt64($0) >= first }.sorted()
+      }
+      live(id, scope, chunks.dropFirst(lists.count), from: first, limit, found, then)
+    }
+  }
+
+  /// What is known of one activity.
+  package struct Snapshot: Hashable, Sendable {
+    package var id: ActivityID
+    package var activity: ActivityState
+    /// By ordinal.
+    package var members: [UInt32: ActivityMember]
+
+    package init(id: ActivityID, activity: ActivityState, members: [UInt32: ActivityMember] = [:]) {
+      self.id = id
+      self.activity = activity
+      self.members = members
+    }
+
+    package func count(_ status: ActivityMember.Status) -> Int { members.values.count { $0.status == status } }
+  }
+
+  /// One activity with its members; nil: it is not known.
+  package func show(_ id: ActivityID, in scope: AppScope, then: @escaping Then<Snapshot?>) {
+    state(id, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(nil): then(.success(nil))
+      case .success(let activity?):
+        chunks(id, in: scope) { [self] result in
+          switch result {
+          case .failure(let failure): then(.failure(failure))
+          case .success(let chunks):
+            members(id, scope, chunks[...], Snapshot(id: id, activity: activity), then)
+          }
+        }
+      }
+    }
+  }
+
+  private func members(
+    _ id: ActivityID, _ scope: AppScope, _ chunks: ArraySlice<Int>, _ known: Snapshot,
+    _ then: @escaping Then<Snapshot?>
+  ) {
+    guard let chunk = chunks.first else { return then(.success(known)) }
+    let keys = keys(scope)
+    hash(keys.live(chunk, id), chunk, known.members) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let members):
+        hash(keys.rest(chunk, id), chunk, members) { [self] result in
+          switch result {
+          case .failure(let failure): then(.failure(failure))
+          case .success(let members):
+            var known = known
+            known.members = members
+            self.members(id, scope, chunks.dropFirst(), known, then)
+          }
+        }
+      }
+    }
+  }
+
+  private func hash(
+    _ key: String, _ chunk: Int, _ known: [UInt32: ActivityMember], then: @escaping Then<[UInt32: ActivityMember]>
+  ) {
+    redis.call(["HGETALL", key], key: key) { result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let values) = reply, values.count % 2 == 0 else {
+        return then(.failure(.redis("\(key) is no hash: does something else use its keys?")))
+      }
+      var known = known
+      for index in stride(from: 0, to: values.count, by: 2) {
+        guard let place = ActivityRegistry.place(values[index]), case .bulk(let bytes) = values[index + 1],
+          let member = ActivityMember(decoding: bytes.span)
+        else { return then(.failure(.redis("\(key) holds no member of this version"))) }
+        known[UInt32(chunk * OrdinalChunk.count) + UInt32(place)] = member
+      }
+      then(.success(known))
+    }
+  }
+
+  /// An app's activities, the newest first.
+  package func list(_ scope: AppScope, limit: Int, then: @escaping Then<[Snapshot]>) {
+    let key = keys(scope).index
+    let oldest = "(\(now - ActivityState.memoryMilliseconds)"
+    redis.call(["ZREVRANGEBYSCORE", key, "+inf", oldest, "LIMIT", "0", "\(limit)"], key: key) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let values) = reply else {
+        return then(.failure(.redis("\(key) is no sorted set: does something else use its keys?")))
+      }
+      states(values.compactMap { $0.text.flatMap(ActivityID.init) }[...], scope, [], then)
+    }
+  }
+
+  private func states(
+    _ ids: ArraySlice<ActivityID>, _ scope: AppScope, _ known: [Snapshot], _ then: @escaping Then<[Snapshot]>
+  ) {
+    guard let id = ids.first else { return then(.success(known)) }
+    state(id, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let activity):
+        states(ids.dropFirst(), scope, known + (activity.map { [Snapshot(id: id, activity: $0)] } ?? []), then)
+      }
+    }
+  }
+
+  /// A device is forgotten: it is a member of no activity any more.
+  package func forget(_ ordinal: UInt32, in scope: AppScope, then: @escaping Then<Void>) {
+    let key = keys(scope).index
+    redis.call(["ZRANGE", key, "0", "-1"], key: key) { [self] result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let values) = reply else {
+        return then(.failure(.redis("\(key) is no sorted set: does something else use its keys?")))
+      }
+      forget(ordinal, of: values.compactMap { $0.text.flatMap(ActivityID.init) }[...], scope, then)
+    }
+  }
+
+  private func forget(
+    _ ordinal: UInt32, of ids: ArraySlice<ActivityID>, _ scope: AppScope, _ then: @escaping Then<Void>
+  ) {
+    guard let id = ids.first else { return then(.success(())) }
+    forget(ordinal, of: id, in: scope) { [self] result in
+      if case .failure = result { return then(result) }
+      forget(ordinal, of: ids.dropFirst(), scope, then)
+    }
+  }
+
+  // MARK: - Values
+
+  private func state(_ id: ActivityID, in scope: AppScope, then: @escaping Then<ActivityState?>) {
+    let key = keys(scope).activity(id)
+    redis.call(["HGET", key, ActivityField.state.rawValue], key: key) { result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .bulk(let bytes) = reply else { return then(.success(nil)) }
+      guard let activity = ActivityState(decoding: bytes.span) else {
+        return then(.failure(.redis("\(key) holds no activity of this version")))
+      }
+      then(.success(activity))
+    }
+  }
+
+  private func chunks(_ id: ActivityID, in scope: AppScope, then: @escaping Then<[Int]>) {
+    let key = keys(scope).chunks(id)
+    redis.call(["SMEMBERS", key], key: key) { result in
+      guard let reply = ActivityRegistry.take(result, then) else { return }
+      guard case .array(let values) = reply else {
+        return then(.failure(.redis("\(key) is no set: does something else use its keys?")))
+      }
+      then(.success(values.compactMap { $0.text.flatMap { Int($0) } }.sorted()))
+    }
+  }
+
+  private static func places(_ list: RedisReply) -> [UInt16] {
+    guard case .array(let values) = list else { return [] }
+    return values.compactMap(place)
+  }
+
+  private static func place(_ value: RedisReply) -> UInt16? {
+    guard case .bulk(let bytes) = value, bytes.count == 2 else { return nil }
+    return UInt16(bytes[0]) | UInt16(bytes[1]) << 8
+  }
+}

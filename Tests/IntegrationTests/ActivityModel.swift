@@ -1,0 +1,159 @@
+import PushCore
+import PushStores
+
+/// Activities as they are kept where nothing fails and nobody else is about: what the registry must be like.
+struct ActivityModel: Equatable {
+  /// A call, and what is asked for with it.
+  enum Call {
+    case start(ActivityID, payload: ActivityPayload, job: UInt64)
+    case revise(ActivityID, payload: ActivityPayload, job: UInt64)
+    case begin(ActivityID, number: UInt32)
+    case leave(ActivityID, ordinals: [UInt32], job: UInt64)
+    case register(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
+    case resolve(ActivityID, ActivityState.Push, ordinals: [UInt32])
+    case resolveStart(ActivityID, job: UInt64, ordinals: [UInt32])
+    case startRefused(ActivityID, job: UInt64, ordinals: [UInt32])
+    case unregistered(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
+    case forget(ordinal: UInt32)
+  }
+
+  private struct Entry: Equatable {
+    var activity: ActivityState?
+    var jobs = ActivityJobs()
+    var members: [UInt32: ActivityMember] = [:]
+    var contentState: [UInt8] = []
+    var body: [UInt8] = []
+    var leaveBody: [UInt8] = []
+  }
+
+  private var entries: [ActivityID: Entry] = [:]
+
+  /// Stands for a job that goes out: which revision it is, and what it was given to fill in.
+  static func body(_ revision: ActivityRevision, _ contentState: [UInt8]) -> [UInt8] {
+    Array("\(revision.number) \(revision.timestamp) ".utf8) + contentState
+  }
+
+  func snapshot(_ id: ActivityID) -> ActivityRegistry.Snapshot? {
+    guard let entry = entries[id], let activity = entry.activity else { return nil }
+    return ActivityRegistry.Snapshot(id: id, activity: activity, members: entry.members)
+  }
+
+  /// The answer in words.
+  mutating func perform(_ call: Call, now: Int64) -> String {
+    switch call {
+    case .forget(let ordinal):
+      for id in entries.keys { entries[id]?.members[ordinal] = nil }
+      return "()"
+    case .start(let id, _, _), .revise(let id, _, _), .begin(let id, _), .leave(let id, _, _),
+      .register(let id, _, _, _),
+      .resolve(let id, _, _), .resolveStart(let id, _, _), .startRefused(let id, _, _), .unregistered(let id, _, _, _):
+      var entry = entries[id] ?? Entry()
+      do throws(ActivityRefusal) {
+        let answer = try ActivityModel.perform(call, &entry, now)
+        entries[id] = entry
+        return answer
+      } catch {
+        return "\(ActivityRegistryFailure.refused(id, error))"
+      }
+    }
+  }
+
+  private static func perform(_ call: Call, _ entry: inout Entry, _ now: Int64) throws(ActivityRefusal) -> String {
+    switch call {
+    case .start(_, let payload, let job):
+      let isNew = entry.activity?.startRevision == nil
+      let revision = try ActivityState.start(
+        &entry.activity, type: payload.attributesType, digest: payload.digest, job: job, jobs: &entry.jobs, now: now)
+      if isNew && entry.contentState.isEmpty { entry.contentState = payload.contentState ?? [] }
+      return "\(revision)"
+    case .revise(_, let payload, let job):
+      let before = entry.activity?.content?.revision
+      let answer = try ActivityState.revise(
+        &entry.activity, isEnd: payload.event == .end, job: job, jobs: &entry.jobs, now: now)
+      if let revision = entry.activity?.content?.revision, revision != before {
+        entry.body = body(revision, entry.contentState)
+        entry.contentState = payload.contentState ?? entry.contentState
+      }
+      return words(answer, entry.body)
+    case .begin(_, let number):
+      return words(ActivityState.begin(&entry.activity, number: number, now: now), entry.body)
+    case .leave(_, let ordinals, let job):
+      let before = entry.activity?.leave
+      var members = ordinals.map { entry.members[$0] }
+      let revision = try ActivityState.leave(&entry.activity, &members, job: job, jobs: &entry.jobs, now: now)
+      if revision != before { entry.leaveBody = body(revision, entry.contentState) }
+      for (ordinal, member) in zip(ordinals, members) { entry.members[ordinal] = member }
+      return "\(revision) \(entry.leaveBody)"
+    case .register(_, let ordinal, let token, let at):
+      let answer = ActivityState.register(&entry.activity, &entry.members[ordinal], token: token, at: at, now: now)
+      switch answer {
+      case .late(_, let isLeave): return "\(answer) \(isLeave ? entry.leaveBody : entry.body)"
+      case .ignored, .stored, .over: return "\(answer) []"
+      }
+    case .resolve(_, let push, let ordinals):
+      return ordinals.map { ordinal in
+        "\(entry.activity?.resolve(push, &entry.members[ordinal], now: now) ?? .skipped(.over))"
+      }.description
+    case .resolveStart(_, let job, let ordinals):
+      var skips: [ActivityState.Skip?] = []
+      for ordinal in ordinals {
+        if let activity = entry.activity {
+          skips.append(activity.resolveStart(job, &entry.members[ordinal], now: now))
+        } else {
+          skips.append(.over)
+        }
+      }
+      return "\(skips)"
+    case .startRefused(_, let job, let ordinals):
+      for ordinal in ordinals where entry.members[ordinal]?.startRefused(job) == true { entry.members[ordinal] = nil }
+      return "()"
+    case .unregistered(_, let ordinal, let token, let at):
+      return "\(entry.members[ordinal]?.unregistered(token, at: at) ?? false)"
+    case .forget:
+      preconditionFailure("it is no call of one activity")
+    }
+  }
+
+  static func words(_ answer: ActivityState.Revised, _ body: [UInt8]) -> String {
+    if case .superseded = answer { return "\(answer) []" }
+    return "\(answer) \(body)"
+  }
+}
+
+extension ActivityRegistry {
+  /// The answer in words.
+  func perform(_ call: ActivityModel.Call, in scope: AppScope, then: @escaping (String) -> Void) {
+    func tell<Value>(_ words: @escaping (Value) -> String) -> Then<Value> {
+      { result in
+        switch result {
+        case .success(let value): then(words(value))
+        case .failure(let failure): then("\(failure)")
+        }
+      }
+    }
+    let edit: (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8] = { revision, contentState in
+      ActivityModel.body(revision, contentState)
+    }
+    switch call {
+    case .start(let id, let payload, let job): start(id, in: scope, payload: payload, job: job, then: tell { "\($0)" })
+    case .revise(let id, let payload, let job):
+      revise(
+        id, in: scope, payload: payload, job: job, edit: edit, then: tell { ActivityModel.words($0.answer, $0.body) })
+    case .begin(let id, let number):
+      begin(id, in: scope, number: number, then: tell { ActivityModel.words($0.answer, $0.body) })
+    case .leave(let id, let ordinals, let job):
+      leave(id, in: scope, ordinals: ordinals, job: job, edit: edit, then: tell { "\($0.revision) \($0.body)" })
+    case .register(let id, let ordinal, let token, let at):
+      register(id, in: scope, ordinal: ordinal, token: token, at: at, then: tell { "\($0.answer) \($0.body)" })
+    case .resolve(let id, let push, let ordinals):
+      resolve(push, of: id, in: scope, to: ordinals, then: tell { $0.map { "\($0)" }.description })
+    case .resolveStart(let id, let job, let ordinals):
+      resolveStart(of: id, in: scope, job: job, to: ordinals, then: tell { "\($0)" })
+    case .startRefused(let id, let job, let ordinals):
+      startRefused(of: id, in: scope, job: job, ordinals: ordinals, then: tell { _ in "()" })
+    case .unregistered(let id, let ordinal, let token, let at):
+      unregistered(token, of: id, in: scope, ordinal: ordinal, at: at, then: tell { "\($0)" })
+    case .forget(let ordinal): forget(ordinal, in: scope, then: tell { _ in "()" })
+    }
+  }
+}

@@ -1,0 +1,240 @@
+import PushCore
+import PushIO
+import PushStores
+import TestSupport
+import Testing
+
+/// Activities over a real Redis.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct ActivityRegistryTests {
+  private static let payloads = [
+    "{\"aps\":{\"event\":\"start\",\"attributes-type\":\"Ride\",\"content-state\":{\"eta\":9}}}",
+    "{\"aps\":{\"event\":\"start\",\"attributes-type\":\"Other\"}}",
+    "{\"aps\":{\"event\":\"update\",\"content-state\":{\"eta\":5}}}",
+    "{\"aps\":{\"event\":\"update\",\"content-state\":{\"eta\":4}}}",
+    "{\"aps\":{\"event\":\"end\"}}",
+  ]
+
+  private func payload(_ index: Int) throws -> ActivityPayload {
+    try ActivityPayload(Array(ActivityRegistryTests.payloads[index].utf8))
+  }
+
+  /// Ordinals of several chunks, and on both sides of their borders.
+  private static let ordinals: [UInt32] = [0, 1, 65_279, 65_280, 65_281, 9_999_999, .max]
+
+  private func call(_ random: inout SeededRandom, _ ids: [ActivityID], now: Int64) throws -> ActivityModel.Call {
+    let id = ids[Int(random.next() % UInt64(ids.count))]
+    let job = random.next() % 30
+    let ordinal = ActivityRegistryTests.ordinals[Int(random.next() % 7)]
+    let some = ActivityRegistryTests.ordinals.filter { _ in random.next() % 2 == 0 }
+    let token = random.next() % 6 == 0 ? [] : [UInt8](repeating: UInt8(random.next() % 3), count: 40)
+    let at = now - Int64(random.next() % 3_000)
+    switch random.next() % 14 {
+    case 0: return .start(id, payload: try payload(random.next() % 8 == 0 ? 1 : 0), job: job)
+    case 1, 2:
+      return .revise(id, payload: try payload(random.next() % 12 == 0 ? 4 : 2 + Int(random.next() % 2)), job: job)
+    case 3, 4: return .begin(id, number: UInt32(random.next() % 12))
+    case 5 where random.next() % 4 == 0: return .leave(id, ordinals: some, job: job)
+    case 5, 6, 7, 8: return .register(id, ordinal: ordinal, token: token, at: at)
+    case 9, 10:
+      let push = ActivityState.Push(
+        revision: UInt32(random.next() % 12), isLate: random.next() % 4 == 0, isLeave: random.next() % 9 == 0)
+      return .resolve(id, push, ordinals: some)
+    case 11: return .resolveStart(id, job: job, ordinals: some)
+    case 12 where random.next() % 4 == 0: return .forget(ordinal: ordinal)
+    case 12: return .startRefused(id, job: job, ordinals: some)
+    default: return .unregistered(id, ordinal: ordinal, token: token, at: at)
+    }
+  }
+
+  private func compare(_ bench: ActivityRegistryBench, _ model: ActivityModel, _ ids: [ActivityID]) throws -> Bool {
+    for id in ids {
+      let snapshot = model.snapshot(id)
+      guard try bench.show(id) == snapshot else { return false }
+      let live = snapshot?.members.filter { $0.value.status == .live }.keys.sorted() ?? []
+      #expect(try bench.live(id, limit: 2) == live)
+    }
+    return true
+  }
+
+  @Test(arguments: 0..<3)
+  func itIsLikeItsModel(round: Int) throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    var random = SeededRandom(seed: UInt64(round))
+    for world in 0..<6 {
+      var model = ActivityModel()
+      let ids = try (0..<2).map { try #require(ActivityID("ride:\(world):é{\($0)}")) }
+      for step in 0..<250 {
+        bench.now += Int64(random.next() % 700)
+        if random.next() % 150 == 0 { bench.now += ActivityState.lifeMilliseconds }
+        let call = try call(&random, ids, now: bench.now)
+        let expected = model.perform(call, now: bench.now)
+        var answer: String?
+        bench.registries[0].perform(call, in: bench.scope) { answer = $0 }
+        try #require(bench.turn { answer != nil })
+        #expect(answer == expected, "round \(round), world \(world), step \(step): \(call)")
+        if step % 10 == 0 { #expect(try compare(bench, model, ids)) }
+      }
+      #expect(try compare(bench, model, ids))
+    }
+  }
+
+  @Test func whoeverDiesHasDoneAllOrNothing() throws {
+    let server = try RedisServer()
+    defer { server.stop() }
+    let bench = try ActivityRegistryBench(url: server.url)
+    var random = SeededRandom(seed: 11)
+    var model = ActivityModel()
+    let ids = [try #require(ActivityID("ride"))]
+    var done = 0
+    var undone = 0
+    for step in 0..<400 {
+      bench.now += Int64(random.next() % 700)
+      let call = try call(&random, ids, now: bench.now)
+      guard step % 2 == 0 else {
+        _ = model.perform(call, now: bench.now)
+        var answer: String?
+        bench.registries[0].perform(call, in: bench.scope) { answer = $0 }
+        try #require(bench.turn { answer != nil })
+        continue
+      }
+      let registry = try bench.addRegistry()
+      var isAnswered = false
+      registry.perform(call, in: bench.scope) { _ in isAnswered = true }
+      for _ in 0..<random.next() % 6 where !isAnswered { bench.turn() }
+      try bench.killLast()
+      var after = model
+      _ = after.perform(call, now: bench.now)
+      guard after != model else { continue }
+      if try compare(bench, after, ids) {
+        model = after
+        done += 1
+      } else {
+        #expect(try compare(bench, model, ids), "step \(step): \(call)")
+        undone += 1
+      }
+    }
+    #expect(done > 5 && undone > 5, "\(done) done, \(undone) not")
+  }
+
+  /// Updates, registrations and pages at once, from several workers: nobody is missed, whoever is second.
+  @Test(arguments: 0..<4)
+  func nobodyIsMissed(round: Int) throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url, registries: 4)
+    var random = SeededRandom(seed: UInt64(100 + round))
+    let id = try #require(ActivityID("match-\(round)"))
+    let scope = bench.scope
+    var open = 0
+    var failures: [ActivityRegistryFailure] = []
+    func next() -> ActivityRegistry { bench.registries[Int(random.next() % 4)] }
+    func take<Value>(_ result: Result<Value, ActivityRegistryFailure>, _ then: (Value) -> Void) {
+      open -= 1
+      switch result {
+      case .success(let value): then(value)
+      case .failure(let failure): failures.append(failure)
+      }
+    }
+    func pages(_ revision: ActivityRevision, after: UInt32?) {
+      open += 1
+      next().live(id, in: scope, after: after, limit: 20) { result in
+        take(result) { live in
+          if live.hasMore { pages(revision, after: live.ordinals.last) }
+          guard !live.ordinals.isEmpty else { return }
+          open += 1
+          next().resolve(.init(revision: revision.number), of: id, in: scope, to: live.ordinals) { take($0) { _ in } }
+        }
+      }
+    }
+    func goOn(_ revised: ActivityRegistry.Revised) {
+      switch revised.answer {
+      case .begun(let revision): pages(revision, after: nil)
+      case .waits(let revision, let milliseconds):
+        bench.now += milliseconds
+        open += 1
+        next().begin(id, in: scope, number: revision.number) { take($0, goOn) }
+      case .superseded: break
+      }
+    }
+    let start = try payload(0)
+    _ = try bench.wait { next().start(id, in: scope, payload: start, job: 1_000, then: $0) }
+    for ordinal in 0..<UInt32(120) {
+      open += 1
+      next().register(
+        id, in: scope, ordinal: ordinal * 40_000, token: [UInt8(truncatingIfNeeded: ordinal)], at: bench.now
+      ) { take($0) { _ in } }
+      guard ordinal % 20 == 10 else { continue }
+      bench.turn()
+      bench.now += 1_000
+      open += 1
+      let edit: (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8] = { ActivityModel.body($0, $1) }
+      next().revise(id, in: scope, payload: try payload(2), job: UInt64(ordinal), edit: edit) { take($0, goOn) }
+    }
+    try #require(bench.turn { open == 0 })
+    #expect(failures.isEmpty, "\(failures)")
+    let snapshot = try #require(try bench.show(id))
+    let newest = snapshot.activity.content?.revision.number
+    #expect(snapshot.members.count == 120 && newest != nil)
+    for (ordinal, member) in snapshot.members { #expect(member.sent == newest, "device \(ordinal)") }
+  }
+
+  @Test func itsKeysEndAndItsListForgets() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    let ids = try (0..<3).map { try #require(ActivityID("ride-\($0)")) }
+    let start = try payload(0)
+    for id in ids {
+      bench.now += 1_000
+      _ = try bench.wait { bench.registries[0].start(id, in: bench.scope, payload: start, job: 1, then: $0) }
+      _ = try bench.wait {
+        bench.registries[0].resolveStart(of: id, in: bench.scope, job: 1, to: [7, 70_000], then: $0)
+      }
+    }
+    let list = try bench.wait { bench.registries[0].list(bench.scope, limit: 2, then: $0) }
+    #expect(list.map(\.id) == [ids[2], ids[1]] && list[0].activity.attributesType == "Ride")
+    let keys = try bench.command(["KEYS", bench.prefix + "*"])
+    guard case .array(let names) = keys else { throw TestFailure("\(keys)") }
+    #expect(names.count == 1 + 3 * 4)
+    for name in names {
+      guard case .integer(let rest) = try bench.command(["PTTL", name.text ?? ""]) else { throw TestFailure("no time") }
+      #expect(name.text?.hasSuffix("a:index") == true ? rest == -1 : rest > 11 * 3_600_000, "\(name)")
+    }
+    bench.now += ActivityState.memoryMilliseconds
+    #expect(try bench.wait { bench.registries[0].list(bench.scope, limit: 9, then: $0) }.isEmpty)
+    let late = try #require(ActivityID("late"))
+    _ = try bench.wait { bench.registries[0].start(late, in: bench.scope, payload: start, job: 2, then: $0) }
+    #expect(
+      try bench.command(["ZCARD", names.compactMap(\.text).first { $0.hasSuffix("a:index") } ?? ""]) == .integer(1))
+  }
+
+  @Test func foreignBytesAreAnError() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    let id = try #require(ActivityID("ride"))
+    let key = "\(bench.prefix){devices:sandbox:com.example.app}:a:h:ride"
+    _ = try bench.command(["HSET", key, "s", "nonsense"])
+    let failure = #expect(throws: ActivityRegistryFailure.self) {
+      try bench.wait { bench.registries[0].resolveStart(of: id, in: bench.scope, job: 1, to: [7], then: $0) }
+    }
+    #expect("\(failure as Any)".contains("holds no activity of this version"))
+    _ = try bench.command(["DEL", key])
+    _ = try bench.command(["SET", key, "nonsense"])
+    #expect(throws: ActivityRegistryFailure.self) { try bench.show(id) }
+  }
+
+  @Test func inAClusterToo() throws {
+    let cluster = try RedisCluster()
+    defer { for master in cluster.masters { master.stop() } }
+    let bench = try ActivityRegistryBench(url: cluster.url)
+    var random = SeededRandom(seed: 21)
+    var model = ActivityModel()
+    let ids = [try #require(ActivityID("ride"))]
+    for _ in 0..<100 {
+      bench.now += Int64(random.next() % 700)
+      let call = try call(&random, ids, now: bench.now)
+      let expected = model.perform(call, now: bench.now)
+      var answer: String?
+      bench.registries[0].perform(call, in: bench.scope) { answer = $0 }
+      try #require(bench.turn { answer != nil })
+      #expect(answer == expected)
+    }
+    #expect(try compare(bench, model, ids))
+  }
+}
