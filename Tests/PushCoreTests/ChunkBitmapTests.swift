@@ -1,4 +1,5 @@
 import PushCore
+import TestSupport
 import Testing
 
 /// Bitmaps of chunks against sets of places.
@@ -23,21 +24,11 @@ import Testing
     return places
   }
 
-  /// As Redis has it.
-  private func value(_ places: Set<UInt16>) -> [UInt8] {
-    if places.count <= OrdinalChunk.listMaximum {
-      return places.sorted().flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }
-    }
-    var bytes = [UInt8](repeating: 0, count: OrdinalChunk.bitmapBytes)
-    for place in places { bytes[Int(place) / 8] |= 0x80 >> UInt8(place % 8) }
-    return bytes
-  }
-
   @Test func operationsAreThoseOfSets() throws {
     var random = SeededRandom(seed: 4)
     for _ in 0..<60 {
       let (left, right, third) = (randomPlaces(&random), randomPlaces(&random), randomPlaces(&random))
-      let part = try #require(ChunkPart(value: value(right)))
+      let part = try #require(ChunkPart(value: FilterWorld.value(right.sorted())))
       let other = bitmap(third)
       func result(_ change: (inout ChunkBitmap) -> Void) -> Set<UInt16> {
         var changed = bitmap(left)

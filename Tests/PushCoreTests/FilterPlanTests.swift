@@ -1,4 +1,5 @@
 import PushCore
+import TestSupport
 import Testing
 
 /// Filters over sets of devices, against each device by itself.
@@ -6,7 +7,7 @@ import Testing
   private static let now: Int64 = 1_796_000_123_456
 
   /// What a plan finds in all chunks, and whether it said beforehand where nothing can be.
-  private func found(_ plan: FilterPlan, _ world: FilterTestWorld, chunks: Range<Int>) throws -> [UInt32] {
+  private func found(_ plan: FilterPlan, _ world: FilterWorld, chunks: Range<Int>) throws -> [UInt32] {
     var evaluation = FilterEvaluation(plan)
     var ordinals: [UInt32] = []
     for chunk in chunks {
@@ -25,7 +26,7 @@ import Testing
     return ordinals
   }
 
-  private func check(_ filter: SegmentFilter, _ world: FilterTestWorld, chunks: Range<Int>) throws {
+  private func check(_ filter: SegmentFilter, _ world: FilterWorld, chunks: Range<Int>) throws {
     let plan = try FilterPlan(filter, unixMilliseconds: world.now, osVersions: world.osVersions)
     let expected = world.devices.filter { $0.value.matches(filter, now: world.now) }.keys.sorted()
     let text = String(decoding: filter.json, as: UTF8.self)
@@ -39,7 +40,7 @@ import Testing
     let edges = [0, 63, 64, OrdinalChunk.count - 1, OrdinalChunk.count, 3 * OrdinalChunk.count - 1].map(UInt32.init)
     let dense = UInt32(OrdinalChunk.count)..<UInt32(OrdinalChunk.count) + UInt32(seed) * 500
     let sparse = (0..<300).map { _ in UInt32.random(in: 0..<UInt32(3 * OrdinalChunk.count), using: &random) }
-    let world = FilterTestWorld(
+    let world = FilterWorld(
       Set(edges + dense + sparse), now: FilterPlanTests.now + Int64(seed) * 9_000_000, using: &random)
     for _ in 0..<12 {
       try check(SegmentFilter.random(using: &random, levels: 5, conditions: 12), world, chunks: 0..<3)
@@ -49,7 +50,7 @@ import Testing
   /// Each condition alone, and its opposite.
   @Test func everyConditionFindsWhatEachDeviceIs() throws {
     var random = SeededRandom(seed: 7)
-    let world = FilterTestWorld(0..<1500, now: FilterPlanTests.now, using: &random)
+    let world = FilterWorld(0..<1500, now: FilterPlanTests.now, using: &random)
     for _ in 0..<60 {
       let condition = SegmentFilter.leaf(.random(using: &random))
       try check(condition, world, chunks: 0..<1)
@@ -61,7 +62,7 @@ import Testing
 
   @Test func anyOfSetsIsTheirUnion() throws {
     var random = SeededRandom(seed: 3)
-    let world = FilterTestWorld(0..<40, now: FilterPlanTests.now, using: &random)
+    let world = FilterWorld(0..<40, now: FilterPlanTests.now, using: &random)
     let sets: [DeviceSet] = [.hasToken, .locale("en"), .user("nobody"), .hasToken]
     let plan = FilterPlan(anyOf: sets)
     #expect(plan.sets.count == 3)
@@ -105,7 +106,7 @@ import Testing
 
   @Test func segmentsArePutInTheirPlace() throws {
     var random = SeededRandom(seed: 9)
-    let world = FilterTestWorld(0..<300, now: FilterPlanTests.now, using: &random)
+    let world = FilterWorld(0..<300, now: FilterPlanTests.now, using: &random)
     let inner = SegmentFilter.any([.leaf(.locale("it")), .not(.leaf(.tagExists("plan")))])
     let segments = [try code("a"): SegmentFilter.not(.leaf(.segment(try code("b")))), try code("b"): inner]
     let filter = SegmentFilter.all([.leaf(.hasToken), .leaf(.segment(try code("a")))])

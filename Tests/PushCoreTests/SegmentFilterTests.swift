@@ -1,4 +1,5 @@
 import PushCore
+import TestSupport
 import Testing
 
 /// Filters in JSON: what is taken, and what names place and rule.

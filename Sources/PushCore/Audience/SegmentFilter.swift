@@ -31,6 +31,29 @@ package indirect enum SegmentFilter: Hashable, Sendable {
     return codes
   }
 
+  /// Where the filter leads to what is wrong with its segments.
+  package func place(_ error: FilterPlanError) -> SegmentFilterError {
+    let pointer = error.way.first.flatMap(pointer(to:))
+    return SegmentFilterError(.pointer(pointer ?? ""), error.description)
+  }
+
+  /// Where a segment is named first.
+  private func pointer(to code: SegmentCode) -> String? {
+    switch self {
+    case .all(let filters): SegmentFilter.pointer(to: code, in: filters, "/all")
+    case .any(let filters): SegmentFilter.pointer(to: code, in: filters, "/any")
+    case .not(let filter): filter.pointer(to: code).map { "/not" + $0 }
+    case .leaf(let condition): condition == .segment(code) ? "/segment" : nil
+    }
+  }
+
+  private static func pointer(to code: SegmentCode, in filters: [SegmentFilter], _ name: String) -> String? {
+    for (index, filter) in filters.enumerated() {
+      if let pointer = filter.pointer(to: code) { return "\(name)/\(index)\(pointer)" }
+    }
+    return nil
+  }
+
   private func forEachCondition(_ body: (SegmentCondition) -> Void) {
     switch self {
     case .all(let filters), .any(let filters): for filter in filters { filter.forEachCondition(body) }

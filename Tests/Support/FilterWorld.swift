@@ -1,19 +1,19 @@
-import PushCore
+package import PushCore
 
 /// A device as plain values, and what a filter says of it by the words of its definition: shares nothing with sets and bitmaps.
-struct FilterTestDevice {
-  var tags: [String: TagValue] = [:]
+package struct FilterDevice {
+  package var tags: [String: TagValue] = [:]
   /// As the app gave it.
-  var locale: String?
-  var osVersion: OSVersion?
-  var seenAt: Int64
-  var hasToken = false
-  var startTypes: Set<String> = []
+  package var locale: String?
+  package var osVersion: OSVersion?
+  package var seenAt: Int64
+  package var hasToken = false
+  package var startTypes: Set<String> = []
 
-  static let tagNames = ["plan", "level", "teams", "a\"b", "é\n", "vip"]
+  package static let tagNames = ["plan", "level", "teams", "a\"b", "é\n", "vip"]
 
-  static func random(using random: inout SeededRandom, now: Int64) -> FilterTestDevice {
-    var device = FilterTestDevice(seenAt: now - Int64.random(in: -600_000...50 * 86_400_000, using: &random))
+  package static func random(using random: inout SeededRandom, now: Int64) -> FilterDevice {
+    var device = FilterDevice(seenAt: now - Int64.random(in: -600_000...50 * 86_400_000, using: &random))
     for name in tagNames where Int.random(in: 0..<3, using: &random) > 0 {
       switch SegmentValue.random(using: &random) {
       case .number(let number): device.tags[name] = .number(number)
@@ -37,7 +37,7 @@ struct FilterTestDevice {
   }
 
   /// - Parameter now: Unix milliseconds.
-  func matches(_ filter: SegmentFilter, now: Int64) -> Bool {
+  package func matches(_ filter: SegmentFilter, now: Int64) -> Bool {
     switch filter {
     case .all(let filters): filters.allSatisfy { matches($0, now: now) }
     case .any(let filters): filters.contains { matches($0, now: now) }
@@ -81,8 +81,24 @@ struct FilterTestDevice {
     }
   }
 
+  /// What an app's server would register.
+  package func registration(id: String, user: String?) -> DeviceRegistration {
+    var registration = DeviceRegistration(device: id)
+    registration.user = user.map { .set($0) } ?? .keep
+    if hasToken { registration.token = .set(Array(id.utf8)) }
+    registration.startTokens = startTypes.sorted().map {
+      DeviceRegistration.StartToken(type: $0, token: Array("\(id) \($0)".utf8))
+    }
+    registration.locale = locale.map { .set($0) } ?? .keep
+    registration.osVersion = osVersion.map { .set($0) } ?? .keep
+    registration.tags = tags.sorted { $0.key < $1.key }.map {
+      DeviceRegistration.Tag(name: $0.key, change: .set($0.value))
+    }
+    return registration
+  }
+
   /// The sets that it is in, as `DeviceSet` describes them.
-  var sets: Set<DeviceSet> {
+  package var sets: Set<DeviceSet> {
     var sets: Set<DeviceSet> = [.everyone, .seen(day: Int32(seenAt / 86_400_000))]
     if hasToken { sets.insert(.hasToken) }
     for type in startTypes { sets.insert(.hasPushToStart(type)) }
@@ -109,31 +125,35 @@ struct FilterTestDevice {
 }
 
 /// Devices at ordinals, and their sets as the registry keeps them.
-struct FilterTestWorld {
-  let now: Int64
-  private(set) var devices: [UInt32: FilterTestDevice] = [:]
+package struct FilterWorld {
+  package let now: Int64
+  package private(set) var devices: [UInt32: FilterDevice] = [:]
   /// Ascending.
-  private(set) var sets: [DeviceSet: [UInt32]] = [:]
+  package private(set) var sets: [DeviceSet: [UInt32]] = [:]
 
   /// - Parameter ordinals: where the devices are.
-  init(_ ordinals: some Sequence<UInt32>, now: Int64, using random: inout SeededRandom) {
+  package init(_ ordinals: some Sequence<UInt32>, now: Int64, using random: inout SeededRandom) {
     self.now = now
     for ordinal in ordinals {
-      let device = FilterTestDevice.random(using: &random, now: now)
+      let device = FilterDevice.random(using: &random, now: now)
       devices[ordinal] = device
       for set in device.sets { sets[set, default: []].append(ordinal) }
     }
     for set in sets.keys { sets[set]?.sort() }
   }
 
-  var osVersions: [OSVersion] {
+  package var osVersions: [OSVersion] {
     Set(devices.values.compactMap(\.osVersion)).sorted()
   }
 
-  /// A set's value in a chunk: a list, or a bitmap.
-  func value(_ set: DeviceSet, chunk: Int) -> [UInt8]? {
+  /// A set's value in a chunk; nil: nobody of the chunk is in the set.
+  package func value(_ set: DeviceSet, chunk: Int) -> [UInt8]? {
     let places = (sets[set] ?? []).filter { OrdinalChunk.index(of: $0) == chunk }.map(OrdinalChunk.place)
-    if places.isEmpty { return nil }
+    return places.isEmpty ? nil : FilterWorld.value(places)
+  }
+
+  /// Places of a chunk as the registry keeps them: a list, or a bitmap.
+  package static func value(_ places: [UInt16]) -> [UInt8] {
     if places.count <= OrdinalChunk.listMaximum {
       return places.flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }
     }

@@ -1,9 +1,9 @@
-import PushCore
+package import PushCore
 
 /// Filters of chance, within all bounds.
 extension SegmentFilter {
   /// At most so many levels and conditions.
-  static func random(
+  package static func random(
     using random: inout SeededRandom, levels: Int = SegmentLimits.depthMaximum,
     conditions: Int = SegmentLimits.conditionsMaximum
   ) -> SegmentFilter {
@@ -26,7 +26,7 @@ extension SegmentFilter {
 }
 
 extension SegmentCondition {
-  static func random(using random: inout SeededRandom) -> SegmentCondition {
+  package static func random(using random: inout SeededRandom) -> SegmentCondition {
     let tag = ["plan", "level", "teams", "a\"b", "é\n", "vip"].randomElement(using: &random) ?? "plan"
     switch Int.random(in: 0..<11, using: &random) {
     case 0, 1: return .tagIs(tag, .random(using: &random))
@@ -54,7 +54,7 @@ extension SegmentCondition {
 }
 
 extension SegmentValue {
-  static func random(using random: inout SeededRandom) -> SegmentValue {
+  package static func random(using random: inout SeededRandom) -> SegmentValue {
     switch Int.random(in: 0..<4, using: &random) {
     case 0: .number(randomNumber(using: &random))
     case 1: .flag(Bool.random(using: &random))
@@ -63,7 +63,7 @@ extension SegmentValue {
   }
 
   /// Small ones for the most part, so that devices and filters meet; at times any that is finite.
-  static func randomNumber(using random: inout SeededRandom) -> Double {
+  package static func randomNumber(using random: inout SeededRandom) -> Double {
     switch Int.random(in: 0..<10, using: &random) {
     case 0:
       let number = Double(bitPattern: random.next())

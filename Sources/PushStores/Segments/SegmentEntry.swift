@@ -1,0 +1,24 @@
+package import PushCore
+
+/// A segment as it is kept: its filter, and since when. In Redis it is `<Unix ms> <filter in JSON>`.
+package struct SegmentEntry: Hashable, Sendable {
+  package let filter: SegmentFilter
+  /// Unix milliseconds.
+  package let putAt: Int64
+
+  package init(filter: SegmentFilter, putAt: Int64) {
+    self.filter = filter
+    self.putAt = putAt
+  }
+
+  /// nil: not what was encoded.
+  init?(_ bytes: [UInt8]) {
+    guard let space = bytes.firstIndex(of: UInt8(ascii: " ")),
+      let putAt = Int64(String(decoding: bytes[..<space], as: UTF8.self)),
+      let filter = try? SegmentFilterParser.parse(Array(bytes[(space + 1)...]))
+    else { return nil }
+    self.init(filter: filter, putAt: putAt)
+  }
+
+  var encoded: [UInt8] { Array("\(putAt) ".utf8) + filter.json }
+}

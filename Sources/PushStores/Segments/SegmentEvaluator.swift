@@ -1,0 +1,143 @@
+package import PushCore
+import PushIO
+
+/// Finds the devices of an audience in the registry, chunk by chunk.
+///
+/// Not Sendable: it belongs to the thread of its Redis client, and every `then` is called there.
+package final class SegmentEvaluator {
+  private let redis: RedisClient
+  private let prefix: String
+  private let store: SegmentStore
+
+  /// - Parameter prefix: `redis.prefix`.
+  package init(redis: RedisClient, prefix: String) {
+    self.redis = redis
+    self.prefix = prefix
+    store = SegmentStore(redis: redis, prefix: prefix)
+  }
+
+  /// Prepares an audience: a few rounds of questions to Redis, however many devices there are.
+  ///
+  /// What devices do from then on may be seen or not. One that is in the audience all the time is always found, one that never is never.
+  /// - Parameter unixMilliseconds: what `seen_within` counts from. The steps of one job give the same time, so that its audience does
+  ///   not move while it is expanded.
+  package func open(
+    _ query: AudienceQuery, in scope: AppScope, unixMilliseconds: Int64, then: @escaping SegmentThen<AudienceReader>
+  ) {
+    guard let filter = query.filter else {
+      guard case .sets(let sets) = query else { preconditionFailure("an audience has a filter or sets") }
+      return prepare(FilterPlan(anyOf: sets), scope, then)
+    }
+    store.segments(of: filter, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let segments):
+        osVersions(scope) { [self] result in
+          switch result {
+          case .failure(let failure): then(.failure(failure))
+          case .success(let versions):
+            do throws(FilterPlanError) {
+              let plan = try FilterPlan(
+                filter, segments: segments, unixMilliseconds: unixMilliseconds, osVersions: versions)
+              prepare(plan, scope, then)
+            } catch {
+              then(.failure(.filter(error)))
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// The devices of each set, ascending, by the sets' order: for few sets with few devices. All are held in memory.
+  package func ordinals(of sets: [DeviceSet], in scope: AppScope, then: @escaping SegmentThen<[[UInt32]]>) {
+    prepare(FilterPlan(anyOf: sets), scope) { result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let reader):
+        reader.ordinalsOfEachSet { found in then(found.map { found in sets.map { found[$0] ?? [] } }) }
+      }
+    }
+  }
+
+  // MARK: - Asking
+
+  private func prepare(_ plan: FilterPlan, _ scope: AppScope, _ then: @escaping SegmentThen<AudienceReader>) {
+    let keys = RegistryKeys(prefix: prefix, scope: scope)
+    let names = plan.sets.map(DeviceSetName.init)
+    // One more answer: the number of ordinals.
+    let gathered = Gathered(count: names.count)
+    let redis = redis
+    func isComplete() {
+      guard gathered.left == 0 else { return }
+      if let failure = gathered.failure { return then(.failure(failure)) }
+      then(
+        .success(
+          AudienceReader(
+            redis: redis, keys: keys, plan: plan, names: names, states: gathered.states,
+            ordinalCount: gathered.ordinalCount)))
+    }
+    redis.call(["GET", keys.next], key: keys.next) { result in
+      gathered.left -= 1
+      switch result {
+      case .failure(let failure): gathered.fail(failure.failure)
+      case .success(.null): break
+      case .success(let reply):
+        if let text = reply.text, let count = Int(text), 0...Int(UInt32.max) + 1 ~= count {
+          gathered.ordinalCount = count
+        } else {
+          gathered.fail(.foreign(key: keys.next))
+        }
+      }
+      isComplete()
+    }
+    for (index, name) in names.enumerated() {
+      let key = keys.bucket(of: name)
+      redis.call(["HGET", key], last: name.wordBytes, key: key) { result in
+        gathered.left -= 1
+        switch result {
+        case .failure(let failure): gathered.fail(failure.failure)
+        case .success(.null): break
+        case .success(let reply):
+          if case .bulk(let bytes) = reply, let state = AudienceReader.SetState(bytes) {
+            gathered.states[index] = state
+          } else {
+            gathered.fail(.foreign(key: key))
+          }
+        }
+        isComplete()
+      }
+    }
+  }
+
+  /// Answers as they come.
+  private final class Gathered {
+    var states: [AudienceReader.SetState]
+    var ordinalCount = 0
+    var left: Int
+    private(set) var failure: SegmentFailure?
+
+    init(count: Int) {
+      states = Array(repeating: .few([]), count: count)
+      left = count + 1
+    }
+
+    func fail(_ failure: SegmentFailure) { self.failure = self.failure ?? failure }
+  }
+
+  private func osVersions(_ scope: AppScope, then: @escaping SegmentThen<[OSVersion]>) {
+    let key = RegistryKeys(prefix: prefix, scope: scope).osVersions
+    redis.call(["SMEMBERS", key], key: key) { result in
+      then(
+        result.mapError(\.failure).flatMap { reply in
+          guard case .array(let values) = reply else { return .failure(.foreign(key: key)) }
+          var versions: [OSVersion] = []
+          for value in values {
+            guard let version = value.text.flatMap(OSVersion.init(text:)) else { return .failure(.foreign(key: key)) }
+            versions.append(version)
+          }
+          return .success(versions.sorted())
+        })
+    }
+  }
+}
