@@ -83,7 +83,7 @@ def asyncapi_faults(path):
 def main(config):
     failures = [f"asyncapi.yaml: {fault}" for fault in asyncapi_faults(config / "schemas" / "asyncapi.yaml")]
     checked = 0
-    for name in ("job", "outcome", "channel-request", "channel-reply"):
+    for name in ("job", "outcome", "channel-request", "channel-reply", "segment-filter"):
         schema = json.loads((config / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8"))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
