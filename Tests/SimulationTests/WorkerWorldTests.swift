@@ -77,7 +77,7 @@ struct WorkerWorldTests {
     let world = try play(seed, keepsTrace: keepsTrace, adjust)
     #expect(
       world.auditor.violations == [],
-      "herald-bench simulate-workers --first \(seed) --seeds 1 --trace, where it is of the swarm")
+      "herald-bench simulate --worker --first \(seed) --seeds 1 --trace, where it is of the swarm")
     #expect(world.auditor.publishedCount >= 200 && world.auditor.targetCount > 200)
     return world
   }

@@ -1,0 +1,56 @@
+import ArgumentParser
+import WorkerSimulation
+
+/// What of a world of whole workers is played, and what is told of it.
+struct WorkerSimulationOptions: ParsableArguments {
+  @Flag(help: "Of workers: print what happened on the network, a line for each event, and what the workers logged.")
+  var trace = false
+
+  @Flag(
+    help:
+      "Of workers: make the first seed that breaks the promise as small as it gets, and print what happens then."
+  )
+  var shrink = false
+
+  @Option(help: "Of workers: only these faults of a seed, by number, separated by commas: what --shrink found.")
+  var faults: String?
+
+  @Option(help: "Of workers: only these jobs.")
+  var jobs: String?
+
+  @Option(help: "Of workers: so many.")
+  var workerCount: Int?
+
+  @Option(help: "Of workers: so many lanes each.")
+  var laneCount: Int?
+
+  @Flag(help: "Of workers: bytes come as they were sent, in one piece.")
+  var plain = false
+
+  /// An option of these that was given.
+  var used: String? {
+    let given: [(Bool, String)] = [
+      (trace, "--trace"), (shrink, "--shrink"), (faults != nil, "--faults"), (jobs != nil, "--jobs"),
+      (workerCount != nil, "--worker-count"), (laneCount != nil, "--lane-count"), (plain, "--plain"),
+    ]
+    return given.first { $0.0 }?.1
+  }
+
+  func plan(seed: UInt64) throws -> WorkerPlan {
+    func numbers(_ text: String) throws -> Set<Int> {
+      let words = text.split(separator: ",")
+      let numbers = words.compactMap { Int($0) }
+      guard numbers.count == words.count else {
+        throw ValidationError("\"\(text)\" is no list of numbers, such as 3,17")
+      }
+      return Set(numbers)
+    }
+    var plan = WorkerPlan(seed: seed, settings: .swarm(seed: seed))
+    if let faults { plan = plan.keeping(faults: try numbers(faults)) }
+    if let jobs { plan = plan.keeping(jobs: try numbers(jobs)) }
+    if let workerCount { plan.settings.workers = workerCount }
+    if let laneCount { plan.settings.lanes = laneCount }
+    if plain { plan.settings.network.splits = 0 }
+    return plan
+  }
+}
