@@ -64,7 +64,9 @@ package struct DeadLetter: Sendable {
       JobClass.allCases.first { jobClass in
         message.header("x-herald-class") == jobClass.name || queue == topology.jobsQueue(jobClass)
       } ?? .transactional
-    isChannelRequest = message.header("x-herald-class") == "channels" || queue == topology.channelsQueue
+    isChannelRequest =
+      message.header("x-herald-class") == "channels" || queue == topology.channelsQueue
+      || queue == topology.isolatedChannelsQueue
     let job = Job(message.body)
     app = job.app
     id = job.id ?? (message.messageID.isEmpty ? nil : message.messageID)

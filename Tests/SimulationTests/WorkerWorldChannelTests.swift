@@ -142,6 +142,38 @@ struct WorkerWorldChannelTests {
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
   }
 
+  /// Connections are lost so often that RabbitMQ would give requests up by itself, unanswered: the channels of lost creates would have no
+  /// owner.
+  @Test func noRequestIsGivenUpByTheBroker() throws {
+    let world = try WorkerWorld(seed: 3027, settings: .swarm(seed: 3027))
+    world.keepsTrace = true
+    try world.run()
+    #expect(world.auditor.violations == [])
+    #expect(world.trace.contains { $0.contains("stored in push.channels.isolated") })
+    #expect(!world.trace.contains { $0.contains("died in push.channels (delivery_limit)") })
+  }
+
+  /// A request ends each worker that carries it out: it is given up after three deaths beside others and 17 alone, and told so; all others
+  /// are answered, and no job pays for it.
+  @Test func aRequestThatEndsWorkersIsGivenUp() throws {
+    let world = try play(1, faults: 0) {
+      $0.hasChannelPoison = true
+      $0.channelRequests = 20
+      $0.broadcasts = 0
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.channelUsers.repliedCount == 20 && world.auditor.reportedCount == 50)
+    #expect(world.poisonedCount == 20)
+  }
+
+  /// The same in the middle of everything else: a worker that ends at once, again and again, took innocent jobs with it (4104).
+  @Test func aRequestThatEndsWorkersTakesNothingWithIt() throws {
+    let world = try WorkerWorld(seed: 4104, settings: .swarm(seed: 4104))
+    try world.run()
+    #expect(world.auditor.violations == [])
+    #expect(world.poisonedCount > 10)
+  }
+
   /// Locks end early because Redis' clock jumps: a channel that is made in vain is deleted although APNs refuses that at first (208), and
   /// no other name takes it meanwhile (334).
   @Test(arguments: [208, 334] as [UInt64]) func aChannelMadeInVainIsDeleted(seed: UInt64) throws {

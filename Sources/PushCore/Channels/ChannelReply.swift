@@ -24,7 +24,7 @@ package struct ChannelReply: Hashable, Sendable {
     case limit
     /// There is no such name or channel.
     case notFound = "not_found"
-    /// APNs or Redis was unavailable for an hour: neither done nor refused.
+    /// APNs or Redis was unavailable for an hour: neither done nor refused. Or the request may be what ends workers.
     case unavailable
   }
 

@@ -76,9 +76,12 @@ package struct Topology: Equatable, Sendable {
     [expansionsQueue] + Topology.expansionDelaysSeconds.map { expansionsRetryQueue(seconds: $0) }
   }
 
+  /// Channel requests that workers did not finish: single active consumer, as of isolated jobs.
+  package var isolatedChannelsQueue: String { "\(prefix).channels.isolated" }
+
   /// Queues in which channel requests wait.
   package var channelQueues: [String] {
-    [channelsQueue] + Topology.channelDelaysSeconds.map { channelsRetryQueue(seconds: $0) }
+    [channelsQueue, isolatedChannelsQueue] + Topology.channelDelaysSeconds.map { channelsRetryQueue(seconds: $0) }
   }
 
   /// Jobs that workers did not finish: single active consumer, so one of them is processed at a time.
@@ -129,6 +132,10 @@ package struct Topology: Equatable, Sendable {
     ]
   }
 
+  private var isolatedArguments: [AMQPArgument] {
+    jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]
+  }
+
   /// Arguments of a queue whose messages go to `exchange` after their time.
   private func retryArguments(seconds: Int, exchange: String, routingKey: String) -> [AMQPArgument] {
     [
@@ -147,8 +154,8 @@ package struct Topology: Equatable, Sendable {
       .declareQueue(name: registrationsQueue, arguments: [.quorum]),
       .declareQueue(name: channelsQueue, arguments: jobsArguments),
       .declareQueue(name: expansionsQueue, arguments: jobsArguments),
-      .declareQueue(
-        name: isolatedQueue, arguments: jobsArguments + [AMQPArgument("x-single-active-consumer", .flag(true))]),
+      .declareQueue(name: isolatedQueue, arguments: isolatedArguments),
+      .declareQueue(name: isolatedChannelsQueue, arguments: isolatedArguments),
     ]
     for jobClass in JobClass.allCases {
       queues.append(.declareQueue(name: jobsQueue(jobClass), arguments: jobsArguments))

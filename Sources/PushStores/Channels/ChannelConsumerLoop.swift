@@ -9,47 +9,51 @@ import PushLane
 /// storage policies for lanes.
 ///
 /// A request is acknowledged once the broker has confirmed its answer (and, where it is wrong, its dead letter). While APNs
-/// or Redis is away it waits in retry queues, longer and longer, with the time when it was first seen.
+/// or Redis is away it waits in retry queues, longer and longer, with the time when it was first seen. One that deliveries did not finish
+/// is processed alone, as jobs are: see `ChannelIsolation`.
 final class ChannelConsumerLoop {
-  private let loop: EventLoop
-  private let settings: ChannelConsumerSettings
+  let loop: EventLoop
+  let settings: ChannelConsumerSettings
   private let client: ChannelClient
   private let redis: RedisClient
-  private let registry: ChannelRegistry
+  let registry: ChannelRegistry
   private let runner: ChannelJobRunner
   private let policies: ChannelPolicyResolver
   private let consumer: RabbitMQClient
-  private let publisher: RabbitMQClient
-  private let properties = AMQPProperties()
-  private let answers: AMQPExchange
-  private let results: AMQPExchange
-  private let dead: AMQPExchange
-  private let retries: AMQPExchange
+  let publisher: RabbitMQClient
+  let properties = AMQPProperties()
+  /// The default exchange, which knows queues by their names.
+  let queues: AMQPExchange
+  let results: AMQPExchange
+  let dead: AMQPExchange
+  let retries: AMQPExchange
 
   /// As they came: so they are published.
-  private var requests: [ChannelConsumerRequest] = []
+  private(set) var requests: [ChannelConsumerRequest] = []
   /// Of the consumer connection in use, or the last.
   private var epoch: UInt32 = 0
   private var isConsuming = false
-  private var isBlocked = false
-  private var emptyWatch: RabbitMQEmptyWatch?
-  /// The queue was empty at two looks in a row, and nothing came between them.
-  private var isQueueEmpty = false
-  /// The request for requests, which is answered before anything else is asked on its channel.
-  private var consuming: UInt32?
+  private(set) var isBlocked = false
+  var emptyWatch: RabbitMQEmptyWatch?
+  /// The queues were empty at two looks in a row, and nothing came between them.
+  var isQueueEmpty = false
+  /// What asks for requests and was not answered: nothing else is asked before.
+  private var consuming: Set<UInt32> = []
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
   /// On the publisher's connection in use.
-  private var publishedCount: UInt64 = 0
+  var publishedCount: UInt64 = 0
 
-  private static let publishChannel: UInt16 = 1
+  static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
   private static let consumeChannel: UInt16 = 1
+  /// Of requests that are processed alone.
+  private static let isolatedChannel: UInt16 = 2
   private static let refusedPauseMilliseconds: Int64 = 1_000
   /// Much longer than a broker takes, also one whose queues look for a leader.
-  private static let confirmMilliseconds: Int64 = 60_000
-  private var heldUntil: Instant
+  static let confirmMilliseconds: Int64 = 60_000
+  private(set) var heldUntil: Instant
 
   /// - Parameter seed: of everything that it draws.
   init(
@@ -72,7 +76,7 @@ final class ChannelConsumerLoop {
     runner = ChannelJobRunner(registry)
     policies = ChannelPolicyResolver(loop: loop, registry: registry, cache: cache, settings: settings)
     let topology = settings.rabbitmq.topology
-    answers = AMQPExchange("", isMandatory: true)
+    queues = AMQPExchange("", isMandatory: true)
     results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     retries = AMQPExchange(topology.retryExchange, isMandatory: true)
@@ -90,6 +94,7 @@ final class ChannelConsumerLoop {
       setUp: [
         (.openChannel, ChannelConsumerLoop.consumeChannel),
         (.prefetch(settings.requestsMaximum), ChannelConsumerLoop.consumeChannel),
+        (.openChannel, ChannelConsumerLoop.isolatedChannel), (.prefetch(1), ChannelConsumerLoop.isolatedChannel),
       ], notice: tell(.consumer))
     publisher.start()
   }
@@ -119,7 +124,8 @@ final class ChannelConsumerLoop {
   }
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
-    if operation == consuming {
+    if consuming.remove(operation) != nil {
+      guard consuming.isEmpty else { return }
       // Not before: a quorum queue may answer a question before it answers the consumer that came first.
       isAskable = true
       emptyWatch?.restart()
@@ -161,7 +167,9 @@ final class ChannelConsumerLoop {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
     if isConsuming, let connection = consumer.connection {
-      connection.request(.cancel(consumerTag: settings.rabbitmq.laneName), channel: ChannelConsumerLoop.consumeChannel)
+      for (_, channel) in consumedQueues {
+        connection.request(.cancel(consumerTag: settings.rabbitmq.laneName), channel: channel)
+      }
     }
   }
 
@@ -219,6 +227,14 @@ final class ChannelConsumerLoop {
     }
   }
 
+  private var consumedQueues: [(queue: String, channel: UInt16)] {
+    let topology = settings.rabbitmq.topology
+    return [
+      (topology.channelsQueue, ChannelConsumerLoop.consumeChannel),
+      (topology.isolatedChannelsQueue, ChannelConsumerLoop.isolatedChannel),
+    ]
+  }
+
   private func take(consumerEvent event: RabbitMQClient.Event) {
     switch event {
     case .up:
@@ -226,10 +242,10 @@ final class ChannelConsumerLoop {
       consumer.provedItself()
       epoch &+= 1
       isConsuming = true
-      consuming = connection.request(
-        .consume(
-          queue: settings.rabbitmq.topology.channelsQueue, consumerTag: settings.rabbitmq.laneName, arguments: []),
-        channel: ChannelConsumerLoop.consumeChannel)
+      for (queue, channel) in consumedQueues {
+        let consume = AMQPOperation.consume(queue: queue, consumerTag: settings.rabbitmq.laneName, arguments: [])
+        consuming.insert(connection.request(consume, channel: channel))
+      }
     case .down:
       consumingEnded()
     case .connection(.delivery(let delivery)):
@@ -252,7 +268,7 @@ final class ChannelConsumerLoop {
   private func consumingEnded() {
     isConsuming = false
     isAskable = false
-    consuming = nil
+    consuming = []
     isQueueEmpty = false
     requests = []
   }
@@ -271,9 +287,9 @@ final class ChannelConsumerLoop {
       guard request.isSettled else { continue }
       guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { continue }
       if request.isOversized {
-        connection.reject(request.tag, requeue: false, channel: ChannelConsumerLoop.consumeChannel)
+        connection.reject(request.tag, requeue: false, channel: request.channel)
       } else {
-        connection.acknowledge(request.tag, isMultiple: false, channel: ChannelConsumerLoop.consumeChannel)
+        connection.acknowledge(request.tag, isMultiple: false, channel: request.channel)
       }
     }
     requests.removeAll { $0.isSettled }
@@ -295,30 +311,53 @@ final class ChannelConsumerLoop {
   private func received(_ delivery: AMQPDelivery) {
     guard let connection = consumer.connection else { return }
     guard drainDeadline == nil else {
-      return connection.reject(delivery.tag, requeue: true, channel: ChannelConsumerLoop.consumeChannel)
+      return connection.reject(delivery.tag, requeue: true, channel: delivery.channel)
     }
     var body: [UInt8] = []
     var metadata = MessageMetadata()
     connection.copyBody(into: &body)
     connection.copyMetadata(into: &metadata)
-    let fallbackID = ChannelConsumerRequest.text(metadata.messageID, of: metadata)
-    var job: ChannelJob?
-    var fault: ChannelJobFault?
-    do throws(ChannelJobFault) {
+    let isolation = ChannelConsumerLoop.judge(delivery, &metadata)
+    let parsed: Result<ChannelJob, ChannelJobFault>? =
+      switch isolation {
+      case .process, .fail: ChannelConsumerLoop.parse(delivery, body, metadata)
+      case .isolate, .postpone: nil
+      }
+    let request = ChannelConsumerRequest(
+      delivery, epoch: epoch, body: body, metadata: metadata, parsed: parsed, isGivenUp: isolation == .fail,
+      now: loop.now.unixMilliseconds)
+    requests.append(request)
+    switch (isolation, parsed) {
+    case (.isolate, _):
+      registry.counters.isolated += 1
+      request.isolate()
+    case (.postpone(let seconds), _): postpone(request, wantedMilliseconds: seconds * 1000)
+    case (_, .failure(let fault)): refuse(request, ChannelReply(to: fault))
+    case (_, .success), (_, nil): recall(request)
+    }
+  }
+
+  private static func judge(
+    _ delivery: AMQPDelivery, _ metadata: inout MessageMetadata
+  ) -> ChannelIsolation.Decision {
+    let isolation = ChannelIsolation(
+      delivery.channel == isolatedChannel ? .isolated : .shared, deliveryCount: metadata.deliveryCount,
+      carriedCount: metadata.carriedDeliveries)
+    metadata.carriedDeliveries = isolation.carriedCount
+    // Of an oversized one there are no bytes for a copy: the broker takes it from here.
+    return delivery.isOversized ? .process : isolation.decision
+  }
+
+  private static func parse(
+    _ delivery: AMQPDelivery, _ body: [UInt8], _ metadata: MessageMetadata
+  ) -> Result<ChannelJob, ChannelJobFault> {
+    Result { () throws(ChannelJobFault) in
       guard !delivery.isOversized else {
         let rule = "must be at most \(ChannelJobParser.bytesMaximum) bytes, not \(delivery.bodyCount)"
         throw ChannelJobFault(error: JobError(field: "body", rule: rule))
       }
-      job = try ChannelJobParser.parse(body, fallbackID: fallbackID)
-    } catch {
-      fault = error
+      return try ChannelJobParser.parse(body, fallbackID: ChannelConsumerRequest.text(metadata.messageID, of: metadata))
     }
-    let request = ChannelConsumerRequest(
-      answerID: job?.id ?? fault?.id ?? fallbackID, epoch: epoch, tag: delivery.tag, body: body, metadata: metadata,
-      isRepeated: delivery.isRedelivered || metadata.deliveryCount > 0 || metadata.isAmbiguous,
-      isOversized: delivery.isOversized, now: loop.now.unixMilliseconds, job: job)
-    requests.append(request)
-    if let fault { refuse(request, ChannelReply(to: fault)) } else { recall(request) }
   }
 
   private func refuse(_ request: ChannelConsumerRequest, _ reply: ChannelReply) {
@@ -341,6 +380,7 @@ final class ChannelConsumerLoop {
   }
 
   private func run(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
+    guard !request.isGivenUp else { return giveUp(request, job) }
     runner.run(job, isRepeated: request.isRepeated) { [self] result in
       switch result {
       case .success(let reply): finish(request, reply)
@@ -368,15 +408,28 @@ final class ChannelConsumerLoop {
     let age = max(0, loop.now.unixMilliseconds - request.firstSeen)
     guard age < settings.ageMaximumMilliseconds else {
       guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
-      var reply = ChannelReply(to: job)
-      reply.failure = ChannelReply.Failure(.unavailable, detail: failure.description)
-      count(reply)
-      return request.answer(reply.json, routingKey: reply.routingKey, dead: ("failed", failure.description))
+      return fail(request, job, failure.description)
     }
-    let wanted = min(age, settings.ageMaximumMilliseconds - age)
+    postpone(request, wantedMilliseconds: min(age, settings.ageMaximumMilliseconds - age))
+  }
+
+  private func postpone(_ request: ChannelConsumerRequest, wantedMilliseconds: Int64) {
     let delays = Topology.channelDelaysSeconds
     registry.counters.postponed += 1
-    request.postpone(seconds: delays.last { Int64($0) * 1000 <= wanted } ?? delays[0])
+    request.postpone(seconds: delays.last { Int64($0) * 1000 <= wantedMilliseconds } ?? delays[0])
+  }
+
+  /// It may be what ends workers.
+  private func giveUp(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
+    let count = request.metadata.carriedDeliveries
+    fail(request, job, "given up: \(count) deliveries were not finished, with no other isolated request beside it")
+  }
+
+  private func fail(_ request: ChannelConsumerRequest, _ job: ChannelJob, _ detail: String) {
+    var reply = ChannelReply(to: job)
+    reply.failure = ChannelReply.Failure(.unavailable, detail: detail)
+    count(reply)
+    request.answer(reply.json, routingKey: reply.routingKey, dead: ("failed", detail))
   }
 
   /// Remembers the answer, then has it published: a request that comes again is answered with it.
@@ -396,87 +449,5 @@ final class ChannelConsumerLoop {
     let key = ChannelCounters.RequestKey(
       action: reply.action ?? "unknown", result: reply.failure?.kind.rawValue ?? "ok")
     registry.counters.requests[key, default: 0] += 1
-  }
-
-  // MARK: - Publishing
-
-  private func publish() {
-    guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
-    for request in requests {
-      for index in request.publishes.indices where request.publishes[index].state == .waiting {
-        let number = publish(request, request.publishes[index].target, on: connection)
-        request.publishes[index].state = .unconfirmed(number)
-        request.publishes[index].sentAt = loop.now.monotonic
-      }
-    }
-  }
-
-  /// A confirm that does not come for so long is lost, and its request would wait for ever: it is published again on a new connection.
-  private func missConfirms() {
-    let milliseconds = ChannelConsumerLoop.confirmMilliseconds
-    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
-    guard publisher.isUp, !isBlocked, requests.contains(where: { $0.waits(since: limit) }) else { return }
-    publisher.fail(.timedOut(operation: "the confirm of an answer", milliseconds: milliseconds))
-    for request in requests { request.publisherLost() }
-  }
-
-  private func publish(
-    _ request: ChannelConsumerRequest, _ target: ChannelConsumerRequest.Publish.Target, on connection: AMQPConnection
-  ) -> UInt64 {
-    let metadata = request.metadata
-    let bytes = metadata.bytes.span
-    properties.reset()
-    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
-    if !metadata.traceparent.isEmpty {
-      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
-    }
-    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
-    publishedCount += 1
-    switch target {
-    case .reply, .results:
-      guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
-      properties.setMessageID(request.answerID.utf8.span)
-      properties.setType("push.channel.v1")
-      properties.setTimestamp(unixMilliseconds: loop.now.unixMilliseconds)
-      let isReply = target == .reply
-      return publish(
-        reply.body, to: isReply ? answers : results, routingKey: isReply ? request.replyTo : reply.routingKey,
-        on: connection)
-    case .dead:
-      keepOriginal(request)
-      properties.addHeader("x-herald-reason", literal: request.deadReason?.reason ?? "invalid")
-      properties.addHeader("x-herald-detail", request.deadReason?.detail ?? "")
-      properties.addHeader("x-herald-class", literal: "channels")
-      return publish(request.body, to: dead, routingKey: "", on: connection)
-    case .retry(let seconds):
-      keepOriginal(request)
-      if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
-      properties.addHeader("x-herald-first-seen", request.firstSeen)
-      isQueueEmpty = false
-      emptyWatch?.wasDisturbed = true
-      return publish(
-        request.body, to: retries, routingKey: Topology.channelsRetryRoutingKey(seconds: seconds), on: connection)
-    }
-  }
-
-  /// What a copy of a request keeps, to be carried out as the request itself.
-  private func keepOriginal(_ request: ChannelConsumerRequest) {
-    let metadata = request.metadata
-    let bytes = metadata.bytes.span
-    if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
-    if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
-    properties.addHeader("x-herald-ambiguous", request.isRepeated)
-  }
-
-  private func publish(
-    _ body: [UInt8], to exchange: AMQPExchange, routingKey: String, on connection: AMQPConnection
-  ) -> UInt64 {
-    if exchange.isMandatory { RabbitMQPublishNumber.add(publishedCount, to: properties) }
-    let number = connection.publish(
-      to: exchange, channel: ChannelConsumerLoop.publishChannel, routingKey: routingKey.utf8.span,
-      properties: properties,
-      body: body.span)
-    assert(number == publishedCount)
-    return number
   }
 }

@@ -12,6 +12,8 @@ final class ChannelConsumerRequest {
       case dead
       /// A copy that comes back after so many seconds.
       case retry(seconds: Int)
+      /// A copy that is processed alone.
+      case isolated
     }
 
     enum State: Equatable {
@@ -32,6 +34,7 @@ final class ChannelConsumerRequest {
   /// What the answer's `message_id` is.
   let answerID: String
   let epoch: UInt32
+  let channel: UInt16
   let tag: UInt64
   let body: [UInt8]
   let metadata: MessageMetadata
@@ -41,7 +44,9 @@ final class ChannelConsumerRequest {
   let isOversized: Bool
   /// When it was enqueued, or received first, Unix milliseconds: never later than now.
   let firstSeen: Int64
-  /// nil: the request is wrong.
+  /// It was alone too often: it is not carried out any more.
+  let isGivenUp: Bool
+  /// nil: the request is wrong, or was not parsed.
   let job: ChannelJob?
   /// The answer, once there is one.
   private(set) var reply: (body: [UInt8], routingKey: String)?
@@ -49,19 +54,32 @@ final class ChannelConsumerRequest {
   private(set) var deadReason: (reason: StaticString, detail: String)?
   var publishes: [Publish] = []
 
+  /// - Parameter parsed: nil: it is put aside as it is.
   init(
-    answerID: String, epoch: UInt32, tag: UInt64, body: [UInt8], metadata: MessageMetadata, isRepeated: Bool,
-    isOversized: Bool, now: Int64, job: ChannelJob?
+    _ delivery: AMQPDelivery, epoch: UInt32, body: [UInt8], metadata: MessageMetadata,
+    parsed: Result<ChannelJob, ChannelJobFault>?, isGivenUp: Bool, now: Int64
   ) {
-    self.answerID = answerID
+    let fallbackID = ChannelConsumerRequest.text(metadata.messageID, of: metadata)
+    switch parsed {
+    case .success(let job):
+      self.job = job
+      answerID = job.id
+    case .failure(let fault):
+      job = nil
+      answerID = fault.id ?? fallbackID
+    case nil:
+      job = nil
+      answerID = fallbackID
+    }
     self.epoch = epoch
-    self.tag = tag
+    channel = delivery.channel
+    tag = delivery.tag
     self.body = body
     self.metadata = metadata
-    self.isRepeated = isRepeated
-    self.isOversized = isOversized
+    isRepeated = delivery.isRedelivered || metadata.deliveryCount > 0 || metadata.isAmbiguous
+    isOversized = delivery.isOversized
+    self.isGivenUp = isGivenUp
     firstSeen = ChannelConsumerRequest.firstSeen(metadata, now: now)
-    self.job = job
   }
 
   /// What an earlier copy carries, else the producer's timestamp, else now. What is no time of this world is not believed.
@@ -89,6 +107,11 @@ final class ChannelConsumerRequest {
   /// A copy takes its place, which comes back later.
   func postpone(seconds: Int) {
     publishes = [Publish(target: .retry(seconds: seconds))]
+  }
+
+  /// A copy takes its place, which is processed alone.
+  func isolate() {
+    publishes = [Publish(target: .isolated)]
   }
 
   var isSettled: Bool { !publishes.isEmpty && publishes.allSatisfy { $0.state == .confirmed } }

@@ -17,6 +17,8 @@ package struct ChannelCounters: Sendable {
   package var requests: [RequestKey: UInt64] = [:]
   /// Requests of the queue that were put off: each time one went to a retry queue.
   package var postponed: UInt64 = 0
+  /// Requests of the queue that deliveries did not finish: each time one went to the queue of those that are processed alone.
+  package var isolated: UInt64 = 0
   /// Requests of the queue that are on their way.
   package var inFlight = 0
   /// Questions of lanes for a storage policy that were answered.

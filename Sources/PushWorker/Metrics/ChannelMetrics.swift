@@ -33,6 +33,10 @@ enum ChannelMetrics {
     out.family(
       "herald_channels_requests_postponed_total", .counter, "Requests of the queue that went to a retry queue.")
     out.sample([:], counters.postponed)
+    out.family(
+      "herald_channels_requests_isolated_total", .counter,
+      "Requests that three deliveries did not finish, put aside to be processed alone.")
+    out.sample([:], counters.isolated)
     out.family("herald_channels_requests_in_flight", .gauge, "Requests of the queue that are being carried out.")
     out.sample([:], counters.inFlight)
     out.family("herald_channels_connected", .gauge, "1 while the request queue is consumed and Redis is connected.")

@@ -115,7 +115,7 @@ package final class SimulatedNetwork {
   /// Connections that are not over, the oldest first.
   package private(set) var lines: [SimulatedLine] = []
 
-  private func line(_ id: SimulatedConnectionID) -> SimulatedLine? { lines.first { $0.id == id } }
+  func line(_ id: SimulatedConnectionID) -> SimulatedLine? { lines.first { $0.id == id } }
 
   /// Breaks a connection for both sides; what was on its way is lost.
   package func cut(_ line: SimulatedLine) {

@@ -11,6 +11,8 @@ package final class SimulatedChannelUsers {
   }
 
   package static let app = "com.example.app"
+  /// Whoever carries out a request for this name ends by it.
+  static let poison = "poison"
   private static let nameCount: UInt64 = 5
 
   private var requests: [String: Request] = [:]
@@ -19,8 +21,6 @@ package final class SimulatedChannelUsers {
   private var channels: [String: [String]] = [:]
   private var names: [String] = []
   private var replies: [String: [(isOK: Bool, body: String)]] = [:]
-  /// Requests whose connections were lost twenty times before they were done: RabbitMQ itself gave them up.
-  private var buried: Set<String> = []
   /// Redis lost its memory, and with it which channel belongs to which name.
   private var hasForgotten = false
 
@@ -31,16 +31,19 @@ package final class SimulatedChannelUsers {
 
   func storeForgot() { hasForgotten = true }
 
-  /// Every request has an answer, or lies with the dead letters.
-  var isComplete: Bool { requests.keys.allSatisfy { replies[$0] != nil || buried.contains($0) } }
+  /// Every request has an answer.
+  var isComplete: Bool { requests.keys.allSatisfy { replies[$0] != nil } }
 
   /// Asks for something. false: there is no queue for it yet.
-  func ask(_ number: Int, _ rabbitmq: SimulatedRabbitMQ, random: inout SeededRandom, now: Int64) -> Bool {
+  /// - Parameter isPoison: whoever carries it out ends by it.
+  func ask(
+    _ number: Int, _ rabbitmq: SimulatedRabbitMQ, isPoison: Bool, random: inout SeededRandom, now: Int64
+  ) -> Bool {
     let draw = random.next()
     let channel = draw % SimulatedChannelUsers.nameCount
-    let action = ["ensure", "ensure", "ensure", "ensure", "read", "list"][Int(draw / 16 % 6)]
-    let request = Request(
-      id: "channel-request-\(number)", action: action, name: action == "list" ? "" : "match-\(channel)")
+    let action = isPoison ? "ensure" : ["ensure", "ensure", "ensure", "ensure", "read", "list"][Int(draw / 16 % 6)]
+    let name = isPoison ? SimulatedChannelUsers.poison : "match-\(channel)"
+    let request = Request(id: "channel-request-\(number)", action: action, name: action == "list" ? "" : name)
     var body =
       "{\"version\":1,\"id\":\"\(request.id)\",\"action\":\"\(action)\",\"app\":\"\(SimulatedChannelUsers.app)\""
     if !request.name.isEmpty { body += ",\"name\":\"\(request.name)\"" }
@@ -64,10 +67,7 @@ package final class SimulatedChannelUsers {
   func happened(_ event: SimulatedRabbitMQEvent) -> Bool {
     guard case .stored(let queue, let message) = event else { return false }
     let body = message.body
-    if queue.hasSuffix(".dead"), let id = WorkerAuditor.text("id", in: body), requests[id] != nil {
-      if WorkerAuditor.says("delivery_limit", in: message.properties) { buried.insert(id) }
-      return true
-    }
+    if queue.hasSuffix(".dead"), let id = WorkerAuditor.text("id", in: body), requests[id] != nil { return true }
     guard queue.hasSuffix(".results.log"), message.routingKey.starts(with: "channel.".utf8) else { return false }
     let id = WorkerAuditor.text("id", in: body) ?? ""
     let isOK = WorkerAuditor.says(#""ok":true"#, in: body)
@@ -90,7 +90,13 @@ package final class SimulatedChannelUsers {
     for id in order {
       guard let request = requests[id] else { continue }
       let told = replies[id] ?? []
-      if told.isEmpty, !buried.contains(id) { wrong.append("a channel request without an answer: \(id)") }
+      if told.isEmpty { wrong.append("a channel request without an answer: \(id)") }
+      if request.name == SimulatedChannelUsers.poison {
+        for reply in told where !WorkerAuditor.says(#""kind":"unavailable""#, in: Array(reply.body.utf8)) {
+          wrong.append("not given up: \(reply.body)")
+        }
+        continue
+      }
       // A name that has no channel yet cannot be read.
       for reply in told where !reply.isOK && request.action != "read" && !mayBeRefused {
         wrong.append("refused: \(reply.body)")

@@ -176,6 +176,12 @@ package final class SimulatedWorker {
     self.absenceNanoseconds = absenceNanoseconds
   }
 
+  /// One of its sockets is an end of this connection.
+  func owns(_ connection: SimulatedConnectionID) -> Bool {
+    guard case .socket(let kernel, _) = network.line(connection)?.ends[0].owner else { return false }
+    return threads.contains { $0.kernel === kernel }
+  }
+
   var isDead: Bool { process.isDead }
 
   /// Turns whatever is due now.

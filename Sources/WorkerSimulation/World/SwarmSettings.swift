@@ -28,6 +28,7 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
     // Those below are named where mistakes were seen by them: they stay as they were.
     if seed >= 1000 { settings.makeStranger(seed: seed) }
+    if seed >= 4000 { settings.makeStrangest(seed: seed) }
     return settings
   }
 
@@ -57,5 +58,13 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { rabbitmq.unavailableRefused = 300 }
     if pick(6) == 0 { faults.append(.revokeKey) }
     hasCampaign = pick(6) == 0
+  }
+
+  /// Adds what those did not have.
+  private mutating func makeStrangest(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6F64_6465_7374_0000)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    if pick(6) == 0 { faults += [.fewerLimits, .fewerLimits] }
+    if channelRequests > 0 { hasChannelPoison = pick(3) == 0 }
   }
 }

@@ -46,6 +46,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case busyRedis
   case flushScripts
   case jumpRedisClock
+  /// A worker is started with overrides of the rate while Redis answers nothing, and is told of their end before Redis answers.
+  case fewerLimits
   /// It loses everything.
   case emptyRedis
   /// It crashes without what it was told last.
@@ -84,7 +86,7 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
 
   /// Kinds that came later: only worlds that were made for them have them.
-  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey]
+  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits]
 
   package var family: Family {
     switch self {
@@ -93,7 +95,9 @@ package enum WorkerFault: String, CaseIterable, Sendable {
     case .restartBroker, .stopBroker, .closeConnections, .closeChannel, .cancelConsumers, .moveLeader, .alarm,
       .dropConfirms, .refusePublishes, .deleteQueue, .unbind:
       .rabbitmq
-    case .stallRedis, .loadRedis, .readOnlyRedis, .fullRedis, .busyRedis, .flushScripts, .jumpRedisClock: .redis
+    case .stallRedis, .loadRedis, .readOnlyRedis, .fullRedis, .busyRedis, .flushScripts, .jumpRedisClock,
+      .fewerLimits:
+      .redis
     case .emptyRedis, .crashRedis, .evictRedis, .moveSlots, .failOverRedis: .memory
     case .failAPNs, .throttleAPNs, .slowAPNs, .goAwayAPNs, .dropAPNs, .refuseStreams, .resetStreams, .silenceStreams,
       .changeStreams, .withholdWindow, .ignorePings, .expireToken,

@@ -17,6 +17,8 @@ package final class WorkerWorld {
     /// Requests for channels, and broadcasts to those channels.
     package var channelRequests = 0
     package var broadcasts = 0
+    /// The first of the channel requests ends each worker that carries it out.
+    package var hasChannelPoison = false
     package var prefetch = 40
     /// Some jobs are older than anybody wants to send them, and some for a device that came back.
     package var hasHistory = false
@@ -54,6 +56,8 @@ package final class WorkerWorld {
   package var workers: [SimulatedWorker?] = []
   package let auditor: WorkerAuditor
   package let channelUsers = SimulatedChannelUsers()
+  /// Workers that ended by a channel request.
+  package private(set) var poisonedCount = 0
   /// FNV-1a over every event of the network.
   package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
   package private(set) var eventCount = 0
@@ -103,6 +107,14 @@ package final class WorkerWorld {
   private static let turnMaximum = 20_000_000
   /// How far Redis' clock jumps at most.
   static let jumpNanosecondsMaximum: Int64 = 300_000_000_000
+  /// The version that has an override of the rate.
+  static let overridesVersion = 2
+  /// A worker that ends is started again after so long.
+  static let absenceNanoseconds: Int64 = 500_000_000
+  /// In so long a new worker has jobs and waits for a Redis that answers nothing.
+  static let earlyNanoseconds: ClosedRange<Int64> = 400_000_000...1_600_000_000
+  /// A worker heard of a reload by then.
+  static let reloadNanoseconds: Int64 = 50_000_000
 
   package convenience init(seed: UInt64, settings: Settings = Settings()) throws {
     try self.init(WorkerPlan(seed: seed, settings: settings))
@@ -168,7 +180,10 @@ package final class WorkerWorld {
     auditor.expectRates(
       Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }), hasBroadcasts: settings.broadcasts > 0)
     for node in redis {
-      node.observe = { [unowned self] in auditor.happened($0) }
+      node.observe = { [unowned self] observation in
+        auditor.happened(observation)
+        if settings.hasChannelPoison { poison(observation) }
+      }
     }
     for sentinel in sentinels {
       sentinel.observe = { [unowned self] in auditor.happened($0) }
@@ -208,7 +223,7 @@ package final class WorkerWorld {
        "retry": {"delays_s": \([[1, 5, 30], [1, 5, 20, 60], [1, 5, 30]][version]), "attempts_max": 4, "age_max_s": 300},
        "apns": {"request_timeout_ms": \([10_000, 4_000, 10_000][version])},
        "limits": {"per_device_burst": \([10, 5, 2][version]),
-         "overrides": \(version == 2 ? "[\"com.example.app/alert=3:2\"]" : "[]")},
+         "overrides": \(version == overridesVersion ? "[\"com.example.app/alert=3:2\"]" : "[]")},
        "credentials": [{"name": "main", "team_id": "\(key.team)", "key_id": "\(key.key)", "key_file": "key.p8",
          "environments": ["production"], "apps": ["com.example.app", "\(SimulatedJob.campaignApp)"]}]}
       """
@@ -222,7 +237,7 @@ package final class WorkerWorld {
     SimulatedSentinel.Primary(name: primaryName, host: node.host, port: node.port)
   }
 
-  private func makeWorker(_ index: Int, version: Int) throws -> SimulatedWorker {
+  func makeWorker(_ index: Int, version: Int) throws -> SimulatedWorker {
     try SimulatedWorker(
       name: "w\(index)", network: network, configuration: configurations[version], laneCount: settings.lanes,
       wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero, key: key, seed: random.next())
@@ -326,7 +341,8 @@ package final class WorkerWorld {
     case .publish(let number): publish(number)
     case .askForChannel(let number):
       var random = SeededRandom(seed: plan.seed &+ UInt64(number))
-      let isAsked = channelUsers.ask(number, rabbitmq, random: &random, now: network.now)
+      let isAsked = channelUsers.ask(
+        number, rabbitmq, isPoison: number == 0 && settings.hasChannelPoison, random: &random, now: network.now)
       network.act(rabbitmq)
       if !isAsked { agenda.add(step, at: network.now + 500_000_000) }
     case .broadcast(let number):
@@ -371,8 +387,17 @@ package final class WorkerWorld {
     }
   }
 
+  /// Who begins with the request that ends workers dies of it.
+  private func poison(_ observation: SimulatedRedisObservation) {
+    guard case .script(let call, _) = observation, call.arguments.first == Array(SimulatedChannelUsers.poison.utf8)
+    else { return }
+    guard let worker = workers.lazy.compactMap({ $0 }).first(where: { $0.owns(call.connection) }) else { return }
+    worker.die(afterBytes: 1, absenceNanoseconds: WorkerWorld.absenceNanoseconds)
+    poisonedCount += 1
+  }
+
   /// A worker is gone: another one takes its place later.
-  func retire(_ index: Int, after nanoseconds: Int64 = 500_000_000) {
+  func retire(_ index: Int, after nanoseconds: Int64 = WorkerWorld.absenceNanoseconds) {
     if let worker = workers[index] { auditor.ended(worker) }
     workers[index] = nil
     agenda.add(.startWorker(index), at: network.now + nanoseconds)

@@ -23,7 +23,7 @@ extension WorkerWorld {
       beginRabbitMQ(number, fault)
       network.act(rabbitmq)
     case .redis, .memory:
-      beginRedis(number, fault)
+      try beginRedis(number, fault)
       for node in redis { network.act(node) }
     case .apns: try beginAPNs(number, fault)
     }
@@ -39,7 +39,7 @@ extension WorkerWorld {
       endRabbitMQ(fault)
       network.act(rabbitmq)
     case .redis, .memory:
-      endRedis(fault, argument)
+      try endRedis(number, fault, argument)
       for node in redis { network.act(node) }
     case .apns: apns.remove(fault: Int(argument))
     }
@@ -145,7 +145,7 @@ extension WorkerWorld {
 
   // MARK: - Redis
 
-  private func beginRedis(_ number: Int, _ fault: WorkerPlan.Fault) {
+  private func beginRedis(_ number: Int, _ fault: WorkerPlan.Fault) throws {
     let now = network.now
     let index = place(fault.draw, redis.count)
     let node = redis[index]
@@ -159,6 +159,7 @@ extension WorkerWorld {
     case .readOnlyRedis: node.role = .replica(host: "127.0.0.1", port: 1)
     case .fullRedis: node.isOutOfMemory = true
     case .busyRedis: node.isBusy = true
+    case .fewerLimits: return try beginFewerLimits(number, fault)
     case .flushScripts: return node.flushScripts()
     case .jumpRedisClock:
       // Nodes of a cluster have clocks of their own.
@@ -192,7 +193,32 @@ extension WorkerWorld {
     scheduleEnd(number, fault, UInt64(old))
   }
 
-  private func endRedis(_ fault: WorkerPlan.Fault, _ argument: UInt64) {
+  /// The lanes of a new worker ask Redis for nothing before all of it is connected, for a while.
+  private func beginFewerLimits(_ number: Int, _ fault: WorkerPlan.Fault) throws {
+    let index = place(fault.draw >> 8, workers.count)
+    guard let worker = workers[index] else { return }
+    for node in redis { node.stall() }
+    worker.kill()
+    auditor.ended(worker)
+    workers[index] = try makeWorker(index, version: WorkerWorld.overridesVersion)
+    let (least, most) = (WorkerWorld.earlyNanoseconds.lowerBound, WorkerWorld.earlyNanoseconds.upperBound)
+    let wait = least + fault.nanoseconds % (most - least)
+    schedule(.end(number, UInt64(index)), at: network.now + wait)
+  }
+
+  /// First the worker hears that the overrides are gone, then Redis answers.
+  private func endFewerLimits(_ number: Int, _ argument: UInt64) throws {
+    let index = Int(argument)
+    guard index < workers.count else {
+      for node in redis { node.resume(now: network.now) }
+      return
+    }
+    if let worker = workers[index] { try reload(worker, draw: 0) }
+    schedule(.end(number, UInt64(workers.count)), at: network.now + WorkerWorld.reloadNanoseconds)
+  }
+
+  private func endRedis(_ number: Int, _ fault: WorkerPlan.Fault, _ argument: UInt64) throws {
+    if fault.kind == .fewerLimits { return try endFewerLimits(number, argument) }
     if fault.kind == .moveSlots {
       // The third one hears of it later, by asking.
       cluster?.endMove(of: Int(argument), now: network.now)

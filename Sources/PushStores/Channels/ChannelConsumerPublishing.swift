@@ -1,0 +1,98 @@
+import PushCore
+import PushIO
+import PushLane
+
+/// What the channel consumer publishes: answers, dead letters and copies, each until the broker confirmed it.
+extension ChannelConsumerLoop {
+  func publish() {
+    guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
+    for request in requests {
+      for index in request.publishes.indices where request.publishes[index].state == .waiting {
+        let number = publish(request, request.publishes[index].target, on: connection)
+        request.publishes[index].state = .unconfirmed(number)
+        request.publishes[index].sentAt = loop.now.monotonic
+      }
+    }
+  }
+
+  /// A confirm that does not come for so long is lost, and its request would wait for ever: it is published again on a new connection.
+  func missConfirms() {
+    let milliseconds = ChannelConsumerLoop.confirmMilliseconds
+    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
+    guard publisher.isUp, !isBlocked, requests.contains(where: { $0.waits(since: limit) }) else { return }
+    publisher.fail(.timedOut(operation: "the confirm of an answer", milliseconds: milliseconds))
+    for request in requests { request.publisherLost() }
+  }
+
+  private func publish(
+    _ request: ChannelConsumerRequest, _ target: ChannelConsumerRequest.Publish.Target, on connection: AMQPConnection
+  ) -> UInt64 {
+    let metadata = request.metadata
+    let bytes = metadata.bytes.span
+    properties.reset()
+    if !metadata.correlationID.isEmpty { properties.setCorrelationID(bytes.extracting(metadata.correlationID.range)) }
+    if !metadata.traceparent.isEmpty {
+      properties.addHeader("traceparent", bytes.extracting(metadata.traceparent.range))
+    }
+    if !metadata.tracestate.isEmpty { properties.addHeader("tracestate", bytes.extracting(metadata.tracestate.range)) }
+    publishedCount += 1
+    switch target {
+    case .reply, .results:
+      guard let reply = request.reply else { preconditionFailure("an answer has its bytes") }
+      properties.setMessageID(request.answerID.utf8.span)
+      properties.setType("push.channel.v1")
+      properties.setTimestamp(unixMilliseconds: loop.now.unixMilliseconds)
+      let isReply = target == .reply
+      return publish(
+        reply.body, to: isReply ? queues : results, routingKey: isReply ? request.replyTo : reply.routingKey,
+        on: connection)
+    case .dead:
+      keepOriginal(request)
+      properties.addHeader("x-herald-reason", literal: request.deadReason?.reason ?? "invalid")
+      properties.addHeader("x-herald-detail", request.deadReason?.detail ?? "")
+      properties.addHeader("x-herald-class", literal: "channels")
+      return publish(request.body, to: dead, routingKey: "", on: connection)
+    case .retry(let seconds):
+      keepPlace(request)
+      return publish(
+        request.body, to: retries, routingKey: Topology.channelsRetryRoutingKey(seconds: seconds), on: connection)
+    case .isolated:
+      keepPlace(request)
+      return publish(
+        request.body, to: queues, routingKey: settings.rabbitmq.topology.isolatedChannelsQueue, on: connection)
+    }
+  }
+
+  /// What a copy of a request keeps, to be carried out as the request itself.
+  private func keepOriginal(_ request: ChannelConsumerRequest) {
+    let metadata = request.metadata
+    let bytes = metadata.bytes.span
+    if !metadata.replyTo.isEmpty { properties.setReplyTo(bytes.extracting(metadata.replyTo.range)) }
+    if !metadata.messageID.isEmpty { properties.setMessageID(bytes.extracting(metadata.messageID.range)) }
+    properties.addHeader("x-herald-ambiguous", request.isRepeated)
+  }
+
+  /// What a copy keeps besides that comes back as the request.
+  private func keepPlace(_ request: ChannelConsumerRequest) {
+    keepOriginal(request)
+    if let enqueuedAt = request.metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+    properties.addHeader("x-herald-first-seen", request.firstSeen)
+    // Also of one that waits because Redis is away: it may end the next worker that gets as far.
+    let carried = request.metadata.carriedDeliveries
+    if carried > 0 { properties.addHeader("x-herald-deliveries", Int64(carried)) }
+    isQueueEmpty = false
+    emptyWatch?.wasDisturbed = true
+  }
+
+  private func publish(
+    _ body: [UInt8], to exchange: AMQPExchange, routingKey: String, on connection: AMQPConnection
+  ) -> UInt64 {
+    if exchange.isMandatory { RabbitMQPublishNumber.add(publishedCount, to: properties) }
+    let number = connection.publish(
+      to: exchange, channel: ChannelConsumerLoop.publishChannel, routingKey: routingKey.utf8.span,
+      properties: properties,
+      body: body.span)
+    assert(number == publishedCount)
+    return number
+  }
+}
