@@ -52,6 +52,17 @@ struct WorkerWorldChannelTests {
     #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
   }
 
+  /// Workers that die in the middle of requests keep nothing: their loops and sockets would hold the network.
+  @Test func aWorldLeavesNothingBehind() throws {
+    weak var network: SimulatedNetwork?
+    do {
+      let world = try play(3, faults: 40, of: [.killWorker, .drainWorker, .slowAPNs, .stallRedis])
+      network = world.network
+      #expect(world.channelUsers.repliedCount == 40)
+    }
+    #expect(network == nil)
+  }
+
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func everythingGoesWrong(seed: UInt64) throws {
     let world = try play(seed, faults: 40)
     #expect(world.auditor.violations == [])

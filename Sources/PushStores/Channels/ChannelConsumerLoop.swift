@@ -189,9 +189,9 @@ final class ChannelConsumerLoop {
     publisher.stop()
     client.close()
     // A channel of a quorum queue forgets acknowledgements that are under way when it closes.
-    loop.schedule(afterMilliseconds: 100) { [consumer, redis] in
-      consumer.stop()
-      redis.close()
+    loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
+      consumer?.stop()
+      redis?.close()
     }
   }
 
@@ -370,7 +370,8 @@ final class ChannelConsumerLoop {
     guard let job = request.job else { preconditionFailure("only a sound request is recalled") }
     guard job.task.changesSomething else { return run(request, job) }
     let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).answer(job.id)
-    redis.call(["GET", key], key: key) { [self] result in
+    redis.call(["GET", key], key: key) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure): again(request, .redis(failure.text))
       case .success(.bulk(let body)): request.answer(body, routingKey: ChannelReply(to: job).routingKey)
@@ -381,7 +382,8 @@ final class ChannelConsumerLoop {
 
   private func run(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
     guard !request.isGivenUp else { return giveUp(request, job) }
-    runner.run(job, isRepeated: request.isRepeated) { [self] result in
+    runner.run(job, isRepeated: request.isRepeated) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .success(let reply): finish(request, reply)
       case .failure(let failure): failed(request, failure)

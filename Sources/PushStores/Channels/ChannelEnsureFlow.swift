@@ -4,7 +4,8 @@ import PushIO
 
 /// Carries out what `ChannelEnsureState` decides for one name, one step after another.
 final class ChannelEnsureFlow {
-  private let registry: ChannelRegistry
+  /// Whose flow it is.
+  private unowned let registry: ChannelRegistry
   private let name: ChannelName
   private let scope: AppScope
   private let keys: ChannelKeys
@@ -41,7 +42,10 @@ final class ChannelEnsureFlow {
     switch action {
     case .look: look()
     case .wait(let milliseconds):
-      registry.loop.schedule(afterMilliseconds: milliseconds) { [self] in perform(state.waited()) }
+      registry.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
+        guard let self else { return }
+        perform(state.waited())
+      }
     case .count: count()
     case .search(let storage): search(storage)
     case .create(let storage): create(storage)
@@ -294,8 +298,8 @@ final class ChannelEnsureFlow {
         registry.counters.discarded += 1
         finish(result)
       case .failure(let failure) where failure.isTemporary && now.monotonic < deadline:
-        registry.loop.schedule(afterMilliseconds: ChannelEnsureFlow.deletePauseMilliseconds) { [self] in
-          delete(id, result, until: deadline)
+        registry.loop.schedule(afterMilliseconds: ChannelEnsureFlow.deletePauseMilliseconds) { [weak self] in
+          self?.delete(id, result, until: deadline)
         }
       case .failure(let failure):
         registry.say(

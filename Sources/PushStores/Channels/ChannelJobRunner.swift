@@ -19,9 +19,11 @@ final class ChannelJobRunner {
     case .ensure(let name, let storage):
       settle(job, name, .ensure(storage), then)
     case .read(let subject):
-      resolve(job, subject, then) { [self] id, name in read(job, id, name, then) }
+      resolve(job, subject, then) { [weak self] id, name in self?.read(job, id, name, then) }
     case .delete(let subject):
-      resolve(job, subject, then) { [self] id, name in delete(job, id, name, isRepeated: isRepeated, then) }
+      resolve(job, subject, then) { [weak self] id, name in
+        self?.delete(job, id, name, isRepeated: isRepeated, then)
+      }
     case .list:
       list(job, then)
     }
@@ -95,8 +97,8 @@ final class ChannelJobRunner {
   }
 
   private func list(_ job: ChannelJob, _ then: @escaping Then) {
-    registry.list(job.scope) { [registry] listed in
-      registry.snapshot(job.scope) { known in
+    registry.list(job.scope) { [weak registry] listed in
+      registry?.snapshot(job.scope) { known in
         // Without Redis the ids are returned all the same.
         let names = try? known.get()
         then(

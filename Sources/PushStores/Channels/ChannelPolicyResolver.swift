@@ -36,7 +36,8 @@ final class ChannelPolicyResolver {
     let work = cache.take(questionsMaximum: max(0, questionsMaximum - asking), withUses: isUseDue)
     for (key, channel) in work.questions {
       asking += 1
-      registry.storage(of: channel.id, in: channel.scope) { [self] result in
+      registry.storage(of: channel.id, in: channel.scope) { [weak self] result in
+        guard let self else { return }
         asking -= 1
         registry.counters.policiesResolved += 1
         cache.answer(key, try? result.get(), now: loop.now.monotonic)
@@ -52,9 +53,10 @@ final class ChannelPolicyResolver {
   }
 
   private func forget(_ channel: ChannelPolicyCache.Channel) {
-    registry.forget(channel.id, in: channel.scope) { [registry] result in
+    registry.forget(channel.id, in: channel.scope) { [weak registry] result in
       guard case .success(true) = result else { return }
-      registry.say(.warning, "channels: APNs does not know \(channel.id) of \(channel.scope) any more: it is forgotten")
+      registry?.say(
+        .warning, "channels: APNs does not know \(channel.id) of \(channel.scope) any more: it is forgotten")
     }
   }
 

@@ -22,6 +22,7 @@ package final class ChannelRegistry {
     }
   }
 
+  /// Hears the end; nobody does once the registry is gone.
   package typealias Then<Value> = (Result<Value, ChannelRegistryFailure>) -> Void
 
   package internal(set) var counters = ChannelCounters()
@@ -98,7 +99,8 @@ package final class ChannelRegistry {
   /// A channel's storage policy: from the registry, else from APNs, which is remembered.
   package func storage(of id: ChannelID, in scope: AppScope, then: @escaping Then<StoragePolicy>) {
     let keys = keys(scope)
-    ask(["HGET", keys.ids, id.text], key: keys.ids) { [self] result in
+    ask(["HGET", keys.ids, id.text], key: keys.ids) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .success(let reply):
         if let storage = reply.text.flatMap(ChannelEntry.init)?.storage { return then(.success(storage)) }
@@ -115,7 +117,8 @@ package final class ChannelRegistry {
     _ id: ChannelID, in scope: AppScope, credential: String? = nil,
     then: @escaping Then<(storage: StoragePolicy, requestID: UUIDValue)>
   ) {
-    manage(.read(id), scope, credential) { [self] result in
+    manage(.read(id), scope, credential) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure):
         if failure.isUnknownChannel {
@@ -141,7 +144,8 @@ package final class ChannelRegistry {
   package func delete(
     _ id: ChannelID, in scope: AppScope, credential: String? = nil, then: @escaping Then<UUIDValue>
   ) {
-    manage(.delete(id), scope, credential) { [self] result in
+    manage(.delete(id), scope, credential) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure):
         if failure.isUnknownChannel {
@@ -180,7 +184,8 @@ package final class ChannelRegistry {
   package func list(
     _ scope: AppScope, credential: String? = nil, then: @escaping Then<(ids: [ChannelID], requestID: UUIDValue)>
   ) {
-    manage(.list, scope, credential) { [self] result in
+    manage(.list, scope, credential) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure):
         then(.failure(.apns(failure)))
@@ -224,7 +229,8 @@ package final class ChannelRegistry {
     _ then: @escaping Then<Snapshot>
   ) {
     guard let step = steps.first else { return then(.success(known)) }
-    ask(step.command, key: step.command[1]) { [self] result in
+    ask(step.command, key: step.command[1]) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure):
         then(.failure(failure))
@@ -247,7 +253,8 @@ package final class ChannelRegistry {
     guard !rest.isEmpty else { return then(.success(found)) }
     let key = keys(scope).ids
     let part = Array(rest.prefix(ChannelRegistry.chunk))
-    ask(["HMGET", key] + part.map(\.text), key: key) { [self] result in
+    ask(["HMGET", key] + part.map(\.text), key: key) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure):
         then(.failure(failure))
@@ -275,7 +282,8 @@ package final class ChannelRegistry {
     eval(
       ChannelScript.learn, [keys.ids, keys.intents],
       [String(loop.now.unixMilliseconds), isForced ? "0" : "1"] + part
-    ) { [self] result in
+    ) { [weak self] result in
+      guard let self else { return }
       switch result {
       case .failure(let failure):
         then(.failure(failure))
