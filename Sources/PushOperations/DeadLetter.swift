@@ -15,10 +15,10 @@ package struct DeadLetter: Sendable {
   package let isAmbiguous: Bool
   /// The class that a replay publishes it to.
   package let jobClass: JobClass
-  /// A request for channel management: a replay puts it into the queue for those.
-  package let isChannelRequest: Bool
-  /// `transactional`, `bulk` or `channels`.
-  package var className: String { isChannelRequest ? "channels" : jobClass.name }
+  /// The queue that a replay publishes to if it is no job but a channel request or a registration; nil: it is a job.
+  package let queue: String?
+  /// `transactional`, `bulk`, `channels` or `registrations`.
+  package let className: String
   /// nil if the body has none.
   package let app: String?
   package let id: String?
@@ -64,9 +64,17 @@ package struct DeadLetter: Sendable {
       JobClass.allCases.first { jobClass in
         message.header("x-herald-class") == jobClass.name || queue == topology.jobsQueue(jobClass)
       } ?? .transactional
-    isChannelRequest =
-      message.header("x-herald-class") == "channels" || queue == topology.channelsQueue
-      || queue == topology.isolatedChannelsQueue
+    let word = message.header("x-herald-class")
+    if word == "channels" || queue == topology.channelsQueue || queue == topology.isolatedChannelsQueue {
+      className = "channels"
+      self.queue = topology.channelsQueue
+    } else if word == "registrations" || queue == topology.registrationsQueue {
+      className = "registrations"
+      self.queue = topology.registrationsQueue
+    } else {
+      className = jobClass.name
+      self.queue = nil
+    }
     let job = Job(message.body)
     app = job.app
     id = job.id ?? (message.messageID.isEmpty ? nil : message.messageID)

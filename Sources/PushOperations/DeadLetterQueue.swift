@@ -79,7 +79,7 @@ package struct DeadLetterQueue {
     defer { admin.close() }
     try admin.perform(all: access.topology.declarations)
     let exchange = AMQPExchange(access.topology.jobsExchange, isMandatory: true)
-    let channels = AMQPExchange("", isMandatory: true)
+    let queues = AMQPExchange("", isMandatory: true)
     let properties = AMQPProperties()
     let start = Date.now
     var isRefused = false
@@ -95,8 +95,7 @@ package struct DeadLetterQueue {
       DeadLetterQueue.describeCopy(of: message, isAmbiguous: letter.isAmbiguous, in: properties)
       let confirmed = admin.results.confirmed
       try admin.publish(
-        to: letter.isChannelRequest ? channels : exchange,
-        routingKey: letter.isChannelRequest ? access.topology.channelsQueue : letter.jobClass.name,
+        to: letter.queue == nil ? exchange : queues, routingKey: letter.queue ?? letter.jobClass.name,
         properties: properties, body: letter.body)
       try admin.waitForConfirms()
       guard admin.results.confirmed == confirmed + 1 else {

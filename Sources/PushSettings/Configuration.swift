@@ -23,6 +23,11 @@ package struct Configuration: Equatable, Sendable {
     package let tokenKeyFile: String?
   }
 
+  package struct Registry: Equatable, Sendable {
+    /// nil: that of `redis.url`.
+    package let url: String?
+  }
+
   package struct APNs: Equatable, Sendable {
     package let production: ServiceAddress
     package let sandbox: ServiceAddress
@@ -60,7 +65,11 @@ package struct Configuration: Equatable, Sendable {
 
   package let rabbitmq: RabbitMQ
   package let redis: Redis
+  package let registry: Registry
   package let apns: APNs
+
+  /// The Redis that keeps devices.
+  package var registryURL: String { registry.url ?? redis.url }
 
   /// How long an admitted job may be in flight: it waits for room and for APNs, and perhaps a second time for both if it is sent again at
   /// once.
@@ -97,6 +106,7 @@ package struct Configuration: Equatable, Sendable {
       timeoutMilliseconds: values.integer("redis.timeout_ms"), caFile: values.optionalText("redis.ca_file"),
       trustsOnlyCAFile: values.flag("redis.ca_only"),
       tokenKeyFile: values.optionalText("redis.token_key_file"))
+    registry = Registry(url: values.optionalText("registry.url"))
     apns = APNs(
       production: values.service("apns.production"), sandbox: values.service("apns.sandbox"),
       broadcastProduction: values.service("apns.broadcast_production"),

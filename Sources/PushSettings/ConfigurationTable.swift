@@ -34,6 +34,9 @@ extension ConfigurationOption {
       "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),
 
     ConfigurationOption(
+      "registry.url", .text(.redisURL), .none, "The Redis that keeps devices, where it is another one than redis.url."),
+
+    ConfigurationOption(
       "apns.production", .text(.serviceURL), .text("https://api.push.apple.com:443"), "Devices, production."),
     ConfigurationOption(
       "apns.sandbox", .text(.serviceURL), .text("https://api.sandbox.push.apple.com:443"), "Devices, sandbox."),

@@ -10,7 +10,7 @@ struct BenchCommand: AsyncParsableCommand {
     version: Herald.version,
     subcommands: [
       JSONBench.self, HTTP2Bench.self, RedisBench.self, AMQPBench.self, PipelineBench.self, CredentialsBench.self,
-      FaultBench.self, SegmentsBench.self, SimulationBench.self,
+      FaultBench.self, RegistryBench.self, SegmentsBench.self, SimulationBench.self,
     ])
 }
 

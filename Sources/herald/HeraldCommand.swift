@@ -10,6 +10,7 @@ struct HeraldCommand: AsyncParsableCommand {
     version: Herald.version,
     subcommands: [
       RunCommand.self, CheckCommand.self, SendCommand.self, EnqueueCommand.self, ResultsCommand.self,
-      DeadLettersCommand.self, TokensCommand.self, ChannelsCommand.self, SegmentsCommand.self, RevokeCommand.self,
+      DeadLettersCommand.self, TokensCommand.self, ChannelsCommand.self, DevicesCommand.self, SegmentsCommand.self,
+      RevokeCommand.self,
     ])
 }

@@ -31,10 +31,10 @@ final class DeviceRegistryBench {
   /// For what tests ask Redis themselves.
   let client: RedisClient
 
-  init(url: String, registries count: Int = 1) throws {
+  init(url: String, registries count: Int = 1, prefix: String? = nil) throws {
     self.url = url
     loop = try EventLoop()
-    prefix = "devices-\(UInt32.random(in: 0 ... .max)):"
+    self.prefix = prefix ?? "devices-\(UInt32.random(in: 0 ... .max)):"
     guard let scope = AppScope(app: "com.example.app", environment: .sandbox) else { throw TestFailure("no scope") }
     self.scope = scope
     client = RedisClient(loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, seed: 99)
@@ -87,7 +87,7 @@ final class DeviceRegistryBench {
     try wait { client.call(arguments, last: last, key: keys.next, then: $0) }
   }
 
-  func register(_ registration: DeviceRegistration, at: Int64, by index: Int = 0) throws -> DeviceAnswer {
+  func register(_ registration: DeviceRegistration, at: Int64, by index: Int = 0) throws -> RegistrationAnswer {
     try wait { registries[index].register(registration, at: at, in: scope, then: $0) }
   }
 

@@ -186,7 +186,7 @@ struct DeviceRegistryTests {
     _ numbers: Range<Int>, _ bench: DeviceRegistryBench, _ model: inout RegistryModel, at: Int64, plan: String?
   ) throws {
     var left = numbers.count
-    var answers: Set<DeviceAnswer> = []
+    var answers: Set<RegistrationAnswer> = []
     for number in numbers {
       let registration = device(number, plan: plan)
       model.register(registration, at: at)

@@ -14,14 +14,15 @@ import Testing
     _ registration: DeviceRegistration, at: Int64 = 100, onto record: DeviceRecord? = nil, holder: DeviceRecord? = nil
   ) throws -> DeviceRecord {
     guard
-      case .changed(let next, _) = DeviceChange.registering(registration, at: at, onto: record, holder: holder)
+      case .changed(let next, _) = DeviceChange.registering(
+        registration, at: at, now: .max, onto: record, holder: holder)
     else { throw TestFailure("nothing changed") }
     return next
   }
 
   @Test func newerWinsAndOlderIsIgnored() throws {
     let first = try record(registration { $0.user = .set("u") }, at: 100)
-    #expect(DeviceChange.registering(registration(), at: 99, onto: first) == .older)
+    #expect(DeviceChange.registering(registration(), at: 99, now: .max, onto: first) == .older)
     #expect(try record(registration(), at: 101, onto: first).user == "u")
     #expect(try record(registration { $0.user = .remove }, at: 100, onto: first).user == nil)
   }
@@ -40,7 +41,7 @@ import Testing
     let many = registration { device in
       device.tags = (0..<99).map { .init(name: "t\($0)", change: .set(.flag(true))) }
     }
-    guard case .refused(let error) = DeviceChange.registering(many, at: 100, onto: next) else {
+    guard case .refused(let error) = DeviceChange.registering(many, at: 100, now: .max, onto: next) else {
       throw TestFailure("101 tags were taken")
     }
     #expect(error.detail == "tags: must leave the device at most 100 tags, not 101")
@@ -61,7 +62,7 @@ import Testing
     next = try record(other, at: 101, onto: next)
     #expect(next.tags == [.init(name: "n", value: .number(6))])
     let text = try record(registration { $0.tags = [.init(name: "n", change: .set(.text("x")))] }, at: 102, onto: next)
-    guard case .refused(let error) = DeviceChange.registering(other, at: 103, onto: text) else {
+    guard case .refused(let error) = DeviceChange.registering(other, at: 103, now: .max, onto: text) else {
       throw TestFailure("a text was incremented")
     }
     #expect(error.detail == "tags.n: cannot be incremented: this device's is no number")
@@ -71,11 +72,14 @@ import Testing
     var holder = DeviceRecord(id: "other", at: 50)
     holder.token = .init(bytes: [1], at: 50)
     let claim = registration { $0.token = .set([1]) }
-    guard case .changed(let winner, let loser?) = DeviceChange.registering(claim, at: 100, onto: nil, holder: holder)
+    guard
+      case .changed(let winner, let loser?) = DeviceChange.registering(
+        claim, at: 100, now: .max, onto: nil, holder: holder)
     else { throw TestFailure("nobody lost") }
     #expect(winner.token?.bytes == [1] && loser.token == nil && loser.at == 50)
     holder.token?.at = 150
-    guard case .changed(let late, nil) = DeviceChange.registering(claim, at: 100, onto: nil, holder: holder) else {
+    guard case .changed(let late, nil) = DeviceChange.registering(claim, at: 100, now: .max, onto: nil, holder: holder)
+    else {
       throw TestFailure("the newer one lost")
     }
     #expect(late.token == nil && late.at == 100)
@@ -87,18 +91,39 @@ import Testing
       $0.startTokens = [.init(type: "*", token: [2])]
     }
     let first = try record(claim, at: 100)
-    #expect(DeviceChange.losing([1], at: 99, from: first) == nil)
-    #expect(DeviceChange.losing([3], at: 200, from: first) == nil)
-    let lost = try #require(DeviceChange.losing([1], at: 200, from: first))
+    #expect(DeviceChange.losing([1], at: 99, now: .max, from: first) == nil)
+    #expect(DeviceChange.losing([3], at: 200, now: .max, from: first) == nil)
+    let lost = try #require(DeviceChange.losing([1], at: 200, now: .max, from: first))
     #expect(lost.token == nil && lost.startTokens.count == 1 && lost.at == 100)
     #expect(try record(claim, at: 200, onto: lost).token == nil)
     #expect(try record(claim, at: 201, onto: lost).token?.at == 201)
     // Another token was never called gone.
     #expect(try record(registration { $0.token = .set([9]) }, at: 150, onto: lost).token?.bytes == [9])
-    let without = try #require(DeviceChange.losing([2], at: 200, from: lost))
+    let without = try #require(DeviceChange.losing([2], at: 200, now: .max, from: lost))
     #expect(without.startTokens.isEmpty && without.goneTokens.count == 2)
     let revived = try record(claim, at: 300, onto: without)
     #expect(revived.startTokens.count == 1 && revived.goneTokens.isEmpty)
+  }
+
+  /// The clock of an app's server was ahead: what comes now counts all the same, and the device can be forgotten.
+  @Test func aTimeThatIsYetToComeGivesWayToWhatComesNow() throws {
+    let ahead = try record(registration { $0.token = .set([1]) }, at: 1_000)
+    func registering(_ at: Int64, now: Int64) -> DeviceChange.Outcome {
+      DeviceChange.registering(registration(), at: at, now: now, onto: ahead)
+    }
+    #expect(registering(999, now: 1_000) == .older)
+    #expect(registering(998, now: 997) == .older, "both are yet to come")
+    guard case .changed(let next, nil) = registering(500, now: 500) else { throw TestFailure("it is deaf") }
+    #expect(next.at == 500)
+    #expect(DeviceChange.losing([1], at: 500, now: 1_000, from: ahead) == nil)
+    #expect(DeviceChange.losing([1], at: 500, now: 500, from: ahead)?.token == nil)
+    #expect(!DeviceChange.forgets(ahead, at: 500, now: 1_000) && DeviceChange.forgets(ahead, at: 500, now: 500))
+    var other = registration { $0.token = .set([1]) }
+    other.device = "other"
+    guard
+      case .changed(let winner, .some) = DeviceChange.registering(other, at: 500, now: 500, onto: nil, holder: ahead)
+    else { throw TestFailure("nobody lost") }
+    #expect(winner.token?.at == 500)
   }
 
   @Test func membershipsAreSetsOfTheirOwn() throws {
@@ -141,7 +166,9 @@ import Testing
       if source.below(5) == 0, let id = records.keys.sorted().randomElement(using: &source.random) {
         let token = source.below(2) == 0 ? source.token() : [0x80] + source.token()
         model.lose(token, at: at, device: id)
-        if let next = records[id].flatMap({ DeviceChange.losing(token, at: at, from: $0) }) { store(id, next) }
+        if let next = records[id].flatMap({ DeviceChange.losing(token, at: at, now: .max, from: $0) }) {
+          store(id, next)
+        }
         continue
       }
       let registration = source.registration()
@@ -150,7 +177,9 @@ import Testing
       if case .set(let token) = registration.token {
         holder = records.values.first { $0.id != registration.device && $0.token?.bytes == token }
       }
-      switch DeviceChange.registering(registration, at: at, onto: records[registration.device], holder: holder) {
+      switch DeviceChange.registering(
+        registration, at: at, now: .max, onto: records[registration.device], holder: holder)
+      {
       case .older, .refused: break
       case .changed(let next, let loser):
         store(registration.device, next)

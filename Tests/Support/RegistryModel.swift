@@ -43,7 +43,11 @@ package struct RegistryModel {
     device.at = at
     if case .set(let user) = registration.user { device.user = user }
     if registration.user == .remove { device.user = nil }
-    if let user = device.user, let time = forgottenUsers[user], time >= at { return false }
+    if let user = device.user, let time = forgottenUsers[user], time >= at {
+      // It would have been forgotten with its user, had it come before.
+      forget(device: registration.device, at: time)
+      return false
+    }
     if case .set(let locale) = registration.locale { device.locale = locale }
     if registration.locale == .remove { device.locale = nil }
     if case .set(let zone) = registration.timeZone { device.timeZone = zone }

@@ -1,4 +1,7 @@
 /// What a registration, a 410 and a forget make of a device. Pure: who stores the result compares it with what is there then.
+///
+/// Of two times the later one counts. But what is known from a time that is yet to come (the clock of an app's server was wrong) gives way to
+/// what comes now: else the device would be deaf until then, and could not be forgotten.
 package enum DeviceChange {
   package enum Outcome: Hashable, Sendable {
     /// Something newer is known.
@@ -11,12 +14,13 @@ package enum DeviceChange {
 
   /// - Parameters:
   ///   - at: of the registration, Unix milliseconds.
+  ///   - now: Unix milliseconds.
   ///   - record: of its device; nil: it is new.
   ///   - holder: another device that has the alert token which the registration brings.
   package static func registering(
-    _ registration: DeviceRegistration, at: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil
+    _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil
   ) -> Outcome {
-    if let record, at < record.at { return .older }
+    if let record, isLater(record.at, than: at, now: now) { return .older }
     let isRepeated = record?.at == at && record?.incrementFingerprint == registration.fingerprint
     var next = record ?? DeviceRecord(id: registration.device, at: at)
     next.at = at
@@ -24,7 +28,7 @@ package enum DeviceChange {
     change(&next.locale, registration.locale)
     change(&next.osVersion, registration.osVersion)
     change(&next.timeZone, registration.timeZone)
-    let loser = changeToken(&next, registration.token, at: at, holder: holder)
+    let loser = changeToken(&next, registration.token, at: at, now: now, holder: holder)
     changeStartTokens(&next, registration, at: at)
     if let error = changeTags(&next, registration, isRepeated: isRepeated) { return .refused(error) }
     if registration.hasIncrement { next.incrementFingerprint = registration.fingerprint }
@@ -33,10 +37,11 @@ package enum DeviceChange {
 
   /// A token got a 410. nil: the device does not have it, or registered it later.
   /// - Parameter at: since when it is unregistered, by APNs' clock.
-  package static func losing(_ token: [UInt8], at: Int64, from record: DeviceRecord) -> DeviceRecord? {
+  package static func losing(_ token: [UInt8], at: Int64, now: Int64, from record: DeviceRecord) -> DeviceRecord? {
+    func isLost(_ own: DeviceRecord.Token) -> Bool { own.bytes == token && !isLater(own.at, than: at, now: now) }
     var next = record
-    if let own = next.token, own.bytes == token, own.at <= at { next.token = nil }
-    next.startTokens.removeAll { $0.token.bytes == token && $0.token.at <= at }
+    if let own = next.token, isLost(own) { next.token = nil }
+    next.startTokens.removeAll { isLost($0.token) }
     guard next != record else { return nil }
     let gone = DeviceRecord.GoneToken(token, at: at)
     next.goneTokens.removeAll { $0.fingerprint == gone.fingerprint }
@@ -46,7 +51,14 @@ package enum DeviceChange {
   }
 
   /// Whether a forget of this time takes the device: it was not seen since.
-  package static func forgets(_ record: DeviceRecord, at: Int64) -> Bool { record.at <= at }
+  package static func forgets(_ record: DeviceRecord, at: Int64, now: Int64) -> Bool {
+    !isLater(record.at, than: at, now: now)
+  }
+
+  /// Whether what is known stands against what comes.
+  private static func isLater(_ known: Int64, than at: Int64, now: Int64) -> Bool {
+    known > at && !(known > now && at <= now)
+  }
 
   // MARK: - Fields
 
@@ -60,7 +72,7 @@ package enum DeviceChange {
 
   /// - Returns: the holder without the token.
   private static func changeToken(
-    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, at: Int64, holder: DeviceRecord?
+    _ record: inout DeviceRecord, _ change: FieldChange<[UInt8]>, at: Int64, now: Int64, holder: DeviceRecord?
   ) -> DeviceRecord? {
     switch change {
     case .keep:
@@ -70,7 +82,7 @@ package enum DeviceChange {
       return nil
     case .set(let bytes):
       // The device has no other token than this one, and this one is not its own any more.
-      let isHeldByNewer = holder?.token.map { $0.bytes == bytes && $0.at > at } ?? false
+      let isHeldByNewer = holder?.token.map { $0.bytes == bytes && isLater($0.at, than: at, now: now) } ?? false
       guard !isHeldByNewer, revive(bytes, &record, at: at) else {
         record.token = nil
         return nil

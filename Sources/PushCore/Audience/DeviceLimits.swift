@@ -17,9 +17,9 @@ package enum DeviceLimits {
   package static let exactIntegerMaximum: Int64 = 1 << 53
   /// `at` is never before September 2001: so small a number is Unix seconds.
   package static let timeMinimum: Int64 = 1_000_000_000_000
-  /// A registration may be so far ahead of the worker's clock. Until then the device is deaf to others, so it is little; the clocks of
-  /// app servers differ by less.
-  package static let aheadMilliseconds: Int64 = 600_000
+  /// What is further ahead of the worker's clock is no time in Unix milliseconds. Less is a clock that is wrong, and harms nobody for long
+  /// (`DeviceChange`).
+  package static let aheadMilliseconds: Int64 = 366 * 86_400_000
   /// How long a forgotten device or user is remembered as such, seconds.
   package static let forgottenSeconds: Int64 = 86_400
   /// An ordinal that became free is given to no other device for so long, seconds: pages carry ordinals.

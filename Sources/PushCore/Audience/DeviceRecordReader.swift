@@ -143,9 +143,11 @@ private struct DeviceRecordReader {
   }
 
   private mutating func word(_ table: borrowing DeviceWords) throws(DeviceRecordError) -> String {
-    let count = try number()
-    guard count == 0 else { return try text(count) }
-    let number = UInt32(truncatingIfNeeded: try fixed(4))
+    let first = try byte()
+    if first == 0 { return try text(try number()) }
+    if first < 128 { return try text(UInt64(first)) }
+    var number = UInt32(first & 127)
+    for _ in 0..<3 { number = number << 8 | UInt32(try byte()) }
     words.insert(number)
     guard let word = table.word(of: number) else {
       unknownWords.insert(number)

@@ -143,12 +143,17 @@ private struct DeviceRecordWriter {
     append(signed: at &- token.at)
   }
 
-  /// A zero and the word's number, or its length and the word.
+  /// The word's number in four bytes, the highest first, with the highest bit set; or the word behind its length, which is below 128 or, behind
+  /// a zero, not.
   mutating func append(word: String, _ table: borrowing DeviceWords) {
-    guard let number = table.number(of: word) else { return append(text: word) }
+    guard let number = table.number(of: word) else {
+      if word.utf8.count > 127 { bytes.append(0) }
+      return append(text: word)
+    }
     words[number] = word
-    bytes.append(0)
-    append(fixed: UInt64(number), count: 4)
+    for shift in stride(from: UInt32(24), through: 0, by: -8) {
+      bytes.append(UInt8(truncatingIfNeeded: (number | 1 << 31) >> shift))
+    }
   }
 
   mutating func append(_ value: TagValue) {

@@ -5,8 +5,11 @@
 package struct DeviceWords: Sendable {
   /// Words of one scope that get a number.
   package static let countMaximum = 65_535
-  /// Shorter ones are not worth a number.
-  package static let writtenOutBytesMaximum = 4
+  /// Those that are not longer are not worth a number.
+  package static let writtenOutBytesMaximum = 3
+
+  /// 31 bits, so that a record tells numbers from words with the rest of four bytes.
+  static let numberMaximum: UInt32 = 1 << 31 - 1
 
   /// What the table is known to have.
   private var texts: [UInt32: String] = [:]
@@ -21,7 +24,7 @@ package struct DeviceWords: Sendable {
     var hash = SipHash128(key0: 0x6865_7261_6C64_2077, key1: 0x6F72_6473_2020_2020)
     hash.append(UInt64(word.utf8.count))
     hash.append(padding: word.utf8.span)
-    return UInt32(truncatingIfNeeded: hash.finish().first)
+    return UInt32(truncatingIfNeeded: hash.finish().first) & DeviceWords.numberMaximum
   }
 
   /// The number that stands for a word; nil: it is written out.

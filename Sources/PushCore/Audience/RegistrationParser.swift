@@ -44,14 +44,10 @@ package enum RegistrationParser {
     guard at >= DeviceLimits.timeMinimum else {
       throw JobError(field: "at", rule: "must be Unix milliseconds of 13 digits, not \(at)")
     }
-    // A device would be deaf until then.
     guard at - now <= DeviceLimits.aheadMilliseconds else {
       throw JobError(
         field: "at",
-        rule: """
-          must be at most \(DeviceLimits.aheadMilliseconds / 60_000) minutes ahead of the worker's clock, not \(at): \
-          compare the clocks
-          """)
+        rule: "must be Unix milliseconds, at most a year ahead of the worker's clock, not \(at)")
     }
     return at
   }

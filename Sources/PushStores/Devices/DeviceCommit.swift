@@ -58,37 +58,38 @@ struct DeviceCommit {
 
   // MARK: - To Redis
 
-  /// The arguments of `DeviceScript.commit` for these.
+  /// The arguments of `DeviceScript.commit` for these, fewer than 256.
   static func arguments(_ commits: [DeviceCommit]) -> RedisArguments {
-    var arguments = RedisArguments()
-    arguments.append(commits.count)
-    var order: [DeviceSetName] = []
-    var changes: [DeviceSetName: [UInt8]] = [:]
-    for (index, commit) in commits.enumerated() {
-      commit.append(to: &arguments)
-      for change in commit.sets {
-        if changes[change.name] == nil { order.append(change.name) }
-        changes[change.name, default: []] +=
-          [
-            UInt8(truncatingIfNeeded: index + 1), UInt8(truncatingIfNeeded: (index + 1) >> 8), change.enters ? 1 : 0,
-          ] + bytes(change.ordinal)
+    var subjects: [ForgottenSubject: Int] = [:]
+    var names: [String] = []
+    var words: [UInt32: String] = [:]
+    var versions: Set<OSVersion> = []
+    for commit in commits {
+      for subject in commit.forgottenBy where subjects[subject] == nil {
+        names.append(RegistryKeys.forgottenName(subject))
+        subjects[subject] = names.count
       }
+      words.merge(commit.words) { old, _ in old }
+      versions.formUnion(commit.osVersions)
     }
-    for name in order {
-      arguments.append(Int64(name.bucket))
-      arguments.append(name.wordBytes)
-      arguments.append(name.wordDigits)
-      arguments.append(changes[name] ?? [])
+    var arguments = RedisArguments()
+    for count in [names.count, words.count, versions.count] { arguments.append(count) }
+    for name in names { arguments.append(name) }
+    for (number, text) in words {
+      arguments.append(DeviceCommit.bytes(number))
+      arguments.append(text)
     }
+    for version in versions { arguments.append(version.text) }
+    arguments.append(commits.count)
+    for commit in commits { commit.append(to: &arguments, subjects) }
+    append(sets: commits, to: &arguments)
     return arguments
   }
 
-  private func append(to arguments: inout RedisArguments) {
-    for count in [forgottenBy.count, guards.count, records.count, words.count, marks.count, osVersions.count] {
-      arguments.append(count)
-    }
+  private func append(to arguments: inout RedisArguments, _ subjects: [ForgottenSubject: Int]) {
+    for count in [forgottenBy.count, guards.count, records.count, marks.count] { arguments.append(count) }
     for subject in forgottenBy {
-      arguments.append(RegistryKeys.forgottenName(subject))
+      arguments.append(subjects[subject] ?? 0)
       arguments.append(registeredAt)
     }
     for (set, ordinals) in guards {
@@ -103,16 +104,44 @@ struct DeviceCommit {
       arguments.append(record.old)
       arguments.append(record.new)
     }
-    for (number, text) in words {
-      arguments.append(DeviceCommit.bytes(number))
-      arguments.append(text)
-    }
     for (subject, at) in marks {
       arguments.append(RegistryKeys.forgottenName(subject))
       arguments.append(at)
       arguments.append(DeviceLimits.forgottenSeconds)
     }
-    for version in osVersions { arguments.append(version.text) }
+  }
+
+  /// What each set gains and loses in each chunk.
+  private static func append(sets commits: [DeviceCommit], to arguments: inout RedisArguments) {
+    var order: [DeviceSetName] = []
+    var chunks: [DeviceSetName: [(chunk: Int, changes: [UInt8])]] = [:]
+    for (index, commit) in commits.enumerated() {
+      for change in commit.sets {
+        let chunk = OrdinalChunk.index(of: change.ordinal)
+        let place = OrdinalChunk.place(of: change.ordinal)
+        let bytes = [
+          UInt8(index + 1), change.enters ? 1 : 0, UInt8(truncatingIfNeeded: place),
+          UInt8(truncatingIfNeeded: place >> 8),
+        ]
+        if let known = chunks[change.name]?.firstIndex(where: { $0.chunk == chunk }) {
+          chunks[change.name]?[known].changes += bytes
+        } else {
+          if chunks[change.name] == nil { order.append(change.name) }
+          chunks[change.name, default: []].append((chunk, bytes))
+        }
+      }
+    }
+    for name in order {
+      let parts = chunks[name] ?? []
+      arguments.append(Int64(name.bucket))
+      arguments.append(name.wordBytes)
+      arguments.append(name.wordDigits)
+      arguments.append(parts.count)
+      for part in parts {
+        arguments.append(part.chunk)
+        arguments.append(part.changes)
+      }
+    }
   }
 
   /// Little-endian.

@@ -6,6 +6,11 @@ extension DeviceRegistry {
   package struct Entry: Hashable, Sendable {
     package var ordinal: UInt32
     package var record: DeviceRecord
+
+    package init(ordinal: UInt32, record: DeviceRecord) {
+      self.ordinal = ordinal
+      self.record = record
+    }
   }
 
   /// The devices with these ordinals, in their order; nil where there is none (any more).

@@ -5,7 +5,7 @@ import PushCore
 ///
 /// All keys begin with KEYS[1]; those of sets and records are made of it in the scripts, because a worker does not know them before it has
 /// read. KEYS[1] is itself no key: where a cluster moves the slot, a script with a key that is missing and another one is refused, until all
-/// is in one place. A script reads each key before its first write, so that none ends halfway.
+/// is in one place.
 enum DeviceScript {
   /// A set with more members goes to chunks.
   static let smallMaximum = 15
@@ -42,50 +42,80 @@ enum DeviceScript {
       local now = tonumber(redis.call('TIME')[1])
       local rested = redis.call('ZRANGEBYSCORE', P .. 'free', '-inf', now - ARGV[1], 'LIMIT', 0, #wanted)
       local last = #rested < #wanted and redis.call('INCRBY', P .. 'next', #wanted - #rested)
+      local given = {}
       for index, item in ipairs(wanted) do
-        local ordinal = tonumber(rested[index]) or last - #wanted + index - 1
-        redis.call('ZADD', P .. 'free', now, string.format('%.0f', ordinal))
-        item[4] = ordinal
+        item[4] = tonumber(rested[index]) or last - #wanted + index - 1
+        given[2 * index - 1], given[2 * index] = now, string.format('%.0f', item[4])
       end
+      redis.call('ZADD', P .. 'free', unpack(given))
     end
     return result
     """#)
 
-  /// KEYS: tag, next. ARGV: number of changes, then each: numbers of forget marks, guards, records, words, marks and OS versions; for each
-  /// - forget mark: its name, the registration's time: a mark as late as that ends the change;
+  /// KEYS: tag, next. ARGV: how many forget marks, words and OS versions there are; each
+  /// - forget mark: its name,
+  /// - word: number, text,
+  /// - OS version: its text;
+  /// then the number of changes, each with the numbers of its forget marks, guards, records and marks, and for each
+  /// - forget mark: which one, the registration's time: a mark as late as that ends the change;
   /// - guard: a set's bucket and word, its ordinals as they were read;
   /// - record: hash, field, its bytes as they were read (empty: none), its new bytes (empty: none);
-  /// - word: number, text;
-  /// - mark: a forget mark's name, its time, how long it stays (s);
-  /// - OS version: its text.
-  /// Then for each set: bucket, word, word's digits, and seven bytes for each change of it: number of the change, 1 = enters or 0 = leaves,
-  /// ordinal.
+  /// - mark: a forget mark's name, its time, how long it stays (s).
+  /// Then for each set: bucket, word, word's digits, number of chunks; for each of them its number, and four bytes for each change in it:
+  /// which change, 1 = enters or 0 = leaves, place.
   ///
-  /// Replies for each change: 1 = done, 0 = something is not as it was read, 2 = forgotten, 4 = the words' table is full, or a word's number
-  /// that another word has. What is not done changed nothing.
+  /// Replies for each change: 1 = done, 0 = something is not as it was read, less = forgotten, the time turned over. What is not done changed nothing. Where a word's
+  /// number is another one's, or the words' table is full, replies that number, or nothing, and did nothing.
   static let commit = LuaScript(
     #"""
     local P = KEYS[1]
-    local at = 1
+    local at = 0
     local function take()
       at = at + 1
       return ARGV[at]
     end
-    local codes, writes, touched, added = {}, {}, {}, {}
+    local marked, words, versions = tonumber(take()), tonumber(take()), tonumber(take())
+    local codes, writes, touched, values, taken = {}, {}, {}, {}, {'ZREM', P .. 'free'}
     local function write(...) writes[#writes + 1] = {...} end
 
-    for index = 1, tonumber(ARGV[1]) do
-      local marked, guards, records = tonumber(take()), tonumber(take()), tonumber(take())
-      local words, marks, versions = tonumber(take()), tonumber(take()), tonumber(take())
-      local code, names, first = 1, {}, #writes
-      for _ = 1, marked do
-        local time, limit = redis.call('GET', P .. take()), tonumber(take())
-        if time and tonumber(time) >= limit then code = 2 end
+    local times = {}
+    if marked > 0 then
+      for index = 1, marked do times[index] = P .. take() end
+      times = redis.call('MGET', unpack(times))
+    end
+    local added = {'HSET', P .. 'word'}
+    for _ = 1, words do
+      local number, text = take(), take()
+      local known = redis.call('HGET', P .. 'word', number)
+      if not known then
+        added[#added + 1] = number
+        added[#added + 1] = text
+      elseif known ~= text then
+        return number
+      end
+    end
+    if #added > 2 then
+      if redis.call('HLEN', P .. 'word') + #added / 2 > \#(DeviceWords.countMaximum) then return '' end
+      writes[1] = added
+    end
+    if versions > 0 then
+      local seen = {'SADD', P .. 'os'}
+      for index = 1, versions do seen[index + 2] = take() end
+      writes[#writes + 1] = seen
+    end
+
+    for index = 1, tonumber(take()) do
+      local forgotten, guards, records, marks = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
+      local code, names, first, firstTaken = 1, {}, #writes, #taken
+      for _ = 1, forgotten do
+        local time, limit = times[tonumber(take())], tonumber(take())
+        if time and tonumber(time) >= limit then code = math.min(code, -tonumber(time)) end
       end
       for _ = 1, guards do
         local bucket, word, value = take(), take(), take()
         local name = bucket .. ':' .. word
-        if code == 1 and (touched[name] or (redis.call('HGET', P .. 'p:' .. bucket, word) or '') ~= value) then code = 0 end
+        values[name] = values[name] or redis.call('HGET', P .. 'p:' .. bucket, word) or ''
+        if code == 1 and (touched[name] or values[name] ~= value) then code = 0 end
         names[#names + 1] = name
       end
       for _ = 1, records do
@@ -95,26 +125,13 @@ enum DeviceScript {
         names[#names + 1] = name
         if old == '' then
           if code == 1 and not redis.call('ZSCORE', P .. 'free', ordinal) then code = 0 end
-          write('ZREM', P .. 'free', ordinal)
+          taken[#taken + 1] = ordinal
         end
         if new ~= '' then
           write('HSET', key, field, new)
         else
-          redis.call('EXISTS', P .. 'free')
           write('HDEL', key, field)
           write('ZADD', P .. 'free', redis.call('TIME')[1], ordinal)
-        end
-      end
-      for _ = 1, words do
-        local number, text = take(), take()
-        local known = redis.call('HGET', P .. 'word', number) or added[number] ~= text and added[number]
-        if code ~= 1 then
-        elseif not known then
-          added[number] = text
-          if redis.call('HLEN', P .. 'word') >= \#(DeviceWords.countMaximum) then code = 4 end
-          write('HSETNX', P .. 'word', number, text)
-        elseif known ~= text then
-          code = number
         end
       end
       for _ = 1, marks do
@@ -122,19 +139,22 @@ enum DeviceScript {
         local known = redis.call('GET', key)
         if not known or tonumber(known) < tonumber(time) then write('SET', key, time, 'EX', life) end
       end
-      for _ = 1, versions do
-        local text = take()
-        if redis.call('SISMEMBER', P .. 'os', text) == 0 then write('SADD', P .. 'os', text) end
-      end
       if code == 1 then
         for _, name in ipairs(names) do touched[name] = true end
       else
         for last = #writes, first + 1, -1 do writes[last] = nil end
+        for last = #taken, firstTaken + 1, -1 do taken[last] = nil end
       end
       codes[index] = code
     end
+    if #taken > 2 then writes[#writes + 1] = taken end
 
     local function listed(list, place, enters)
+      -- Most that enter are new, and have the highest ordinal.
+      local a, b = string.byte(list, -2, -1)
+      if not a or a + 256 * b < place then
+        return enters and list .. string.char(place % 256, math.floor(place / 256)) or list
+      end
       local low, high = 0, #list / 2
       while low < high do
         local middle = math.floor((low + high) / 2)
@@ -147,75 +167,97 @@ enum DeviceScript {
       if enters then return string.sub(list, 1, 2 * low) .. bytes .. string.sub(list, 2 * low + 1) end
       return string.sub(list, 1, 2 * low) .. string.sub(list, 2 * low + 3)
     end
-    -- Bitmaps and sets that lose members: they may become smaller.
+    -- Chunks that lose members: they may become smaller.
     local shrinking = {}
-    local function chunks(bucket, word, digits, changes)
-      local parts, order = {}, {}
-      for _, change in ipairs(changes) do
-        local chunk = math.floor(change[1] / \#(OrdinalChunk.count))
-        if not parts[chunk] then
-          parts[chunk] = {}
-          order[#order + 1] = chunk
+    -- Redis writes each number that it is given: the few places of these devices once, not for each of their sets.
+    local texts = {}
+    -- `part`: place, 1 or 0, and so on.
+    local function store(bucket, word, digits, chunk, part, count)
+      local key = P .. 'c:' .. digits .. ':' .. chunk
+      local length, leaves = redis.call('STRLEN', key), false
+      if length == \#(OrdinalChunk.bitmapBytes) then
+        local command, last = {'BITFIELD', key}, 2
+        for index = 1, count, 2 do
+          local place, enters = part[index], part[index + 1] == 1
+          local text = texts[place] or string.format('%d', place)
+          texts[place] = text
+          command[last + 1], command[last + 2], command[last + 3], command[last + 4] = 'SET', 'u1', text, enters and '1' or '0'
+          last = last + 4
+          leaves = leaves or not enters
         end
-        table.insert(parts[chunk], {change[1] % \#(OrdinalChunk.count), change[2]})
-      end
-      for _, chunk in ipairs(order) do
-        local key = P .. 'c:' .. digits .. ':' .. chunk
-        local length, leaves = redis.call('STRLEN', key), false
-        if length == \#(OrdinalChunk.bitmapBytes) then
-          for _, change in ipairs(parts[chunk]) do
-            write('SETBIT', key, change[1], change[2] and 1 or 0)
-            leaves = leaves or not change[2]
+        writes[#writes + 1] = command
+      else
+        local list = length > 0 and redis.call('GET', key) or ''
+        for index = 1, count, 2 do list = listed(list, part[index], part[index + 1] == 1) end
+        if #list > 2 * \#(OrdinalChunk.listMaximum) then
+          write('DEL', key)
+          write('SETRANGE', key, \#(OrdinalChunk.bitmapBytes - 1), '\0')
+          for place = 1, #list, 2 do
+            local a, b = string.byte(list, place, place + 1)
+            write('SETBIT', key, a + 256 * b, 1)
           end
+        elseif list ~= '' then
+          write('SET', key, list)
         else
-          local list = length > 0 and redis.call('GET', key) or ''
-          for _, change in ipairs(parts[chunk]) do list = listed(list, change[1], change[2]) end
-          if #list > 2 * \#(OrdinalChunk.listMaximum) then
-            write('DEL', key)
-            write('SETRANGE', key, \#(OrdinalChunk.bitmapBytes - 1), '\0')
-            for place = 1, #list, 2 do
-              local a, b = string.byte(list, place, place + 1)
-              write('SETBIT', key, a + 256 * b, 1)
-            end
-          elseif list ~= '' then
-            write('SET', key, list)
-          else
-            write('DEL', key)
-            leaves = true
-          end
+          write('DEL', key)
+          leaves = true
         end
-        if leaves then shrinking[#shrinking + 1] = {key, bucket, word, digits} end
+      end
+      if leaves then shrinking[#shrinking + 1] = {key, bucket, word, digits} end
+    end
+    -- `changes`: ordinal, 1 or 0, and so on.
+    local function small(bucket, word, digits, value, changes)
+      local members, list = {}, {}
+      for place = 1, #value - 3, 4 do members[struct.unpack('<I4', value, place)] = true end
+      for index = 1, #changes, 2 do members[changes[index]] = changes[index + 1] == 1 or nil end
+      for ordinal in pairs(members) do list[#list + 1] = ordinal end
+      table.sort(list)
+      if #list == 0 then
+        write('HDEL', bucket, word)
+      elseif #list <= \#(smallMaximum) then
+        write('HSET', bucket, word, struct.pack('<' .. string.rep('I4', #list), unpack(list)))
+      else
+        local parts = {}
+        for _, ordinal in ipairs(list) do
+          local chunk = math.floor(ordinal / \#(OrdinalChunk.count))
+          local part = parts[chunk] or {}
+          parts[chunk] = part
+          part[#part + 1] = ordinal - chunk * \#(OrdinalChunk.count)
+          part[#part + 1] = 1
+        end
+        for chunk, part in pairs(parts) do store(bucket, word, digits, chunk, part, #part) end
+        write('HSET', bucket, word, '*')
       end
     end
 
-    for first = at + 1, #ARGV, 4 do
-      local bucket, word, digits, packed = P .. 'p:' .. ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
+    while at < #ARGV do
+      local own, word, digits, count = take(), take(), take(), tonumber(take())
+      local bucket, name = P .. 'p:' .. own, own .. ':' .. word
+      local value = values[name] or redis.call('HGET', bucket, word) or ''
       local changes = {}
-      for place = 1, #packed, 7 do
-        local number, enters, ordinal = struct.unpack('<I2BI4', packed, place)
-        if codes[number] == 1 then changes[#changes + 1] = {ordinal, enters == 1} end
-      end
-      if #changes > 0 then
-        local value = redis.call('HGET', bucket, word) or ''
-        if value == '*' then
-          chunks(bucket, word, digits, changes)
-        else
-          local members, list = {}, {}
-          for place = 1, #value - 3, 4 do members[struct.unpack('<I4', value, place)] = true end
-          for _, change in ipairs(changes) do members[change[1]] = change[2] or nil end
-          for ordinal in pairs(members) do list[#list + 1] = ordinal end
-          table.sort(list)
-          if #list == 0 then
-            write('HDEL', bucket, word)
-          elseif #list <= \#(smallMaximum) then
-            for place, ordinal in ipairs(list) do list[place] = struct.pack('<I4', ordinal) end
-            write('HSET', bucket, word, table.concat(list))
-          else
-            for place, ordinal in ipairs(list) do list[place] = {ordinal, true} end
-            chunks(bucket, word, digits, list)
-            write('HSET', bucket, word, '*')
+      for _ = 1, count do
+        local chunk, packed = take(), take()
+        local part, last = {}, 0
+        local all = {struct.unpack('<' .. string.rep('BBI2', #packed / 4), packed)}
+        for index = 1, #packed / 4 * 3, 3 do
+          if codes[all[index]] == 1 then
+            part[last + 1], part[last + 2] = all[index + 2], all[index + 1]
+            last = last + 2
           end
         end
+        if value == '*' then
+          if last > 0 then store(bucket, word, digits, chunk, part, last) end
+        else
+          for index = 1, last, 2 do
+            changes[#changes + 1] = part[index] + chunk * \#(OrdinalChunk.count)
+            changes[#changes + 1] = part[index + 1]
+          end
+        end
+      end
+      if value == '' and #changes == 2 and changes[2] == 1 then
+        write('HSET', bucket, word, struct.pack('<I4', changes[1]))
+      elseif #changes > 0 then
+        small(bucket, word, digits, value, changes)
       end
     end
 

@@ -41,21 +41,33 @@ final class DeviceTransaction {
   }
 
   enum Step {
-    case done(DeviceAnswer)
+    case done(RegistrationAnswer)
     case store(DeviceCommit)
   }
 
   let place: Place
-  let action: Action
-  let then: (Result<DeviceAnswer, DeviceRegistryFailure>) -> Void
+  private(set) var action: Action
+  private let then: (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
   var attempts = 0
+  /// The registration came too late: what is left is to forget the device.
+  private var isForgotten = false
   /// The set of its id holds another device: an ordinal is asked for all the same.
   var wantsOrdinal = false
 
-  init(_ place: Place, _ action: Action, then: @escaping (Result<DeviceAnswer, DeviceRegistryFailure>) -> Void) {
+  init(_ place: Place, _ action: Action, then: @escaping (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void) {
     self.place = place
     self.action = action
     self.then = then
+  }
+
+  /// The device or its user was forgotten, no earlier than the registration: the device goes, whichever came first.
+  func forget(at: Int64) {
+    action = .forget(at: at, user: nil)
+    isForgotten = true
+  }
+
+  func answer(_ result: Result<RegistrationAnswer, DeviceRegistryFailure>) {
+    then(isForgotten ? result.map { _ in .forgotten } : result)
   }
 
   /// The alert token that a registration brings.
@@ -65,12 +77,13 @@ final class DeviceTransaction {
   }
 
   /// Goes on with what was found.
-  func decide(_ found: Found, _ words: borrowing DeviceWords) -> Step {
+  /// - Parameter now: Unix milliseconds.
+  func decide(_ found: Found, now: Int64, _ words: borrowing DeviceWords) -> Step {
     switch action {
     case .register(let registration, let at):
-      return register(registration, at: at, found, words)
+      return register(registration, at: at, now: now, found, words)
     case .lose(let token, let at):
-      guard let known = found.device, let next = DeviceChange.losing(token, at: at, from: known.record) else {
+      guard let known = found.device, let next = DeviceChange.losing(token, at: at, now: now, from: known.record) else {
         return .done(.unchanged)
       }
       var commit = DeviceCommit()
@@ -78,7 +91,7 @@ final class DeviceTransaction {
       return .store(commit)
     case .forget(let at, let user):
       guard let known = found.device else { return .done(.unchanged) }
-      guard DeviceChange.forgets(known.record, at: at) else { return .done(.older) }
+      guard DeviceChange.forgets(known.record, at: at, now: now) else { return .done(.older) }
       guard user == nil || known.record.user == user else { return .done(.unchanged) }
       var commit = DeviceCommit()
       commit.remove(known)
@@ -88,10 +101,10 @@ final class DeviceTransaction {
   }
 
   private func register(
-    _ registration: DeviceRegistration, at: Int64, _ found: Found, _ words: borrowing DeviceWords
+    _ registration: DeviceRegistration, at: Int64, now: Int64, _ found: Found, _ words: borrowing DeviceWords
   ) -> Step {
     let outcome = DeviceChange.registering(
-      registration, at: at, onto: found.device?.record, holder: found.holder?.record)
+      registration, at: at, now: now, onto: found.device?.record, holder: found.holder?.record)
     switch outcome {
     case .older: return .done(.older)
     case .refused(let error): return .done(.refused(error))

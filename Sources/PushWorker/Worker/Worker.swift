@@ -27,6 +27,8 @@ package final class Worker: Sendable {
   /// Answers requests about broadcast channels, and knows their storage policies for the lanes.
   private let channelConsumer: ChannelConsumer
   private let channelPolicies = ChannelPolicyCache()
+  /// Stores what apps register of their devices.
+  private let registrationConsumer: RegistrationConsumer
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -60,6 +62,8 @@ package final class Worker: Sendable {
     channelConsumer = ChannelConsumer(
       try ChannelConsumerSettings(configuration, hostName: hostName), cache: channelPolicies, logger: logger,
       untilEmpty: untilEmpty)
+    registrationConsumer = RegistrationConsumer(
+      try RegistrationConsumerSettings(configuration, hostName: hostName), logger: logger, untilEmpty: untilEmpty)
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
@@ -116,6 +120,7 @@ package final class Worker: Sendable {
     let parts = try LaneParts(configuration, laneCount: controls.count)
     tokenStore.start()
     channelConsumer.start(credentials: credentials)
+    registrationConsumer.start()
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -162,6 +167,7 @@ package final class Worker: Sendable {
       "draining", metadata: ["timeout_s": .stringConvertible(configuration.drainTimeoutMilliseconds / 1000)])
     for control in controls { control.drain() }
     channelConsumer.drain()
+    registrationConsumer.drain()
     for control in controls { await control.waitUntilEnded() }
     for thread in threads.withLock({ threads in
       let all = threads
@@ -169,11 +175,13 @@ package final class Worker: Sendable {
       return all
     }) { thread.join() }
     channelConsumer.join()
+    registrationConsumer.join()
     tokenStore.stop()
     logger.info("drained")
   }
 
-  /// Returns when every lane has found all queues empty and has nothing in flight, and so has the channel consumer, twice in a row.
+  /// Returns when every lane has found all queues empty and has nothing in flight, and so have the consumers of channel requests and of
+  /// registrations, twice in a row.
   package func waitUntilEmpty() async throws {
     var emptyLooks = 0
     while emptyLooks < 2 {
@@ -183,7 +191,7 @@ package final class Worker: Sendable {
         guard let report else { return false }
         return report.isExhausted && report.jobsInFlight == 0
       }
-      let isEmpty = areLanesEmpty && channelConsumer.isExhausted
+      let isEmpty = areLanesEmpty && channelConsumer.isExhausted && registrationConsumer.isExhausted
       emptyLooks = isEmpty ? emptyLooks + 1 : 0
     }
   }
@@ -218,7 +226,7 @@ package final class Worker: Sendable {
     // Including lanes that did not answer, or have ended.
     return MetricsText.make(
       controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
-      + ChannelMetrics.text(channelConsumer.counters)
+      + ChannelMetrics.text(channelConsumer.counters) + RegistrationMetrics.text(registrationConsumer.counters)
   }
 
   /// The state of every pool, for `/status` and `herald check --live`.

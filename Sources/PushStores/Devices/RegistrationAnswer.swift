@@ -1,7 +1,7 @@
 package import PushCore
 
 /// What became of a registration.
-package enum DeviceAnswer: Hashable, Sendable {
+package enum RegistrationAnswer: Hashable, Sendable {
   /// The device is known now.
   case added
   case changed
@@ -13,4 +13,16 @@ package enum DeviceAnswer: Hashable, Sendable {
   case forgotten
   /// It cannot be applied to this device.
   case refused(JobError)
+
+  /// As metrics have it.
+  package var word: String {
+    switch self {
+    case .added: "added"
+    case .changed: "changed"
+    case .unchanged: "unchanged"
+    case .older: "older"
+    case .forgotten: "forgotten"
+    case .refused: "invalid"
+    }
+  }
 }

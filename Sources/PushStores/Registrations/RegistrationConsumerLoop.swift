@@ -1,0 +1,340 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// The registration consumer's work on its thread: takes registrations from the queue, has them stored, acknowledges.
+///
+/// A registration is acknowledged once Redis took it, a wrong one once the broker has confirmed its dead letter. While Redis is away they
+/// wait here, as many as the broker gives ahead, and are tried again in the order in which they came.
+final class RegistrationConsumerLoop {
+  private let loop: EventLoop
+  private let settings: RegistrationConsumerSettings
+  private let redis: RedisClient
+  private let registry: DeviceRegistry
+  /// nil: this worker keeps no activities.
+  private let activities: (any ActivityRegistering)?
+  private let consumer: RabbitMQClient
+  private let letters: RegistrationDeadLetters
+  private let notice: (Logger.Level, String) -> Void
+
+  /// Not acknowledged, by tag, of the consumer connection in use.
+  private var deliveries: [UInt64: RegistrationDelivery] = [:]
+  private var watermark: AckWatermark
+  /// Those that Redis did not take, and those that came since.
+  private var held: [RegistrationDelivery] = []
+  private var retryAt: Instant?
+  private var backoff: Backoff
+  private var random: SeededRandom
+  private var received: UInt64 = 0
+  private var results: [RegistrationCounters.Key: UInt64] = [:]
+  /// Of the consumer connection in use, or the last.
+  private var epoch: UInt32 = 0
+  private var isConsuming = false
+  private var emptyWatch: RabbitMQEmptyWatch?
+  /// The queue was empty at two looks in a row, and nothing came between them.
+  private var isQueueEmpty = false
+  /// The request for registrations, which is answered before anything else is asked on its channel.
+  private var consuming: UInt32?
+  private var isAskable = false
+  private var drainDeadline: Instant?
+  private var isClosing = false
+
+  private static let consumeChannel: UInt16 = 1
+  /// An acknowledgement alone costs a frame: only where an old delivery holds up so many.
+  private static let aloneMinimum = 64
+
+  /// - Parameter seed: of everything that it draws.
+  init(
+    loop: EventLoop, settings: RegistrationConsumerSettings, activities: (any ActivityRegistering)? = nil, seed: UInt64,
+    notice: @escaping (Logger.Level, String) -> Void
+  ) {
+    self.loop = loop
+    self.activities = activities
+    self.notice = notice
+    var random = SeededRandom(seed: seed)
+    var settings = settings
+    settings.rabbitmq.randomSeed = random.next()
+    self.settings = settings
+    redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
+    registry = DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    backoff = Backoff(
+      initialMilliseconds: settings.retryInitialMilliseconds, maximumMilliseconds: settings.retryMaximumMilliseconds)
+    self.random = random
+    watermark = AckWatermark(capacity: Int(settings.registrationsMaximum))
+    letters = RegistrationDeadLetters(loop: loop, settings: settings.rabbitmq, notice: notice)
+    consumer = RabbitMQClient(
+      loop: loop, role: .consumer, settings: settings.rabbitmq,
+      setUp: [
+        (.openChannel, RegistrationConsumerLoop.consumeChannel),
+        (.prefetch(settings.registrationsMaximum), RegistrationConsumerLoop.consumeChannel),
+      ]
+    ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.consumer.rawValue)): \(text)") }
+  }
+
+  var counters: RegistrationCounters {
+    var counters = RegistrationCounters()
+    counters.results = results
+    counters.inFlight = deliveries.count
+    counters.waiting = held.count
+    counters.conflicts = registry.counters.conflicts
+    counters.isConnected = isConsuming && redis.isConnected
+    return counters
+  }
+
+  // MARK: - Until empty
+
+  /// From now on it looks whether registrations wait in the queue; `isExhausted` tells.
+  func watchUntilEmpty() {
+    emptyWatch = RabbitMQEmptyWatch(queues: [settings.rabbitmq.topology.registrationsQueue])
+    lookWhetherEmpty()
+  }
+
+  /// No registration waits, and none is on its way here.
+  var isExhausted: Bool { isQueueEmpty && deliveries.isEmpty }
+
+  /// Asks on the channel that registrations come on: those that the queue gave before it counted are heard before the answer.
+  private func lookWhetherEmpty() {
+    guard isAskable, let connection = consumer.connection else { return }
+    emptyWatch?.look(on: connection, channel: RegistrationConsumerLoop.consumeChannel)
+  }
+
+  private func looked(_ operation: UInt32, _ reply: AMQPReply) {
+    if operation == consuming {
+      // Not before: a quorum queue may answer a question before it answers the consumer that came first.
+      isAskable = true
+      emptyWatch?.restart()
+      return lookWhetherEmpty()
+    }
+    guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
+    isQueueEmpty = isEmpty
+    loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
+      self?.lookWhetherEmpty()
+    }
+  }
+
+  // MARK: - Turns
+
+  /// One turn, after the loop's poll.
+  func turn() {
+    redis.turn()
+    letters.turn { [self] delivery, isConfirmed in
+      if isConfirmed { settled(delivery) } else { giveBack(delivery) }
+    }
+    // The queues exist then, and dead letters can be published.
+    if letters.isReady, drainDeadline == nil { consumer.start() }
+    while let event = consumer.nextEvent() { take(event) }
+    retry()
+    registry.turn()
+    activities?.turn()
+    acknowledge()
+  }
+
+  // MARK: - The end
+
+  /// Takes no more registrations.
+  func drain() {
+    guard drainDeadline == nil else { return }
+    drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
+    if isConsuming, let connection = consumer.connection {
+      connection.request(
+        .cancel(consumerTag: settings.rabbitmq.laneName), channel: RegistrationConsumerLoop.consumeChannel)
+    }
+  }
+
+  /// What was taken is done, or the drain's time is over. What waits for Redis goes back to the queue.
+  var isDrained: Bool {
+    guard let drainDeadline else { return false }
+    return deliveries.count == held.count || loop.now.monotonic >= drainDeadline
+  }
+
+  /// Says goodbye everywhere: unacknowledged registrations go back to their queue. Keep turning until `isClosed`.
+  func close() {
+    guard !isClosing else { return }
+    isClosing = true
+    emptyWatch = nil
+    deliveries = [:]
+    held = []
+    letters.close()
+    // A channel of a quorum queue forgets acknowledgements that are under way when it closes.
+    loop.schedule(afterMilliseconds: 100) { [consumer, redis] in
+      consumer.stop()
+      redis.close()
+    }
+  }
+
+  var isClosed: Bool { isClosing && consumer.state == .idle && letters.isClosed }
+
+  // MARK: - RabbitMQ
+
+  private func take(_ event: RabbitMQClient.Event) {
+    switch event {
+    case .up:
+      guard drainDeadline == nil, let connection = consumer.connection else { return consumer.stop() }
+      consumer.provedItself()
+      epoch &+= 1
+      watermark.reset()
+      isConsuming = true
+      consuming = connection.request(
+        .consume(
+          queue: settings.rabbitmq.topology.registrationsQueue, consumerTag: settings.rabbitmq.laneName, arguments: []),
+        channel: RegistrationConsumerLoop.consumeChannel)
+    case .down:
+      consumingEnded()
+    case .connection(.delivery(let delivery)):
+      isQueueEmpty = false
+      emptyWatch?.wasDisturbed = true
+      took(delivery)
+    case .connection(.completed(_, let operation, let reply)):
+      looked(operation, reply)
+    case .connection(.cancelled(let channel)):
+      consumer.fail(.consumerCancelled(channel: channel))
+      consumingEnded()
+      letters.declareAgain()
+    case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
+      .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
+      break
+    }
+  }
+
+  /// What was taken comes again, to whoever is next; done twice it comes to the same.
+  private func consumingEnded() {
+    isConsuming = false
+    isAskable = false
+    consuming = nil
+    isQueueEmpty = false
+    deliveries = [:]
+    held = []
+    letters.forget()
+  }
+
+  private func acknowledge() {
+    guard isConsuming, let connection = consumer.connection else { return }
+    let now = loop.now.monotonic
+    if let tag = watermark.takeDue(now: now, batch: 1, delayMilliseconds: 0) {
+      connection.acknowledge(tag, isMultiple: true, channel: RegistrationConsumerLoop.consumeChannel)
+    }
+    while let tag = watermark.takeOne(now: now, batch: RegistrationConsumerLoop.aloneMinimum) {
+      connection.acknowledge(tag, isMultiple: false, channel: RegistrationConsumerLoop.consumeChannel)
+    }
+  }
+
+  private func settled(_ delivery: RegistrationDelivery) {
+    // An answer that came after its connection was lost.
+    guard delivery.epoch == epoch, deliveries.removeValue(forKey: delivery.tag) != nil else { return }
+    watermark.done(delivery.tag, now: loop.now.monotonic)
+  }
+
+  private func giveBack(_ delivery: RegistrationDelivery) {
+    guard delivery.epoch == epoch, let connection = consumer.connection,
+      deliveries.removeValue(forKey: delivery.tag) != nil
+    else { return }
+    connection.reject(delivery.tag, requeue: true, channel: RegistrationConsumerLoop.consumeChannel)
+    watermark.rejected(delivery.tag, now: loop.now.monotonic)
+  }
+
+  // MARK: - A registration's way
+
+  private func took(_ received: AMQPDelivery) {
+    guard let connection = consumer.connection else { return }
+    guard watermark.delivered(received.tag) else {
+      consumer.fail(.unexpectedContent(channel: RegistrationConsumerLoop.consumeChannel))
+      return consumingEnded()
+    }
+    var body: [UInt8] = []
+    var metadata = MessageMetadata()
+    if !received.isOversized { connection.copyBody(into: &body) }
+    connection.copyMetadata(into: &metadata)
+    var registration: PushCore.Registration?
+    var refusal: RegistrationDelivery.Refusal?
+    do throws(JobError) {
+      guard !received.isOversized else { throw RegistrationParser.oversized(received.bodyCount) }
+      registration = try RegistrationParser.parse(body, now: loop.now.unixMilliseconds)
+      if metadata.deliveryCount >= settings.deliveriesMaximum {
+        refusal = .init(reason: .redelivered, detail: "it was given to workers \(metadata.deliveryCount) times before")
+      }
+    } catch {
+      refusal = .init(reason: .invalid, detail: error.detail)
+    }
+    self.received += 1
+    let delivery = RegistrationDelivery(
+      number: self.received, epoch: epoch, tag: received.tag, metadata: metadata, body: body,
+      isOversized: received.isOversized, registration: registration, refusal: refusal)
+    deliveries[received.tag] = delivery
+    if delivery.refusal != nil {
+      refuse(delivery, connection: connection)
+    } else if drainDeadline != nil {
+      giveBack(delivery)
+    } else if retryAt != nil {
+      held.append(delivery)
+    } else {
+      store(delivery)
+    }
+  }
+
+  private func store(_ delivery: RegistrationDelivery) {
+    guard let registration = delivery.registration else { preconditionFailure("only a sound registration is stored") }
+    let scope = registration.scope
+    let at = registration.at
+    switch registration.subject {
+    case .device(let device):
+      registry.register(device, at: at, in: scope) { [self] in answered(delivery, $0) }
+    case .forget(let subject):
+      registry.forget(subject, at: at, in: scope) { [self] result in
+        answered(delivery, result.map { $0 > 0 ? .changed : .unchanged })
+      }
+    case .activity(let activity):
+      guard let activities else {
+        delivery.refusal = .init(reason: .failed, detail: "this version of Herald keeps no tokens of activities")
+        return refuse(delivery)
+      }
+      activities.register(activity, at: at, in: scope) { [self] in answered(delivery, $0) }
+    }
+  }
+
+  private func answered(_ delivery: RegistrationDelivery, _ result: Result<RegistrationAnswer, DeviceRegistryFailure>) {
+    guard delivery.epoch == epoch, deliveries[delivery.tag] != nil else { return }
+    switch result {
+    case .success(.refused(let error)):
+      delivery.refusal = .init(reason: .invalid, detail: error.detail)
+      refuse(delivery)
+    case .success(let answer):
+      backoff.succeeded()
+      count(delivery, answer.word)
+      settled(delivery)
+    case .failure(.unreadable(let text)):
+      delivery.refusal = .init(reason: .failed, detail: text)
+      refuse(delivery)
+    case .failure(let failure):
+      hold(delivery, failure)
+    }
+  }
+
+  private func refuse(_ delivery: RegistrationDelivery, connection: AMQPConnection? = nil) {
+    guard let refusal = delivery.refusal else { preconditionFailure("it was not refused") }
+    count(delivery, "\(refusal.reason.word)")
+    letters.publish(delivery, lastOf: connection)
+  }
+
+  private func count(_ delivery: RegistrationDelivery, _ result: String) {
+    let key = RegistrationCounters.Key(kind: delivery.registration?.kind.rawValue ?? "unknown", result: result)
+    results[key, default: 0] += 1
+  }
+
+  // MARK: - While Redis is away
+
+  private func hold(_ delivery: RegistrationDelivery, _ failure: DeviceRegistryFailure) {
+    held.append(delivery)
+    guard retryAt == nil else { return }
+    if backoff.failures == 0 { notice(.warning, "registrations wait: \(failure)") }
+    retryAt = loop.now.monotonic.adding(milliseconds: backoff.failed(random: random.next()))
+  }
+
+  private func retry() {
+    guard let retryAt, loop.now.monotonic >= retryAt, drainDeadline == nil else { return }
+    self.retryAt = nil
+    let again = held.sorted { $0.number < $1.number }
+    held = []
+    for delivery in again { store(delivery) }
+  }
+}

@@ -1,0 +1,42 @@
+import PushCore
+package import PushIO
+package import PushLane
+package import PushSettings
+
+/// What a registration consumer is made from: every bound by its name.
+package struct RegistrationConsumerSettings: Sendable {
+  /// Its random seed is not used: the consumer's work draws one.
+  package var rabbitmq: RabbitMQSettings
+  package var redis: RedisConfiguration
+  package var redisTLS: TLSContext?
+  /// Begins the name of every key.
+  package var prefix: String
+  /// Registrations that are on their way at once: what is held while Redis is away.
+  package var registrationsMaximum: UInt16 = 1_000
+  /// A message that was given to workers so often becomes a dead letter: it may be what ends them. Less than the limit at which newer
+  /// brokers drop messages of this queue, more than the restarts of one outage.
+  package var deliveriesMaximum: UInt32 = 10
+  package var retryInitialMilliseconds: Int64 = 100
+  package var retryMaximumMilliseconds: Int64 = 5_000
+  package var drainTimeoutMilliseconds: Int64 = 25_000
+
+  package init(rabbitmq: RabbitMQSettings, redis: RedisConfiguration, redisTLS: TLSContext?, prefix: String) {
+    self.rabbitmq = rabbitmq
+    self.rabbitmq.connection.bodyBytesMaximum = DeviceLimits.registrationBytesMaximum
+    self.rabbitmq.connection.oversizedBytesMaximum = Limits.deadLetterBytesMaximum
+    self.redis = redis
+    self.redisTLS = redisTLS
+    self.prefix = prefix
+  }
+
+  /// What a configuration asks for.
+  /// - Parameter hostName: names it to RabbitMQ.
+  package init(_ configuration: Configuration, hostName: String) throws {
+    let parts = try LaneParts(configuration, laneCount: 1)
+    let redis = try RedisConfiguration(url: configuration.registryURL)
+    self.init(
+      rabbitmq: parts.rabbitmq(name: "\(hostName)/registrations", prefetch: 2, randomSeed: 0), redis: redis,
+      redisTLS: try configuration.redis.tls(redis), prefix: configuration.redis.prefix)
+    drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
+  }
+}

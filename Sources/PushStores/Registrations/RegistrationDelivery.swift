@@ -1,0 +1,57 @@
+import PushCore
+import PushIO
+import PushLane
+
+/// One message of the queue of registrations, from its receipt to its acknowledgement.
+final class RegistrationDelivery {
+  /// Why it becomes a dead letter.
+  struct Refusal: Equatable {
+    enum Reason {
+      case invalid
+      /// The registry cannot take it, though nothing is wrong with it.
+      case failed
+      /// Workers were given it too often.
+      case redelivered
+
+      var word: StaticString {
+        switch self {
+        case .invalid: "invalid"
+        case .failed: "failed"
+        case .redelivered: "redelivered"
+        }
+      }
+    }
+
+    var reason: Reason
+    var detail: String
+  }
+
+  /// As it came: of two, the one with the smaller number came first.
+  let number: UInt64
+  let epoch: UInt32
+  let tag: UInt64
+  let metadata: MessageMetadata
+  let body: [UInt8]
+  /// The body is not kept: its dead letter is published at once, or it goes back to the queue.
+  let isOversized: Bool
+  /// nil: it is refused.
+  let registration: PushCore.Registration?
+  var refusal: Refusal?
+  /// The number of its dead letter on the publisher's connection.
+  var published: UInt64?
+  var publishedAt: Instant?
+
+  init(
+    number: UInt64, epoch: UInt32, tag: UInt64, metadata: MessageMetadata, body: [UInt8], isOversized: Bool,
+    registration: PushCore.Registration?, refusal: Refusal?
+  ) {
+    self.number = number
+    self.epoch = epoch
+    self.tag = tag
+    self.metadata = metadata
+    self.body = body
+    self.isOversized = isOversized
+    self.registration = registration
+    self.refusal = refusal
+  }
+}

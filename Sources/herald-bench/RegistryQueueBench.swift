@@ -1,0 +1,45 @@
+import Foundation
+import Logging
+import PushCore
+import PushIO
+import PushLane
+import PushStores
+
+/// Registrations from RabbitMQ to Redis through a registration consumer, as in a worker.
+struct RegistryQueueBench {
+  let redis: String
+  let prefix: String
+
+  private var rabbitmq: String {
+    ProcessInfo.processInfo.environment["HERALD_RABBITMQ_URL"] ?? "amqp://guest:guest@127.0.0.1:5672/"
+  }
+
+  /// Publishes them while a consumer takes them.
+  func run(_ sample: RegistrySample, round: Int) throws {
+    let topology = Topology(prefix: "bench-registry")
+    let addresses = [try AMQPAddress(rabbitmq)]
+    let admin = try AMQPAdmin(addresses: addresses, tls: nil, name: "herald-bench registry")
+    defer { admin.close() }
+    try admin.perform(all: topology.declarations)
+    let settings = RegistrationConsumerSettings(
+      rabbitmq: RabbitMQSettings(
+        addresses: addresses, tls: nil, topology: topology, laneName: "bench/registrations", prefetch: 2, randomSeed: 1),
+      redis: try RedisConfiguration(url: redis), redisTLS: nil, prefix: prefix)
+    var logger = Logger(label: "bench")
+    logger.logLevel = .warning
+    let consumer = RegistrationConsumer(settings, logger: logger)
+    consumer.start()
+    let exchange = AMQPExchange("", isMandatory: true)
+    let properties = AMQPProperties()
+    for number in 0..<sample.devices {
+      properties.reset()
+      try admin.publish(
+        to: exchange, routingKey: topology.registrationsQueue, properties: properties,
+        body: sample.body(number, round: round))
+    }
+    try admin.waitForConfirms()
+    while consumer.counters.results.values.reduce(0, +) < sample.devices { usleep(5_000) }
+    consumer.drain()
+    consumer.join()
+  }
+}

@@ -1,0 +1,200 @@
+import Foundation
+import Logging
+import PushCore
+import PushIO
+import PushLane
+import PushStores
+import TestSupport
+import Testing
+
+/// Registrations from a real RabbitMQ to a real Redis: taken once Redis has them, refused with a reason, never lost.
+@Suite(.serialized, .timeLimit(.minutes(4)))
+struct RegistrationConsumerTests {
+  /// A queue of its own, and what is done with it.
+  private struct Desk {
+    let rabbitmq: RabbitMQServer
+    let redis: String
+    let prefix: String
+    let topology: Topology
+
+    init(redis: String) throws {
+      rabbitmq = try RabbitMQServer.shared()
+      self.redis = redis
+      prefix = "registrations-\(UInt32.random(in: 0 ... .max))"
+      topology = Topology(prefix: prefix, resultsLog: nil)
+    }
+
+    private func admin() throws -> AMQPAdmin {
+      let admin = try AMQPAdmin(addresses: [try AMQPAddress(rabbitmq.url)], tls: nil, name: "test")
+      try admin.perform(all: topology.declarations)
+      return admin
+    }
+
+    func publish(_ bodies: [String]) throws {
+      let admin = try admin()
+      defer { admin.close() }
+      let exchange = AMQPExchange("", isMandatory: true)
+      let properties = AMQPProperties()
+      for (index, body) in bodies.enumerated() {
+        properties.reset()
+        let id = "m-\(index)"
+        properties.setMessageID(id.utf8.span)
+        try admin.publish(
+          to: exchange, routingKey: topology.registrationsQueue, properties: properties, body: Array(body.utf8))
+      }
+      try admin.waitForConfirms()
+      #expect(admin.results.confirmed == bodies.count)
+    }
+
+    /// Ready and unacknowledged messages of the queue.
+    func queued() throws -> Int {
+      let listed = try rabbitmq.rabbitmqctl(["list_queues", "name", "messages"])
+      let line = listed.split(separator: "\n").first { $0.hasPrefix(topology.registrationsQueue + "\t") }
+      return line.flatMap { Int($0.split(separator: "\t")[1]) } ?? -1
+    }
+
+    func dead() throws -> [OutsideClient.Message] { try OutsideClient(port: rabbitmq.port).drain(topology.deadQueue) }
+
+    func consumer(_ change: (inout RegistrationConsumerSettings) -> Void = { _ in }) throws -> RegistrationConsumer {
+      var settings = RegistrationConsumerSettings(
+        rabbitmq: RabbitMQSettings(
+          addresses: [try AMQPAddress(rabbitmq.url)], tls: nil, topology: topology, laneName: "test/registrations",
+          prefetch: 2, randomSeed: 1),
+        redis: try RedisConfiguration(url: redis), redisTLS: nil, prefix: "\(prefix):")
+      settings.drainTimeoutMilliseconds = 10_000
+      settings.retryMaximumMilliseconds = 400
+      change(&settings)
+      let consumer = RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
+      consumer.start()
+      return consumer
+    }
+  }
+
+  private func wait(_ what: Comment, until isSo: () -> Bool) {
+    let isThere = ChildProcess.poll(timeoutMilliseconds: 90_000, everyMilliseconds: 20) { () -> Bool? in
+      isSo() ? true : nil
+    }
+    #expect(isThere == true, what)
+  }
+
+  private func end(_ consumer: RegistrationConsumer) {
+    consumer.drain()
+    consumer.join()
+  }
+
+  private func device(_ number: Int, _ members: String = "", at: Int64 = 1_796_000_000_000) -> String {
+    "{\"kind\":\"device\",\"at\":\(at),\"app\":\"com.example.app\",\"environment\":\"sandbox\",\"device\":\"hwid-\(number)\"\(members)}"
+  }
+
+  @Test func theSoundAreStoredAndTheOthersAreDeadLetters() throws {
+    let desk = try Desk(redis: RedisServer.shared().url)
+    let head = "\"at\":1796000000001,\"app\":\"com.example.app\",\"environment\":\"sandbox\""
+    let bad = [
+      "{", device(1, ",\"tokn\":\"00\""), device(2, ",\"tags\":{\"n\":{\"increment\":1}}"),
+      "{\"kind\":\"activity\",\(head),\"device\":\"hwid-1\",\"activity\":\"ride\",\"token\":\"\"}",
+      device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\""),
+    ]
+    try desk.publish(
+      [
+        device(1, ",\"user\":\"u\""), device(2, ",\"user\":\"u\",\"tags\":{\"n\":\"text\"}"),
+        device(3, ",\"user\":\"v\""),
+        device(3, ",\"user\":\"w\"", at: 1_795_999_999_999), "{\"kind\":\"forget\",\(head),\"user\":\"v\"}",
+      ] + bad)
+    let consumer = try desk.consumer()
+    wait("the queue is empty") { consumer.isExhausted }
+    let results = consumer.counters.results
+    end(consumer)
+    #expect(try desk.queued() == 0)
+    // The forget may overtake the registrations that it is about; it comes to the same.
+    let kept = results[.init(kind: "device", result: "added"), default: 0]
+    let forgotten = results[.init(kind: "device", result: "forgotten"), default: 0]
+    #expect((kept, forgotten) == (3, 0) || (kept, forgotten) == (2, 2), "\(results)")
+    #expect(results[.init(kind: "unknown", result: "invalid")] == 3)
+    #expect(results[.init(kind: "device", result: "invalid")] == 1)
+    let letters = try desk.dead()
+    #expect(letters.count == 5 && letters.allSatisfy { $0.headers["x-herald-class"] == "registrations" })
+    for (body, (reason, detail)) in zip(
+      bad,
+      [
+        ("invalid", "body: is not JSON"), ("invalid", "tokn: is not a key of a registration; did you mean token?"),
+        ("invalid", "tags.n: cannot be incremented: this device's is no number"),
+        ("failed", "this version of Herald keeps no tokens of activities"),
+        ("invalid", "body: must be at most 65536 bytes, not 70"),
+      ])
+    {
+      let letter = letters.first { $0.body == Array(body.utf8) }
+      #expect(letter?.headers["x-herald-reason"] == reason && letter?.messageID?.hasPrefix("m-") == true)
+      #expect(letter?.headers["x-herald-detail"]?.hasPrefix(detail) == true, "\(letter?.headers ?? [:])")
+    }
+    let bench = try DeviceRegistryBench(url: desk.redis, prefix: "\(desk.prefix):")
+    #expect(Set(try bench.dump().records.values.map(\.id)) == ["hwid-1", "hwid-2"])
+    try bench.expectConsistent("stored")
+  }
+
+  /// Redis is away: registrations wait, unacknowledged, and are stored when it is back.
+  @Test func whileRedisIsAwayNothingIsLost() throws {
+    let redis = try RedisServer()
+    let desk = try Desk(redis: redis.url)
+    redis.stop()
+    try desk.publish((0..<300).map { device($0) })
+    let consumer = try desk.consumer { $0.registrationsMaximum = 100 }
+    wait("registrations wait") { consumer.counters.waiting > 0 }
+    #expect(try desk.queued() == 300)
+    #expect(consumer.counters.inFlight <= 100 && !consumer.counters.isConnected)
+    try redis.start()
+    wait("all are stored") { consumer.isExhausted }
+    #expect(consumer.counters.results == [.init(kind: "device", result: "added"): 300])
+    // Frozen in the middle: what was asked may have been done, and is done again.
+    redis.pause()
+    try desk.publish((0..<300).map { device($0, ",\"user\":\"u\"", at: 1_796_000_000_001) })
+    wait("registrations wait") { consumer.counters.inFlight == 100 }
+    redis.resume()
+    wait("all are stored") { consumer.isExhausted }
+    end(consumer)
+    let bench = try DeviceRegistryBench(url: desk.redis, prefix: "\(desk.prefix):")
+    let dump = try bench.dump()
+    #expect(dump.records.count == 300 && dump.records.values.allSatisfy { $0.user == "u" })
+    try bench.expectConsistent("stored")
+    #expect(try desk.dead().isEmpty)
+  }
+
+  /// Two workers share the queue, and the broker hangs up on both.
+  @Test func severalWorkersMayShareTheQueue() throws {
+    let desk = try Desk(redis: RedisServer.shared().url)
+    let consumers = try (0..<2).map { _ in try desk.consumer { $0.registrationsMaximum = 50 } }
+    for round in 0..<3 {
+      try desk.publish(
+        (0..<400).map {
+          device($0 % 80, ",\"token\":\"abcd00\($0 % 50 + 10)\"", at: 1_796_000_000_000 + Int64(round * 400 + $0))
+        })
+      if round == 1 { try desk.rabbitmq.rabbitmqctl(["close_all_connections", "test"]) }
+    }
+    wait("the queue is empty") { consumers.allSatisfy(\.isExhausted) }
+    for consumer in consumers { end(consumer) }
+    #expect(try desk.queued() == 0)
+    let bench = try DeviceRegistryBench(url: desk.redis, prefix: "\(desk.prefix):")
+    let records = try bench.dump().records.values
+    #expect(records.count == 80 && records.count { $0.token != nil } == 50)
+    try bench.expectConsistent("shared")
+  }
+
+  /// What was taken and not stored goes back at the end; what came too often becomes a dead letter.
+  @Test func whatIsGivenToWorkersTooOftenIsPutAside() throws {
+    let redis = try RedisServer()
+    let desk = try Desk(redis: redis.url)
+    redis.stop()
+    try desk.publish([device(1)])
+    for _ in 0..<2 {
+      let consumer = try desk.consumer()
+      wait("it waits") { consumer.counters.waiting == 1 }
+      end(consumer)
+    }
+    let consumer = try desk.consumer { $0.deliveriesMaximum = 2 }
+    wait("it is put aside") { consumer.counters.results[.init(kind: "device", result: "redelivered")] == 1 }
+    wait("the queue is empty") { consumer.isExhausted }
+    end(consumer)
+    let letters = try desk.dead()
+    #expect(letters.map(\.body) == [Array(device(1).utf8)])
+    #expect(letters.first?.headers["x-herald-reason"] == "redelivered")
+  }
+}
