@@ -18,6 +18,7 @@ extension Auditor {
       }
       let target = targets[position + index]
       if end == "s", lostAt[target.token] == nil { violate("told as skipped, and its token was there: \(target)") }
+      if end == "s" { skipped.insert(target) }
       if toldEnds[target] == nil { toldEnds[target] = end }
     }
   }

@@ -95,6 +95,9 @@ package final class SimulatorProcess: Sendable {
   /// Sets faults, one a line, as `apns-simulator --help` lists them.
   package func setFaults(_ lines: String) throws(TestFailure) { try control("POST", "/faults", lines) }
 
+  /// What it says of devices from now on, one a line: `TOKEN unregistered [MS]`, `TOKEN ok`.
+  package func setDevices(_ lines: String) throws(TestFailure) { try control("POST", "/devices", lines) }
+
   /// Sets its clock ahead of the machine's.
   package func setClock(secondsAhead: Int) throws(TestFailure) { try control("POST", "/clock", "\(secondsAhead)") }
 

@@ -202,4 +202,40 @@ import Testing
     bench.turn()
     #expect(bench.world.pagesAsked.isEmpty && bench.world.retryBodies == [page("7,8")])
   }
+
+  /// Tokens are read when their page is about to be sent, and not for a queue full of pages.
+  @Test func fewPagesAreLookedUpAhead() {
+    let bench = LaneBench(prefetch: 60)
+    for number in 0..<20 { bench.world.bodies[number] = page("\(number + 1)") }
+    bench.world.tokens = Dictionary(uniqueKeysWithValues: (1...20).map { (UInt32($0), token(UInt8($0))) })
+    bench.world.namesNobody = true
+    bench.consume(0..<20)
+    bench.turn()
+    #expect(bench.jobsInFlight == 20 && bench.world.pagesAsked.count == 8)
+    bench.world.namesNobody = false
+    bench.turn(8)
+    #expect(bench.world.sentTokens.count == 20 && bench.world.pagesAsked.isEmpty)
+    for ticket in bench.world.requests { bench.world.answer(ticket) }
+    bench.turn(8)
+    #expect(bench.world.settlements.count == 20 && bench.jobsInFlight == 0)
+  }
+
+  /// Pages that wait are forgotten with their consumer, and those that come again are looked up.
+  @Test func pagesThatWaitGoWithTheirConsumer() {
+    let bench = LaneBench(prefetch: 60)
+    for number in 0..<20 { bench.world.bodies[number] = page("\(number + 1)") }
+    bench.world.namesNobody = true
+    for _ in 0..<3 {
+      bench.consume(0..<20)
+      bench.turn()
+      bench.world.loseConsumer()
+      bench.turn()
+      #expect(bench.jobsInFlight == 0)
+    }
+    bench.world.namesNobody = false
+    bench.world.tokens = Dictionary(uniqueKeysWithValues: (1...20).map { (UInt32($0), token(UInt8($0))) })
+    bench.consume(0..<20)
+    bench.turn(8)
+    #expect(bench.world.sentTokens.count == 20)
+  }
 }

@@ -46,3 +46,34 @@ package struct AudiencePage: Sendable {
     self.registeredAt = registeredAt
   }
 }
+
+extension PushJob {
+  /// Puts the registry's answer in place of the ordinals: targets are tokens from here on, of those devices alone that have one.
+  ///
+  /// - Returns: the others, by their place among the body's ordinals.
+  package mutating func resolve(_ resolution: borrowing PageResolution) -> [Int] {
+    precondition(
+      targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count,
+      "a page is resolved once, whole")
+    let base = bytes.count
+    bytes.append(contentsOf: resolution.bytes)
+    var kept: [Int] = []
+    var skipped: [Int] = []
+    var devices: [ByteRange] = []
+    var times: [Int64] = []
+    targets.removeAll(keepingCapacity: true)
+    for (index, entry) in resolution.entries.enumerated() {
+      switch entry {
+      case .token(let token, let device, let registeredAt):
+        kept.append(index)
+        targets.append(ByteRange(start: base + Int(token.start), count: Int(token.count)))
+        devices.append(ByteRange(start: base + Int(device.start), count: Int(device.count)))
+        times.append(registeredAt)
+      case .skipped:
+        skipped.append(index)
+      }
+    }
+    page.keep(kept, devices: devices, registeredAt: times)
+    return skipped
+  }
+}

@@ -1,12 +1,18 @@
-import PushCore
-import PushIO
+package import PushCore
+package import PushIO
 
-/// The properties and headers of a lane's publishes: outcomes, and copies and dead letters with the state of the message that they replace.
-struct RabbitMQPublishProperties {
-  /// For the current publish.
-  let properties = AMQPProperties()
+/// The properties and headers of what lanes and the expansion consumer publish: outcomes, and copies and dead letters with the state of the
+/// message that they replace.
+package struct RabbitMQPublishProperties {
+  /// How far an audience's expansion came.
+  package static let cursorHeader: StaticString = "x-herald-cursor"
 
-  func describeOutcome(_ apnsID: UUIDValue, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
+  /// Of the publish that is being made.
+  package let properties = AMQPProperties()
+
+  package init() {}
+
+  package func describeOutcome(_ apnsID: UUIDValue, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
     properties.reset()
     properties.setMessageID(apnsID)
     properties.setType("push.outcome.v1")
@@ -43,15 +49,28 @@ struct RabbitMQPublishProperties {
     addClass(jobClass)
   }
 
-  func describeExpansion(_ jobClass: JobClass, firstSeen: Int64, _ metadata: borrowing MessageMetadata) {
+  /// Of an audience's job, before its first step (`cursor` nil) or a later one.
+  package func describeExpansion(
+    _ jobClass: JobClass, firstSeen: Int64, cursor: ExpansionCursor? = nil, _ metadata: borrowing MessageMetadata
+  ) {
     properties.reset()
     keepOriginal(metadata)
     passOn(metadata)
     properties.addHeader("x-herald-first-seen", firstSeen)
+    if let cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor.text) }
     addClass(jobClass)
   }
 
-  func describeDeadLetter(
+  /// Of one page of an audience. Its age counts from now: the audience may have been paused.
+  /// - Parameter id: the page's.
+  package func describePage(_ id: [UInt8], unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
+    properties.reset()
+    properties.setMessageID(id.span)
+    properties.setTimestamp(unixMilliseconds: unixMilliseconds)
+    passOn(metadata)
+  }
+
+  package func describeDeadLetter(
     _ jobClass: JobClass, _ reason: StaticString, _ detail: String, _ apnsID: UUIDValue?,
     _ metadata: borrowing MessageMetadata
   ) {

@@ -32,6 +32,9 @@ package struct Lane<
   var sends: SlotTable<SendSlot>
   /// Jobs with targets that the admission store was not asked about yet, by `StartQueue`.
   var unstarted: [RingBuffer<Ticket>]
+  /// Pages whose devices were not asked for yet, by `StartQueue`; and of those that were, how many have devices to start.
+  var unnamedPages: [RingBuffer<Ticket>]
+  var openPages: [Int]
   /// Sends that meet a new claim though their job takes over old ones, the one that was answered first in front.
   var claimed: RingBuffer<Ticket>
   /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
@@ -87,6 +90,8 @@ package struct Lane<
       SendSlot()
     }
     unstarted = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
+    unnamedPages = StartQueue.allCases.map { _ in RingBuffer(capacity: settings.jobsMaximum) }
+    openPages = StartQueue.allCases.map { _ in 0 }
     claimed = RingBuffer(capacity: sends.capacity)
     reports = RingBuffer(capacity: sends.capacity)
     confirms = ConfirmWindow(capacity: settings.unconfirmedMaximum)
@@ -250,7 +255,9 @@ package struct Lane<
       if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
         start(job, now)
-        if jobs[job].nextTarget == jobs[job].targetCount { _ = unstarted[queue.rawValue].popFirst() }
+        guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
+        _ = unstarted[queue.rawValue].popFirst()
+        if jobs[job].isResolved { openPages[queue.rawValue] -= 1 }
       }
     }
   }

@@ -6,9 +6,13 @@ extension Lane {
   /// The longest wait of a page whose devices nobody can name now.
   private static var unresolvedMilliseconds: Int64 { 30_000 }
 
+  /// Pages of one queue whose devices are asked for or wait to start: the next one is there when it is needed, and of no more than these
+  /// tokens become old here.
+  private static var openPagesMaximum: Int { 8 }
+
   mutating func enterAudience(_ job: Ticket, _ now: Now) {
     guard jobs[job].job.page.isEmpty else {
-      directory.find(jobs[job].job, ticket: job, now: now)
+      unnamedPages[StartQueue(jobs[job]).rawValue].append(job)
       return
     }
     let isOver = isOver(job, now)
@@ -21,17 +25,34 @@ extension Lane {
     directory.maintain(now: now)
     while let (job, resolution) = directory.nextAnswer(now: now) {
       guard jobs.isLive(job) else { continue }
+      let queue = StartQueue(jobs[job]).rawValue
       guard let resolution else {
+        openPages[queue] -= 1
         waitForDirectory(job, now)
         continue
       }
       jobs[job].resolve(resolution)
       counters.devicesSkipped &+= UInt64(jobs[job].job.page.count - jobs[job].targetCount)
       if jobs[job].targetCount == 0 {
+        openPages[queue] -= 1
         tellEnds(job, now)
       } else {
-        unstarted[StartQueue(jobs[job]).rawValue].append(job)
+        unstarted[queue].append(job)
       }
+    }
+    for queue in unnamedPages.indices {
+      while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
+        openPages[queue] += 1
+        directory.find(jobs[job].job, ticket: job, now: now)
+      }
+    }
+  }
+
+  /// Their deliveries are gone: answers that come find nobody.
+  mutating func abandonPages() {
+    for queue in unnamedPages.indices {
+      unnamedPages[queue].removeAll()
+      openPages[queue] = 0
     }
   }
 

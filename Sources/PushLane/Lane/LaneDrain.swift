@@ -35,6 +35,7 @@ extension Lane {
     for index in unstarted.indices { unstarted[index].removeAll() }
     reports.removeAll()
     claimed.removeAll()
+    abandonPages()
     for index in 0..<jobs.capacity {
       guard let job = jobs.liveTicket(at: index) else { continue }
       forget(job)

@@ -32,6 +32,7 @@ extension Lane {
     if queues.contains(where: { $0.asking < 0 }) { return "fewer than no sends of a pool are asked about again" }
     guard 0...sends.count ~= orphanCount else { return "\(orphanCount) orphans of \(sends.count) sends" }
     guard 0...sends.capacity ~= admittingCount else { return "\(admittingCount) admissions are waited for" }
+    if openPages.contains(where: { $0 < 0 }) { return "fewer than no pages have devices to start" }
     if isolating < 0 { return "fewer than no deliveries are being put aside" }
     if confirms.count > settings.unconfirmedMaximum { return "\(confirms.count) publishes are not confirmed" }
     if jobs.count == 0, sends.count > orphanCount { return "\(sends.count - orphanCount) sends of no job" }

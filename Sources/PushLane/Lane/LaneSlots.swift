@@ -134,6 +134,9 @@ struct JobSlot: ~Copyable {
   /// An audience's, or a page of one, that was read without a fault.
   var isForAudience: Bool { refusal == nil && (job.targetKind.isAudience || !job.page.isEmpty) }
 
+  /// A page whose tokens are known.
+  var isResolved: Bool { !job.page.devices.isEmpty }
+
   /// Nobody knows devices here.
   mutating func refuseAudience(app: Int) {
     self.app = app
@@ -149,7 +152,7 @@ struct JobSlot: ~Copyable {
   /// Of a page: tokens take the ordinals' place, and the others of its devices have their end.
   mutating func resolve(_ resolution: borrowing PageResolution) {
     openEnds()
-    job.resolve(resolution, ends: &ends)
+    for index in job.resolve(resolution) { ends[index] = PageEnd.skipped.letter }
     targetCount = job.targets.count
   }
 

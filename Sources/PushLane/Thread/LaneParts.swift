@@ -6,6 +6,9 @@ package import PushSettings
 package struct LaneParts: Sendable {
   package let redis: RedisConfiguration
   package let redisTLS: TLSContext?
+  /// Where devices are known.
+  package let registry: RedisConfiguration
+  package let registryTLS: TLSContext?
   let sharedState: RedisAdmissionStoreSettings
   package var apns: APNsPushServiceConfiguration
   private let addresses: [AMQPAddress]
@@ -24,6 +27,8 @@ package struct LaneParts: Sendable {
     topology = Topology(configuration)
     redis = try RedisConfiguration(url: configuration.redis.url)
     redisTLS = try configuration.redis.tls(redis)
+    registry = try RedisConfiguration(url: configuration.redis.url)
+    registryTLS = try configuration.redis.tls(registry)
     var sharedState = RedisAdmissionStoreSettings()
     sharedState.prefix = configuration.redis.prefix
     sharedState.timeoutMilliseconds = Int64(configuration.redis.timeoutMilliseconds)

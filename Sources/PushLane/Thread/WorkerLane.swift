@@ -15,11 +15,13 @@ package final class WorkerLane: LoopWork {
   private var thread: LaneThread<RabbitMQBroker, RedisAdmissionStore, APNsPushService>
 
   /// - Parameters:
+  ///   - directory: on the same loop.
   ///   - watchesUntilEmpty: it reports when all work queues are empty.
   ///   - log: gets changes, never jobs.
   package init(
     loop: EventLoop, _ control: LaneControl, _ settings: LaneSettings, _ parts: LaneParts, credentials: Credentials,
-    policies: ChannelPolicyCache, standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
+    policies: ChannelPolicyCache, directory: any AudienceDirectory = NoDirectory(),
+    standstill: StandstillState.Settings, watchesUntilEmpty: Bool,
     log: @escaping (LaneNotice) -> Void
   ) {
     self.loop = loop
@@ -34,13 +36,15 @@ package final class WorkerLane: LoopWork {
       loop: loop, credentials: credentials, configuration: parts.apns, policies: policies, seed: settings.randomSeed)
     state.connect()
     if watchesUntilEmpty { broker.watchUntilEmpty() }
-    let lane = Lane(broker: broker, state: state, push: push, clock: LoopClock(loop: loop), settings: settings)
+    let lane = Lane(
+      broker: broker, state: state, push: push, directory: directory, clock: LoopClock(loop: loop), settings: settings)
     thread = LaneThread(
       lane: lane, loop: loop, control: control, describe: WorkerLane.describe, takeNotices: WorkerLane.takeNotices,
       log: log,
       close: { lane in
         lane.broker.close()
         lane.state.close()
+        lane.directory.close()
       },
       isClosed: { $0.broker.isClosed && $0.push.isClosed },
       reload: { lane, update in

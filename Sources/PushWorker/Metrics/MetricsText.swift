@@ -38,6 +38,12 @@ package enum MetricsText {
     out.family(
       "herald_jobs_isolated_total", .counter, "Jobs put aside to be processed alone: workers did not finish them.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.isolated })
+    out.family("herald_audiences_total", .counter, "Jobs for audiences handed over, to become pages.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.handedOver })
+    out.family("herald_pages_postponed_total", .counter, "Pages that waited because the registry did not answer.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.pagesPostponed })
+    out.family("herald_devices_skipped_total", .counter, "Devices of pages that were gone, or had no token.")
+    out.sample([:], reports.reduce(0) { $0 + $1.counters.devicesSkipped })
     out.family("herald_outcomes_total", .counter, "Final outcomes, one for each target of a job.")
     var outcomes: [[String]: UInt64] = [:]
     for count in reports.flatMap(\.counters.outcomeCounts) {

@@ -29,6 +29,8 @@ package final class Worker: Sendable {
   private let channelPolicies = ChannelPolicyCache()
   /// Stores what apps register of their devices.
   private let registrationConsumer: RegistrationConsumer
+  /// Turns jobs for audiences into pages.
+  private let expansionConsumer: ExpansionConsumer
   private let logger: Logger
   private let hostName: String
   private let controls: [LaneControl]
@@ -64,6 +66,8 @@ package final class Worker: Sendable {
       untilEmpty: untilEmpty)
     registrationConsumer = RegistrationConsumer(
       try RegistrationConsumerSettings(configuration, hostName: hostName), logger: logger, untilEmpty: untilEmpty)
+    expansionConsumer = ExpansionConsumer(
+      try ExpansionSettings(configuration, hostName: hostName), logger: logger, untilEmpty: untilEmpty)
     let count = configuration.lanes == 0 ? ProcessInfo.processInfo.activeProcessorCount : configuration.lanes
     controls = (0..<count).map { LaneControl(name: "\($0)") }
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
@@ -121,6 +125,7 @@ package final class Worker: Sendable {
     tokenStore.start()
     channelConsumer.start(credentials: credentials)
     registrationConsumer.start()
+    expansionConsumer.start()
     for (index, control) in controls.enumerated() {
       let settings = LaneSettings(
         workerName: "\(hostName)/\(index)", prefetch: configuration.rabbitmq.prefetch, retry: configuration.retry,
@@ -144,8 +149,12 @@ package final class Worker: Sendable {
     var last: LaneReport?
     defer { control.end(last) }
     do {
+      let loop = try EventLoop()
+      let directory = RegistryDirectory(
+        loop: loop, configuration: parts.registry, tls: parts.registryTLS, prefix: configuration.redis.prefix,
+        seed: .random(in: .min ... .max))
       let lane = WorkerLane(
-        loop: try EventLoop(), control, settings, parts, credentials: credentials, policies: channelPolicies,
+        loop: loop, control, settings, parts, credentials: credentials, policies: channelPolicies, directory: directory,
         standstill: standstill, watchesUntilEmpty: watchesUntilEmpty
       ) { [logger] notice in
         logger.log(
@@ -168,6 +177,7 @@ package final class Worker: Sendable {
     for control in controls { control.drain() }
     channelConsumer.drain()
     registrationConsumer.drain()
+    expansionConsumer.drain()
     for control in controls { await control.waitUntilEnded() }
     for thread in threads.withLock({ threads in
       let all = threads
@@ -176,12 +186,12 @@ package final class Worker: Sendable {
     }) { thread.join() }
     channelConsumer.join()
     registrationConsumer.join()
+    expansionConsumer.join()
     tokenStore.stop()
     logger.info("drained")
   }
 
-  /// Returns when every lane has found all queues empty and has nothing in flight, and so have the consumers of channel requests and of
-  /// registrations, twice in a row.
+  /// Returns when every lane has found all queues empty and has nothing in flight, and so have the consumers beside them, twice in a row.
   package func waitUntilEmpty() async throws {
     var emptyLooks = 0
     while emptyLooks < 2 {
@@ -191,7 +201,8 @@ package final class Worker: Sendable {
         guard let report else { return false }
         return report.isExhausted && report.jobsInFlight == 0
       }
-      let isEmpty = areLanesEmpty && channelConsumer.isExhausted && registrationConsumer.isExhausted
+      let areConsumersEmpty = channelConsumer.isExhausted && registrationConsumer.isExhausted && expansionConsumer.isExhausted
+      let isEmpty = areLanesEmpty && areConsumersEmpty
       emptyLooks = isEmpty ? emptyLooks + 1 : 0
     }
   }
@@ -227,6 +238,7 @@ package final class Worker: Sendable {
     return MetricsText.make(
       controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
       + ChannelMetrics.text(channelConsumer.counters) + RegistrationMetrics.text(registrationConsumer.counters)
+      + ExpansionMetrics.text(expansionConsumer.counters)
   }
 
   /// The state of every pool, for `/status` and `herald check --live`.

@@ -35,32 +35,3 @@ package struct PageResolution: Sendable {
         registeredAt: registeredAt))
   }
 }
-
-extension PushJob {
-  /// Puts the registry's answer in place of the ordinals: targets are tokens from here on, of those devices alone that have one.
-  ///
-  /// Writes the end of every other device into `ends`, which has a byte for each ordinal of the body.
-  package mutating func resolve(_ resolution: borrowing PageResolution, ends: inout [UInt8]) {
-    precondition(
-      targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count && ends.count == page.count,
-      "a page is resolved once, whole")
-    let base = bytes.count
-    bytes.append(contentsOf: resolution.bytes)
-    var kept: [Int] = []
-    var devices: [ByteRange] = []
-    var times: [Int64] = []
-    targets.removeAll(keepingCapacity: true)
-    for (index, entry) in resolution.entries.enumerated() {
-      switch entry {
-      case .token(let token, let device, let registeredAt):
-        kept.append(index)
-        targets.append(ByteRange(start: base + Int(token.start), count: Int(token.count)))
-        devices.append(ByteRange(start: base + Int(device.start), count: Int(device.count)))
-        times.append(registeredAt)
-      case .skipped:
-        ends[index] = PageEnd.skipped.letter
-      }
-    }
-    page.keep(kept, devices: devices, registeredAt: times)
-  }
-}

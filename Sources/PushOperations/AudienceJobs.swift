@@ -1,0 +1,54 @@
+package import PushCore
+import PushIO
+package import PushSettings
+package import PushStores
+
+/// Jobs for audiences while they are expanded, for `herald jobs`: one question after another, on a loop of its own.
+package final class AudienceJobs {
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  private let loop: EventLoop
+  private let redis: RedisClient
+  private let store: ExpansionStore
+  private static let waitMilliseconds = 50
+
+  /// Connects to the registry's Redis.
+  package init(_ configuration: Configuration) throws {
+    let loop = try EventLoop()
+    let address = try RedisConfiguration(url: configuration.redis.url)
+    self.loop = loop
+    redis = RedisClient(
+      loop: loop, configuration: address, tls: try configuration.redis.tls(address), seed: .random(in: .min ... .max))
+    store = ExpansionStore(redis, prefix: configuration.redis.prefix) { loop.now.unixMilliseconds }
+  }
+
+  /// nil: no job of this id names an audience, or it ended more than a day ago, or no worker took it up yet.
+  package func progress(_ id: String) throws(Failure) -> ExpansionProgress? {
+    try wait { store.progress(id, then: $0) }
+  }
+
+  /// What became of a command: nil where nobody knows the job.
+  package func order(
+    _ command: ExpansionState.Command, _ id: String
+  ) throws(Failure) -> (before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)? {
+    try wait { store.order(command, id, then: $0) }
+  }
+
+  package func close() {
+    redis.close()
+    loop.flush()
+  }
+
+  private func wait<Value>(_ begin: (@escaping ExpansionStore.Then<Value>) -> Void) throws(Failure) -> Value {
+    var answer: Result<Value, RedisClient.Failure>?
+    begin { answer = $0 }
+    while true {
+      loop.flush()
+      if let answer { return try answer.mapError { Failure(description: "redis: \($0.text)") }.get() }
+      loop.poll(maximumWaitMilliseconds: AudienceJobs.waitMilliseconds)
+      redis.turn()
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// The expansion consumer's work on its thread: its queue, the registry, and what brings them together.
+final class ExpansionConsumerLoop {
+  private let loop: EventLoop
+  private let settings: ExpansionSettings
+  private let redis: RedisClient
+  private let queue: ExpansionQueue
+  private let runner: ExpansionRunner
+  private var drainDeadline: Instant?
+  private var isClosing = false
+
+  /// - Parameter seed: of everything that it draws.
+  init(loop: EventLoop, settings: ExpansionSettings, seed: UInt64, notice: @escaping (Logger.Level, String) -> Void) {
+    self.loop = loop
+    var random = SeededRandom(seed: seed)
+    var settings = settings
+    settings.rabbitmq.randomSeed = random.next()
+    self.settings = settings
+    redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
+    let reader = RegistryAudiences(redis: redis, prefix: settings.prefix)
+    let store = ExpansionStore(redis, prefix: settings.prefix) { loop.now.unixMilliseconds }
+    runner = ExpansionRunner(loop: loop, settings: settings, store: store, reader: reader, notice: notice)
+    queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
+    queue.onDelivery = { [runner] in runner.take($0) }
+    queue.onLost = { [runner] in runner.forgetDeliveries() }
+  }
+
+  var counters: ExpansionCounters {
+    var counters = runner.counters
+    counters.inFlight = queue.inFlight
+    counters.isConnected = queue.isConsuming && redis.isConnected
+    return counters
+  }
+
+  func watchUntilEmpty() { queue.watchUntilEmpty() }
+
+  var isExhausted: Bool { queue.isExhausted }
+
+  /// One turn, after the loop's poll.
+  func turn() {
+    redis.turn()
+    queue.turn()
+  }
+
+  /// Takes no more messages.
+  func drain() {
+    guard drainDeadline == nil else { return }
+    drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
+    queue.drain()
+  }
+
+  /// What was taken is done, or the drain's time is over.
+  var isDrained: Bool {
+    guard let drainDeadline else { return false }
+    return queue.inFlight == 0 || loop.now.monotonic >= drainDeadline
+  }
+
+  /// Says goodbye everywhere. Keep turning until `isClosed`.
+  func close() {
+    guard !isClosing else { return }
+    isClosing = true
+    queue.close()
+    redis.close()
+  }
+
+  var isClosed: Bool { isClosing && queue.isClosed }
+}

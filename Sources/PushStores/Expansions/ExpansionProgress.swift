@@ -1,0 +1,93 @@
+package import PushCore
+
+/// What Redis says of one audience: for people, and for its outcome.
+package struct ExpansionProgress: Sendable {
+  package let phase: ExpansionState.Phase
+  package let isCancelled: Bool
+  /// Every device of it is known and has its end.
+  package let isComplete: Bool
+  /// Redis forgot how devices of earlier pages ended.
+  package let isPartlyForgotten: Bool
+  package let summary: AudienceSummary
+  package let pages: UInt32
+  package let settledPages: UInt32
+  /// Devices before it are in pages; nil: all are.
+  package let ordinal: UInt32?
+  /// Ordinals that the scope has given out, as far as it is known.
+  package let ordinals: UInt32?
+  /// Unix milliseconds.
+  package let begun: Int64
+  package let ended: Int64?
+  package let app: String
+  package let environment: String
+  package let jobClass: JobClass
+  package let isDryRun: Bool
+  /// What else the job's message carried.
+  package let metadata: MessageMetadata
+
+  /// nil: it is no state of an audience.
+  init?(_ fields: [String: String]) {
+    guard let phase = fields["phase"].flatMap(ExpansionState.Phase.init), let app = fields["app"],
+      let environment = fields["environment"], let pages = fields["pages"].flatMap(UInt32.init),
+      let settled = fields["settled"].flatMap(UInt32.init), let devices = fields["devices"].flatMap(UInt64.init),
+      let begun = fields["begun"].flatMap(Int64.init)
+    else { return nil }
+    self.phase = phase
+    self.app = app
+    self.environment = environment
+    self.pages = pages
+    self.begun = begun
+    settledPages = settled
+    ordinal = fields["ordinal"].flatMap(UInt32.init)
+    ordinals = fields["of"].flatMap(UInt32.init)
+    ended = fields["ended"].flatMap(Int64.init)
+    isCancelled = fields["cancelled"] == "1"
+    isPartlyForgotten = fields["forgotten"] == "1"
+    isComplete = ordinal == nil && pages == settled
+    isDryRun = fields["dry"] == "1"
+    jobClass = fields["class"] == "bulk" ? .bulk : .transactional
+    var summary = AudienceSummary()
+    summary.devices = devices
+    for end in PageEnd.all {
+      summary[end] = fields["n:\(Character(UnicodeScalar(end.letter)))"].flatMap(UInt64.init) ?? 0
+    }
+    self.summary = summary
+    metadata = MessageMetadata(facts: fields)
+  }
+}
+
+extension MessageMetadata {
+  /// What Redis keeps of a job's message, for the outcome of its audience: names and values, texts as hex.
+  var facts: [String] {
+    let bytes = self.bytes
+    func hex(_ range: ByteRange) -> String {
+      String(decoding: bytes[range.range].flatMap { [Hex.digit($0 >> 4), Hex.digit($0 & 15)] }, as: UTF8.self)
+    }
+    return [
+      "message_id", hex(messageID), "correlation_id", hex(correlationID), "traceparent", hex(traceparent), "tracestate",
+      hex(tracestate), "enqueued", enqueuedAt.map(String.init) ?? "", "first_seen", firstSeen.map(String.init) ?? "",
+      "class", jobClass == .bulk ? "bulk" : "transactional",
+    ]
+  }
+
+  fileprivate init(facts: [String: String]) {
+    self.init()
+    messageID = append(hex: facts["message_id"])
+    correlationID = append(hex: facts["correlation_id"])
+    traceparent = append(hex: facts["traceparent"])
+    tracestate = append(hex: facts["tracestate"])
+    enqueuedAt = facts["enqueued"].flatMap(Int64.init)
+    firstSeen = facts["first_seen"].flatMap(Int64.init)
+    jobClass = facts["class"] == "bulk" ? .bulk : .transactional
+  }
+
+  private mutating func append(hex text: String?) -> ByteRange {
+    let digits = Array((text ?? "").utf8)
+    let start = bytes.count
+    for index in stride(from: 0, to: digits.count - 1, by: 2) {
+      guard let high = Hex.value(digits[index]), let low = Hex.value(digits[index + 1]) else { break }
+      bytes.append(high << 4 | low)
+    }
+    return ByteRange(start: start, count: bytes.count - start)
+  }
+}

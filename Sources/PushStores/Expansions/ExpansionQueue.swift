@@ -1,0 +1,339 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// RabbitMQ as an expansion consumer sees it: takes messages of the queue, publishes what becomes of them, and acknowledges each once the
+/// broker confirmed all of that.
+final class ExpansionQueue {
+  private let loop: EventLoop
+  private let settings: ExpansionSettings
+  private let consumer: RabbitMQClient
+  private let publisher: RabbitMQClient
+  private let properties = RabbitMQPublishProperties()
+  private let direct = AMQPExchange("", isMandatory: true)
+  private let jobs: AMQPExchange
+  private let results: AMQPExchange
+  private let dead: AMQPExchange
+  private let retries: AMQPExchange
+
+  /// What becomes of a delivery.
+  var onDelivery: (ExpansionDelivery) -> Void = { _ in }
+  /// The connection of those deliveries is gone.
+  var onLost: () -> Void = {}
+
+  /// As they came.
+  private var deliveries: [ExpansionDelivery] = []
+  /// Of the consumer connection in use, or the last.
+  private var epoch: UInt32 = 0
+  private(set) var isConsuming = false
+  private var isBlocked = false
+  private var emptyWatch: RabbitMQEmptyWatch?
+  /// The queues were empty at two looks in a row, and nothing came between them.
+  private var areQueuesEmpty = false
+  /// The request for messages, which is answered before anything else is asked on its channel.
+  private var consuming: UInt32?
+  private var isAskable = false
+  private var isDraining = false
+  /// On the publisher's connection in use.
+  private var publishedCount: UInt64 = 0
+  private var heldUntil: Instant
+
+  private static let publishChannel: UInt16 = 1
+  private static let controlChannel: UInt16 = 2
+  private static let consumeChannel: UInt16 = 1
+  private static let refusedPauseMilliseconds: Int64 = 1_000
+  /// Much longer than a broker takes, also one whose queues look for a leader.
+  private static let confirmMilliseconds: Int64 = 60_000
+  /// A channel of a quorum queue forgets acknowledgements that are under way when it closes.
+  private static let lingerMilliseconds: Int64 = 100
+
+  init(loop: EventLoop, settings: ExpansionSettings, notice: @escaping (Logger.Level, String) -> Void) {
+    self.loop = loop
+    self.settings = settings
+    heldUntil = loop.now.monotonic
+    let topology = settings.rabbitmq.topology
+    jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
+    results = AMQPExchange(topology.resultsExchange, isMandatory: settings.rabbitmq.outcomesAreMandatory)
+    dead = AMQPExchange(topology.deadExchange, isMandatory: true)
+    retries = AMQPExchange(topology.retryExchange, isMandatory: true)
+    let tell: (RabbitMQRole) -> (Logger.Level, String) -> Void = { role in
+      { level, text in notice(level, "rabbitmq (\(role.rawValue)): \(text)") }
+    }
+    publisher = RabbitMQClient(
+      loop: loop, role: .publisher, settings: settings.rabbitmq,
+      setUp: [
+        (.openChannel, ExpansionQueue.publishChannel), (.selectConfirms, ExpansionQueue.publishChannel),
+        (.openChannel, ExpansionQueue.controlChannel),
+      ] + topology.declarations.map { ($0, ExpansionQueue.controlChannel) }, notice: tell(.publisher))
+    consumer = RabbitMQClient(
+      loop: loop, role: .consumer, settings: settings.rabbitmq,
+      setUp: [
+        (.openChannel, ExpansionQueue.consumeChannel),
+        (.prefetch(settings.messagesMaximum), ExpansionQueue.consumeChannel),
+      ], notice: tell(.consumer))
+    publisher.start()
+  }
+
+  var inFlight: Int { deliveries.count }
+
+  // MARK: - Until empty
+
+  /// From now on it looks whether messages wait in the queues; `isExhausted` tells.
+  func watchUntilEmpty() {
+    emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.expansionQueues)
+    lookWhetherEmpty()
+  }
+
+  /// No message waits, and none is on its way here.
+  var isExhausted: Bool { areQueuesEmpty && deliveries.isEmpty }
+
+  /// Asks on the channel that messages come on: those that the queue gave before it counted are heard before the answer.
+  private func lookWhetherEmpty() {
+    guard isAskable, let connection = consumer.connection else { return }
+    emptyWatch?.look(on: connection, channel: ExpansionQueue.consumeChannel)
+  }
+
+  private func looked(_ operation: UInt32, _ reply: AMQPReply) {
+    if operation == consuming {
+      // Not before: a quorum queue may answer a question before it answers the consumer that came first.
+      isAskable = true
+      emptyWatch?.restart()
+      return lookWhetherEmpty()
+    }
+    guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
+    areQueuesEmpty = isEmpty
+    loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
+      self?.lookWhetherEmpty()
+    }
+  }
+
+  private func disturbed() {
+    areQueuesEmpty = false
+    emptyWatch?.wasDisturbed = true
+  }
+
+  // MARK: - Turns
+
+  /// One turn, after the loop's poll.
+  func turn() {
+    while let event = publisher.nextEvent() { take(publisherEvent: event) }
+    while let event = consumer.nextEvent() { take(consumerEvent: event) }
+    advance()
+    missConfirms()
+    publish()
+  }
+
+  private func take(publisherEvent event: RabbitMQClient.Event) {
+    switch event {
+    case .up:
+      publisher.provedItself()
+      isBlocked = publisher.blockedReason != nil
+      publishedCount = 0
+      for delivery in deliveries { delivery.publisherLost() }
+      if !isDraining { consumer.start() }
+    case .down:
+      for delivery in deliveries { delivery.publisherLost() }
+    case .connection(.confirmed(_, let number, let isMultiple)):
+      for delivery in deliveries { delivery.settled(number, isMultiple: isMultiple, isConfirmed: true) }
+    case .connection(.refused(_, let number, let isMultiple)):
+      hold()
+      for delivery in deliveries { delivery.settled(number, isMultiple: isMultiple, isConfirmed: false) }
+    case .connection(.returned):
+      returned()
+    case .connection(.blocked): isBlocked = true
+    case .connection(.unblocked):
+      isBlocked = false
+      // The broker read nothing meanwhile: what it owes a confirm of counts from now on.
+      for delivery in deliveries { delivery.restamp(loop.now.monotonic) }
+    case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
+      .connection(.channelClosed), .connection(.closed):
+      break
+    }
+  }
+
+  private func take(consumerEvent event: RabbitMQClient.Event) {
+    switch event {
+    case .up:
+      guard !isDraining, let connection = consumer.connection else { return consumer.stop() }
+      consumer.provedItself()
+      epoch &+= 1
+      isConsuming = true
+      consuming = connection.request(
+        .consume(
+          queue: settings.rabbitmq.topology.expansionsQueue, consumerTag: settings.rabbitmq.laneName, arguments: []),
+        channel: ExpansionQueue.consumeChannel)
+    case .down:
+      consumingEnded()
+    case .connection(.delivery(let delivery)):
+      disturbed()
+      received(delivery)
+    case .connection(.completed(_, let operation, let reply)):
+      looked(operation, reply)
+    case .connection(.cancelled(let channel)):
+      consumer.fail(.consumerCancelled(channel: channel))
+      consumingEnded()
+      declareAgain()
+    case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
+      .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
+      break
+    }
+  }
+
+  private func received(_ delivery: AMQPDelivery) {
+    guard let connection = consumer.connection else { return }
+    guard !isDraining else {
+      return connection.reject(delivery.tag, requeue: true, channel: ExpansionQueue.consumeChannel)
+    }
+    guard !delivery.isOversized else {
+      // No lane wrote it: the broker moves it to the dead letters.
+      return connection.reject(delivery.tag, requeue: false, channel: ExpansionQueue.consumeChannel)
+    }
+    var body: [UInt8] = []
+    var metadata = MessageMetadata()
+    connection.copyBody(into: &body)
+    connection.copyMetadata(into: &metadata)
+    metadata.boundTimes(now: loop.now.unixMilliseconds)
+    let taken = ExpansionDelivery(
+      epoch: epoch, tag: delivery.tag, body: body, metadata: metadata,
+      cursor: connection.headers().firstText(of: "\(RabbitMQPublishProperties.cursorHeader)").flatMap(
+        ExpansionCursor.init),
+      now: loop.now.unixMilliseconds)
+    deliveries.append(taken)
+    onDelivery(taken)
+  }
+
+  /// What was taken comes again.
+  private func consumingEnded() {
+    isConsuming = false
+    isAskable = false
+    consuming = nil
+    areQueuesEmpty = false
+    for delivery in deliveries { delivery.isGone = true }
+    deliveries = []
+    onLost()
+  }
+
+  /// The queue is gone: it is declared before it is consumed again.
+  private func declareAgain() {
+    guard let connection = publisher.connection else { return }
+    for operation in settings.rabbitmq.topology.declarations {
+      connection.request(operation, channel: ExpansionQueue.controlChannel)
+    }
+  }
+
+  private func returned() {
+    guard let connection = publisher.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
+      return
+    }
+    guard deliveries.contains(where: { $0.cameBack(number) }) else { return }
+    declareAgain()
+    hold()
+  }
+
+  private func hold() {
+    heldUntil = loop.now.monotonic.adding(milliseconds: ExpansionQueue.refusedPauseMilliseconds)
+  }
+
+  // MARK: - Deliveries
+
+  /// Those whose publishes are confirmed go on; those that are done are acknowledged.
+  private func advance() {
+    for delivery in deliveries { delivery.advance() }
+    guard deliveries.contains(where: \.isFinished) else { return }
+    for delivery in deliveries where delivery.isFinished {
+      guard isConsuming, delivery.epoch == epoch, let connection = consumer.connection else { continue }
+      connection.acknowledge(delivery.tag, isMultiple: false, channel: ExpansionQueue.consumeChannel)
+    }
+    deliveries.removeAll { $0.isFinished }
+  }
+
+  private func publish() {
+    guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
+    for delivery in deliveries {
+      for index in delivery.publishes.indices where delivery.publishes[index].state == .waiting {
+        disturbed()
+        let number = publish(delivery.publishes[index], of: delivery, on: connection)
+        delivery.sent(index, number: number, at: loop.now.monotonic)
+      }
+    }
+  }
+
+  /// A confirm that does not come for so long is lost, and its delivery would wait for ever: it is published again on a new connection.
+  private func missConfirms() {
+    let milliseconds = ExpansionQueue.confirmMilliseconds
+    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
+    guard publisher.isUp, !isBlocked, deliveries.contains(where: { $0.waits(since: limit) }) else { return }
+    publisher.fail(.timedOut(operation: "the confirm of a page", milliseconds: milliseconds))
+    for delivery in deliveries { delivery.publisherLost() }
+  }
+
+  private func publish(
+    _ publish: ExpansionDelivery.Publish, of delivery: ExpansionDelivery, on connection: AMQPConnection
+  ) -> UInt64 {
+    switch publish.target {
+    case .page(let jobClass, let id):
+      properties.describePage(id, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
+      return send(publish.body, to: jobs, Array(jobClass.name.utf8), on: connection)
+    case .step(let cursor):
+      properties.describeExpansion(
+        delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
+      return send(publish.body, to: direct, Array(settings.rabbitmq.topology.expansionsQueue.utf8), on: connection)
+    case .retry(let seconds):
+      properties.describeExpansion(
+        delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, publish.metadata)
+      let key = Topology.expansionsRetryRoutingKey(seconds: seconds)
+      return send(publish.body, to: retries, Array(key.utf8), on: connection)
+    case .outcome(let routingKey, let apnsID):
+      properties.describeOutcome(apnsID, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
+      return send(publish.body, to: results, routingKey, on: connection)
+    case .invalid(let detail):
+      properties.describeDeadLetter(delivery.jobClass, "invalid", detail, nil, publish.metadata)
+      return send(publish.body, to: dead, [], on: connection)
+    }
+  }
+
+  private func send(
+    _ body: [UInt8], to exchange: AMQPExchange, _ routingKey: [UInt8], on connection: AMQPConnection
+  ) -> UInt64 {
+    publishedCount += 1
+    if exchange.isMandatory { RabbitMQPublishNumber.add(publishedCount, to: properties.properties) }
+    let number = connection.publish(
+      to: exchange, channel: ExpansionQueue.publishChannel, routingKey: routingKey.span,
+      properties: properties.properties, body: body.span)
+    assert(number == publishedCount)
+    return number
+  }
+
+  // MARK: - The end
+
+  /// Takes no more messages.
+  func drain() {
+    guard !isDraining else { return }
+    isDraining = true
+    if isConsuming, let connection = consumer.connection {
+      connection.request(.cancel(consumerTag: settings.rabbitmq.laneName), channel: ExpansionQueue.consumeChannel)
+    }
+  }
+
+  /// Says goodbye: unacknowledged messages go back to their queue. Keep turning until `isClosed`.
+  func close() {
+    isDraining = true
+    emptyWatch = nil
+    for delivery in deliveries { delivery.isGone = true }
+    deliveries = []
+    publisher.stop()
+    loop.schedule(afterMilliseconds: ExpansionQueue.lingerMilliseconds) { [consumer] in consumer.stop() }
+  }
+
+  var isClosed: Bool { consumer.state == .idle && publisher.state == .idle }
+}
+
+extension [AMQPArgument] {
+  fileprivate func firstText(of name: String) -> String? {
+    for argument in self where argument.name == name {
+      if case .text(let text) = argument.value { return text }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,407 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// What becomes of the expansion queue's messages: steps find devices, fix pages and publish them; what pages told is counted; a job whose
+/// devices all have their ends has its outcome.
+///
+/// Whatever Redis does not answer waits in a retry queue. What was told may be told again: `ExpansionState` says why that is no harm.
+final class ExpansionRunner {
+  private typealias Publish = ExpansionDelivery.Publish
+
+  private let loop: EventLoop
+  private let settings: ExpansionSettings
+  private let store: ExpansionStore
+  private let reader: RegistryAudiences
+  private let writer: OutcomeWriter
+  private let notice: (Logger.Level, String) -> Void
+  private var parser = JobParser()
+  var counters = ExpansionCounters()
+  /// Jobs of which a step is on its way, with other steps of theirs that came meanwhile: two at once would publish everything twice.
+  private var busy: [String: [ExpansionDelivery]] = [:]
+  /// Jobs whose outcome is being told, with what waits for that: told twice at once it would be published twice.
+  private var telling: [String: [() -> Void]] = [:]
+
+  /// From a call about the end of a job that Redis did not answer to the next one.
+  private static let finishMilliseconds: Int64 = 1_000
+
+  init(
+    loop: EventLoop, settings: ExpansionSettings, store: ExpansionStore, reader: RegistryAudiences,
+    notice: @escaping (Logger.Level, String) -> Void
+  ) {
+    self.loop = loop
+    self.settings = settings
+    self.store = store
+    self.reader = reader
+    self.notice = notice
+    writer = OutcomeWriter(worker: settings.workerName)
+  }
+
+  func take(_ delivery: ExpansionDelivery) {
+    let body = delivery.body
+    if PageSettlement.isSettlement(body.span) { settle(delivery) } else { begin(delivery) }
+  }
+
+  /// Their connection is gone.
+  func forgetDeliveries() {
+    busy = [:]
+    telling = [:]
+  }
+
+  // MARK: ends of devices
+
+  private func settle(_ delivery: ExpansionDelivery) {
+    let body = delivery.body
+    guard let settlement = PageSettlement(body.span) else {
+      return refuse(delivery, "body: is no settlement of a page")
+    }
+    counters.settlements += 1
+    let id = String(decoding: settlement.parentID, as: UTF8.self)
+    store.settle(settlement) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): waitForRedis(delivery, failure.text)
+      case .success(true): complete(id, delivery) {}
+      case .success(false): delivery.finish()
+      }
+    }
+  }
+
+  // MARK: steps
+
+  /// A step of a job, read.
+  private struct Step {
+    let id: String
+    let scope: AppScope
+    let cursor: ExpansionCursor
+    let audience: AudienceQuery?
+    let isDryRun: Bool
+  }
+
+  private func begin(_ delivery: ExpansionDelivery) {
+    var job = PushJob()
+    let step: Step
+    do throws(JobError) {
+      step = try read(delivery, into: &job)
+    } catch {
+      return refuseJob(delivery, job, error.detail, id: nil)
+    }
+    if busy[step.id] != nil {
+      busy[step.id]?.append(delivery)
+    } else {
+      busy[step.id] = []
+      open(delivery, step)
+    }
+  }
+
+  private func read(_ delivery: ExpansionDelivery, into job: inout PushJob) throws(JobError) -> Step {
+    job.bytes = delivery.body
+    job.bodyCount = delivery.body.count
+    let messageID = Array(delivery.metadata.bytes[delivery.metadata.messageID.range])
+    try parser.parse(into: &job, fallbackID: messageID.span)
+    let app = String(decoding: job.bytes[job.app.range], as: UTF8.self)
+    guard job.targetKind.isAudience, let scope = AppScope(app: app, environment: job.environment) else {
+      throw JobError(field: "to", rule: "names no audience")
+    }
+    return Step(
+      id: String(decoding: job.bytes[job.id.range], as: UTF8.self), scope: scope,
+      cursor: delivery.cursor ?? ExpansionCursor(), audience: AudienceQuery(job), isDryRun: job.isDryRun)
+  }
+
+  /// The step is at its end here, whatever became of it: the next one of its job may begin.
+  private func end(_ id: String) {
+    guard var waiting = busy.removeValue(forKey: id) else { return }
+    guard !waiting.isEmpty else { return }
+    let next = waiting.removeFirst()
+    begin(next)
+    for delivery in waiting { begin(delivery) }
+  }
+
+  private func open(_ delivery: ExpansionDelivery, _ step: Step) {
+    var metadata = delivery.metadata
+    metadata.firstSeen = delivery.firstSeen
+    metadata.jobClass = delivery.jobClass
+    store.open(
+      step.id, in: step.scope, step.cursor, openMaximum: settings.openPagesMaximum, isDryRun: step.isDryRun,
+      metadata: metadata, body: delivery.body
+    ) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure):
+        waitForRedis(delivery, failure.text)
+        end(step.id)
+      case .success(.done):
+        delivery.finish()
+        end(step.id)
+      case .success(.taken(let app, let environment)):
+        refuseTwin(delivery, "id: is that of another job, of \(app) in \(environment), which Herald knows for 24 hours")
+        end(step.id)
+      case .success(.evaluate(let ordinal)):
+        evaluate(delivery, step, from: ordinal)
+      case .success(.publish(let fixed)):
+        publish(delivery, step, fixed)
+      case .success(.paused):
+        counters.waitsPaused += 1
+        wait(delivery, seconds: ExpansionRunner.delay(waited: loop.now.unixMilliseconds - delivery.firstSeen))
+        end(step.id)
+      case .success(.full):
+        counters.waitsForPages += 1
+        wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
+        end(step.id)
+      }
+    }
+  }
+
+  private func evaluate(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
+    guard let audience = step.audience else { return unknownSegment(delivery, step) }
+    let maximum = step.isDryRun ? settings.countedDevices : settings.stepDevices
+    // All steps of a job see the same days as the first: its audience does not move while it is expanded.
+    reader.read(
+      audience, in: step.scope, from: ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
+    ) { [self] part in
+      guard !delivery.isGone else { return }
+      switch part {
+      case .failed(let text):
+        waitForRedis(delivery, text)
+        end(step.id)
+      case .refused(let text) where step.cursor.step == 0:
+        refuseStep(delivery, step, text)
+      case .refused:
+        // Its segment was deleted meanwhile: nobody else is in it.
+        fix(delivery, step, [], next: nil, given: ordinal)
+      case .found(let ordinals, let next, let given):
+        fix(delivery, step, ordinals, next: next, given: given)
+      }
+    }
+  }
+
+  private func fix(
+    _ delivery: ExpansionDelivery, _ step: Step, _ ordinals: [UInt32], next: UInt32?, given: UInt32
+  ) {
+    let size = settings.pageDevices
+    let pages =
+      step.isDryRun
+      ? [] : stride(from: 0, to: ordinals.count, by: size).map { Array(ordinals[$0..<min($0 + size, ordinals.count)]) }
+    store.fix(
+      step.id, step: step.cursor.step, pages: pages, counted: step.isDryRun ? UInt64(ordinals.count) : 0, next: next,
+      ordinals: given
+    ) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure):
+        waitForRedis(delivery, failure.text)
+        end(step.id)
+      case .success(nil): open(delivery, step)
+      case .success(.some(let fixed)): publish(delivery, step, fixed)
+      }
+    }
+  }
+
+  /// Publishes the pages that are fixed and have devices without an end, behind them the next step, and behind that it is remembered that
+  /// all of it is in its queues.
+  private func publish(_ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed) {
+    store.ordinals(step.id, of: fixed.pages) { [self] result in
+      guard !delivery.isGone else { return }
+      guard case .success(let ordinals) = result else {
+        waitForRedis(delivery, "its pages")
+        return end(step.id)
+      }
+      let pages = pages(delivery, fixed.pages, ordinals)
+      counters.steps += 1
+      counters.pages += UInt64(pages.count)
+      delivery.publish(pages) { [self] in
+        let next = fixed.next.map { Publish(target: .step($0), body: delivery.body, metadata: delivery.metadata) }
+        delivery.publish(next.map { [$0] } ?? []) { [self] in published(delivery, step, fixed) }
+      }
+    }
+  }
+
+  private func pages(
+    _ delivery: ExpansionDelivery, _ numbers: Range<UInt32>, _ ordinals: [[UInt8]?]
+  ) -> [Publish] {
+    var job = PushJob()
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    var pages: [Publish] = []
+    for (number, ordinals) in zip(numbers, ordinals) {
+      guard let ordinals else { continue }
+      var body: [UInt8] = []
+      PageWriter.append(job, number: number, ordinals: ordinals, to: &body)
+      let id = job.bytes[job.id.range] + Array("/\(number)".utf8)
+      pages.append(
+        Publish(target: .page(delivery.jobClass, id: Array(id)), body: body, metadata: delivery.metadata))
+      counters.devices += 1 + UInt64(ordinals.count { $0 == UInt8(ascii: ",") })
+    }
+    return pages
+  }
+
+  private func published(_ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed) {
+    // Where Redis does not hear of it, whoever comes with the step again publishes it again.
+    store.published(step.id, step: step.cursor.step) { [self] _ in
+      guard !delivery.isGone else { return }
+      guard fixed.isComplete else {
+        delivery.finish()
+        return end(step.id)
+      }
+      complete(step.id, delivery) { [self] in end(step.id) }
+    }
+  }
+
+  // MARK: the end of a job
+
+  /// Every device has its end: tells the job's outcome, remembers that it is told, and acknowledges the delivery.
+  /// - Parameter left: called when nothing of this is left to do here, also where it is to be done again.
+  private func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
+    if telling[id] != nil {
+      telling[id]?.append { [self] in
+        if !delivery.isGone { complete(id, delivery, left: left) }
+      }
+      return
+    }
+    telling[id] = []
+    let then = { [self] in
+      delivery.finish()
+      left()
+      told(id)
+    }
+    let later = { [self] (failure: RedisClient.Failure) in
+      waitForRedis(delivery, failure.text)
+      left()
+      told(id)
+    }
+    store.progress(id) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(failure)
+      case .success(let progress):
+        guard let progress, progress.isComplete, progress.phase != .completed else { return then() }
+        store.body(id) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(failure)
+          case .success(nil): then()
+          case .success(.some(let body)): tell(id, progress, body, delivery, then)
+          }
+        }
+      }
+    }
+  }
+
+  /// What waited for a job's outcome to be told looks at the job again.
+  private func told(_ id: String) {
+    for next in telling.removeValue(forKey: id) ?? [] { next() }
+  }
+
+  private func tell(
+    _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ delivery: ExpansionDelivery,
+    _ then: @escaping () -> Void
+  ) {
+    var job = PushJob()
+    job.bytes = body
+    job.bodyCount = body.count
+    let messageID = Array(progress.metadata.bytes[progress.metadata.messageID.range])
+    // It was read when it came; what a newer version would refuse has its outcome all the same.
+    _ = try? parser.parse(into: &job, fallbackID: messageID.span)
+    var record = OutcomeRecord(
+      outcome: .completed, attempts: 0, enqueuedAt: progress.metadata.enqueuedAt,
+      receivedAt: progress.metadata.firstSeen ?? progress.begun, sentAt: nil,
+      completedAt: progress.ended ?? loop.now.unixMilliseconds)
+    record.summary = progress.summary
+    record.isCancelled = progress.isCancelled
+    if progress.isPartlyForgotten { record.detail = "Redis lost a part of its progress: not all ends are counted" }
+    let outcome = outcome(record, job, progress.metadata)
+    delivery.publish([outcome]) { [self] in
+      counters.completed += 1
+      finish(id, delivery, then)
+    }
+  }
+
+  /// Until Redis remembers it: or the outcome would be told again.
+  private func finish(_ id: String, _ delivery: ExpansionDelivery, _ then: @escaping () -> Void) {
+    store.finish(id) { [self] result in
+      guard !delivery.isGone else { return }
+      if case .success = result { return then() }
+      loop.schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [weak self] in
+        if !delivery.isGone { self?.finish(id, delivery, then) }
+      }
+    }
+  }
+
+  private func outcome(
+    _ record: OutcomeRecord, _ job: borrowing PushJob, _ metadata: MessageMetadata
+  ) -> Publish {
+    let apnsID = UUIDValue.apnsID(for: job, target: nil)
+    var body: [UInt8] = []
+    var routingKey: [UInt8] = []
+    writer.append(record, of: job, target: nil, apnsID: apnsID, to: &body)
+    OutcomeWriter.appendRoutingKey(record.outcome, of: job, to: &routingKey)
+    return Publish(target: .outcome(routingKey: routingKey, apnsID: apnsID), body: body, metadata: metadata)
+  }
+
+  // MARK: what is wrong
+
+  private func unknownSegment(_ delivery: ExpansionDelivery, _ step: Step) {
+    refuseStep(delivery, step, "is no code of a segment")
+  }
+
+  private func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String) {
+    var job = PushJob()
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    refuseJob(delivery, job, "to.\(job.targetKind): \(rule)", id: step.id)
+  }
+
+  private func refuseTwin(_ delivery: ExpansionDelivery, _ detail: String) {
+    var job = PushJob()
+    _ = try? read(delivery, into: &job)
+    refuseJob(delivery, job, detail, id: nil)
+  }
+
+  /// The job itself is wrong: its outcome and its dead letter. `id`: of a job that Redis knows, and forgets then.
+  private func refuseJob(_ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, id: String?) {
+    counters.invalid += 1
+    let now = loop.now.unixMilliseconds
+    let record = OutcomeRecord(
+      outcome: .invalid, detail: detail, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt,
+      receivedAt: delivery.firstSeen, sentAt: nil, completedAt: now)
+    let publishes = [
+      outcome(record, job, delivery.metadata),
+      Publish(target: .invalid(detail: detail), body: delivery.body, metadata: delivery.metadata),
+    ]
+    delivery.publish(publishes) { [self] in
+      guard let id else { return delivery.finish() }
+      finish(id, delivery) { [self] in
+        delivery.finish()
+        end(id)
+      }
+    }
+  }
+
+  private func refuse(_ delivery: ExpansionDelivery, _ detail: String) {
+    counters.invalid += 1
+    delivery.publish([Publish(target: .invalid(detail: detail), body: delivery.body, metadata: delivery.metadata)]) {
+      delivery.finish()
+    }
+  }
+
+  // MARK: later
+
+  /// Redis did not answer: nothing is lost, and the message comes again.
+  private func waitForRedis(_ delivery: ExpansionDelivery, _ text: String) {
+    counters.waitsForRedis += 1
+    notice(.warning, "redis: \(text); audiences wait")
+    wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
+  }
+
+  /// A copy takes its place, which comes back later.
+  private func wait(_ delivery: ExpansionDelivery, seconds: Int) {
+    delivery.publish([Publish(target: .retry(seconds: seconds), body: delivery.body, metadata: delivery.metadata)]) {
+      delivery.finish()
+    }
+  }
+
+  /// About as long again as it waited, so that a command is noticed soon where it is expected soon.
+  static func delay(waited milliseconds: Int64) -> Int {
+    let delays = Topology.expansionDelaysSeconds
+    return delays.last { Int64($0) * 4000 <= milliseconds } ?? delays[0]
+  }
+}

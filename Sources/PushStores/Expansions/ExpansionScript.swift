@@ -1,0 +1,158 @@
+/// The scripts that keep the progress of audiences: each does what an event of `ExpansionState` does, in its words. They run seldom, once
+/// a page or step, so their text goes with them. All keys of one have one hash tag: a job.
+///
+/// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`, `first` (page of the
+/// last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by end), `begun`, `ended` (Unix ms), `of` (ordinals of the scope).
+package enum ExpansionScript {
+  /// KEYS: state, body. ARGV: step, ordinal, pages, devices, pages without an end at most, now (ms), seconds to live, app, environment,
+  /// more facts as names and values…, body. The job is remembered with its first message.
+  ///
+  /// Replies {'done'}, {'taken', app, environment} = a job of another app has the id, {'evaluate', ordinal}, {'paused'}, {'full'}, or
+  /// {'publish', first page, pages, ordinal of the next step, devices, whether the job is complete}.
+  package static let open = """
+    local key, step = KEYS[1], tonumber(ARGV[1])
+    if redis.call('EXISTS', key) == 0 then
+      redis.call('HSET', key, 'phase', 'running', 'fixed', ARGV[1], 'published', ARGV[1], 'ordinal', ARGV[2],
+        'pages', ARGV[3], 'settled', ARGV[3], 'first', ARGV[3], 'devices', ARGV[4], 'begun', ARGV[6],
+        'app', ARGV[8], 'environment', ARGV[9])
+      for index = 10, #ARGV - 2, 2 do redis.call('HSET', key, ARGV[index], ARGV[index + 1]) end
+      if step > 0 then redis.call('HSET', key, 'forgotten', '1') end
+      redis.call('SET', KEYS[2], ARGV[#ARGV])
+    end
+    redis.call('EXPIRE', key, ARGV[7])
+    redis.call('EXPIRE', KEYS[2], ARGV[7])
+    local known = redis.call('HMGET', key, 'phase', 'fixed', 'published', 'ordinal', 'pages', 'settled', 'first',
+      'devices', 'app', 'environment')
+    if known[9] ~= ARGV[8] or known[10] ~= ARGV[9] then return {'taken', known[9], known[10]} end
+    local phase, fixed, ordinal = known[1], tonumber(known[2]), known[4]
+    local pages, settled, first, devices = tonumber(known[5]), tonumber(known[6]), tonumber(known[7]), tonumber(known[8])
+    if phase == 'completed' or step < tonumber(known[3]) then return {'done'} end
+    redis.call('HSET', key, 'published', ARGV[1])
+    if step > fixed then
+      local later = tonumber(ARGV[3])
+      if later > pages then
+        settled = settled + later - pages
+        pages = later
+      end
+      fixed, ordinal, first, devices = step, ARGV[2], pages, math.max(devices, tonumber(ARGV[4]))
+      redis.call('HSET', key, 'fixed', fixed, 'ordinal', ordinal, 'pages', pages, 'settled', settled, 'first', first,
+        'devices', string.format('%.0f', devices), 'forgotten', '1')
+    end
+    if step == fixed then
+      if phase == 'paused' then return {'paused'} end
+      if phase == 'running' then
+        if pages - settled >= tonumber(ARGV[5]) then return {'full'} end
+        return {'evaluate', ordinal}
+      end
+      first, ordinal = pages, ''
+      redis.call('HSET', key, 'fixed', fixed + 1, 'ordinal', '', 'first', first)
+    end
+    local complete = 0
+    if ordinal == '' and pages == settled then
+      complete = 1
+      redis.call('HSETNX', key, 'ended', ARGV[6])
+    end
+    return {'publish', tostring(first), tostring(pages), ordinal, string.format('%.0f', devices), complete}
+    """
+
+  /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: there is none), devices of a dry run, ordinals of the
+  /// scope, now (ms), seconds to live, then for each page the number of its devices and their ordinals.
+  ///
+  /// Replies as `open` does: {'publish', …}; or {'again'}: another worker or a command came between.
+  package static let fix = """
+    local key = KEYS[1]
+    local known = redis.call('HMGET', key, 'phase', 'fixed', 'pages', 'settled', 'devices')
+    if known[1] ~= 'running' or known[2] ~= ARGV[1] then return {'again'} end
+    local first, devices = tonumber(known[3]), tonumber(known[5]) + tonumber(ARGV[3])
+    local pages = first
+    for index = 7, #ARGV, 2 do
+      redis.call('HSET', KEYS[2], tostring(pages), string.rep('-', tonumber(ARGV[index])))
+      redis.call('HSET', KEYS[3], tostring(pages), ARGV[index + 1])
+      pages = pages + 1
+      devices = devices + tonumber(ARGV[index])
+    end
+    redis.call('EXPIRE', KEYS[2], ARGV[6])
+    redis.call('EXPIRE', KEYS[3], ARGV[6])
+    redis.call('HSET', key, 'fixed', tonumber(ARGV[1]) + 1, 'ordinal', ARGV[2], 'first', first, 'pages', pages,
+      'devices', string.format('%.0f', devices), 'of', ARGV[4])
+    local complete = 0
+    if ARGV[2] == '' and pages == tonumber(known[4]) then
+      complete = 1
+      redis.call('HSETNX', key, 'ended', ARGV[5])
+    end
+    return {'publish', tostring(first), tostring(pages), ARGV[2], string.format('%.0f', devices), complete}
+    """
+
+  /// KEYS: state. ARGV: step. Its pages and the next step's message are confirmed.
+  package static let published = """
+    local known = redis.call('HMGET', KEYS[1], 'fixed', 'published')
+    local step = tonumber(ARGV[1])
+    if known[1] and step < tonumber(known[1]) and step >= tonumber(known[2]) then
+      redis.call('HSET', KEYS[1], 'published', step + 1)
+    end
+    return 0
+    """
+
+  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), seconds to live.
+  ///
+  /// Replies 1 = the job is complete, and its outcome not told; 0 = it is not, or nobody knows the job.
+  package static let settle = """
+    local key = KEYS[1]
+    local phase = redis.call('HGET', key, 'phase')
+    if not phase or phase == 'completed' then return 0 end
+    local known = redis.call('HGET', KEYS[2], ARGV[1])
+    if known then
+      local ends, counts, open = {}, {}, false
+      for index = 1, #known do ends[index] = string.sub(known, index, index) end
+      for index = 1, #ARGV[3] do
+        local place, letter = tonumber(ARGV[2]) + index, string.sub(ARGV[3], index, index)
+        if letter ~= '-' and ends[place] == '-' then
+          ends[place] = letter
+          counts[letter] = (counts[letter] or 0) + 1
+        end
+      end
+      for letter, count in pairs(counts) do redis.call('HINCRBY', key, 'n:' .. letter, count) end
+      local text = table.concat(ends)
+      if string.find(text, '-', 1, true) then
+        redis.call('HSET', KEYS[2], ARGV[1], text)
+      else
+        redis.call('HDEL', KEYS[2], ARGV[1])
+        redis.call('HDEL', KEYS[3], ARGV[1])
+        redis.call('HINCRBY', key, 'settled', 1)
+      end
+      redis.call('EXPIRE', key, ARGV[5])
+    end
+    local state = redis.call('HMGET', key, 'ordinal', 'pages', 'settled')
+    if state[1] ~= '' or state[2] ~= state[3] then return 0 end
+    redis.call('HSETNX', key, 'ended', ARGV[4])
+    return 1
+    """
+
+  /// KEYS: state. ARGV: pause, resume or cancel.
+  ///
+  /// Replies {phase, phase afterwards, whether the command changed or may change something}; {} = nobody knows the job.
+  package static let command = """
+    local key = KEYS[1]
+    local phase = redis.call('HGET', key, 'phase')
+    if not phase then return {} end
+    local wanted = phase
+    if phase == 'running' or phase == 'paused' then
+      wanted = ({pause = 'paused', resume = 'running', cancel = 'cancelled'})[ARGV[1]]
+    elseif phase == 'completed' or ARGV[1] ~= 'cancel' then
+      return {phase, phase, 0}
+    end
+    redis.call('HSET', key, 'phase', wanted)
+    if wanted == 'cancelled' then redis.call('HSET', key, 'cancelled', '1') end
+    return {phase, wanted, 1}
+    """
+
+  /// KEYS: state, body, pages, ordinals. ARGV: seconds to live, now (ms). The job's outcome is told.
+  package static let finish = """
+    redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
+    if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+    redis.call('HSETNX', KEYS[1], 'ended', ARGV[2])
+    redis.call('HSET', KEYS[1], 'phase', 'completed')
+    redis.call('EXPIRE', KEYS[1], ARGV[1])
+    return 1
+    """
+}

@@ -1,0 +1,230 @@
+package import PushCore
+import PushIO
+
+/// The progress of audiences in Redis. Not Sendable: it belongs to the thread of its client's loop, and every `then` is called there.
+package final class ExpansionStore {
+  package typealias Then<Value> = (Result<Value, RedisClient.Failure>) -> Void
+
+  /// What a step is to do.
+  package enum Opening: Hashable, Sendable {
+    case done
+    /// A job of another app, or in another environment, has this id.
+    case taken(app: String, environment: String)
+    case evaluate(from: UInt32)
+    case publish(Fixed)
+    case paused
+    case full
+  }
+
+  /// A step whose pages are fixed.
+  package struct Fixed: Hashable, Sendable {
+    package var pages: Range<UInt32>
+    /// nil: there is no step after it.
+    package var next: ExpansionCursor?
+    package var isComplete: Bool
+  }
+
+  /// Progress is kept so long after its last change.
+  package static let seconds = 86_400
+
+  private let redis: RedisClient
+  private let prefix: String
+  private let now: () -> Int64
+
+  /// - Parameter now: Unix milliseconds.
+  package init(_ redis: RedisClient, prefix: String, now: @escaping () -> Int64) {
+    self.redis = redis
+    self.prefix = prefix
+    self.now = now
+  }
+
+  private func keys(_ id: String) -> ExpansionKeys { ExpansionKeys(prefix: prefix, id: id) }
+
+  // MARK: steps
+
+  /// - Parameters:
+  ///   - openMaximum: pages without an end, from which on no step fixes more.
+  ///   - body: remembered with the job's first message, as `metadata` is.
+  package func open(
+    _ id: String, in scope: AppScope, _ cursor: ExpansionCursor, openMaximum: Int, isDryRun: Bool,
+    metadata: MessageMetadata, body: [UInt8], then: @escaping Then<Opening>
+  ) {
+    let keys = keys(id)
+    let arguments =
+      [
+        "\(cursor.step)", "\(cursor.ordinal)", "\(cursor.pages)", "\(cursor.devices)", "\(openMaximum)", "\(now())",
+        "\(ExpansionStore.seconds)", scope.app, scope.environment.name,
+      ] + metadata.facts + ["dry", isDryRun ? "1" : "0"]
+    eval(ExpansionScript.open, [keys.state, keys.body], arguments, last: body) { reply in
+      guard let words = reply.words, let first = words.first else { return nil }
+      switch (first, words.count) {
+      case ("done", _): return .done
+      case ("paused", _): return .paused
+      case ("full", _): return .full
+      case ("taken", 3): return .taken(app: words[1], environment: words[2])
+      case ("evaluate", 2): return UInt32(words[1]).map { .evaluate(from: $0) }
+      case ("publish", 6): return ExpansionStore.fixed(words, step: cursor.step).map { .publish($0) }
+      default: return nil
+      }
+    } then: {
+      then($0)
+    }
+  }
+
+  /// - Parameters:
+  ///   - pages: their ordinals, ascending; of a dry run none.
+  ///   - counted: devices of a dry run.
+  ///   - next: where the next step begins; nil: this was the last one.
+  ///   - ordinals: that the scope has given out.
+  /// - Returns: nil: another worker or a command came between; the step is to be opened again.
+  package func fix(
+    _ id: String, step: UInt32, pages: [[UInt32]], counted: UInt64, next: UInt32?, ordinals: UInt32,
+    then: @escaping Then<Fixed?>
+  ) {
+    let keys = keys(id)
+    var arguments = [
+      "\(step)", next.map { "\($0)" } ?? "", "\(counted)", "\(ordinals)", "\(now())", "\(ExpansionStore.seconds)",
+    ]
+    for page in pages {
+      arguments.append("\(page.count)")
+      arguments.append(page.map(String.init).joined(separator: ","))
+    }
+    eval(ExpansionScript.fix, [keys.state, keys.pages, keys.ordinals], arguments) { reply -> Fixed?? in
+      guard let words = reply.words, let first = words.first else { return nil }
+      if first == "again" { return .some(nil) }
+      return ExpansionStore.fixed(words, step: step)
+    } then: {
+      then($0)
+    }
+  }
+
+  private static func fixed(_ words: [String], step: UInt32) -> Fixed? {
+    guard words.count == 6, let first = UInt32(words[1]), let end = UInt32(words[2]), first <= end,
+      let devices = UInt64(words[4])
+    else { return nil }
+    let next = UInt32(words[3]).map { ExpansionCursor(step: step + 1, ordinal: $0, pages: end, devices: devices) }
+    return Fixed(pages: first..<end, next: next, isComplete: words[5] == "1")
+  }
+
+  /// The ordinals of pages, in decimal with commas; nil for those whose devices all have their ends.
+  package func ordinals(_ id: String, of pages: Range<UInt32>, then: @escaping Then<[[UInt8]?]>) {
+    guard !pages.isEmpty else { return then(.success([])) }
+    let key = keys(id).ordinals
+    redis.call(["HMGET", key] + pages.map { "\($0)" }, key: key) { result in
+      then(
+        result.flatMap { reply in
+          guard case .array(let values) = reply, values.count == pages.count else { return .failure(.unexpected) }
+          return .success(values.map { value in if case .bulk(let bytes) = value { bytes } else { nil } })
+        })
+    }
+  }
+
+  package func published(_ id: String, step: UInt32, then: @escaping Then<Void>) {
+    eval(ExpansionScript.published, [keys(id).state], ["\(step)"]) { _ in
+      ()
+    } then: {
+      then($0)
+    }
+  }
+
+  // MARK: ends
+
+  /// Tells whether the job is complete now.
+  package func settle(_ settlement: PageSettlement, then: @escaping Then<Bool>) {
+    let keys = keys(String(decoding: settlement.parentID, as: UTF8.self))
+    let arguments = [
+      "\(settlement.page)", "\(settlement.position)", String(decoding: settlement.ends, as: UTF8.self), "\(now())",
+      "\(ExpansionStore.seconds)",
+    ]
+    eval(ExpansionScript.settle, [keys.state, keys.pages, keys.ordinals], arguments) {
+      $0 == .integer(1)
+    } then: {
+      then($0)
+    }
+  }
+
+  /// What is known of a job; nil: nothing.
+  package func progress(_ id: String, then: @escaping Then<ExpansionProgress?>) {
+    let key = keys(id).state
+    redis.call(["HGETALL", key], key: key) { result in
+      then(
+        result.flatMap { reply in
+          guard case .array(let values) = reply else { return .failure(.unexpected) }
+          if values.isEmpty { return .success(nil) }
+          var fields: [String: String] = [:]
+          for index in stride(from: 0, to: values.count - 1, by: 2) {
+            if let name = values[index].text, let value = values[index + 1].text { fields[name] = value }
+          }
+          guard let progress = ExpansionProgress(fields) else { return .failure(.unexpected) }
+          return .success(progress)
+        })
+    }
+  }
+
+  /// The job's body; nil: it is completed, or nobody knows it.
+  package func body(_ id: String, then: @escaping Then<[UInt8]?>) {
+    let key = keys(id).body
+    redis.call(["GET", key], key: key) { result in
+      then(result.map { reply in if case .bulk(let bytes) = reply { bytes } else { nil } })
+    }
+  }
+
+  /// The job's outcome is told.
+  package func finish(_ id: String, then: @escaping Then<Void>) {
+    let keys = keys(id)
+    let arguments = ["\(ExpansionStore.seconds)", "\(now())"]
+    eval(ExpansionScript.finish, [keys.state, keys.body, keys.pages, keys.ordinals], arguments) { _ in
+      ()
+    } then: {
+      then($0)
+    }
+  }
+
+  // MARK: commands
+
+  /// What became of a command: the phase before and after; nil: nobody knows the job.
+  package func order(
+    _ command: ExpansionState.Command, _ id: String,
+    then: @escaping Then<(before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)?>
+  ) {
+    eval(ExpansionScript.command, [keys(id).state], [command.rawValue]) {
+      reply -> (before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)?? in
+      guard let words = reply.words else { return nil }
+      if words.isEmpty { return .some(nil) }
+      guard words.count == 3, let before = ExpansionState.Phase(rawValue: words[0]),
+        let after = ExpansionState.Phase(rawValue: words[1])
+      else { return nil }
+      return (before, after, words[2] == "1")
+    } then: {
+      then($0)
+    }
+  }
+
+  private func eval<Value>(
+    _ script: String, _ keys: [String], _ arguments: [String], last: [UInt8]? = nil,
+    _ read: @escaping (RedisReply) -> Value?, then: @escaping Then<Value>
+  ) {
+    redis.call(["EVAL", script, String(keys.count)] + keys + arguments, last: last, key: keys[0]) { result in
+      then(
+        result.flatMap { reply in
+          guard let value = read(reply) else { return .failure(.unexpected) }
+          return .success(value)
+        })
+    }
+  }
+}
+
+extension RedisClient.Failure {
+  fileprivate static let unexpected = RedisClient.Failure(
+    text: "unexpected reply about an audience: does something else use its keys?")
+}
+
+extension RedisReply {
+  /// An array of texts and numbers.
+  fileprivate var words: [String]? {
+    guard case .array(let values) = self else { return nil }
+    return values.map { value in
+      if case .integer(let number) = value { "\(number)" } else { value.text ?? "" }
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import PushCore
+import PushIO
+
+/// Finds the devices of audiences in the registry, a part at a time. It belongs to the thread of its Redis client.
+final class RegistryAudiences {
+  /// A part of an audience.
+  enum Part {
+    /// `ordinals`: ascending. `next`: where the rest begins; nil: there is none. `given`: ordinals that the scope has given out, about.
+    case found(ordinals: [UInt32], next: UInt32?, given: UInt32)
+    /// There is no such audience: why, for people.
+    case refused(String)
+    /// The registry did not answer: words for people.
+    case failed(String)
+  }
+
+  private let evaluator: SegmentEvaluator
+
+  init(redis: RedisClient, prefix: String) {
+    evaluator = SegmentEvaluator(redis: redis, prefix: prefix)
+  }
+
+  /// The devices of an audience from an ordinal on: whole chunks, as long as there are fewer than `maximum`, and of the last one as many
+  /// as fit.
+  /// - Parameter unixMilliseconds: what days count from.
+  func read(
+    _ audience: AudienceQuery, in scope: AppScope, from ordinal: UInt32, maximum: Int, unixMilliseconds: Int64,
+    then: @escaping (Part) -> Void
+  ) {
+    evaluator.open(audience, in: scope, unixMilliseconds: unixMilliseconds) { result in
+      switch result {
+      case .failure(.filter(let error)): then(.refused("the filter \(error)"))
+      case .failure(let failure): then(.failed("\(failure)"))
+      case .success(let reader): RegistryAudiences.collect(reader, from: ordinal, maximum: maximum, then: then)
+      }
+    }
+  }
+
+  private static func collect(
+    _ reader: AudienceReader, from ordinal: UInt32, maximum: Int, then: @escaping (Part) -> Void
+  ) {
+    var ordinals: [UInt32] = []
+    var next: UInt32?
+    let first = OrdinalChunk.index(of: ordinal)
+    reader.stream(from: first) { chunk, devices in
+      var place = chunk == first ? Int(OrdinalChunk.place(of: ordinal)) : 0
+      while let found = devices.next(from: place) {
+        let device = UInt32(chunk * OrdinalChunk.count + found)
+        guard ordinals.count < maximum else {
+          next = device
+          return false
+        }
+        ordinals.append(device)
+        place = found + 1
+      }
+      return true
+    } then: { result in
+      switch result {
+      case .failure(let failure): then(.failed("\(failure)"))
+      case .success:
+        let given = UInt32(clamping: reader.chunkCount * OrdinalChunk.count)
+        then(.found(ordinals: ordinals, next: next, given: given))
+      }
+    }
+  }
+}
+
+extension AudienceQuery {
+  /// nil: the job's segment is no code.
+  init?(_ job: borrowing PushJob) {
+    let bytes = job.bytes
+    let names = job.targets.map { String(decoding: bytes[$0.range], as: UTF8.self) }
+    switch job.targetKind {
+    case .devices: self = .devices(names)
+    case .users: self = .users(names)
+    case .segment:
+      guard let code = SegmentCode(names[0]) else { return nil }
+      self = .segment(code)
+    case .token, .tokens, .channel, .activity, .page: preconditionFailure("the job names no audience")
+    }
+  }
+}

@@ -1,0 +1,80 @@
+package import PushCore
+package import PushIO
+import PushLane
+
+/// The registry as a lane's directory of devices, over a connection of its own. It belongs to the thread of its loop.
+package final class RegistryDirectory: AudienceDirectory {
+  private let redis: RedisClient
+  private let registry: DeviceRegistry
+  private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
+  private var next = 0
+
+  /// A page whose devices are not named within this time waits in a retry queue: it holds a place among the lane's jobs.
+  private static let timeoutMilliseconds: Int64 = 2_000
+
+  /// - Parameters:
+  ///   - prefix: begins the name of every key.
+  ///   - seed: of the pauses between connects.
+  package init(loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seed: UInt64) {
+    redis = RedisClient(
+      loop: loop, configuration: configuration, tls: tls, timeoutMilliseconds: RegistryDirectory.timeoutMilliseconds,
+      seed: seed)
+    registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+  }
+
+  package var knowsDevices: Bool { true }
+
+  package func maintain(now: Now) {
+    redis.turn()
+    registry.turn()
+  }
+
+  package func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
+    guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
+    let bytes = job.bytes
+    var ordinals: [UInt32] = []
+    ordinals.reserveCapacity(job.page.count)
+    for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
+    registry.records(of: ordinals, in: scope) { [weak self] result in
+      self?.answers.append((ticket, (try? result.get()).map(RegistryDirectory.resolution)))
+    }
+  }
+
+  private static func resolution(_ records: [DeviceRecord?]) -> PageResolution {
+    var resolution = PageResolution()
+    for record in records {
+      if let record, let token = record.token {
+        resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+      } else {
+        resolution.skip()
+      }
+    }
+    return resolution
+  }
+
+  package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {
+    guard next < answers.count else {
+      answers.removeAll(keepingCapacity: true)
+      next = 0
+      return nil
+    }
+    next += 1
+    return answers[next - 1]
+  }
+
+  package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
+    let bytes = job.bytes
+    guard let scope = RegistryDirectory.scope(of: job),
+      let token = Hex.bytes(bytes.span.extracting(job.targets[target].range))
+    else { return }
+    // Where Redis is away, the admission store's mark tells it again with the next page.
+    registry.lose(token, ordinal: job.page.ordinal(target, in: bytes.span), at: since, in: scope) { _ in }
+  }
+
+  package func close() { redis.close() }
+
+  private static func scope(of job: borrowing PushJob) -> AppScope? {
+    let bytes = job.bytes
+    return AppScope(app: String(decoding: bytes[job.app.range], as: UTF8.self), environment: job.environment)
+  }
+}

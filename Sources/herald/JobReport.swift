@@ -1,0 +1,114 @@
+import Foundation
+import PushCore
+import PushOperations
+import PushStores
+
+/// A job for an audience as lines: a table for people, JSON for programs.
+struct JobReport {
+  private struct Row: Encodable {
+    var id: String
+    var state: String
+    var cancelled: Bool
+    var dryRun: Bool
+    var app: String
+    var environment: String
+    var jobClass: String
+    /// Devices that were found, those among them whose pages are published, and those that have their ends.
+    var devices: UInt64
+    var pages: UInt32
+    var pagesSettled: UInt32
+    var settled: UInt64
+    var outcomes: [String: UInt64]
+    /// Part of the registry that was looked at, 0 to 1; null where it is not known.
+    var expanded: Double?
+    /// Devices of the whole audience, as far as it can be guessed; null where it cannot.
+    var estimatedDevices: UInt64?
+    /// Devices with an end, a second.
+    var rate: Double
+    var secondsLeft: Int64?
+    /// Unix milliseconds.
+    var begunAt: Int64
+    var endedAt: Int64?
+    var progressLost: Bool
+
+    enum CodingKeys: String, CodingKey {
+      case id, state, cancelled, app, environment, devices, pages, settled, outcomes, expanded, rate
+      case dryRun = "dry_run"
+      case jobClass = "class"
+      case pagesSettled = "pages_settled"
+      case estimatedDevices = "estimated_devices"
+      case secondsLeft = "seconds_left"
+      case begunAt = "begun_at"
+      case endedAt = "ended_at"
+      case progressLost = "progress_lost"
+    }
+  }
+
+  private let row: Row
+
+  /// - Parameter now: Unix milliseconds.
+  init(_ id: String, _ progress: ExpansionProgress, now: Int64) {
+    let summary = progress.summary
+    let settled = summary.settled
+    let milliseconds = max(1, (progress.ended ?? now) - progress.begun)
+    let rate = Double(settled) * 1000 / Double(milliseconds)
+    var expanded: Double?
+    var estimate: UInt64?
+    if let ordinal = progress.ordinal {
+      if let all = progress.ordinals, all > 0, ordinal > 0 {
+        let part = min(1, Double(ordinal) / Double(all))
+        expanded = part
+        estimate = UInt64(Double(summary.devices) / part)
+      }
+    } else {
+      expanded = 1
+      estimate = summary.devices
+    }
+    var left: Int64?
+    if progress.phase == .running, !progress.isDryRun, let estimate, rate > 0 {
+      left = Int64((Double(estimate) - Double(settled)) / rate)
+    }
+    row = Row(
+      id: id, state: progress.phase.rawValue, cancelled: progress.isCancelled, dryRun: progress.isDryRun,
+      app: progress.app, environment: progress.environment, jobClass: progress.jobClass.name,
+      devices: summary.devices, pages: progress.pages, pagesSettled: progress.settledPages, settled: settled,
+      outcomes: Dictionary(
+        uniqueKeysWithValues: zip(PageEnd.all, summary.counts).filter { $0.1 > 0 }.map { ($0.0.name, $0.1) }),
+      expanded: expanded, estimatedDevices: estimate, rate: (rate * 10).rounded() / 10, secondsLeft: left,
+      begunAt: progress.begun, endedAt: progress.phase == .completed ? progress.ended : nil,
+      progressLost: progress.isPartlyForgotten)
+  }
+
+  func json() throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    return String(decoding: try encoder.encode(row), as: UTF8.self)
+  }
+
+  var lines: [String] {
+    var rows = [
+      ["job", row.id], ["state", row.cancelled && row.state == "completed" ? "completed, cancelled" : row.state],
+      ["app", "\(row.app), \(row.environment), \(row.jobClass)"],
+      ["devices", "\(row.devices)" + (row.dryRun ? ", only counted" : " in \(row.pages) pages")],
+    ]
+    if let expanded = row.expanded, expanded < 1 {
+      rows.append(["looked at", "\(Int(expanded * 100)) % of the registry, about \(row.estimatedDevices ?? 0) devices"])
+    }
+    if !row.dryRun {
+      rows.append(["ended", "\(row.settled)"])
+      for end in PageEnd.all {
+        if let count = row.outcomes[end.name] { rows.append(["  \(end.name)", "\(count)"]) }
+      }
+      rows.append(["rate", "\(row.rate) devices a second"])
+      if let left = row.secondsLeft { rows.append(["left", "about \(left) s"]) }
+    }
+    rows.append(["begun", JobReport.time(row.begunAt)])
+    if let ended = row.endedAt { rows.append(["completed", JobReport.time(ended)]) }
+    if row.progressLost { rows.append(["note", "Redis lost a part of its progress: not all ends are counted"]) }
+    return TextTable.lines(rows)
+  }
+
+  private static func time(_ unixMilliseconds: Int64) -> String {
+    Date(timeIntervalSince1970: Double(unixMilliseconds) / 1000).formatted(.iso8601)
+  }
+}

@@ -1,0 +1,96 @@
+import ArgumentParser
+import Foundation
+import PushCore
+import PushOperations
+import PushStores
+
+struct JobsCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "jobs",
+    abstract: "Shows, pauses, resumes and cancels jobs for devices, users and segments.",
+    discussion: """
+      Such a job becomes pages of at most 500 devices, step by step. Redis keeps its progress for 24 hours after its last \
+      change. A job that no worker took up yet is not known.
+      """,
+    subcommands: [Show.self, Pause.self, Resume.self, Cancel.self])
+
+  /// What all have in common.
+  struct Options: ParsableArguments {
+    @OptionGroup var common: CommonOptions
+
+    @Flag(help: "Print JSON instead of a table.")
+    var json = false
+
+    @Argument(help: "The job's id.")
+    var id: String
+
+    /// Does the work on a connection, and prints the job afterwards.
+    func run(_ work: (AudienceJobs) throws -> Void = { _ in }) throws {
+      let configuration = try common.load()
+      let progress: ExpansionProgress
+      do {
+        let access = try AudienceJobs(configuration)
+        defer { access.close() }
+        try work(access)
+        guard let found = try access.progress(id) else { throw unknown }
+        progress = found
+      } catch let exit as ExitCode {
+        throw exit
+      } catch {
+        throw Exit.failure("\(error)")
+      }
+      let report = JobReport(id, progress, now: Int64(Date().timeIntervalSince1970 * 1000))
+      for line in json ? [try report.json()] : report.lines { print(line) }
+    }
+
+    func order(_ command: ExpansionState.Command) throws {
+      try run { access in
+        guard let (before, _, isTaken) = try access.order(command, id) else { throw unknown }
+        guard isTaken else {
+          throw Exit.failure("\(id) is \(before.rawValue): nothing of it is left to \(command.rawValue)")
+        }
+      }
+    }
+
+    private var unknown: any Error {
+      Exit.failure(
+        "\(id) is not known: no worker took up a job of this id for devices, users or a segment within 24 hours")
+    }
+  }
+
+  struct Show: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Prints how far a job came: devices found, sent to and ended, rate and estimate.")
+
+    @OptionGroup var options: Options
+
+    func run() throws { try options.run() }
+  }
+
+  struct Pause: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Stops pages that are not published yet, until the job is resumed.")
+
+    @OptionGroup var options: Options
+
+    func run() throws { try options.order(.pause) }
+  }
+
+  struct Resume: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Goes on with a paused job, at the latest after 30 seconds.")
+
+    @OptionGroup var options: Options
+
+    func run() throws { try options.order(.resume) }
+  }
+
+  struct Cancel: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Publishes no more pages: the job ends once the devices of those published have their outcomes.")
+
+    @OptionGroup var options: Options
+
+    func run() throws { try options.order(.cancel) }
+  }
+}

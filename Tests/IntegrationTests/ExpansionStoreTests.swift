@@ -1,0 +1,149 @@
+import PushCore
+import PushStores
+import TestSupport
+import Testing
+
+/// The scripts that keep an audience's progress do what `ExpansionState` does, event by event.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct ExpansionStoreTests {
+  private func registry() throws -> AudienceRegistry {
+    try AudienceRegistry(
+      url: RedisServer.shared().url, prefix: "expansions-\(UInt32.random(in: 0 ... .max)):")
+  }
+
+  private func open(
+    _ registry: AudienceRegistry, _ id: String, _ cursor: ExpansionCursor, maximum: Int = 3
+  ) throws -> ExpansionStore.Opening {
+    var metadata = MessageMetadata()
+    metadata.bytes = Array("trace".utf8)
+    metadata.traceparent = ByteRange(start: 0, count: 5)
+    metadata.enqueuedAt = 1_796_000_000_000
+    metadata.firstSeen = 1_796_000_000_123
+    metadata.jobClass = .bulk
+    return try registry.wait {
+      registry.store.open(
+        id, in: registry.scope, cursor, openMaximum: maximum, isDryRun: false, metadata: metadata,
+        body: Array("{}".utf8), then: $0)
+    }
+  }
+
+  @Test(arguments: 0..<12 as Range<UInt64>) func theScriptsAreTheState(_ seed: UInt64) throws {
+    let registry = try registry()
+    var random = SeededRandom(seed: seed)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    let id = "job \"\(seed)}"
+    var cursors = [ExpansionCursor()]
+    var state: ExpansionState?
+    for step in 0..<120 {
+      let place = "seed \(seed), step \(step)"
+      switch pick(10) {
+      case 0...3:
+        // Now and then of a step that Redis knows nothing of.
+        var cursor = cursors[pick(UInt64(cursors.count))]
+        if pick(40) == 0 {
+          cursor = ExpansionCursor(
+            step: cursor.step + 2, ordinal: cursor.ordinal + 9, pages: cursor.pages + 2, devices: 99)
+        }
+        if state == nil { state = ExpansionState(cursor) }
+        let wanted = state?.opened(cursor, openMaximum: 3)
+        switch (try open(registry, id, cursor), wanted) {
+        case (.done, .done), (.paused, .paused), (.full, .full): break
+        case (.evaluate(let ordinal), .evaluate(let other)):
+          #expect(ordinal == other, "\(place)")
+          let pages = (0..<pick(3)).map { page in (0...UInt32(pick(3))).map { ordinal + UInt32(page * 10) + $0 } }
+          let next = pick(8) == 0 ? nil : ordinal + 40
+          let isTaken = state?.found(step: cursor.step, pages: pages, next: next)
+          let fixed = try registry.wait {
+            registry.store.fix(id, step: cursor.step, pages: pages, counted: 0, next: next, ordinals: 1000, then: $0)
+          }
+          #expect((fixed != nil) == isTaken, "\(place)")
+          #expect(fixed?.pages == state?.lastStepPages && fixed?.next == state?.next, "\(place)")
+          #expect(fixed?.isComplete == state?.isComplete, "\(place)")
+          if let next = fixed?.next { cursors.append(next) }
+        case (.publish(let fixed), .publish(let pages)):
+          #expect(
+            fixed.pages == pages && fixed.next == state?.next && fixed.isComplete == state?.isComplete, "\(place)")
+          if let next = fixed.next { cursors.append(next) }
+          let ordinals = try registry.wait { registry.store.ordinals(id, of: pages, then: $0) }
+          let known = pages.map { page in
+            state?.openPages[page].map { Array($0.ordinals.map(String.init).joined(separator: ",").utf8) }
+          }
+          #expect(ordinals == known, "\(place)")
+        case (let redis, let other):
+          Issue.record("\(place): \(redis) and \(String(describing: other))")
+        }
+      case 4...6:
+        let page = UInt32(pick(UInt64((state?.pageCount ?? 0) + 2)))
+        let letters = Array("-arsuf".utf8)
+        let settlement = PageSettlement(
+          parentID: Array(id.utf8), page: page, position: pick(3), ends: (0...pick(3)).map { _ in letters[pick(6)] })
+        state?.settled(page: page, position: settlement.position, ends: settlement.ends)
+        let isComplete = try registry.wait { registry.store.settle(settlement, then: $0) }
+        #expect(isComplete == state?.isComplete ?? false, "\(place)")
+      case 7:
+        let step = cursors[pick(UInt64(cursors.count))].step
+        state?.published(step: step)
+        let _: Void = try registry.wait { registry.store.published(id, step: step, then: $0) }
+      case 8:
+        let command = ExpansionState.Command.allCases[pick(step < 100 ? 2 : 3)]
+        let order = try registry.wait { registry.store.order(command, id, then: $0) }
+        #expect(order?.isTaken == state?.ordered(command), "\(place)")
+        #expect(order?.after == state?.phase, "\(place)")
+      default:
+        guard state?.isComplete == true else { break }
+        state?.completed()
+        let _: Void = try registry.wait { registry.store.finish(id, then: $0) }
+      }
+      try expectSame(registry, id, state, place)
+    }
+  }
+
+  private func expectSame(
+    _ registry: AudienceRegistry, _ id: String, _ state: ExpansionState?, _ place: String
+  ) throws {
+    let progress = try registry.wait { registry.store.progress(id, then: $0) }
+    guard let state else { return #expect(progress == nil, "\(place)") }
+    #expect(progress?.phase == state.phase, "\(place)")
+    #expect(progress?.summary == state.summary, "\(place)")
+    #expect(progress?.pages == state.pageCount && progress?.settledPages == state.settledPages, "\(place)")
+    #expect(progress?.ordinal == state.ordinal, "\(place)")
+    #expect(progress?.isPartlyForgotten == state.isPartlyForgotten, "\(place)")
+    #expect(progress?.isCancelled == state.isCancelled, "\(place)")
+  }
+
+  @Test func theFactsOfAJobAreKeptUntilItsEnd() throws {
+    let registry = try registry()
+    #expect(try open(registry, "facts", ExpansionCursor()) == .evaluate(from: 0))
+    let progress = try #require(try registry.wait { registry.store.progress("facts", then: $0) })
+    #expect(progress.app == "com.example.app" && progress.environment == "production" && progress.jobClass == .bulk)
+    #expect(progress.metadata.enqueuedAt == 1_796_000_000_000 && progress.metadata.firstSeen == 1_796_000_000_123)
+    let trace = progress.metadata.bytes[progress.metadata.traceparent.range]
+    #expect(trace.elementsEqual("trace".utf8))
+    #expect(try registry.wait { registry.store.body("facts", then: $0) } == Array("{}".utf8))
+    let _: Void = try registry.wait { registry.store.finish("facts", then: $0) }
+    #expect(try registry.wait { registry.store.body("facts", then: $0) } == nil)
+    #expect(try open(registry, "facts", ExpansionCursor()) == .done, "its id is used up")
+  }
+
+  /// Two apps may have chosen one id: the second one's job must not be taken for the first's.
+  @Test func anIDOfAnotherAppIsNotTaken() throws {
+    let registry = try registry()
+    #expect(try open(registry, "twin", ExpansionCursor()) == .evaluate(from: 0))
+    let other = try #require(AppScope(app: "com.example.other", environment: .production))
+    let opening = try registry.wait {
+      registry.store.open(
+        "twin", in: other, ExpansionCursor(), openMaximum: 3, isDryRun: false, metadata: MessageMetadata(), body: [],
+        then: $0)
+    }
+    #expect(opening == .taken(app: "com.example.app", environment: "production"))
+  }
+
+  @Test func nobodyKnowsAnotherJob() throws {
+    let registry = try registry()
+    #expect(try registry.wait { registry.store.progress("nobody", then: $0) } == nil)
+    let order = try registry.wait { registry.store.order(.cancel, "nobody", then: $0) }
+    #expect(order == nil)
+    let settlement = PageSettlement(parentID: Array("nobody".utf8), page: 0, position: 0, ends: Array("a".utf8))
+    #expect(try registry.wait { registry.store.settle(settlement, then: $0) } == false)
+  }
+}

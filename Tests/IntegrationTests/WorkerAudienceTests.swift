@@ -1,0 +1,270 @@
+import Foundation
+import Glibc
+import PushCore
+import PushStores
+import TestSupport
+import Testing
+
+/// Jobs for users, devices and segments through real servers: pages, outcomes by device, one outcome of the whole.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct WorkerAudienceTests {
+  private struct Outcome: Decodable {
+    struct To: Decodable { let device: String? }
+    let job: String?
+    let outcome: String
+    let detail: String?
+    let to: To?
+    let parent: String?
+    let summary: [String: Int]?
+    let cancelled: Bool?
+    let ambiguous: Bool
+    let meta: [String: String]?
+
+    private enum CodingKeys: String, CodingKey {
+      case job = "job_id"
+      case parent = "parent_id"
+      case outcome, detail, to, summary, cancelled, ambiguous, meta
+    }
+  }
+
+  /// A worker's world with a registry that tests fill.
+  private final class World {
+    let world: WorkerWorld
+    let registry: AudienceRegistry
+    private(set) var outcomes: [Outcome] = []
+
+    init(_ name: String, redis: RedisServer? = nil) throws {
+      let url = try redis?.url ?? RedisServer.shared().url
+      world = try WorkerWorld(name, redisURL: url)
+      registry = try AudienceRegistry(url: url, prefix: "\(world.prefix):")
+    }
+
+    func publish(_ id: String, to: String, more: String = "", routingKey: String = "bulk") throws {
+      try world.publish(
+        """
+        {"version":1,"id":"\(id)","app":"com.example.app","push_type":"alert","to":\(to),\(more)\
+        "payload":{"aps":{"alert":{"title":"Hello"}}},"meta":{"campaign":"42"}}
+        """, routingKey: routingKey)
+    }
+
+    @discardableResult
+    func take() throws -> [Outcome] {
+      for message in try world.outside.drain(world.outcomesQueue) {
+        outcomes.append(try JSONDecoder().decode(Outcome.self, from: Data(message.body)))
+      }
+      return outcomes
+    }
+
+    /// The outcome of an audience, once it is there.
+    func waitForEnd(
+      of id: String, seconds: Int = 60, _ location: SourceLocation = #_sourceLocation
+    ) throws -> Outcome {
+      let end = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) {
+        (try? take())?.first { $0.job == id }
+      }
+      return try #require(end, "\(id) did not end", sourceLocation: location)
+    }
+
+    /// What the expansion consumer does before it publishes a page of a job: the only page.
+    func prepare(_ id: String, ordinals: [UInt32]) throws {
+      let body =
+        #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
+      let opening = try registry.wait {
+        registry.store.open(
+          id, in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+          body: Array(body.utf8), then: $0)
+      }
+      #expect(opening == .evaluate(from: 0))
+      let fixed = try registry.wait {
+        registry.store.fix(id, step: 0, pages: [ordinals], counted: 0, next: nil, ordinals: 10, then: $0)
+      }
+      #expect(fixed?.pages == 0..<1)
+    }
+
+    func publishPage(of id: String, ordinals: [UInt32]) throws {
+      let digits = ordinals.map(String.init).joined(separator: ",")
+      try publish("\(id)/0", to: #"{"page":0,"ordinals":[\#(digits)]}"#, more: #""parent_id":"\#(id)","#)
+    }
+
+    /// Waits until a counter is above 0.
+    func waitForMetric(_ name: String) -> Bool {
+      ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) {
+        guard let body = world.admin("/metrics")?.body, body.contains("\(name) "), !body.contains("\(name) 0\n") else {
+          return nil
+        }
+        return true
+      } ?? false
+    }
+
+    func children(of id: String) -> [Outcome] { outcomes.filter { $0.parent == id } }
+
+    func jobs(_ arguments: String...) throws -> ChildProcess.Output { try world.herald(["jobs"] + arguments) }
+
+    /// As `herald jobs show --json` tells it.
+    func show(_ id: String) throws -> [String: Any] {
+      let output = try jobs("show", id, "--json")
+      return try JSONSerialization.jsonObject(with: Data(output.output.utf8)) as? [String: Any] ?? [:]
+    }
+
+    func waitForState(_ state: String, of id: String, devices: Int = 0) -> Bool {
+      ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) {
+        let shown = try? show(id)
+        return shown?["state"] as? String == state && (shown?["devices"] as? Int ?? 0) >= devices ? true : nil
+      } ?? false
+    }
+  }
+
+  @Test func usersDevicesAndNobody() throws {
+    let world = try World("audience")
+    // Three users have four devices; one of them has no token, and d-9 is nobody's.
+    try world.registry.register(0..<5, user: { ["u-1", "u-1", "u-2", "u-3", "u-3"][$0] }, hasToken: { $0 != 4 })
+    try world.registry.register(9..<10)
+    try world.publish("users", to: #"{"users":["u-1","u-2","u-3","u-1","nobody"]}"#, routingKey: "transactional")
+    let token = Hex.text(AudienceRegistry.token(9))
+    try world.publish("devices", to: #"{"devices":["d-0","\#(token)","other"]}"#, routingKey: "transactional")
+    try world.publish("nobody", to: #"{"users":["nobody"]}"#)
+    try world.publish("count", to: #"{"users":["u-1","u-3"]}"#, more: #""dry_run":true,"#)
+    try world.publish("unknown", to: #"{"segment":"NONE"}"#)
+    try world.world.runUntilEmpty()
+    try world.take()
+    let users = try world.waitForEnd(of: "users")
+    #expect(users.outcome == "completed" && users.summary == ["devices": 5, "accepted": 4, "skipped": 1])
+    #expect(users.meta == ["campaign": "42"] && users.cancelled == nil)
+    #expect(Set(world.children(of: "users").map { $0.to?.device }) == ["d-0", "d-1", "d-2", "d-3"])
+    #expect(world.children(of: "users").allSatisfy { $0.job == "users/0" && $0.meta == ["campaign": "42"] })
+    #expect(try world.waitForEnd(of: "devices").summary == ["devices": 2, "accepted": 2])
+    #expect(try world.waitForEnd(of: "nobody").summary == ["devices": 0])
+    #expect(try world.waitForEnd(of: "count").summary == ["devices": 4])
+    #expect(world.children(of: "count").isEmpty)
+    let unknown = try world.waitForEnd(of: "unknown")
+    #expect(unknown.outcome == "invalid" && unknown.detail?.contains("NONE") == true)
+    #expect(world.outcomes.count == 5 + 4 + 2, "each once")
+    #expect(try world.show("users")["state"] as? String == "completed")
+    let shown = try world.jobs("show", "users")
+    #expect(shown.status == 0 && shown.output.contains("5 in 1 pages") && shown.output.contains("accepted"))
+    let strange = try world.jobs("pause", "never")
+    #expect(strange.status == 1 && strange.errors.contains("never is not known"))
+    #expect(try world.jobs("cancel", "users").status == 1, "it is completed")
+  }
+
+  @Test func aSegmentOfThousands() throws {
+    let world = try World("segment")
+    let gold = [DeviceRegistration.Tag(name: "plan", change: .set(.text("gold")))]
+    try world.registry.register(0..<3_000, tags: gold)
+    try world.registry.register(3_000..<3_200)
+    try world.registry.put(segment: "GOLD", filter: #"{"tag":"plan","is":"gold"}"#)
+    try world.publish("all", to: #"{"segment":"GOLD"}"#)
+    try world.world.runUntilEmpty()
+    let end = try world.waitForEnd(of: "all")
+    #expect(end.summary == ["devices": 3_000, "accepted": 3_000])
+    let children = world.children(of: "all")
+    #expect(children.count == 3_000 && Set(children.map { $0.to?.device }).count == 3_000)
+    #expect(Set(children.map(\.job)).count == 6)
+    #expect(try world.world.simulator.counters().accepted == 3_000)
+  }
+
+  /// Killed in the middle, three times: each device has its push once, or its outcome says that nobody knows.
+  @Test func aWorkerThatIsKilledLeavesNobodyOut() throws {
+    let world = try World("killed")
+    try world.registry.register(0..<12_000)
+    try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
+    try world.world.simulator.setFaults("latency=20-60")
+    try world.publish("all", to: #"{"segment":"ALL"}"#)
+    for accepted in [300, 4_000, 9_000] {
+      let worker = try world.world.startWorker()
+      try world.world.waitForAccepted(accepted)
+      worker.child.kill()
+    }
+    try world.world.simulator.clearFaults()
+    let worker = try world.world.startWorker()
+    let end = try world.waitForEnd(of: "all", seconds: 100)
+    #expect(worker.drain(seconds: 20) == 0)
+    try world.take()
+    #expect(end.summary == ["devices": 12_000, "accepted": 12_000])
+    #expect(world.outcomes.count { $0.job == "all" } == 1)
+    let children = world.children(of: "all")
+    #expect(Set(children.map { $0.to?.device }).count == 12_000)
+    let counters = try world.world.simulator.counters()
+    let twice = counters.accepted - 12_000
+    #expect(counters.acceptedIDs == 12_000)
+    #expect(children.count { $0.ambiguous } >= twice, "\(twice) devices had it twice")
+  }
+
+  @Test func pauseResumeAndCancel() throws {
+    let world = try World("commands")
+    try world.registry.register(0..<1_500)
+    try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
+    let worker = try world.world.startWorker()
+    try world.world.simulator.setFaults("latency=300-600")
+    try world.publish("paused", to: #"{"segment":"ALL"}"#)
+    #expect(world.waitForState("running", of: "paused", devices: 1_500))
+    #expect(try world.jobs("pause", "paused").status == 0)
+    #expect(try world.show("paused")["state"] as? String == "paused")
+    #expect(try world.jobs("resume", "paused").status == 0)
+    #expect(try world.waitForEnd(of: "paused").summary == ["devices": 1_500, "accepted": 1_500])
+
+    // Known before its first step: everything of it is still to come.
+    let _: ExpansionStore.Opening = try world.registry.wait {
+      world.registry.store.open(
+        "cancelled", in: world.registry.scope, ExpansionCursor(), openMaximum: 1, isDryRun: false,
+        metadata: MessageMetadata(), body: Array(#"{"id":"cancelled"}"#.utf8), then: $0)
+    }
+    #expect(try world.jobs("pause", "cancelled").status == 0)
+    try world.publish("cancelled", to: #"{"segment":"ALL"}"#)
+    #expect(world.waitForMetric("herald_expansions_waits_total{for=\"resume\"}"))
+    #expect(try world.jobs("cancel", "cancelled").status == 0)
+    let end = try world.waitForEnd(of: "cancelled")
+    #expect(end.summary == ["devices": 0] && end.cancelled == true)
+    #expect(worker.drain(seconds: 20) == 0)
+  }
+
+  @Test func theRegistryStandsStill() throws {
+    let redis = try RedisServer()
+    let world = try World("frozen", redis: redis)
+    try world.registry.register(0..<900)
+    try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
+    try world.prepare("page", ordinals: Array(0..<10))
+    let worker = try world.world.startWorker()
+    #expect(world.world.waitUntilReady())
+    redis.pause()
+    try world.publish("all", to: #"{"segment":"ALL"}"#)
+    try world.publishPage(of: "page", ordinals: Array(0..<10))
+    #expect(world.waitForMetric("herald_pages_postponed_total"))
+    #expect(world.waitForMetric("herald_expansions_waits_total{for=\"redis\"}"))
+    redis.resume()
+    #expect(try world.waitForEnd(of: "all").summary == ["devices": 900, "accepted": 900])
+    #expect(try world.waitForEnd(of: "page").summary == ["devices": 10, "accepted": 10])
+    #expect(worker.drain(seconds: 20) == 0)
+    #expect(Set(world.children(of: "all").map { $0.to?.device }).count == 900)
+  }
+
+  /// The page is in its queue when a user is forgotten: nothing reaches that user.
+  @Test func whoIsForgottenGetsNothing() throws {
+    let world = try World("forgotten")
+    try world.registry.register(0..<3, user: { "u-\($0)" })
+    try world.prepare("page", ordinals: [0, 1, 2])
+    try world.publishPage(of: "page", ordinals: [0, 1, 2])
+    #expect(try world.registry.forget(user: "u-1") == 1)
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "page").summary == ["devices": 3, "accepted": 2, "skipped": 1])
+    #expect(Set(world.children(of: "page").map { $0.to?.device }) == ["d-0", "d-2"])
+    #expect(try world.world.simulator.counters().requests == 2)
+  }
+
+  /// APNs says that a token is gone: the registry forgets it, and the next audience does not have the device.
+  @Test func aTokenThatIsGoneLeavesTheRegistry() throws {
+    let world = try World("gone")
+    try world.registry.register(0..<2)
+    try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
+    let token = Hex.text(AudienceRegistry.token(1))
+    let now = Int64(Date().timeIntervalSince1970 * 1000)
+    try world.world.simulator.setDevices("\(token) unregistered \(now)")
+    try world.publish("first", to: #"{"segment":"ALL"}"#)
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "first").summary == ["devices": 2, "accepted": 1, "unregistered": 1])
+    try world.publish("second", to: #"{"segment":"ALL"}"#)
+    try world.world.runUntilEmpty()
+    let second = try world.waitForEnd(of: "second")
+    #expect(second.summary == ["devices": 1, "accepted": 1], "\(second)")
+  }
+}
