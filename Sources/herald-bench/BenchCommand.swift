@@ -9,8 +9,8 @@ struct BenchCommand: AsyncParsableCommand {
     abstract: "Measures Herald: CPU per job first, then rates. Quote ratios of one run, medians of several.",
     version: Herald.version,
     subcommands: [
-      JSONBench.self, HTTP2Bench.self, RedisBench.self, AMQPBench.self, PipelineBench.self, CredentialsBench.self,
-      FaultBench.self, RegistryBench.self, SegmentsBench.self, SimulationBench.self,
+      JSONBench.self, HTTP2Bench.self, RedisBench.self, AMQPBench.self, PipelineBench.self, AudienceBench.self,
+      CredentialsBench.self, FaultBench.self, RegistryBench.self, SegmentsBench.self, SimulationBench.self,
     ])
 }
 

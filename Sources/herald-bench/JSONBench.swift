@@ -56,6 +56,11 @@ enum SampleJobs {
     return Array(text.replacing(mistake.right, with: mistake.wrong).utf8)
   }
 
+  /// The bytes of that job's device token.
+  static func token(_ number: Int) -> [UInt8] {
+    [UInt8](repeating: 0, count: 24) + (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * (7 - $0))) }
+  }
+
   /// About 400 bytes.
   static func body(_ number: Int) -> [UInt8] {
     let hex = String(number, radix: 16)

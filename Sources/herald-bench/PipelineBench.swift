@@ -115,7 +115,8 @@ struct PipelineBench: AsyncParsableCommand {
   private func measure(
     _ broker: BenchBroker, _ simulator: SimulatorProcess, _ figures: inout Figures
   ) async throws -> (rate: Double, cpu: Double) {
-    let configuration = try configuration(broker, simulator)
+    let configuration = try PipelineBench.configuration(
+      broker, simulator, lanes: lanes, prefetch: prefetch, redisTimeoutMilliseconds: redisTimeoutMilliseconds)
     var logger = Logger(label: "herald-bench")
     logger.logLevel = .warning
     let worker = try Worker(configuration, logger: logger)
@@ -189,7 +190,9 @@ struct PipelineBench: AsyncParsableCommand {
     (0..<lanes).reduce(0) { unsafe $0 + allocations_of_threads_named("lane-\($1)", allocator == .own) }
   }
 
-  private func configuration(_ broker: BenchBroker, _ simulator: SimulatorProcess) throws -> Configuration {
+  static func configuration(
+    _ broker: BenchBroker, _ simulator: SimulatorProcess, lanes: Int, prefetch: Int, redisTimeoutMilliseconds: Int = 20
+  ) throws -> Configuration {
     let host = "https://127.0.0.1:\(simulator.ready.port)"
     let text = """
       rabbitmq: {url: "\(broker.url)", prefix: \(broker.topology.prefix), prefetch: \(prefetch)}
