@@ -17,7 +17,7 @@ package final class AudienceJobs {
   /// Connects to the registry's Redis.
   package init(_ configuration: Configuration) throws {
     let loop = try EventLoop()
-    let address = try RedisConfiguration(url: configuration.redis.url)
+    let address = try RedisConfiguration(url: configuration.registryURL)
     self.loop = loop
     redis = RedisClient(
       loop: loop, configuration: address, tls: try configuration.redis.tls(address), seed: .random(in: .min ... .max))

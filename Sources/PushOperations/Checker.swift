@@ -32,7 +32,8 @@ package struct Checker {
     }
     if offline { return }
     tell(rabbitmq())
-    tell(redis())
+    tell(redis("redis", url: configuration.redis.url))
+    if let url = configuration.registry.url { tell(redis("registry", url: url)) }
     for host in hosts() { tell(apns(host)) }
   }
 
@@ -100,16 +101,16 @@ package struct Checker {
     }
   }
 
-  private func redis() -> Finding {
+  private func redis(_ name: String, url: String) -> Finding {
     do {
-      var address = try RedisConfiguration(url: configuration.redis.url)
+      var address = try RedisConfiguration(url: url)
       address.connectTimeoutMilliseconds = Checker.connectMilliseconds
       let session = try RedisSession(
         configuration: address, tls: try configuration.redis.tls(address))
       session.close()
-      return good("redis", address.fullDescription)
+      return good(name, address.fullDescription)
     } catch {
-      return bad("redis", "\(error)")
+      return bad(name, "\(error)")
     }
   }
 

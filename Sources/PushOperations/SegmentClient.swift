@@ -15,7 +15,7 @@ package final class SegmentClient {
 
   /// Throws what is wrong with the address or its trust.
   package init(_ configuration: Configuration) throws {
-    let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
+    let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
     loop = try EventLoop()
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),

@@ -48,10 +48,12 @@ struct RateMemoryTests {
   @Test func outcomesComeBackAsTheyWere() throws {
     var random = SeededRandom(seed: 11)
     let reasons: [APNsReason?] = [nil, .unregistered, .badDeviceToken, .other("New, reason"), .payloadTooLarge]
+    // An audience's end is not a device's: no store remembers it.
+    let outcomes = Outcome.allCases.filter { $0 != .completed }
     for step in 0..<2000 {
       let completedAt = Int64(random.next() % 4_000_000_000_000)
       let outcome = RememberedOutcome(
-        outcome: Outcome.allCases[step % Outcome.allCases.count], status: step % 3 == 0 ? nil : UInt16(step % 600),
+        outcome: outcomes[step % outcomes.count], status: step % 3 == 0 ? nil : UInt16(step % 600),
         reason: reasons[step % reasons.count], unregisteredAt: step % 5 == 0 ? Int64(random.next() % 9_999_999) : nil,
         attempts: UInt32(truncatingIfNeeded: random.next() % 5), isAmbiguous: step % 2 == 0,
         sentAt: step % 4 == 0 ? nil : completedAt - 31, completedAt: completedAt)

@@ -27,7 +27,7 @@ package struct LaneParts: Sendable {
     topology = Topology(configuration)
     redis = try RedisConfiguration(url: configuration.redis.url)
     redisTLS = try configuration.redis.tls(redis)
-    registry = try RedisConfiguration(url: configuration.redis.url)
+    registry = try RedisConfiguration(url: configuration.registryURL)
     registryTLS = try configuration.redis.tls(registry)
     var sharedState = RedisAdmissionStoreSettings()
     sharedState.prefix = configuration.redis.prefix

@@ -201,7 +201,8 @@ package final class Worker: Sendable {
         guard let report else { return false }
         return report.isExhausted && report.jobsInFlight == 0
       }
-      let areConsumersEmpty = channelConsumer.isExhausted && registrationConsumer.isExhausted && expansionConsumer.isExhausted
+      let areConsumersEmpty =
+        channelConsumer.isExhausted && registrationConsumer.isExhausted && expansionConsumer.isExhausted
       let isEmpty = areLanesEmpty && areConsumersEmpty
       emptyLooks = isEmpty ? emptyLooks + 1 : 0
     }
