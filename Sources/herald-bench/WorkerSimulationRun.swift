@@ -5,7 +5,7 @@ import WorkerSimulation
 final class WorkerSimulationRun {
   private let options: SimulationOptions
   private let workers: WorkerSimulationOptions
-  private var (events, milliseconds, faultCount, repeated, ambiguous) = (0, Int64(0), 0, 0, 0)
+  private var (events, milliseconds, faultCount, repeated, ambiguous, kept) = (0, Int64(0), 0, 0, 0, 0)
 
   init(_ options: SimulationOptions, _ workers: WorkerSimulationOptions) {
     self.options = options
@@ -13,20 +13,28 @@ final class WorkerSimulationRun {
   }
 
   func run() throws {
-    try options.run {
-      try play(seed: $0)
+    try options.run { seed in
+      weak var network: SimulatedNetwork?
+      let holds = try play(seed: seed, &network)
+      if network != nil {
+        kept += 1
+        SimulationOptions.say("seed \(seed): something of its world holds itself, and is kept in memory")
+      }
+      return holds
     } figures: {
       [
         ("events", events), ("faults", faultCount), ("s simulated", Int(milliseconds / 1000)), ("sent twice", repeated),
-        ("marked", ambiguous),
+        ("marked", ambiguous), ("kept", kept),
       ]
     }
   }
 
   /// false: it broke the promise.
-  private func play(seed: UInt64) throws -> Bool {
+  /// - Parameter network: the world's.
+  private func play(seed: UInt64, _ network: inout SimulatedNetwork?) throws -> Bool {
     let plan = try workers.plan(seed: seed)
     let world = try WorkerWorld(plan)
+    network = world.network
     world.keepsTrace = workers.trace
     try world.run()
     if workers.trace { print(world) }

@@ -151,8 +151,9 @@ package final class RabbitMQBroker: Broker {
     let wasConsuming = consumer.isConsuming
     consumer.stop()
     if wasConsuming {
-      let client = consumer.client
-      loop.schedule(afterMilliseconds: RabbitMQBroker.lingerMilliseconds) { client.stop() }
+      loop.schedule(afterMilliseconds: RabbitMQBroker.lingerMilliseconds) { [weak client = consumer.client] in
+        client?.stop()
+      }
     } else {
       consumer.client.stop()
     }

@@ -24,6 +24,8 @@ package final class SimulatedChannelUsers {
   /// Redis lost its memory, and with it which channel belongs to which name.
   private var hasForgotten = false
 
+  /// Copies that were put aside to be carried out alone.
+  package private(set) var isolatedCount = 0
   package var requestCount: Int { order.count }
   package var repliedCount: Int { replies.count }
   /// Names that were said to have a channel.
@@ -67,6 +69,7 @@ package final class SimulatedChannelUsers {
   func happened(_ event: SimulatedRabbitMQEvent) -> Bool {
     guard case .stored(let queue, let message) = event else { return false }
     let body = message.body
+    if queue.hasSuffix(".channels.isolated") { isolatedCount += 1 }
     if queue.hasSuffix(".dead"), let id = WorkerAuditor.text("id", in: body), requests[id] != nil { return true }
     guard queue.hasSuffix(".results.log"), message.routingKey.starts(with: "channel.".utf8) else { return false }
     let id = WorkerAuditor.text("id", in: body) ?? ""
