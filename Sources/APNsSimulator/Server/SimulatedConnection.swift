@@ -5,7 +5,7 @@ import PushIO
 final class SimulatedConnection {
   private let http: HTTP2ServerConnection
   private let door: SimulatedService.Door
-  private let loop: EventLoop
+  private unowned let loop: EventLoop
   private let options: SimulatorOptions
   private(set) var identity = ConnectionIdentity()
   private(set) var isClosed = false
