@@ -182,6 +182,7 @@ package final class WorkerWorld {
     for node in redis {
       node.observe = { [unowned self] observation in
         auditor.happened(observation)
+        if keepsTrace, let line = observation.line { note(line) }
         if settings.hasChannelPoison { poison(observation) }
       }
     }
