@@ -156,6 +156,23 @@ import Testing
     #expect(world.asks <= number + 2 * world.sent.count, "\(world.asks) asks for \(number) jobs")
   }
 
+  /// Many were asked about again when there was room for all, which is gone when the answers come: of those one leaves after the other,
+  /// although the last one's answer is old long before its turn.
+  @Test func onesThatWereAskedAboutTogetherLeaveOneAfterTheOther() {
+    let world = ReadmissionWorld()
+    let bench = Bench(world, ReadmissionStore(world, latencyMilliseconds: 40), prefetch: 100)
+    for number in 0..<40 { world.peers.deliver(number) }
+    bench.turn(200)
+    world.roomPerTurn = 40
+    bench.turn(1)
+    world.roomPerTurn = 0
+    bench.turn(200)
+    #expect(world.sent.isEmpty && world.asks == 80)
+    world.roomPerTurn = 1
+    bench.turn(1000)
+    #expect(world.sent == (0..<40).map { "job-\($0)" })
+  }
+
   /// It waits for another copy's answer beside a backlog that the admission store just keeps up with.
   @Test func aBacklogKeepsNoCopyFromItsAnswer() {
     let world = ReadmissionWorld()

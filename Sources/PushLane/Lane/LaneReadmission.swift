@@ -25,6 +25,7 @@ extension Lane {
   /// - Parameter room: no more than would find room are asked about at once.
   mutating func askAgain(_ ticket: Ticket, ofPool pool: Int, room: Int, _ now: Now) -> Bool {
     guard queues[pool].asking < room, admittingCount < settings.admissionsMaximum else { return false }
+    queues[pool].waitAgain(&sends)
     queues[pool].popFirst(of: sends)
     waitingCount -= 1
     sends[ticket].isAskedAgain = true

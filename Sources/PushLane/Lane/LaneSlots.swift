@@ -262,6 +262,12 @@ struct PoolQueue {
     if admittedAgain.first != nil { admittedAgain.popFirst(of: sends) } else { waiting.popFirst(of: sends) }
   }
 
+  /// Its first one is asked about anew: those that were asked about before wait for their turn, so that it leaves before them. Else,
+  /// where their answers get old while each of them is asked about anew, none ever leaves.
+  mutating func waitAgain(_ sends: inout SlotTable<SendSlot>) {
+    waiting.prepend(&admittedAgain, of: &sends)
+  }
+
   mutating func removeAll() {
     admittedAgain = SendList()
     waiting = SendList()
@@ -280,6 +286,15 @@ struct SendList {
     if first == nil { first = ticket } else { sends[last].nextWaiting = ticket }
     last = ticket
     count += 1
+  }
+
+  /// Takes those of another list, before its own.
+  mutating func prepend(_ other: inout SendList, of sends: inout SlotTable<SendSlot>) {
+    guard let start = other.first else { return }
+    if first == nil { last = other.last } else { sends[other.last].nextWaiting = first }
+    first = start
+    count += other.count
+    other = SendList()
   }
 
   mutating func popFirst(of sends: borrowing SlotTable<SendSlot>) {
