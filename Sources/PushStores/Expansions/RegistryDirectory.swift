@@ -8,9 +8,15 @@ package final class RegistryDirectory: AudienceDirectory {
   private let registry: DeviceRegistry
   private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
   private var next = 0
+  /// Questions and news that the registry has not answered.
+  private var openCount = 0
+  /// Until then nothing is looked at unless something is open.
+  private var idleUntil = Instant(nanoseconds: 0)
 
   /// A page whose devices are not named within this time waits in a retry queue: it holds a place among the lane's jobs.
   private static let timeoutMilliseconds: Int64 = 2_000
+  /// Between two looks at a connection that nobody waits for: a turn of a lane without pages costs nothing here.
+  private static let idleMilliseconds: Int64 = 100
 
   /// - Parameters:
   ///   - prefix: begins the name of every key.
@@ -25,6 +31,8 @@ package final class RegistryDirectory: AudienceDirectory {
   package var knowsDevices: Bool { true }
 
   package func maintain(now: Now) {
+    guard openCount > 0 || now.monotonic >= idleUntil else { return }
+    idleUntil = now.monotonic.adding(milliseconds: RegistryDirectory.idleMilliseconds)
     redis.turn()
     registry.turn()
   }
@@ -35,7 +43,9 @@ package final class RegistryDirectory: AudienceDirectory {
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
+    openCount += 1
     registry.records(of: ordinals, in: scope) { [weak self] result in
+      self?.openCount -= 1
       self?.answers.append((ticket, (try? result.get()).map(RegistryDirectory.resolution)))
     }
   }
@@ -54,6 +64,7 @@ package final class RegistryDirectory: AudienceDirectory {
 
   package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {
     guard next < answers.count else {
+      if answers.isEmpty { return nil }
       answers.removeAll(keepingCapacity: true)
       next = 0
       return nil
@@ -68,7 +79,10 @@ package final class RegistryDirectory: AudienceDirectory {
       let token = Hex.bytes(bytes.span.extracting(job.targets[target].range))
     else { return }
     // Where Redis is away, the admission store's mark tells it again with the next page.
-    registry.lose(token, ordinal: job.page.ordinal(target, in: bytes.span), at: since, in: scope) { _ in }
+    openCount += 1
+    registry.lose(token, ordinal: job.page.ordinal(target, in: bytes.span), at: since, in: scope) { [weak self] _ in
+      self?.openCount -= 1
+    }
   }
 
   package func close() { redis.close() }
