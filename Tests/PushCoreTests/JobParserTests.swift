@@ -87,7 +87,7 @@ import Testing
     (job([("to", "{}")]), "to", "exactly one kind of target, not 0"),
     (job([("to", "{\"token\": \"00fc13ad\", \"tokens\": [\"00fc13ad\"]}")]), "to", "exactly one kind of target, not 2"),
     (job([("to", "{\"device\": \"x\"}")]), "to.device", "not a kind of target"),
-    (job([("to", "{\"activity\": \"u\"}")]), "to.activity", "this version cannot send to"),
+    (job([("to", "{\"activity\": \"u\"}")]), "activity", "takes the push type liveactivity"),
     (job([("to", "{\"token\": 5}")]), "to.token", "must be a string, not 5"),
     (job([("to", "{\"token\": \"\"}")]), "to.token", "8 to 256 hexadecimal digits"),
     (job([("to", "{\"token\": \"00fc13a\"}")]), "to.token", "hexadecimal"),

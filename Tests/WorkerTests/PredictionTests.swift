@@ -130,7 +130,14 @@ import Testing
         // What becomes of it for one device that the registry names.
         #expect(ParsedForPrediction(String(line)).error == nil, "\(line)")
         object["to"] = ["token": Self.audienceToken]
-        object["dry_run"] = nil
+        for key in ["activity", "fallback", "dry_run"] { object[key] = nil }
+        if var payload = object["payload"] as? [String: Any], var aps = payload["aps"] as? [String: Any],
+          object["push_type"] as? String == "liveactivity"
+        {
+          aps["timestamp"] = 1_796_000_000
+          payload["aps"] = aps
+          object["payload"] = payload
+        }
       }
       let text = String(decoding: try JSONSerialization.data(withJSONObject: object), as: UTF8.self)
       #expect(ParsedForPrediction(text).error == nil, "\(line)")

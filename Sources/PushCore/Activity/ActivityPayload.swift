@@ -2,10 +2,6 @@
 ///
 /// The rules of its keys are `PayloadRule`'s; here a key that is written or read must be there once, and of its kind. null counts as absent.
 package struct ActivityPayload: Sendable {
-  package enum Event: String, CaseIterable, Sendable {
-    case start, update, end
-  }
-
   /// Where a key's value stands.
   struct Value: Hashable, Sendable {
     var range: ByteRange
@@ -36,7 +32,7 @@ package struct ActivityPayload: Sendable {
 
   /// As the producer wrote it: one JSON object.
   package let bytes: [UInt8]
-  package private(set) var event = Event.update
+  package private(set) var event = ActivityEvent.update
   /// Of a start: the Swift type of the app's attributes; empty where there is none.
   package private(set) var attributesType = ""
   /// Behind the opening brace of `aps`.
@@ -156,7 +152,7 @@ package struct ActivityPayload: Sendable {
   private mutating func readEvent(_ bytes: Span<UInt8>) throws(JobError) {
     var seen = ", and is missing"
     if let value = self[.event] {
-      for known in Event.allCases where bytes.extracting(value.range.range).equals("\"\(known)\"") {
+      for known in ActivityEvent.allCases where bytes.extracting(value.range.range).equals("\"\(known)\"") {
         event = known
         return
       }

@@ -95,6 +95,18 @@ package struct DeliveryState: Sendable {
     return report(.settlement)
   }
 
+  /// Its activity's newer revision was sent to its device: nothing is asked, nothing is sent.
+  package mutating func overtaken(now: Now) -> DeliveryAction {
+    expect(.admitting)
+    return report(.outcome(superseded(now: now), isSuppressed: true, deadLetter: nil))
+  }
+
+  private func superseded(now: Now) -> RememberedOutcome {
+    RememberedOutcome(
+      outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
+      completedAt: now.unixMilliseconds)
+  }
+
   /// The admission store answered. It is asked even about a job whose time is over: another copy of it may have been answered, and all
   /// copies of a job have one end.
   package mutating func admitted(
@@ -142,10 +154,7 @@ package struct DeliveryState: Sendable {
       case .expired, .exhausted: return report(.retry(delaySeconds: policy.delaysSeconds[0], reason: nil))
       }
     case .superseded:
-      let outcome = RememberedOutcome(
-        outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
-        completedAt: now.unixMilliseconds)
-      return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
+      return report(.outcome(superseded(now: now), isSuppressed: true, deadLetter: nil))
     case .repeated(let admission):
       isAmbiguous = true
       return admitted(admission, times, policy: policy, dropsOverLimit: dropsOverLimit, now: now)

@@ -17,6 +17,13 @@ package struct AudiencePage: Sendable {
   /// When the tokens were registered, Unix milliseconds, once they are known.
   package private(set) var registeredAt: [Int64] = []
 
+  /// The device as the body has it, between its quotes, where the page answers a late token of an activity; else empty.
+  package var late = ByteRange.empty
+  /// Targets that are sent nothing: a newer revision of their activity was.
+  package private(set) var superseded: Set<Int> = []
+
+  /// The number of every page that answers a late token: no page of an audience has it.
+  package static let lateNumber = UInt32.max
   /// Devices of one page.
   package static let devicesMaximum = 500
 
@@ -39,7 +46,8 @@ package struct AudiencePage: Sendable {
   }
 
   /// Keeps the devices that have a token: `kept` are their indexes, ascending.
-  mutating func keep(_ kept: [Int], devices: [ByteRange], registeredAt: [Int64]) {
+  mutating func keep(_ kept: [Int], devices: [ByteRange], registeredAt: [Int64], superseded: Set<Int>) {
+    self.superseded = superseded
     ordinals = kept.map { ordinals[$0] }
     positions = kept.map { positions[$0] }
     self.devices = devices
@@ -61,6 +69,7 @@ extension PushJob {
     var skipped: [Int] = []
     var devices: [ByteRange] = []
     var times: [Int64] = []
+    var superseded: Set<Int> = []
     targets.removeAll(keepingCapacity: true)
     for (index, entry) in resolution.entries.enumerated() {
       switch entry {
@@ -69,11 +78,17 @@ extension PushJob {
         targets.append(ByteRange(start: base + Int(token.start), count: Int(token.count)))
         devices.append(ByteRange(start: base + Int(device.start), count: Int(device.count)))
         times.append(registeredAt)
+      case .superseded(let device):
+        superseded.insert(kept.count)
+        kept.append(index)
+        targets.append(page.ordinals[index])
+        devices.append(ByteRange(start: base + Int(device.start), count: Int(device.count)))
+        times.append(0)
       case .skipped:
         skipped.append(index)
       }
     }
-    page.keep(kept, devices: devices, registeredAt: times)
+    page.keep(kept, devices: devices, registeredAt: times, superseded: superseded)
     return skipped
   }
 }

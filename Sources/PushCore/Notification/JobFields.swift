@@ -1,7 +1,10 @@
 /// The keys of a job, version 1.
 enum JobKey: UInt8, CaseIterable, Sendable {
   case version, id, app, pushType, environment, to, topic, credential, priority, expiration, collapseID
-  case tokenRegisteredAt, meta, payload, dryRun, parentID
+  case tokenRegisteredAt, meta, payload, dryRun, parentID, activity, fallback, revision, leave
+
+  /// Those that a producer may write; the others are Herald's own.
+  static let ofProducers = allCases.filter { $0 != .parentID && $0 != .revision && $0 != .leave }
 
   /// The key's place in a set.
   var bit: UInt32 { 1 << UInt32(rawValue) }
@@ -25,6 +28,10 @@ enum JobKey: UInt8, CaseIterable, Sendable {
     case .payload: "payload"
     case .dryRun: "dry_run"
     case .parentID: "parent_id"
+    case .activity: "activity"
+    case .fallback: "fallback"
+    case .revision: "revision"
+    case .leave: "leave"
     }
   }
 }
@@ -47,6 +54,14 @@ struct JobFields {
   var page: Int64?
   var position: Int64 = 0
   var isDryRun = false
+  /// Of a page that answers a late token: its device.
+  var late: JSONString?
+  var activity: JSONString?
+  /// The alert's title and body.
+  var fallback: (title: ByteRange, body: ByteRange)?
+  /// Of an activity's job as Herald sends it on: the number of its revision, and whether that ends it for some devices only.
+  var revision: Int64?
+  var leave: Int64?
   var priority: Int64?
   var expiration: Int64?
   var tokenRegisteredAt: Int64?

@@ -38,6 +38,7 @@ package struct JobParser: ~Copyable {
     job.payload = fields.payload
     job.targetKind = fields.targetKind ?? .token
     job.isDryRun = fields.isDryRun
+    job.event = fields.facts.event
     job.app = text(fields.app, &job)
     job.pushTypeName = text(fields.pushType, &job)
     let idFault = setID(&job, fields, fallbackID)
@@ -61,10 +62,11 @@ package struct JobParser: ~Copyable {
       switch job.targetKind {
       case .token, .tokens: try checkTokens(&job)
       case .channel: try checkChannel(&job)
-      case .devices, .users, .segment: try checkAudience(&job)
+      case .devices, .users, .segment: try checkAudience(&job, hasActivity: fields.activity != nil)
       case .page: try checkPage(&job, fields)
-      case .activity: preconditionFailure("the scanner refused it")
+      case .activity: break
       }
+      try checkActivity(&job, fields)
       if fields.parentID != nil, job.targetKind != .page { throw JobParser.parentFault }
       if job.isDryRun, !job.targetKind.isAudience { throw JobParser.dryRunFault }
       try checkPayload(job, fields.facts, rules)
@@ -96,7 +98,7 @@ package struct JobParser: ~Copyable {
     let id = fields.id
     if let id {
       let range = text(id, &job)
-      let maximum = Limits.idBytesMaximum + (fields.targetKind == .page ? Limits.pageNumberBytesMaximum : 0)
+      let maximum = Limits.idBytesMaximum + (fields.targetKind == .page ? Limits.pageNameBytesMaximum : 0)
       if range.count >= 1 && range.count <= maximum {
         job.id = range
         job.idText = id.range
@@ -308,7 +310,7 @@ package struct JobParser: ~Copyable {
     }
     let isWallet = HeaderText.hasPrefix(job.bytes.span.extracting(job.topic.range), "pass.")
     let violation = payloadRules.violation(
-      facts, rules.payload, isWallet: isWallet, isBroadcast: isBroadcast,
+      facts, rules.payload, isWallet: isWallet, isBroadcast: isBroadcast, isOfActivity: !job.activity.isEmpty,
       job.bytes.span.extracting(0..<job.bodyCount), payload: job.payload)
     if let violation { throw violation }
   }
@@ -334,6 +336,12 @@ extension PushJob {
     idText = .empty
     parentID = .empty
     isDryRun = false
+    activity = .empty
+    activityText = .empty
+    event = nil
+    revision = 0
+    isLeave = false
+    fallback = (.empty, .empty)
     if !page.isEmpty { page = AudiencePage() }
     topic = .empty
     credential = .empty

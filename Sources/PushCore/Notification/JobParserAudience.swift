@@ -9,7 +9,7 @@ extension JobParser {
   )
 
   /// Names of 1 to 128 bytes; repeated ones count once.
-  mutating func checkAudience(_ job: inout PushJob) throws(JobError) {
+  mutating func checkAudience(_ job: inout PushJob, hasActivity: Bool) throws(JobError) {
     for index in job.targets.indices {
       if hasBackslash(job, job.targets[index]) {
         job.targets[index] = JSONEscape.appendUnescaped(job.targets[index], in: &job.bytes)
@@ -27,10 +27,10 @@ extension JobParser {
         field: JobParser.field(job.targetKind, index),
         rule: "is a device token with upper-case digits; write it in lower case")
     }
-    guard job.pushType != .liveactivity else {
+    guard job.pushType != .liveactivity || hasActivity else {
       throw JobError(
         field: JobParser.field(job.targetKind, nil),
-        rule: "takes no push type liveactivity: an activity's devices have tokens of their own")
+        rule: "takes the push type liveactivity only with the id of the activity to start: activity is missing")
     }
     guard job.targets.count > 1 else { return }
     var targets: [ByteRange] = []
@@ -47,10 +47,17 @@ extension JobParser {
   /// A page is what names itself as `PageWriter` does.
   func checkPage(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
     job.parentID = text(fields.parentID, &job)
-    guard let page = fields.page.flatMap(UInt32.init(exactly:)), isOwn(job, page: page),
+    guard let page = fields.page.flatMap(UInt32.init(exactly:)), isOwn(job, page: page, late: fields.late),
       0..<Int64(AudiencePage.devicesMaximum) ~= fields.position, !job.targets.isEmpty,
       Int(fields.position) + job.targets.count <= AudiencePage.devicesMaximum
     else { throw JobParser.pageFault }
+    if let late = fields.late {
+      guard page == AudiencePage.lateNumber, job.targets.count == 1, fields.revision != nil || fields.leave != nil
+      else {
+        throw JobParser.pageFault
+      }
+      job.page.late = late.range
+    }
     job.page.number = page
     job.page.position = Int(fields.position)
     job.page.begin(job.targets)
@@ -60,12 +67,16 @@ extension JobParser {
     }
   }
 
-  private func isOwn(_ job: borrowing PushJob, page: UInt32) -> Bool {
+  private func isOwn(_ job: borrowing PushJob, page: UInt32, late: JSONString?) -> Bool {
     let bytes = job.bytes.span
     let (id, parent) = (bytes.extracting(job.id.range), bytes.extracting(job.parentID.range))
     guard 1...Limits.idBytesMaximum ~= parent.count, id.count > parent.count,
       id.extracting(0..<parent.count).isSame(as: parent)
     else { return false }
-    return id.extracting(parent.count..<id.count).equals("/\(page)")
+    let rest = id.extracting(parent.count..<id.count)
+    guard let late else { return rest.equals("/\(page)") }
+    let device = JSONEscape.unescaped(late.range, of: bytes)
+    return rest.count == 6 + device.count && rest.extracting(0..<6).equals("/late/")
+      && rest.extracting(6..<rest.count).isSame(as: device.span)
   }
 }

@@ -30,6 +30,11 @@ package enum JobRewriter {
     output.append(bytes: job.bytes.span.extracting(job.page.ordinals[target].range))
     output.append(text: "],\"position\":")
     output.append(decimal: Int64(job.page.positions[target]))
+    if !job.page.late.isEmpty {
+      output.append(text: ",\"late\":\"")
+      output.append(bytes: job.bytes.span.extracting(job.page.late.range))
+      output.append(ASCII.quote)
+    }
     output.append(ASCII.closeBrace)
   }
 

@@ -78,6 +78,12 @@ struct JobScanner: Sendable {
         fields.fail(key.name, "must be true or false", bytes, valueAt: start)
       }
     case .parentID: fields.parentID = try string(bytes, &scanner, key, first, &fields)
+    case .activity: fields.activity = try string(bytes, &scanner, key, first, &fields)
+    case .fallback:
+      guard try expect(bytes, &scanner, key, first, ASCII.openBrace, JobScanner.fallbackRule, &fields) else { return }
+      try fallback(bytes, &scanner, &fields)
+    case .revision: fields.revision = try integer(bytes, &scanner, key, first, &fields)
+    case .leave: fields.leave = try integer(bytes, &scanner, key, first, &fields)
     }
   }
 
@@ -158,7 +164,7 @@ struct JobScanner: Sendable {
   ) throws(JSONError) {
     let start = scanner.position
     switch kind {
-    case .token, .channel, .segment:
+    case .token, .channel, .segment, .activity:
       if first == ASCII.quote {
         targets.append(try scanner.string(bytes).range)
       } else {
@@ -172,10 +178,6 @@ struct JobScanner: Sendable {
         return
       }
       try strings(bytes, &scanner, kind, &fields, &targets)
-    case .activity:
-      try scanner.skipValue(bytes)
-      fields.fail(
-        "to.activity", "is a kind of target that this version cannot send to; give one of the others")
     case .page:
       fields.page = first &- ASCII.zero < 10 ? try scanner.number(bytes).integer : nil
       if fields.page == nil { try scanner.skipValue(bytes) }
@@ -226,6 +228,8 @@ struct JobScanner: Sendable {
         if number.integer.flatMap(UInt32.init(exactly:)) == nil { fields.page = nil }
         if targets.count <= AudiencePage.devicesMaximum { targets.append(number.range) }
       } while try scanner.nextElement(bytes)
+    } else if part.equals("late"), first == ASCII.quote {
+      fields.late = try scanner.string(bytes)
     } else if part.equals("position"), first &- ASCII.zero < 10, let position = try scanner.number(bytes).integer {
       fields.position = position
     } else {
@@ -234,11 +238,44 @@ struct JobScanner: Sendable {
     }
   }
 
+  private static let fallbackRule = "must be an object with title and body, each a string"
+
+  private func fallback(
+    _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ fields: inout JobFields
+  ) throws(JSONError) {
+    let start = scanner.position
+    var title: ByteRange?
+    var body: ByteRange?
+    var isRight = true
+    if try scanner.beginObject(bytes) {
+      repeat {
+        let name = try scanner.key(bytes)
+        let part = bytes.extracting(name.range.range)
+        let first = scanner.peek(bytes)
+        let place = scanner.position
+        try scanner.skipValue(bytes)
+        let value = ByteRange(start: place, count: scanner.position &- place)
+        if part.equals("title"), first == ASCII.quote, title == nil {
+          title = value
+        } else if part.equals("body"), first == ASCII.quote, body == nil {
+          body = value
+        } else {
+          isRight = false
+        }
+      } while try scanner.nextMember(bytes)
+    }
+    if let title, let body, isRight {
+      fields.fallback = (title, body)
+    } else {
+      fields.fail("fallback", JobScanner.fallbackRule, bytes, valueAt: start)
+    }
+  }
+
   private func unknownKey(_ bytes: Span<UInt8>, _ name: JSONString, _ fields: inout JobFields) {
     guard fields.fault == nil else { return }
     let shown = JobError.describe(bytes, key: name)
     let text = String(decoding: JSONEscape.unescaped(name.range, of: bytes), as: UTF8.self)
-    let nearest = EditDistance.nearest(to: text, among: JobKey.allCases.map(\.name))
+    let nearest = EditDistance.nearest(to: text, among: JobKey.ofProducers.map(\.name))
     let hint = nearest.map { "; did you mean \($0)?" } ?? ""
     fields.fail(shown, "is not a key of a job\(hint)")
   }

@@ -4,6 +4,8 @@ package struct PageResolution: Sendable {
     /// Send to it. Both ranges lie in `bytes`: the token as lower-case hex, the device's id as UTF-8. `registeredAt`: when the token was
     /// registered, Unix milliseconds.
     case token(ByteRange, device: ByteRange, registeredAt: Int64)
+    /// Of an activity: the device was sent a newer state. The range of its id lies in `bytes`.
+    case superseded(device: ByteRange)
     /// The device is gone, or has no token: it ends without an outcome.
     case skipped
   }
@@ -19,6 +21,12 @@ package struct PageResolution: Sendable {
   }
 
   package mutating func skip() { entries.append(.skipped) }
+
+  package mutating func supersede(device: Span<UInt8>) {
+    let start = bytes.count
+    for index in 0..<device.count { bytes.append(device[index]) }
+    entries.append(.superseded(device: ByteRange(start: start, count: device.count)))
+  }
 
   /// - Parameter token: its bytes.
   package mutating func send(to token: Span<UInt8>, device: Span<UInt8>, registeredAt: Int64) {

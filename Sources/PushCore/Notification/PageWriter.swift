@@ -5,12 +5,39 @@ package enum PageWriter {
   ///   - job: parsed, with an audience.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
   package static func append(_ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], to output: inout [UInt8]) {
+    append(
+      job, name: Array("/\(number)".utf8),
+      target: Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals + Array("]}".utf8),
+      to: &output)
+  }
+
+  /// Appends the body of the page that answers a late token of an activity.
+  /// - Parameters:
+  ///   - job: parsed: the activity's newest update or end as it went out.
+  ///   - device: its id.
+  package static func append(_ job: borrowing PushJob, late device: String, ordinal: UInt32, to output: inout [UInt8]) {
+    var text: [UInt8] = []
+    text.append(addingCapacity: JSONText.countMaximum(device.utf8.count)) { $0.append(jsonString: device.utf8.span) }
+    append(
+      job, name: Array("/late/".utf8) + text.dropFirst().dropLast(),
+      target: Array("{\"page\":\(AudiencePage.lateNumber),\"ordinals\":[\(ordinal)],\"late\":".utf8) + text + [
+        ASCII.closeBrace
+      ],
+      to: &output)
+  }
+
+  /// - Parameters:
+  ///   - name: behind the parent's id, as it stands in a JSON string.
+  ///   - target: the page's `to`.
+  private static func append(
+    _ job: borrowing PushJob, name: [UInt8], target: [UInt8], to output: inout [UInt8]
+  ) {
     precondition(job.targetKind.isAudience, "only an audience has pages")
     let bytes = job.bytes.span
     guard let open = (0..<job.bodyCount).first(where: { bytes[$0] == ASCII.openBrace }) else {
       preconditionFailure("a parsed job is an object")
     }
-    output.reserveCapacity(output.count + job.bodyCount + ordinals.count + 1024)
+    output.reserveCapacity(output.count + job.bodyCount + target.count + 1024)
     output.append(ByteRange(start: 0, count: open + 1), of: job.bytes)
     output.append(text: "\"parent_id\":")
     if job.idText.isEmpty {
@@ -22,7 +49,8 @@ package enum PageWriter {
       let text = output[start...].dropLast()
       output.append(text: ",\"id\":")
       output.append(contentsOf: text)
-      output.append(text: "/\(number)\"")
+      output.append(contentsOf: name)
+      output.append(ASCII.quote)
     } else {
       output.append(ASCII.quote)
       output.append(job.idText, of: job.bytes)
@@ -31,8 +59,8 @@ package enum PageWriter {
     output.append(ASCII.comma)
     // What is replaced, in the order in which it stands.
     let edits: [(range: ByteRange, text: [UInt8])] = [
-      (ByteRange(start: job.idText.range.upperBound, count: 0), job.idText.isEmpty ? [] : Array("/\(number)".utf8)),
-      (job.to, Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals + Array("]}".utf8)),
+      (ByteRange(start: job.idText.range.upperBound, count: 0), job.idText.isEmpty ? [] : name),
+      (job.to, target),
     ].sorted { $0.range.start < $1.range.start }
     var place = open + 1
     for edit in edits where !edit.text.isEmpty {

@@ -5,10 +5,6 @@ struct PayloadFacts: Sendable {
     case absent, string, object, emptyObject
   }
 
-  enum Event: UInt8, Sendable {
-    case start, update, end
-  }
-
   /// A value that has not the shape of its key.
   struct Fault: Sendable {
     var key: PayloadKey
@@ -26,7 +22,7 @@ struct PayloadFacts: Sendable {
   var textObjects: PayloadKeySet = []
   var rootKeyCount = 0
   var alert = Alert.absent
-  var event: Event?
+  var event: ActivityEvent?
   var isContentAvailableOne = false
   var isContentChangedTrue = false
   /// `relevance-score` is below 0 or above 1; the offset of its value.

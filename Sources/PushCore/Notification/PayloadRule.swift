@@ -112,7 +112,7 @@ package struct PayloadRule: Sendable {
     // Live Activities.
     PayloadRule(
       [.liveActivity], "payload.aps.timestamp", "must be Unix seconds for a Live Activity",
-      without: .has(.timestamp)),
+      without: [.has(.timestamp), .isOfActivity]),
     PayloadRule(
       [.liveActivity], "payload.aps.event", "must be start, update or end for a Live Activity",
       without: [.isStart, .isUpdate, .isEnd]),

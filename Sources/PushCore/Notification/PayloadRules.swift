@@ -43,8 +43,8 @@ struct PayloadRules: Sendable {
   ///   - body: the job that `facts` were found in.
   ///   - payload: where the payload stands in it.
   func violation(
-    _ facts: PayloadFacts, _ kind: PushTypeRules.Payload, isWallet: Bool, isBroadcast: Bool, _ body: Span<UInt8>,
-    payload: ByteRange
+    _ facts: PayloadFacts, _ kind: PushTypeRules.Payload, isWallet: Bool, isBroadcast: Bool, isOfActivity: Bool = false,
+    _ body: Span<UInt8>, payload: ByteRange
   ) -> JobError? {
     if kind == .free { return nil }
     if let fault = PayloadRules.shapeFault(facts, kind) {
@@ -52,7 +52,10 @@ struct PayloadRules: Sendable {
         field: fault.path, rule: "\(fault.key.shape.rule), not \(JobError.describe(body, valueAt: fault.offset))",
         answer: fault.answer)
     }
-    guard let rule = broken(PayloadTraits(facts, isWallet: isWallet, isBroadcast: isBroadcast), kind) else {
+    guard
+      let rule = broken(
+        PayloadTraits(facts, isWallet: isWallet, isBroadcast: isBroadcast, isOfActivity: isOfActivity), kind)
+    else {
       return nil
     }
     var text = rule.text

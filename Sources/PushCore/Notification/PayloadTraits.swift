@@ -34,8 +34,11 @@ struct PayloadTraits: OptionSet, Sendable {
   /// `relevance-score` is below 0 or above 1.
   static let relevanceIsOutside = PayloadTraits(rawValue: 1 << 60)
 
+  /// The job names its activity: Herald writes the timestamp.
+  static let isOfActivity = PayloadTraits(rawValue: 1 << 61)
+
   /// What one pass over the payload found, and where the job goes.
-  init(_ facts: PayloadFacts, isWallet: Bool, isBroadcast: Bool) {
+  init(_ facts: PayloadFacts, isWallet: Bool, isBroadcast: Bool, isOfActivity: Bool = false) {
     var traits = PayloadTraits(rawValue: facts.keys.bits)
     switch facts.event {
     case .start: traits.insert(.isStart)
@@ -50,6 +53,7 @@ struct PayloadTraits: OptionSet, Sendable {
     }
     if isBroadcast { traits.insert(.isBroadcast) }
     if isWallet { traits.insert(.isWallet) }
+    if isOfActivity { traits.insert(.isOfActivity) }
     if facts.rootKeyCount == 0 { traits.insert(.isEmpty) }
     if facts.rootKeyCount > 1 { traits.insert(.hasSeveralRootKeys) }
     if facts.textObjects != [] {

@@ -13,8 +13,8 @@ package struct PushJob: Sendable, ~Copyable {
     /// It names devices that the registry finds: such a job becomes pages.
     package var isAudience: Bool {
       switch self {
-      case .devices, .users, .segment: true
-      case .token, .tokens, .channel, .activity, .page: false
+      case .activity, .devices, .users, .segment: true
+      case .token, .tokens, .channel, .page: false
       }
     }
   }
@@ -42,6 +42,18 @@ package struct PushJob: Sendable, ~Copyable {
   /// The whole JSON value of `to`, for writing a copy with other targets.
   package var to = ByteRange.empty
   package var page = AudiencePage()
+  /// The id of the Live Activity that the job starts, updates or ends; empty: of none.
+  package var activity = ByteRange.empty
+  /// The same as the body has it, between its quotes and with its escapes.
+  package var activityText = ByteRange.empty
+  /// What its payload does, where that is a Live Activity's.
+  package var event: ActivityEvent?
+  /// The activity's revision that the payload is; 0: Herald has not given it one yet.
+  package var revision: UInt32 = 0
+  /// That revision ends the activity for some devices only.
+  package var isLeave = false
+  /// The title and body of the alert, JSON strings, for devices that cannot show the activity; empty: there is none.
+  package var fallback = (title: ByteRange.empty, body: ByteRange.empty)
   /// Of an audience: its devices are only counted.
   package var isDryRun = false
   /// The job's own topic, or app and suffix.

@@ -86,6 +86,15 @@ package struct OutcomeWriter: Sendable {
       output.append(text: ",\"parent_id\":")
       output.append(jsonString: job.bytes.span.extracting(job.parentID.range))
     }
+    if !job.activity.isEmpty {
+      output.append(text: ",\"activity\":")
+      output.append(jsonString: job.bytes.span.extracting(job.activity.range))
+      if job.revision > 0 {
+        output.append(text: ",\"revision\":")
+        output.append(decimal: Int64(job.revision))
+      }
+    }
+    if record.outcome == .throttled, record.isSuppressed { output.append(text: ",\"cause\":\"superseded\"") }
     if let summary = record.summary {
       output.append(text: ",\"summary\":")
       summary.append(to: &output)
@@ -106,7 +115,7 @@ package struct OutcomeWriter: Sendable {
     var count = 800 + workerField.count + Int(job.meta.count)
     count += JSONText.countMaximum(Int(job.id.count)) + JSONText.countMaximum(Int(job.app.count))
     count += JSONText.countMaximum(Int(job.topic.count)) + JSONText.countMaximum(Int(job.pushTypeName.count))
-    count += JSONText.countMaximum(Int(job.parentID.count))
+    count += JSONText.countMaximum(Int(job.parentID.count)) + JSONText.countMaximum(Int(job.activity.count))
     // A name and a number for each end.
     if record.summary != nil { count += 512 }
     if let detail = record.detail { count += JSONText.countMaximum(detail.utf8.count) }

@@ -11,8 +11,8 @@ package enum Limits {
   }
   /// `id`, and the message id that may replace it.
   package static let idBytesMaximum = 128
-  /// A page's id is its parent's, a slash, and its number.
-  package static let pageNumberBytesMaximum = 11
+  /// A page's id is its parent's, a slash, and its number; of one that answers a late token `/late/` and a device's id.
+  package static let pageNameBytesMaximum = 6 + nameBytesMaximum
   /// A device's id, a user, a segment's code.
   package static let nameBytesMaximum = 128
   /// Digits of a device token as apps have them today: of a name that long it is known that a token was meant.

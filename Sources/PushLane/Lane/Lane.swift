@@ -235,6 +235,10 @@ package struct Lane<
       return
     }
     let app = counters.appIndex(of: jobs[ticket].job)
+    if jobs[ticket].job.revision > 0, jobs[ticket].job.page.isEmpty {
+      jobs[ticket].refuseRevision(app: app)
+      return
+    }
     if jobs[ticket].isForAudience, !directory.knowsDevices {
       jobs[ticket].refuseAudience(app: app)
       return
@@ -295,6 +299,8 @@ package struct Lane<
     while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
+      } else if jobs[job].job.page.superseded.contains(sends[send].target) {
+        perform(sends[send].delivery.overtaken(now: now), send, now)
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
         ask(send, of: job, now)

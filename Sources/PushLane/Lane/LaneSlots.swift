@@ -144,6 +144,12 @@ struct JobSlot: ~Copyable {
       "to.\(job.targetKind): needs the registry of devices, which is in Redis: publish it to RabbitMQ, for a worker"
   }
 
+  /// It says that Herald has taken it already.
+  mutating func refuseRevision(app: Int) {
+    self.app = app
+    refusal = "revision: is Herald's own number of an activity's update, which it gives itself"
+  }
+
   /// Its time was over before its audience became pages: it ends as a whole.
   mutating func endWhole() {
     refusal = "to.\(job.targetKind): its time was over before its devices were looked for"

@@ -30,7 +30,7 @@ final class ActivityPayloadSubject: FuzzSubject {
   /// nil: the payload is refused.
   private func edit(
     _ bytes: [UInt8], _ edits: ActivityEdits
-  ) throws(FuzzFinding) -> (bytes: [UInt8], event: ActivityPayload.Event)? {
+  ) throws(FuzzFinding) -> (bytes: [UInt8], event: ActivityEvent)? {
     let fault: JobError
     do throws(JobError) {
       let payload = try ActivityPayload(bytes)

@@ -1,0 +1,74 @@
+/// Writes an activity's job as it goes out: the job's own bytes, but for what `ActivityEdits` writes into its payload, and with what was left
+/// to Herald in front.
+package enum ActivityJobWriter {
+  /// A start that a device does not get within ten minutes is too old to show: an activity's first state would be that old.
+  private static let startExpirationSeconds: Int64 = 600
+
+  /// Appends the body.
+  /// - Parameters:
+  ///   - job: parsed; names an activity, and has no revision yet.
+  ///   - payload: the job's.
+  ///   - edited: the payload as it goes out.
+  ///   - isLeave: the revision ends the activity for some devices only.
+  ///   - now: Unix seconds.
+  package static func append(
+    _ job: borrowing PushJob, _ payload: ActivityPayload, edited: [UInt8], _ revision: ActivityRevision, isLeave: Bool,
+    now: Int64, to output: inout [UInt8]
+  ) {
+    let bytes = job.bytes.span
+    guard let open = (0..<job.bodyCount).first(where: { bytes[$0] == ASCII.openBrace }) else {
+      preconditionFailure("a parsed job is an object")
+    }
+    output.append(ByteRange(start: 0, count: open + 1), of: job.bytes)
+    output.append(text: isLeave ? "\"leave\":" : "\"revision\":")
+    output.append(decimal: Int64(revision.number))
+    if job.activityText.isEmpty {
+      output.append(text: ",\"activity\":")
+      append(string: bytes.extracting(job.activity.range), to: &output)
+    }
+    if job.idText.isEmpty {
+      // The message id stood for it, which nobody knows who makes a late push of this.
+      output.append(text: ",\"id\":")
+      append(string: bytes.extracting(job.id.range), to: &output)
+    }
+    if job.priority == nil {
+      output.append(text: ",\"priority\":")
+      output.append(decimal: Int64(payload.priority(ofJob: nil)))
+    }
+    if payload.event == .start {
+      if job.expiration == nil {
+        output.append(text: ",\"expiration\":")
+        output.append(decimal: now + startExpirationSeconds)
+      }
+      if job.collapseID.isEmpty {
+        output.append(text: ",\"collapse_id\":")
+        appendCollapseID(bytes.extracting(job.activity.range), to: &output)
+      }
+    }
+    output.append(ASCII.comma)
+    output.append(ByteRange(start: open + 1, count: Int(job.payload.start) - open - 1), of: job.bytes)
+    output.append(contentsOf: edited)
+    let rest = job.payload.range.upperBound
+    output.append(ByteRange(start: rest, count: job.bodyCount - rest), of: job.bytes)
+  }
+
+  /// One start of an activity waits for a device that is offline, not several.
+  private static func appendCollapseID(_ id: Span<UInt8>, to output: inout [UInt8]) {
+    if id.count <= Limits.collapseIDBytesMaximum, HeaderText.isValue(id) { return append(string: id, to: &output) }
+    var hash = SipHash128(key0: 0x6865_7261_6C64_2061, key1: 0x6374_6976_6974_7943)
+    hash.append(UInt64(id.count))
+    hash.append(padding: id)
+    let (first, second) = hash.finish()
+    output.append(ASCII.quote)
+    for word in [first, second] {
+      for shift in stride(from: UInt64(60), through: 0, by: -4) {
+        output.append(Hex.digit(UInt8(truncatingIfNeeded: word >> shift) & 15))
+      }
+    }
+    output.append(ASCII.quote)
+  }
+
+  private static func append(string text: Span<UInt8>, to output: inout [UInt8]) {
+    output.append(addingCapacity: JSONText.countMaximum(text.count)) { $0.append(jsonString: text) }
+  }
+}

@@ -1,0 +1,83 @@
+/// Jobs that start, update and end a Live Activity by its id.
+extension JobParser {
+  /// The activity that the job is of, and whether it may be what it is.
+  func checkActivity(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
+    if job.targetKind == .activity {
+      if hasBackslash(job, job.targets[0]) {
+        job.targets[0] = JSONEscape.appendUnescaped(job.targets[0], in: &job.bytes)
+      }
+      job.activity = job.targets[0]
+    }
+    if let activity = fields.activity {
+      let range = text(activity, &job)
+      if job.targetKind == .activity {
+        let bytes = job.bytes.span
+        guard bytes.extracting(range.range).isSame(as: bytes.extracting(job.activity.range)) else {
+          throw JobError(field: "activity", rule: "is another activity than to.activity; leave it out")
+        }
+      }
+      job.activity = range
+      job.activityText = activity.range
+    }
+    guard fields.activity != nil || job.targetKind == .activity else {
+      if fields.fallback != nil { throw JobParser.fallbackFault }
+      if fields.revision != nil || fields.leave != nil { throw JobParser.revisionFault }
+      return
+    }
+    guard 1...Limits.idBytesMaximum ~= Int(job.activity.count) else {
+      throw JobError(
+        field: job.targetKind == .activity ? "to.activity" : "activity",
+        rule: "must be 1 to \(Limits.idBytesMaximum) bytes, not \(job.activity.count)")
+    }
+    guard job.pushType == .liveactivity else {
+      throw JobError(field: "activity", rule: "takes the push type liveactivity, not \(name(of: job))")
+    }
+    try checkEvent(job)
+    if let fallback = fields.fallback {
+      guard job.event == .start else { throw JobParser.fallbackFault }
+      job.fallback = fallback
+    }
+    try setRevision(&job, fields)
+  }
+
+  private static let fallbackFault = JobError(
+    field: "fallback", rule: "is for the start of an activity, for devices that cannot show it")
+  private static let revisionFault = JobError(
+    field: "revision", rule: "is Herald's own number of an activity's update, which it gives itself")
+
+  private func checkEvent(_ job: borrowing PushJob) throws(JobError) {
+    switch (job.targetKind, job.event) {
+    case (.token, _), (.tokens, _), (.channel, _):
+      throw JobError(
+        field: "activity",
+        rule: """
+          goes with devices, users or a segment to start the activity; to update or end it for all its devices, give \
+          to.activity
+          """)
+    case (.activity, .start):
+      throw JobError(
+        field: "to.activity", rule: "takes update and end; to start the activity give activity, and an audience in to")
+    case (.devices, .update), (.users, .update), (.segment, .update):
+      throw JobError(
+        field: "to.\(job.targetKind)", rule: "takes start, and devices also end; an update goes to all: to.activity")
+    case (.users, .end), (.segment, .end):
+      throw JobError(
+        field: "to.\(job.targetKind)",
+        rule: "takes start; an activity ends for all devices (to.activity), or for some (to.devices)")
+    case (.activity, _), (.devices, _), (.users, _), (.segment, _), (.page, _):
+      return
+    }
+  }
+
+  private func setRevision(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
+    guard let number = fields.revision ?? fields.leave else {
+      if job.targetKind == .page { throw JobParser.revisionFault }
+      return
+    }
+    guard fields.revision == nil || fields.leave == nil, let revision = UInt32(exactly: number), revision > 0 else {
+      throw JobParser.revisionFault
+    }
+    job.revision = revision
+    job.isLeave = fields.leave != nil
+  }
+}

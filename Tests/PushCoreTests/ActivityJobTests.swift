@@ -1,0 +1,164 @@
+/// Jobs that start, update and end an activity, and what they become on their way.
+import PushCore
+import Testing
+
+@Suite struct ActivityJobTests {
+  private static let start = #"""
+    {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{"eta":9},"alert":{"title":"t","body":"b"}}}
+    """#
+  private static let update = #"{"aps":{"event":"update","content-state":{"eta":5}}}"#
+  private static let end = #"{"aps":{"event":"end","timestamp":1}}"#
+
+  private static func start(_ changes: [(String, String?)] = []) -> String {
+    job(
+      "liveactivity", payload: start, [("to", #"{"users":["u"]}"#), ("activity", #""ride-17""#)] + changes)
+  }
+
+  private static func update(_ payload: String = update, _ changes: [(String, String?)] = []) -> String {
+    job("liveactivity", payload: payload, [("to", #"{"activity":"ride\/17"}"#)] + changes)
+  }
+
+  @Test func theyNameTheirActivity() {
+    let start = Parsed(Self.start([("fallback", #"{"title":"A \"t\"","body":"b"}"#)]))
+    #expect(start.error == nil && start.text(start.job.activity) == "ride-17")
+    #expect(start.job.targetKind == .users && start.job.event == .start)
+    #expect(start.text(start.job.fallback.title) == #""A \"t\"""# && start.text(start.job.fallback.body) == "\"b\"")
+    for payload in [Self.update, Self.end] {
+      let parsed = Parsed(Self.update(payload))
+      #expect(parsed.error == nil && parsed.text(parsed.job.activity) == "ride/17")
+      #expect(parsed.job.targetKind.isAudience == true && parsed.job.revision == 0)
+    }
+    #expect(Parsed(Self.update(Self.end, [("to", #"{"devices":["d"]}"#), ("activity", #""a""#)])).error == nil)
+  }
+
+  static let wrong: [(String, String, String)] = [
+    (start([("activity", nil)]), "to.users", "activity is missing"),
+    (start([("activity", #""""#)]), "activity", "1 to 128 bytes, not 0"),
+    (update(start), "to.activity", "takes update and end"),
+    (start([("payload", update)]), "to.users", "an update goes to all: to.activity"),
+    (start([("payload", end)]), "to.users", "for some (to.devices)"),
+    (start([("to", #"{"token":"00fc13ad"}"#)]), "activity", "goes with devices, users or a segment"),
+    (job([("activity", #""a""#), ("to", #"{"users":["u"]}"#)]), "activity", "takes the push type liveactivity"),
+    (update(update, [("activity", #""other""#)]), "activity", "is another activity than to.activity"),
+    (update(update, [("fallback", #"{"title":"t","body":"b"}"#)]), "fallback", "is for the start"),
+    (job([("fallback", #"{"title":"t","body":"b"}"#)]), "fallback", "is for the start"),
+    (start([("fallback", #"{"title":"t"}"#)]), "fallback", "title and body"),
+    (start([("fallback", #"{"title":"t","body":"b","x":1}"#)]), "fallback", "title and body"),
+    (job([("revision", "1")]), "revision", "gives itself"),
+    (update(update, [("revision", "0")]), "revision", "gives itself"),
+    (update(update, [("revision", "1"), ("leave", "1")]), "revision", "gives itself"),
+  ]
+
+  @Test(arguments: wrong) func whatIsWrongIsSaid(_ text: String, _ field: String, _ rule: String) {
+    let error = Parsed(text).error
+    #expect(error?.field == field && error?.rule.contains(rule) == true, "\(error?.detail ?? "no error")")
+  }
+
+  /// Without an activity's id the timestamp stays the producer's affair.
+  @Test func onlyAnActivitysTimestampIsHeralds() {
+    let text = job("liveactivity", payload: Self.update)
+    #expect(Parsed(text).error?.field == "payload.aps.timestamp")
+  }
+
+  // MARK: - As they go out
+
+  private func written(_ text: String, messageID: String = "", isLeave: Bool = false) throws -> Parsed {
+    let parsed = Parsed(text, messageID: messageID)
+    #expect(parsed.error == nil, "\(parsed.error?.detail ?? "")")
+    let payload = try ActivityPayload(Array(parsed.text(parsed.job.payload).utf8))
+    let revision = ActivityRevision(number: 3, timestamp: 1_796_000_000)
+    var output: [UInt8] = []
+    ActivityJobWriter.append(
+      parsed.job, payload, edited: try payload.edited(ActivityEdits(timestamp: revision.timestamp)), revision,
+      isLeave: isLeave, now: 1_796_000_100, to: &output)
+    return Parsed(bytes: output)
+  }
+
+  @Test func aStartGetsWhatWasLeftToHerald() throws {
+    let parsed = try written(Self.start())
+    #expect(parsed.error == nil && parsed.job.revision == 3 && !parsed.job.isLeave)
+    #expect(parsed.job.priority == 10 && parsed.job.expiration == 1_796_000_700)
+    #expect(parsed.text(parsed.job.collapseID) == "ride-17")
+    #expect(parsed.text(parsed.job.payload).hasPrefix(#"{"aps":{"timestamp":1796000000,"event":"start","#))
+    let own = try written(Self.start([("priority", "5"), ("expiration", "0"), ("collapse_id", #""c""#)]))
+    #expect(own.job.priority == 5 && own.job.expiration == 0 && own.text(own.job.collapseID) == "c")
+    let long = try written(Self.start([("activity", "\"\(String(repeating: "é", count: 50))\"")]))
+    #expect(long.error == nil && long.job.collapseID.count == 32)
+  }
+
+  @Test func anUpdateGetsItsPriorityAndNothingMore() throws {
+    let parsed = try written(Self.update())
+    #expect(parsed.error == nil && parsed.job.targetKind == .activity)
+    #expect(parsed.text(parsed.job.activity) == "ride/17" && parsed.job.priority == 5)
+    #expect(parsed.job.expiration == nil && parsed.job.collapseID.isEmpty)
+    let unnamed = try written(Self.update(Self.update, [("id", nil)]), messageID: "m\"1")
+    #expect(unnamed.error == nil && unnamed.text(unnamed.job.id) == "m\"1")
+    let leave = try written(
+      Self.update(Self.end, [("to", #"{"devices":["d"]}"#), ("activity", #""a""#)]), isLeave: true)
+    #expect(leave.error == nil && leave.job.isLeave && leave.job.revision == 3 && leave.job.priority == 10)
+  }
+
+  @Test func pagesKnowTheirActivity() throws {
+    let update = try written(Self.update())
+    var output: [UInt8] = []
+    PageWriter.append(update.job, number: 4, ordinals: Array("3,9".utf8), to: &output)
+    let page = Parsed(bytes: output)
+    #expect(page.error == nil && page.job.page.count == 2 && page.job.revision == 3)
+    #expect(page.text(page.job.activity) == "ride/17" && page.job.page.late.isEmpty)
+    output = []
+    PageWriter.append(update.job, late: "hw\"1", ordinal: 77, to: &output)
+    let late = Parsed(bytes: output)
+    #expect(late.error == nil && late.text(late.job.id) == "\(someID)/late/hw\"1")
+    #expect(late.text(late.job.parentID) == someID && late.text(late.job.page.late) == #"hw\"1"#)
+    // A copy of it for its one target is the same job.
+    output = []
+    JobRewriter.append(late.job, onlyTarget: 0, to: &output)
+    let again = Parsed(bytes: output)
+    #expect(again.error == nil && again.text(again.job.id) == late.text(late.job.id))
+    #expect(again.job.page.late.count == late.job.page.late.count)
+  }
+
+  @Test(arguments: [
+    #""to":{"page":4294967295,"ordinals":[7],"late":"e"}"#, #""to":{"page":4294967295,"ordinals":[7,8],"late":"d"}"#,
+    #""to":{"page":1,"ordinals":[7],"late":"d"}"#, #""to":{"page":4294967295,"ordinals":[7]}"#,
+  ]) func aLatePageNamesItself(_ to: String) {
+    let text = #"""
+      {"revision":3,"activity":"a","parent_id":"p","id":"p/late/d","app":"com.example.app","push_type":"liveactivity",\#(to),
+      "payload":\#(Self.end)}
+      """#
+    #expect(Parsed(text).error?.field == "to.page")
+    #expect(Parsed(text.replacing(to, with: #""to":{"page":4294967295,"ordinals":[7],"late":"d"}"#)).error == nil)
+  }
+
+  @Test func anOvertakenDeviceHasItsOutcome() throws {
+    let update = try written(Self.update())
+    var output: [UInt8] = []
+    PageWriter.append(update.job, number: 0, ordinals: Array("3,9,12".utf8), to: &output)
+    let page = Parsed(bytes: output)
+    var resolution = PageResolution()
+    let (token, first, second): ([UInt8], [UInt8], [UInt8]) = ([0xAB, 0xCD], Array("d1".utf8), Array("d2".utf8))
+    resolution.send(to: token.span, device: first.span, registeredAt: 5)
+    resolution.skip()
+    resolution.supersede(device: second.span)
+    var ends = [UInt8](repeating: PageEnd.open, count: 3)
+    page.job.resolve(resolution, ends: &ends)
+    #expect(page.job.targets.count == 2 && page.job.page.superseded == [1])
+    #expect(ends[1] == PageEnd.skipped.letter && ends[2] == PageEnd.open)
+    var state = DeliveryState()
+    let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 7)
+    #expect(state.overtaken(now: now) == .report)
+    guard case .outcome(let outcome, true, nil) = state.ending else {
+      Issue.record("\(state.ending as Any)")
+      return
+    }
+    var record = OutcomeRecord(
+      outcome: outcome.outcome, attempts: 0, receivedAt: 1, sentAt: nil, completedAt: outcome.completedAt)
+    record.isSuppressed = true
+    output = []
+    OutcomeWriter(worker: "w").append(
+      record, of: page.job, target: 1, apnsID: UUIDValue.apnsID(for: page.job, target: 1), to: &output)
+    let text = String(decoding: output, as: UTF8.self)
+    #expect(text.contains(#""to":{"device":"d2"}"#) && text.contains(#""cause":"superseded""#), "\(text)")
+    #expect(text.contains(#""activity":"ride/17","revision":3"#) && text.contains(#""outcome":"throttled""#), "\(text)")
+  }
+}
