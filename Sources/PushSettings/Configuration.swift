@@ -28,6 +28,13 @@ package struct Configuration: Equatable, Sendable {
     package let url: String?
   }
 
+  package struct Activities: Equatable, Sendable {
+    /// nil: the id is written nowhere.
+    package let idAttribute: ActivityIDAttribute?
+    /// nil: for ever.
+    package let defaultStaleAfterSeconds: Int64?
+  }
+
   package struct APNs: Equatable, Sendable {
     package let production: ServiceAddress
     package let sandbox: ServiceAddress
@@ -84,6 +91,7 @@ package struct Configuration: Equatable, Sendable {
   package let retry: RetryPolicy
   package let results: Results
   /// 0 = one for each core.
+  package let activities: Activities
   package let lanes: Int
   package let drainTimeoutMilliseconds: Int64
   package let admin: Admin
@@ -127,6 +135,9 @@ package struct Configuration: Equatable, Sendable {
     results = Results(
       isLogged: values.flag("results.log"), logMaximumAge: values.text("results.log_max_age"),
       logMaximumBytes: values.integer("results.log_max_bytes"))
+    activities = Activities(
+      idAttribute: values.optionalText("activities.id_attribute").flatMap(ActivityIDAttribute.init),
+      defaultStaleAfterSeconds: values.optionalInteger("activities.default_stale_after_s").map(Int64.init))
     lanes = values.integer("lanes")
     drainTimeoutMilliseconds = Int64(values.integer("drain_timeout_s")) * 1000
     admin = Admin(host: values.text("admin.host"), port: UInt16(values.integer("admin.port")))

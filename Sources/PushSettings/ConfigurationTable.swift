@@ -92,6 +92,14 @@ extension ConfigurationOption {
       "results.log_max_bytes", .integer(1_000_000...1_000_000_000_000_000), .integer(10_737_418_240),
       "How large the stream may become."),
 
+    ConfigurationOption(
+      "activities.id_attribute", .text(.attributePath), .none,
+      "Where the attributes of an activity that Herald starts name its id, for the app to register its update token under."
+    ),
+    ConfigurationOption(
+      "activities.default_stale_after_s", .integer(1...86_400), .none,
+      "How long a device shows an activity's state as current, where the job has no stale-date."),
+
     ConfigurationOption("lanes", .integer(0...256), .integer(0), "Threads that send; 0 = one for each core."),
     ConfigurationOption(
       "drain_timeout_s", .integer(1...3600), .integer(25),

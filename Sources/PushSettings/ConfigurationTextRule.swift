@@ -1,3 +1,4 @@
+import PushCore
 import PushIO
 
 /// The rule for a text option.
@@ -18,6 +19,8 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
   case host
   /// `<app>/<push type>=<burst>:<per second>`.
   case rateLimit
+  /// Keys from the outermost on, with dots between them.
+  case attributePath
 
   package var description: String {
     switch self {
@@ -31,6 +34,7 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
     case .keyPrefix: "at most 64 printable characters without spaces and braces"
     case .age: "a number of Y, M, D, h, m or s, such as 7D"
     case .host: "an address or host name"
+    case .attributePath: "1 to 8 keys with dots between them, such as herald.activityId, at most 128 bytes"
     case .rateLimit: "<app>/<push type>=<burst>:<per second>, * for every app or type, =0 for no limit"
     }
   }
@@ -38,7 +42,7 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
   var mayHoldPassword: Bool {
     switch self {
     case .brokerURL, .redisURL, .proxyURL: true
-    case .serviceURL, .file, .brokerPrefix, .keyPrefix, .age, .host, .rateLimit: false
+    case .serviceURL, .file, .brokerPrefix, .keyPrefix, .age, .host, .rateLimit, .attributePath: false
     }
   }
 
@@ -67,6 +71,8 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
       return number > 0 && number <= 1_000_000
     case .rateLimit:
       return RateLimitText.parse(text) != nil
+    case .attributePath:
+      return ActivityIDAttribute(text) != nil
     case .host:
       return (1...255).contains(text.utf8.count)
         && text.utf8.allSatisfy { Self.isNameByte($0) || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "%") }

@@ -26,6 +26,10 @@ struct ConfigurationValues {
     value(path) == .none ? nil : text(path)
   }
 
+  func optionalInteger(_ path: String) -> Int? {
+    value(path) == .none ? nil : integer(path)
+  }
+
   func texts(_ path: String) -> [String] {
     guard case .texts(let texts) = value(path) else { preconditionFailure("\(path) is not a list of texts") }
     return texts

@@ -38,6 +38,15 @@ import Testing
       ["herald.yaml:1: results.log_max_age: must be a number of Y, M, D, h, m or s, such as 7D, not 7d"]
     ),
     (
+      "activities: {id_attribute: \"a..b\"}",
+      [
+        """
+        herald.yaml:1: activities.id_attribute: must be 1 to 8 keys with dots between them, such as herald.activityId, at most \
+        128 bytes, or null, not "a..b"
+        """
+      ]
+    ),
+    (
       "retry: {delays_s: [5, 1]}",
       [
         "herald.yaml:1: retry.delays_s: must be an ascending list of 1 to 16 integers, each from 1 to 86400, not [5, 1]"

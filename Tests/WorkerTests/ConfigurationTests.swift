@@ -36,6 +36,8 @@ import Testing
     #expect(configuration.results.isLogged)
     #expect(configuration.results.logMaximumAge == "7D")
     #expect(configuration.results.logMaximumBytes == 10_737_418_240)
+    #expect(configuration.activities.idAttribute == nil)
+    #expect(configuration.activities.defaultStaleAfterSeconds == nil)
     #expect(configuration.lanes == 0)
     #expect(configuration.drainTimeoutMilliseconds == 25_000)
     #expect(configuration.admin.host == "127.0.0.1")
@@ -67,6 +69,7 @@ import Testing
       case .text(.proxyURL): text = "http://a:1"
       case .text(.file), .text(.host), .text(.brokerPrefix), .text(.keyPrefix): text = "other"
       case .text(.age): text = "30m"
+      case .text(.attributePath): text = "herald.activityId"
       case .text(.rateLimit), .texts(.rateLimit, _): text = "com.example.app/voip=20:2.5, */*=0"
       case .texts: text = "amqp://a, amqp://b"
       case .integer(let bounds): text = "\(bounds.upperBound - 1)"
