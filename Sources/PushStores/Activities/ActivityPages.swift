@@ -1,0 +1,108 @@
+package import PushCore
+
+/// Who the devices of an activity's page are, and which of them are sent something: reads the devices' records, and marks the members.
+///
+/// Not Sendable: it belongs to the thread of its registries' loop.
+package final class ActivityPages {
+  private let devices: DeviceRegistry
+  private let activities: ActivityRegistry
+
+  package init(devices: DeviceRegistry, activities: ActivityRegistry) {
+    self.devices = devices
+    self.activities = activities
+  }
+
+  /// What a page is of.
+  private struct Page {
+    let id: ActivityID
+    let scope: AppScope
+    let ordinals: [UInt32]
+    /// Of the start's job; nil: it is no start.
+    let startJob: UInt64?
+    let attributesType: String
+    let push: ActivityState.Push
+  }
+
+  /// The devices of a page of an activity; nil: nobody can say now.
+  package func find(_ job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
+    let page = ActivityPages.page(job, scope)
+    devices.records(of: page.ordinals, in: scope) { [self] result in
+      guard case .success(let records) = result else { return then(nil) }
+      guard let startJob = page.startJob else { return update(page, records, then) }
+      start(page, job: startJob, records, then)
+    }
+  }
+
+  private static func page(_ job: borrowing PushJob, _ scope: AppScope) -> Page {
+    let bytes = job.bytes
+    guard let id = ActivityID(String(decoding: bytes[job.activity.range], as: UTF8.self)) else {
+      preconditionFailure("a parsed job's activity is none too long")
+    }
+    var ordinals: [UInt32] = []
+    ordinals.reserveCapacity(job.page.count)
+    for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
+    let isStart = job.event == .start
+    let payload = isStart ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
+    return Page(
+      id: id, scope: scope, ordinals: ordinals,
+      startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
+      attributesType: payload?.attributesType ?? "",
+      push: ActivityState.Push(revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave))
+  }
+
+  private func update(_ page: Page, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void) {
+    activities.resolve(page.push, of: page.id, in: page.scope, to: page.ordinals) { result in
+      guard case .success(let resolved) = result else { return then(nil) }
+      var resolution = PageResolution()
+      for (record, answer) in zip(records, resolved) {
+        guard let record else {
+          // Forgotten since: its tokens are of no use.
+          resolution.skip()
+          continue
+        }
+        switch answer {
+        case .send(let token, let registeredAt):
+          resolution.send(to: token.span, device: record.id.utf8.span, registeredAt: registeredAt)
+        case .superseded: resolution.supersede(device: record.id.utf8.span)
+        case .skipped: resolution.skip()
+        }
+      }
+      then(resolution)
+    }
+  }
+
+  /// Only those that have a start token count as started.
+  private func start(
+    _ page: Page, job: UInt64, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void
+  ) {
+    let tokens = records.map { $0?.startToken(for: page.attributesType) }
+    let able = zip(page.ordinals, tokens).filter { $0.1 != nil }.map(\.0)
+    activities.resolveStart(of: page.id, in: page.scope, job: job, to: able) { result in
+      guard case .success(let skips) = result else { return then(nil) }
+      var started = zip(able, skips).filter { $0.1 == nil }.map(\.0)[...]
+      var resolution = PageResolution()
+      for (index, ordinal) in page.ordinals.enumerated() {
+        if started.first == ordinal, let token = tokens[index], let record = records[index] {
+          started.removeFirst()
+          resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+        } else {
+          resolution.skip()
+        }
+      }
+      then(resolution)
+    }
+  }
+
+  /// APNs said that a target's token is gone since then (Unix milliseconds). Where Redis is away, it says so again with the next push.
+  package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64, in scope: AppScope) {
+    let page = ActivityPages.page(job, scope)
+    let bytes = job.bytes
+    guard let token = Hex.bytes(bytes.span.extracting(job.targets[target].range)) else { return }
+    let ordinal = job.page.ordinal(target, in: bytes.span)
+    guard let startJob = page.startJob else {
+      return activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in }
+    }
+    devices.lose(token, ordinal: ordinal, at: since, in: scope) { _ in }
+    activities.startRefused(of: page.id, in: scope, job: startJob, ordinals: [ordinal]) { _ in }
+  }
+}

@@ -1,0 +1,151 @@
+package import PushCore
+
+/// Takes jobs of activities: gives each its revision, and makes the job that goes out.
+///
+/// A job that comes twice gets the same answer. Not Sendable: it belongs to the thread of its registry's loop.
+package final class ActivityTaker {
+  /// What becomes of a job.
+  package enum Taken: Sendable {
+    /// This body takes its place: it has its revision.
+    case goesOut([UInt8])
+    /// To be asked again, by `begin`, after so long.
+    case waits(number: UInt32, milliseconds: Int64)
+    /// A newer one came first: it ends `throttled`. `number`: its revision.
+    case superseded(number: UInt32)
+    /// The job is invalid.
+    case refused(JobError)
+    /// Redis did not answer: words for people.
+    case failed(String)
+  }
+
+  private let activities: ActivityRegistry
+  private let settings: ActivitySettings
+
+  package init(_ activities: ActivityRegistry, settings: ActivitySettings) {
+    self.activities = activities
+    self.settings = settings
+  }
+
+  /// - Parameters:
+  ///   - body: of the job, which is parsed and names an activity.
+  ///   - leaving: ordinals of the devices that it ends for, where it names some.
+  package func take(
+    _ job: consuming PushJob, in scope: AppScope, leaving: [UInt32], then: @escaping (Taken) -> Void
+  ) {
+    let bytes = job.bytes
+    let word = ActivityJobs.word(of: bytes.span.extracting(job.id.range))
+    guard let id = ActivityID(String(decoding: bytes[job.activity.range], as: UTF8.self)) else {
+      preconditionFailure("a parsed job's activity is none too long")
+    }
+    let payload: ActivityPayload
+    do throws(JobError) {
+      payload = try ActivityPayload(Array(bytes[job.payload.range]))
+    } catch {
+      return then(.refused(error))
+    }
+    let kind = job.targetKind
+    let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
+    let field = kind == .activity ? "to.activity" : "activity"
+    switch (payload.event, kind) {
+    case (.start, _): start(id, scope, payload, word, draft, field, then)
+    case (.end, .devices):
+      let edit = { (revision: ActivityRevision, last: [UInt8]) throws(JobError) in
+        try draft.body(revision, last: last, isLeave: true)
+      }
+      activities.leave(id, in: scope, ordinals: leaving, job: word, edit: edit) { result in
+        switch result {
+        case .success(let (_, body)): then(.goesOut(body))
+        case .failure(let failure): then(ActivityTaker.taken(failure, field))
+        }
+      }
+    case (.update, _), (.end, _):
+      let edit = { (revision: ActivityRevision, last: [UInt8]) throws(JobError) in
+        try draft.body(revision, last: last, isLeave: false)
+      }
+      activities.revise(id, in: scope, payload: payload, job: word, edit: edit) { then(ActivityTaker.taken($0, field)) }
+    }
+  }
+
+  /// The start's body must be sound before anybody counts as started.
+  private func start(
+    _ id: ActivityID, _ scope: AppScope, _ payload: ActivityPayload, _ word: UInt64, _ draft: Draft, _ field: String,
+    _ then: @escaping (Taken) -> Void
+  ) {
+    do throws(JobError) {
+      _ = try draft.body(ActivityRevision(number: .max, timestamp: activities.now / 1_000), last: [], isLeave: false)
+    } catch {
+      return then(.refused(error))
+    }
+    activities.start(id, in: scope, payload: payload, job: word) { result in
+      switch result {
+      case .failure(let failure): then(ActivityTaker.taken(failure, field))
+      case .success(let revision):
+        do throws(JobError) {
+          then(.goesOut(try draft.body(revision, last: [], isLeave: false)))
+        } catch {
+          then(.refused(error))
+        }
+      }
+    }
+  }
+
+  /// The time of a revision that had to wait has come.
+  package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping (Taken) -> Void) {
+    activities.begin(id, in: scope, number: number) { then(ActivityTaker.taken($0, "to.activity")) }
+  }
+
+  private static func taken(
+    _ result: Result<ActivityRegistry.Revised, ActivityRegistryFailure>, _ field: String
+  ) -> Taken {
+    switch result {
+    case .failure(let failure): return taken(failure, field)
+    case .success(let revised):
+      switch revised.answer {
+      case .begun: return .goesOut(revised.body)
+      case .waits(let revision, let milliseconds): return .waits(number: revision.number, milliseconds: milliseconds)
+      case .superseded(let number, _): return .superseded(number: number)
+      }
+    }
+  }
+
+  private static func taken(_ failure: ActivityRegistryFailure, _ field: String) -> Taken {
+    switch failure {
+    case .refused(_, let refusal): .refused(JobError(field: field, rule: refusal.text))
+    case .invalid(let error): .refused(error)
+    case .contended, .redis: .failed("\(failure)")
+    }
+  }
+
+  /// A job that waits for its revision.
+  private final class Draft {
+    private let job: PushJob
+    private let payload: ActivityPayload
+    private let id: ActivityID
+    private let settings: ActivitySettings
+    /// Unix seconds.
+    private let now: Int64
+
+    init(
+      _ job: consuming PushJob, _ payload: ActivityPayload, _ id: ActivityID, _ settings: ActivitySettings, now: Int64
+    ) {
+      self.job = job
+      self.payload = payload
+      self.id = id
+      self.settings = settings
+      self.now = now
+    }
+
+    /// - Parameter last: the newest content state before it; empty: none.
+    func body(_ revision: ActivityRevision, last: [UInt8], isLeave: Bool) throws(JobError) -> [UInt8] {
+      var edits = ActivityEdits(timestamp: revision.timestamp)
+      if let attribute = settings.idAttribute { edits.id = (id, attribute) }
+      edits.staleAfterSeconds = settings.staleAfterSeconds
+      edits.contentState = last.isEmpty ? nil : last
+      let edited = try payload.edited(edits)
+      try ActivityPayload.check(length: edited.count, isBroadcast: false)
+      var body: [UInt8] = []
+      ActivityJobWriter.append(job, payload, edited: edited, revision, isLeave: isLeave, now: now, to: &body)
+      return body
+    }
+  }
+}
