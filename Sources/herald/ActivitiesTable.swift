@@ -1,0 +1,146 @@
+import Foundation
+import PushCore
+import PushOperations
+import PushStores
+
+/// Live Activities as lines: a table for people, JSON for programs.
+struct ActivitiesTable {
+  private struct Line: Encodable {
+    let activity: String
+    let app: String
+    let environment: String
+    let state: String
+    let attributesType: String?
+    let revision: UInt32
+    let timestamp: Int64?
+    let createdAt: Int64
+    let expiresAt: Int64
+    /// nil: of a list, which does not look at them.
+    let members: [String: Int]?
+    let devices: [Device]?
+
+    enum CodingKeys: String, CodingKey {
+      case activity, app, environment, state, revision, timestamp, members, devices
+      case attributesType = "attributes_type"
+      case createdAt = "created_at"
+      case expiresAt = "expires_at"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(activity, forKey: .activity)
+      try container.encode(app, forKey: .app)
+      try container.encode(environment, forKey: .environment)
+      try container.encode(state, forKey: .state)
+      try container.encode(revision, forKey: .revision)
+      // Null rather than absent: the shape is the same for every line.
+      try container.encode(attributesType, forKey: .attributesType)
+      try container.encode(timestamp, forKey: .timestamp)
+      try container.encode(createdAt, forKey: .createdAt)
+      try container.encode(expiresAt, forKey: .expiresAt)
+      try container.encodeIfPresent(members, forKey: .members)
+      try container.encodeIfPresent(devices, forKey: .devices)
+    }
+  }
+
+  struct Device: Encodable {
+    /// nil: it was forgotten.
+    let device: String?
+    let state: String
+    let revision: UInt32
+    /// Unix milliseconds.
+    let startedAt: Int64?
+    let tokenAt: Int64?
+
+    enum CodingKeys: String, CodingKey {
+      case device, state, revision
+      case startedAt = "started_at"
+      case tokenAt = "token_at"
+    }
+
+    init(_ member: ActivityMember, _ id: String?) {
+      device = id
+      state = member.status.name
+      revision = member.sent
+      startedAt = member.start.map { Int64($0.at) * 1000 }
+      tokenAt = member.changedAt == 0 ? nil : member.changedAt
+    }
+
+    func encode(to encoder: any Encoder) throws {
+      var container = encoder.container(keyedBy: CodingKeys.self)
+      try container.encode(device, forKey: .device)
+      try container.encode(state, forKey: .state)
+      try container.encode(revision, forKey: .revision)
+      try container.encode(startedAt, forKey: .startedAt)
+      try container.encode(tokenAt, forKey: .tokenAt)
+    }
+  }
+
+  private let scope: AppScope
+  /// Unix milliseconds.
+  private let now: Int64
+
+  init(_ scope: AppScope, now: Int64) {
+    self.scope = scope
+    self.now = now
+  }
+
+  private func json(_ activity: ActivityRegistry.Snapshot, members: [String: Int]?, devices: [Device]?) throws -> String
+  {
+    let state = activity.activity
+    let line = Line(
+      activity: activity.id.text, app: scope.app, environment: scope.environment.name,
+      state: state.phase(now: now).name,
+      attributesType: state.attributesType.isEmpty ? nil : state.attributesType, revision: state.lastNumber,
+      timestamp: (state.content?.revision ?? state.startRevision)?.timestamp, createdAt: state.createdAt,
+      expiresAt: state.expiresAt, members: members, devices: devices)
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    return String(decoding: try encoder.encode(line), as: UTF8.self)
+  }
+
+  func jsonLines(_ activities: [ActivityRegistry.Snapshot]) throws -> [String] {
+    try activities.map { try json($0, members: nil, devices: nil) }
+  }
+
+  func jsonLine(_ shown: ActivitiesClient.Shown) throws -> String {
+    let counts = ActivityMember.Status.allCases.map { ($0.name, shown.activity.count($0)) }
+    return try json(
+      shown.activity, members: Dictionary(uniqueKeysWithValues: counts), devices: devices(shown))
+  }
+
+  private func devices(_ shown: ActivitiesClient.Shown) -> [Device] {
+    shown.activity.members.sorted { $0.key < $1.key }.map { Device($0.value, shown.devices[$0.key]) }
+  }
+
+  func lines(_ activities: [ActivityRegistry.Snapshot]) -> [String] {
+    TextTable.lines(
+      [["ACTIVITY", "STATE", "TYPE", "REVISION", "SINCE"]]
+        + activities.map { activity in
+          let state = activity.activity
+          return [
+            activity.id.text, state.phase(now: now).name, state.attributesType, "\(state.lastNumber)",
+            time(state.createdAt),
+          ]
+        })
+  }
+
+  func lines(_ shown: ActivitiesClient.Shown) -> [String] {
+    let counts = ActivityMember.Status.allCases.map { "\(shown.activity.count($0)) \($0.name)" }
+    let head = lines([shown.activity]) + ["", "Members: \(counts.joined(separator: ", "))"]
+    if shown.activity.members.isEmpty { return head }
+    return head + [""]
+      + TextTable.lines(
+        [["DEVICE", "STATE", "REVISION SENT", "STARTED", "TOKEN SINCE"]]
+          + devices(shown).map { device in
+            [
+              device.device ?? "(forgotten)", device.state, "\(device.revision)",
+              device.startedAt.map(time) ?? "", device.tokenAt.map(time) ?? "",
+            ]
+          })
+  }
+
+  private func time(_ milliseconds: Int64) -> String {
+    Date(timeIntervalSince1970: Double(milliseconds) / 1000).formatted(.iso8601)
+  }
+}
