@@ -12,7 +12,7 @@ final class AudienceRegistry {
   let store: ExpansionStore
   let segments: SegmentStore
   let devices: DeviceRegistry
-  private let redis: RedisClient
+  let redis: RedisClient
 
   /// - Parameter prefix: begins the name of every key.
   init(url: String, prefix: String) throws {

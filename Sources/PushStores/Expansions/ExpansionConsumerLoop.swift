@@ -23,7 +23,9 @@ final class ExpansionConsumerLoop {
     redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
     let reader = RegistryAudiences(redis: redis, prefix: settings.prefix)
     let store = ExpansionStore(redis, prefix: settings.prefix) { loop.now.unixMilliseconds }
-    runner = ExpansionRunner(loop: loop, settings: settings, store: store, reader: reader, notice: notice)
+    let activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    runner = ExpansionRunner(
+      loop: loop, settings: settings, store: store, reader: reader, activities: activities, notice: notice)
     queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
     queue.onDelivery = { [runner] in runner.take($0) }
     queue.onLost = { [runner] in runner.forgetDeliveries() }

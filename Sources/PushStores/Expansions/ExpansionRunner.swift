@@ -8,12 +8,14 @@ import PushLane
 ///
 /// Whatever Redis does not answer waits in a retry queue. What was told may be told again: `ExpansionState` says why that is no harm.
 final class ExpansionRunner {
-  private typealias Publish = ExpansionDelivery.Publish
+  typealias Publish = ExpansionDelivery.Publish
 
-  private let loop: EventLoop
+  let loop: EventLoop
   private let settings: ExpansionSettings
-  private let store: ExpansionStore
-  private let reader: RegistryAudiences
+  let store: ExpansionStore
+  let reader: RegistryAudiences
+  private let activities: ActivityRegistry
+  let taker: ActivityTaker
   private let writer: OutcomeWriter
   private let notice: (Logger.Level, String) -> Void
   private var parser = JobParser()
@@ -28,12 +30,14 @@ final class ExpansionRunner {
 
   init(
     loop: EventLoop, settings: ExpansionSettings, store: ExpansionStore, reader: RegistryAudiences,
-    notice: @escaping (Logger.Level, String) -> Void
+    activities: ActivityRegistry, notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
     self.settings = settings
     self.store = store
     self.reader = reader
+    self.activities = activities
+    taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
     writer = OutcomeWriter(worker: settings.workerName)
   }
@@ -71,12 +75,18 @@ final class ExpansionRunner {
   // MARK: steps
 
   /// A step of a job, read.
-  private struct Step {
+  struct Step {
     let id: String
     let scope: AppScope
     let cursor: ExpansionCursor
     let audience: AudienceQuery?
+    /// Of an update or end of an activity: its members are the audience.
+    let membersOf: ActivityID?
     let isDryRun: Bool
+    /// Its activity has to take it first.
+    let needsRevision: Bool
+    /// It ends its activity for the devices that it names.
+    let isLeave: Bool
   }
 
   private func begin(_ delivery: ExpansionDelivery) {
@@ -91,11 +101,11 @@ final class ExpansionRunner {
       busy[step.id]?.append(delivery)
     } else {
       busy[step.id] = []
-      open(delivery, step)
+      if step.needsRevision { lookWhetherTaken(delivery, step) } else { open(delivery, step) }
     }
   }
 
-  private func read(_ delivery: ExpansionDelivery, into job: inout PushJob) throws(JobError) -> Step {
+  func read(_ delivery: ExpansionDelivery, into job: inout PushJob) throws(JobError) -> Step {
     job.bytes = delivery.body
     job.bodyCount = delivery.body.count
     let messageID = Array(delivery.metadata.bytes[delivery.metadata.messageID.range])
@@ -104,13 +114,18 @@ final class ExpansionRunner {
     guard job.targetKind.isAudience, let scope = AppScope(app: app, environment: job.environment) else {
       throw JobError(field: "to", rule: "names no audience")
     }
+    let membersOf =
+      job.targetKind == .activity ? ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self)) : nil
     return Step(
       id: String(decoding: job.bytes[job.id.range], as: UTF8.self), scope: scope,
-      cursor: delivery.cursor ?? ExpansionCursor(), audience: AudienceQuery(job), isDryRun: job.isDryRun)
+      cursor: delivery.cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
+      membersOf: membersOf, isDryRun: job.isDryRun,
+      needsRevision: !job.activity.isEmpty && job.revision == 0 && !job.isDryRun,
+      isLeave: job.targetKind == .devices && job.event == .end)
   }
 
   /// The step is at its end here, whatever became of it: the next one of its job may begin.
-  private func end(_ id: String) {
+  func end(_ id: String) {
     guard var waiting = busy.removeValue(forKey: id) else { return }
     guard !waiting.isEmpty else { return }
     let next = waiting.removeFirst()
@@ -154,8 +169,9 @@ final class ExpansionRunner {
   }
 
   private func evaluate(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
-    guard let audience = step.audience else { return unknownSegment(delivery, step) }
     let maximum = step.isDryRun ? settings.countedDevices : settings.stepDevices
+    if let id = step.membersOf { return evaluate(delivery, step, membersOf: id, from: ordinal, maximum: maximum) }
+    guard let audience = step.audience else { return unknownSegment(delivery, step) }
     // All steps of a job see the same days as the first: its audience does not move while it is expanded.
     reader.read(
       audience, in: step.scope, from: ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
@@ -172,6 +188,23 @@ final class ExpansionRunner {
         fix(delivery, step, [], next: nil, given: ordinal)
       case .found(let ordinals, let next, let given):
         fix(delivery, step, ordinals, next: next, given: given)
+      }
+    }
+  }
+
+  private func evaluate(
+    _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, from ordinal: UInt32, maximum: Int
+  ) {
+    let after = ordinal == 0 ? nil : ordinal - 1
+    activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure):
+        waitForRedis(delivery, "\(failure)")
+        end(step.id)
+      case .success(let live):
+        let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
+        fix(delivery, step, live.ordinals, next: live.hasMore ? next : nil, given: next)
       }
     }
   }
@@ -327,7 +360,7 @@ final class ExpansionRunner {
     }
   }
 
-  private func outcome(
+  func outcome(
     _ record: OutcomeRecord, _ job: borrowing PushJob, _ metadata: MessageMetadata
   ) -> Publish {
     let apnsID = UUIDValue.apnsID(for: job, target: nil)
@@ -357,7 +390,7 @@ final class ExpansionRunner {
   }
 
   /// The job itself is wrong: its outcome and its dead letter. `id`: of a job that Redis knows, and forgets then.
-  private func refuseJob(_ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, id: String?) {
+  func refuseJob(_ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, id: String?) {
     counters.invalid += 1
     let now = loop.now.unixMilliseconds
     let record = OutcomeRecord(
@@ -386,14 +419,14 @@ final class ExpansionRunner {
   // MARK: later
 
   /// Redis did not answer: nothing is lost, and the message comes again.
-  private func waitForRedis(_ delivery: ExpansionDelivery, _ text: String) {
+  func waitForRedis(_ delivery: ExpansionDelivery, _ text: String) {
     counters.waitsForRedis += 1
     notice(.warning, "redis: \(text); audiences wait")
     wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
   }
 
   /// A copy takes its place, which comes back later.
-  private func wait(_ delivery: ExpansionDelivery, seconds: Int) {
+  func wait(_ delivery: ExpansionDelivery, seconds: Int) {
     delivery.publish([Publish(target: .retry(seconds: seconds), body: delivery.body, metadata: delivery.metadata)]) {
       delivery.finish()
     }

@@ -25,6 +25,7 @@ package struct ExpansionSettings: Sendable {
   /// Pages without an end, from which on the next step waits for a second: more of them than are sent meanwhile.
   package var openPagesMaximum = 200
   package var drainTimeoutMilliseconds: Int64 = 25_000
+  package var activities = ActivitySettings()
 
   package init(
     rabbitmq: RabbitMQSettings, redis: RedisConfiguration, redisTLS: TLSContext?, prefix: String, workerName: String
@@ -45,5 +46,8 @@ package struct ExpansionSettings: Sendable {
       rabbitmq: parts.rabbitmq(name: name, prefetch: 2, randomSeed: 0), redis: parts.registry,
       redisTLS: parts.registryTLS, prefix: configuration.redis.prefix, workerName: name)
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
+    activities = ActivitySettings(
+      idAttribute: configuration.activities.idAttribute,
+      staleAfterSeconds: configuration.activities.defaultStaleAfterSeconds)
   }
 }

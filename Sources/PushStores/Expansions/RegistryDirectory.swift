@@ -6,6 +6,7 @@ import PushLane
 package final class RegistryDirectory: AudienceDirectory {
   private let redis: RedisClient
   private let registry: DeviceRegistry
+  private let activities: ActivityPages
   private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
   private var next = 0
   /// Questions and news that the registry has not answered.
@@ -26,6 +27,8 @@ package final class RegistryDirectory: AudienceDirectory {
       loop: loop, configuration: configuration, tls: tls, timeoutMilliseconds: RegistryDirectory.timeoutMilliseconds,
       seed: seed)
     registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    activities = ActivityPages(
+      devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: prefix))
   }
 
   package var knowsDevices: Bool { true }
@@ -39,6 +42,9 @@ package final class RegistryDirectory: AudienceDirectory {
 
   package func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
+    if !job.activity.isEmpty {
+      return activities.find(job, in: scope) { [weak self] in self?.answers.append((ticket, $0)) }
+    }
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
@@ -75,9 +81,9 @@ package final class RegistryDirectory: AudienceDirectory {
 
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
     let bytes = job.bytes
-    guard let scope = RegistryDirectory.scope(of: job),
-      let token = Hex.bytes(bytes.span.extracting(job.targets[target].range))
-    else { return }
+    guard let scope = RegistryDirectory.scope(of: job) else { return }
+    if !job.activity.isEmpty { return activities.tokenGone(job, target: target, since: since, in: scope) }
+    guard let token = Hex.bytes(bytes.span.extracting(job.targets[target].range)) else { return }
     // Where Redis is away, the admission store's mark tells it again with the next page.
     openCount += 1
     registry.lose(token, ordinal: job.page.ordinal(target, in: bytes.span), at: since, in: scope) { [weak self] _ in
