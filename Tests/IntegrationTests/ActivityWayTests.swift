@@ -203,7 +203,7 @@ private final class ActivityWay {
     _ = try wait { devices.register(registration, at: now, in: scope, then: $0) }.get()
   }
 
-  func token(_ device: String, _ token: String, at: Int64? = nil) throws -> DeviceAnswer {
+  func token(_ device: String, _ token: String, at: Int64? = nil) throws -> RegistrationAnswer {
     try wait { ask(registrar, device, token, at: at, $0) }.get()
   }
 

@@ -8,7 +8,7 @@ package import PushLane
 ///
 /// Not Sendable: it belongs to the thread of its loop.
 package final class ActivityRegistrar {
-  package typealias Then = (Result<DeviceAnswer, DeviceRegistryFailure>) -> Void
+  package typealias Then = (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
 
   private let redis: RedisClient
   private let devices: DeviceRegistry
