@@ -119,6 +119,36 @@ struct ActivityWayTests {
   }
 }
 
+/// Takes update tokens, with connections of its own.
+private final class Tokens {
+  let registrar: ActivityRegistrar
+  private let redis: RedisClient
+  private let devices: DeviceRegistry
+  private let publisher: ConfirmedPublisher
+
+  init(
+    loop: EventLoop, rabbitmq: RabbitMQSettings, redis configuration: RedisConfiguration, prefix: String, seed: UInt64
+  ) {
+    redis = RedisClient(loop: loop, configuration: configuration, tls: nil, seed: seed)
+    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    publisher = ConfirmedPublisher(loop: loop, settings: rabbitmq) { _, _ in }
+    registrar = ActivityRegistrar(
+      devices: devices, activities: ActivityRegistry(loop: loop, redis: redis, prefix: prefix), publisher: publisher,
+      topology: rabbitmq.topology)
+  }
+
+  func turn() {
+    redis.turn()
+    devices.turn()
+    publisher.turn()
+  }
+
+  func close() {
+    publisher.close()
+    redis.close()
+  }
+}
+
 /// One app's activities, with everything on one loop.
 private final class ActivityWay {
   let loop: EventLoop
@@ -131,7 +161,7 @@ private final class ActivityWay {
   private let activities: ActivityRegistry
   private let taker: ActivityTaker
   private let pages: ActivityPages
-  private var registrar: ActivityRegistrar
+  private let tokens: Tokens
   private let admin: AMQPAdmin
   private let rabbitmq: RabbitMQSettings
   private var parser = JobParser()
@@ -154,16 +184,14 @@ private final class ActivityWay {
     taker = ActivityTaker(
       activities, settings: ActivitySettings(idAttribute: idAttribute.flatMap(ActivityIDAttribute.init)))
     pages = ActivityPages(devices: devices, activities: activities)
-    registrar = ActivityRegistrar(
-      loop: loop, rabbitmq: rabbitmq, redis: configuration, tls: nil, prefix: prefix, seed: 2
-    ) { _, _ in }
+    tokens = Tokens(loop: loop, rabbitmq: rabbitmq, redis: configuration, prefix: prefix, seed: 2)
     admin = try AMQPAdmin(addresses: [address], tls: nil, name: "activity test")
     try admin.perform(all: rabbitmq.topology.declarations)
     clock = { [unowned self] in self.now }
   }
 
   func close() {
-    registrar.close()
+    tokens.close()
     redis.close()
     admin.close()
   }
@@ -179,17 +207,17 @@ private final class ActivityWay {
     loop.poll(maximumWaitMilliseconds: 0)
     let start = loop.now.monotonic
     while !isDone() {
-      turnOnce(registrar)
+      turnOnce(tokens)
       if loop.now.monotonic.milliseconds(since: start) > 20_000 { return false }
     }
     return true
   }
 
-  private func turnOnce(_ registrar: ActivityRegistrar) {
+  private func turnOnce(_ tokens: Tokens) {
     loop.poll(maximumWaitMilliseconds: 2)
     redis.turn()
     devices.turn()
-    registrar.turn()
+    tokens.turn()
     loop.flush()
   }
 
@@ -204,26 +232,25 @@ private final class ActivityWay {
   }
 
   func token(_ device: String, _ token: String, at: Int64? = nil) throws -> RegistrationAnswer {
-    try wait { ask(registrar, device, token, at: at, $0) }.get()
+    try wait { ask(tokens, device, token, at: at, $0) }.get()
   }
 
   private func ask(
-    _ registrar: ActivityRegistrar, _ device: String, _ token: String, at: Int64?,
+    _ tokens: Tokens, _ device: String, _ token: String, at: Int64?,
     _ then: @escaping ActivityRegistrar.Then
   ) {
     // Small numbers: one after another; others: again as it was.
     lastAt = (at ?? 2) > 1_000 ? at ?? 0 : loop.now.unixMilliseconds + (at ?? 2)
     let bytes = token.isEmpty ? nil : Hex.bytes(token.utf8.span)
-    registrar.register(
+    tokens.registrar.register(
       ActivityRegistration(device: device, activity: "ride-17", token: bytes), at: lastAt, in: scope, then: then)
   }
 
   /// true: it answered before it died.
   func tokenOfADyingRegistrar(_ device: String, _ token: String, turns: Int) throws -> Bool {
-    let dying = ActivityRegistrar(
-      loop: loop, rabbitmq: rabbitmq, redis: try RedisConfiguration(url: RedisServer.shared().url), tls: nil,
-      prefix: prefix, seed: UInt64(turns)
-    ) { _, _ in }
+    let dying = Tokens(
+      loop: loop, rabbitmq: rabbitmq, redis: try RedisConfiguration(url: RedisServer.shared().url), prefix: prefix,
+      seed: UInt64(turns))
     var isAnswered = false
     ask(dying, device, token, at: nil) { if case .success = $0 { isAnswered = true } }
     for _ in 0..<turns * 3 where !isAnswered { turnOnce(dying) }

@@ -69,13 +69,20 @@ struct WorkerActivityTests {
 
     let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(world.prefix):")
     let id = try #require(ActivityID("ride-17"))
-    for ordinal in [UInt32(0), 1] {
-      _ = try registry.wait {
-        activities.register(
-          id, in: registry.scope, ordinal: ordinal, token: [UInt8](repeating: UInt8(ordinal + 0x50), count: 40),
-          at: registry.loop.now.unixMilliseconds, then: $0)
-      }
+    func live() throws -> Int {
+      try registry.wait { activities.live(id, in: registry.scope, after: nil, limit: 10, then: $0) }.ordinals.count
     }
+    // Apps say the update tokens of what was started.
+    func register(_ device: String, _ token: String) throws {
+      try world.outside.publish(
+        """
+        {"kind":"activity","at":\(registry.loop.now.unixMilliseconds),"app":"com.example.app","device":"\(device)",\
+        "activity":"ride-17","token":"\(token)"}
+        """, exchange: "", routingKey: "\(world.prefix).registrations")
+    }
+    for number in 0..<2 { try register("d-\(number)", "5\(number)50505050505050") }
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { try? live() == 2 ? true : nil } != nil)
     // Three of one second: the middle one is never sent.
     for number in 1...3 {
       try publish(
@@ -88,8 +95,12 @@ struct WorkerActivityTests {
     }
     #expect(ends.contains { $0.outcome == "throttled" }, "\(ends)")
 
+    // A late token is due the newest state, and counts in no summary.
+    try register("d-2", "5250505050505050")
+    #expect(try end(of: "u3/late/d-2").outcome == "accepted")
+
     try publish("e1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"end"}}"#)
-    #expect(try end(of: "e1").summary == ["devices": 2, "accepted": 2])
+    #expect(try end(of: "e1").summary == ["devices": 3, "accepted": 3])
     try publish("u4", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{}}}"#)
     let late = try end(of: "u4")
     #expect(late.outcome == "invalid" && late.detail?.hasPrefix("to.activity: has ended") == true, "\(late)")

@@ -1,55 +1,29 @@
-package import Logging
 package import PushCore
-package import PushIO
+import PushIO
 package import PushLane
 
-/// Takes update tokens of activities from the registration consumer: stores them, and publishes the push that a late one is due, before it
-/// answers.
+/// Stores the update tokens of activities, and publishes the push that a late token is due before it answers.
 ///
-/// Not Sendable: it belongs to the thread of its loop.
+/// Belongs to the thread of its registries' loop.
 package final class ActivityRegistrar {
   package typealias Then = (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
 
-  private let redis: RedisClient
   private let devices: DeviceRegistry
   private let activities: ActivityRegistry
-  private let pushes: LatePushes
+  private let publisher: ConfirmedPublisher
+  private let jobs: AMQPExchange
   private var parser = JobParser()
   /// Pushes that late tokens were due.
   package private(set) var latePushes: UInt64 = 0
 
-  /// - Parameters:
-  ///   - rabbitmq: its lane name tells who publishes.
-  ///   - prefix: begins the name of every key.
-  ///   - seed: of the pauses between connects.
   package init(
-    loop: EventLoop, rabbitmq: RabbitMQSettings, redis configuration: RedisConfiguration, tls: TLSContext?,
-    prefix: String,
-    seed: UInt64, notice: @escaping (Logger.Level, String) -> Void
+    devices: DeviceRegistry, activities: ActivityRegistry, publisher: ConfirmedPublisher, topology: Topology
   ) {
-    redis = RedisClient(loop: loop, configuration: configuration, tls: tls, seed: seed)
-    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
-    activities = ActivityRegistry(loop: loop, redis: redis, prefix: prefix)
-    pushes = LatePushes(loop: loop, settings: rabbitmq, notice: notice)
+    self.devices = devices
+    self.activities = activities
+    self.publisher = publisher
+    jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
   }
-
-  /// Once in each turn of the loop.
-  package func turn() {
-    redis.turn()
-    devices.turn()
-    pushes.turn()
-  }
-
-  /// What was asked for is asked for again.
-  package func forget() { pushes.forget() }
-
-  /// Says goodbye. Keep turning until `isClosed`.
-  package func close() {
-    pushes.close()
-    redis.close()
-  }
-
-  package var isClosed: Bool { pushes.isClosed }
 
   /// A device's update token for an activity, or that the activity is over on it.
   /// - Parameter at: when the device said so, Unix milliseconds.
@@ -128,8 +102,17 @@ package final class ActivityRegistrar {
     latePushes += 1
     var late: [UInt8] = []
     PageWriter.append(job, late: device, ordinal: ordinal, to: &late)
-    // A message id holds 255 bytes at most; the body names it anyway.
-    let id = Array(job.bytes[job.id.range]) + Array("/late/\(device)".utf8)
-    pushes.publish(late, id: Array(id.prefix(255))) { then(.success(.changed)) }
+    // A message id holds 255 bytes at most; the body has the whole id.
+    let id = Array((Array(job.bytes[job.id.range]) + Array("/late/\(device)".utf8)).prefix(255))
+    let at = activities.now
+    let message = ConfirmedPublisher.Message(
+      exchange: jobs, routingKey: Array(JobClass.transactional.name.utf8),
+      describe: { properties in
+        properties.setMessageID(id.span)
+        properties.setTimestamp(unixMilliseconds: at)
+      },
+      // Its body is kept until it is confirmed, so it is.
+      then: { _ in then(.success(.changed)) })
+    publisher.publish(late, as: message)
   }
 }

@@ -12,10 +12,10 @@ final class RegistrationConsumerLoop {
   private let settings: RegistrationConsumerSettings
   private let redis: RedisClient
   private let registry: DeviceRegistry
-  /// nil: this worker keeps no activities.
-  private let activities: (any ActivityRegistering)?
+  private let activities: ActivityRegistrar
   private let consumer: RabbitMQClient
-  private let letters: RegistrationDeadLetters
+  private let publisher: ConfirmedPublisher
+  private let dead: AMQPExchange
   private let notice: (Logger.Level, String) -> Void
 
   /// Not acknowledged, by tag, of the consumer connection in use.
@@ -46,11 +46,10 @@ final class RegistrationConsumerLoop {
 
   /// - Parameter seed: of everything that it draws.
   init(
-    loop: EventLoop, settings: RegistrationConsumerSettings, activities: (any ActivityRegistering)? = nil, seed: UInt64,
+    loop: EventLoop, settings: RegistrationConsumerSettings, seed: UInt64,
     notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
-    self.activities = activities
     self.notice = notice
     var random = SeededRandom(seed: seed)
     var settings = settings
@@ -62,7 +61,12 @@ final class RegistrationConsumerLoop {
       initialMilliseconds: settings.retryInitialMilliseconds, maximumMilliseconds: settings.retryMaximumMilliseconds)
     self.random = random
     watermark = AckWatermark(capacity: Int(settings.registrationsMaximum))
-    letters = RegistrationDeadLetters(loop: loop, settings: settings.rabbitmq, notice: notice)
+    let topology = settings.rabbitmq.topology
+    dead = AMQPExchange(topology.deadExchange, isMandatory: true)
+    publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
+    activities = ActivityRegistrar(
+      devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix),
+      publisher: publisher, topology: topology)
     consumer = RabbitMQClient(
       loop: loop, role: .consumer, settings: settings.rabbitmq,
       setUp: [
@@ -78,6 +82,7 @@ final class RegistrationConsumerLoop {
     counters.inFlight = deliveries.count
     counters.waiting = held.count
     counters.conflicts = registry.counters.conflicts
+    counters.latePushes = activities.latePushes
     counters.isConnected = isConsuming && redis.isConnected
     return counters
   }
@@ -118,15 +123,12 @@ final class RegistrationConsumerLoop {
   /// One turn, after the loop's poll.
   func turn() {
     redis.turn()
-    letters.turn { [self] delivery, isConfirmed in
-      if isConfirmed { settled(delivery) } else { giveBack(delivery) }
-    }
+    publisher.turn()
     // The queues exist then, and dead letters can be published.
-    if letters.isReady, drainDeadline == nil { consumer.start() }
+    if publisher.isReady, drainDeadline == nil { consumer.start() }
     while let event = consumer.nextEvent() { take(event) }
     retry()
     registry.turn()
-    activities?.turn()
     acknowledge()
   }
 
@@ -155,7 +157,7 @@ final class RegistrationConsumerLoop {
     emptyWatch = nil
     deliveries = [:]
     held = []
-    letters.close()
+    publisher.close()
     // A channel of a quorum queue forgets acknowledgements that are under way when it closes.
     loop.schedule(afterMilliseconds: 100) { [consumer, redis] in
       consumer.stop()
@@ -163,7 +165,7 @@ final class RegistrationConsumerLoop {
     }
   }
 
-  var isClosed: Bool { isClosing && consumer.state == .idle && letters.isClosed }
+  var isClosed: Bool { isClosing && consumer.state == .idle && publisher.isClosed }
 
   // MARK: - RabbitMQ
 
@@ -190,7 +192,7 @@ final class RegistrationConsumerLoop {
     case .connection(.cancelled(let channel)):
       consumer.fail(.consumerCancelled(channel: channel))
       consumingEnded()
-      letters.declareAgain()
+      publisher.declareAgain()
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
       break
@@ -205,7 +207,7 @@ final class RegistrationConsumerLoop {
     isQueueEmpty = false
     deliveries = [:]
     held = []
-    letters.forget()
+    publisher.forget()
   }
 
   private func acknowledge() {
@@ -284,10 +286,6 @@ final class RegistrationConsumerLoop {
         answered(delivery, result.map { $0 > 0 ? .changed : .unchanged })
       }
     case .activity(let activity):
-      guard let activities else {
-        delivery.refusal = .init(reason: .failed, detail: "this version of Herald keeps no tokens of activities")
-        return refuse(delivery)
-      }
       activities.register(activity, at: at, in: scope) { [self] in answered(delivery, $0) }
     }
   }
@@ -313,7 +311,32 @@ final class RegistrationConsumerLoop {
   private func refuse(_ delivery: RegistrationDelivery, connection: AMQPConnection? = nil) {
     guard let refusal = delivery.refusal else { preconditionFailure("it was not refused") }
     count(delivery, "\(refusal.reason.word)")
-    letters.publish(delivery, lastOf: connection)
+    let letter = deadLetter(of: delivery, refusal)
+    guard delivery.isOversized else { return publisher.publish(delivery.body, as: letter) }
+    guard let connection else { return giveBack(delivery) }
+    var body: [UInt8] = []
+    connection.copyBody(into: &body)
+    publisher.publishOnce(body, as: letter)
+  }
+
+  private func deadLetter(
+    of delivery: RegistrationDelivery, _ refusal: RegistrationDelivery.Refusal
+  ) -> ConfirmedPublisher.Message {
+    ConfirmedPublisher.Message(
+      exchange: dead, routingKey: [],
+      describe: { properties in
+        let metadata = delivery.metadata
+        if !metadata.messageID.isEmpty {
+          properties.setMessageID(metadata.bytes.span.extracting(metadata.messageID.range))
+        }
+        if let enqueuedAt = metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
+        properties.addHeader("x-herald-reason", literal: refusal.reason.word)
+        properties.addHeader("x-herald-detail", refusal.detail)
+        properties.addHeader("x-herald-class", literal: "registrations")
+      },
+      then: { [weak self] isConfirmed in
+        if isConfirmed { self?.settled(delivery) } else { self?.giveBack(delivery) }
+      })
   }
 
   private func count(_ delivery: RegistrationDelivery, _ result: String) {

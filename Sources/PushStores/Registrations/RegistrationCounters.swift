@@ -19,6 +19,8 @@ package struct RegistrationCounters: Sendable {
   package var waiting = 0
   /// Changes that had to be decided again because somebody else was faster.
   package var conflicts: UInt64 = 0
+  /// Pushes that update tokens were due because they came after an update or an end of their activity.
+  package var latePushes: UInt64 = 0
   /// The queue is consumed, and Redis is connected.
   package var isConnected = false
 

@@ -37,9 +37,6 @@ final class RegistrationDelivery {
   /// nil: it is refused.
   let registration: PushCore.Registration?
   var refusal: Refusal?
-  /// The number of its dead letter on the publisher's connection.
-  var published: UInt64?
-  var publishedAt: Instant?
 
   init(
     number: UInt64, epoch: UInt32, tag: UInt64, metadata: MessageMetadata, body: [UInt8], isOversized: Bool,

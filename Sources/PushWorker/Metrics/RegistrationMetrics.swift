@@ -26,6 +26,10 @@ enum RegistrationMetrics {
       "herald_registrations_conflicts_total", .counter, "Changes decided again because another worker was faster.")
     out.sample([:], counters.conflicts)
     out.family(
+      "herald_activities_late_pushes_total", .counter,
+      "Pushes published because an update token came after an update or the end of its activity.")
+    out.sample([:], counters.latePushes)
+    out.family(
       "herald_registrations_connected", .gauge, "1 while the queue of registrations is consumed and Redis is connected."
     )
     out.sample([:], counters.isConnected)
