@@ -94,15 +94,18 @@ package final class ActivityPages {
   }
 
   /// APNs said that a target's token is gone since then (Unix milliseconds). Where Redis is away, it says so again with the next push.
-  package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64, in scope: AppScope) {
+  /// - Parameter then: called once that is known, or could not be stored.
+  package func tokenGone(
+    _ token: [UInt8], _ job: borrowing PushJob, target: Int, since: Int64, in scope: AppScope,
+    then: @escaping () -> Void
+  ) {
     let page = ActivityPages.page(job, scope)
-    let bytes = job.bytes
-    guard let token = Hex.bytes(bytes.span.extracting(job.targets[target].range)) else { return }
-    let ordinal = job.page.ordinal(target, in: bytes.span)
+    let ordinal = job.page.ordinal(target, in: job.bytes.span)
     guard let startJob = page.startJob else {
-      return activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in }
+      return activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in then() }
     }
-    devices.lose(token, ordinal: ordinal, at: since, in: scope) { _ in }
-    activities.startRefused(of: page.id, in: scope, job: startJob, ordinals: [ordinal]) { _ in }
+    devices.lose(token, ordinal: ordinal, at: since, in: scope) { [activities] _ in
+      activities.startRefused(of: page.id, in: scope, job: startJob, ordinals: [ordinal]) { _ in then() }
+    }
   }
 }

@@ -42,14 +42,17 @@ package final class RegistryDirectory: AudienceDirectory {
 
   package func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
+    openCount += 1
     if !job.activity.isEmpty {
-      return activities.find(job, in: scope) { [weak self] in self?.answers.append((ticket, $0)) }
+      return activities.find(job, in: scope) { [weak self] resolution in
+        self?.openCount -= 1
+        self?.answers.append((ticket, resolution))
+      }
     }
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
-    openCount += 1
     registry.records(of: ordinals, in: scope) { [weak self] result in
       self?.openCount -= 1
       self?.answers.append((ticket, (try? result.get()).map(RegistryDirectory.resolution)))
@@ -82,8 +85,13 @@ package final class RegistryDirectory: AudienceDirectory {
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
     let bytes = job.bytes
     guard let scope = RegistryDirectory.scope(of: job) else { return }
-    if !job.activity.isEmpty { return activities.tokenGone(job, target: target, since: since, in: scope) }
     guard let token = Hex.bytes(bytes.span.extracting(job.targets[target].range)) else { return }
+    if !job.activity.isEmpty {
+      openCount += 1
+      return activities.tokenGone(token, job, target: target, since: since, in: scope) { [weak self] in
+        self?.openCount -= 1
+      }
+    }
     // Where Redis is away, the admission store's mark tells it again with the next page.
     openCount += 1
     registry.lose(token, ordinal: job.page.ordinal(target, in: bytes.span), at: since, in: scope) { [weak self] _ in
