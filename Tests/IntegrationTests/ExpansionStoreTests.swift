@@ -27,6 +27,26 @@ struct ExpansionStoreTests {
     }
   }
 
+  /// A job that ends before it has a step, and is delivered again, ends in the same way; its step in the queue does nothing.
+  @Test func aJobIsWithdrawnBeforeItsFirstStepOnly() throws {
+    let registry = try registry()
+    func withdraw(_ id: String, _ why: String) throws -> String? {
+      try registry.wait { registry.store.withdraw(id, in: registry.scope, because: why, then: $0) }
+    }
+    #expect(try withdraw("early", "superseded 3") == "superseded 3")
+    #expect(try withdraw("early", "invalid other") == "superseded 3")
+    #expect(try open(registry, "early", ExpansionCursor()) == .done)
+    let known = try registry.wait { registry.store.progress("early", then: $0) }
+    #expect(known?.withdrawn == "superseded 3" && known?.phase == .completed && known?.app == registry.scope.app)
+    guard case .evaluate = try open(registry, "late", ExpansionCursor()) else {
+      Issue.record("a new job's first step is evaluated")
+      return
+    }
+    #expect(try withdraw("late", "superseded 3") == nil)
+    let running = try registry.wait { registry.store.progress("late", then: $0) }
+    #expect(running?.withdrawn == nil && running?.phase == .running)
+  }
+
   @Test(arguments: 0..<12 as Range<UInt64>) func theScriptsAreTheState(_ seed: UInt64) throws {
     let registry = try registry()
     var random = SeededRandom(seed: seed)

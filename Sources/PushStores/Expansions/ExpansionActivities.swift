@@ -15,9 +15,16 @@ extension ExpansionRunner {
       case .failure(let failure):
         waitForRedis(delivery, failure.text)
         end(step.id)
-      case .success(.some):
-        delivery.finish()
+      case .success(.some(let progress))
+      where progress.app != step.scope.app || progress.environment != step.scope.environment.name:
+        refuseTwin(delivery, app: progress.app, environment: progress.environment)
         end(step.id)
+      case .success(.some(let progress)):
+        guard let end = progress.withdrawn.flatMap(ActivityJobEnd.init) else {
+          delivery.finish()
+          return self.end(step.id)
+        }
+        tell(end, delivery, step)
       case .success(nil):
         guard step.isLeave, let audience = step.audience else { return take(delivery, step, leaving: []) }
         reader.read(
@@ -61,29 +68,71 @@ extension ExpansionRunner {
         guard let self, !delivery.isGone else { return }
         taker.begin(id, in: step.scope, number: number) { [self] in self.taken($0, delivery, step, id) }
       }
-    case .superseded(let number):
-      overtake(delivery, number)
-      end(step.id)
-    case .refused(let error):
-      var job = PushJob()
-      _ = try? read(delivery, into: &job)
-      refuseJob(delivery, job, error.detail, id: nil)
-      end(step.id)
+    case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
+    case .refused(let error): withdraw(.invalid(error.detail), delivery, step)
     case .failed(let text):
       waitForRedis(delivery, text)
       end(step.id)
     }
   }
 
-  /// A newer job came before this one was sent to anybody.
-  private func overtake(_ delivery: ExpansionDelivery, _ number: UInt32) {
+  /// A job that was delivered before may have a step in the queue already, though it would be refused now: that step decides, unless this
+  /// is stored before it begins.
+  private func withdraw(_ why: ActivityJobEnd, _ delivery: ExpansionDelivery, _ step: Step) {
+    store.withdraw(step.id, in: step.scope, because: why.text) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure):
+        waitForRedis(delivery, failure.text)
+        end(step.id)
+      case .success(let known):
+        guard let first = known.flatMap(ActivityJobEnd.init) else {
+          delivery.finish()
+          return end(step.id)
+        }
+        tell(first, delivery, step)
+      }
+    }
+  }
+
+  private func tell(_ why: ActivityJobEnd, _ delivery: ExpansionDelivery, _ step: Step) {
     var job = PushJob()
     _ = try? read(delivery, into: &job)
-    job.revision = number
-    var record = OutcomeRecord(
-      outcome: .throttled, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt, receivedAt: delivery.firstSeen,
-      sentAt: nil, completedAt: loop.now.unixMilliseconds)
-    record.isSuppressed = true
-    delivery.publish([outcome(record, job, delivery.metadata)]) { delivery.finish() }
+    switch why {
+    case .invalid(let detail): refuseJob(delivery, job, detail, id: nil)
+    case .superseded(let number):
+      job.revision = number
+      var record = OutcomeRecord(
+        outcome: .throttled, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt, receivedAt: delivery.firstSeen,
+        sentAt: nil, completedAt: loop.now.unixMilliseconds)
+      record.isSuppressed = true
+      delivery.publish([outcome(record, job, delivery.metadata)]) { delivery.finish() }
+    }
+    end(step.id)
+  }
+}
+
+/// How a job of an activity ends where nothing of it is sent.
+private enum ActivityJobEnd {
+  /// A newer job, or the activity's end, came before this one was sent to anybody. `number`: its revision.
+  case superseded(number: UInt32)
+  /// Its outcome's detail.
+  case invalid(String)
+
+  init?(_ text: String) {
+    if text.hasPrefix("invalid ") {
+      self = .invalid(String(text.dropFirst("invalid ".count)))
+    } else if text.hasPrefix("superseded "), let number = UInt32(text.dropFirst("superseded ".count)) {
+      self = .superseded(number: number)
+    } else {
+      return nil
+    }
+  }
+
+  var text: String {
+    switch self {
+    case .superseded(let number): "superseded \(number)"
+    case .invalid(let detail): "invalid \(detail)"
+    }
   }
 }

@@ -22,6 +22,8 @@ package struct ExpansionProgress: Sendable {
   package let environment: String
   package let jobClass: JobClass
   package let isDryRun: Bool
+  /// Why the job ended before it had a step; nil: it had one.
+  package let withdrawn: String?
   /// What else the job's message carried.
   package let metadata: MessageMetadata
 
@@ -45,6 +47,7 @@ package struct ExpansionProgress: Sendable {
     isPartlyForgotten = fields["forgotten"] == "1"
     isComplete = ordinal == nil && pages == settled
     isDryRun = fields["dry"] == "1"
+    withdrawn = fields["withdrawn"]
     jobClass = fields["class"] == "bulk" ? .bulk : .transactional
     var summary = AudienceSummary()
     summary.devices = devices

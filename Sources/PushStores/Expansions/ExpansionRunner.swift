@@ -150,7 +150,7 @@ final class ExpansionRunner {
         delivery.finish()
         end(step.id)
       case .success(.taken(let app, let environment)):
-        refuseTwin(delivery, "id: is that of another job, of \(app) in \(environment), which Herald knows for 24 hours")
+        refuseTwin(delivery, app: app, environment: environment)
         end(step.id)
       case .success(.evaluate(let ordinal)):
         evaluate(delivery, step, from: ordinal)
@@ -383,9 +383,10 @@ final class ExpansionRunner {
     refuseJob(delivery, job, "to.\(job.targetKind): \(rule)", id: step.id)
   }
 
-  private func refuseTwin(_ delivery: ExpansionDelivery, _ detail: String) {
+  func refuseTwin(_ delivery: ExpansionDelivery, app: String, environment: String) {
     var job = PushJob()
     _ = try? read(delivery, into: &job)
+    let detail = "id: is that of another job, of \(app) in \(environment), which Herald knows for 24 hours"
     refuseJob(delivery, job, detail, id: nil)
   }
 

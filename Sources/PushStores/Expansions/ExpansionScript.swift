@@ -2,7 +2,8 @@
 /// a page or step, so their text goes with them. All keys of one have one hash tag: a job.
 ///
 /// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`, `first` (page of the
-/// last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by end), `begun`, `ended` (Unix ms), `of` (ordinals of the scope).
+/// last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by end), `begun`, `ended` (Unix ms), `of` (ordinals of the scope),
+/// `withdrawn`.
 package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, pages without an end at most, now (ms), seconds to live, app, environment,
   /// more facts as names and values…, body. The job is remembered with its first message.
@@ -53,6 +54,20 @@ package enum ExpansionScript {
       redis.call('HSETNX', key, 'ended', ARGV[6])
     end
     return {'publish', tostring(first), tostring(pages), ordinal, string.format('%.0f', devices), complete}
+    """
+
+  /// KEYS: state. ARGV: why, now (ms), seconds to live, app, environment. The job ends before it has a step.
+  ///
+  /// Replies why it ended so, the first time that it did; nil = it has a step, and ends by itself.
+  package static let withdraw = """
+    local key = KEYS[1]
+    if redis.call('EXISTS', key) == 0 then
+      redis.call('HSET', key, 'phase', 'completed', 'withdrawn', ARGV[1], 'fixed', '0', 'published', '0', 'ordinal', '',
+        'pages', '0', 'settled', '0', 'first', '0', 'devices', '0', 'begun', ARGV[2], 'ended', ARGV[2],
+        'app', ARGV[4], 'environment', ARGV[5])
+      redis.call('EXPIRE', key, ARGV[3])
+    end
+    return redis.call('HGET', key, 'withdrawn')
     """
 
   /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: there is none), devices of a dry run, ordinals of the

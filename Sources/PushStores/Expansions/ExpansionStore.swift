@@ -127,6 +127,18 @@ package final class ExpansionStore {
     }
   }
 
+  /// The job ends before it has a step: steps of it that are still in a queue do nothing.
+  /// - Parameter why: remembered, so that the job ends in the same way if it is delivered again.
+  /// - Returns: why it ended so the first time; nil: it has a step, and ends by itself.
+  package func withdraw(_ id: String, in scope: AppScope, because why: String, then: @escaping Then<String?>) {
+    let arguments = [why, "\(now())", "\(ExpansionStore.seconds)", scope.app, scope.environment.name]
+    eval(ExpansionScript.withdraw, [keys(id).state], arguments) { reply -> String?? in
+      reply == .null ? .some(nil) : reply.text.map { .some($0) }
+    } then: {
+      then($0)
+    }
+  }
+
   // MARK: ends
 
   /// Tells whether the job is complete now.
