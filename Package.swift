@@ -132,16 +132,21 @@ let package = Package(
         "PushOperations", "PushFront", .product(name: "Logging", package: "swift-log"),
       ]),
     executable("apns-simulator", ["APNsSimulator", "PushCore", "PushIO"]),
-    executable(
-      "herald-bench",
+    // What Herald costs.
+    module(
+      "Measurements",
       [
-        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores", "PushWorker", "FaultTable",
-        "LaneSimulation", "WorkerSimulation", "CAllocations",
+        "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushLane", "PushStores", "PushWorker", "CAllocations",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "BasicContainers", package: "swift-collections"),
         .product(name: "Logging", package: "swift-log"),
       ]),
     // Counts a lane's allocations: part of the measurements, of nothing else.
     .target(name: "CAllocations"),
+    // The measurements, the fault table and the simulations.
+    executable("herald-bench", ["Measurements", "FaultTable", "LaneSimulation", "WorkerSimulation", "PushCore"]),
+    // The measurements alone: a release build without the simulations.
+    executable("herald-measure", ["Measurements", "PushCore"]),
 
     // Private servers, processes and certificates for the tests.
     .target(name: "TestSupport", dependencies: ["PushCore", "PushIO"], path: "Tests/Support", swiftSettings: strict),
