@@ -1,6 +1,6 @@
 import PushCore
 
-/// Damages inputs, from a seed: the same seed damages them in the same way.
+/// Mutates inputs from a seed: the same seed gives the same mutations.
 struct FuzzMutator {
   private let corpus: [[UInt8]]
   private var random: SeededRandom
@@ -12,7 +12,7 @@ struct FuzzMutator {
     random = SeededRandom(seed: seed)
   }
 
-  /// Numbers and marks at which parsers turn.
+  /// Numbers and characters at which parsers branch.
   private static let tokens: [[UInt8]] =
     [
       "\"", "\\", "{", "}", "[", "]", ",", ":", "-", "1e999", "\\ud800", "null", "\r\n", "*", "$", "\u{0}",
@@ -38,7 +38,7 @@ struct FuzzMutator {
     case 4: bytes.insert(contentsOf: Array(bytes[place..<end]), at: end)
     case 5: bytes.insert(contentsOf: FuzzMutator.tokens.randomElement(using: &random) ?? [], at: place)
     case 6:
-      // The start of this one and the end of another.
+      // The start of this input and the end of another.
       let other = corpus.randomElement(using: &random) ?? []
       bytes.replaceSubrange(place..., with: other.suffix(Int.random(in: 0...other.count, using: &random)))
     default: bytes.removeLast(min(bytes.count, Int.random(in: 0..<60, using: &random)))

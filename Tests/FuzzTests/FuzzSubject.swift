@@ -1,4 +1,4 @@
-/// What a fuzzer runs: takes bytes that anybody may have sent, and says what did not hold.
+/// What a fuzzer runs: takes bytes from an untrusted sender, and reports broken promises.
 ///
 /// An instance takes one input after another, as a lane does, and keeps its buffers between them. It must not trap, hang
 /// or grow without bound, whatever the bytes are.
@@ -16,7 +16,7 @@ struct FuzzFinding: Error, CustomStringConvertible {
   }
 }
 
-/// Where a promise is false, the input is a finding.
+/// If the condition is false, the input is a finding.
 func holds(_ promise: Bool, _ text: @autoclosure () -> String) throws(FuzzFinding) {
   if !promise { throw FuzzFinding(text()) }
 }

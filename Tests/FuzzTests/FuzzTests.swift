@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Every target over its corpus, which holds each input that ever failed, and over seeded damage to it.
+/// Every target over its corpus, which has each input that ever failed, and over seeded mutations of it.
 ///
 /// A trap ends the test process, as it would end a worker. `scripts/fuzz TARGET` then finds the input.
 @Suite(.timeLimit(.minutes(3)))
@@ -43,7 +43,7 @@ struct FuzzTests {
     }
   }
 
-  /// The mutator reaches what it should: most of its inputs are not in the corpus, and a seed repeats them.
+  /// The mutator works: most of its inputs are not in the corpus, and a seed repeats them.
   @Test func aSeedRepeatsItsDamage() throws {
     let files = try corpus(FuzzTarget.all[0]).map(\.bytes)
     var first = FuzzMutator(corpus: files, seed: 1)

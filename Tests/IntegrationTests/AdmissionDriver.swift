@@ -3,16 +3,16 @@ import PushIO
 import PushLane
 import TestSupport
 
-/// Drives one the admission store as a lane would, for the scenarios that memory and Redis must answer alike.
+/// Drives one admission store as a lane would, for the scenarios in which memory and Redis must give the same answers.
 final class AdmissionDriver<State: AdmissionStore> {
   var state: State
   private let loop: EventLoop
   private var nextIndex: UInt32 = 0
-  /// Lanes draw their claims' numbers.
+  /// Where the claims' numbers start. Lanes draw theirs at random.
   private let claimBase = UInt32.random(in: 1 ... .max / 2)
-  /// Answers that somebody else waited past.
+  /// Answers that came while the driver waited for another one.
   private var admissions: [Ticket: Admission] = [:]
-  /// Time that passed on top of the real one: memory only, Redis has its own clock.
+  /// Time that a test adds to the real time. Only memory sees it: Redis has its own clock.
   var skippedMilliseconds: Int64 = 0
 
   init(_ state: State, loop: EventLoop) {
@@ -41,10 +41,10 @@ final class AdmissionDriver<State: AdmissionStore> {
     while loop.now.monotonic < end { try turn() }
   }
 
-  /// Turns until it holds; throws after `seconds`.
+  /// Turns until the condition holds; throws after `seconds`.
   func turn(untilWithinSeconds seconds: Int64 = 15, _ what: String, _ condition: () -> Bool) throws(TestFailure) {
     if condition() { return }
-    // The loop's time is that of its last turn, which may be long ago.
+    // The loop's clock shows its last turn, which may be long ago.
     try turn()
     let end = loop.now.monotonic.adding(milliseconds: seconds * 1000)
     while !condition() {
@@ -58,7 +58,7 @@ final class AdmissionDriver<State: AdmissionStore> {
   }
 
   /// - Parameters:
-  ///   - firstSeen: when the job was received first, where it comes back from a retry queue.
+  ///   - firstSeen: when the job was first received, if it comes back from a retry queue.
   ///   - earlier: the claim that this copy carries.
   func ask(
     _ job: borrowing PushJob, id: UInt64, target: Int = 0, firstSeen: Int64? = nil, earlier: UInt32 = 0,
@@ -74,7 +74,7 @@ final class AdmissionDriver<State: AdmissionStore> {
     return ticket
   }
 
-  /// What the job was claimed with, if it was admitted.
+  /// The job's claim, if it was admitted.
   func claim(of ticket: Ticket) -> UInt32 { claimBase + ticket.index }
 
   func answer(_ ticket: Ticket, withinSeconds seconds: Int64 = 5) throws(TestFailure) -> Admission {
@@ -97,8 +97,8 @@ final class AdmissionDriver<State: AdmissionStore> {
 }
 
 extension AdmissionDriver<RedisAdmissionStore> {
-  /// Turns until the server has run what it missed. That is counted when it is sent; what is answered behind it on the same connection
-  /// says that it was run.
+  /// Turns until the server has run the writes that it missed. The counter counts a write when it is sent. A later command on the same
+  /// connection is answered only after the server ran it.
   func catchUp(_ count: UInt64, withinSeconds seconds: Int64 = 5) throws(TestFailure) {
     try turn(untilWithinSeconds: seconds, "told Redis") { state.counters.caughtUp >= count }
     _ = try admit(makeJob(token: "behind"), id: .max)

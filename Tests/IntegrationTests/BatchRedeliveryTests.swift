@@ -14,7 +14,7 @@ struct BatchRedeliveryTests {
       + "\"to\":{\"tokens\":[\(tokens.joined(separator: ","))]},\"payload\":{\"aps\":{\"alert\":\"Hello\"}}}"
   }
 
-  /// A batch of which a part has outcomes, as after a worker's end: only the rest is sent, everything is reported.
+  /// Some targets of a batch already have outcomes, as after a worker's end: the worker sends only the rest, and reports all.
   @Test func onlyWhatIsOpenIsSent() throws {
     let world = try WorkerWorld("batch")
     try world.publish(batch(0..<400))

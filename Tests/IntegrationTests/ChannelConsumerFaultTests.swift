@@ -3,18 +3,18 @@ import Glibc
 import TestSupport
 import Testing
 
-/// The channel consumer while something around it goes away, with real servers and workers as processes: no request is lost,
-/// and no channel is made twice.
+/// The channel consumer during outages, with real servers and workers as processes: no request is lost,
+/// and no channel is created twice.
 @Suite(.serialized, .timeLimit(.minutes(4)))
 struct ChannelConsumerFaultTests {
-  /// An answer's body, as far as tests look at it.
+  /// The fields of an answer's body that the tests use.
   private struct Reply: Decodable {
     let id: String?
     let ok: Bool
     let channel: String?
   }
 
-  /// How long anything is waited for: much more than it takes.
+  /// The longest wait for anything; everything takes much less.
   private static let patienceMilliseconds = 60_000
 
   private func ensure(_ name: String) -> String {
@@ -30,7 +30,7 @@ struct ChannelConsumerFaultTests {
       [.init(body, correlationID: correlationID, replyTo: queue)], queue: "\(world.prefix).channels")
   }
 
-  /// Waits for so many messages in a queue; returns those that came.
+  /// Waits for this many messages in a queue; returns those that came.
   private func take(_ count: Int, from queue: String, _ world: WorkerWorld) -> [OutsideClient.Message] {
     var messages: [OutsideClient.Message] = []
     _ = ChildProcess.poll(timeoutMilliseconds: Self.patienceMilliseconds, everyMilliseconds: 100) { () -> Bool? in
@@ -76,7 +76,7 @@ struct ChannelConsumerFaultTests {
       .replacing("drain_timeout_s: 20", with: "drain_timeout_s: 40")
   }
 
-  /// Put back, a request is answered where it asked, with the word that it gave.
+  /// A replayed request is answered to its `reply_to`, with its `correlation_id`.
   @Test func aReplayedRequestKeepsWhereItWantsItsAnswer() throws {
     let world = try WorkerWorld("channels-replay")
     let answers = "\(world.prefix).answers"
@@ -92,7 +92,7 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
-  /// Messages in the queues where requests wait.
+  /// The number of messages in the queues where requests wait.
   private func postponed(_ world: WorkerWorld) -> Int {
     guard let listed = try? world.rabbitmq.rabbitmqctl(["list_queues", "name", "messages"]) else { return 0 }
     return listed.split(separator: "\n").reduce(0) { sum, line in
@@ -102,8 +102,8 @@ struct ChannelConsumerFaultTests {
     }
   }
 
-  /// APNs' management host is down: a request waits in the retry queues, as old as its producer says, and ends
-  /// `unavailable`, with its original as a dead letter. It never gets near the limit of deliveries of one message.
+  /// APNs' management host is down: a request waits in the retry queues, its age counts from its producer's timestamp, and it ends
+  /// `unavailable`, with its original as a dead letter. It stays far below the delivery limit of one message.
   @Test func aRequestKeepsItsAgeWhileItWaits() throws {
     let world = try WorkerWorld("channels-age")
     let port = try LoopbackPort.free()
@@ -111,7 +111,7 @@ struct ChannelConsumerFaultTests {
       .replacing("request_timeout_ms: 5000", with: "request_timeout_ms: 1000")
     let worker = try world.startWorker(configuration: down)
     let queue = "\(world.prefix).channels"
-    // Its hour is over in some seconds; the other's is not.
+    // This one's hour ends in a few seconds, the other's does not.
     let soon = Int(Date.now.timeIntervalSince1970) - 3_590
     _ = try ChannelRequester(port: world.rabbitmq.port).ask(
       [.init(ensure("old"), replyTo: nil, timestamp: soon), .init(ensure("young"), replyTo: nil)], queue: queue)
@@ -126,7 +126,7 @@ struct ChannelConsumerFaultTests {
       () -> Bool? in postponed(world) == 1 ? true : nil
     }
     #expect(isWaiting == true, "\(worker.log)")
-    // Not one delivery is left to a worker that goes: who comes next finds it as old as it is, and its host is back.
+    // A worker that stops keeps no delivery. The next worker sees the request's true age, and the host is up again.
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
     let second = try world.startWorker()
     let done = try replies(take(1, from: world.outcomesQueue, world))
@@ -134,7 +134,7 @@ struct ChannelConsumerFaultTests {
     #expect(second.drain(seconds: 60) == 0, "\(second.log)")
   }
 
-  /// No time that a stranger writes into our header ends a worker, or a request before its time.
+  /// A made-up time in our header ends neither the worker nor the request too early.
   @Test func aFirstReceiptOutOfThisWorldIsNotBelieved() throws {
     let world = try WorkerWorld("channels-time")
     try world.simulator.setFaults("status=503,reason=ServiceUnavailable")
@@ -158,7 +158,7 @@ struct ChannelConsumerFaultTests {
     try world.simulator.setFaults("status=503,reason=ServiceUnavailable")
     try ask(world, ensure("final"))
     let worker = try world.startWorker(["--until-empty"])
-    // It tries and tries again: for much longer than it takes to see that there are no jobs.
+    // It retries for much longer than it takes to see that there are no jobs.
     #expect(waitForRequests(6, world), "\(worker.log)")
     let early = try world.outside.drain(world.outcomesQueue).map { String(decoding: $0.body, as: UTF8.self) }
     let counters = try world.simulator.counters()
@@ -181,7 +181,7 @@ struct ChannelConsumerFaultTests {
     #expect(worker.waitForLine("channels: the credential main is revoked", seconds: 60), "\(worker.log)")
     try world.simulator.clearFaults()
     try ask(world, ensure("two"))
-    // Both wait in the retry queues, and come back in vain.
+    // Both wait in the retry queues, and fail again when they come back.
     #expect(waitForPostponed(atLeast: 3, world), "\(worker.log)")
     #expect(try world.simulator.counters().requests == 1, "nothing more was sent")
     worker.child.signalLeader(SIGHUP)
@@ -191,7 +191,7 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
-  /// Redis dies while APNs makes the channel: the name cannot be stored, and whether the create was done is looked into once
+  /// Redis dies while APNs creates the channel: the name cannot be stored. The worker finds out whether the create was done once
   /// Redis is back.
   @Test(arguments: ["latency=2000", "silence,processed"])
   func redisGoesAwayInTheMiddleOfAnEnsure(_ fault: String) throws {
@@ -216,7 +216,7 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
-  /// The broker goes away while APNs makes the channel: it gives the request again, and the answer is the same.
+  /// The broker goes away while APNs creates the channel: it redelivers the request, and the answer is the same.
   @Test func theBrokerIsLostInTheMiddleOfARequest() throws {
     let rabbitmq = try RabbitMQServer()
     defer { rabbitmq.kill() }
@@ -225,7 +225,7 @@ struct ChannelConsumerFaultTests {
     let worker = try world.startWorker(configuration: patient(world))
     try ask(world, ensure("final"))
     #expect(waitForRequests(2, world), "\(worker.log)")
-    // In order: RabbitMQ 3.10 that is killed a second after a stream was declared never finds that stream again.
+    // An orderly stop: a RabbitMQ 3.10 that is killed within a second of declaring a stream loses that stream.
     rabbitmq.stop()
     try rabbitmq.start()
     let messages = take(1, from: world.outcomesQueue, world)
@@ -233,7 +233,7 @@ struct ChannelConsumerFaultTests {
     #expect(done.map(\.id) == ["ensure-final"] && done.allSatisfy(\.ok), "\(worker.log)")
     #expect(try world.simulator.counters().answers["201"] == 1)
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
-    // Acknowledged: whoever comes next finds nothing to do, and tells nothing again.
+    // Acknowledged: the next worker finds nothing to do, and answers nothing again.
     try world.runUntilEmpty()
     let late = try world.outside.drain(world.outcomesQueue)
     #expect(late.allSatisfy { $0.body == messages.first?.body }, "\(late.count) more")

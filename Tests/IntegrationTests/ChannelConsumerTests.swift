@@ -6,7 +6,7 @@ import Testing
 /// Channels by the request queue and by commands: real servers, workers as processes, a producer that is not ours.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ChannelConsumerTests {
-  /// An answer's body, as far as tests look at it.
+  /// The fields of an answer's body that the tests use.
   private struct Reply: Decodable {
     struct Failure: Decodable {
       let kind: String
@@ -29,7 +29,7 @@ struct ChannelConsumerTests {
     "{\"version\":1,\"id\":\"\(id)\",\"app\":\"com.example.app\",\(rest)}"
   }
 
-  /// A short time for requests to APNs, which decides how soon a lost create is looked into.
+  /// A short timeout for requests to APNs: it decides how soon a lost create is investigated.
   private func quick(_ world: WorkerWorld) -> String {
     world.configuration().replacing("request_timeout_ms: 5000", with: "request_timeout_ms: 1000")
   }
@@ -76,7 +76,7 @@ struct ChannelConsumerTests {
 
   @Test func theHolderIsKilledBetweenCreateAndStore() throws {
     let world = try WorkerWorld("channels-kill")
-    // The second request of the connection is the create: carried out, and never answered.
+    // The second request of the connection is the create: APNs carries it out and never answers.
     try world.simulator.setFaults("after=1,times=1,silence,processed")
     let arguments = [
       "channels", "ensure", "final", "--storage", "most-recent", "--app", "com.example.app", "--environment",
@@ -111,7 +111,7 @@ struct ChannelConsumerTests {
     let made = try #require(first.first)
     #expect(made.type == "push.channel.v1" && made.messageID == "create-1" && made.correlationID == "c1")
     let channel = try #require(try reply(made.body).channel)
-    // The same request again, and a broken one, and one whose id stands in the message's properties alone.
+    // The same request again, a broken one, and one whose id is only in the message's properties.
     let broken = request("broken", "\"action\":\"ensure\",\"storage\":\"none\"")
     let answers = try requester.ask(
       [
@@ -132,7 +132,7 @@ struct ChannelConsumerTests {
     #expect(dead.first?.headers["x-herald-detail"] == "name: is missing")
     #expect(dead.first?.headers["x-herald-class"] == "channels")
 
-    // Nobody to answer to: the results exchange, with the metrics' own word in front.
+    // Without a `reply_to` the reply goes to the results exchange, under a routing key of its own.
     _ = try requester.ask(
       [
         .init(request("list-1", "\"action\":\"list\""), replyTo: nil),
@@ -146,7 +146,7 @@ struct ChannelConsumerTests {
     #expect(isThere == true && Set(results.compactMap(\.messageID)) == ["list-1", "list-2"])
     #expect(results.allSatisfy { $0.routingKey == "channel.production.com.example.app" && $0.deliveryMode == 2 })
 
-    // APNs away: the request waits, and is done when APNs is back.
+    // APNs is away: the request waits, and is carried out when APNs is back.
     world.simulator.stop()
     _ = try requester.ask(
       [.init(request("later", "\"action\":\"ensure\",\"name\":\"later\",\"storage\":\"none\""), replyTo: nil)],
@@ -198,10 +198,10 @@ struct ChannelConsumerTests {
     #expect(far.outcome == "invalid" && far.detail?.hasPrefix("expiration: must be at most 8 hours ahead") == true)
     let gone = try #require(outcomes["gone"]?.first)
     #expect(gone.outcome == "rejected" && gone.reason == "ChannelNotRegistered")
-    // Three accepted, one refused; and APNs was asked for the policy of the channel that nobody knew.
+    // Three accepted, one refused; and the worker asked APNs for the policy of the unknown channel.
     #expect(try world.simulator.counters().requests == before + 5)
 
-    // Redelivered after success: the outcome is published again, and nothing is sent. A dead channel is known to be dead.
+    // Redelivered after success: the worker publishes the outcome again and sends nothing. It remembers a dead channel.
     for _ in 0..<3 { try world.publish(broadcast("one", stored)) }
     try world.publish(broadcast("after", "Z29uZQ=="))
     try world.runUntilEmpty()
@@ -209,7 +209,7 @@ struct ChannelConsumerTests {
     let all = Dictionary(grouping: try world.takeOutcomes()) { $0.jobID ?? "" }
     #expect(all["one"]?.map(\.outcome) == ["accepted", "accepted", "accepted", "accepted"])
     #expect(all["after"]?.first?.outcome == "unregistered")
-    // The uses were stored when the worker ended: both channels are too young to be reaped, whatever is asked.
+    // The worker stored the uses when it ended: both channels were used too recently to be reaped.
     let reaped = try world.herald([
       "channels", "reap", "--unused-for", "10m", "--app", "com.example.app", "--environment", "production",
     ])
@@ -227,7 +227,7 @@ struct ChannelConsumerTests {
     let used = try herald("ensure", "used").output.trimmingCharacters(in: .whitespacesAndNewlines)
     let foreign = try herald("create", "--json").output
     let tag = "\(world.prefix):{channels:production:com.example.app}:"
-    // Made long ago; one of them was sent to lately. And one whose channel is not there any more.
+    // Two old channels, of which one was used recently, and a name whose channel is gone.
     for (id, name) in [(old, "old"), (used, "used"), ("Z29uZQ==", "gone")] {
       try redis.cli(["HSET", tag + "ids", id, "0\t1700000000000\t\t\(name)"])
     }

@@ -4,15 +4,15 @@ import PushIO
 import PushStores
 import TestSupport
 
-/// APNs' channel management as a script: keeps channels, and loses answers where it is told to.
+/// A scripted APNs channel management: it keeps channels, and loses answers on demand.
 final class ScriptedChannelManager: ChannelManaging {
   private let loop: EventLoop
   private(set) var channels: [ChannelID: StoragePolicy] = [:]
   private(set) var createCount = 0
   private(set) var listCount = 0
-  /// So many creates are carried out and never answered.
+  /// The number of creates that it carries out and never answers.
   var createsToLose = 0
-  /// Runs once after the next create was carried out, before it is answered.
+  /// Runs once, after it carried out the next create and before it answers.
   var afterCreate: (() -> Void)?
   var answerMilliseconds: Int64 = 1
 
@@ -90,7 +90,7 @@ final class ChannelRegistryBench {
     for _ in 0..<count { try addRegistry() }
   }
 
-  /// As another process would have.
+  /// Another registry, as another process would have it.
   @discardableResult
   func addRegistry() throws -> ChannelRegistry {
     var timing = ChannelEnsureState.Timing(requestMilliseconds: 100, patienceMilliseconds: 15_000)
@@ -107,7 +107,7 @@ final class ChannelRegistryBench {
     return registry
   }
 
-  /// Its connection is gone and it never speaks again: as after a kill.
+  /// Closes its connection and never turns it again, as if its process was killed.
   func kill(_ index: Int) { callers[index].close() }
 
   func name(_ text: String) throws -> ChannelName {
@@ -121,7 +121,7 @@ final class ChannelRegistryBench {
     loop.flush()
   }
 
-  /// Turns until something is so; false after `milliseconds`.
+  /// Turns until the condition holds; false after `milliseconds`.
   func turn(milliseconds: Int64 = 15_000, until isDone: () -> Bool) -> Bool {
     turn()
     let start = loop.now.monotonic

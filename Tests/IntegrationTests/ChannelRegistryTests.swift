@@ -49,7 +49,7 @@ struct ChannelRegistryTests {
         bench.registries[0].settle(name, in: bench.scope, .create(.mostRecent, request: "r1"), then: $0)
       }
     }
-    // The same request again gets what it made.
+    // The same request again gets the channel that the first one created.
     let own = try bench.name("own")
     for _ in 0..<2 {
       let settled = try bench.wait {
@@ -101,7 +101,7 @@ struct ChannelRegistryTests {
   @Test func strangersChannelsAreNotTaken() throws {
     let bench = try bench(registries: 1)
     bench.manager.createsToLose = 1
-    // Another sender makes one at the same time: which of the two is ours nobody can say.
+    // Another sender creates one at the same time: it is unknown which of the two is ours.
     bench.manager.afterCreate = { bench.manager.add(.none) }
     let settled = try bench.ensure("match")
     #expect(settled.origin == .created && bench.manager.createCount == 2)
@@ -133,7 +133,7 @@ struct ChannelRegistryTests {
     }
     let second = try bench.ensure("match")
     #expect(second.origin == .created && second.id != first.id)
-    // What APNs says of a channel is kept: the next question is Redis' alone.
+    // Redis keeps APNs' answer: the next read does not reach APNs.
     let stranger = bench.manager.add(.mostRecent)
     for _ in 0..<2 {
       let storage = try bench.wait { bench.registries[0].storage(of: stranger, in: bench.scope, then: $0) }

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// `herald channels` beside a worker: both carry the one provider token that the fleet shares through Redis.
+/// `herald channels` beside a worker: both use the one provider token that the fleet shares through Redis.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ChannelTokenTests {
   private static let of = ["--app", "com.example.app", "--environment", "production"]
@@ -23,7 +23,7 @@ struct ChannelTokenTests {
     #expect(try world.simulator.counters().answers["429 TooManyProviderTokenUpdates"] == nil)
   }
 
-  /// Without it, each makes its own: the second is one too many here, and the log says what to do.
+  /// Without it, each makes its own. Here APNs refuses the second one, and the log says what to do.
   @Test func withoutRedisEachMakesItsOwn() throws {
     var options = WorkerWorld.Options()
     options.tokenIntervalSeconds = 1200

@@ -55,7 +55,7 @@ struct DeadLetterTests {
     return try result.output.split(separator: "\n").map { try JSONDecoder().decode(Row.self, from: Data($0.utf8)) }
   }
 
-  /// Ids of what lies in a queue, which is empty afterwards.
+  /// Takes all messages out of a queue and returns their ids.
   private func takeAll(_ queue: String, _ world: WorkerWorld) throws -> [AMQPMessage] {
     let admin = try admin(world)
     defer { admin.close() }
@@ -68,7 +68,7 @@ struct DeadLetterTests {
     return messages
   }
 
-  /// A job that is too large ends as any other that is wrong: an outcome, and a dead letter with reason and bytes, which can
+  /// A job that is too large ends as any other invalid job: an outcome, and a dead letter with reason and bytes that can
   /// be replayed.
   @Test func aJobThatIsTooLarge() throws {
     let world = try WorkerWorld("dead-large")
@@ -141,7 +141,7 @@ struct DeadLetterTests {
     #expect(try rows(world).count == 8)
     let replay = try world.herald(["dead-letters", "replay", "--reason", "failed", "--limit", "3"])
     #expect(replay.status == 0 && replay.output == "3 of 3 matching dead letters replayed\n", "\(replay.errors)")
-    // What stays, stays in its order.
+    // Those that stay keep their order.
     #expect(try rows(world).map(\.id) == ["d-3", "d-4", "d-5", "d-6", "d-7"])
     let bulk = try takeAll(topology.jobsQueue(.bulk), world)
     #expect(bulk.map(\.messageID) == ["d-1"])
@@ -163,7 +163,7 @@ struct DeadLetterTests {
     #expect(try rows(world).isEmpty)
   }
 
-  /// Those that do not match fill one channel after the other, and go back in their order.
+  /// Dead letters that do not match fill one channel after another, and go back in their order.
   @Test func oneBehindManyOthers() throws {
     let world = try WorkerWorld("dead-behind")
     try put(world, 0..<503) { $0 < 500 ? "invalid" : "failed" }
@@ -193,7 +193,7 @@ struct DeadLetterTests {
     #expect(outcomes.allSatisfy { $0.outcome == "accepted" && $0.attempts == 1 && !$0.ambiguous })
   }
 
-  /// One target was accepted without anybody hearing of it, the other was refused: each dead letter says its own, and so
+  /// APNs accepted one target and its answer was lost; it refused the other. Each dead letter says what happened to its own target, and so
   /// does the outcome of its replay.
   @Test func aReplayMarksWhatMayHaveBeenAcceptedBefore() throws {
     let world = try WorkerWorld("dead-marked")
@@ -223,7 +223,7 @@ struct DeadLetterTests {
     #expect(Set(replayed.filter(\.ambiguous).compactMap(\.apnsID)) == Set(twice.keys), "\(replayed)")
   }
 
-  /// Whoever gave a job back so often may have sent it each time.
+  /// Each worker that gave the job back may have sent it.
   @Test func aReplayMarksWhatTheBrokersLimitTookAway() throws {
     let world = try WorkerWorld("dead-limit")
     try world.publish(world.job("given-back"))
@@ -268,7 +268,7 @@ struct DeadLetterTests {
     replay.kill()
     let before = replayed()
     #expect(before < count, "killed too late to show anything")
-    // What it held comes back.
+    // The messages that it held come back.
     let isBack = ChildProcess.poll(timeoutMilliseconds: 10_000) {
       replayed() + ready(topology.deadQueue) >= count ? true : nil
     }

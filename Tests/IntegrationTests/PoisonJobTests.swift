@@ -7,8 +7,8 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// Jobs that end the worker whenever it sends them, in lanes on a real broker: a life ends in the middle of a turn, with
-/// its connections, as a crash would.
+/// Jobs that crash the worker whenever it sends them, in lanes on a real broker. A worker's life ends in the middle of a turn, with
+/// its connections, as in a crash.
 @Suite(.timeLimit(.minutes(3)))
 struct PoisonJobTests {
   @Test func poisonEndsAloneAsADeadLetter() throws {
@@ -42,8 +42,8 @@ struct PoisonJobTests {
       lives += 1
       if try live(address, topology, log, isolation) { break }
     }
-    // Each poison has eight deliveries that were not finished, three of them perhaps in common with the other. A death between
-    // a copy and its acknowledgement makes more.
+    // Each poison job has eight deliveries that were not finished. It may share three of them with the other one. A crash between
+    // publishing a copy and acknowledging the delivery adds more.
     #expect((13...40).contains(lives), "\(lives) lives")
 
     var letters: [AMQPMessage] = []
@@ -57,7 +57,7 @@ struct PoisonJobTests {
     #expect(letters.allSatisfy { $0.header("x-herald-reason") == "failed" })
     #expect(letters.allSatisfy { $0.header("x-herald-detail")?.contains("deliveries were not finished") == true })
     #expect(letters.contains { $0.header("x-herald-class") == "bulk" })
-    // Whoever had it last may have sent it: a replay must know.
+    // The last worker may have sent it: a replay must know that.
     #expect(letters.allSatisfy { $0.metadata.isAmbiguous })
 
     var outcomes: [String: Set<String>] = [:]
@@ -94,7 +94,7 @@ struct PoisonJobTests {
     }
   }
 
-  /// One worker's life. true: it found nothing left to do; false: a job ended it.
+  /// One worker's life. true: it finished all jobs; false: a job ended it.
   private func live(
     _ address: AMQPAddress, _ topology: Topology, _ log: PoisonLog, _ isolation: IsolationPolicy
   ) throws -> Bool {
@@ -115,7 +115,7 @@ struct PoisonJobTests {
     while loop.now.monotonic < end {
       loop.poll(maximumWaitMilliseconds: 10)
       lane.turn()
-      // A crash: what the turn wanted to write is not written.
+      // A crash: the bytes that the turn queued are never written.
       if log.isDead { return false }
       loop.flush()
       if lane.isExhausted && lane.jobsInFlight == 0 { return true }
@@ -124,7 +124,7 @@ struct PoisonJobTests {
   }
 }
 
-/// What the simulated APNs of all lives saw.
+/// Everything that the simulated APNs saw, in all lives.
 private final class PoisonLog {
   let poison: Set<String>
   private(set) var isDead = false
@@ -136,7 +136,7 @@ private final class PoisonLog {
   func die() { isDead = true }
 }
 
-/// Answers 200 after some turns, so that a death meets many in flight.
+/// Answers 200 after some turns, so that a crash happens with many requests in flight.
 private struct PoisonPush: PushService {
   let log: PoisonLog
   private var waiting: [(turn: Int, ticket: Ticket)] = []
@@ -171,7 +171,7 @@ private struct PoisonPush: PushService {
   mutating func close() {}
 }
 
-/// Lets everything through, and remembers nothing.
+/// Admits everything and remembers nothing.
 private struct OpenState: AdmissionStore {
   private var waiting: [Ticket] = []
 

@@ -31,7 +31,7 @@ struct ProducerTests {
     let outcomes = try world.takeOutcomes()
     #expect(outcomes.map(\.outcome) == ["accepted"])
     #expect(outcomes.first?.jobID == outcomes.first?.apnsID, "the id is a UUID, and so the apns-id")
-    // Nobody takes it: the producer hears of it.
+    // No queue takes the job: the producer gets an error.
     let lost = try ChildProcess.run(
       ["/usr/bin/python3", file], environment: environment("\(world.prefix).absent"), timeoutMilliseconds: 30_000)
     #expect(lost.status != 0)

@@ -7,14 +7,14 @@ import PushStores
 import Synchronization
 import TestSupport
 
-/// What a store complained of.
+/// The complaints of a store.
 final class ProviderTokenProblems: Sendable {
   private let texts = Mutex<[String]>([])
   func add(_ text: String) { texts.withLock { $0.append(text) } }
   var all: [String] { texts.withLock { $0 } }
 }
 
-/// A process's part: its tokens and its store.
+/// What one process has: its tokens and its store.
 final class ProviderTokenMember: Sendable {
   let tokens: ProviderTokens
   let store: RedisProviderTokenStore
@@ -37,7 +37,7 @@ final class ProviderTokenMember: Sendable {
       unixMilliseconds: Int64(Date().timeIntervalSince1970 * 1000))
   }
 
-  /// The token that it carries, once it has one.
+  /// The token that it uses, once it has one.
   func token(withinMilliseconds milliseconds: Int = 10_000) -> [UInt8]? {
     ChildProcess.poll(timeoutMilliseconds: milliseconds, everyMilliseconds: 5) {
       tokens.current(handle, now: now, random: .random(in: 0 ... .max))?.authorization

@@ -56,7 +56,7 @@ struct RabbitMQAdminTests {
     }
     #expect(try admin.purge(queue: "admin.kept") <= 1)
     #expect(try admin.messageCount(queue: "admin.nowhere") == nil)
-    // The channel that the broker closed for that was opened anew.
+    // The client reopened the channel that the broker closed for that.
     #expect(try admin.messageCount(queue: "admin.kept") == 0)
     admin.close()
   }
@@ -102,7 +102,7 @@ struct RabbitMQAdminTests {
     }
     #expect(isSame)
     admin.close()
-    // The usual bound: reported, not kept.
+    // Above the usual bound: the body is reported as too large, and not kept.
     let small = try self.admin()
     try small.consume(queue: "admin.large", limit: 1, idleMilliseconds: 20_000) { message in
       #expect(message.isOversized)

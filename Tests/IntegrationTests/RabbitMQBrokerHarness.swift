@@ -4,7 +4,7 @@ import PushLane
 import TestSupport
 import Testing
 
-/// An adapter and the loop that turns it, with what it reported so far.
+/// A broker adapter, the loop that turns it, and everything that it reported so far.
 final class RabbitMQBrokerHarness {
   let loop: EventLoop
   let broker: RabbitMQBroker
@@ -15,7 +15,7 @@ final class RabbitMQBrokerHarness {
   private(set) var confirmed: Set<UInt64> = []
   private(set) var refused: Set<UInt64> = []
   private(set) var notices: [RabbitMQNotice] = []
-  /// false: deliveries are left where they are.
+  /// false: the harness takes no deliveries.
   var takesDeliveries = true
   private var highestPublished: UInt64 = 0
 
@@ -55,7 +55,7 @@ final class RabbitMQBrokerHarness {
   /// Turns until the condition holds; false after the timeout.
   @discardableResult
   func run(timeoutMilliseconds: Int64 = 20_000, until condition: (RabbitMQBrokerHarness) -> Bool) -> Bool {
-    // The loop's time is that of its last turn, which may be long ago.
+    // The loop's clock shows its last turn, which may be long ago.
     loop.poll(maximumWaitMilliseconds: 0)
     let start = loop.now.monotonic
     while true {
@@ -68,7 +68,7 @@ final class RabbitMQBrokerHarness {
     }
   }
 
-  /// Half a second of turns: what was asked for is done by then.
+  /// Half a second of turns: enough for the broker to carry out every request.
   func settle() {
     run(timeoutMilliseconds: 500) { _ in false }
   }

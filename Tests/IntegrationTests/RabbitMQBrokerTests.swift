@@ -52,7 +52,7 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.confirmed.isSuperset(of: [sequence, retry, dead]) })
     harness.broker.acknowledge(upTo: bulk[19].delivery.tag)
     harness.broker.acknowledge(upTo: urgent[0].delivery.tag)
-    // The retry copy comes back after its second, with what it carries.
+    // The retry copy comes back after a second, with its headers.
     #expect(harness.run { $0.deliveries.count == 22 })
     let copy = harness.deliveries[21]
     #expect(copy.body == [42])
@@ -124,7 +124,7 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
-  /// Its dead letter, with the reason and the bytes, is there before the job is reported; neighbours are unharmed.
+  /// The dead letter, with reason and bytes, is confirmed before the job is reported. Other jobs are not affected.
   @Test func aJobThatIsTooLargeIsCopiedWithItsReason() throws {
     let harness = try started("large")
     let large = (0..<600 * 1024).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -140,7 +140,7 @@ struct RabbitMQBrokerTests {
     let admin = try harness.admin()
     defer { admin.close() }
     #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 2)
-    // Done with: acknowledged, and not moved once more. Handed back: it comes again.
+    // A settled job is acknowledged and not moved again. A job that was handed back comes again.
     harness.broker.reject(reported[0].delivery.tag, requeue: false)
     for index in [0, 2, 4] { harness.broker.acknowledge(one: harness.deliveries[index].delivery.tag) }
     harness.settle()
@@ -170,7 +170,7 @@ struct RabbitMQBrokerTests {
     #expect(try admin.messageCount(queue: harness.topology.deadQueue) == 1)
   }
 
-  /// What is larger than we hold at once is moved by the broker itself.
+  /// The broker itself moves a message that is larger than the adapter's buffer.
   @Test func aJobThatIsMuchTooLargeIsMovedByTheBroker() throws {
     let harness = try started("huge")
     let huge = [UInt8](repeating: 7, count: Limits.deadLetterBytesMaximum + 1)
@@ -188,7 +188,7 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
-  /// Both connections end on purpose, though deliveries are not wanted: others get the jobs, and so does who comes back.
+  /// Both connections end on purpose while the lane takes no deliveries: other workers get the jobs, and so does the reconnected one.
   @Test func aRestartGivesDeliveriesBackAndComesBack() throws {
     let harness = try started("restart")
     try harness.enqueue([[1], [2]], routingKey: "bulk")
@@ -201,9 +201,9 @@ struct RabbitMQBrokerTests {
     }
     harness.broker.restart(reason: "nothing moved for 60 s")
     #expect(!harness.broker.canPublish)
-    // Again, while neither is up: there is nothing to end.
+    // Once more while neither connection is up: there is nothing to end.
     harness.broker.restart(reason: "nothing moved for 60 s")
-    // A tag of the old connection does nothing.
+    // A delivery tag of the old connection has no effect.
     harness.broker.acknowledge(one: harness.deliveries[0].delivery.tag)
     harness.takesDeliveries = true
     #expect(harness.run { $0.deliveries.count == 5 && $0.count(of: "publishing") == 2 })
@@ -272,7 +272,7 @@ struct RabbitMQBrokerTests {
           && $0.events.contains("consuming 2")
       })
     #expect(harness.count(of: "publishingStopped") == 1)
-    // A tag of the old epoch does nothing; the job comes again, as one that was given before.
+    // A delivery tag of the old epoch has no effect; the job comes again, as redelivered.
     harness.broker.acknowledge(upTo: old)
     #expect(harness.run { $0.deliveries.count == 2 })
     #expect(harness.deliveries[1].delivery.tag.epoch == 2)
@@ -296,7 +296,7 @@ struct RabbitMQBrokerTests {
     try harness.enqueue([[1], [2]], routingKey: "bulk")
     #expect(harness.run { $0.deliveries.count == 2 })
     try server.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
-    // The broker tells a connection when it publishes under the alarm.
+    // The broker tells a connection of the alarm when the connection publishes.
     let sequence = harness.publish {
       $0.publishOutcome(outcome, routingKey: key, apnsID: UUIDValue(high: 5, low: 6), metadata: MessageMetadata())
     }
@@ -305,7 +305,7 @@ struct RabbitMQBrokerTests {
     #expect(harness.broker.counters.isBlocked)
     harness.broker.acknowledge(upTo: harness.deliveries[1].delivery.tag)
     harness.settle()
-    // Seen from the broker: acknowledged, while the publisher waits.
+    // The broker counts it as acknowledged while the publisher waits.
     let left = try server.rabbitmqctl(["list_queues", "name", "messages"])
     #expect(left.split(separator: "\n").contains("alarm.jobs.bulk\t0"), "\(left)")
     #expect(!harness.confirmed.contains(sequence))
@@ -372,7 +372,7 @@ struct RabbitMQBrokerTests {
     #expect(notice?.text.contains("mismatch.jobs.bulk") == true)
     #expect(notice?.text.contains("x-delivery-limit") == true)
     #expect(!harness.broker.canPublish)
-    // Put right by an operator, it goes on by itself.
+    // Once an operator mends it, the lane goes on by itself.
     try admin.perform(.deleteQueue(name: "mismatch.jobs.bulk"))
     #expect(harness.run { $0.events.contains("consuming 1") })
     #expect(harness.notices.count { $0.level == .error } == 1)

@@ -5,10 +5,10 @@ import Testing
 
 @testable import PushLane
 
-/// One of a lane's connections, over its whole life.
+/// The life of one of a lane's connections.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct RabbitMQClientTests {
-  /// A timer may go off at any moment: what it asks of a connection that says goodbye would end the process.
+  /// A timer may fire while the connection closes: it must not use that connection, or the process would trap.
   @Test func itGivesOutAConnectionOnlyWhileItIsUp() throws {
     let loop = try EventLoop()
     let address = try AMQPAddress(RabbitMQServer.shared().url)

@@ -4,7 +4,7 @@ import PushLane
 import TestSupport
 import Testing
 
-/// The same scenarios against memory and a real Redis: what replicas agree on must not depend on where it is kept.
+/// The same scenarios against memory and a real Redis: both must make the same decisions.
 @Suite(.timeLimit(.minutes(2)))
 struct RedisAdmissionStoreTests {
   enum Kind: CaseIterable, Sendable { case memory, redis }
@@ -47,7 +47,7 @@ struct RedisAdmissionStoreTests {
       try scenario.run(driver)
       #expect(state.counters.decidedLocally == 0, "Redis decided")
       #expect(state.counters.errors == 0 && state.counters.unreadable == 0)
-      // Behind what was reported last, and then behind what its replies ask for: an outcome without a claim gets its end so.
+      // The first waits for the last report, the second for the commands of its reply: they set the expiry of an outcome without a claim.
       for id in 0..<2 as Range<UInt64> { _ = try driver.admit(makeJob(token: "behind"), id: id) }
       try everyKeyEnds(server, prefix: settings.prefix)
       state.close()
@@ -104,13 +104,13 @@ struct RedisAdmissionStoreTests {
         #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark - 1), id: 3)) == .dead(mark))
         #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark), id: 4)) == .dead(mark))
         #expect(try Answered(driver.admit(makeJob(token: "dead", topic: "com.example.other"), id: 5)) == .proceed)
-        // Of two marks the later one is true, in whichever order they come.
+        // Of two marks the later one counts, in whichever order they come.
         driver.remember(unregistered(mark + 100), of: job, id: 6)
         driver.remember(unregistered(mark + 50), of: job, id: 7)
         #expect(try Answered(driver.admit(job, id: 8)) == .dead(mark + 100))
         #expect(
           try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark + 100), id: 9)) == .dead(mark + 100))
-        // Registered again since: the mark is lifted, for everybody.
+        // The token was registered again since: the mark is removed for all workers.
         #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark + 101), id: 10)) == .proceed)
         #expect(try Answered(driver.admit(job, id: 11)) == .proceed)
         driver.remember(unregistered(nil), of: job, id: 12)
@@ -163,7 +163,7 @@ struct RedisAdmissionStoreTests {
         let job = makeJob(token: "short")
         driver.remember(accepted, of: job, id: 1)
         #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
-        // Redis forgets an answer up to a second late.
+        // Redis may keep an answer up to a second too long.
         try driver.turn(forMilliseconds: 2100)
         #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
         driver.remember(
@@ -179,7 +179,7 @@ struct RedisAdmissionStoreTests {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         var random = SeededRandom(seed: 42)
         let job = makeJob(token: "window")
-        // Bounds of the moment at which each was admitted: before it was asked for, after it was answered.
+        // Bounds of each admission's time: before the question, after the answer.
         var sent: [(before: Int64, after: Int64)] = []
         var id: UInt64 = 0
         let start = driver.now.monotonic
@@ -197,7 +197,7 @@ struct RedisAdmissionStoreTests {
         }
         driver.remember(accepted, of: job, id: 0)
         #expect(try Answered(driver.admit(job, id: 0)) == .duplicate(accepted))
-        // 100 a second for 1.5 s and the burst: used, as far as this machine asked, and not exceeded.
+        // 100 a second for 1.5 s plus the burst: used as far as this machine asked, and never exceeded.
         #expect(sent.count > 20)
         for first in sent.indices {
           for last in first..<sent.count {
@@ -210,7 +210,7 @@ struct RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 5, perSecond: 100), Scenario())
   }
 
-  /// Two lanes, one device, as many jobs as go through in three seconds.
+  /// Two lanes, one device, and as many jobs as three seconds allow.
   @Test func twoLanesShareADevicesRate() throws {
     let server = try RedisServer.shared()
     var settings = RedisAdmissionStoreSettings()
@@ -334,7 +334,7 @@ struct RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
-  /// A producer that heard of no confirm publishes a job again: it is the same one, also where both wait for the device's rate.
+  /// A producer that got no confirm publishes a job again: the copies count as one job, also while both wait for the device's rate.
   @Test(arguments: Kind.allCases) func aCopyOfAJobDoesNotTakeItsPlace(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -353,7 +353,7 @@ struct RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
-  /// What one ask of a call changes the next one sees.
+  /// Within one script call, each question sees the changes of those before it.
   @Test(arguments: Kind.allCases) func oneDeviceTwiceInOneCall(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -404,7 +404,7 @@ struct RedisAdmissionStoreTests {
   }
 }
 
-/// One run against any the admission store.
+/// One run against any admission store.
 protocol AdmissionScenario: Sendable {
   func run(_ driver: AdmissionDriver<some AdmissionStore>) throws
 }

@@ -4,9 +4,9 @@ import PushLane
 import TestSupport
 import Testing
 
-/// Claims and rules, against memory and a real Redis: of two copies of a job one is on its way.
+/// Claims and rules, against memory and a real Redis: of two copies of a job only one is being sent.
 extension RedisAdmissionStoreTests {
-  /// However a job came to be two: its producer published it again, or the broker handed a retry copy on twice.
+  /// Two copies of a job, whatever the cause: its producer published it again, or the broker delivered a retry copy twice.
   @Test(arguments: Kind.allCases) func ofTwoCopiesOneIsOnItsWay(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -27,7 +27,7 @@ extension RedisAdmissionStoreTests {
             return
           }
           #expect((50_000...60_000).contains(milliseconds), "\(milliseconds)")
-          // The first one's attempt failed, and it comes back; the second one, which waited, carries no claim.
+          // The first copy's attempt failed, and it comes back. The second copy, which waited, has no claim.
           let first = try again(driver.claim(of: both[0]))
           #expect(first.answered == .proceed)
           #expect(try again(0).answered == .claimed)
@@ -44,7 +44,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 100, perSecond: 1), Scenario())
   }
 
-  /// A job whose time is over is only asked about: copies of it do not wait for each other, and it costs its device nothing.
+  /// An expired job is only looked up: its copies do not wait for each other, and it does not count against its device's rate.
   @Test(arguments: Kind.allCases) func whatIsOverLeavesNoClaim(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -63,7 +63,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 1, perSecond: 0.01), Scenario())
   }
 
-  /// Nobody knows what became of it, or who had it is not known any more.
+  /// The answer of an earlier attempt is unknown, or the store forgot its claim.
   @Test(arguments: Kind.allCases) func whoFindsNoAnswerGoesOnMarked(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -82,7 +82,7 @@ extension RedisAdmissionStoreTests {
         let gone = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 9)
         driver.remember(gone, of: job, id: 2)
         #expect(try Answered(driver.admit(job, id: 3)) == .repeated(.dead(9)))
-        // A copy that comes back with a claim of which nothing is known: the admission store lost its memory.
+        // A copy comes back with an unknown claim: the admission store lost its memory.
         let other = makeJob(token: "lost-2")
         let unknown = driver.ask(other, id: 5, firstSeen: start, earlier: 77)
         #expect(try Answered(driver.answer(unknown)) == .repeated(.proceed))
@@ -93,7 +93,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: RateLimit(burst: 3, perSecond: 0.01), claimSeconds: 1, Scenario())
   }
 
-  /// Of two copies that both waited for an answer in vain one goes on; the other one waits for that one's answer.
+  /// Two copies waited for an answer that never came: one goes on, the other waits for that one's answer.
   @Test(arguments: Kind.allCases) func ofTwoThatTakeOverOneWaits(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -119,7 +119,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: nil, claimSeconds: 10, Scenario())
   }
 
-  /// Two different ends, and the one that was not sent here says that the other may have been.
+  /// Two copies end differently: the copy that was not sent here is marked `ambiguous`, for the other may have been sent.
   @Test(arguments: Kind.allCases) func whatIsSupersededOrLimitedIsMarkedToo(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
@@ -143,7 +143,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limits: RateLimits(RateLimit(burst: 5, perSecond: 0.01)), claimSeconds: 1, Scenario())
   }
 
-  /// All ends are by Redis' clock: that of the worker that answers may be hours off.
+  /// Redis' clock decides when anything ends: the worker's clock may be hours off.
   @Test(arguments: [-7, 7] as [Int64], [true, false]) func aWorkersClockMayBeOff(hours: Int64, isAdmitted: Bool) throws
   {
     struct Scenario: AdmissionScenario {
@@ -163,7 +163,7 @@ extension RedisAdmissionStoreTests {
     try run(.redis, outcomeSeconds: 1, claimSeconds: 1, Scenario(hours: hours, isAdmitted: isAdmitted))
   }
 
-  /// Rates stand still where the configuration around them changes.
+  /// A device's rate keeps its state when the configuration changes.
   @Test(arguments: Kind.allCases) func aRateStaysItselfAmongOthers(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {

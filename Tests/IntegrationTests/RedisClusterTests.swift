@@ -68,7 +68,7 @@ struct RedisClusterTests {
     #expect(driver.state.counters.redirects > 0)
     #expect(driver.state.degradation(of: .duplicates) == nil)
 
-    // Another process that starts now finds its way, by whatever node it asks first.
+    // A process that starts now finds the right nodes, whichever node it asks first.
     let other = try makeDriver("redis-cluster://127.0.0.1:\(cluster.masters[2].port)")
     try expectAllKnown(other, tokens)
     #expect(other.state.counters.decidedLocally == 0)
@@ -82,7 +82,7 @@ struct RedisClusterTests {
     session.close()
 
     driver.state.close()
-    // While its master is away a device is not waited for as long as above.
+    // While the device's master is away, an admission does not wait as long as above.
     let hasty = try makeDriver(cluster.url, timeoutMilliseconds: 300)
     try expectAllKnown(hasty, tokens)
     try failover(cluster, hasty, tokens)
@@ -99,7 +99,7 @@ struct RedisClusterTests {
     driver.remember(accepted, of: job, id: 1)
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
     let slot = slot(of: job)
-    // Not yet known to anybody.
+    // A device that no node knows yet.
     let token = try #require(
       (0..<1_000_000).lazy.map { "new-\($0)" }.first { self.slot(of: makeJob(token: $0)) == slot })
     let new = makeJob(token: token)
@@ -128,12 +128,12 @@ struct RedisClusterTests {
     #expect(driver.state.counters.decidedLocally == 0 && driver.state.counters.rememberedLocally == 0)
     #expect(driver.state.counters.errors == 0)
 
-    // All of a device goes at once.
+    // All keys of a device move together.
     try source.cli(["MIGRATE", "127.0.0.1", "\(target.port)", key(of: job), "0", "5000"])
     #expect(try Answered(driver.admit(job, id: 2)) == .duplicate(accepted))
     #expect(try Answered(driver.admit(job, id: 3)) == .limited)
 
-    // The slot is the other node's: an answer stored in the old one is there before who asks about it is sent on.
+    // The slot belongs to the other node now: the answer was moved there before the redirect.
     for server in [target, source] {
       try server.cli(["CLUSTER", "SETSLOT", "\(slot)", "NODE", word(target, "CLUSTER", "MYID")])
     }
@@ -161,14 +161,14 @@ struct RedisClusterTests {
     try cluster.addReplica(of: cluster.masters[1])
     cluster.masters[1].kill()
     try driver.turn(untilWithinSeconds: 5, "degraded") { driver.state.degradation(of: .duplicates) != nil }
-    // The other two nodes serve their parts until they agree that it is gone, and then nothing until the replica is there.
+    // The other two nodes serve their slots until they agree that it is gone, and then nothing until the replica takes over.
     var known = 0
     let tickets = tokens.enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
     for (index, ticket) in tickets.enumerated() {
       if try Answered(driver.answer(ticket)) == .duplicate(accepted) {
         known += 1
       } else {
-        // Sent again, marked: what is on its way has an end.
+        // A lane would send it again, marked ambiguous, and remember the new answer.
         driver.remember(accepted, of: makeJob(token: tokens[index]), id: UInt64(index))
       }
     }
@@ -180,7 +180,7 @@ struct RedisClusterTests {
   @Test func aClusterHasTheFleetsToken() throws {
     let cluster = try RedisCluster()
     defer { cluster.stop() }
-    // A member that Redis does not answer for two seconds makes its own token, as it should; three times are no pause of
+    // A member makes its own token if Redis does not answer for two seconds. Three times in a row are no pause of
     // this machine.
     for attempt in 1...3 {
       let signer = try ProviderTokenSigner(newKeyFor: "test")
@@ -199,7 +199,7 @@ struct RedisClusterTests {
     }
   }
 
-  /// The primary became a replica while a connection to it stood, and the Sentinel that named it has not heard of that.
+  /// The primary became a replica while a connection to it was open, and the Sentinel that named it does not know that yet.
   @Test func aPrimaryThatTakesNoWritesAnyMoreHasAnotherSentinelAsked() throws {
     let (old, new) = (try RedisServer(), try RedisServer())
     let loop = try EventLoop()
@@ -251,7 +251,7 @@ struct RedisClusterTests {
     #expect(isCopied == true)
     servers.primary.kill()
     try driver.turn(untilWithinSeconds: 5, "degraded") { driver.state.degradation(of: .duplicates) != nil }
-    // What is remembered meanwhile is stored in the new primary.
+    // Answers that were remembered meanwhile are stored in the new primary.
     driver.remember(accepted, of: makeJob(token: "meanwhile"), id: 1)
     try driver.turn(untilWithinSeconds: 30, "recovered") { driver.state.degradation(of: .duplicates) == nil }
     try expectAllKnown(driver, tokens)

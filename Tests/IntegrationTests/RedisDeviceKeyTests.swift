@@ -4,13 +4,13 @@ import PushLane
 import TestSupport
 import Testing
 
-/// What lies in the one key of a device: that it stays small, ends, and holds what it should whatever was in it.
+/// The one key of a device: it stays small, expires, and holds the right content whatever was in it before.
 @Suite(.timeLimit(.minutes(2)))
 struct RedisDeviceKeyTests {
   private let accepted = RememberedOutcome(
     outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)
 
-  /// A state with keys of its own.
+  /// An admission store with its own key prefix.
   private struct Fleet {
     let server: RedisServer
     var settings = RedisAdmissionStoreSettings()
@@ -45,7 +45,7 @@ struct RedisDeviceKeyTests {
       try #require(try Int(server.cli(command).filter { !$0.isNewline }))
     }
 
-    /// Keys of this fleet, and how many of them never end.
+    /// The number of this fleet's keys, and of those without an expiry.
     func keys() throws -> (count: Int, endless: Int, answersElsewhere: Int) {
       let script = """
         local keys, endless, elsewhere = redis.call('KEYS', ARGV[1]), 0, 0
@@ -71,7 +71,7 @@ struct RedisDeviceKeyTests {
     #expect((22_600...22_660).contains(life), "\(life)")
     driver.remember(accepted, of: job, id: 1)
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
-    // Redis gives a value that grows twice its room: of up to 54 bytes 112, of one more 128.
+    // Redis doubles the room of a value that grows: up to 54 bytes take 112, 55 bytes take 128.
     #expect(try fleet.number("STRLEN", key) <= 54)
     let broadcast = makeJob(token: "dHN0LXNyY2gtY2hubA==", kind: .channel)
     #expect(try Answered(driver.admit(broadcast, id: 1)) == .proceed)
@@ -108,7 +108,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// As when Redis evicts it, or is emptied.
+  /// Deletes it, as when Redis evicts it or is flushed.
   @Test func aKeyThatIsGoneWhenTheAnswerComesEndsToo() throws {
     let fleet = Fleet(try RedisServer.shared())
     let driver = try fleet.join()
@@ -128,7 +128,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// What Redis missed, of a device whose key ends soon.
+  /// Writes that Redis missed, for a device whose key expires soon.
   @Test func whatIsReportedLateLivesAsLong() throws {
     let server = try RedisServer()
     let fleet = Fleet(server)
@@ -151,7 +151,7 @@ struct RedisDeviceKeyTests {
     server.stop()
   }
 
-  /// The job's claim ended before its answer's whole life, and still lies there because of other jobs: the answer has a life of its own.
+  /// The job's claim ended, and is still stored because of other jobs. The answer gets its own lifetime.
   @Test func anAnswerThatComesLongAfterItsClaimIsKnown() throws {
     var fleet = Fleet(try RedisServer.shared(), limit: nil)
     fleet.settings.claimSeconds = 1
@@ -168,7 +168,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// Told again after its claim ended, and moved to a key of its own by other jobs: it is still the answer, and takes no more room.
+  /// An answer is reported again after its claim ended, and other jobs move it to a key of its own: it stays known and grows no larger.
   @Test func anAnswerThatIsToldTwiceIsMovedWithItsEnd() throws {
     var fleet = Fleet(try RedisServer.shared(), limit: nil)
     fleet.settings.claimSeconds = 1
@@ -181,7 +181,7 @@ struct RedisDeviceKeyTests {
       try driver.turn(forMilliseconds: 1200)
     }
     #expect(try fleet.number("STRLEN", fleet.key(job)) < 80)
-    // Nobody's claim is there.
+    // There is no claim.
     driver.remember(gone, of: job, id: 2)
     for id in UInt64(10)..<40 {
       #expect(try Answered(driver.admit(job, id: id)) == .proceed)
@@ -193,7 +193,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// Bytes that somebody else wrote, or another version: no answer of ours, no error, and they do not stay for ever.
+  /// Bytes of another program or version: they are no answer, cause no error, and expire.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func whatSomebodyElseWroteHarmsNothing(seed: UInt64) throws {
     let fleet = Fleet(try RedisServer.shared(), limit: RateLimit(burst: 100, perSecond: 1))
     let driver = try fleet.join()
@@ -217,7 +217,7 @@ struct RedisDeviceKeyTests {
         }
       }
       if Bool.random(using: &random) { bytes.insert(209, at: 0) }
-      // A rate of the far future would hold the device for as long as it says.
+      // A rate state from the far future would block the device until then.
       for index in bytes.indices.dropFirst(2) where bytes[index - 2] < 160 { bytes[index] &= 0x0F }
       let text = bytes.map { "\\" + ("00" + String($0)).suffix(3) }.joined()
       script += "redis.call('SET', '\(fleet.key(job(index)))', '\(text)', 'EX', '500')\n"
@@ -249,7 +249,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// A value of another version of the format is as good as none.
+  /// A value of another format version counts as none.
   @Test func anotherVersionIsWrittenAnew() throws {
     let fleet = Fleet(try RedisServer.shared())
     let driver = try fleet.join()
@@ -264,7 +264,7 @@ struct RedisDeviceKeyTests {
     #expect(try Answered(driver.admit(job(0), id: 1)) == .proceed, "nothing is known of it")
     driver.remember(accepted, of: job(0), id: 1)
     #expect(try Answered(driver.admit(job(0), id: 1)) == .duplicate(accepted))
-    // Also by those that change it.
+    // Scripts that change the value ignore it too.
     let gone = RememberedOutcome(outcome: .unregistered, attempts: 1, sentAt: 1, completedAt: 2)
     driver.remember(gone, of: job(1), id: 1)
     #expect(try Answered(driver.admit(job(1), id: 1)) == .duplicate(gone))
@@ -273,7 +273,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// More than a device's key holds, all of them on their way at once, and all answers reported before the next one is asked about.
+  /// More jobs in flight than a device's key holds, and all answers reported before the next question.
   @Test func aDeviceWithManyJobsOnTheirWayForgetsNone() throws {
     let fleet = Fleet(try RedisServer.shared(), limit: nil)
     let driver = try fleet.join()
@@ -285,7 +285,7 @@ struct RedisDeviceKeyTests {
     tickets = all.map { driver.ask(job, id: $0) }
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .claimed) }
     for id in all { driver.remember(accepted, of: job, id: id) }
-    // Each push moves some of them, never more than sixteen: a script holds up everybody.
+    // Each push moves at most sixteen of them: a script blocks all clients.
     var moved = 0
     for id in UInt64(300)..<340 {
       #expect(try Answered(driver.admit(job, id: id)) == .proceed)
@@ -301,7 +301,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// Whatever is asked and reported, in whichever order, and whatever time passes: Redis answers as memory does.
+  /// Random questions and reports, in random order and at random times: Redis answers as memory does.
   @Test(arguments: 1...6 as ClosedRange<UInt64>) func memoryAndRedisAgree(seed: UInt64) throws {
     let limits = RateLimits(
       RateLimit(burst: 20, perSecond: 0.0001),
@@ -333,7 +333,7 @@ struct RedisDeviceKeyTests {
       var admittedAt: Int64 = 0
       var job: PushJob { makeJob(token: token, registeredAt: registeredAt, type: type, collapseID: collapseID) }
     }
-    /// Admitted, and not answered yet.
+    /// Admitted and not answered yet.
     var underWay: [Asked] = []
     func somebody() -> Asked {
       let type: PushType = [.alert, .alert, .alert, .background, .voip][Int(random.next() % 5)]
@@ -345,9 +345,9 @@ struct RedisDeviceKeyTests {
     }
     let start = memory.now.unixMilliseconds - 2000
     for step in 0..<400 {
-      // What is reported leaves before what is asked in the same turn.
+      // Reports leave before the questions of the same turn.
       for _ in 0..<Int.random(in: 0...2, using: &random) {
-        // An answer comes while it is waited for.
+        // An answer comes while the lane waits for it.
         let isNew = { (asked: Asked) in memory.now.unixMilliseconds - asked.admittedAt < 50_000 }
         guard let index = underWay.indices.filter({ isNew(underWay[$0]) }).randomElement(using: &random) else { break }
         let reported = underWay.remove(at: index)
@@ -366,7 +366,7 @@ struct RedisDeviceKeyTests {
         redis.state.tighten(job, device: TargetKey(job, target: 0), now: redis.now)
       }
       if step % 15 == 14 || step % 100 == 50 {
-        // What was reported and asked is there.
+        // Reports and claims are stored.
         _ = redis.state.request(["PING"])
         try redis.turn(untilWithinSeconds: 5, "reported") { redis.state.nextReply() != nil }
         try pass(seconds: step % 100 == 50 ? 7 * 3600 : 20)
@@ -374,7 +374,7 @@ struct RedisDeviceKeyTests {
       }
       var asked: [(of: Asked, memory: Ticket, redis: Ticket)] = []
       for _ in 0..<Int.random(in: 1...4, using: &random) {
-        // One that was admitted comes back, or is given again, or somebody publishes it again; or it is a new one.
+        // An admitted job comes back, is redelivered, or is published again; or it is a new one.
         let isKnown = !underWay.isEmpty && random.next() % 2 == 0
         let one =
           isKnown
@@ -422,7 +422,7 @@ struct RedisDeviceKeyTests {
     redis.state.close()
   }
 
-  /// ARGV: pattern of keys, seconds. All that is kept of devices is so much older.
+  /// ARGV: pattern of keys, seconds. Makes all stored times of devices this much older.
   private static let timePasses = #"""
     local seconds = tonumber(ARGV[2])
     local function older(value, at, stop)

@@ -31,7 +31,7 @@ struct RedisFaultTests {
     return notices
   }
 
-  /// Degraded for every feature, and back: reported once each.
+  /// Every feature becomes degraded and recovers; each change is reported once.
   private func expectDegraded(
     _ driver: AdmissionDriver<RedisAdmissionStore>, reason: String, _ location: SourceLocation = #_sourceLocation
   ) throws {
@@ -67,7 +67,7 @@ struct RedisFaultTests {
     first.remember(accepted, of: job, id: 2)
     _ = try first.admit(job, id: 2)
     first.state.close()
-    // A new worker gets the same job at once, before its connection is up.
+    // A new worker gets the same job before its connection is up.
     let second = try makeDriver(server.url, timeoutMilliseconds: 2000)
     #expect(try Answered(second.admit(job, id: 2)) == .duplicate(accepted))
     #expect(second.state.counters.decidedLocally == 0)
@@ -92,7 +92,7 @@ struct RedisFaultTests {
       for (ticket, expected) in tickets { #expect(try Answered(driver.answer(ticket)) == expected) }
       #expect(driver.state.counters.scriptReloads == round, "one load for all that failed")
     }
-    // The mark of a dead token goes by its script's digest too.
+    // The mark of a dead token is set by a script's digest too.
     let gone = makeJob(token: "flush-gone")
     #expect(try Answered(driver.admit(gone, id: 2)) == .proceed)
     try server.cli(["SCRIPT", "FLUSH"])
@@ -106,7 +106,7 @@ struct RedisFaultTests {
     server.stop()
   }
 
-  /// What waits for an answer was asked about under limits that are gone meanwhile.
+  /// Admissions wait for an answer while the limits that they were asked under change.
   @Test func fewerLimitsWhileRedisHangsHarmNothing() throws {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, timeoutMilliseconds: 2000)
@@ -145,14 +145,14 @@ struct RedisFaultTests {
     try expectDegraded(driver, reason: "cannot be reached")
     #expect(!driver.state.isConnected)
 
-    // Open, with this lane's own memory: the rate, and what it remembers from now on.
+    // Fails open, with this lane's own memory: it counts the rate and remembers outcomes from now on.
     let other = makeJob(token: "stop-2")
     #expect(try Answered(driver.admit(other, id: 1)) == .repeated(.proceed))
     #expect(try Answered(driver.admit(other, id: 2)) == .repeated(.proceed))
     #expect(try Answered(driver.admit(other, id: 3)) == .repeated(.limited))
     driver.remember(accepted, of: other, id: 2)
     #expect(try Answered(driver.admit(other, id: 2)) == .duplicate(accepted))
-    // Whether a copy came before is not known.
+    // It is unknown whether an earlier copy was sent.
     let copy = driver.ask(makeJob(token: "stop-3"), id: 4, firstSeen: driver.now.unixMilliseconds)
     #expect(try Answered(driver.answer(copy)) == .repeated(.proceed))
     #expect(driver.state.counters.timeouts == 0, "answered at once")
@@ -216,7 +216,7 @@ struct RedisFaultTests {
     let failing = driver.now.monotonic.milliseconds(since: asked)
     #expect(failing >= 400 && failing < 3000, "\(failing) ms")
     let timeouts = driver.state.counters.timeouts
-    // Spared: no timeout any more.
+    // Redis is spared: nothing times out any more.
     for id in UInt64(20)..<40 {
       #expect(try Answered(driver.admit(makeJob(token: "hang-\(id)"), id: id)) == .repeated(.proceed))
     }
@@ -290,7 +290,7 @@ struct RedisFaultTests {
     server.stop()
   }
 
-  /// Outcomes that were on their way when the connection broke.
+  /// Outcomes that were being written when the connection broke.
   @Test func outcomesInFlightAreReportedAgain() throws {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
@@ -300,7 +300,7 @@ struct RedisFaultTests {
     for id in 0..<count { driver.remember(accepted, of: makeJob(token: "flight-\(id)"), id: id) }
     try driver.turn()
     #expect(driver.state.counters.remembered == 500 && driver.state.counters.rememberedLocally == 0)
-    // Nothing of it was run.
+    // Redis ran none of it.
     server.kill()
     try server.start()
     try driver.catchUp(500)
@@ -315,7 +315,7 @@ struct RedisFaultTests {
     server.stop()
   }
 
-  /// A token that died while Redis was away, and registered again elsewhere: this lane must not hold on to its mark.
+  /// A token dies while Redis is away, and is registered again at another worker: this lane must drop its own mark.
   @Test func marksOfAnOutageAreTheFleetsAfterIt() throws {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)
@@ -337,7 +337,7 @@ struct RedisFaultTests {
     server.stop()
   }
 
-  /// Slow in bursts, as on a machine whose cores are all taken: no flapping.
+  /// Redis is slow in bursts, as on a busy machine: the state does not flap.
   @Test func shortPausesAreNoOutage() throws {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 20)

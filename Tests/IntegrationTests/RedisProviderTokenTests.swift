@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// One provider token for the fleet, over a real Redis: made once, put back when Redis forgets, hidden where asked for.
+/// One provider token for the fleet, over a real Redis: made once, stored again when Redis loses it, sealed if configured.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct RedisProviderTokenTests {
   private func stored(_ server: RedisServer, prefix: String = "fleet:") throws -> String {
@@ -27,11 +27,11 @@ struct RedisProviderTokenTests {
     #expect(tokens.count == 1 && !tokens.contains([]))
     #expect(try server.cli(["PTTL", "fleet:{token:TEAM:KEY}:value"]).hasPrefix("-") == false, "it ends")
     #expect(try server.cli(["EXISTS", "fleet:{token:TEAM:KEY}:lock"]).hasPrefix("0"), "the lock was given back")
-    // One that starts later carries the same.
+    // A worker that starts later uses the same token.
     let late = try ProviderTokenMember(server.url, signer: signer)
     #expect(late.token() == tokens.first)
 
-    // Redis forgets: whoever carries a token puts it back; whoever starts meanwhile waits for it.
+    // Redis loses it: a worker that has the token stores it again; a worker that starts meanwhile waits for it.
     try server.cli(["FLUSHALL"])
     let starter = try ProviderTokenMember(server.url, signer: signer)
     #expect(starter.token() == tokens.first)
@@ -141,13 +141,13 @@ struct RedisProviderTokenTests {
       #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
       #expect(!worker.log.contains("renewed too often"))
     }
-    // Alone with what Redis kept: restarted within the 20 minutes.
+    // Restarted within the 20 minutes, alone, it uses the token that Redis kept.
     let alone = try world.startWorker(configuration: file)
     try world.publishJobs(800..<900)
     try world.waitForAccepted(900)
     #expect(alone.drain(seconds: 20) == 0)
-    // What the killed one had answered and not acknowledged was forgotten with Redis, and is sent again: at once, or where its claim was
-    // seen before that, from a retry queue.
+    // Redis lost the outcomes that the killed worker had not acknowledged, so these jobs are sent again: at once, or from a retry queue if
+    // their claim was seen before.
     let answers = try world.simulator.counters().answers
     let sent = try #require(answers["200"])
     #expect(answers.count == 1 && (900...900 + options.prefetch).contains(sent), "\(answers)")

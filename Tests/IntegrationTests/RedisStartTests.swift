@@ -4,10 +4,10 @@ import PushLane
 import TestSupport
 import Testing
 
-/// How the admission store begins, and what it waits for then: nodes that answer late, never, or not at all; no wait without an end.
+/// How the admission store starts with nodes that answer late, never, or refuse: every wait has a deadline.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct RedisStartTests {
-  /// Longer than any test: what is not a test's own deadline never passes.
+  /// Longer than any test: only the deadline that a test sets can pass.
   private static let never: Int64 = 600_000
 
   private func makeDriver(
@@ -64,7 +64,7 @@ struct RedisStartTests {
     let driver = try makeDriver(cluster.url, loop)
     let tokens = tokens(cluster)
     try driver.turn(untilWithinSeconds: 10, "one is asked for the table") {
-      // The first that is asked never answers, whichever it is.
+      // The node that is asked first never answers, whichever it is.
       if cluster.withoutTable.isEmpty {
         for (index, node) in cluster.nodes.enumerated() where node.count(of: "SCRIPT") > 0 {
           cluster.withoutTable = [index]
@@ -104,7 +104,7 @@ struct RedisStartTests {
     let driver = try makeDriver(cluster.url, loop, connectMilliseconds: 500)
     let tokens = tokens(cluster)
     let tickets = tokens.enumerated().map { driver.ask(makeJob(token: $1), id: UInt64($0)) }
-    // Of what waits for the silent one nobody knows whether it was sent before.
+    // For devices of the silent node it is unknown whether their jobs were sent before.
     for (node, ticket) in tickets.enumerated() {
       #expect(try Answered(driver.answer(ticket)) == (node == 1 ? .repeated(.proceed) : .proceed))
     }
@@ -113,7 +113,7 @@ struct RedisStartTests {
     driver.state.close()
   }
 
-  /// One that is listed and owns nothing holds up nobody, however long one may wait.
+  /// A node that is listed and owns no slots delays nothing, whatever the timeout.
   @Test func aSilentNodeThatOwnsNothingIsNotWaitedFor() throws {
     let loop = try EventLoop()
     let cluster = try ScriptedRedisCluster(loop: loop)
@@ -138,7 +138,7 @@ struct RedisStartTests {
     driver.state.close()
   }
 
-  /// A server that never greets: the same end for one server as for many.
+  /// A server that never greets: one server behaves as a cluster does.
   @Test func aSilentServerIsWaitedForAtMostTheConnectTimeout() throws {
     let loop = try EventLoop()
     let server = try ScriptedRedisNode(loop: loop)
@@ -149,7 +149,7 @@ struct RedisStartTests {
     driver.state.close()
   }
 
-  /// It answers others all the while: who waits has more patience then, and an end of it too.
+  /// The server answers other commands: a waiting admission gets a longer deadline, but still has one.
   @Test func aServerThatCrawlsIsNotWaitedForForEver() throws {
     let loop = try EventLoop()
     let server = try ScriptedRedisNode(loop: loop)
@@ -180,7 +180,7 @@ struct RedisStartTests {
     driver.state.close()
   }
 
-  /// While no node serves a slot, a question waits as long as for a silent Redis, then none waits any more.
+  /// While no node serves a slot, an admission waits as long as for a silent Redis; after that, none waits.
   @Test func aClusterThatIsDownIsNotAskedForEver() throws {
     let loop = try EventLoop()
     let cluster = try ScriptedRedisCluster(loop: loop)
@@ -200,7 +200,7 @@ struct RedisStartTests {
       return false
     }
     #expect(driver.state.degradation(of: .duplicates)?.contains("CLUSTERDOWN") == true)
-    // Probes find it down, and it stays spared: they are no PING, which a node answers all the same.
+    // Probes find the slot down, and Redis stays spared: a probe is no PING, which a node would answer.
     let asked = cluster.nodes[0].count(of: "EVALSHA")
     let probes = cluster.nodes[0].count(of: "SET")
     try driver.turn(untilWithinSeconds: 5, "probed twice") { cluster.nodes[0].count(of: "SET") >= probes + 2 }
@@ -228,7 +228,7 @@ struct RedisStartTests {
     }
   }
 
-  /// Admissions of before the start name a rule that is gone when they are asked: the rule for all others holds.
+  /// Admissions from before the start name a rule that is gone when they are asked: the default rule applies.
   @Test func fewerLimitsBeforeRedisIsThere() throws {
     let server = try RedisServer()
     server.pause()

@@ -28,11 +28,11 @@ struct SimulatedRabbitMQDifferentialTests {
         return
       }
     }
-    // Nobody compared nothing.
+    // Something was compared.
     #expect(lineCount > 1000)
   }
 
-  /// What a server answers to one thing that is wrong, on a connection with one channel and a queue.
+  /// A server's answer to one mistake, on a connection with one channel and a queue.
   @Test func whatIsWrongIsAnsweredAlike() throws {
     let quorum: RawAMQP.Arguments = [("x-queue-type", .text("quorum"))]
     let publish = RawAMQP.method(0x003C_0028, 1, [0, 0, 0] + RawAMQP.short("q") + [0])
@@ -72,7 +72,7 @@ struct SimulatedRabbitMQDifferentialTests {
         server.send(bytes, on: 0)
         let heard = server.hear(expected: expected)
         expected = heard.map(\.count)
-        // The words between differ where they show bytes.
+        // The text in the middle shows bytes, which differ.
         answers.append(
           heard[0].map { line in
             let words = line.text.split(separator: " ")
@@ -84,7 +84,7 @@ struct SimulatedRabbitMQDifferentialTests {
     }
   }
 
-  /// A channel that the server closed is given messages until the client answers, and keeps what it holds as long.
+  /// A channel that the server closed gets messages until the client answers, and keeps its deliveries until then.
   @Test func aClosingChannelIsGivenMessagesStill() throws {
     let port = try RabbitMQServer.shared().port
     let real = try RawAMQPPort(port: port, connectionCount: 2, queue: "closing.barrier")
@@ -121,7 +121,7 @@ struct SimulatedRabbitMQDifferentialTests {
     #expect(real.hear(expected: expected.map(\.count)) == expected)
   }
 
-  /// A queue that is full refuses until it is far from full; what is given back too often makes room twice.
+  /// A full queue refuses until it is well below its limit; a message that is returned too often makes room twice.
   @Test func limitsAreAlike() throws {
     let port = try RabbitMQServer.shared().port
     let real = try RawAMQPPort(port: port, connectionCount: 1, queue: "limits.barrier")

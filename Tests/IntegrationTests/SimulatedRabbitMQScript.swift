@@ -79,12 +79,12 @@ final class SimulatedRabbitMQPlayer: RawAMQPServer {
   }
 }
 
-/// A random script of what clients do, played against both servers step by step: the simulated one first, for what it gives is
-/// what the next steps settle.
+/// A random script of client operations, played against both servers step by step. The simulated one comes first: later steps settle
+/// the messages that it delivered.
 struct SimulatedRabbitMQScript {
   private struct Channel {
     var consumers: [String] = []
-    /// Its consumers are all of this queue: which of two queues is faster nobody can say.
+    /// All consumers read this queue: the order between two queues is undefined.
     var queue = Queue.sync
     var outstanding: [UInt64] = []
     var seenDeliveries = 0
@@ -97,7 +97,7 @@ struct SimulatedRabbitMQScript {
   private var channels: [[Channel]] = []
   private var bodies = 0
   private(set) var trace: [String] = []
-  /// The first step after which the two had not said the same.
+  /// The first step after which the servers' answers differ.
   private(set) var difference: String?
   private(set) var lineCount = 0
 
@@ -151,7 +151,7 @@ struct SimulatedRabbitMQScript {
     setUp()
     for _ in 0..<steps where difference == nil { step() }
     if difference == nil { tellApart(after: "a while") { $0.pass(milliseconds: 40) } }
-    // Queues of a real server cost something as long as they are there.
+    // Every queue of a real server takes resources.
     let queues = Queue.allCases.map { name($0) } + ["\(prefix).barrier"]
     real.connect(0)
     real.send(RawAMQP.greeting, on: 0)
@@ -195,7 +195,7 @@ struct SimulatedRabbitMQScript {
     var bytes = RawAMQP.openChannel(channel) + RawAMQP.qos(prefetch, channel)
     if channel == 1 { bytes += RawAMQP.selectConfirms(channel) }
     channels[connection][Int(channel) - 1] = Channel()
-    // Which of a lost connection's channels a queue misses first nobody can say: they have different ones.
+    // A lost connection's channels are cleaned up in an undefined order, so each of them reads another queue.
     let other = channels[connection][2 - Int(channel)].queue
     let queues = [Queue.plain, .limited, .short, .dropping, .classic, .single, .dead, .limited].filter { $0 != other }
     channels[connection][Int(channel) - 1].queue = queues[pick(queues.count)]
@@ -206,7 +206,7 @@ struct SimulatedRabbitMQScript {
 
   private mutating func pick(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
 
-  /// One thing that a client does.
+  /// One operation of a client.
   private mutating func step() {
     let connection = pick(Self.connectionCount)
     let channel = UInt16(1 + pick(Self.channelCount))
@@ -215,15 +215,15 @@ struct SimulatedRabbitMQScript {
     case 0..<30: publish(channel, on: connection)
     case 30..<44:
       let tag = ["x", "y", "z"][pick(3)]
-      // Whose turn it is at a classic queue is its own affair.
+      // A classic queue picks its next consumer in an undefined order.
       if queue == .classic, channels.contains(where: { $0.contains { $0.queue == .classic && !$0.consumers.isEmpty } })
       {
         return
       }
-      // A tag in use would end the connection: seldom.
+      // A consumer tag in use ends the connection, so this is rare.
       if channels[connection][Int(channel) - 1].consumers.contains(tag), pick(6) > 0 { return }
       channels[connection][Int(channel) - 1].consumers.append(tag)
-      // Alone: a real server answers this one when it has time, and other questions before it.
+      // Alone in its step: a real server may answer later requests first.
       send(
         RawAMQP.consume(name(queue), tag: tag, channel, needsNoAck: pick(8) == 0), on: connection,
         "\(channel): consume \(queue) as \(tag)")
@@ -255,11 +255,11 @@ struct SimulatedRabbitMQScript {
   private mutating func publish(_ channel: UInt16, on connection: Int) {
     var bytes: [UInt8] = []
     var words: [String] = []
-    // One target: whether a dead letter overtakes a publish to the same queue nobody can say. A queue that is full tells its
+    // One target: the order of a dead letter and a publish to the same queue is undefined. A full queue tells its
     // publishers a little later.
     let target = pick(10)
     let queue = [Queue.plain, .limited, .short, .dropping, .classic, .single, .dead][pick(7)]
-    // Nor can anybody say which of several a queue drops that its consumer is just given.
+    // It is undefined too which message a queue drops while it delivers others to its consumer.
     for _ in 0...(queue == .short || queue == .dropping ? 0 : pick(5)) {
       let (exchange, key): (String, String)
       switch target {
@@ -275,7 +275,7 @@ struct SimulatedRabbitMQScript {
     async(bytes, channel, on: connection, "publish to \(words)")
   }
 
-  /// A message whose time is over within the step.
+  /// A message that expires within the step.
   private mutating func expire(_ channel: UInt16, on connection: Int) {
     let bytes =
       pick(2) == 0
@@ -320,7 +320,7 @@ struct SimulatedRabbitMQScript {
     }
   }
 
-  /// Something that a server does not take.
+  /// An operation that a server refuses.
   private mutating func wrong(_ channel: UInt16, on connection: Int, _ queue: Queue) {
     switch pick(9) {
     case 0: send(RawAMQP.acknowledge(99_999, channel), on: connection, "ack of nothing")
@@ -343,7 +343,7 @@ struct SimulatedRabbitMQScript {
 
   // MARK: - Compare
 
-  /// Sends what has no answer of its own, and something that has one behind it.
+  /// Sends an operation that has no answer, and then one that has.
   private mutating func async(_ bytes: [UInt8], _ channel: UInt16, on connection: Int, _ words: String) {
     send(
       bytes + RawAMQP.declareQueue(name(.sync), channel, isPassive: true), on: connection, "\(channel): \(words)")
@@ -353,7 +353,7 @@ struct SimulatedRabbitMQScript {
     tellApart(after: "\(connection): \(words)") { $0.send(bytes, on: connection) }
   }
 
-  /// Channels that are gone are noticed by queues a little later.
+  /// Queues notice a little later that a channel is gone.
   private mutating func waitForTaking() {
     tellApart(after: "a moment") { $0.pass(milliseconds: 30) }
   }
@@ -379,7 +379,7 @@ struct SimulatedRabbitMQScript {
     for connection in expected.indices { answer(expected[connection], on: connection) }
   }
 
-  /// By channel: deliveries in their order, confirms in any, all else in its order.
+  /// By channel: deliveries in order, confirms in any order, all else in order.
   private func sorted(_ lines: [RawAMQPListener.Line]) -> [String] {
     var result: [String] = []
     for channel in 0...UInt16(Self.channelCount) {
@@ -392,7 +392,7 @@ struct SimulatedRabbitMQScript {
     return result
   }
 
-  /// A channel or a connection that the server closed is opened anew.
+  /// Reopens a channel or a connection that the server closed.
   private mutating func answer(_ lines: [RawAMQPListener.Line], on connection: Int) {
     if lines.contains(where: { $0.text.hasPrefix("connection.close ") }) {
       tellApart(after: "close-ok, disconnect \(connection)") {

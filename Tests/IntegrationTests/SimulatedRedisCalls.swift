@@ -4,12 +4,12 @@ import TestSupport
 @testable import PushLane
 @testable import PushStores
 
-/// Random calls as Herald makes them, from a seed: of few devices, jobs, keys and channels, so that they meet often.
+/// Random calls like Herald's own, from a seed. There are few devices, jobs, keys and channels, so that calls collide often.
 struct SimulatedRedisCalls {
-  /// Words of a command, and what a table of counts calls it.
+  /// The words of a command, and its name in the table of counts.
   typealias Call = (name: String, words: [[UInt8]])
 
-  /// The scripts' texts, by the name that their models have.
+  /// The scripts' texts, by the names of their models.
   static let scripts: [(name: String, text: String)] = [
     ("admit", RedisScript.admit), ("tell", RedisDeviceScript.tell), ("tighten", RedisDeviceScript.tighten),
     ("mark", RedisDeviceScript.mark), ("show", RedisDeviceScript.show), ("forget", RedisDeviceScript.forget),
@@ -24,7 +24,7 @@ struct SimulatedRedisCalls {
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
 
   var random: SeededRandom
-  /// By name, as the server gave them.
+  /// The digests that the server returned, by name.
   var digests: [String: [UInt8]] = [:]
   /// The server's clock.
   var unixMicroseconds: Int64 = 0
@@ -81,7 +81,7 @@ struct SimulatedRedisCalls {
     return ask + (below(3) > 0 ? claim() : [0, 0, 0, 0]) + [UInt8(below(2) | below(3) << 1)]
   }
 
-  /// One of two sets of times: with short ones claims and answers end within the test.
+  /// One of two sets of times: with the short ones, claims and answers expire within the test.
   private mutating func settings() -> [UInt8] {
     let isShort = below(3) > 0
     var bytes = double(isShort ? 20 : 3600) + double(isShort ? 90 : 21_600) + double(isShort ? 8 : 60)
@@ -111,12 +111,12 @@ struct SimulatedRedisCalls {
   }
 
   private mutating func device() -> [UInt8] {
-    // One device is pushed so often that its jobs move to keys of their own.
+    // One device gets so many pushes that its jobs move to keys of their own.
     let number = below(3) == 0 ? 0 : below(100) == 0 ? 40 : below(40)
     return Array("\(Self.prefix){device-\(number)}".utf8)
   }
 
-  /// Names whose bytes look like kinds and counts, too.
+  /// Some names look like kinds and counts in the stored bytes.
   private mutating func job() -> [UInt8] {
     let number = UInt8(below(30))
     return number < 6 ? [5, 161, number, 9, 5, 1, 161, 20] : [number, 1, 2, 3, number &* 7, 5, 6, 7]
@@ -124,14 +124,14 @@ struct SimulatedRedisCalls {
 
   private mutating func claim() -> [UInt8] { [UInt8(1 + below(5)), 0, 0, 9] }
 
-  /// Of whole seconds, so that two meet.
+  /// In whole seconds, so that two can be equal.
   private mutating func mark() -> Int { (Int(seconds) - below(200) + 50) * 1000 }
 
   private func rateName(_ number: Int) -> [UInt8] {
     [[0xE2, 7, 0x55, 1], [0x10, 0x32, 0x54, 0x76], [9, 9, 9, 9]][number]
   }
 
-  /// What somebody else wrote, or another version, or nobody.
+  /// A value of another program, of another version, or none.
   private mutating func strange() -> Call {
     switch below(8) {
     case 0: return ("DEL", words("DEL", "\(Self.prefix){device-40}") + [device()])
@@ -233,7 +233,7 @@ struct SimulatedRedisCalls {
       words("ZSCORE") + [key] + words("n"),
       words("CLIENT", "SETNAME", "herald"), words("CLIENT", "GETNAME"), words("ECHO", "a"), words("SELECT", "0"),
       words("TTL") + [device()], words("PTTL") + [device()], words("mget") + [device(), device(), device()],
-      // What Redis refuses.
+      // A command that Redis refuses.
       words("NOSUCH", "a", "b"), words("GET"), words("SET") + [key] + words("v", "EX", "0"),
       words("SET") + [key] + words("v", "EX", "x"),
       words("SET") + [key] + words("v", "NX", "XX"), words("SETEX") + [key] + words("0", "v"),

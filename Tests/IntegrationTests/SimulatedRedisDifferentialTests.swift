@@ -3,13 +3,13 @@ import TestSupport
 import Testing
 import WorkerSimulation
 
-/// A real Redis and the simulated one are asked the same, byte for byte, and must say and hold the same, byte for byte.
+/// A real Redis and the simulated one get the same bytes, and must answer and store the same bytes.
 ///
-/// The real one's clock stands still but where the test sets it (`FrozenRedis`), so that every reply, every value and every
-/// remaining life is compared exactly: nothing is left out for being a time.
+/// The real one's clock moves only when the test sets it (`FrozenRedis`). So every reply, every value and every
+/// remaining lifetime can be compared exactly.
 @Suite(.timeLimit(.minutes(3)))
 struct SimulatedRedisDifferentialTests {
-  /// A real and a simulated server, asked the same.
+  /// A real and a simulated server that get the same commands.
   private struct Pair {
     static let start: Int64 = 1_796_000_000_123_456
     let real: FrozenRedis
@@ -21,7 +21,7 @@ struct SimulatedRedisDifferentialTests {
     private var random: SeededRandom
 
     init(seed: UInt64) throws {
-      // Small hashes are listed in the order of their making, which both can know.
+      // Small hashes list their fields in the order of insertion, which both servers know.
       real = try FrozenRedis(
         unixMicroseconds: Self.start,
         configuration: [
@@ -35,29 +35,29 @@ struct SimulatedRedisDifferentialTests {
       model = SimulatedRedis(settings: settings, seed: seed)
       model.opened(connection, now: 0)
       random = SeededRandom(seed: seed &+ 1)
-      // What ended goes when it is looked at, and not at some time before: the clock may be set back meanwhile.
+      // Expired keys go when they are read, not in the background: the clock may be set back in between.
       _ = try tellReal("DEBUG", "SET-ACTIVE-EXPIRE", "0")
     }
 
-    /// Lets both clocks show the same later time, or earlier one.
+    /// Sets both clocks to the same time, later or earlier.
     mutating func pass(microseconds: Int64) throws {
       if microseconds < 0 { model.jumpClock(byMicroseconds: microseconds) } else { now += microseconds * 1000 }
       try real.set(unixMicroseconds: model.unixMicroseconds(at: now))
     }
 
-    /// A command to the real one alone.
+    /// Sends a command to the real server only.
     func tellReal(_ words: String...) throws -> [UInt8] {
       try real.exchange(encode(words.map { Array($0.utf8) }) + ping("only"), endingWith: Array("$4\r\nonly\r\n".utf8))
     }
 
-    /// Asks both. Returns the replies of each, without the mark behind them.
+    /// Sends the same to both. Returns the replies of each, without the end mark.
     mutating func ask(_ commands: [[[UInt8]]]) throws -> (real: [UInt8], model: [UInt8]) {
       asked += 1
       let mark = "asked-\(asked)"
       let bytes = commands.flatMap(encode) + ping(mark)
       let end = Array("$\(mark.utf8.count)\r\n\(mark)\r\n".utf8)
       let answered = try real.exchange(bytes, endingWith: end)
-      // In parts, for that must not matter.
+      // In parts: that must make no difference.
       var at = 0
       while at < bytes.count {
         let count = min(bytes.count - at, random.next() % 4 == 0 ? 1 + Int(random.next() % 40) : 4000)
@@ -78,7 +78,7 @@ struct SimulatedRedisDifferentialTests {
     }
   }
 
-  /// Where the first reply ends that begins here.
+  /// The end of the reply that starts here.
   private static func end(of bytes: ArraySlice<UInt8>) -> Int {
     guard let line = bytes.firstIndex(of: 10), let kind = bytes.first else { return bytes.endIndex }
     let count = Int(String(decoding: bytes[(bytes.startIndex + 1)..<(line - 1)], as: UTF8.self)) ?? 0
@@ -103,7 +103,7 @@ struct SimulatedRedisDifferentialTests {
     return replies
   }
 
-  /// Those of a list; of something else itself.
+  /// The elements of a list; any other reply alone.
   private static func elements(_ reply: ArraySlice<UInt8>) -> [ArraySlice<UInt8>] {
     guard reply.first == UInt8(ascii: "*"), let line = reply.firstIndex(of: 10) else { return [reply] }
     return replies(Array(reply[(line + 1)...]))
@@ -113,7 +113,7 @@ struct SimulatedRedisDifferentialTests {
     bytes.prefix(900).map { $0 >= 32 && $0 < 127 ? String(UnicodeScalar($0)) : "\\\($0)" }.joined()
   }
 
-  /// Says where the replies part. Returns whether they are the same.
+  /// Reports the first difference. Returns whether the replies are equal.
   private static func compare(
     _ answers: (real: [UInt8], model: [UInt8]), to calls: [SimulatedRedisCalls.Call], _ comment: String
   ) -> Bool {
@@ -135,7 +135,7 @@ struct SimulatedRedisDifferentialTests {
     return true
   }
 
-  /// All keys, what lies there, and how long.
+  /// All keys with their values and lifetimes.
   private static func compareKeys(_ pair: inout Pair, _ comment: String) throws -> Bool {
     let keys = pair.model.keys(now: pair.now)
     let listed = replies(try pair.tellReal("KEYS", "*"))
@@ -163,7 +163,7 @@ struct SimulatedRedisDifferentialTests {
     return compare(try pair.ask(commands.map(\.words)), to: commands, comment + ", all keys")
   }
 
-  /// A state in which Redis refuses writes, and how it is made.
+  /// A state in which Redis refuses writes, and the commands that cause it.
   private enum State: CaseIterable {
     case fine, outOfMemory, lacksReplicas, replica, stale
 
@@ -195,7 +195,7 @@ struct SimulatedRedisDifferentialTests {
     }
   }
 
-  /// A script that changed has no model: whoever changes it looks through the model, too.
+  /// A changed script has no model: change the model with it.
   @Test func everyScriptOfHeraldHasAModel() {
     let known = Dictionary(uniqueKeysWithValues: SimulatedRedisScript.all.map { ($0.name, $0.digest) })
     #expect(known.count == SimulatedRedisCalls.scripts.count)
@@ -228,10 +228,10 @@ struct SimulatedRedisDifferentialTests {
       calls.unixMicroseconds = pair.model.unixMicroseconds(at: pair.now)
       if batch % 5 == 0 {
         version = batch % 25 == 0 ? 3 : 2
-        // Its number of the connection is another one.
+        // The two servers number their connections differently.
         _ = try pair.ask([[Array("HELLO".utf8), Array("\(version)".utf8)]])
       }
-      // Now and then both were emptied of scripts.
+      // Sometimes both servers lose their scripts.
       let loads = ["admit", "tell"].compactMap { name in
         SimulatedRedisCalls.scripts.first { $0.name == name }.map {
           [Array("SCRIPT".utf8), Array("LOAD".utf8), Array($0.text.utf8)]
@@ -253,7 +253,7 @@ struct SimulatedRedisDifferentialTests {
       guard Self.compare(answers, to: now, "\(comment), \(state)") else { return }
       try state.end(&pair)
       for (call, reply) in zip(now, Self.replies(answers.real)) {
-        // Of a list what it says first, or of each.
+        // A list counts by its first element, or by each.
         let isOfMany = call.name == "admit" && reply.first == UInt8(ascii: "*")
         let kinds =
           isOfMany || call.name == "channel look" ? Self.elements(reply).map(Self.kind) : [Self.kind(of: reply)]
@@ -270,10 +270,10 @@ struct SimulatedRedisDifferentialTests {
     for (name, _) in SimulatedRedisCalls.scripts { #expect(counts[name] != nil, "\(name) was not called") }
   }
 
-  /// How long it is until the next batch, microseconds.
+  /// Microseconds until the next batch.
   private static func step(_ calls: inout SimulatedRedisCalls) -> Int64 {
     switch calls.below(40) {
-    // A whole second, too: what lives for one is in its last millisecond then.
+    // Also a whole second: a key that lives for one second is in its last millisecond then.
     case 0..<8: 1_000_000
     case 8..<30: Int64(calls.below(900_000))
     case 30..<36: Int64(calls.below(12_000_000))
@@ -283,7 +283,7 @@ struct SimulatedRedisDifferentialTests {
     }
   }
 
-  /// What kind of answer it is, for the table of counts.
+  /// The kind of answer, for the table of counts.
   private static func kind(of reply: ArraySlice<UInt8>) -> String {
     switch reply.first {
     case UInt8(ascii: "+"), UInt8(ascii: "-"):

@@ -5,10 +5,10 @@ import PushLane
 import TestSupport
 import Testing
 
-/// `amqps://` and `rediss://` against the real servers, with the right authority and with a wrong one.
+/// `amqps://` and `rediss://` against the real servers, with the right CA and with a wrong one.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct TLSServersTests {
-  /// An authority and a server's certificate, and another authority that knows neither.
+  /// A CA with a server's certificate, and another CA.
   private struct Files {
     let folder: TemporaryFolder
     var authority: String { folder.path("ca.pem") }
@@ -59,7 +59,7 @@ struct TLSServersTests {
     #expect(!bad.isConnected)
     bad.close()
 
-    // As if the system knew the authority: with a file that is trusted alone, that does not help.
+    // As if the system trusted the CA: a configured file replaces the system's trust.
     unsafe setenv("SSL_CERT_FILE", files.authority, 1)
     defer { unsafe unsetenv("SSL_CERT_FILE") }
     for isOnly in [false, true] {

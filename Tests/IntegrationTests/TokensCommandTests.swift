@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `herald tokens`: marks shown, forgotten and imported, and what a worker makes of them.
+/// `herald tokens`: shows, forgets and imports marks; and how a worker uses them.
 @Suite(.serialized, .timeLimit(.minutes(5)))
 struct TokensCommandTests {
   private struct Row: Decodable {
@@ -39,15 +39,15 @@ struct TokensCommandTests {
     let shown = try rows(world.herald(["tokens", "show", live, other, "--json"] + of))
     #expect(shown.map(\.unregisteredAt) == [1_795_000_000_000, 1_795_000_000_000])
     #expect(shown.allSatisfy { $0.topic == "com.example.app" && ($0.secondsLeft ?? 0) > 29 * 86_400 })
-    // Of two marks the later one is true.
+    // Of two marks the later one counts.
     _ = try rows(world.herald(["tokens", "import", live, "--unregistered-at", "5", "--json"] + of))
     #expect(try rows(world.herald(["tokens", "show", live, "--json"] + of))[0].unregisteredAt == 1_795_000_000_000)
-    // Other environments and apps are others.
+    // Other environments and apps have marks of their own.
     let sandbox = try rows(
       world.herald(["tokens", "show", live, "--json", "--app", "com.example.app", "--environment", "sandbox"]))
     #expect(sandbox.map(\.dead) == [false])
 
-    // A worker answers for the marked one without a send, unless it registered later.
+    // A worker reports the marked token without sending, unless the token was registered later.
     try world.publish(world.job("marked", number: 0))
     let registered = world.job("registered", number: 0).replacing(
       "\"push_type\"", with: "\"token_registered_at\":1795000000001,\"push_type\"")
@@ -59,7 +59,7 @@ struct TokensCommandTests {
     #expect(try world.takeOutcomes().map(\.outcome) == ["unregistered", "accepted"])
     #expect(try rows(world.herald(["tokens", "show", live, "--json"] + of)).map(\.dead) == [false], "lifted")
 
-    // APNs' own 410 is shown, and forgotten.
+    // The mark of a 410 from APNs is shown, and can be forgotten.
     let dead = "dead" + String(repeating: "0", count: 59) + "7"
     try world.publish(world.job("gone", token: "dead", number: 7))
     try world.runUntilEmpty()

@@ -70,14 +70,14 @@ struct WorkerAdminTests {
       world.admin("/readyz").flatMap { $0.status == 503 ? $0.body : nil }
     }
     #expect(draining?.contains("draining") == true)
-    // To the end: a lane that has drained before the others is no stalled one.
+    // Until the end: a lane that drained before the others does not count as stalled.
     var answers: Set<Int> = []
     while let answer = world.admin("/livez") { answers.insert(answer.status) }
     #expect(answers == [200])
     #expect(worker.waitForExit(seconds: 10) == 0, "\(worker.log)")
   }
 
-  /// Somebody has its port already: it says so, and takes no job of those that run.
+  /// The admin port is taken: the worker says so, and takes no job from running workers.
   @Test func aTakenPortIsFoundBeforeAJobIs() throws {
     let world = try WorkerWorld("taken")
     let worker = try world.startWorker()
@@ -93,7 +93,7 @@ struct WorkerAdminTests {
     #expect(try world.expectAccepted(0..<5) == 0)
   }
 
-  /// APNs refuses the key: the credential is paused for all to see, and a probe ends the pause by itself.
+  /// APNs refuses the key: probes and metrics show that the credential is paused, and a probe request ends the pause.
   @Test func aPauseIsSeenAndEnds() throws {
     let world = try WorkerWorld("pause")
     try world.simulator.setFaults("share=1,status=403,reason=InvalidProviderToken")
@@ -116,7 +116,7 @@ struct WorkerAdminTests {
     #expect(worker.drain(seconds: 10) == 0, "\(worker.log)")
   }
 
-  /// The machine's clock is five minutes behind APNs', and then it is not.
+  /// The machine's clock is five minutes behind APNs', and is then set right.
   @Test func aWrongClockIsSeen() throws {
     let world = try WorkerWorld("clock")
     try world.simulator.setClock(secondsAhead: 300)
@@ -131,7 +131,7 @@ struct WorkerAdminTests {
     let seconds = skew.flatMap { $0.split(separator: " ").last }.flatMap { Int($0) } ?? 0
     #expect((297...301).contains(seconds), "\(skew ?? "no clock skew in /metrics")")
 
-    // Every refusal says what time it is.
+    // Every refusal carries APNs' time.
     try world.simulator.setClock(secondsAhead: 0)
     try world.publish(world.job("refused", token: "bad0"))
     #expect(worker.waitForLine("clock agrees with APNs' again"), "\(worker.log)")

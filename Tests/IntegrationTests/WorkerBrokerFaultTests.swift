@@ -17,7 +17,7 @@ struct WorkerBrokerFaultTests {
     let worker = try world.startWorker()
     try world.waitForAccepted(200)
     try rabbitmq.rabbitmqctl(["set_vm_memory_high_watermark", "absolute", "1MB"])
-    // The broker tells a connection when it publishes under the alarm; with outcomes all the time, that is at once.
+    // The broker tells a connection of the alarm when it publishes; with a flow of outcomes, that is at once.
     #expect(worker.waitForLine("blocked by the broker", seconds: 5), "\(worker.log)")
     let isReported = ChildProcess.poll(timeoutMilliseconds: 1_000, everyMilliseconds: 20) {
       world.admin("/metrics")?.body.contains("\nherald_rabbitmq_blocked 1\n") == true ? true : nil
@@ -29,7 +29,7 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().requests == requests, "sends under the alarm")
     #expect(requests < jobs.count, "everything was sent before the alarm")
     #expect(world.admin("/livez")?.status == 200)
-    // Who cannot publish cannot settle either: a consumer that is lost now takes nothing before the alarm is over.
+    // A lane that cannot publish cannot settle: if it loses its consumer now, it takes nothing until the alarm ends.
     try rabbitmq.rabbitmqctl([
       "eval",
       """
@@ -52,8 +52,8 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
-  /// What is on its way to a slow APNs when the connection is lost holds no place of the jobs that are given again: none is
-  /// given back for lack of room, until the broker's delivery limit takes it away.
+  /// Requests at a slow APNs take no slots of redelivered jobs after a lost connection: none is
+  /// returned for lack of room again and again, until the broker's delivery limit removes it.
   @Test func connectionsThatAreClosedInARowUnderASlowAPNsLoseNothing() throws {
     let world = try WorkerWorld("closed")
     let jobs = 0..<600
@@ -79,7 +79,7 @@ struct WorkerBrokerFaultTests {
     #expect(try admin.messageCount(queue: "\(world.prefix).dead") == 0, "the broker gave up jobs without an outcome")
   }
 
-  /// The worker lives, and hears what became of what it had sent: nothing of it is sent again by whoever is given it next.
+  /// The worker lives and gets the answers of its requests: no job is sent again by the worker that gets it next.
   @Test func aLostConnectionRepeatsNothing() throws {
     var options = WorkerWorld.Options()
     options.lanes = 2
@@ -98,8 +98,8 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
-  /// A producer that heard of no confirm publishes again; a retry queue that restarts hands on twice what the queue of jobs had
-  /// already. Here the second one comes while APNs takes its time over the first: it waits for the first one's answer.
+  /// A producer that got no confirm publishes again; a retry queue that restarts delivers a message twice that the job queue has
+  /// already. Here the second copy comes while APNs is slow to answer the first: it waits for the first one's answer.
   @Test func aJobThatComesTwiceIsSentOnce() throws {
     var options = WorkerWorld.Options()
     options.lanes = 2
@@ -132,7 +132,7 @@ struct WorkerBrokerFaultTests {
     #expect(try world.takeOutcomes().allSatisfy { $0.outcome == "accepted" && !$0.ambiguous })
   }
 
-  /// The dead letter of a job that is too large is waited for, with all other deliveries behind it: not for ever.
+  /// The wait for a too large job's dead letter holds up all other deliveries, but it has a limit.
   @Test func aFullQueueOfDeadLettersStopsNobody() throws {
     let world = try WorkerWorld("dead-full")
     let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")
@@ -150,7 +150,7 @@ struct WorkerBrokerFaultTests {
     try world.publishJobs(0..<20)
     try world.waitForAccepted(20, seconds: 15)
     #expect(worker.waitForLine("did not take the dead letter of a job of"), "\(worker.log)")
-    // What was refused is published when there is room.
+    // Refused messages are published once there is room.
     try admin.perform(.deleteQueue(name: full))
     let isReported = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
       (try? world.takeOutcomes().count { $0.outcome == "invalid" }) == 1 ? true : nil
@@ -169,7 +169,7 @@ struct WorkerBrokerFaultTests {
     for (number, queue) in ["jobs.transactional", "jobs.bulk", "jobs.isolated"].enumerated() {
       let name = "\(world.prefix).\(queue)"
       try admin.perform(.deleteQueue(name: name))
-      // Seen by the broker: declared again, and consumed again.
+      // The broker shows that the queues are declared and consumed again.
       let isBack = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
         (try? admin.perform(.inspectQueue(name: name)))?.consumerCount == 1 ? true : nil
       }

@@ -7,7 +7,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerClassTests {
   private struct Measured {
-    /// From a job's publish to its outcome, milliseconds, sorted.
+    /// Milliseconds from a job's publish to its outcome, sorted.
     var waits: [Int64] = []
     /// Outcomes of bulk jobs that came meanwhile.
     var bulkCount = 0
@@ -38,7 +38,7 @@ struct WorkerClassTests {
       } else {
         measured.bulkCount += 1
       }
-      // What comes behind the last one goes back to the queue.
+      // Messages after the last one go back to the queue.
       return published.isEmpty ? nil : .acknowledge
     }
     #expect(published.isEmpty, "\(published.count) of \(numbers.count) without outcome")
@@ -52,7 +52,7 @@ struct WorkerClassTests {
 
   @Test func aBulkBacklogDoesNotDelayTransactionalJobs() throws {
     let world = try WorkerWorld("classes")
-    // Of 200 in flight 100 may be bulk: about 400 a second, so the backlog lasts.
+    // 100 of 200 in flight may be bulk: about 400 a second, so the backlog lasts.
     try world.simulator.setFaults("latency=200-300")
     let worker = try world.startWorker()
     #expect(world.waitUntilReady(), "\(worker.log)")
@@ -66,7 +66,7 @@ struct WorkerClassTests {
     let admin = try admin(world)
     defer { admin.close() }
     let left = try admin.messageCount(queue: "\(world.prefix).jobs.bulk") ?? 0
-    // Without reserved capacity the last of them would have come behind the whole backlog.
+    // Without reserved capacity, the last of them would have waited for the whole backlog.
     #expect(left > bulkCount / 2, "\(left) of \(bulkCount) bulk jobs left: they went first")
     try #require(unloaded.waits.count == 100 && loaded.waits.count == 100)
     let (calm, busy) = (unloaded.waits[98], loaded.waits[98])

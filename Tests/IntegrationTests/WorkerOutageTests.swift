@@ -3,11 +3,11 @@ import Glibc
 import TestSupport
 import Testing
 
-/// RabbitMQ, Redis or APNs that is not there at the start or goes away in the middle: the worker says so once, waits,
+/// RabbitMQ, Redis or APNs is away at the start or goes away later: the worker says so once, waits,
 /// and goes on by itself.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerOutageTests {
-  /// Few lines, each of them once: an outage is reported when it begins and when it ends.
+  /// Few log lines, each once: the worker reports an outage when it begins and when it ends.
   private func expectNoFlood(_ worker: WorkerProcess, _ location: SourceLocation = #_sourceLocation) {
     #expect(worker.lines.count <= 40, "\(worker.lines.count) lines:\n\(worker.log)", sourceLocation: location)
   }

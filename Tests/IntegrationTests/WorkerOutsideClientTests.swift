@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Jobs from clients that are not ours, through a worker of its own process, to readers that are not ours.
+/// Jobs from third-party clients, through a worker process, to third-party readers.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerOutsideClientTests {
   @Test func everyJobHasItsOutcome() throws {
@@ -50,7 +50,7 @@ struct WorkerOutsideClientTests {
     #expect(missing.outcome == "invalid" && missing.attempts == 0)
     #expect(missing.detail?.contains("to") == true, "\(missing.detail ?? "")")
 
-    // The dead letters are the very bytes that came in.
+    // The dead letters have exactly the bytes that came in.
     let dead = try world.outside.drain("\(world.prefix).dead")
     #expect(Set(dead.map(\.body)) == [Array(broken.utf8), Array(targetless.utf8)])
     #expect(dead.allSatisfy { $0.headers["x-herald-reason"] == "invalid" })

@@ -2,14 +2,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Two workers and one device that takes so many pushes a second, in sum.
+/// Two workers share the rate of one device.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerRateTests {
-  /// Where what is over the limit is dropped: each of the jobs has its outcome, and no window holds more than the limit.
+  /// Jobs over the limit are dropped: each job has its outcome, and no window exceeds the limit.
   @Test func tenThousandJobsForOneDevice() throws {
     let redis = try RedisServer()
     var options = WorkerWorld.Options()
-    // A reply that is late on a busy machine would be decided by each worker alone, with half of the limit.
+    // If a reply is late on a busy machine, each worker decides alone, with half of the limit.
     options.redisTimeoutMilliseconds = 2000
     let world = try WorkerWorld("flood", redisURL: redis.url, options: options)
     let limit = "limits: {per_device_burst: 1, per_device_per_second: 5, on_limit: drop}"
@@ -60,7 +60,7 @@ struct WorkerRateTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
     let times = try world.takeOutcomes().compactMap(\.sentAt).sorted()
     #expect(times.count == 15)
-    // In any second, 5 and one more; a send waits some milliseconds behind its admission.
+    // 5 in any second, and one more: a send comes some milliseconds after its admission.
     for first in times.indices {
       let inWindow = times[first...].prefix { $0 < times[first] + 1000 - 60 }.count
       #expect(inWindow <= 6, "\(inWindow) in one second")

@@ -3,10 +3,10 @@ import PushIO
 import TestSupport
 import Testing
 
-/// Workers whose Redis user may do what `docs/redis.md` lists, and nothing else.
+/// Workers whose Redis user has the permissions that `docs/redis.md` lists, and no others.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerRedisAccessTests {
-  /// What the manual gives an ACL user: for one server, what a cluster wants beside it, and what channels want.
+  /// The manual's permissions for an ACL user: for one server, in addition for a cluster, and for channels.
   private struct Documented {
     let server: [String]
     let cluster: [String]
@@ -24,13 +24,13 @@ struct WorkerRedisAccessTests {
     private static func words(_ list: Substring) -> [String] { list.split(separator: " ").map(String.init) }
   }
 
-  /// An entry of `ACL LOG`: what was refused.
+  /// An entry of `ACL LOG`: a refused command.
   private struct Refusal: Decodable {
     let object: String
     let context: String
   }
 
-  /// What the servers refused to anybody, but for what a worker asks for and can do without.
+  /// All commands that the servers refused, except those that a worker can do without.
   private func refusals(_ servers: [RedisServer]) throws -> [String] {
     try servers.flatMap { server in
       try JSONDecoder().decode([Refusal].self, from: Data(try server.cli(["--json", "ACL", "LOG", "100"]).utf8))
@@ -43,7 +43,7 @@ struct WorkerRedisAccessTests {
     }
   }
 
-  /// All that a lane does with a device: a rate that is reached and waited for, collapse ids, answers that are repeated, more answers
+  /// All operations of a lane on a device: a rate limit that is reached, collapse ids, repeated answers, more answers
   /// than a device's key holds, dead tokens.
   private func play(_ world: WorkerWorld, at url: String) throws {
     let limit = "limits: {per_device_burst: 20, per_device_per_second: 20}"
@@ -111,7 +111,7 @@ struct WorkerRedisAccessTests {
     cluster.stop()
   }
 
-  /// Who is refused reads the same list in the log.
+  /// The log names the same permissions to a refused user.
   @Test func theAdviceNamesTheSameCommands() throws {
     let documented = try Documented()
     let advice = RedisServerError(kind: .notPermitted, message: "NOPERM").description

@@ -7,7 +7,7 @@ import Testing
 /// SIGHUP and changed files, at a worker with jobs in flight.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerReloadTests {
-  /// `herald revoke`, with jobs on the connection: it is closed, nothing is sent any more, and after a reload everything is.
+  /// `herald revoke` with requests on the connection: the worker closes it and sends nothing until a reload, then everything.
   @Test func revokesWithoutLosingAJob() throws {
     let world = try WorkerWorld("revoke")
     let worker = try world.startWorker()
@@ -61,7 +61,7 @@ struct WorkerReloadTests {
     try world.folder.write(world.configuration(keyFile: world.folder.path("none.p8")), to: "herald.yaml")
     worker.child.signalLeader(SIGHUP)
     #expect(worker.waitForLine("not reloaded", "none.p8", "no such file"), "\(worker.log)")
-    // The first credential's new key is good, the second one's is not: neither it nor the log's level is taken.
+    // The first credential's new key is good, the second one's is not: the worker applies neither, nor the log level.
     let stranger = try ProviderTokenSigner(newKeyFor: "stranger")
     let strange = try world.folder.write(String(decoding: stranger.privateKeyPEM(), as: UTF8.self), to: "Stranger.p8")
     let second = """
@@ -80,9 +80,9 @@ struct WorkerReloadTests {
     try world.folder.write("lanes: no\n", to: "herald.yaml")
     worker.child.signalLeader(SIGHUP)
     #expect(worker.waitForLine("not reloaded", "lanes"), "the level is what it was: \(worker.log)")
-    // For the commands of this test; nobody asks the worker to read it.
+    // Only the commands of this test read it; the worker does not.
     try world.folder.write(world.configuration(), to: "herald.yaml")
-    // The second credential never existed, and the simulator takes the first one's old key.
+    // The second credential never existed, and the simulator accepts the first one's old key.
     #expect(world.admin("/metrics")?.body.contains("SIMKEY0009") == false)
     try world.publishJobs(100..<200)
     try world.waitForAccepted(200)
@@ -104,7 +104,7 @@ struct WorkerReloadTests {
     let metrics = world.admin("/metrics")?.body ?? ""
     #expect(metrics.contains("herald_provider_token_refreshes_total{key_id=\"SIMKEY0002\"} 1\n"))
 
-    // The file of the key in use changes; nobody sends a signal.
+    // The key file in use changes, without a signal.
     let next = try ProviderTokenSigner(newKeyFor: "rotation")
     let reloads = worker.lines.count { $0.contains("reloaded") }
     try world.folder.write(String(decoding: next.privateKeyPEM(), as: UTF8.self), to: "New.p8")

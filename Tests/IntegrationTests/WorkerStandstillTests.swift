@@ -7,8 +7,8 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Something that a lane waits for stops without a word. Its own patience lasts for longer than these tests, so it is the lane that
-/// notices, restarts what it waits for, and goes on.
+/// Something that a lane waits for stops silently. Its own timeout is longer than these tests, so the lane
+/// notices, restarts the connection, and goes on.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerStandstillTests {
   private func expectRestarted(
@@ -47,7 +47,7 @@ struct WorkerStandstillTests {
     redis.stop()
   }
 
-  /// One connection to APNs answers pings, and nothing else any more.
+  /// One connection to APNs answers only pings.
   @Test func aConnectionThatAnswersNothingIsGivenUp() async throws {
     var options = WorkerWorld.Options()
     options.drainTimeoutSeconds = 120
@@ -95,12 +95,12 @@ struct WorkerStandstillTests {
   }
 }
 
-/// A worker in this process, of one lane, which takes a second without a settlement for a standstill.
+/// A worker with one lane in this process; one second without a settled job counts as a standstill.
 private final class StandingWorker: Sendable {
   private let worker: Worker
   private let lines = LogLines()
 
-  /// - Parameter change: of the configuration's text.
+  /// - Parameter change: changes the configuration's text.
   init(_ world: WorkerWorld, _ change: (String) -> String = { $0 }) throws {
     let file = try world.folder.write(change(world.configuration()), to: "standing.yaml")
     var settings = StandstillState.Settings()
@@ -118,7 +118,7 @@ private final class StandingWorker: Sendable {
 
   func report() async throws -> LaneReport { try #require(await worker.reports()[0]) }
 
-  /// Waits until the lane says so of itself.
+  /// Waits until the lane reports this state.
   func wait(
     _ what: String, _ location: SourceLocation = #_sourceLocation, until isSo: (LaneReport) -> Bool
   ) async throws {

@@ -5,10 +5,10 @@ import Testing
 /// A worker whose connections all break again and again under load holds no more descriptors, threads and memory than
 /// at first.
 ///
-/// Here for seconds; `scripts/steady --minutes M` runs the same for as long as wanted, with restarted servers.
+/// Runs for seconds here; `scripts/steady --minutes M` runs longer, with restarted servers.
 @Suite(.serialized, .timeLimit(.minutes(60)))
 struct WorkerSteadyTests {
-  /// What a process holds: `/proc/PID/fd`, and `Threads` and `VmRSS` of `/proc/PID/status`.
+  /// A process's resources: `/proc/PID/fd`, and `Threads` and `VmRSS` of `/proc/PID/status`.
   private struct Held {
     var descriptors: Int
     var threads: Int
@@ -33,7 +33,7 @@ struct WorkerSteadyTests {
   private static let jobsEach = 400
   private static let warmUp = 3
 
-  /// Longer than this many seconds where a script asks for it.
+  /// The duration in seconds, unless a script asks for more.
   private var seconds: Int { ProcessInfo.processInfo.environment["HERALD_STEADY_SECONDS"].flatMap { Int($0) } ?? 0 }
 
   @Test func brokenConnectionsLeaveNothingBehind() throws {
@@ -44,7 +44,7 @@ struct WorkerSteadyTests {
     options.lanes = 2
     let world = try WorkerWorld("steady", rabbitmq: rabbitmq, redisURL: redis.url, options: options)
     try world.simulator.setFaults("latency=5-20\nafter=99,goaway=this\nafter=249,drop")
-    // A pool may grow for as long as the test runs: with one connection a lane, none does.
+    // With one connection a lane, no pool grows during the test.
     let file = world.configuration().replacing(
       "request_timeout_ms: 5000", with: "request_timeout_ms: 5000\n  connections_max: 1")
     #expect(file.contains("connections_max"))
@@ -77,7 +77,7 @@ struct WorkerSteadyTests {
       }
     }
     let steady = samples.dropFirst(Self.warmUp)
-    // A connection that was sent away may still finish beside the one in its place, in each lane.
+    // In each lane, a replaced connection may still finish its requests.
     expectFlat("descriptors", steady.map(\.descriptors), slack: options.lanes)
     expectFlat("threads", steady.map(\.threads), slack: 0)
     expectFlat("KiB resident", steady.map(\.residentKibibytes), slack: 2_048)
@@ -85,7 +85,7 @@ struct WorkerSteadyTests {
     print("\(samples.count) rounds, \(samples.count * Self.jobsEach) jobs, each round with its connections broken")
   }
 
-  /// Again, where the broker is not there yet: its port opens before its queues do. A job that is published twice is still
+  /// Retries while the broker is not ready: its port opens before its queues do. A job that is published twice is still
   /// one job.
   private func publish(_ numbers: Range<Int>, _ world: WorkerWorld) throws {
     let isPublished = ChildProcess.poll(timeoutMilliseconds: 90_000, everyMilliseconds: 500) {
@@ -94,8 +94,8 @@ struct WorkerSteadyTests {
     try #require(isPublished == true, "jobs \(numbers) are not published")
   }
 
-  /// What leaks grows with every round: then even the least of the last third is above the most of the first third.
-  /// What merely varies, such as the number of connections to APNs, is not.
+  /// A leak grows with every round: then the minimum of the last third is above the maximum of the first third.
+  /// A value that only varies, such as the number of connections to APNs, is not.
   private func expectFlat(
     _ name: String, _ values: [Int], slack: Int, _ location: SourceLocation = #_sourceLocation
   ) {

@@ -37,7 +37,7 @@ struct WorkerStopTests {
     #expect(first.drain(seconds: world.options.drainTimeoutSeconds) == 0, "\(first.log)")
     let sent = try world.simulator.counters().acceptedIDs
     #expect(sent < jobs.count, "drained too late to show anything")
-    // Whatever it sent has its outcome already.
+    // Every job that it sent has its outcome already.
     #expect(try world.takeOutcomes().count == sent)
     try world.simulator.clearFaults()
     try world.runUntilEmpty()
@@ -48,7 +48,7 @@ struct WorkerStopTests {
     #expect(first.lines.count < 20, "\(first.log)")
   }
 
-  /// Nobody answers what it says at the end: neither confirms nor goodbyes come.
+  /// Nothing answers during the shutdown: neither confirms nor closes come.
   @Test func frozenServersHoldNoStopUp() throws {
     let rabbitmq = try RabbitMQServer()
     let redis = try RedisServer()
@@ -94,9 +94,9 @@ struct WorkerStopTests {
     #expect(first.waitForLine("draining"), "\(first.log)")
     #expect(first.child.isRunning)
     first.child.signalLeader(SIGTERM)
-    // Long before the drain would end by itself, and with another status.
+    // Long before the drain deadline, and with another status.
     #expect(first.waitForExit(seconds: 30) == 128 + SIGTERM, "\(first.log)")
-    // Nothing was said to the broker: it gives everything to the next one.
+    // The worker told the broker nothing, so the broker redelivers everything to the next one.
     try world.simulator.clearFaults()
     try world.runUntilEmpty()
     #expect(try world.expectAccepted(0..<20) == 0)
@@ -121,7 +121,7 @@ struct WorkerStopTests {
     #expect(try world.takeOutcomes().count == 1)
     try world.simulator.clearFaults()
     try world.runUntilEmpty()
-    // Requests end by their own timeout at the same moment: a job may have gone to a retry queue and back to its own.
+    // Requests time out at the same moment: a job may have gone to a retry queue and back.
     #expect(try world.expectAccepted(jobs) < jobs.count)
   }
 }

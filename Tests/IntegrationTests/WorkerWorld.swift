@@ -3,9 +3,9 @@ import Glibc
 import TestSupport
 import Testing
 
-/// All that a worker needs, as processes of their own, and what clients that are not ours see of it.
+/// Everything that a worker needs, as processes, and third-party clients to look at it.
 final class WorkerWorld {
-  /// An outcome, as far as tests look at it.
+  /// The fields of an outcome that the tests use.
   struct Outcome: Decodable {
     let jobID: String?
     let apnsID: String?
@@ -30,15 +30,15 @@ final class WorkerWorld {
     }
   }
 
-  /// What differs between tests; the rest is the same for all.
+  /// Settings that differ between tests.
   struct Options {
     var prefetch = 200
     var drainTimeoutSeconds = 20
     var lanes = 1
-    /// Longer than the default where a test counts what Redis remembers: on a busy machine 20 ms are soon over.
-    /// A busy machine's Redis may answer later than a worker's default allows; what goes on without it is marked.
+    /// Longer than the default in tests that count what Redis remembers: on a busy machine, 20 ms pass quickly.
+    /// On a busy machine Redis may answer later than the default timeout; a job that goes on without it is marked.
     var redisTimeoutMilliseconds = 500
-    /// Between two provider tokens of a key, by the simulator; 0: any.
+    /// The simulator's shortest interval between two provider tokens of a key; 0: any.
     var tokenIntervalSeconds = 0
   }
 
@@ -55,7 +55,7 @@ final class WorkerWorld {
   private var outcomes: [Outcome] = []
   private var workerCount = 0
 
-  /// Declares the topology, and binds a queue of ours to the outcomes.
+  /// Declares the topology and binds a queue to the outcomes.
   init(
     _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, options: Options = Options()
   ) throws {
@@ -75,7 +75,7 @@ final class WorkerWorld {
     try outside.bind(queue: outcomesQueue, to: "\(prefix).results")
   }
 
-  /// The configuration file's text, with other values in place of the usual ones where given.
+  /// The configuration file's text; given values replace the usual ones.
   func configuration(
     rabbitmqURL: String? = nil, redisURL: String? = nil, keyFile: String? = nil, production: String? = nil,
     furtherLines: String = ""
@@ -107,7 +107,7 @@ final class WorkerWorld {
       """
   }
 
-  /// Our environment without what would overrule the configuration.
+  /// Our environment without the variables that would override the configuration.
   private static let environment = ChildProcess.inheritedEnvironment(without: ["HERALD_"])
 
   /// Runs a command of herald to its end. `configuration`: a file's text in place of the usual one.
@@ -125,7 +125,7 @@ final class WorkerWorld {
   func startWorker(_ arguments: [String] = [], configuration: String? = nil) throws(TestFailure) -> WorkerProcess {
     var file = configurationFile
     workerCount += 1
-    // A file for each: a worker may read its own after the next one was started.
+    // One file per worker: a worker may read its file after the next one was started.
     if let configuration { file = try folder.write(configuration, to: "worker-\(workerCount).yaml") }
     let name = "worker-\(workerCount).log"
     let child = try ChildProcess(
@@ -174,7 +174,7 @@ final class WorkerWorld {
     return outcomes
   }
 
-  /// Each of these jobs has its outcome, `accepted`; returns how many outcomes there are too many.
+  /// Each of these jobs has the outcome `accepted`; returns the number of surplus outcomes.
   func expectAccepted(_ numbers: Range<Int>, _ location: SourceLocation = #_sourceLocation) throws -> Int {
     let outcomes = try takeOutcomes()
     let others = outcomes.filter { $0.outcome != "accepted" || $0.status != 200 }
@@ -186,7 +186,7 @@ final class WorkerWorld {
     return outcomes.count - reported.count
   }
 
-  /// Waits until the simulator accepted so many different notifications.
+  /// Waits until the simulator accepted this many different notifications.
   @discardableResult
   func waitForAccepted(
     _ count: Int, seconds: Int = 40, _ location: SourceLocation = #_sourceLocation
@@ -200,7 +200,7 @@ final class WorkerWorld {
     return accepted
   }
 
-  /// Waits until so many jobs have outcomes: one whose delivery was lost tells what was accepted for it when it comes back.
+  /// Waits until this many jobs have outcomes. A job whose delivery was lost has its outcome published when it comes back.
   func waitForOutcomes(_ count: Int, seconds: Int = 60, _ location: SourceLocation = #_sourceLocation) throws {
     var reported = 0
     let reached = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) { () -> Bool? in
@@ -211,10 +211,10 @@ final class WorkerWorld {
       reached != nil, "\(reported) jobs have outcomes, not \(count); \(gauges)\n\(log)", sourceLocation: location)
   }
 
-  /// What the last worker wrote, its end.
+  /// The end of the last worker's log.
   private var log: Substring { folder.read("worker-\(workerCount).log").suffix(3_000) }
 
-  /// Where the jobs of a running worker are.
+  /// The steps at which a running worker's jobs are.
   private var gauges: String {
     let names = [
       "jobs_", "outcomes_", "apns_connections", "apns_streams", "responses", "retries", "unconfirmed", "connected",

@@ -3,7 +3,7 @@ import PushCore
 import PushNotifications
 import Testing
 
-/// The examples in the documentation compile, and make jobs that Herald takes.
+/// The examples in the documentation compile, and Herald accepts their jobs.
 @Suite struct DocumentationTests {
   private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
 

@@ -1,5 +1,5 @@
-/// The examples of the documentation, line for line: `DocumentationTests` compares them. Seen from here the library is
-/// what a producer sees of it.
+/// The examples of the documentation, line for line: `DocumentationTests` compares them. This file sees of the library
+/// only what a producer sees.
 import Foundation
 import PushNotifications
 

@@ -3,7 +3,7 @@ import PushCore
 import PushNotifications
 import Testing
 
-/// What each kind of notification says on the wire.
+/// The bytes of each kind of notification.
 @Suite struct NotificationTests {
   private struct Data: Encodable, Sendable {
     var order = "1/2"
@@ -111,7 +111,7 @@ import Testing
     #expect(apnsID == Array(first.id.utf8), "the default id is the apns-id")
   }
 
-  /// What is refused, and its name.
+  /// Refused notifications, by name.
   static let refused: [(NotificationError, @Sendable () throws(NotificationError) -> Void)] = [
     (.deviceToken("xyz"), { () throws(NotificationError) in _ = try DeviceToken("xyz") }),
     (.deviceToken("00fc13adf"), { () throws(NotificationError) in _ = try DeviceToken("00fc13adf") }),

@@ -9,7 +9,7 @@ import Testing
 struct ChannelLibraryTests {
   private static let app = "com.example.app"
 
-  /// A simulator and a manager for it, in a folder that goes with the test.
+  /// A simulator and a manager for it, in a folder that is removed with the test.
   private final class World {
     let simulator: Simulator
     let manager: ChannelManager
@@ -39,7 +39,7 @@ struct ChannelLibraryTests {
     }
   }
 
-  /// What the documentation of `ChannelManager` shows, with a simulator's manager in place of its own.
+  /// The example in the documentation of `ChannelManager`, with a simulator's manager.
   private func example(_ manager: ChannelManager) async throws -> Job {
     struct Score: Encodable, Sendable {
       var home: Int
@@ -59,7 +59,7 @@ struct ChannelLibraryTests {
     return job
   }
 
-  /// Never run: it compiles.
+  /// Never runs: it only has to compile.
   private func madeForApple() throws -> ChannelManager {
     let manager = try ChannelManager(
       .signingKey(teamID: "DEF123GHIJ", keyID: "ABC123DEFG", file: "AuthKey.p8"), apps: ["com.example.app"])
@@ -153,7 +153,7 @@ struct ChannelLibraryTests {
     }
   }
 
-  /// The error of this; nil: there is none, or another.
+  /// The `ChannelError` of this call; nil: none, or another error.
   private func error<Value>(_ body: () async throws -> Value) async -> ChannelError? {
     do {
       _ = try await body()

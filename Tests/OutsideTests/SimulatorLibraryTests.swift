@@ -7,7 +7,7 @@ import Testing
 struct SimulatorLibraryTests {
   private static let device = "00fc13adff785122b4ad28809a342098"
 
-  /// A folder that goes with the test.
+  /// A folder that is removed with the test.
   private final class Folder {
     let path = FileManager.default.temporaryDirectory.path + "/herald-outside-" + UUID().uuidString
 
@@ -38,7 +38,7 @@ struct SimulatorLibraryTests {
     try process.run()
     let bytes = output.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
-    // The body, and behind it the status.
+    // The body, then the status.
     let text = String(decoding: bytes, as: UTF8.self)
     return "\(text.suffix(3)) \(text.dropLast(3))"
   }

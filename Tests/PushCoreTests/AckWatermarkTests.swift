@@ -120,14 +120,14 @@ import Testing
     for tag in 1...40 as ClosedRange<UInt64> { #expect(marks.delivered(tag) == true) }
     #expect(marks.takeOne(now: start, batch: 2) == nil)
     for tag in 11...40 as ClosedRange<UInt64> { marks.done(tag, now: start) }
-    // The oldest ends every 50 ms, so none of them holds up the others for long.
+    // The oldest ends every 50 ms, so none delays the others for long.
     marks.done(1, now: start.adding(milliseconds: 50))
     let later = start.adding(milliseconds: 100)
     marks.done(2, now: later)
     var alone: [UInt64] = []
     while let tag = marks.takeOne(now: later, batch: 2) { alone.append(tag) }
     #expect(alone == Array(11...40))
-    // As long as it lasts nothing waits for the next look.
+    // While it lasts, nothing waits for the next check.
     #expect(marks.delivered(41) == true)
     #expect(marks.delivered(42) == true)
     for tag in [41, 42] as [UInt64] { marks.done(tag, now: later) }
@@ -160,7 +160,7 @@ import Testing
     for tag in [2, 3, 5] as [UInt64] { marks.done(tag, now: start) }
     let later = start.adding(milliseconds: 100)
     #expect(marks.takeOne(now: later, batch: 1) == 2)
-    // The oldest ends before the rest was asked for: the watermark takes what is behind it.
+    // The oldest ends before the rest was taken: the watermark moves past everything behind it.
     marks.done(1, now: later)
     #expect(marks.takeOne(now: later, batch: 1) == 5)
     #expect(marks.takeOne(now: later, batch: 1) == nil)

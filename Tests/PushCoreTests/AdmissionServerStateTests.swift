@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// One server of the admission store as a trace: what became of its commands, then whether it is asked and takes outcomes.
+/// One server of the admission store as a trace: the results of its commands, then whether it gets questions and outcomes.
 struct AdmissionServerStateTests {
   private func makeServer() -> AdmissionServerState {
     var settings = BreakerState.Settings()
@@ -76,7 +76,7 @@ struct AdmissionServerStateTests {
     #expect(server.trouble == nil && server.takesOutcomes)
   }
 
-  /// It lives, so the breaker closes; it takes no writes, so it stays in trouble.
+  /// It answers, so the breaker closes; it refuses writes, so it stays degraded.
   @Test func aRefusedWriteClosesTheBreaker() {
     var server = makeConnected()
     server.disconnected("reset", now: at(0))

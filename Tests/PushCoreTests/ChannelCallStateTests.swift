@@ -1,4 +1,4 @@
-/// What becomes of a channel request's sendings, as traces of event → action.
+/// The attempts of a channel request, as traces of event → action.
 import PushCore
 import Testing
 

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// One name, one channel: each line of a test is an event and what follows from it.
+/// One name, one channel: each line of a test is an event and its actions.
 @Suite struct ChannelEnsureStateTests {
   private let name = ChannelName("match-1")!
   private let scope = AppScope(app: "com.example.app", environment: .production)!

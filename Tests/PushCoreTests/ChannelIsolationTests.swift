@@ -17,7 +17,7 @@ import Testing
     #expect(judge(.shared, 0, carried: 0) == (.process, 0))
     #expect(judge(.shared, 2, carried: 0) == (.process, 0))
     #expect(judge(.shared, 3, carried: 0) == (.isolate, 0))
-    // Alone, once; then it waits, comes back to the others, and is put aside as it comes.
+    // Isolated once; then it waits, comes back to the usual queue, and is isolated again when it comes.
     #expect(judge(.isolated, 0, carried: 0) == (.process, 0))
     #expect(judge(.isolated, 1, carried: 0) == (.postpone(seconds: 1), 1))
     #expect(judge(.shared, 0, carried: 1) == (.isolate, 1))
@@ -26,7 +26,7 @@ import Testing
     #expect(judge(.shared, 0, carried: 2) == (.isolate, 2))
     #expect(judge(.isolated, 0, carried: 2) == (.process, 2))
     #expect(judge(.isolated, 1, carried: 2) == (.fail, 3))
-    // A worker that ended before it had told so, however often.
+    // A worker that ended before it reported the failure, any number of times.
     #expect(judge(.isolated, 2, carried: 2) == (.fail, 4))
     #expect(judge(.isolated, 4, carried: 2) == (.fail, 6))
   }

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// Requests of the queue `push.channels`: what is taken, and what names field and rule.
+/// Requests of the queue `push.channels`: valid ones are parsed, errors name field and rule.
 @Suite struct ChannelJobParserTests {
   private func parse(_ text: String, fallbackID: String = "") throws(ChannelJobFault) -> ChannelJob {
     try ChannelJobParser.parse(Array(text.utf8), fallbackID: fallbackID)

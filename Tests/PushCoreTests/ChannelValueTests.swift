@@ -1,4 +1,4 @@
-/// Channel requests and answers as values: what goes on the wire, what is read from it, what failures say.
+/// Channel requests and answers as values: their bytes, and the texts of failures.
 import PushCore
 import Testing
 
@@ -137,7 +137,7 @@ import Testing
     #expect(failure(.list, .noCredential(text: "x"), host: nil).description.contains("sandbox: x; see herald check"))
   }
 
-  /// Every reason that is known has a failure that says something, and only some are worth another try.
+  /// Every known reason has a failure with a text, and only some failures are temporary.
   @Test func everyReasonHasAdvice() {
     let temporary: Set<APNsReason> = [
       .idleTimeout, .shutdown, .expiredProviderToken, .unrelatedKeyIdInToken, .tooManyRequests,

@@ -36,7 +36,7 @@ import Testing
   @Test func silenceWithARequestWaitingIsPingedAfter5Seconds() {
     var state = opened()
     state.received(now: at(1_000))
-    // The request was sent at 3000: its own wait counts as well as the silence.
+    // The request was sent at 3000: both its own wait and the silence count.
     #expect(state.turn(now: at(6_000), inFlight: 1, oldestSentAt: at(3_000)) == .none)
     #expect(state.turn(now: at(7_999), inFlight: 1, oldestSentAt: at(3_000)) == .none)
     #expect(state.turn(now: at(8_000), inFlight: 1, oldestSentAt: at(3_000)) == .ping)
@@ -53,7 +53,7 @@ import Testing
     #expect(state.turn(now: at(5_000), inFlight: 1, oldestSentAt: at(0)) == .ping)
     #expect(state.turn(now: at(8_999), inFlight: 1, oldestSentAt: at(0)) == .none)
     state.received(now: at(8_999))
-    // Bytes are not a pong.
+    // Other bytes are no pong.
     #expect(state.turn(now: at(9_000), inFlight: 1, oldestSentAt: at(1)) == .abort(.silent))
     #expect(state.phase == .closed(.silent))
   }
@@ -82,7 +82,7 @@ import Testing
     #expect(state.turn(now: at(9_000), inFlight: 1, oldestSentAt: at(4_500)) == .none)
     let isAgain = state.pingIfSilent(now: at(9_500))
     #expect(isAgain)
-    // Silence since 5010 ends it at 14,010; the deadline of a request comes first.
+    // Silence since 5010 would end it at 14,010; the deadline of a request comes first.
     #expect(state.turn(now: at(14_009), inFlight: 1, oldestSentAt: at(4_500)) == .none)
     #expect(state.turn(now: at(14_010), inFlight: 1, oldestSentAt: at(4_500)) == .abort(.silent))
   }

@@ -86,7 +86,7 @@ import Testing
   }
 }
 
-/// When a credential or a topic is left alone, and when it is tried again.
+/// When a credential or a topic is paused, and when it is tried again.
 @Suite struct PauseTests {
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (9_000 + milliseconds) * 1_000_000) }
 
@@ -141,7 +141,7 @@ import Testing
   }
 }
 
-/// What of a credential is held up, and what is not.
+/// Which sends of a credential are paused, and which go on.
 @Suite struct PauseTableTests {
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (9_000 + milliseconds) * 1_000_000) }
 
@@ -151,7 +151,7 @@ import Testing
 
   private let accepted: PauseTable.Proof = [.credential, .topic, .environment]
 
-  /// A refused device token: the answer, then what its verdict asks for.
+  /// A refused device token: the answer, then the action of its verdict.
   private func badToken(_ table: inout PauseTable, _ key: PauseKey, at time: Int64 = 0) -> PauseTable.Effect {
     #expect(table.answered(key, proving: []) == false)
     return table.refused(.branchWhenNoneAccepted, key, now: at(time))
@@ -211,7 +211,7 @@ import Testing
     #expect(table.isQuiet)
   }
 
-  /// The broker deals out in turn: this lane gets the bad tokens of a mixed campaign, another one the good ones.
+  /// The broker distributes in turn: this lane gets the bad tokens of a mixed campaign, another one the good ones.
   @Test func whatAnotherLaneHadAcceptedPausesNothing() {
     var table = PauseTable()
     var effects: [PauseTable.Effect] = []
@@ -251,7 +251,7 @@ import Testing
     #expect(badToken(&table, key(7), at: 51_000) == .paused, "counted anew")
   }
 
-  /// 410 says that APNs knew the token: its environment is right. Any other answer is one more without an acceptance.
+  /// 410 says that APNs knew the token: its environment is right. Any other answer counts as one more without an acceptance.
   @Test func whatProvesTheEnvironmentAndWhatDoesNot() {
     for (proof, isPaused) in [([], true), (.environment, false), (accepted, false)] as [(PauseTable.Proof, Bool)] {
       var table = PauseTable()
@@ -261,7 +261,7 @@ import Testing
     }
   }
 
-  /// Whatever the order in which good and bad come: one acceptance in 200, and nothing is paused.
+  /// In any order of good and bad tokens: with one acceptance in 200, nothing is paused.
   @Test(arguments: 0..<20 as Range<UInt64>) func againstAPlainModel(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var table = PauseTable()
@@ -272,7 +272,7 @@ import Testing
       let key = keys[Int(random.next() % 4)]
       guard !isPaused.contains(key) else { continue }
       let isAccepted = random.next() % 150 == 0
-      // Only what came since the first refused token is counted.
+      // Only answers after the first refused token count.
       if !isAccepted || last[key] != nil { last[key, default: []].append(isAccepted) }
       if isAccepted {
         #expect(table.answered(key, proving: accepted) == false)
@@ -299,7 +299,7 @@ import Testing
     }
     #expect(effects.count { $0 == .warned } == 1)
     #expect(!effects.contains(.paused))
-    // It ends, good ones follow, and the next one is news.
+    // The pause ends, good ones follow, and the next pause is reported again.
     for _ in 0..<400 { _ = table.answered(key(7), proving: accepted) }
     #expect(table.isQuiet)
     effects = []
@@ -335,7 +335,7 @@ import Testing
     #expect(table.decide(key(7), now: at(2)) == .go)
   }
 
-  /// A job that one pause keeps is not the probe of another.
+  /// A job that one pause holds is not the probe of another.
   @Test func aProbeIsNotSpentOnWhatIsKeptAllTheSame() {
     var table = PauseTable()
     _ = table.refused(.everything, key(1), now: at(0))
@@ -354,7 +354,7 @@ import Testing
     for hash in 0..<1000 as Range<UInt64> { _ = table.refused(.topic, key(hash), now: at(Int64(hash))) }
     #expect(table.pausedCounts.topics == PauseTable.watchesMaximum)
     #expect(table.decide(key(999), now: at(1_000)) != .go)
-    // What pauses nothing makes room first.
+    // Entries that pause nothing are evicted first.
     for hash in 2000..<2500 as Range<UInt64> {
       _ = badToken(&table, key(hash), at: Int64(hash))
       #expect(table.pausedCounts.topics >= PauseTable.watchesMaximum - 1)

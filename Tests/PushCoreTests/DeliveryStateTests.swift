@@ -2,7 +2,7 @@ import Testing
 
 @testable import PushCore
 
-/// One (job, target) as a trace: an event a line, and what it must lead to.
+/// One (job, target) as a trace: each line is an event and its actions.
 @Suite struct DeliveryStateTests {
   let policy = RetryPolicy()
   let times = JobTimes(enqueuedAt: 1_000_000, expiration: nil)
@@ -114,7 +114,7 @@ import Testing
     #expect(limited.isAmbiguous, "its copy carries it on")
   }
 
-  /// Whatever it ends as: another copy may have been accepted.
+  /// For every outcome: another copy may have been accepted.
   @Test func whatWasAskedAboutBeforeIsMarkedHoweverItEnds() {
     let remembered = RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 3, completedAt: 5)
     for admission: Admission in [.superseded, .dead(unregisteredAt: 7), .duplicate(remembered)] {
@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  /// Where another copy of it may have been sent, that one's end is the job's: so also while Redis is away, for nobody knows then.
+  /// If another copy may have been sent, its outcome is the job's. That holds while Redis is away too: then any copy may have been sent.
   @Test func onlyWhatWasNeverSentIsDropped() {
     let limited = Admission.limited(retryAfterMilliseconds: 500)
     for (attempts, isAmbiguous) in [(1, false), (0, true)] as [(UInt32, Bool)] {
@@ -148,7 +148,7 @@ import Testing
     let claimed = Admission.claimed(retryAfterMilliseconds: 59_000)
     #expect(state.admitted(claimed, times, policy: policy, dropsOverLimit: true, now: now) == .report)
     #expect(retryDelay(state) == 1 && state.attempts == 2 && !state.isAmbiguous)
-    // Its time ends before that: what became of the other one is its end too.
+    // It expires before that: the other copy's outcome is its outcome too.
     for expiration in [1001, 1000] as [Int64] {
       var last = DeliveryState()
       let short = JobTimes(enqueuedAt: 1_000_000, expiration: expiration)
@@ -160,7 +160,7 @@ import Testing
     #expect(outcome(givenUp)?.outcome == .failed)
   }
 
-  /// APNs tells of an earlier registration of the token: that is no other job's business.
+  /// The 410 concerns an earlier registration of the token: it does not affect other jobs.
   @Test(arguments: [(99, false), (100, false), (101, true)] as [(Int64, Bool)])
   func aTokenThatWasRegisteredSinceIsNotMarked(registeredAt: Int64, isRegisteredSince: Bool) {
     var state = admitted()
@@ -213,7 +213,7 @@ import Testing
     #expect(retryDelay(sooner) == 1, "the queue of 5 s would be past its end")
   }
 
-  /// Two copies of one job have one end: the later one, whose time is over, tells what became of the other.
+  /// Two copies of one job have one outcome: the later copy, which expired, reports the outcome of the other.
   @Test func whatIsOverEndsUnlessItWasAnswered() {
     let over = JobTimes(enqueuedAt: 1_000_000, expiration: 999)
     for admission in [Admission.proceed, .limited(retryAfterMilliseconds: 1), .superseded] {
@@ -338,7 +338,7 @@ import Testing
     state.published()
     #expect(state.publishSettled(isConfirmed: true) == .open)
     #expect(state.publishSettled(isConfirmed: true) == .settled)
-    // The broker may hold its dead letter twice, and both may be replayed.
+    // The broker may have its dead letter twice, and both may be replayed.
     #expect(state.isAmbiguous)
   }
 

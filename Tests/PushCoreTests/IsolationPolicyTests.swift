@@ -6,40 +6,40 @@ import Testing
   private let policy = IsolationPolicy(isolationCount: 3, limit: 6)
 
   @Test func aJobThatEndsItsWorkers() {
-    // In the queue of its class, beside others.
+    // In the queue of its class, with other jobs in flight.
     #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 0) == .process)
     #expect(policy.decide(.shared, deliveryCount: 1, carriedCount: 0) == .process)
     #expect(policy.decide(.shared, deliveryCount: 2, carriedCount: 0) == .process)
     #expect(policy.decide(.shared, deliveryCount: 3, carriedCount: 0) == .isolate)
-    // The copy for the queue of isolated jobs carries nothing of that: others shared those deaths. The broker counts the copy from 0.
+    // The copy for the queue of isolated jobs starts without that count: other jobs shared those crashes. The broker counts it from 0.
     #expect(policy.isolatedCount(.shared, deliveryCount: 3, carriedCount: 0) == 0)
     #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 0) == .process)
     #expect(policy.decide(.isolated, deliveryCount: 1, carriedCount: 0) == .process)
     #expect(policy.decide(.isolated, deliveryCount: 2, carriedCount: 0) == .process)
-    // A copy takes its place before the broker's own count can take it away; that one carries what was counted.
+    // A copy replaces it before the broker's own limit removes it. That copy carries the count.
     #expect(policy.decide(.isolated, deliveryCount: 3, carriedCount: 0) == .isolate)
     #expect(policy.isolatedCount(.isolated, deliveryCount: 3, carriedCount: 0) == 3)
     #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 3) == .fail)
-    // A worker that ended before it had reported the failure.
+    // A worker that ended before it reported the failure.
     #expect(policy.decide(.isolated, deliveryCount: 2, carriedCount: 3) == .fail)
     #expect(policy.decide(.isolated, deliveryCount: 3, carriedCount: 3) == .isolate)
   }
 
-  /// Put aside again and again, because workers died before they had acknowledged it: that is not its fault.
+  /// Isolated again and again because workers died before they acknowledged it: that does not count against the job.
   @Test func aNeighbour() {
     #expect(policy.decide(.shared, deliveryCount: 15, carriedCount: 0) == .isolate)
     #expect(policy.isolatedCount(.shared, deliveryCount: 15, carriedCount: 0) == 0)
     #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 0) == .process)
   }
 
-  /// Its device was over its rate in between: the retry copy does not begin anew.
+  /// Its device was over its rate in between: the retry copy keeps the count.
   @Test func anIsolatedJobThatWasPostponed() {
     #expect(policy.isolatedCount(.isolated, deliveryCount: 2, carriedCount: 0) == 2)
     #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 2) == .isolate)
     #expect(policy.isolatedCount(.shared, deliveryCount: 0, carriedCount: 2) == 2)
     #expect(policy.decide(.isolated, deliveryCount: 0, carriedCount: 2) == .process)
     #expect(policy.decide(.isolated, deliveryCount: 1, carriedCount: 2) == .fail)
-    // Nobody died with this one alone: it goes the usual way again.
+    // No worker died while the job was isolated: it goes the usual way again.
     #expect(policy.isolatedCount(.isolated, deliveryCount: 0, carriedCount: 0) == 0)
     #expect(policy.decide(.shared, deliveryCount: 0, carriedCount: 0) == .process)
   }

@@ -1,4 +1,4 @@
-/// The scanner takes what RFC 8259 allows, and nothing else.
+/// The scanner accepts exactly what RFC 8259 allows.
 import PushCore
 import Testing
 
@@ -56,7 +56,7 @@ import Testing
     [0xF0, 0x9F, 0x98, 0x28],
   ]
 
-  /// Wherever in a word of eight the bad bytes stand.
+  /// At every position within a word of eight bytes.
   @Test(arguments: badUTF8) func refusesWhatIsNotUTF8(_ bad: [UInt8]) {
     for before in 0..<10 {
       for after in [0, 1, 9] {
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  /// Each byte at each place of a word: the eight-at-a-time search finds the same as a search byte by byte.
+  /// Each byte at each place of a word: the search by words finds the same as a search byte by byte.
   @Test func findsEveryByteThatEndsAString() {
     for place in 0..<20 {
       for byte in UInt8.min...UInt8.max {

@@ -1,6 +1,6 @@
-/// Jobs that chance has damaged: none stops the parser, and what it says of them can be trusted.
+/// Randomly damaged jobs: none traps the parser, and its results are right.
 ///
-/// `HERALD_FUZZ_ROUNDS=1000000 HERALD_FUZZ_SEED=7` asks for more, or for others. A failure names its seed and round; the
+/// `HERALD_FUZZ_ROUNDS=1000000 HERALD_FUZZ_SEED=7` runs more rounds, or another seed. A failure names its seed and round; the
 /// same seed gives the same jobs.
 import Foundation
 import PushCore
@@ -22,7 +22,7 @@ import Testing
         "liveactivity", payload: "{\"aps\":{\"timestamp\":1,\"event\":\"end\"}}", [("to", "{\"channel\":\"a\\/b=\"}")]),
     ].map { Array($0.utf8) } + PayloadExamples.taken.map { Array(job($0.0, payload: $0.1).utf8) }
 
-  /// Bytes that matter more than others.
+  /// Bytes that parsers treat specially.
   static let dictionary: [[UInt8]] =
     [
       "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "-", ".", "e", "\\u", "\\ud800", "null", "true", "1e999", "\u{0}",
@@ -80,8 +80,8 @@ import Testing
       let isTaken = error == nil
       takenCount += isTaken ? 1 : 0
       func place() -> Comment { "seed \(seed), round \(round): \(String(decoding: bytes, as: UTF8.self))" }
-      // The body stays as the producer wrote it (looked at now and then: comparing costs more than parsing here), and what
-      // is taken is JSON.
+      // The body stays as the producer wrote it (checked for some jobs only: comparing costs more than parsing here), and an accepted
+      // job is valid JSON.
       guard round % 8 != 0 || job.bytes.starts(with: bytes), !isTaken || scanError(bytes) == nil,
         isTaken == !job.targets.isEmpty,
         error.map({ !$0.field.isEmpty && !$0.rule.isEmpty }) ?? true
@@ -89,7 +89,7 @@ import Testing
         Issue.record(place())
         return
       }
-      // Whatever became of the job, its outcome is JSON.
+      // The job's outcome is always valid JSON.
       guard round % 8 == 0 || isTaken else { continue }
       output.removeAll(keepingCapacity: true)
       writer.append(
@@ -112,7 +112,7 @@ import Testing
       }
     }
     #expect(takenCount > rounds / 100, "the damage leaves some jobs sound")
-    // What grew with the longest job stays bounded by it.
+    // The buffers grow with the longest job and no further.
     #expect(job.bytes.capacity < Limits.jobBytesMaximum && output.capacity < Limits.jobBytesMaximum)
     #expect(parsingTooLong == 0, "no job takes a second")
   }

@@ -1,4 +1,4 @@
-/// Every field of a job: what it takes, what it makes of it, what it refuses and how it says so.
+/// Every field of a job: allowed values, parsed results, and errors.
 import PushCore
 import Testing
 
@@ -236,7 +236,7 @@ import Testing
     (.controls, ".push-type.controls", [10, 5, 1], nil, 4096, .any),
   ]
 
-  /// A payload that each type takes, with room for padding behind the brace.
+  /// A valid payload for each type, with room for padding after the brace.
   static func payload(_ type: PushType) -> String {
     switch type {
     case .alert: "{\"aps\":{\"alert\":\"x\"}"

@@ -1,4 +1,4 @@
-/// Jobs for tests: written as text, parsed, looked at.
+/// Jobs for tests: written as text, parsed, inspected.
 import PushCore
 
 /// A token of 64 digits.
@@ -13,7 +13,7 @@ let exampleJob = """
    "meta": {"campaign": "42"}}
   """
 
-/// A job that is right but for what is given instead: `nil` leaves a key out.
+/// A valid job with some fields replaced: `nil` leaves a key out.
 func job(_ changes: [(String, String?)] = []) -> String {
   var fields: [(String, String?)] = [
     ("version", "1"), ("id", "\"\(someID)\""), ("app", "\"com.example.app\""), ("push_type", "\"alert\""),
@@ -70,7 +70,7 @@ func outcomeText(_ record: OutcomeRecord, _ job: borrowing PushJob, target: Int?
   return String(decoding: output, as: UTF8.self)
 }
 
-/// Whether the scanner takes a text as one JSON value.
+/// Whether the scanner accepts a text as one JSON value.
 func scanError(_ bytes: [UInt8]) -> JSONError? {
   var scanner = JSONScanner()
   do throws(JSONError) {

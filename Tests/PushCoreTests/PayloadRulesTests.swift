@@ -1,4 +1,4 @@
-/// What Apple demands of payloads, and what passes because Apple says nothing of it.
+/// Apple's rules for payloads. Keys that Apple does not describe pass.
 import PushCore
 import TestSupport
 import Testing
@@ -36,7 +36,7 @@ import Testing
       Parsed(job("liveactivity", payload: "{\"aps\":{\"timestamp\":1,\"event\":\"end\"}}", [channel])).error == nil)
   }
 
-  /// The table has no row that nothing breaks.
+  /// Every row of the table is broken by an example.
   @Test func everyRuleHasAnExample() {
     var errors = PayloadExamples.refused.compactMap { type, payload, _, _ in Parsed(job(type, payload: payload)).error }
     errors += PayloadExamples.refusedBroadcasts.compactMap { payload, _, _ in

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// A connection that answers nothing while the others answer, as traces: late, silent, proving, and back.
+/// A connection that does not answer while the others do, as traces: late, silent, proving, and back.
 @Suite struct PoolSilenceTests {
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (500_000 + milliseconds) * 1_000_000) }
 
@@ -29,7 +29,7 @@ import Testing
     _ = pool.answered(place: place, sentAt: at(time - took), now: at(time))
   }
 
-  /// Both get a request at 0; from then on the first answers every 10 ms, and the second nothing. Returns what turns asked for.
+  /// Both get a request at 0; then the first answers every 10 ms and the second never. Returns the actions of the turns.
   private func play(_ pool: inout PoolState, from start: Int64 = 0, until end: Int64) -> [(Int64, PoolState.Action)] {
     var actions: [(Int64, PoolState.Action)] = []
     for time in stride(from: start, through: end, by: 10) {
@@ -154,7 +154,7 @@ import Testing
 
   @Test func alwaysSlowAnswersAskForMorePatience() {
     var pool = waiting()
-    // The first one's answers take 150 to 250 ms: then 300 ms of nothing are not much.
+    // The first one's answers take 150 to 250 ms: 300 ms of silence are not unusual then.
     for time in stride(from: 0, through: 300, by: 10) as StrideThrough<Int64> {
       answer(&pool, 0, at: time, took: 150 + time % 100)
       let action = pool.turn(now: at(time))
@@ -226,7 +226,7 @@ import Testing
     var gone = silent()
     gone.ended(place: 1, didFail: false, now: at(310), random: 0)
     #expect(gone.silentCount == 0 && gone.readyCount == 1)
-    // Its place is taken by another one, which answers until it does not.
+    // Another connection replaces it, and falls silent later.
     tell(&gone, 0, inFlight: 100)
     #expect(gone.take(byteCount: 1, now: at(2_000)) == nil)
     #expect(gone.turn(now: at(2_000)) == .open(place: 1))
@@ -236,7 +236,7 @@ import Testing
   }
 
   /// 5,000 requests a second over two connections of 1,000 streams, answered after 20 ms; after a second one of them falls
-  /// silent, for nine. Returns what it swallowed, and how many requests found no room.
+  /// silent, for nine. Returns how many requests it swallowed, and how many found no room.
   private func playBlackHole(lateMilliseconds: Int64) -> (swallowed: Int, refused: Int) {
     var limits = PoolState.Limits()
     limits.connectionsMaximum = 2

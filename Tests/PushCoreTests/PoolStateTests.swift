@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// A pool's connections, as traces: which takes a request, when one is opened, when one is let go.
+/// A pool's connections, as traces: which one takes a request, when one is opened, when one is closed.
 @Suite struct PoolStateTests {
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: (500_000 + milliseconds) * 1_000_000) }
 
@@ -26,7 +26,7 @@ import Testing
     return pool
   }
 
-  /// The first connection answers what was sent 20 ms before. Whether that ends a row of failures.
+  /// The first connection answers a request of 20 ms ago. Returns whether that ends a series of failures.
   private func answers(_ pool: inout PoolState, at time: Int64) -> Bool {
     pool.answered(place: 0, sentAt: at(time - 20), now: at(time))
   }
@@ -48,7 +48,7 @@ import Testing
     #expect(pool.take(byteCount: 100, now: at(5_000)) == nil)
   }
 
-  /// Where hundreds of credentials connect at once each handshake takes long, and one connection is enough all the same.
+  /// When hundreds of credentials connect at once, each handshake takes long; one connection per credential is still enough.
   @Test func aSlowOpeningIsNoShortage() {
     var pool = PoolState(limits: limits(8))
     #expect(pool.take(byteCount: 100, now: at(0)) == nil)
@@ -227,7 +227,7 @@ import Testing
     #expect(pool.readyCount == 1)
   }
 
-  /// What a connection of 100 streams takes now.
+  /// How many requests a connection of 100 streams takes now.
   private func room(_ pool: PoolState) -> Int {
     var copy = pool
     copy.update(place: 0, inFlight: 0, streamLimit: 100, window: 1_000_000)
@@ -272,7 +272,7 @@ import Testing
     #expect(pool.take(byteCount: 1, now: at(5_000)) == nil, "40 are allowed, 80 are on their way")
     #expect(pool.turn(now: at(300)) == .none, "the shortage is of our own making")
     #expect(pool.isStalled)
-    // As soon as APNs has all its streams again, who finds none may have another connection.
+    // As soon as APNs allows all streams again, a request without room may open another connection.
     for step in 3..<8 as Range<Int64> { _ = pool.turn(now: at(step * 250)) }
     pool.update(place: 0, inFlight: 100, streamLimit: 100, window: 1_000_000)
     #expect(pool.take(byteCount: 1, now: at(5_000)) == nil)

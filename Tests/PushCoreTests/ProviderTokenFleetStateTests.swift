@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// How a process gets the fleet's token, as traces: what happened, what is done next.
+/// How a process gets the fleet's token, as traces of event → action.
 @Suite struct ProviderTokenFleetStateTests {
   private func at(_ milliseconds: Int64) -> Now {
     Now(monotonic: Instant(nanoseconds: (1_000_000 + milliseconds) * 1_000_000), unixMilliseconds: 1_795_262_400_000)

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// The life of a provider token, as traces: what happened when, and what was done.
+/// The life of a provider token, as traces: event and time → action.
 @Suite struct ProviderTokenStateTests {
   /// 2026-11-21 12:00 UTC.
   private static let start: Int64 = 1_795_262_400
@@ -203,7 +203,7 @@ import Testing
       state.tooManyUpdates(serial: 1, now: at(2411)) == .hold(milliseconds: 1_199_000), "the older one neither")
     #expect(state.turn(now: at(3000), jitter: 0) == .none)
     #expect(state.storeOffered(issuedAt: issued(2999), now: at(3000), jitter: 0) == .none)
-    // The older one ends at 60 minutes, before the 20 are over: the newer one is all there is.
+    // The older token expires at 60 minutes, before the 20 minutes are over: only the newer one is left.
     #expect(state.turn(now: at(3571), jitter: 0) == .fallBack(serial: 2))
     #expect(state.current?.serial == 2)
     #expect(state.turn(now: at(3572), jitter: 0) == .none)
@@ -214,7 +214,7 @@ import Testing
     var state = serving()
     #expect(state.expired(serial: 1, now: at(1200), jitter: 0) == .askStore(newerThan: issued(0)))
     #expect(state.storeAnswered(.absent, now: at(1200), jitter: 0) == .mint(serial: 2, issuedAt: issued(1200)))
-    // Expired means that there is no older one to keep.
+    // The older one expired, so it is not kept.
     #expect(state.tooManyUpdates(serial: 2, now: at(1210)) == .hold(milliseconds: 1_200_000))
     #expect(state.tooManyUpdates(serial: 2, now: at(1310)) == .hold(milliseconds: 1_100_000))
     #expect(state.current?.serial == 2)
@@ -242,7 +242,7 @@ import Testing
     #expect(state.expired(serial: 1, now: at(1300), jitter: 0) == .none)
   }
 
-  /// Whatever happens in whatever order: at most one new token in 20 minutes, none served past 60, serials only grow.
+  /// In any order of events: at most one new token in 20 minutes, none served past 60, serials only grow.
   @Test(arguments: 0..<50 as Range<UInt64>)
   func rulesHoldForAnyCourse(seed: UInt64) {
     var random = SeededRandom(seed: seed)

@@ -1,9 +1,9 @@
 import PushCore
 import Testing
 
-/// Publishes, what comes back and what is confirmed, as a trace.
+/// Publishes, returns and confirms, as a trace.
 struct PublishSequenceTests {
-  /// The numbers of so many publishes.
+  /// The numbers of this many publishes.
   private func publish(_ count: Int, _ sequence: inout PublishSequence) -> [UInt64] {
     (0..<count).map { _ in sequence.take() }
   }

@@ -64,7 +64,7 @@ struct RateMemoryTests {
     }
   }
 
-  /// As they lie in Redis: other workers, of other versions, read them.
+  /// The bytes in Redis, which workers of other versions read.
   @Test func theBytesAreTheseAndFew() {
     let accepted = RememberedOutcome(
       outcome: .accepted, status: 200, attempts: 1, sentAt: 1_796_000_000_004, completedAt: 1_796_000_000_031)

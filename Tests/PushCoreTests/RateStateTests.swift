@@ -52,7 +52,7 @@ struct RateStateTests {
     #expect(tight.arrivalMicroseconds == arrival, "it was later already")
     state = tight
     #expect(state.charge(inRun: 7, limit: limit, nowMicroseconds: start + 5) == full)
-    // The whole burst is back: what was charged long ago counts no more.
+    // The whole burst is back: old charges count no more.
     #expect(state.charge(inRun: 8, limit: limit, nowMicroseconds: arrival) == .proceed)
     #expect(state.arrivalMicroseconds == arrival + limit.intervalMicroseconds)
   }
@@ -72,7 +72,7 @@ struct RateStateTests {
       case .proceed: sent.append(now)
       case .limited(let milliseconds):
         #expect(milliseconds >= 1)
-        // The promise is kept: there is room after that long.
+        // After the announced wait there is room.
         var later = state
         #expect(later.charge(inRun: nil, limit: limit, nowMicroseconds: now + milliseconds * 1000) == .proceed)
       }
@@ -86,7 +86,7 @@ struct RateStateTests {
     }
   }
 
-  /// A rule is what it holds for, and not where it stands.
+  /// A rule is identified by what it applies to, not by its position.
   @Test func aRuleIsNamedByWhatItHoldsFor() throws {
     let limit = try #require(RateLimit(burst: 1, perSecond: 1))
     func override(_ app: String, _ type: PushType?, _ limit: RateLimit? = nil) -> RateLimits.Override {
@@ -99,7 +99,7 @@ struct RateStateTests {
     #expect(before.rules[3].name == after.rules[1].name && before.rules[0].name == after.rules[0].name)
     #expect(before.rules.map { after.number(of: $0) } == [0, 0, 2, 1], "the one that is gone: the common one's")
     #expect(after.rules.map { before.number(of: $0) } == [0, 3, 2])
-    // Others read and write them: they never change.
+    // Other versions read and write them: they never change.
     #expect(RateRule.none.name == 0x8A46_9CE9)
     #expect(after.rules[1].name == 0xE559_0843)
   }

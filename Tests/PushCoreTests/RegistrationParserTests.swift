@@ -2,7 +2,7 @@ import PushCore
 import TestSupport
 import Testing
 
-/// Registrations of the queue `push.registrations`: what is taken, and what names field and rule.
+/// Registrations of the queue `push.registrations`: valid ones are parsed, errors name field and rule.
 @Suite struct RegistrationParserTests {
   private static let now: Int64 = 1_796_000_000_500
   private static let head = #""version":1,"at":1796000000000,"app":"com.example.app""#
@@ -166,7 +166,7 @@ import Testing
     #expect(detail(String(repeating: " ", count: 64 * 1024 + 1)).hasPrefix("body: must be at most 65536 bytes"))
   }
 
-  /// Whatever bytes come, they are taken or refused with a field and a rule in printable words.
+  /// Any bytes are accepted, or refused with a field and a rule in printable text.
   @Test func survivesDamage() {
     let originals = [
       #"{"version":1,"kind":"device","at":1796000000000,"app":"a","device":"d","user":null,"token":"00fc13ad","push_to_start":{"*":"80808080"},"locale":"en-GB","os_version":"18.1","tags":{"a":[1,"b"],"c":{"increment":1},"d":-1.5e3}}"#,

@@ -47,7 +47,7 @@ import Testing
   private struct Case {
     let policy: RetryPolicy
     let times: JobTimes
-    /// Until its end, milliseconds.
+    /// Milliseconds until it expires.
     let left: Int64
 
     init(_ random: inout SeededRandom, now: Now) {
@@ -61,7 +61,7 @@ import Testing
       left = min(policy.ageMaximumSeconds - age, expiration.map { $0 - now.unixSeconds } ?? .max) * 1000
     }
 
-    /// The longest delay up to this one that ends before the job does.
+    /// The longest delay up to this one that ends before the job expires.
     func longest(upTo delay: Int) -> RetryPolicy.Decision {
       let fitting = policy.delaysSeconds.last { $0 <= delay && Int64($0) * 1000 < left }
       return fitting.map { .again(delaySeconds: $0) } ?? .expired
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  /// Against the rule, written down another way: the n-th retry waits in the n-th queue, or in the longest before it that the
+  /// Against another statement of the rule: the n-th retry waits in the n-th queue, or in the longest earlier one that the
   /// job outlives.
   @Test(arguments: 0..<20 as Range<UInt64>) func theNthRetryWaitsInTheNthQueueAndNeverPastTheEnd(seed: UInt64) {
     var random = SeededRandom(seed: seed)
@@ -99,8 +99,8 @@ import Testing
     }
   }
 
-  /// A wait that was asked for: the nearest queue that is long enough, else the longest; a shorter one where the job would not
-  /// outlive it, and never one past its end.
+  /// A requested wait: the nearest queue that is long enough, else the longest; a shorter one if the job would not
+  /// outlive it, and never one beyond its expiration.
   @Test(arguments: 0..<20 as Range<UInt64>) func aWaitTakesTheNearestQueueAndNeverPastTheEnd(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     for _ in 0..<200 {

@@ -1,7 +1,7 @@
 import PushCore
 import Testing
 
-/// When a lane stands still, and what is done about it: a line for each look at it.
+/// When a lane is at a standstill, and the reaction: a line for each check.
 @Suite struct StandstillStateTests {
   private typealias Look = StandstillState.Look
 
@@ -38,7 +38,7 @@ import Testing
     #expect(restarts == [900, 1860, 3780, 7380, 10980, 14580, 18180, 21780, 25380, 28980], "an hour apart at most")
     #expect(state.turn(look(settled: 1), now: at(30_001)) == .recovered)
     #expect(!state.isStanding)
-    // Once something moved, all begins anew.
+    // Once something moves, everything starts anew.
     #expect(state.turn(look(settled: 1), now: at(30_015)) == .none)
     #expect(state.turn(look(settled: 1), now: at(30_016)) == .alarm(.admitting))
     #expect(state.turn(look(settled: 1), now: at(30_061)) == .restart(.admitting))
@@ -69,7 +69,7 @@ import Testing
     for second in Int64(0)...600 { #expect(state.turn(look(hold: hold), now: at(second)) == .none) }
     #expect(state.turn(look(), now: at(614)) == .none)
     #expect(state.turn(look(), now: at(615)) == .alarm(.admitting))
-    // While it stands, the reason puts its restart off.
+    // While there is a known reason, the restart waits.
     for second in Int64(616)...900 { #expect(state.turn(look(hold: hold), now: at(second)) == .none) }
     #expect(state.isStanding)
     #expect(state.turn(look(), now: at(959)) == .none)
@@ -94,7 +94,7 @@ import Testing
     #expect(state.turn(look(nil), now: at(61)) == .none)
     #expect(state.turn(look(nil), now: at(75)) == .none)
     #expect(state.turn(look(nil), now: at(76)) == .recovered)
-    // Nothing was settled since: the next restart is as far away as if it had gone on.
+    // Nothing settled since: the next restart comes as late as without the pause.
     #expect(state.turn(look(), now: at(77)) == .none)
     #expect(state.turn(look(), now: at(91)) == .alarm(.admitting))
     #expect(state.turn(look(), now: at(195)) == .none)

@@ -88,7 +88,7 @@ import Testing
     #expect(Verdict(status: status, reason: nil) == verdict)
   }
 
-  /// What APNs says of the time, what the job says of it, and what is to become of the token.
+  /// APNs' time, the job's registration time, and the resulting action for the token.
   static let registrations: [(timestamp: Int64?, registered: Int64?, fate: Verdict.Fate)] = [
     (1000, 1001, .unregisteredBefore), (1000, 1000, .dead), (1000, 999, .dead), (1000, nil, .dead), (nil, 1001, .dead),
     (nil, nil, .dead), (0, 1, .unregisteredBefore), (.min, .max, .unregisteredBefore), (.max, .min, .dead),

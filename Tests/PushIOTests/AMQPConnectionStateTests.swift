@@ -108,7 +108,7 @@ struct AMQPConnectionStateTests {
           AMQPMismatch(
             kind: "queue", name: "push.jobs.bulk", argument: "x-delivery-limit", wanted: "'20'", existing: "'10'")))
     #expect(!state.isOpen(channel: 1))
-    // What still comes on it is the broker's fault; opened anew it is as good as before.
+    // Anything that still comes on it is the broker's fault; a reopened channel works as before.
     #expect(throws: AMQPError.unexpectedChannel(1)) { try state.received(.qosOK, id: 0, channel: 1) }
     _ = state.requested(.openChannel, channel: 1)
     _ = try state.received(.channelOpenOK, id: 0, channel: 1)
@@ -179,7 +179,7 @@ struct AMQPConnectionStateTests {
     #expect(state.tick(now: at(40_000), isReading: true) == .sendHeartbeat)
   }
 
-  /// What we do not read cannot be heard: its silence counts from when it is read again.
+  /// While the connection is not read, silence means nothing: it counts from the next read.
   @Test func aPeerThatIsNotReadFromIsNotSilent() throws {
     var state = try readyState()
     state.bytesSent()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PushIO
 
-/// A connection against a broker that a test spells out, over a socket pair.
+/// A connection against a broker that a test scripts, over a socket pair.
 struct AMQPConnectionTests {
   @Test func handshakeOnTheWire() throws {
     let broker = try AMQPScriptedBroker()
@@ -89,7 +89,7 @@ struct AMQPConnectionTests {
     #expect(oversized == [false, false, true])
   }
 
-  /// Everything before a delivery is reported while none is wanted; it and what is behind it stay, in order.
+  /// While no delivery is wanted, everything before it is reported; the delivery and all that follows stay, in order.
   @Test func deliveriesThatAreNotWantedStayWhereTheyAre() throws {
     let broker = try AMQPScriptedBroker()
     broker.open()
@@ -103,7 +103,7 @@ struct AMQPConnectionTests {
       AMQPFrames.ack(1) + AMQPFrames.deliver(1) + AMQPFrames.header(size: 2) + AMQPFrames.body([1, 2])
         + AMQPFrames.heartbeat + AMQPFrames.ack(2) + AMQPFrames.deliver(2) + AMQPFrames.header(size: 2))
     #expect(broker.eventsWithoutDeliveries() == [.confirmed(channel: 1, sequence: 1, isMultiple: false)])
-    // The rest of the second comes while the first waits, and the peer is gone behind it.
+    // The rest of the second comes while the first waits, and then the peer closes.
     broker.send(AMQPFrames.body([3]) + AMQPFrames.body([4]))
     broker.hangUp()
     #expect(broker.eventsWithoutDeliveries() == [])
@@ -124,7 +124,7 @@ struct AMQPConnectionTests {
     #expect(bodies == [[1, 2], [3, 4]])
   }
 
-  /// A delivery in pieces is kept as one is that came whole, and stays readable.
+  /// A delivery that came in pieces is kept like one that came whole, and stays readable.
   @Test func aCollectedDeliveryIsKept() throws {
     let broker = try AMQPScriptedBroker()
     broker.open()
@@ -182,7 +182,7 @@ struct AMQPConnectionTests {
     #expect(broker.events() == [.confirmed(channel: 1, sequence: 1, isMultiple: false)])
   }
 
-  /// As with Redis: whoever asks for TLS and brings no context made a mistake, and nothing is sent in clear.
+  /// As with Redis: TLS without a context is a mistake of the caller, and nothing is sent in clear text.
   @Test func tlsWithoutAContextIsAMistake() async {
     await #expect(processExitsWith: .failure) {
       let loop = try EventLoop()

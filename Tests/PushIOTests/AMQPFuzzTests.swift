@@ -3,7 +3,7 @@ import Testing
 
 @testable import PushIO
 
-/// Sessions as a broker speaks them, mutated from a seed: whatever comes, the connection ends in order or goes on.
+/// Broker sessions, mutated from a seed: the connection always ends in order or goes on.
 struct AMQPFuzzTests {
   private func session() -> [UInt8] {
     let headers =
@@ -35,7 +35,7 @@ struct AMQPFuzzTests {
     return bytes
   }
 
-  /// Feeds the bytes and uses everything that comes out. Returns how many messages were reported.
+  /// Feeds the bytes and reads every event. Returns the number of reported messages.
   private func run(_ bytes: [UInt8]) throws -> Int {
     let broker = try AMQPScriptedBroker()
     var messages = 0
@@ -93,7 +93,7 @@ struct AMQPFuzzTests {
     }
   }
 
-  /// Properties and tables of random bytes: read to the end of what makes sense.
+  /// Properties and tables of random bytes: read as far as they are valid.
   @Test func randomProperties() {
     var random = SeededRandom(seed: 99)
     var metadata = MessageMetadata()
@@ -101,7 +101,7 @@ struct AMQPFuzzTests {
       let count = Int.random(in: 0..<80, using: &random)
       var bytes = (0..<count).map { _ in UInt8.random(in: 0 ... .max, using: &random) }
       if count > 14, Bool.random(using: &random) {
-        // Aim at the table: only headers announced, of a length that fits.
+        // Aims at the table: only headers are announced, with a valid length.
         bytes[12] = 0x20
         bytes[13] = 0
         for index in 14..<min(17, count) { bytes[index] = 0 }

@@ -4,7 +4,7 @@ import Testing
 @testable import PushIO
 
 struct AMQPPropertiesTests {
-  /// Encodes by librabbitmq, reads by our own reader.
+  /// Encodes with librabbitmq, reads with our own reader.
   private func roundTrip(_ fill: (AMQPProperties) -> Void) -> (MessageMetadata, [AMQPArgument]) {
     let properties = AMQPProperties()
     fill(properties)

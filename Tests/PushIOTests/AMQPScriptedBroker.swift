@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushIO
 
-/// The broker's end of a socket pair: writes frames that a test spells out, and a connection to pull on the other end.
+/// The broker's end of a socket pair, which writes the frames of a test, and a connection on the other end.
 final class AMQPScriptedBroker {
   let loop: EventLoop
   let connection: AMQPConnection
@@ -53,7 +53,7 @@ final class AMQPScriptedBroker {
     }
   }
 
-  /// Turns until nothing more comes, handing each event to `each` before the next is asked for.
+  /// Turns until nothing more comes, and hands each event to `each` before it takes the next.
   func turn(_ each: (AMQPEvent) -> Void = { _ in }) {
     for _ in 0..<4 {
       loop.poll(maximumWaitMilliseconds: 2)

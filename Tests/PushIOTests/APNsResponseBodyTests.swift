@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// What is read of an error answer's body.
+/// Reading the body of an error answer.
 @Suite struct APNsResponseBodyTests {
   private func reason(_ body: String) -> APNsReason? { APNsResponseBody(Array(body.utf8).span).reason }
 

@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// IPv6 beside IPv4, new addresses on each connect, and the oldest TLS that we speak.
+/// IPv6 and IPv4, new addresses on each connect, and the oldest TLS version that we accept.
 @Suite(.timeLimit(.minutes(5))) struct AddressFamilyTests {
   private func addresses(_ hosts: [String], _ port: UInt16) -> [SocketAddress] {
     hosts.compactMap { SocketAddress(numericHost: $0, port: port) }
@@ -79,7 +79,7 @@ import Testing
     withExtendedLifetime(others) {}
   }
 
-  /// openssl's own server, which speaks as old a TLS as it is told to.
+  /// openssl's own server, with a chosen TLS version.
   private func openTLS(_ version: String) throws -> TransportError? {
     let directory = TemporaryDirectory()
     let authority = try CertificateFactory(commonName: "Herald Test CA")
@@ -117,7 +117,7 @@ import Testing
   }
 }
 
-/// Counts look-ups, which happen on a thread of the resolver's.
+/// Counts look-ups, which happen on the resolver's threads.
 private final class LookUps: Sendable {
   private let state = Mutex(0)
 

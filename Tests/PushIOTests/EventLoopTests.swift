@@ -30,7 +30,7 @@ struct EventLoopTests {
     loop.poll(maximumWaitMilliseconds: 0)
     for _ in 0..<5 {
       let before = loop.now.monotonic
-      // Work that waits does not bring the turn forward.
+      // Waiting work does not make the turn start earlier.
       _ = loop.mailbox.post {}
       loop.poll(maximumWaitMilliseconds: 1000, spacingMicroseconds: 3_000)
       #expect(loop.now.monotonic.nanoseconds - before.nanoseconds >= 3_000_000)
@@ -86,7 +86,7 @@ struct EventLoopTests {
     again()
     loop.poll(maximumWaitMilliseconds: 0)
     #expect(count == 2)
-    // It holds the loop that holds it.
+    // A reference cycle with the loop.
     loop.cancel(try #require(last))
   }
 
@@ -111,7 +111,7 @@ struct EventLoopTests {
     #expect(loop.now.unixMilliseconds > 1_700_000_000_000)
   }
 
-  /// Two connections are readable in one poll; whoever is reported first ends the other, whose descriptor number is given to
+  /// Two connections are readable in one poll; the first one closes the other, whose descriptor number is reused by
   /// a third at once: the event that is still in the batch must not reach the third.
   @Test func aStaleEventReachesNobody() throws {
     let loop = try EventLoop()
@@ -141,12 +141,12 @@ struct EventLoopTests {
     #expect(delegates[0].received.count + delegates[1].received.count == 1)
     #expect(delegates[0].closeCount + delegates[1].closeCount == 1)
     #expect(successor.delegate.received.isEmpty && successor.delegate.closeCount == 0)
-    // Another test may take the number first; then this run showed less, but nothing wrong.
+    // Another test may take the number first; then this run tests less, but reports nothing false.
     if !successor.reusedNumber { print("aStaleEventReachesNobody: the descriptor number was not reused in this run") }
   }
 }
 
-/// Ends a transport and opens another at once, under the same descriptor number if the system gives it again.
+/// Closes a transport and opens another at once, with the same descriptor number if the system reuses it.
 private final class Successor {
   let loop: EventLoop
   let delegate = RecordingDelegate()

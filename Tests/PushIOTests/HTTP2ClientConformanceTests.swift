@@ -2,17 +2,17 @@ import PushCore
 import PushIO
 import Testing
 
-/// What h2spec sends to a client, case by case, by its sections (those of RFC 9113): what the client must not put up with ends the
-/// connection, what it must ignore costs nothing, and each request is reported once in any case.
+/// The cases that h2spec has for clients, by its sections (those of RFC 9113): violations that the client must not tolerate end the
+/// connection, frames that it must ignore change nothing, and each request is reported exactly once.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2ClientConformanceTests {
-  /// What becomes of the connection.
+  /// The fate of the connection.
   enum End: Sendable {
-    /// It is over, and the server is reported with GOAWAY.
+    /// It ends, and the client sends GOAWAY.
     case closes
-    /// All requests are answered afterwards.
+    /// It goes on, and all requests are answered.
     case stays
-    /// It is over, or one stream is: RFC 9113 leaves it open, or h2spec does.
+    /// The connection or one stream ends: RFC 9113 or h2spec allows both.
     case either
   }
 
@@ -171,7 +171,7 @@ struct HTTP2ClientConformanceTests {
 
   static let all = frameFormat + streams + dataAndHeaders + settingsAndPings + windowsAndContinuations
 
-  /// As many as h2spec has for clients.
+  /// The number of h2spec's cases for clients.
   @Test func noCaseIsMissing() {
     #expect(HTTP2ClientConformanceTests.all.count == 57)
   }
@@ -185,13 +185,13 @@ struct HTTP2ClientConformanceTests {
     case .closes:
       #expect(pair.isClientClosed)
       #expect(pair.clientError != nil)
-      // A GOAWAY is the last that it writes.
+      // GOAWAY is the last frame that it writes.
       #expect(pair.written.contains { $0.type == 7 })
       #expect(pair.reported.count == 3)
       #expect(pair.post() == nil)
     case .stays:
       #expect(!pair.isClientClosed)
-      // What asks to be acknowledged is, and nothing else.
+      // Only frames that need an acknowledgement get one.
       let asked = HTTP2MemoryPair.heads(in: tested.frames).filter {
         ($0.type == 4 || $0.type == 6) && $0.flags & 1 == 0
       }
@@ -214,7 +214,7 @@ struct HTTP2ClientConformanceTests {
     pair.endAndAudit()
   }
 
-  /// Whatever is cut off in the middle is the end of what it belongs to, and no more.
+  /// A frame that is cut off in the middle ends what it belongs to, and no more.
   @Test(arguments: all) func holdsInPieces(_ tested: Case) {
     let pair = HTTP2MemoryPair.ready()
     for _ in 0..<3 { #expect(pair.post() != nil) }

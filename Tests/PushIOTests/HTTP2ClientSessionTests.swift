@@ -53,7 +53,7 @@ struct HTTP2ClientSessionTests {
     pair.endAndAudit()
   }
 
-  /// A thousand bodies through APNs' window, in pieces of any size: no stream may be left behind.
+  /// A thousand bodies through APNs' window, in pieces of any size: no stream may hang.
   @Test(arguments: [1, 2, 3] as [UInt64])
   func flowControlLeavesNoStreamBehind(seed: UInt64) {
     var random = SeededRandom(seed: seed)
@@ -102,7 +102,7 @@ struct HTTP2ClientSessionTests {
     #expect(pair.server.withBody(of: stream) { copy($0) } == Array(body.prefix(64 * 1024)))
   }
 
-  /// SETTINGS may fall below what is in flight and rise again; the server counts what is beyond.
+  /// The stream limit falls below the streams in flight and rises again; the server counts streams above the limit.
   @Test func fallingAndRisingLimitsAreKept() {
     let pair = HTTP2MemoryPair.ready()
     for _ in 0..<1000 { #expect(pair.post() != nil) }
@@ -138,7 +138,7 @@ struct HTTP2ClientSessionTests {
     #expect(pair.reported.values.allSatisfy { $0 == .response(200) })
   }
 
-  /// Requests that crossed SETTINGS on the way are refused, so they go elsewhere.
+  /// Requests that crossed SETTINGS on the wire are refused, so they can be sent elsewhere.
   @Test func whatCrossesALowerLimitWasNotProcessed() {
     let pair = HTTP2MemoryPair.ready()
     pair.server.changeMaximumStreams(2, into: &pair.toClient)
@@ -208,7 +208,7 @@ struct HTTP2ClientSessionTests {
     pair.exchange()
     #expect(pair.reported[1] == .notProcessed)
     #expect(pair.reported[2] == .lost(.internalError))
-    // It was being answered, so it was processed.
+    // Its answer had begun, so it was processed.
     #expect(pair.reported[3] == .lost(.refusedStream))
     #expect(pair.reported[4] == .response(200))
     pair.endAndAudit()
@@ -233,7 +233,7 @@ struct HTTP2ClientSessionTests {
     pair.endAndAudit()
   }
 
-  /// APNs may answer before it has read the body: the rest of that is not sent any more.
+  /// APNs may answer before it has read the body: the rest of the body is not sent.
   @Test func anAnswerBeforeTheRequestsEndFreesTheStream() {
     var settings = HTTP2ServerSettings()
     settings.reportsHeaders = true

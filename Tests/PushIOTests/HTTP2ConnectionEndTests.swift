@@ -4,10 +4,10 @@ import PushIO
 import TestSupport
 import Testing
 
-/// How a client's connection ends: what its peer has seen of the requests, and what the client says became of them, must agree.
+/// How a client's connection ends: the client's report of each request must match what its peer has seen.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2ConnectionEndTests {
-  /// The bare end of a socket, on which a test says and reads HTTP/2 byte by byte.
+  /// The other end of the socket, on which a test writes and reads HTTP/2 byte by byte.
   private final class BarePeer {
     let descriptor: Int32
     private var received: [UInt8] = []
@@ -20,7 +20,7 @@ struct HTTP2ConnectionEndTests {
       #expect(count == bytes.count)
     }
 
-    /// The types of all frames that ever came, in their order, without the preface.
+    /// The types of all received frames, in order, without the preface.
     var frames: [UInt8] {
       var buffer = [UInt8](repeating: 0, count: 65_536)
       while case let count = unsafe read(descriptor, &buffer, buffer.count), count > 0 {
@@ -73,7 +73,7 @@ struct HTTP2ConnectionEndTests {
       }
     }
 
-    /// As a pool does: whoever heard of the end has no use for the connection any more.
+    /// Lets the connection go once it reported its end, as a pool does.
     func drain() {
       while let event = client?.nextEvent() {
         switch event {
@@ -117,7 +117,7 @@ struct HTTP2ConnectionEndTests {
     #expect(!world.peer.frames.contains(Self.headers))
   }
 
-  /// The last bytes of a peer and its end are seen in one turn: nothing is sent between them.
+  /// One turn sees the last bytes of a peer and its close: nothing is sent in between.
   @Test func theEndIsSeenWithTheLastBytes() throws {
     let world = try World()
     world.peer.say(HTTP2MemoryPair.frame(type: 4, [0, 3, 0, 0, 0, 50]))
@@ -129,7 +129,7 @@ struct HTTP2ConnectionEndTests {
     #expect(world.lost.isEmpty)
   }
 
-  /// What is reported as not processed must not be on its way all the same, and the peer must hear what it did wrong.
+  /// A request that is reported as not processed must not be on the wire, and the peer must get GOAWAY with the cause.
   @Test func aViolationIsReportedAndWhatWasNotWrittenIsNeverWritten() throws {
     let world = try World()
     #expect(world.submit(1, body: [UInt8](repeating: 1, count: 3000)))
@@ -146,14 +146,14 @@ struct HTTP2ConnectionEndTests {
     #expect(frames.count { $0 == Self.headers } == 1)
   }
 
-  /// A connection that is let go in the turn of its violation still says why it ended.
+  /// A connection that is released in the turn of a violation still sends the reason.
   @Test func aGoAwayLeavesThoughTheConnectionIsLetGo() throws {
     let world = try World()
     world.peer.say(HTTP2MemoryPair.frame(type: 6, stream: 1, [UInt8](repeating: 0, count: 8)))
     #expect(world.turn { !world.ends.isEmpty })
     #expect(world.client == nil)
     #expect(world.turn { world.peer.frames.last == Self.goAway })
-    // Its socket goes by itself once the peer has ended, and at the latest with its deadline.
+    // Its socket closes once the peer has closed, and at the latest at its deadline.
     #expect(shutdown(world.peer.descriptor, Int32(SHUT_WR)) == 0)
     #expect(world.turn { world.loop.scheduledCount == 0 })
   }

@@ -3,7 +3,7 @@ import PushIO
 import TestSupport
 import Testing
 
-/// Both ends of a connection over a socket pair, in clear and with TLS, on one loop.
+/// Both ends of a connection over a socket pair, in clear text and with TLS, on one loop.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2ConnectionTests {
   /// A loop, a client and a server that answers by itself.
@@ -45,7 +45,7 @@ struct HTTP2ConnectionTests {
 
     /// Turns the loop until the condition holds, for ten seconds at most.
     func turn(until condition: () -> Bool) -> Bool {
-      // The loop's time is that of its last turn, which may be long ago.
+      // The loop's clock shows its last turn, which may be long ago.
       loop.poll(maximumWaitMilliseconds: 0)
       drain()
       loop.flush()
@@ -170,7 +170,7 @@ struct HTTP2ConnectionTests {
     #expect(world.clientEnds[0] != nil)
   }
 
-  /// What TLS had encrypted, and the socket never took, never left.
+  /// Bytes that TLS encrypted and the socket never took were not sent.
   @Test func whatTheSocketRefusedWasNeverProcessed() throws {
     let contexts = try tls()
     let world = try World(clientTLS: contexts.client, serverTLS: contexts.server)

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// Seeded disorder: whatever either side does or sends, nothing crashes and each ticket is reported exactly once.
+/// Random behaviour from a seed: whatever either side does or sends, nothing crashes and each ticket is reported exactly once.
 @Suite(.timeLimit(.minutes(2)))
 struct HTTP2FuzzTests {
   /// Both sides do what the protocol allows, in any order, and the bytes travel in any pieces.
@@ -47,7 +47,7 @@ struct HTTP2FuzzTests {
       }
     }
     if seed % 2 == 0 {
-      // In order: everything is answered, and then nothing is in flight.
+      // An orderly end: everything is answered, and nothing is in flight.
       pair.server.withholdsWindowUpdates = false
       pair.exchange(using: &random)
       for _ in 0..<3 {
@@ -96,7 +96,7 @@ struct HTTP2FuzzTests {
     pair.endAndAudit()
   }
 
-  /// True traffic with a few bytes changed.
+  /// Real traffic with a few bytes changed.
   @Test(arguments: Array(1...150) as [UInt64])
   func mutatedTrafficNeverCrashesEitherSide(seed: UInt64) {
     var random = SeededRandom(seed: seed)

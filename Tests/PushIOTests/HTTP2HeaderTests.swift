@@ -4,7 +4,7 @@ import Testing
 
 /// Header lists and names.
 struct HTTP2HeaderTests {
-  /// What a server sees of a list.
+  /// A header list as a server sees it.
   private func received(_ headers: borrowing HTTP2HeaderList) -> [String] {
     let pair = HTTP2MemoryPair.ready()
     #expect(
@@ -65,7 +65,7 @@ struct HTTP2HeaderTests {
     }
   }
 
-  /// What must not fill the other side's table is written in full each time.
+  /// Headers that must not fill the other side's table are written in full each time.
   @Test(arguments: [true, false])
   func onlyIndexedHeadersShrink(isIndexed: Bool) {
     let pair = HTTP2MemoryPair.ready()

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// A server that means harm: nothing that it sends crashes the client, hangs it, or makes it hold more than its bounds, and
+/// A hostile server: nothing that it sends crashes or hangs the client or exceeds its memory bounds, and
 /// each request is reported once.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2HostileServerTests {
@@ -18,7 +18,7 @@ struct HTTP2HostileServerTests {
     return pair
   }
 
-  /// What a client must not put up with.
+  /// Violations that a client must not tolerate.
   @Test(
     arguments: [
       ("a push that was forbidden", 5, 4, 1, [0, 0, 0, 2, 0x88]),
@@ -53,7 +53,7 @@ struct HTTP2HostileServerTests {
     [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
   }
 
-  /// Answers that are no HTTP: RFC 9113, 8.1 to 8.3. 0x88 is `:status 200`.
+  /// Malformed answers: RFC 9113, 8.1 to 8.3. 0x88 is `:status 200`.
   @Test(
     arguments: [
       ("a name in capitals", [0x88] + field("X-Dummy", "a")),

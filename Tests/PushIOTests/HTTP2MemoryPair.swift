@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// A client and a server session that exchange their bytes in memory, and an auditor that counts what is reported of a
+/// A client and a server session that exchange their bytes in memory, and an auditor that counts the reports of each
 /// ticket.
 final class HTTP2MemoryPair {
   let client: HTTP2ClientSession
@@ -10,7 +10,7 @@ final class HTTP2MemoryPair {
   var toServer = ByteQueue()
   var toClient = ByteQueue()
 
-  /// Bytes on their way.
+  /// Bytes in transit.
   var waitingForServer: Int { toServer.count }
   var waitingForClient: Int { toClient.count }
 
@@ -47,7 +47,7 @@ final class HTTP2MemoryPair {
     }
   }
 
-  /// A connection on which SETTINGS were exchanged.
+  /// A connection after the exchange of SETTINGS.
   static func ready(
     client: HTTP2ClientSettings = HTTP2ClientSettings(), server: HTTP2ServerSettings = HTTP2ServerSettings()
   ) -> HTTP2MemoryPair {
@@ -86,7 +86,7 @@ final class HTTP2MemoryPair {
     return server.respond(stream, answer, body: body, options: options, into: &toClient)
   }
 
-  /// Answers everything that was asked and not yet answered.
+  /// Answers every open request.
   func respondToAll() {
     for stream in requests { respond(stream) }
     requests.removeAll()

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// A server's session: what it shows of requests, and that it survives clients.
+/// A server's session: how it reports requests, and that no client breaks it.
 @Suite(.timeLimit(.minutes(5)))
 struct HTTP2ServerSessionTests {
   private func submit(
@@ -69,7 +69,7 @@ struct HTTP2ServerSessionTests {
     #expect(pair.server.isOpen)
   }
 
-  /// A client that ignores SETTINGS is counted and cut off.
+  /// A client that ignores SETTINGS is counted and disconnected.
   @Test func streamsOverTheLimitAreCounted() {
     let pair = HTTP2MemoryPair.ready(server: HTTP2ServerSettings(maximumStreams: 1))
     // HEADERS with END_STREAM and END_HEADERS: :method POST, :scheme https, :path /, :authority a.
@@ -113,7 +113,7 @@ struct HTTP2ServerSessionTests {
     pair.endAndAudit()
   }
 
-  /// Who goes on with a stream that is over is reported so, as strictly as nghttpd does it.
+  /// A client that goes on with a closed stream gets an error, as strictly as from nghttpd.
   @Test(arguments: [
     "HEADERS behind the answer", "DATA behind the answer", "HEADERS behind a reset", "DATA behind a reset",
   ])
@@ -139,7 +139,7 @@ struct HTTP2ServerSessionTests {
     }
   }
 
-  /// What a client had sent before it heard that its stream was reset is its right.
+  /// Frames that a client sent before it saw the reset of its stream are no error.
   @Test func bytesBehindAResetOfOursAreNoViolation() throws {
     let pair = HTTP2MemoryPair.ready()
     pair.feedServer(HTTP2MemoryPair.frame(type: 1, flags: 4, stream: 1, Self.request))
@@ -148,7 +148,7 @@ struct HTTP2ServerSessionTests {
     #expect(!pair.isServerClosed)
   }
 
-  /// The place of a stream that is over serves another one, whatever still comes for the first.
+  /// The slot of a closed stream serves another one, whatever still comes for the first.
   @Test func aClosedStreamIsNotTakenForItsSuccessor() throws {
     let pair = HTTP2MemoryPair.ready()
     #expect(pair.post() != nil)

@@ -1,7 +1,7 @@
 import PushIO
 import Testing
 
-/// Provider tokens: made by the signer, read by the verifier, and what is said of keys that are none.
+/// Provider tokens: made by the signer, read by the verifier; and the errors for invalid keys.
 @Suite struct ProviderTokenTests {
   private func parts(_ token: [UInt8]) -> [String] {
     String(decoding: token, as: UTF8.self).split(separator: ".", omittingEmptySubsequences: false).map(String.init)
@@ -89,7 +89,7 @@ import Testing
     #expect(wrong?.description.contains("MIG2") == false)
   }
 
-  // Made for this test with `openssl genpkey`; nothing believes them.
+  // Made for this test with `openssl genpkey`; no service accepts them.
   private static let rsaKey = """
     -----BEGIN PRIVATE KEY-----
     MIICdwIBADANBgkqhkiG9w0BAQEFAASCAmEwggJdAgEAAoGBAMFEwJg+OxfIJ6Z/

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// A proxy that does CONNECT: hears the request's head, answers, and moves bytes both ways.
+/// An HTTP CONNECT proxy: reads the request head, answers, and moves bytes both ways.
 private final class TestProxy: ListenerDelegate {
   private final class Session {
     let inward = RecordingDelegate()
@@ -15,7 +15,7 @@ private final class TestProxy: ListenerDelegate {
   private let loop: EventLoop
   private var sessions: [Session] = []
   private(set) var requests: [String] = []
-  /// What it answers to a head; nil: it connects to the target's port on loopback.
+  /// The answer to a head; nil: it connects to the target's port on loopback.
   var refusal: (String) -> String? = { _ in nil }
   private(set) var listener: Listener?
 
@@ -84,7 +84,7 @@ private final class TestProxy: ListenerDelegate {
     let server = try Listener.listen(loop: loop, host: "127.0.0.1", port: 0, delegate: acceptor)
     let proxy = try TestProxy(loop: loop, host: host)
     let delegate = RecordingDelegate()
-    // The name is the proxy's to look up, and the certificate's all the same.
+    // The proxy looks up the name; the certificate is checked against it too.
     let transport = Transport.connect(
       loop: loop, to: Endpoint(host: "apns.test", port: server.port),
       tls: try .client(alpn: ["h2"], caFile: directory.file("ca.pem")),

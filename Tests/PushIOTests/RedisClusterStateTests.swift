@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// A cluster's table as traces: what nodes said, and where a slot is then.
+/// A cluster's slot table as traces: answers of nodes, then the owner of a slot.
 @Suite struct RedisClusterStateTests {
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
@@ -63,7 +63,7 @@ import Testing
     #expect(state.owner(of: 7) == 1, "an older answer than the one that is known counts for nothing")
     state.doubt(now: at(3000))
     #expect(state.nodeToAsk(now: at(3250)) { _ in true } == 0, "who answered late is asked again")
-    // A late answer is better than none.
+    // A late answer still counts.
     #expect(state.nodeToAsk(now: at(4250)) { _ in true } == 1)
     #expect(state.learned(whole(1), from: 0, now: at(4300)) == true && state.owner(of: 7) == 0)
     #expect(state.learned(whole(2), from: 1, now: at(4400)) == true && state.owner(of: 7) == 1)

@@ -1,7 +1,7 @@
 import PushIO
 import Testing
 
-/// URLs: what they mean, what is wrong with them, and that no message repeats a password.
+/// URLs: their meaning, their errors, and that no message repeats a password.
 struct RedisConfigurationTests {
   @Test func everyForm() throws {
     var expected = RedisConfiguration(address: .network(host: "127.0.0.1", port: 6379))

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// The connection against a scripted server on the same loop: greeting, order, losses, silence, nonsense.
+/// The connection against a scripted server on the same loop: greeting, order, losses, silence, invalid bytes.
 @Suite(.timeLimit(.minutes(5)))
 struct RedisConnectionTests {
   private let digest = String(repeating: "a", count: 40)
@@ -16,7 +16,7 @@ struct RedisConnectionTests {
     return configuration
   }
 
-  /// Turns the loop until the connection tells something.
+  /// Turns the loop until the connection reports something.
   private func next(_ connection: RedisConnection, _ loop: EventLoop, milliseconds: Int64 = 5000) -> RedisEvent? {
     let end = loop.now.monotonic.adding(milliseconds: milliseconds)
     while loop.now.monotonic < end {
@@ -114,7 +114,7 @@ struct RedisConnectionTests {
     settings.password = "hunter2"
     let connection = RedisConnection(loop: loop, configuration: settings, tls: nil, scripts: ["x"], seed: 1)
     connection.connect()
-    // The second step is CLIENT SETNAME, which may be refused; so the first one is.
+    // The second step is CLIENT SETNAME, which may be refused; here the first step is refused.
     server.answers[0] = answer
     guard case .disconnected(let error) = next(connection, loop) else {
       Issue.record("not refused")
@@ -200,7 +200,7 @@ struct RedisConnectionTests {
   }
 }
 
-/// Says what it was told to say: one answer for each batch of bytes, in order.
+/// Gives scripted answers: one for each batch of bytes, in order.
 private final class ScriptedRedis: ListenerDelegate, TransportDelegate {
   var answers: [String] = []
   /// Closes the connection right after this many answers.

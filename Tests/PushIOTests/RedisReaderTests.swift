@@ -2,9 +2,9 @@ import PushCore
 import PushIO
 import Testing
 
-/// RESP out of bytes: every type, every chunking, bounds, and bytes that nobody meant.
+/// RESP from bytes: every type, every chunking, bounds, and invalid bytes.
 struct RedisReaderTests {
-  /// Every reply in the bytes, fed in chunks; nil where the reader refused.
+  /// Every reply in the bytes, fed in chunks; nil if the reader refused.
   private func read(
     _ bytes: [UInt8], chunk: (Int) -> Int = { $0 }, limits: RedisReader.Limits = RedisReader.Limits()
   ) -> (replies: [String], failure: String?) {

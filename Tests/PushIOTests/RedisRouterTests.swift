@@ -3,10 +3,10 @@ import PushIO
 import TestSupport
 import Testing
 
-/// Which server is asked: Sentinels and what they name, nodes that come and go, sessions that get no answer.
+/// Which server gets a command: Sentinels and the servers that they name, nodes that come and go, sessions without an answer.
 @Suite(.timeLimit(.minutes(2)))
 struct RedisRouterTests {
-  /// Turns until it holds, at most ten seconds; returns why connections were lost meanwhile.
+  /// Turns until the condition holds, at most ten seconds; returns the reasons of lost connections.
   private func turn(_ router: RedisRouter, _ loop: EventLoop, until condition: () -> Bool) -> [RedisError] {
     var errors: [RedisError] = []
     let isDone = loop.turn {
@@ -51,7 +51,7 @@ struct RedisRouterTests {
     old.answer = {
       $0 == ["ROLE"] ? "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n" : ScriptedRedisNode.greeted($0)
     }
-    // The first one has not heard of the failover, and never will.
+    // The first Sentinel never learns of the failover.
     let late = try sentinel(loop) { old.port }
     let knowing = try sentinel(loop) { new.port }
     let router = RedisRouter(loop: loop, configuration: try configuration(url([late, knowing])), tls: nil, seed: 1)
@@ -93,7 +93,7 @@ struct RedisRouterTests {
     router.close()
   }
 
-  /// One that says nothing, one that knows nothing, one that knows.
+  /// A Sentinel that does not answer, one that does not know the primary, and one that does.
   @Test func anotherSentinelIsAskedWhereOneIsSilent() throws {
     let loop = try EventLoop()
     let primary = try ScriptedRedisNode(loop: loop)
@@ -109,7 +109,7 @@ struct RedisRouterTests {
     router.close()
   }
 
-  /// None of them is of use: each is dialled once a second, and no more.
+  /// None of them can help: each is dialled once a second, and no more.
   @Test(arguments: [true, false]) func sentinelsThatAreOfNoUseAreNotFlooded(isGreeting: Bool) throws {
     let loop = try EventLoop()
     let sentinels = try (0..<3).map { _ in try sentinel(loop) { nil } }
@@ -118,7 +118,7 @@ struct RedisRouterTests {
     router.connect()
     let start = loop.now.monotonic
     _ = turn(router, loop) { loop.now.monotonic.milliseconds(since: start) >= 2_500 }
-    // Of one connection a few commands.
+    // Each connection sends a few commands.
     let asked = sentinels.map(\.commands.count)
     #expect(asked.allSatisfy { (1...24).contains($0) }, "\(asked)")
     router.close()
@@ -145,7 +145,7 @@ struct RedisRouterTests {
     router.close()
   }
 
-  /// The cluster moves from node to node: who owns nothing any more is hung up on, and its number is the next one's.
+  /// The cluster moves from node to node: the connection to a node without slots is closed, and its number is reused.
   @Test func nodesThatOwnNothingAreHungUpOn() throws {
     let loop = try EventLoop()
     let nodes = try (0..<4).map { _ in try ScriptedRedisNode(loop: loop) }
@@ -172,14 +172,14 @@ struct RedisRouterTests {
       }
     }
     #expect(router.connections.count == 3, "a seed, and two that take turns")
-    // The owner goes away: the configured one is dialled again, and says who owns the slots now.
+    // The owner goes away: the configured node is dialled again, and names the new owner.
     owner = 0
     nodes[3].close()
     _ = turn(router, loop) { router.isWhole && router.node(ofSlot: 7) == 0 }
     router.close()
   }
 
-  /// What is sent to a server that says nothing any more has an end.
+  /// A command to a server that stopped answering ends with an error.
   @Test func aSessionWithoutAnAnswerEnds() async throws {
     let server = try RedisServer()
     defer { server.kill() }

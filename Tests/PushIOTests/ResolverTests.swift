@@ -25,11 +25,11 @@ struct ResolverTests {
     #expect(loop.turn { !found.isEmpty })
     #expect(ticks > 10)
     #expect(found.map(\.description) == ["127.0.0.1:443"])
-    // It holds the loop that holds it.
+    // A reference cycle with the loop.
     loop.cancel(try #require(last))
   }
 
-  /// Answers at once, except for names that a test holds up until it says so.
+  /// Answers at once, except for names that a test holds back.
   private final class HeldNames: Sendable {
     private let answers: Mutex<[String: Result<[SocketAddress], ResolverError>]>
     private let held: Mutex<[String: DispatchSemaphore]> = Mutex([:])
@@ -39,7 +39,7 @@ struct ResolverTests {
       self.answers = Mutex(answers.mapValues { .success([address($0)].compactMap { $0 }) })
     }
 
-    /// The look-ups that began, in their order.
+    /// The look-ups that began, in order.
     var asked: [String] { begun.withLock { $0 } }
 
     func hold(_ host: String) { held.withLock { $0[host] = DispatchSemaphore(value: 0) } }
@@ -71,7 +71,7 @@ struct ResolverTests {
     #expect(loop.turn { found == ["quick", "slow"] })
   }
 
-  /// Who asks again and again for a name that hangs takes one thread, and leaves the others to other names.
+  /// Repeated look-ups of a name that hangs use one thread, and leave the others to other names.
   @Test func aNameIsLookedUpOnceAtATime() throws {
     let names = HeldNames(["slow.test": "127.0.0.1", "quick.test": "127.0.0.2"])
     names.hold("slow.test")
@@ -107,7 +107,7 @@ struct ResolverTests {
     ask()
     // It is still held.
     #expect(loop.turn { found.count == 2 })
-    // What it finds in the end is what is known from then on.
+    // Its late result is cached from then on.
     names.release("late.test")
     #expect(loop.turn { loop.resolver.lookupCount == 0 })
     names.say("late.test", .failure(ResolverError(host: "late.test", text: "none")))

@@ -3,7 +3,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// An authority with a server's and a client's certificate, as files.
+/// A CA with a server's and a client's certificate, as files.
 final class TLSFixture {
   let directory = TemporaryDirectory()
   let authority: CertificateFactory
@@ -128,12 +128,12 @@ struct TLSTests {
     #expect(text.contains("other.test") && text.contains("hostname mismatch"), "\(text)")
     #expect(text.contains("CN=server.test") && text.contains("server.test, localhost"), "\(text)")
     #expect(pair.delegate.openCount == 0)
-    // The server hears the alert.
+    // The server gets the alert.
     #expect(loop.turn { pair.serverDelegate.closeCount == 1 })
     #expect(pair.serverDelegate.error?.tls?.kind == .refused)
   }
 
-  /// `*.host` is a wildcard; `f*.host` is one that nobody issues any more, and too wide.
+  /// `*.host` is a wildcard; `f*.host` is obsolete, and too wide.
   @Test(arguments: [("*.server.test", true), ("f*.server.test", false), ("*o.server.test", false)])
   func onlyAWholeLabelIsAWildcard(_ pattern: String, isAccepted: Bool) throws {
     let loop = try EventLoop()

@@ -4,7 +4,7 @@ import PushIO
 import Synchronization
 import Testing
 
-/// Whom clients trust, and what they share between threads.
+/// Which CAs clients trust, and what they share between threads.
 @Suite("TLS trust", .timeLimit(.minutes(5)))
 struct TLSTrustTests {
   @Test func nobodyIsNoAuthority() throws {
@@ -12,7 +12,7 @@ struct TLSTrustTests {
     #expect(error?.description.contains("ca_file") == true)
   }
 
-  /// In a process of its own, whose system trusts an authority that was made for it.
+  /// In a process of its own, whose system store trusts a test CA.
   @Test func theSystemsAuthoritiesCanBeLeftOut() async throws {
     await #expect(processExitsWith: .success) {
       let (system, own) = (try TLSFixture("System CA"), try TLSFixture("Own CA"))
@@ -34,7 +34,7 @@ struct TLSTrustTests {
     }
   }
 
-  /// Certificates of one's own, and one store of authorities.
+  /// Contexts with certificates of their own share one store of CAs.
   @Test func contextsShareWhomTheyTrust() throws {
     let loop = try EventLoop()
     let fixture = try TLSFixture()
@@ -61,7 +61,7 @@ struct TLSTrustTests {
         guard let loop = try? EventLoop() else { return }
         for _ in 0..<25 {
           guard let pair = try? TLSPair(loop: loop, server: server, client: client, name: "server.test") else { return }
-          // What comes behind the handshake brings the next session.
+          // The session ticket comes after the handshake.
           pair.serverTransport.write("x")
           guard loop.turn(until: { pair.delegate.text == "x" }) else { return }
           opened.add(1, ordering: .relaxed)
@@ -73,7 +73,7 @@ struct TLSTrustTests {
     }
     for thread in threads { thread.join() }
     #expect(opened.load(ordering: .relaxed) == 100)
-    // Each thread's first need not find one yet.
+    // The first connection of each thread may find no session yet.
     #expect(resumed.load(ordering: .relaxed) > 50)
   }
 }

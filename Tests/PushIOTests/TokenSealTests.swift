@@ -2,7 +2,7 @@ import PushIO
 import TestSupport
 import Testing
 
-/// Tokens hidden at rest: they open with the same key and owner, and with nothing else.
+/// Tokens sealed at rest: they open only with the same key and owner.
 @Suite struct TokenSealTests {
   private let token = Array("eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl".utf8)
   private let owner = Array("TEAM:KEY".utf8)

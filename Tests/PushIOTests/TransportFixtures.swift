@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushIO
 
-/// Records what a transport tells, and consumes what it receives unless reported not to.
+/// Records a transport's events, and consumes received bytes unless told not to.
 final class RecordingDelegate: TransportDelegate {
   var openCount = 0
   var closeCount = 0
@@ -75,7 +75,7 @@ final class AcceptingDelegate: ListenerDelegate {
 extension EventLoop {
   /// Turns until `condition` holds; false where it does not within the time.
   func turn(upToMilliseconds limit: Int64 = 10_000, until condition: () -> Bool) -> Bool {
-    // The loop's time is that of its last turn, which may be long ago.
+    // The loop's clock shows its last turn, which may be long ago.
     poll(maximumWaitMilliseconds: 0)
     let start = now.monotonic
     while !condition() {
@@ -104,7 +104,7 @@ extension Transport {
   }
 }
 
-/// Bytes that repeat nowhere near.
+/// Bytes without short repetitions.
 func patternBytes(_ count: Int) -> [UInt8] {
   var state: UInt64 = 0x9E37_79B9_7F4A_7C15
   return (0..<count).map { _ in
@@ -113,7 +113,7 @@ func patternBytes(_ count: Int) -> [UInt8] {
   }
 }
 
-/// A directory that goes with its owner.
+/// A directory that is removed with its owner.
 final class TemporaryDirectory {
   let path: String
 

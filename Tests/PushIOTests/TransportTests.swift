@@ -19,7 +19,7 @@ struct TransportTests {
     let acceptor = AcceptingDelegate(loop: loop)
     acceptor.configure = { $0.echoes = true }
     let listener = try Listener.listen(loop: loop, host: "127.0.0.1", port: 0, delegate: acceptor)
-    // Before the connection, whose time counts: under a sanitizer this takes seconds.
+    // Before the connection starts its timeout: under a sanitizer this takes seconds.
     let source = patternBytes(4 << 20)
     let delegate = RecordingDelegate()
     let transport = connect(loop, Endpoint(host: "127.0.0.1", port: listener.port), delegate)
@@ -62,7 +62,7 @@ struct TransportTests {
     #expect(!FileManager.default.fileExists(atPath: path))
   }
 
-  /// The reader does not consume: reading stops at the limit, the loop does not spin, and all arrives afterwards.
+  /// The reader does not consume: reading stops at the limit, the loop does not spin, and all bytes arrive later.
   @Test func readingPausesAtItsLimitAndResumesByItself() throws {
     let loop = try EventLoop()
     let (near, far) = try makeSocketPair()
@@ -88,7 +88,7 @@ struct TransportTests {
     #expect(isWhole)
   }
 
-  /// The peer goes while reading is paused: the loop does not spin on the hang-up, and every byte still arrives.
+  /// The peer closes while reading is paused: the loop does not spin on the hang-up, and every byte still arrives.
   @Test func aPeerThatEndsDuringAPauseIsReadToItsEnd() throws {
     let loop = try EventLoop()
     let (near, far) = try makeSocketPair()
@@ -119,7 +119,7 @@ struct TransportTests {
     let peer = FileHandle(fileDescriptor: far, closeOnDealloc: true)
     peer.write(Data("question".utf8))
     shutdown(far, Int32(SHUT_WR))
-    // The question's turn is that of the peer's end: the answer is written in it.
+    // The request and the peer's close come in one turn: the answer is written in it.
     delegate.onReceive = { if delegate.text == "question" { $0.write("answer") } }
     #expect(loop.turn { delegate.closeCount == 1 })
     #expect(delegate.error == nil)
@@ -189,7 +189,7 @@ struct TransportTests {
     #expect(loop.turn { left.closeCount == 1 && right.closeCount == 1 })
   }
 
-  /// The peer speaks, then resets the connection with our bytes unread: its last words are heard.
+  /// The peer sends, then resets the connection with our bytes unread: its last bytes still arrive.
   @Test func lastWordsAreHeardBeforeAReset() throws {
     let loop = try EventLoop()
     let holder = HoldingDelegate()
@@ -308,7 +308,7 @@ struct TransportTests {
       if index % 2 == 0 { transport.close() } else { transport.abort() }
       #expect(loop.turn { delegate.closeCount == 1 && acceptor.delegates[index].closeCount == 1 })
     }
-    // Other tests run beside this one; 200 lost connections would be 400 descriptors.
+    // Other tests run at the same time; 200 leaked connections would be 400 descriptors.
     #expect(try descriptorCount() - before < 100)
     #expect(loop.scheduledCount == 0)
   }
@@ -351,7 +351,7 @@ struct TransportTests {
   }
 }
 
-/// Accepts one connection and leaves it alone.
+/// Accepts one connection and ignores it.
 private final class HoldingDelegate: ListenerDelegate {
   var descriptor: Int32 = -1
 
@@ -360,7 +360,7 @@ private final class HoldingDelegate: ListenerDelegate {
   }
 }
 
-/// An address that swallows connection requests: a listener that nobody polls, whose queue is full.
+/// An address that swallows connection requests: a listener with a full queue that is never polled.
 private final class BlackHole {
   private let sleepingLoop: EventLoop
   private let acceptor: AcceptingDelegate

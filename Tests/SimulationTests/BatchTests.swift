@@ -4,7 +4,7 @@ import PushLane
 import PushSettings
 import Testing
 
-/// A job for many devices: one delivery, one acknowledgement, and after a redelivery only what is still open is sent.
+/// A job for many devices: one delivery, one acknowledgement, and after a redelivery only open targets are sent.
 @Suite struct BatchTests {
   private typealias BatchLane = Lane<SimulatedBroker, SimulatedAdmissionStore, SimulatedAPNs, SimulatedClock>
 
@@ -63,7 +63,7 @@ import Testing
       step(&lane, world)
       steps += 1
     }
-    // The worker dies. What APNs answered until now is remembered, and must not be sent again.
+    // The worker dies. Targets that APNs answered are remembered, and must not be sent again.
     let answered = world.memory.answered
     #expect(answered.count < 1000 && !world.broker.isEmpty)
     for target in targets where identifiers[target.token].map({ answered[$0] == nil }) ?? true {

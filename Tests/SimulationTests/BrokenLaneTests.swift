@@ -3,7 +3,7 @@ import PushCore
 import PushLane
 import Testing
 
-/// Lanes that break the promise on purpose: the auditor must catch each, or its silence elsewhere means nothing.
+/// Lanes that break the promise on purpose: the auditor must catch each, or its silence elsewhere proves nothing.
 @Suite struct BrokenLaneTests {
   private func violations(_ fault: BrokenBroker.Fault, seed: UInt64) -> [String] {
     var run = SimulatedRun(seed: seed, faults: .many) { BrokenBroker(SimulatedBroker(world: $0), fault) }
@@ -59,7 +59,7 @@ import Testing
   }
 }
 
-/// Mistakes that were made once: the worlds that are as hard as those outside must see each.
+/// Mistakes that were made once: the hard worlds must catch each.
 @Suite struct BrokenWorldTests {
   /// Whether one of a few seeds shows it.
   private func isCaught(

@@ -5,7 +5,7 @@ import PushLane
 import PushSettings
 import Testing
 
-/// Two apps with a pool each, one of which takes nothing: the other one's jobs go on, and what is too much goes to the
+/// Two apps with a pool each; one pool takes nothing. The other one's jobs go on, and surplus jobs go to the
 /// retry queues and comes back once the pool takes it.
 @Suite struct FairnessTests {
   private typealias FairLane = Lane<SimulatedBroker, MemoryAdmissionStore, TwoPools, SimulatedClock>
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  /// - Parameter after: how long it takes to see that the pool does not move.
+  /// - Parameter after: the time until the lane sees that the pool does not move.
   @Test(arguments: [(SendDecision.stalled, 0), (.noRoom, 2_000)] as [(SendDecision, Int64)])
   func theFastOneGoesOnBesideTheSlow(slow: SendDecision, after: Int64) {
     let world = SimulatedWorld(seed: 1, faults: Faults())
@@ -73,7 +73,7 @@ import Testing
     #expect(world.auditor.violations == [])
   }
 
-  /// The rule is what does it.
+  /// Without the rule, the fast app's jobs stop.
   @Test func withoutTheRuleTheSlowOneTakesAllThereIs() {
     let world = SimulatedWorld(seed: 1, faults: Faults())
     enqueue(world)
@@ -98,7 +98,7 @@ import Testing
     #expect(lane.spacingMicroseconds == 0)
   }
 
-  /// Alone in the house, the slow one's jobs are in nobody's way: they wait, for a while.
+  /// Alone, the slow app's jobs block no others: they wait, for a while.
   @Test func whereNobodyElseSendsTheSlowOnesWait() {
     let world = SimulatedWorld(seed: 1, faults: Faults())
     enqueue(world)
@@ -112,11 +112,11 @@ import Testing
   }
 }
 
-/// Two pools: 0 takes a few, and then says what it is told to say, or does like the other one; 1 takes everything and accepts it 20 ms later.
+/// Two pools: 0 takes a few requests and then gives a scripted decision, or works like 1; 1 takes everything and accepts it 20 ms later.
 private struct TwoPools: PushService {
   let world: SimulatedWorld
   static let slowAfter = 5
-  /// What the slow one says; nil: it is not slow any more.
+  /// The decision of the slow pool; nil: it is not slow any more.
   var slow: SendDecision?
   private var answers: [(at: Int64, ticket: Ticket)] = []
   private(set) var accepted = 0

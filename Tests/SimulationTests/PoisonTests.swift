@@ -2,10 +2,10 @@ import LaneSimulation
 import PushCore
 import Testing
 
-/// Jobs that end the worker whenever it sends them: they end as dead letters, and nobody else does.
+/// Jobs that crash the worker whenever it sends them: they, and no other jobs, become dead letters.
 @Suite struct PoisonTests {
   private let poison: Set<Int> = [3, 40, 41]
-  /// What may end a job as a dead letter, beside poison, is left out.
+  /// Leaves out all other faults that can make a job a dead letter.
   private var faults: Faults {
     var faults = Faults()
     faults.consumerLost = 2
@@ -29,13 +29,13 @@ import Testing
       let outcomes = Set(auditor.outcomes(ofJob: job))
       #expect(outcomes == ["failed"], "seed \(seed): \(job)")
     }
-    // None is given up early. A worker that dies between the copy and its acknowledgement leaves one more of a job; twice is rare.
+    // None is given up early. A worker that dies between the copy and its acknowledgement leaves one more copy; twice is rare.
     let limit = Int(IsolationPolicy().limit)
     #expect(run.deaths >= limit, "seed \(seed)")
     #expect(run.deaths <= 3 * poison.count * limit, "seed \(seed)")
   }
 
-  /// Without isolation it ends workers until its time is over, and nobody knows what it was.
+  /// Without isolation, a poison job crashes workers until it expires, and remains unknown.
   @Test func withoutIsolationPoisonIsNoDeadLetter() {
     var settings = WorldSettings()
     settings.isolation = IsolationPolicy(isolationCount: 100_000, limit: 200_000)

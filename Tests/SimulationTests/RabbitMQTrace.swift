@@ -2,12 +2,12 @@ import PushCore
 import TestSupport
 import WorkerSimulation
 
-/// A simulated RabbitMQ with clients that a test plays line by line: what is sent, and what every client heard of it.
+/// A simulated RabbitMQ with scripted clients: each line has what is sent, and what every client received.
 final class RabbitMQTrace {
   let server: SimulatedRabbitMQ
   private(set) var now: Int64 = 0
   private var listeners: [SimulatedConnectionID: RawAMQPListener] = [:]
-  /// Connections that the server ended, and how.
+  /// Connections that the server closed, and how.
   private(set) var ends: [SimulatedConnectionID: String] = [:]
   private(set) var events: [String] = []
   private var nextID = 1
@@ -68,7 +68,7 @@ final class RabbitMQTrace {
     return id
   }
 
-  /// Sends bytes and says what this client heard of it; what the others hear, they hear later.
+  /// Sends bytes and returns what this client received; the other clients receive theirs later.
   func send(_ bytes: [UInt8], on id: SimulatedConnectionID) -> [String] {
     server.received(bytes, on: id, now: now)
     settle()
@@ -110,7 +110,7 @@ final class RabbitMQTrace {
 
   // MARK: - Queues
 
-  /// Puts messages with these bodies into a queue, as a producer does who is told that they are kept.
+  /// Publishes messages with these bodies to a queue, with confirms.
   func put(_ bodies: String..., in queue: String) {
     for body in bodies {
       server.publish(

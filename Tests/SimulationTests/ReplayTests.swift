@@ -4,7 +4,7 @@ import Testing
 
 /// Jobs that fail for good become dead letters, and an operator replays all of them once APNs is well again.
 @Suite struct ReplayTests {
-  /// Most answers are lost after APNs has accepted: after the last attempt a job is a dead letter that was accepted.
+  /// Most answers are lost after APNs accepted: after its last attempt, a job is a dead letter although APNs accepted it.
   static var faults: Faults {
     var faults = Faults()
     faults.lostAfterProcessing = 600
@@ -16,7 +16,7 @@ import Testing
     return faults
   }
 
-  /// Few attempts, soon after each other: time is steps.
+  /// Few attempts in quick succession: time is counted in steps.
   static var settings: WorldSettings {
     var settings = WorldSettings()
     settings.jobs = 40
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// A worker may have sent a poisonous job each time before it ended.
+  /// A worker may have sent a poison job each time before it ended.
   @Test(arguments: 1...5 as ClosedRange<UInt64>) func poisonIsReplayed(seed: UInt64) {
     var settings = WorldSettings()
     settings.jobs = 20

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerSimulation
 
-/// What goes wrong at the simulated RabbitMQ when the world or the seed wants it.
+/// Faults of the simulated RabbitMQ, on command or from the seed.
 struct SimulatedRabbitMQFaultTests {
   private func opened(
     _ trace: RabbitMQTrace, _ arguments: RawAMQP.Arguments = [], channels: UInt16 = 1

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerSimulation
 
-/// What the queues of the simulated RabbitMQ do with messages.
+/// The queues of the simulated RabbitMQ.
 struct SimulatedRabbitMQQueueTests {
   private let trace = RabbitMQTrace()
 
@@ -156,7 +156,7 @@ struct SimulatedRabbitMQQueueTests {
     trace.pass(0.02)
     #expect(trace.ready("q") == ["b"])
     #expect(trace.ready("dead") == ["a"])
-    // What somebody holds does not die of it; given back it is over at once.
+    // A delivered message does not expire; once returned, it expires at once.
     let client = trace.open()
     _ = trace.send(RawAMQP.consume("q", tag: "c", 1), on: client)
     trace.pass(5)

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerSimulation
 
-/// The simulated RabbitMQ as protocol traces: connections, channels, declarations and what is wrong.
+/// The simulated RabbitMQ as protocol traces: connections, channels, declarations and errors.
 struct SimulatedRabbitMQTests {
   private let trace = RabbitMQTrace()
 
@@ -210,7 +210,7 @@ struct SimulatedRabbitMQTests {
 
   // MARK: - Bytes
 
-  /// Any parts in which the bytes come give the same answers; so do hostile bytes.
+  /// The answers do not depend on how the bytes are split, even for hostile bytes.
   @Test func anyPartsOfTheBytesGiveTheSame() {
     var script = RawAMQP.greeting + RawAMQP.startOK() + RawAMQP.tuneOK() + RawAMQP.open() + RawAMQP.openChannel(1)
     script += RawAMQP.selectConfirms(1) + RawAMQP.declareQueue("q", 1, arguments: RabbitMQTrace.quorum)
@@ -220,7 +220,7 @@ struct SimulatedRabbitMQTests {
     for seed in UInt64(0)..<60 {
       var random = TestRandom(seed: seed)
       var bytes = script
-      // Behind the first few, something is broken.
+      // After the first few, something is broken.
       if seed >= 10 {
         for _ in 0...seed % 4 {
           bytes[8 + Int(random.next() % UInt64(bytes.count - 8))] = UInt8(truncatingIfNeeded: random.next())

@@ -20,7 +20,7 @@ import WorkerSimulation
     talks = cluster.nodes.enumerated().map { SimulatedRedisTalk($1, connection: $0) }
   }
 
-  /// A key of the first node's: of the tag `a0`, or the next one that lies there.
+  /// A key of the first node: with the tag `a0`, or the next tag that belongs to it.
   private func tag() -> (tag: String, slot: Int) {
     for number in 0..<100 {
       let slot = SimulatedRedisSlot.of(Array("a\(number)".utf8))
@@ -60,7 +60,7 @@ import WorkerSimulation
     #expect(talks[2].say("GET \(tag)2") == "-MOVED \(slot) node-1:7001")
   }
 
-  /// A script that reaches for a key that it has not named, of a slot between two nodes, is refused that key alone.
+  /// A script that uses a key that it did not name, in a migrating slot, is refused that key only.
   @Test func aScriptFindsNoOtherKeysOfAMovingSlot() throws {
     let (tag, slot) = tag()
     let text = Array(RedisScript.admit.utf8)

@@ -2,7 +2,7 @@ import PushCore
 import Testing
 import WorkerSimulation
 
-/// What the world does to a simulated Redis.
+/// Faults of a simulated Redis.
 @Suite struct SimulatedRedisFaultTests {
   private let redis = SimulatedRedis(seed: 5)
 
@@ -16,12 +16,12 @@ import WorkerSimulation
     talk.now = 2_000_000_000
     #expect(talk.say("TIME") == "")
     redis.resume(now: talk.now)
-    // The key had ended by then.
+    // The key had expired by then.
     #expect(talk.heard() == ":1 *2 $10 1796000002 $1 0")
     #expect(talk.say("GET a") == "$1 2")
   }
 
-  /// Executed, and nobody hears so.
+  /// Executed, and the reply is lost.
   @Test func aBrokenConnectionsCommandsRunAllTheSame() {
     let talk = SimulatedRedisTalk(redis)
     redis.stall()

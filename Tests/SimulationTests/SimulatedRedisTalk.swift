@@ -6,7 +6,7 @@ final class SimulatedRedisTalk {
   /// The world's clock, nanoseconds.
   var now: Int64
   let connection: SimulatedConnectionID
-  /// What it did beside sending.
+  /// Its actions other than sending.
   private(set) var ends: [SimulatedPeerAction] = []
 
   init(_ server: SimulatedRedisFront, connection: Int = 1, now: Int64 = 0) {
@@ -24,7 +24,7 @@ final class SimulatedRedisTalk {
   /// Words with blanks between them.
   static func encode(_ text: String) -> [UInt8] { encode(text.split(separator: " ").map { Array($0.utf8) }) }
 
-  /// Sends commands and returns what is answered at once, lines parted by blanks.
+  /// Sends commands and returns the immediate replies, with blanks between the lines.
   @discardableResult
   func say(_ commands: String...) -> String { send(commands.flatMap(Self.encode)) }
 

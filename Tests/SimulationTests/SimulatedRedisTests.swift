@@ -4,7 +4,7 @@ import WorkerSimulation
 
 @testable import PushLane
 
-/// A simulated Redis that nothing happens to: its protocol, its clock, its scripts, and what an auditor sees.
+/// A simulated Redis without faults: its protocol, its clock, its scripts, and what an auditor sees.
 @Suite struct SimulatedRedisTests {
   private static let admit = Array(RedisScript.admit.utf8)
   private static let digest = "3316aa0c450bf18162b884467d876d7b1358733b"
@@ -49,7 +49,7 @@ import WorkerSimulation
     #expect(talk.say("GET no", "HGETALL h", "ZRANGE z 0 -1 WITHSCORES") == "_ %1 $1 a $1 1 *1 *2 $1 m ,2.5")
   }
 
-  /// However the bytes are split, and the commands with them.
+  /// For every way in which the bytes are split, within commands too.
   @Test(arguments: 1...20 as ClosedRange<UInt64>) func splitBytesGiveTheSame(seed: UInt64) {
     var bytes = SimulatedRedisTalk.encode([Array("SCRIPT".utf8), Array("LOAD".utf8), Self.admit])
     for job in 0..<6 {

@@ -3,7 +3,7 @@ import Testing
 
 /// The whole lane over a simulated world. A failing seed reproduces exactly: run its number alone.
 @Suite struct SimulationTests {
-  /// Nothing goes wrong: everything is sent exactly once, and nothing says otherwise.
+  /// Nothing goes wrong: everything is sent exactly once, and no outcome is marked ambiguous.
   @Test(arguments: 1...20 as ClosedRange<UInt64>) func nothingGoesWrong(seed: UInt64) {
     var run = SimulatedRun(seed: seed, faults: Faults()) { SimulatedBroker(world: $0) }
     run.play()
@@ -19,7 +19,7 @@ import Testing
     return faults
   }
 
-  /// Only retry copies are handed on twice: each target that APNs accepted twice says so, and none is left out.
+  /// Only retry copies are delivered twice: each target that APNs accepted twice is marked, and none is missed.
   @Test(arguments: 1...20 as ClosedRange<UInt64>) func aCopyThatComesTwiceIsMarked(seed: UInt64) {
     var run = SimulatedRun(seed: seed, faults: SimulationTests.copiesTwice) { SimulatedBroker(world: $0) }
     run.play()

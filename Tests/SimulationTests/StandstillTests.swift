@@ -6,7 +6,7 @@ import PushSettings
 import PushWorker
 import Testing
 
-/// A lane whose jobs do not move, in simulated time: what probes, metrics and the log say of it, and what is done.
+/// A lane whose jobs do not move, in simulated time: probes, metrics, log, and the restart.
 @Suite struct StandstillTests {
   private typealias StandingLane = Lane<SimulatedBroker, MutableState, OnePool, SimulatedClock>
 
@@ -15,7 +15,7 @@ import Testing
     let switches = Switches()
     var lane: StandingLane
     var standstill = LaneStandstill()
-    /// What was logged, and at which second.
+    /// The log lines with their seconds.
     var notices: [(second: Int64, notice: LaneNotice)] = []
     var restarts: [(second: Int64, step: DeliveryStep)] = []
     private let start: Int64
@@ -126,7 +126,7 @@ import Testing
     #expect(bench.world.broker.isEmpty)
   }
 
-  /// A full queue: a restart would help nobody, and count against the jobs.
+  /// A full queue: a restart would not help, and would count against the jobs.
   @Test func aBrokerThatRefusesIsAnAlarmWithoutARestart() {
     let bench = Bench(jobs: 5)
     bench.world.faults.publishRefused = 1000
@@ -170,7 +170,7 @@ import Testing
   }
 }
 
-/// What the doubles do from now on.
+/// The behaviour of the test doubles from now on.
 private final class Switches {
   var admits = true
   var hasRoom = true
@@ -179,7 +179,7 @@ private final class Switches {
   var latencyMilliseconds: Int64? = 50
 }
 
-/// The admission store that admits everything, or answers nothing at all.
+/// An admission store that admits everything, or answers nothing.
 private struct MutableState: AdmissionStore {
   let switches: Switches
   private var asked: [Ticket] = []

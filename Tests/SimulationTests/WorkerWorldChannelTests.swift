@@ -52,7 +52,7 @@ struct WorkerWorldChannelTests {
     #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
   }
 
-  /// Workers that die in the middle of requests keep nothing: their loops and sockets would hold the network.
+  /// Workers that die in the middle of requests are freed: their loops and sockets would keep the network alive.
   @Test func aWorldLeavesNothingBehind() throws {
     weak var network: SimulatedNetwork?
     do {
@@ -69,7 +69,7 @@ struct WorkerWorldChannelTests {
     #expect(world.auditor.reportedCount == 90 && world.channelUsers.repliedCount == 40)
   }
 
-  /// While Redis remembers, a name keeps its channel, and no channel is left that no name has.
+  /// While Redis keeps its data, a name keeps its channel, and no channel is left without a name.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func aNameKeepsItsChannel(seed: UInt64) throws {
     let world = try play(seed, faults: 40, of: WorkerWorldChannelTests.kinds.filter { $0 != .emptyRedis })
     #expect(world.auditor.violations == [])
@@ -77,7 +77,7 @@ struct WorkerWorldChannelTests {
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
   }
 
-  /// RabbitMQ confirms nothing while its memory is low, and that is no loss.
+  /// RabbitMQ confirms nothing under its memory alarm, and nothing is lost.
   @Test func anAnswerThatWaitsForTheEndOfAnAlarmIsPublishedOnce() throws {
     var settings = WorkerWorld.Settings()
     settings.jobs = 50
@@ -103,7 +103,7 @@ struct WorkerWorldChannelTests {
     #expect(world.auditor.reportedCount == 90 && world.channelUsers.repliedCount == 40)
   }
 
-  /// Workers are told to end, and lose their requests while APNs works on them: that is no answer to anybody.
+  /// Workers stop, and lose requests that APNs is processing: no request is answered because of that.
   @Test(arguments: [6, 13] as [UInt64]) func aDrainAnswersNothingThatIsNotDone(seed: UInt64) throws {
     let world = try play(seed, faults: 24, of: [.drainWorker, .restartBroker, .slowAPNs]) {
       $0.network.latency = 1_000_000...60_000_000
@@ -113,7 +113,7 @@ struct WorkerWorldChannelTests {
     #expect(world.channelUsers.repliedCount == 40)
   }
 
-  /// Somebody removes the binding of the queue of results: it is bound again, and no answer is lost.
+  /// The binding of the results queue is removed: it is bound again, and no answer is lost.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func anAnswerThatNoQueueTakesIsPublishedAgain(seed: UInt64) throws {
     let world = try play(seed, faults: 8, of: [.unbind]) {
       $0.productionMilliseconds = $0.stormMilliseconds
@@ -123,7 +123,7 @@ struct WorkerWorldChannelTests {
     #expect(world.channelUsers.repliedCount == 40)
   }
 
-  /// Several creates of one storage policy are looked into at once: what one of them takes is no stray to the others.
+  /// Several lost creates of one storage policy are investigated at once: a channel that one of them takes is not free for the others.
   @Test(arguments: [1014, 1019, 1043, 1075] as [UInt64]) func lostCreatesTakeTurns(seed: UInt64) throws {
     var settings = WorkerWorld.Settings()
     settings.workers = 1
@@ -144,7 +144,7 @@ struct WorkerWorldChannelTests {
     #expect(world.auditor.violations == [])
   }
 
-  /// One worker looks into a lost create for several requests for its name: each way to the channel has a lock of its own.
+  /// One worker investigates a lost create for several requests for its name: each flow has a lock of its own.
   @Test(arguments: [17, 40, 67] as [UInt64]) func requestsForOneNameTakeTurns(seed: UInt64) throws {
     let world = try play(seed, faults: 60, of: [.dropAPNs, .resetStreams, .refuseStreams, .silenceStreams]) {
       askMuch(&$0, workers: 1)
@@ -153,7 +153,7 @@ struct WorkerWorldChannelTests {
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
   }
 
-  /// Connections are lost so often that RabbitMQ would give requests up by itself, unanswered: the channels of lost creates would have no
+  /// Connections are lost so often that RabbitMQ would drop requests by itself, unanswered: the channels of lost creates would have no
   /// owner.
   @Test func noRequestIsGivenUpByTheBroker() throws {
     let world = try WorkerWorld(seed: 3027, settings: .swarm(seed: 3027))
@@ -162,8 +162,8 @@ struct WorkerWorldChannelTests {
     #expect(world.channelUsers.isolatedCount > 0)
   }
 
-  /// A request ends each worker that carries it out: it is given up after three deaths beside others and 17 alone, and told so; all others
-  /// are answered, and no job pays for it.
+  /// A request crashes each worker that carries it out: it is given up after three crashes beside others and 17 isolated, with a reply; all
+  /// other requests are answered, and no job is affected.
   @Test func aRequestThatEndsWorkersIsGivenUp() throws {
     let world = try play(1, faults: 0) {
       $0.hasChannelPoison = true
@@ -175,7 +175,7 @@ struct WorkerWorldChannelTests {
     #expect(world.poisonedCount == 20)
   }
 
-  /// The same in the middle of everything else: a worker that ends at once, again and again, took innocent jobs with it (4104).
+  /// The same beside all other faults: a worker that crashed at once, again and again, took innocent jobs with it (4104).
   @Test func aRequestThatEndsWorkersTakesNothingWithIt() throws {
     let world = try WorkerWorld(seed: 4104, settings: .swarm(seed: 4104))
     try world.run()
@@ -183,7 +183,7 @@ struct WorkerWorldChannelTests {
     #expect(world.poisonedCount > 10)
   }
 
-  /// Locks end early because Redis' clock jumps: a channel that is made in vain is deleted although APNs refuses that at first (208), and
+  /// Locks expire early because Redis' clock jumps: a surplus channel is deleted although APNs refuses that at first (208), and
   /// no other name takes it meanwhile (334).
   @Test(arguments: [208, 334] as [UInt64]) func aChannelMadeInVainIsDeleted(seed: UInt64) throws {
     let world = try play(

@@ -48,7 +48,7 @@ struct WorkerWorldTests {
     #expect(world.auditor.ambiguousCount > 0, "faults that harm nothing are none")
   }
 
-  /// Redis' replica takes its place now and then, and one of the Sentinels hears of it late; some jobs are too old, and workers die while
+  /// Redis fails over to its replica now and then, and one of the Sentinels learns of it late; some jobs are too old, and workers die while
   /// they write.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func aPrimaryIsReplaced(seed: UInt64) throws {
     let world = try holds(seed, keepsTrace: true) { settings in
@@ -63,7 +63,7 @@ struct WorkerWorldTests {
     #expect(world.auditor.ambiguousCount > 0, "faults that harm nothing are none")
   }
 
-  /// Each with other faults, sizes and latencies; the last ones are another time others.
+  /// Each with other faults, sizes and latencies; the last ones differ in each run.
   @Test func swarm() throws {
     let fresh = UInt64.random(in: 1_000_000...2_000_000)
     for seed in [12, 26, 116, fresh, fresh + 1] {
@@ -72,7 +72,7 @@ struct WorkerWorldTests {
   }
 
   /// Seeds of the swarm that broke the promise once.
-  /// - 20760: many were asked about again at once, room for one was left, and none of them ever left: a lane stood still for nothing.
+  /// - 20760: many sends were readmitted at once with room for one, and none of them ever left: a standstill without a reason.
   @Test(arguments: [20760] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }

@@ -1,4 +1,4 @@
-/// The commands of this package, as the same build made them: they lie beside the tests.
+/// The programs of this package from the same build: they are in the tests' folder.
 import Foundation
 import Glibc
 

@@ -1,4 +1,4 @@
-/// A producer that is not ours (Python's pika) and asks for channels through the request queue.
+/// A third-party producer (Python's pika) that requests channels through the request queue.
 import Foundation
 
 package struct ChannelRequester: Sendable {
@@ -6,7 +6,7 @@ package struct ChannelRequester: Sendable {
   package struct Request: Encodable, Sendable {
     package var body: String
     package var correlationID: String?
-    /// `mine`: a queue of this client's own, whose messages are returned; nil: none is named.
+    /// `mine`: a queue of this client, whose messages are returned; nil: no `reply_to`.
     package var replyTo: String?
     package var messageID: String?
     /// The AMQP timestamp, Unix seconds.
@@ -62,8 +62,8 @@ package struct ChannelRequester: Sendable {
     url = "amqp://guest:guest@127.0.0.1:\(port)/%2F"
   }
 
-  /// Publishes the requests, confirmed and persistent, and returns the answers that come to a queue of its own until there
-  /// are `expect`, or the time is over.
+  /// Publishes the requests, confirmed and persistent, and returns the answers that arrive in its own queue until there
+  /// are `expect`, or the time is up.
   package func ask(
     _ requests: [Request], queue: String, expect: Int? = nil, seconds: Double = 30
   ) throws -> [Answer] {

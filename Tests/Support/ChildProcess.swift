@@ -1,10 +1,10 @@
-/// A process that a test starts: in a session of its own, without our descriptors, and never outliving us.
+/// A process that a test starts: in a session of its own, without our descriptors; it never outlives us.
 import Foundation
 import Glibc
 import Synchronization
 
 package final class ChildProcess: Sendable {
-  /// What a finished command left.
+  /// The result of a finished command.
   package struct Output: Sendable {
     /// The exit status, or 128 and the signal that ended it.
     package var status: Int32
@@ -23,7 +23,7 @@ package final class ChildProcess: Sendable {
   package let name: String
   private let state: Mutex<State>
 
-  /// Starts a program: `arguments[0]` is its absolute path. `environment`: `NAME=value`, nil hands ours on.
+  /// Starts a program: `arguments[0]` is its absolute path. `environment`: `NAME=value`; nil passes ours on.
   /// `output` and `errors` are files to append to (nil: /dev/null), `input` one to read from.
   package init(
     _ arguments: [String], environment: [String]? = nil, input: String? = nil, output: String? = nil,
@@ -67,7 +67,7 @@ package final class ChildProcess: Sendable {
   /// Sends a signal to the process and everything that it started.
   package func signal(_ number: Int32) {
     state.withLock { state in
-      // Once it was reaped, the number may belong to somebody else.
+      // Once it was reaped, another process may have its id.
       if case .running = state { _ = Glibc.kill(-pid, number) }
     }
   }
@@ -79,13 +79,13 @@ package final class ChildProcess: Sendable {
     }
   }
 
-  /// Waits until it ended; nil where it still runs after that time.
+  /// Waits until it ended; nil if it still runs after that time.
   @discardableResult
   package func wait(timeoutMilliseconds: Int) -> Int32? {
     Self.poll(timeoutMilliseconds: timeoutMilliseconds) { self.exitStatus }
   }
 
-  /// Asks it to end, and ends it where it does not within that time.
+  /// Sends SIGTERM, and SIGKILL if it still runs after that time.
   package func stop(timeoutMilliseconds: Int = 15_000) {
     signal(SIGTERM)
     signal(SIGCONT)
@@ -100,11 +100,11 @@ package final class ChildProcess: Sendable {
     Watchdog.shared.forget(group: pid)
   }
 
-  /// Stops it from running, as a hanging process would; its sockets stay open.
+  /// Suspends it, like a process that hangs; its sockets stay open.
   package func pause() { signal(SIGSTOP) }
   package func resume() { signal(SIGCONT) }
 
-  /// Runs a command to its end. Throws where it does not end within that time.
+  /// Runs a command to its end. Throws if it does not end within that time.
   package static func run(
     _ arguments: [String], environment: [String]? = nil, input: String? = nil, timeoutMilliseconds: Int = 30_000
   ) throws(TestFailure) -> Output {
@@ -121,7 +121,7 @@ package final class ChildProcess: Sendable {
     return Output(status: status, output: folder.read("output"), errors: folder.read("errors"))
   }
 
-  /// Asks again and again until there is an answer; nil where there is none in time.
+  /// Calls the closure again and again until it returns a value; nil if there is none in time.
   package static func poll<Answer>(
     timeoutMilliseconds: Int, everyMilliseconds: Int = 10, _ question: () -> Answer?
   ) -> Answer? {

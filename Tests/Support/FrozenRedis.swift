@@ -1,7 +1,7 @@
-/// A private Redis server whose clock stands still until a test sets it, and a connection to it.
+/// A private Redis server whose clock moves only when a test sets it, and a connection to it.
 import Glibc
 
-/// The clock is a library that is loaded before the C library: what asks for the time of day reads it from a file that the
+/// The clock is a library that is loaded before the C library: it reads the time of day from a file that the
 /// test writes. So a reply that depends on the time can be compared exactly.
 package final class FrozenRedis {
   package let server: RedisServer
@@ -70,18 +70,18 @@ package final class FrozenRedis {
     close(socketDescriptor)
   }
 
-  /// Sets its clock. Nothing may be on its way.
+  /// Sets its clock. No command may be in flight.
   package func set(unixMicroseconds: Int64) throws(TestFailure) {
     var time = unixMicroseconds
     guard unsafe pwrite(clock, &time, 8, 0) == 8 else { throw TestFailure("cannot set the clock") }
   }
 
-  /// Sends commands and returns the bytes of all replies. `mark` is the last command's reply, and stands nowhere else.
+  /// Sends commands and returns the bytes of all replies. `mark` is the last command's reply, and occurs nowhere else.
   package func exchange(_ commands: [UInt8], endingWith mark: [UInt8]) throws(TestFailure) -> [UInt8] {
     var sent = 0
     var replies: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    // Replies are read meanwhile: neither side waits for the other one to read.
+    // Reads replies while it writes, so neither side blocks the other.
     while replies.count < mark.count || !replies.suffix(mark.count).elementsEqual(mark) {
       var ready = pollfd(
         fd: socketDescriptor, events: Int16(POLLIN) | (sent < commands.count ? Int16(POLLOUT) : 0), revents: 0)

@@ -1,4 +1,4 @@
-/// The smallest HTTP/1.1 client that serves: one request, one answer, for admin and control ports on 127.0.0.1.
+/// A minimal HTTP/1.1 client: one request, one answer, for admin and control ports on 127.0.0.1.
 import Glibc
 
 package enum LoopbackHTTP {
@@ -7,7 +7,7 @@ package enum LoopbackHTTP {
     package let body: String
   }
 
-  /// Sends a request and reads the answer to its end, after a pause; nil where nobody listens or no whole answer came in
+  /// Sends a request and reads the answer to its end, after a pause; nil if nothing listens or no complete answer came in
   /// time.
   package static func request(
     _ method: String, _ path: String, port: UInt16, body: String = "", timeoutMilliseconds: Int = 5_000,
@@ -37,7 +37,7 @@ package enum LoopbackHTTP {
   }
 
   private static func parse(_ bytes: [UInt8]) -> Answer? {
-    // By bytes: a String takes CR LF for one character.
+    // By bytes: in a String, CR LF is one character.
     let end = Array("\r\n\r\n".utf8)
     guard let start = bytes.indices.first(where: { bytes[$0...].starts(with: end) }) else { return nil }
     let words = String(decoding: bytes[..<start], as: UTF8.self).split(separator: " ", maxSplits: 2)

@@ -1,9 +1,9 @@
-/// Free ports on 127.0.0.1 for servers that must know their port before they start, and that keep it over a restart.
+/// Free ports on 127.0.0.1 for servers that must know their port before they start, and keep it over a restart.
 import Glibc
 
 package enum LoopbackPort {
-  /// A port that nobody listens on now. It lies below the range from which the system picks ports of outgoing
-  /// connections: there, a client that dials a stopped server again and again would one day be connected to itself.
+  /// A port without a listener. It is below the range from which the system picks ports of outgoing
+  /// connections: there, a client that keeps dialling a stopped server can be connected to itself.
   package static func free() throws(TestFailure) -> UInt16 {
     for _ in 0..<200 {
       let port = UInt16.random(in: 12_000..<32_000)
@@ -17,7 +17,7 @@ package enum LoopbackPort {
     withConnection(to: port, timeoutMilliseconds: 1_000) { _ in true } ?? false
   }
 
-  /// Sends bytes to a port and returns the first bytes of the answer; nil where none came in time.
+  /// Sends bytes to a port and returns the first bytes of the answer; nil if none came in time.
   package static func ask(_ port: UInt16, _ question: [UInt8], timeoutMilliseconds: Int = 1_000) -> [UInt8]? {
     withConnection(to: port, timeoutMilliseconds: timeoutMilliseconds) { descriptor in
       guard unsafe send(descriptor, question, question.count, Int32(MSG_NOSIGNAL)) == question.count else {
@@ -44,7 +44,7 @@ package enum LoopbackPort {
     return body(descriptor)
   }
 
-  /// A connected socket, which is the caller's to close; nil: nobody listens.
+  /// A connected socket, which the caller closes; nil: nothing listens.
   /// - Parameter timeoutMilliseconds: of each read and write; nil: none.
   static func connection(to port: UInt16, timeoutMilliseconds: Int? = nil) -> Int32? {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)

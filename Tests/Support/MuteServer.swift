@@ -1,8 +1,8 @@
-/// A port whose connections the kernel takes and nobody reads: a service that hangs.
+/// A port whose connections the kernel accepts and nothing reads: a service that hangs.
 package import PushIO
 
 package final class MuteServer: ListenerDelegate {
-  // Never turned.
+  // The loop never runs.
   private let loop: EventLoop
   private var listener: Listener?
 

@@ -1,4 +1,4 @@
-/// RabbitMQ clients that are not ours: `amqp-publish` and `amqp-consume` (librabbitmq's tools), and Python's pika, which
+/// Third-party RabbitMQ clients: `amqp-publish` and `amqp-consume` (librabbitmq's tools), and Python's pika, which
 /// also shows the properties of messages.
 import Foundation
 
@@ -29,7 +29,7 @@ package struct OutsideClient: Sendable {
 
   private let url: String
 
-  /// `url`: without a virtual host, for which the tools take "/".
+  /// `url`: without a virtual host; the tools use "/" then.
   package init(port: UInt16, user: String = "guest", password: String = "guest") {
     url = "amqp://\(user):\(password)@127.0.0.1:\(port)"
   }
@@ -63,7 +63,7 @@ package struct OutsideClient: Sendable {
     return [program, "-u", url] + options
   }
 
-  /// The system's Python: what apt-get installs is seen by no other.
+  /// The system's Python: only it sees the packages of apt-get.
   private func python(_ words: String...) -> [String] { ["/usr/bin/python3", "-c", Self.script, url] + words }
 
   private func run(_ arguments: [String], input: String? = nil) throws(TestFailure) -> String {

@@ -249,7 +249,7 @@ package enum PayloadExamples {
     ),
   ]
 
-  /// What goes to a channel: (payload, field, part of the rule)
+  /// Broadcasts: (payload, field, part of the rule)
   package static let refusedBroadcasts: [(String, String, String)] = [
     (start(), "payload.aps.event", "must be update or end: a broadcast cannot start an activity, not \"start\"")
   ]

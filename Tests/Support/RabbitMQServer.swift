@@ -1,10 +1,10 @@
-/// A private RabbitMQ server on a free loopback port: node name, epmd, Erlang cookie and data folder are its own, so
-/// several run side by side and none meets the system's.
+/// A private RabbitMQ server on a free loopback port, with its own node name, epmd, Erlang cookie and data folder, so
+/// several run side by side, and beside the system's.
 import Glibc
 import Synchronization
 
 package final class RabbitMQServer: Sendable {
-  /// The one that tests share which need none of their own: started at first use (seconds), ended with this process.
+  /// The server for tests that need no private one: started at first use (takes seconds), ended with this process.
   /// Queues of different tests must differ: use a prefix of your own.
   private static let sharedResult = Result { () throws(TestFailure) in try RabbitMQServer() }
 
@@ -15,7 +15,7 @@ package final class RabbitMQServer: Sendable {
   package let port: UInt16
   /// `amqp://guest:guest@127.0.0.1:<port>/`
   package let url: String
-  /// The node's name, as `rabbitmqctl` wants it.
+  /// The node's name for `rabbitmqctl`.
   package let nodeName: String
   private let programs: String
   private let folder: TemporaryFolder
@@ -39,7 +39,7 @@ package final class RabbitMQServer: Sendable {
     try folder.write("", to: "environment.conf")
     let lines = [
       "listeners.tcp.1 = 127.0.0.1:\(port)", "disk_free_limit.absolute = 50MB",
-      // The write-ahead log of quorum queues keeps up to this in memory; the usual 512 MB is for large machines.
+      // The write-ahead log of quorum queues keeps this much in memory; the default of 512 MB is for large machines.
       "raft.wal_max_size_bytes = 33554432", "log.console = true", "log.console.level = warning", "log.file = false",
     ]
     try folder.write((lines + configuration).joined(separator: "\n") + "\n", to: "rabbitmq.conf")
@@ -59,7 +59,7 @@ package final class RabbitMQServer: Sendable {
         "RABBITMQ_PLUGINS_EXPAND_DIR=\(folder.path("plugins"))", "RABBITMQ_PID_FILE=\(folder.path("rabbitmq.pid"))",
       ]
 
-    // Started by us, in the foreground: the daemon that Erlang would start outlives everything.
+    // We start epmd in the foreground: the daemon that Erlang starts would outlive the tests.
     guard let mapper = ChildProcess.find("epmd") else {
       throw TestFailure("epmd (Erlang) is not installed; run `make setup`")
     }
@@ -83,7 +83,7 @@ package final class RabbitMQServer: Sendable {
   /// The server's process; 0 while it is stopped.
   package var pid: Int32 { process.withLock { $0?.pid ?? 0 } }
 
-  /// What the server logged.
+  /// The server's log.
   package var log: String { folder.read("server.log") }
 
   /// Starts it again on the same port, with its data, after `stop` or `kill`.
@@ -105,13 +105,13 @@ package final class RabbitMQServer: Sendable {
     }
   }
 
-  /// Ends it in order; its data stays for `start`.
+  /// Shuts it down; its data stays for `start`.
   package func stop() { take()?.stop(timeoutMilliseconds: 30_000) }
 
-  /// Ends it at once, as a crash would.
+  /// Kills it, like a crash.
   package func kill() { take()?.kill() }
 
-  /// Lets it hang: connections stay open, nothing is answered.
+  /// Suspends it: connections stay open, nothing is answered.
   package func pause() { process.withLock { $0 }?.pause() }
   package func resume() { process.withLock { $0 }?.resume() }
 

@@ -1,5 +1,5 @@
-/// The client's side of AMQP 0-9-1 in its plainest form, written for tests that compare servers: a method's bytes from its
-/// arguments, and a line of text for each thing that a server says.
+/// A minimal client side of AMQP 0-9-1 for tests that compare servers: a method's bytes from its
+/// arguments, and a line of text for each event from a server.
 package enum RawAMQP {
   package enum Value: Sendable {
     case text(String)
@@ -21,7 +21,7 @@ package enum RawAMQP {
     frame(1, channel, big(id) + arguments)
   }
 
-  /// Everything that opens a connection but for what the server asks between.
+  /// All methods that open a connection, without the server's own.
   package static func startOK(user: String = "guest", password: String = "guest") -> [UInt8] {
     let capabilities = table([
       ("consumer_cancel_notify", .flag(true)), ("connection.blocked", .flag(true)),

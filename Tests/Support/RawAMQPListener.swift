@@ -1,8 +1,8 @@
-/// What a server says on one connection, as lines of text, from its bytes in any parts.
+/// The events of one connection as lines of text, from a server's bytes in any pieces.
 ///
-/// Left out is what two servers may say differently: names of products, times, and which confirms came together.
+/// It leaves out what may differ between two servers: product names, times, and which confirms came together.
 package struct RawAMQPListener {
-  /// A delivery, as far as a client must know it.
+  /// The fields of a delivery that a client needs.
   package struct Delivery: Equatable, Sendable {
     package let channel: UInt16
     package let consumer: String
@@ -135,7 +135,7 @@ package struct RawAMQPListener {
     settledEarly[channel] = early
   }
 
-  /// A channel is opened anew: its publishes count from 1.
+  /// A channel is reopened: its publishes count from 1.
   package mutating func forget(channel: UInt16) {
     nextConfirm[channel] = nil
     settledEarly[channel] = nil
@@ -164,7 +164,7 @@ private struct Reader {
   }
   mutating func text() -> String { text(Int(octet())) }
 
-  /// Headers and those properties that tests set, sorted where an order means nothing.
+  /// Headers and the properties that tests set; sorted if their order has no meaning.
   mutating func properties() -> String {
     let flags = short()
     var parts: [String] = []

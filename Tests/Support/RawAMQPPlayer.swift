@@ -1,11 +1,11 @@
-/// A server that a script of raw AMQP is played against, whatever it is: connections by number, and what they hear.
+/// A server, real or simulated, that a script of raw AMQP runs against: connections by number, and the events that they receive.
 package protocol RawAMQPServer: AnyObject {
   func connect(_ connection: Int)
   func disconnect(_ connection: Int)
   func send(_ bytes: [UInt8], on connection: Int)
   func pass(milliseconds: Int)
-  /// What every connection heard since the last time, by connection, once that is all. `expected`: how many lines another
-  /// server said; nil: nobody knows.
+  /// All new events, by connection, once they are complete. `expected`: how many lines another
+  /// server sent; nil: unknown.
   func hear(expected: [Int]?) -> [[RawAMQPListener.Line]]
 }
 
@@ -16,10 +16,10 @@ package final class RawAMQPPort: RawAMQPServer {
   private var listeners: [RawAMQPListener]
   private let watch: RawSocket
   private var watchListener = RawAMQPListener()
-  /// A line that is expected and does not come ends the wait after so long.
+  /// The longest wait for an expected line.
   private static let patienceMilliseconds = 3000
 
-  /// `queue`: one of its own, whose confirms say that what was asked before is written down.
+  /// `queue`: one of its own; its confirms show that the server has stored all earlier commands.
   package init(port: UInt16, connectionCount: Int, queue: String) throws(TestFailure) {
     self.port = port
     sockets = Array(repeating: nil, count: connectionCount)
@@ -57,7 +57,7 @@ package final class RawAMQPPort: RawAMQPServer {
 
   package func disconnect(_ connection: Int) {
     sockets[connection] = nil
-    // The server takes back what it had given when it notices.
+    // The server requeues its deliveries when it notices the loss.
     pass(milliseconds: 60)
     _ = heardBarrier()
   }
@@ -65,7 +65,7 @@ package final class RawAMQPPort: RawAMQPServer {
   package func send(_ bytes: [UInt8], on connection: Int) { sockets[connection]?.send(bytes) }
 
   package func pass(milliseconds: Int) {
-    // Connections are read while time passes, or a server might wait for us.
+    // Reads connections while time passes, or the server might block.
     for _ in 0..<max(1, milliseconds / 10) { _ = watch.receive(milliseconds: Int32(min(10, milliseconds))) }
   }
 
@@ -91,7 +91,7 @@ package final class RawAMQPPort: RawAMQPServer {
     return lines
   }
 
-  /// Whatever was given to the server before is written to its log now.
+  /// Everything sent to the server before is in its log now.
   private func heardBarrier() -> Bool {
     watch.send(RawAMQP.publish([0], to: "", queue, 1))
     return heard("ack")

@@ -3,7 +3,7 @@ import Glibc
 
 package final class RawSocket {
   private let descriptor: Int32
-  /// The other side closed it, or broke it.
+  /// The other side closed or reset it.
   package private(set) var isAtEnd = false
 
   package init(port: UInt16) throws(TestFailure) {
@@ -15,7 +15,7 @@ package final class RawSocket {
 
   deinit { Glibc.close(descriptor) }
 
-  /// What cannot be sent any more is dropped: the other side is gone.
+  /// Drops bytes that cannot be sent: the other side is gone.
   package func send(_ bytes: [UInt8]) {
     var start = 0
     while start < bytes.count {
@@ -27,7 +27,7 @@ package final class RawSocket {
     }
   }
 
-  /// What is there, waiting for it if need be; nothing after that time, and at the end.
+  /// The available bytes, after a wait if necessary; empty after that time, and at the end.
   package func receive(milliseconds: Int32) -> [UInt8] {
     guard !isAtEnd else { return [] }
     var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -10,7 +10,7 @@ package final class RedisCluster: Sendable {
     "redis-cluster://127.0.0.1:\(masters[0].port),127.0.0.1:\(masters[1].port)"
   }
 
-  /// Starts it, and returns once every node knows who has which slot.
+  /// Starts it, and returns once every node knows the owner of each slot.
   package init() throws(TestFailure) {
     var servers: [RedisServer] = []
     var addresses: [String] = []
@@ -43,7 +43,7 @@ package final class RedisCluster: Sendable {
     try poll("the replica follows") {
       (try? server.cli(["INFO", "replication"]))?.contains("master_link_status:up") == true
     }
-    // It asks for votes only of masters that it knows, and never hears of them once its own is gone.
+    // The replica asks only masters that it knows for votes, and learns of no more once its own is gone.
     for other in masters {
       try poll("the replica knows all masters") {
         (try? server.cli(["CLUSTER", "NODES"]))?.contains(":\(other.port)@") == true

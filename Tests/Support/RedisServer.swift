@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 package final class RedisServer: Sendable {
-  /// The one that tests share which need none of their own: started at first use, ended with this process. Keys of
+  /// The server for tests that need no private one: started at first use, ended with this process. Keys of
   /// different tests must differ: use a prefix of your own.
   private static let sharedResult = Result { () throws(TestFailure) in try RedisServer() }
 
@@ -12,7 +12,7 @@ package final class RedisServer: Sendable {
   }
 
   package let port: UInt16
-  /// `redis://127.0.0.1:<port>/0`, with the password where there is one.
+  /// `redis://127.0.0.1:<port>/0`, with the password if there is one.
   package let url: String
   package let password: String?
   private let folder: TemporaryFolder
@@ -45,7 +45,7 @@ package final class RedisServer: Sendable {
   /// The server's process; 0 while it is stopped.
   package var pid: Int32 { process.withLock { $0?.pid ?? 0 } }
 
-  /// What the server logged.
+  /// The server's log.
   package var log: String { folder.read("server.log") }
 
   /// Starts it again on the same port, with its data, after `stop` or `kill`. `arguments`: further ones of this start.
@@ -70,13 +70,13 @@ package final class RedisServer: Sendable {
     }
   }
 
-  /// Ends it in order; its data stays for `start`.
+  /// Shuts it down; its data stays for `start`.
   package func stop() { take()?.stop() }
 
-  /// Ends it at once, as a crash would.
+  /// Kills it, like a crash.
   package func kill() { take()?.kill() }
 
-  /// Lets it hang: connections stay open, nothing is answered.
+  /// Suspends it: connections stay open, nothing is answered.
   package func pause() { process.withLock { $0 }?.pause() }
   package func resume() { process.withLock { $0 }?.resume() }
 

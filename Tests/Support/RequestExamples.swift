@@ -1,6 +1,6 @@
 package import PushCore
 
-/// Jobs whose request would break each rule of Apple's about its path and headers.
+/// Jobs whose requests break each of Apple's rules for path and headers.
 package enum RequestExamples {
   package struct Example: Sendable, CustomStringConvertible {
     package let rule: RequestRule
@@ -8,7 +8,7 @@ package enum RequestExamples {
     package let payload: String
     /// Fields in place of a good job's, as JSON.
     package let changes: [(String, String?)]
-    /// Part of what is said.
+    /// Part of the error.
     package let text: String
 
     init(

@@ -1,12 +1,12 @@
 import PushCore
 package import PushIO
 
-/// A Redis Cluster of scripted nodes on a test's loop: each has its part of the slots, and says MOVED of the others.
+/// A Redis Cluster of scripted nodes on a test's loop: each owns a part of the slots, and answers MOVED for the others.
 package final class ScriptedRedisCluster {
   package let nodes: [ScriptedRedisNode]
-  /// Nodes, by their place, that do not answer CLUSTER SLOTS, nor what comes behind it.
+  /// Indexes of nodes that do not answer CLUSTER SLOTS or any later command.
   package var withoutTable: Set<Int> = []
-  /// Nodes that answer nothing at all.
+  /// Nodes that answer nothing.
   package var silent: Set<Int> = []
   /// No key is served.
   package var isDown = false
@@ -23,7 +23,7 @@ package final class ScriptedRedisCluster {
 
   package func owner(of slot: Int) -> Int { slot * nodes.count / RedisSlot.count }
 
-  /// Answers what waits and has an answer now.
+  /// Answers waiting commands that have an answer now.
   package func release() { for node in nodes { node.release() } }
 
   package func close() { for node in nodes { node.close() } }

@@ -1,8 +1,8 @@
 import PushCore
 package import PushIO
 
-/// A Redis server on a test's loop that says what the test wants. Answers come in the order of the commands: one that gets
-/// none holds up all behind it, as a server that hangs does.
+/// A scripted Redis server on a test's loop. Answers come in the order of the commands: one without an answer
+/// blocks all later ones, as in a server that hangs.
 package final class ScriptedRedisNode: ListenerDelegate, TransportDelegate {
   /// A connection and the commands that it has not answered.
   private struct Client {
@@ -10,9 +10,9 @@ package final class ScriptedRedisNode: ListenerDelegate, TransportDelegate {
     var waiting: [[String]] = []
   }
 
-  /// The answer to a command as it goes over the wire; nil: none.
+  /// The encoded answer to a command; nil: none.
   package var answer: ([String]) -> String? = ScriptedRedisNode.greeted
-  /// All that came, in order.
+  /// All received commands, in order.
   package private(set) var commands: [[String]] = []
   package private(set) var port: UInt16 = 0
   private let loop: EventLoop
@@ -33,19 +33,19 @@ package final class ScriptedRedisNode: ListenerDelegate, TransportDelegate {
 
   package func count(of name: String) -> Int { commands.count { $0.first == name } }
 
-  /// Nobody listens here any more, and connections are gone.
+  /// Closes the listener and all connections.
   package func close() {
     listener?.close()
     listener = nil
     for client in clients { client.transport.close() }
   }
 
-  /// Answers what waits and has an answer now.
+  /// Answers waiting commands that have an answer now.
   package func release() {
     for index in clients.indices { answerWaiting(index) }
   }
 
-  /// What a server says to a greeting and to a probe; nothing to what it does not know.
+  /// A server's answers to greetings and probes; none to other commands.
   package static func greeted(_ command: [String]) -> String? {
     switch command.first {
     case "AUTH", "CLIENT", "SELECT", "SET", "ASKING": "+OK\r\n"

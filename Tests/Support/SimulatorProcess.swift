@@ -1,10 +1,10 @@
-/// `apns-simulator` as a process of its own: it can be ended at any time and comes back on the same ports, with the
+/// `apns-simulator` as a process: it can be stopped at any time and restarted on the same ports, with the
 /// same certificate.
 import Foundation
 import Synchronization
 
 package final class SimulatorProcess: Sendable {
-  /// What its ledger counted.
+  /// The counts of its ledger.
   package struct Counters: Decodable, Sendable {
     package let requests: Int
     package let accepted: Int
@@ -27,7 +27,7 @@ package final class SimulatorProcess: Sendable {
   package let port: UInt16
   package let managePort: UInt16
   package let controlPort: UInt16
-  /// The authority that clients trust.
+  /// The CA file that clients trust.
   package var authorityFile: String { folder.path("ca.pem") }
   /// The signing key that it made, of this team and with this id.
   package var keyFile: String { folder.path("AuthKey.p8") }
@@ -38,7 +38,7 @@ package final class SimulatorProcess: Sendable {
   private let process = Mutex<ChildProcess?>(nil)
   private let tokenIntervalSeconds: Int
 
-  /// Starts it, and returns once it listens. `tokenIntervalSeconds`: between two provider tokens; 0: any.
+  /// Starts it, and returns once it listens. `tokenIntervalSeconds`: shortest time between two provider tokens; 0: any.
   package init(tokenIntervalSeconds: Int = 0) throws(TestFailure) {
     self.tokenIntervalSeconds = tokenIntervalSeconds
     port = try LoopbackPort.free()
@@ -74,7 +74,7 @@ package final class SimulatorProcess: Sendable {
     }
   }
 
-  /// Ends it at once: its connections break.
+  /// Kills it: its connections break.
   package func stop() {
     let child = process.withLock { process in
       defer { process = nil }
@@ -87,7 +87,7 @@ package final class SimulatorProcess: Sendable {
     try JSONDecoder().decode(Counters.self, from: Data(try control("GET", "/counters").utf8))
   }
 
-  /// How often each `apns-id` was accepted, where it was more than once.
+  /// How often each `apns-id` was accepted, if more than once.
   package func duplicates() throws -> [String: Int] {
     try JSONDecoder().decode(Ledger.self, from: Data(try control("GET", "/ledger").utf8)).duplicates
   }
@@ -95,7 +95,7 @@ package final class SimulatorProcess: Sendable {
   /// Sets faults, one a line, as `apns-simulator --help` lists them.
   package func setFaults(_ lines: String) throws(TestFailure) { try control("POST", "/faults", lines) }
 
-  /// What it says of devices from now on, one a line: `TOKEN unregistered [MS]`, `TOKEN ok`.
+  /// Sets its answers for devices, one a line: `TOKEN unregistered [MS]`, `TOKEN ok`.
   package func setDevices(_ lines: String) throws(TestFailure) { try control("POST", "/devices", lines) }
 
   /// Sets its clock ahead of the machine's.

@@ -1,11 +1,11 @@
-/// A folder of its own in the system's temporary one, removed with its value (and by the watchdog after a crash).
+/// A temporary folder, removed with its value (and by the watchdog after a crash).
 import Foundation
 
 package final class TemporaryFolder: Sendable {
   /// Absolute, without a trailing slash.
   package let path: String
 
-  /// `name` begins the folder's name, for people who look at what a running test left so far.
+  /// `name`: prefix of the folder's name, for people who look at the files of a running test.
   package init(_ name: String = "test") throws(TestFailure) {
     let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
     path = "\(parent)/herald-\(name)-\(ProcessInfo.processInfo.processIdentifier)-\(UInt32.random(in: 0 ... .max))"

@@ -1,4 +1,4 @@
-/// What went wrong with a helper of the tests, in words that say what to do.
+/// A failure of a test helper; the text says what to do.
 package struct TestFailure: Error, CustomStringConvertible, Sendable {
   package let description: String
 

@@ -8,7 +8,7 @@ import Synchronization
 package final class Watchdog: Sendable {
   package static let shared = Watchdog()
 
-  /// Our end; -1 where the shell could not be started.
+  /// Our end; -1 if the shell could not be started.
   private let descriptor: Mutex<Int32>
 
   private static let script = """
@@ -45,7 +45,7 @@ package final class Watchdog: Sendable {
   func forget(folder: String) { tell(folder: folder, "-folder") }
 
   private func tell(folder: String, _ verb: String) {
-    // The shell splits its list at spaces, and must never remove half of a name.
+    // The shell splits its list at spaces, and must never remove a part of a name.
     guard !folder.contains(where: \.isWhitespace), !folder.contains("*"), !folder.contains("?") else { return }
     tell("\(verb) \(folder)\n")
   }

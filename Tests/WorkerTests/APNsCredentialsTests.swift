@@ -5,9 +5,9 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// Which credential serves which job, and what is said where none does.
+/// Which credential serves which job, and the error if none does.
 @Suite struct APNsCredentialsTests {
-  /// A folder with a signing key and a client certificate, gone with the value's owner.
+  /// A folder with a signing key and a client certificate, removed with the value's owner.
   private static func files() throws -> APNsTestFiles { try APNsTestFiles() }
 
   private func token(
@@ -68,8 +68,8 @@ import Testing
         == "push_type: needs a certificate, and \"com.example.app\" has only signing keys in production")
   }
 
-  /// The first credential's key has changed and is good; the second one is not. Whatever is wrong with it, and however late that is
-  /// found out, the old key goes on under the handle and the token that it had.
+  /// The first credential's new key is good; the second credential is broken. Whatever is wrong with it, and however late the loader
+  /// finds it, the old key stays in use with its handle and token.
   @Test func aReloadThatFailsChangesNothing() throws {
     let files = try APNsCredentialsTests.files()
     let tokens = ProviderTokens()
@@ -100,7 +100,7 @@ import Testing
       #expect(tokens.register(teamID: "DEF123GHIJ", keyID: "ABC123DEFG", signer: files.signer) == handle)
       #expect(tokens.current(handle, now: now, random: 0)?.authorization == carried.authorization)
     }
-    // And a good one changes it.
+    // A good configuration replaces it.
     let good = try Credentials(
       [token("main", files, apps: ["com.example.app"])], tokens: tokens, replacing: credentials)
     guard case .token(let newer) = good.all[0]?.authorization else {

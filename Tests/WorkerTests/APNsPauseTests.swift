@@ -4,7 +4,7 @@ import PushIO
 import PushLane
 import Testing
 
-/// What an answer pauses, and whom it leaves alone.
+/// Which answers pause what, and what goes on.
 @Suite struct APNsPauseTests {
   private func makeBench() throws -> APNsTestBench {
     let bench = try APNsTestBench()

@@ -5,7 +5,7 @@ import PushWorker
 import Synchronization
 import Testing
 
-/// The tokens that all lanes share: made once, renewed together, taken from the fleet where it has one.
+/// The tokens that all lanes share: made once, renewed together, taken from the fleet if it has one.
 @Suite struct APNsProviderTokensTests {
   private func at(_ seconds: Int64) -> Now {
     Now(
@@ -13,7 +13,7 @@ import Testing
       unixMilliseconds: (1_795_262_400 + seconds) * 1000)
   }
 
-  /// Remembers what it was asked and told.
+  /// Records every call.
   private final class Store: ProviderTokenStore {
     let asks = Mutex<[Int64]>([])
     let offers = Mutex<[(token: [UInt8], issuedAt: Int64)]>([])
@@ -87,7 +87,7 @@ import Testing
     #expect(store.served.withLock { $0 } == [at(-60).unixSeconds, at(2340).unixSeconds])
   }
 
-  /// Gives the turn to one, and its token to all.
+  /// Lets one caller make the token, and gives it to all.
   private final class Fleet: ProviderTokenStore {
     private struct State {
       var token: [UInt8]?
@@ -124,7 +124,7 @@ import Testing
   /// Four workers ask at once: one makes a token, three take it.
   @Test func onlyWhatAProcessMadeCountsAsMade() throws {
     let signer = try ProviderTokenSigner(newKeyFor: "test")
-    // The turn is given within the question, as by a store that answers at once.
+    // The store answers within the call.
     let fleet = Fleet(now: at(0))
     let members = (0..<4).map { _ in ProviderTokens(store: fleet) }
     let handles = members.map { $0.register(teamID: "T", keyID: "K", signer: signer) }

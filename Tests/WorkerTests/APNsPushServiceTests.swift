@@ -5,7 +5,7 @@ import PushLane
 import PushSettings
 import Testing
 
-/// The service against an APNs that does as it is told: what goes out, and what comes of every way in which a request ends.
+/// The service against a scripted APNs: the requests that it sends, and its report for every way in which a request ends.
 @Suite struct APNsPushServiceTests {
   @Test(.timeLimit(.minutes(5))) func aRequestOnTheWireOverTLS() throws {
     let bench = try APNsTestBench(isTLS: true)

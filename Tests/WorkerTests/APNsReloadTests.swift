@@ -6,7 +6,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// Credentials that change under a running service: which connections go on, which are replaced, which end at once.
+/// Credentials that change while the service runs: which connections stay, which are replaced, which close at once.
 @Suite struct APNsReloadTests {
   private func configuration(
     _ bench: APNsTestBench, name: String = "main", key: String = "ABC123DEFG", file: String? = nil,

@@ -4,9 +4,9 @@ import PushLane
 import TestSupport
 import Testing
 
-/// An APNs that says nothing: about one request, on one connection, or at all.
+/// An APNs that does not answer: one request, one connection, or all.
 @Suite struct APNsSilenceTests {
-  /// It takes connections, and never shakes hands.
+  /// It accepts connections and never completes a TLS handshake.
   @Test(.timeLimit(.minutes(5))) func aConnectionThatNeverOpensIsGivenUp() throws {
     let mute = try MuteServer()
     let bench = try APNsTestBench(isTLS: true, port: mute.port) {
@@ -44,7 +44,7 @@ import Testing
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 1 })
     bench.server.answer = { server, request in
-      // Others are answered, so that the connection is not to blame.
+      // APNs answers other requests, so the connection works.
       if request.path.hasSuffix("ab50") == false { server.respond(request) }
     }
     let sentSilent = bench.send(bench.job("00fcab50"))
@@ -64,11 +64,11 @@ import Testing
     #expect(bench.answers.count { $0.ticket == silent } == 1)
   }
 
-  /// The end of a stream that was given up is reported late, when its job is on its way once more.
+  /// The end of an abandoned stream is reported late, while its job is being sent again.
   @Test(.timeLimit(.minutes(5))) func theLateEndOfARequestIsNotItsSuccessors() throws {
     let bench = try APNsTestBench { configuration in
       configuration.requestTimeoutMilliseconds = 300
-      // Others answer on this connection: nothing is wrong with it but the one stream.
+      // Other streams of this connection are answered: only the one stream is stuck.
       configuration.timing.silenceMilliseconds = 60_000
     }
     let silent = "51fc13adff785122"
@@ -85,7 +85,7 @@ import Testing
       return
     }
     bench.judge = { service, answer, now in
-      // As a lane does, in the turn in which it hears of it.
+      // A lane does this in the turn that reports it.
       guard answer.ticket == ticket, answer.kind == .timedOut else { return }
       #expect(bench.trySend(bench.job(silent), ticket: ticket).0 == .sent)
     }
@@ -154,7 +154,7 @@ import Testing
     settings.acknowledgesPings = false
     let bench = try APNsTestBench(settings: settings) {
       $0.connectionsMaximum = 2
-      // The one ping that comes is not for silence alone.
+      // Too long to cause the one ping of this test.
       $0.timing.silenceMilliseconds = 60_000
     }
     var held: [APNsTestServer.Request] = []
@@ -162,7 +162,7 @@ import Testing
     for _ in 0..<4 { #expect(bench.send(bench.job()) != nil) }
     #expect(bench.turn { held.count == 4 })
     #expect(Set(held.map(\.connection)) == [0, 1])
-    // From now on the second one is mute.
+    // From now on the second connection does not answer.
     for connection in bench.server.connections { connection.changeMaximumStreams(100) }
     for request in held where request.connection == 0 { bench.server.respond(request) }
     var swallowed = 0
@@ -183,7 +183,7 @@ import Testing
     #expect(snapshot.ready == 1 && snapshot.silent == 1)
     #expect(bench.service.counters.pings == 1)
 
-    // It was only slow: its first answer brings it back.
+    // It was only slow: its first answer makes it usable again.
     for request in held where request.connection == 1 { bench.server.respond(request) }
     #expect(bench.turn { bench.service.poolSnapshots(now: bench.loop.now).first?.silent == 0 })
     #expect(bench.server.connections.count == 2)

@@ -15,7 +15,7 @@ final class APNsTestBench {
   private(set) var notices: [String] = []
   /// Held sends that were given back.
   private(set) var released: [Ticket] = []
-  /// What to do with each answer as it is reported.
+  /// Called with each reported answer.
   var judge: ((APNsPushService, PushAnswer, Now) -> Void)?
   private var lastIndex: UInt32 = 0
 
@@ -68,10 +68,10 @@ final class APNsTestBench {
     loop.flush()
   }
 
-  /// Turns until something is so; false after `milliseconds`.
+  /// Turns until the condition holds; false after `milliseconds`.
   func turn(milliseconds: Int64 = 15_000, until isDone: () -> Bool) -> Bool {
     if isDone() { return true }
-    // The loop's time is that of its last turn, which may be long ago.
+    // The loop's clock shows its last turn, which may be long ago.
     turn()
     let start = loop.now.monotonic
     while !isDone() {

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import TestSupport
 
-/// A signing key, an authority, and certificates of a server and a client, in a folder of their own; and jobs to send.
+/// A signing key, a CA, and certificates of a server and a client, in a folder of their own; and jobs to send.
 final class APNsTestFiles {
   let folder: TemporaryFolder
   let signer: ProviderTokenSigner

@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// An APNs to test against, on the service's own loop: it records what is asked and answers when and what it is told to.
+/// A scripted APNs on the service's own loop: it records requests, and a test decides when and what it answers.
 final class APNsTestServer: ListenerDelegate {
   /// A request as it came.
   struct Request {
@@ -32,7 +32,7 @@ final class APNsTestServer: ListenerDelegate {
   var answer: ((APNsTestServer, Request) -> Void)?
   /// The `date` of every answer; empty: none.
   var date = ""
-  /// Called as a connection is accepted.
+  /// Called for each accepted connection.
   var accepted: ((HTTP2ServerConnection) -> Void)?
   private var headers = HTTP2HeaderList()
 

@@ -2,7 +2,7 @@ import PushIO
 import TestSupport
 import Testing
 
-/// Whom the programs trust to be APNs. The system of each one trusts the authority of the simulator that they ask.
+/// Which servers the programs trust as APNs. Each program's system store trusts the CA of the simulator that it calls.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct APNsTrustTests {
   private let simulator: SimulatorProcess

@@ -14,7 +14,7 @@ import Testing
     text = try String(contentsOf: path, encoding: .utf8)
   }
 
-  /// `{class}`, `{seconds}` and `{wait}` replaced by all they may be.
+  /// Replaces `{class}`, `{seconds}` and `{wait}` by all their values.
   private func expanded(_ name: String) -> [String] {
     if name.contains("{wait}") {
       return Topology.channelDelaysSeconds.map { name.replacing("{wait}", with: String($0)) }
@@ -44,7 +44,7 @@ import Testing
     #expect(declared.count > 10)
   }
 
-  /// A job that comes while the queues are made for the first time goes back to its producer, not to the dead letters.
+  /// A job that comes while the queues are first declared goes back to its producer, not to the dead letters.
   @Test func theDeadLettersAreBoundLast() {
     let bound = topology.declarations.compactMap { operation in
       if case .bind(let queue, _, _) = operation { queue } else { nil as String? }

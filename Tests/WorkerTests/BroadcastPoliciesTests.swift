@@ -4,7 +4,7 @@ import PushIO
 import PushLane
 import Testing
 
-/// Broadcasts and what is known of their channels: a lane's side of the storage policies.
+/// Broadcasts and the storage policies of their channels, as a lane sees them.
 @Suite struct BroadcastPoliciesTests {
   private static let id = "dHN0LXNyY2gtY2hubA=="
 
@@ -25,7 +25,7 @@ import Testing
     return work.questions.count
   }
 
-  /// Sends once: held until the cache answers, then as it says. Returns the decision after the answer.
+  /// Sends once: the broadcast is held until the cache answers. Returns the decision after the answer.
   private func afterHold(_ bench: APNsTestBench, _ job: borrowing PushJob) -> SendDecision? {
     let (decision, ticket) = bench.trySend(job)
     guard decision == .held else { return decision }
@@ -92,7 +92,7 @@ import Testing
     #expect(bench.loop.now.monotonic.milliseconds(since: start) >= 1_900)
     #expect(bench.turn { bench.server.requests.count == 1 })
     #expect(bench.server.requests.first?.expiration == "\(wanted)")
-    // Devices and channels with expiration 0 wait for nobody.
+    // Devices, and channels with expiration 0, need no policy.
     let other = try APNsTestBench(policies: ChannelPolicyCache())
     #expect(other.trySend(job(expiration: nil)).0 == .held)
     #expect(other.send(other.job()) != nil)

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Our channel client while APNs, the network or the clock misbehave: what is repeated, what never is, and what is said.
+/// The channel client while APNs, the network or the clock misbehave: what it repeats, what it never repeats, and its errors.
 @Suite(.timeLimit(.minutes(2)))
 struct ChannelClientFaultTests {
   private static func impatient(_ configuration: inout ChannelClientConfiguration) {
@@ -48,7 +48,7 @@ struct ChannelClientFaultTests {
     #expect(world.simulator.ledger.requests == 9)
   }
 
-  /// The first one did it; the second hears that there is no such channel.
+  /// The first request deleted the channel; the repeated one gets the answer that there is none.
   @Test func aDeleteThatWasDoneAndLost() async throws {
     let world = try ChannelWorld(client: ChannelClientFaultTests.impatient)
     let id = try await world.create()
@@ -103,7 +103,7 @@ struct ChannelClientFaultTests {
 
   // MARK: - Provider tokens
 
-  /// Hands out an old token first, and lets the process make the next one.
+  /// Returns an old token first, and lets the process make the next one.
   private final class AgedStore: ProviderTokenStore {
     let old: [UInt8]
     let now: Now
@@ -134,7 +134,7 @@ struct ChannelClientFaultTests {
   @Test func anExpiredTokenIsRenewed() async throws {
     let key = try SimulatorCredential(team: "TEAM000001", key: "KEY0000001")
     let now = try EventLoop().now
-    // Too young for us to renew it, too old for an APNs that is ahead of us.
+    // Too young to renew by our clock, expired by the clock of APNs, which is ahead.
     let old = try key.token(issuedAt: now.unixSeconds - 2000)
     let store = AgedStore(old: Array(old.utf8), now: now)
     let world = try ChannelWorld(key: key, tokens: ProviderTokens(store: store))
@@ -146,7 +146,7 @@ struct ChannelClientFaultTests {
     #expect(ledger.connectionsOpened == 2 && store.asks.withLock { $0.count } == 2)
   }
 
-  /// What is fresh by our clock and expired by APNs' is not renewed again and again: the clock is named.
+  /// A token that is fresh by our clock and expired by APNs' clock is not renewed again and again: the error names the clock.
   @Test func aWrongClockIsNamed() async throws {
     let world = try ChannelWorld()
     world.simulator.setClock(offsetSeconds: 4000)
@@ -195,7 +195,7 @@ struct ChannelClientFaultTests {
       configuration.requestTimeoutMilliseconds = 1_500
     })
     try world.simulator.add(fault: "times=1,silence")
-    // The one stream that a new connection has is taken, and never answered.
+    // The only stream of a new connection is in use, and never answered.
     async let first = world.failure(of: .list)
     #expect(try await world.until { $0.requests >= 1 })
     let failure = try #require(await world.failure(of: .list))

@@ -5,7 +5,7 @@ import PushIO
 import PushSettings
 import Testing
 
-/// The channel client on a loop, turn by turn, against a server that shows exactly what was sent.
+/// The channel client on a loop, turn by turn, against a server that records the exact requests.
 @Suite(.timeLimit(.minutes(1)))
 struct ChannelClientLoopTests {
   /// Both ends on one loop.
@@ -36,7 +36,7 @@ struct ChannelClientLoopTests {
         environments: [.production, .sandbox], apps: [app])
     }
 
-    /// As a worker reloads: over the same provider tokens.
+    /// Replaces the credentials as a reload does, with the same provider tokens.
     func reload(keyID: String, app: String = "com.example.app") throws {
       credentials = try Credentials(
         [Bench.credential(files, keyID: keyID, app: app)], tokens: credentials.tokens, replacing: credentials)
@@ -56,7 +56,7 @@ struct ChannelClientLoopTests {
       }
     }
 
-    /// Turns until this is so; false: it was not in time.
+    /// Turns until the condition holds; false: not in time.
     func turn(until isDone: () -> Bool) -> Bool {
       let start = ContinuousClock.now
       while !isDone() {
@@ -98,7 +98,7 @@ struct ChannelClientLoopTests {
     #expect(strangers == Array(repeating: "", count: 6), "headers of notifications")
   }
 
-  /// 201 and no id: there is a channel that nobody can name.
+  /// 201 without an id: the channel exists, and its id is unknown.
   @Test func aCreateWithoutAnID() throws {
     let bench = try Bench()
     bench.server.answer = { server, request in server.respond(request, status: 201) }
@@ -133,7 +133,7 @@ struct ChannelClientLoopTests {
     bench.ask(.list)
     #expect(bench.turn { held.count == 2 })
     #expect(held.map(\.connection) == [0, 0])
-    // Another key: what was sent finishes, what comes takes a new connection, and what waited moves there.
+    // Another key: requests on the wire finish; new and waiting ones take a new connection.
     bench.ask(.list)
     try bench.reload(keyID: "ABC123DEFH")
     #expect(bench.turn { held.count == 3 })
@@ -142,7 +142,7 @@ struct ChannelClientLoopTests {
     #expect(bench.turn { bench.results.count == 3 })
     let contents = bench.results.map { try? $0.get().content }
     #expect(contents == Array(repeating: .listed([]), count: 3))
-    // No app any more.
+    // The credential has no app any more.
     try bench.reload(keyID: "ABC123DEFH", app: "com.example.two")
     bench.ask(.list)
     guard case .failure(let failure)? = bench.results.last, case .noCredential = failure.kind else {
@@ -150,7 +150,7 @@ struct ChannelClientLoopTests {
     }
   }
 
-  /// What was on the connection may have been done; what waits, and what comes until the credentials are replaced, is not sent.
+  /// A request on the wire may have been carried out. Waiting ones, and new ones until the next reload, are not sent.
   @Test func aRevokedCredential() throws {
     let bench = try Bench()
     var held: [APNsTestServer.Request] = []
@@ -182,7 +182,7 @@ struct ChannelClientLoopTests {
     #expect(try bench.results.last?.get().content == .listed([]))
   }
 
-  /// A reload let it finish; then its key, which the newer configuration has too, is revoked.
+  /// A reload lets the request finish; then its key, which the new configuration has too, is revoked.
   @Test func aRevokedCredentialThatWasReplaced() throws {
     let bench = try Bench()
     var held = 0

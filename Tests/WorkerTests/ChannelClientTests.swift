@@ -4,7 +4,7 @@ import PushIO
 import TestSupport
 import Testing
 
-/// Our client against the strict simulator: what it sends, what it understands, and every refusal as a typed error.
+/// The client against the strict simulator: its requests, the answers that it understands, and every refusal as a typed error.
 @Suite(.timeLimit(.minutes(2)))
 struct ChannelClientTests {
   static let unknown = ChannelID(text: "dHN0LXNyY2gtY2hubA==")!
@@ -56,7 +56,7 @@ struct ChannelClientTests {
 
   @Test func anIDThatIsNoBase64() async throws {
     let world = try ChannelWorld()
-    // Of the alphabet, so that our own look passes it, and of a length that no base64 has.
+    // In the base64 alphabet, so that our own check passes it, and of a length that base64 never has.
     let id = try #require(ChannelID(text: "AAAAA"))
     let kind = ChannelFailure.Kind.refused(status: 400, reason: .badChannelId)
     #expect(await world.failure(of: .read(id))?.kind == kind)
@@ -120,7 +120,7 @@ struct ChannelClientTests {
 
   // MARK: - Every status and reason
 
-  /// Apple's pages of broadcasts and channels, and what any request may be answered.
+  /// Apple's pages on broadcasts and channels, and the answers that any request may get.
   static let refusals: [(Int, APNsReason)] = [
     (400, .missingChannelId), (400, .badChannelId), (400, .badRequestParams), (400, .badRequestPayload),
     (400, .missingPushType), (400, .invalidPushType), (400, .missingChannelQueueSize), (400, .badMessageId),

@@ -21,7 +21,7 @@ struct ChannelCommandTests {
     }
   }
 
-  /// Without a Redis: nothing listens on port 1.
+  /// Without Redis: nothing listens on port 1.
   private static let environment =
     ChildProcess.inheritedEnvironment(without: ["HERALD_", "PATH="]) + ["HERALD_REDIS_URL=redis://127.0.0.1:1"]
 
@@ -99,7 +99,7 @@ struct ChannelCommandTests {
     #expect(key.status == 78 && key.errors.contains("none.p8"), "\(key.errors)")
   }
 
-  /// What stands between code fences of the walk-through: commands, and what they print.
+  /// The code blocks of the walk-through: commands and their output.
   @Test func theWalkThroughIsTrue() throws {
     let page = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/live-activities.md")
     let text = try String(contentsOf: page, encoding: .utf8)
@@ -115,7 +115,7 @@ struct ChannelCommandTests {
       commands = commands.replacing(port, with: String(try LoopbackPort.free()))
     }
     let folder = try TemporaryFolder("walk")
-    // Where a command fails, the simulator must not stay.
+    // The simulator must end even if a command fails.
     let start = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\ncd '\(folder.path)'\n"
     let script = try folder.write(start + commands, to: "walk.sh")
     let programs = try BuiltProgram.path("herald").split(separator: "/").dropLast().map { "/\($0)" }.joined()

@@ -6,7 +6,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// Which credential manages an app's channels, and what the client takes from the configuration.
+/// Which credential manages an app's channels, and which settings the client uses.
 @Suite struct ChannelCredentialTests {
   private let files: TemporaryFolder
 
@@ -40,7 +40,7 @@ import Testing
       environments: [.production], apps: ["com.example.app"])
   }
 
-  /// The name of the one that serves, or why there is none.
+  /// The name of the credential that serves, or why there is none.
   private func choose(
     _ configured: [CredentialConfiguration], app: String = "com.example.app",
     _ environment: APNsEnvironment = .production, credential: String? = nil

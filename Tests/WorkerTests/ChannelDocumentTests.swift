@@ -2,9 +2,9 @@ import APNsSimulator
 import PushCore
 import Testing
 
-/// Apple's page "Sending channel management requests to APNs", row by row: what each field of each of the four requests
-/// may be, raw, because our own client cannot write most of the wrong ones. Rules of a request's own are beside it in
-/// `SimulatorBroadcastTests`; what our client makes of the answers is in `ChannelClientTests`.
+/// Apple's page "Sending channel management requests to APNs", row by row: the allowed values of each field in each of the four
+/// requests. The requests are raw because our client cannot write most wrong ones. Rules of single requests are in
+/// `SimulatorBroadcastTests`; how our client reads the answers is in `ChannelClientTests`.
 struct ChannelDocumentTests {
   typealias R = SimulatorRequests
 

@@ -4,14 +4,14 @@ import Testing
 
 @testable import PushLane
 
-/// What the process knows of channels, within its bounds.
+/// The process's cache of channel policies, and its bounds.
 @Suite struct ChannelPolicyCacheTests {
   private let cache = ChannelPolicyCache()
   private let now = Instant(nanoseconds: 1)
 
   private func key(_ number: Int) -> TargetKey { TargetKey(high: 9, low: UInt64(number)) }
 
-  /// Any number has a channel.
+  /// The channel of a number.
   private func channel(_ number: Int) throws -> ChannelPolicyCache.Channel {
     let digits = String(number)
     let id = try #require(ChannelID(text: String(repeating: "A", count: 24 - digits.count) + digits))
@@ -23,7 +23,7 @@ import Testing
     cache.take(questionsMaximum: maximum, withUses: false).questions.map(\.key)
   }
 
-  /// A question whose channel had to make room is asked again, and not waited for for ever.
+  /// A channel is evicted while its question is pending: the question is asked again, so no broadcast waits for ever.
   @Test func whatWasForgottenIsAskedAgain() throws {
     let first = try channel(0)
     cache.ask(key(0)) { first }
@@ -36,7 +36,7 @@ import Testing
     #expect(asked() == [key(0)])
   }
 
-  /// More are asked for than fit: the newest are known, and those that made room can be asked again.
+  /// More channels than fit: the newest stay cached, and evicted ones can be asked about again.
   @Test func theOldestMakesRoom() throws {
     let count = ChannelPolicyCache.entriesMaximum
     for number in 0...count {
@@ -56,7 +56,7 @@ import Testing
     #expect(cache.look(key(2), now: now) == .known(.none), "and nobody else")
   }
 
-  /// What cannot be a channel is not asked, however often.
+  /// A malformed channel id is never asked about.
   @Test func whatIsNoChannelIsNotAsked() throws {
     cache.ask(key(1)) { nil }
     #expect(asked().isEmpty)
@@ -65,7 +65,7 @@ import Testing
     #expect(asked() == [key(1)], "nothing is kept of it")
   }
 
-  /// Until it is answered a question is one question; an answer that is too old is asked again.
+  /// Pending questions are not repeated; an expired answer is asked again.
   @Test func asksOnce() throws {
     let channel = try channel(1)
     cache.ask(key(1)) { channel }
@@ -80,7 +80,7 @@ import Testing
     #expect(asked() == [key(1)])
   }
 
-  /// The use of a channel that nobody asked about is reported once it is known to be one.
+  /// The use of an unknown channel is reported once APNs confirmed that the channel exists.
   @Test func usesAreReportedOfKnownChannels() throws {
     let channel = try channel(1)
     cache.use(key(1), at: 7) { channel }

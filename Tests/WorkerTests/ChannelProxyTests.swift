@@ -4,10 +4,10 @@ import PushCore
 import PushIO
 import Testing
 
-/// Channel management through an HTTP proxy: our client, a proxy that does CONNECT, and the strict simulator behind it.
+/// Channel management through an HTTP CONNECT proxy: our client, the proxy, and the strict simulator behind it.
 @Suite(.timeLimit(.minutes(2)))
 struct ChannelProxyTests {
-  /// Turns until all is reported; false: it was not in a minute.
+  /// Turns until all answers are reported; false: not within a minute.
   private func turn(_ loop: EventLoop, _ client: ChannelClient, until isDone: () -> Bool) -> Bool {
     let start = ContinuousClock.now
     while !isDone() {
@@ -55,7 +55,7 @@ struct ChannelProxyTests {
     #expect(turn(loop, client) { client.isClosed })
   }
 
-  /// Nothing was sent, and the failure names the proxy and what it said.
+  /// Nothing was sent, and the failure names the proxy and its answer.
   @Test func aProxyThatRefusesIsNamed() throws {
     let world = try ChannelWorld()
     let loop = try EventLoop()

@@ -3,10 +3,10 @@ import PushCore
 import TestSupport
 import Testing
 
-/// As many channels as an app may have.
+/// The maximum number of channels of an app.
 @Suite(.timeLimit(.minutes(5)))
 struct ChannelVolumeTests {
-  /// Asks for all of them at once; the client has them wait for streams.
+  /// Requests all of them at once; the client lets them wait for streams.
   private func all(_ operations: [ChannelRequest.Operation], _ world: ChannelWorld) async throws -> [ChannelAnswer] {
     try await withThrowingTaskGroup(of: ChannelAnswer.self) { group in
       for operation in operations { group.addTask { try await world.perform(operation) } }

@@ -6,7 +6,7 @@ import PushIO
 import PushSettings
 import TestSupport
 
-/// A strict simulator with its own authority, and our client for its management port, with a key or a certificate.
+/// A strict simulator with its own CA, and our client for its management port, with a key or a certificate.
 final class ChannelWorld: Sendable {
   enum Kind: CaseIterable {
     case token, certificate
@@ -69,7 +69,7 @@ final class ChannelWorld: Sendable {
     simulator.stop()
   }
 
-  /// Asks in the scope of the usual app, unless told otherwise.
+  /// Makes a request for the usual app, or for a given one.
   func perform(
     _ operation: ChannelRequest.Operation, of app: String = app, in environment: APNsEnvironment = .production,
     requestID: UUIDValue? = nil
@@ -94,7 +94,7 @@ final class ChannelWorld: Sendable {
     return ids
   }
 
-  /// What this fails with; nil: it does not.
+  /// The error of the call; nil: it succeeds.
   func failure(
     of operation: ChannelRequest.Operation, app: String = app, in environment: APNsEnvironment = .production
   ) async -> ChannelFailure? {
@@ -106,14 +106,14 @@ final class ChannelWorld: Sendable {
     }
   }
 
-  /// Channels that the simulator has, whatever our client knows.
+  /// The channels that the simulator has.
   func existing(of app: String = app) -> Int {
     var count = 0
     simulator.configure { count = $0.channels.count(of: app) }
     return count
   }
 
-  /// Looks at the simulator's ledger until this is so; false: it was not in a minute. Holds up no other task.
+  /// Polls the simulator's ledger until the condition holds; false: not within a minute. Blocks no other task.
   func until(_ condition: @Sendable (borrowing Ledger) -> Bool) async throws -> Bool {
     try await ChannelWorld.until { self.simulator.readLedger { condition($0) } }
   }

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Commands beside services that take connections and say nothing.
+/// Commands whose services accept connections and never answer.
 @Suite(.timeLimit(.minutes(3))) struct CommandSilenceTests {
   @Test func aCheckEndsAndNamesEachOne() throws {
     let mute = try MuteServer()

@@ -2,7 +2,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// Every message, word for word: what is wrong, where, and what would be right.
+/// Every error message, word for word: what is wrong, where, and the rule.
 @Suite struct ConfigurationErrorTests {
   @Test(arguments: [
     // Keys.

@@ -3,7 +3,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// The files beside `config/herald.yaml`: what they say of Herald must be true.
+/// The files beside `config/herald.yaml` must match Herald.
 @Suite struct ConfigurationFilesTests {
   private let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
 
@@ -64,7 +64,7 @@ import Testing
     let configuration = try ConfigurationLoader.load(file: path)
     #expect(configuration.credentials.map(\.name) == ["main"])
     #expect(configuration.admin.host == "0.0.0.0")
-    // The pod's last seconds: preStop, then the drain, then an end by force.
+    // The pod's shutdown: preStop, then the drain, then SIGKILL.
     let grace = try #require(lines.first { $0.contains("terminationGracePeriodSeconds:") }?.split(separator: " ").last)
     let seconds = try #require(Int64(grace))
     #expect(seconds * 1000 > configuration.drainTimeoutMilliseconds + 5000)

@@ -3,7 +3,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// `config/herald.yaml` is the manual: it must say of every option what the table says.
+/// `config/herald.yaml` is the manual: it must describe every option as the table does.
 @Suite struct ConfigurationManualTests {
   private let path = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../config/herald.yaml")
     .path(percentEncoded: false)

@@ -5,7 +5,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// What a configuration becomes: defaults, files, variables, flags.
+/// How defaults, files, variables and flags become a configuration.
 @Suite struct ConfigurationTests {
   @Test func defaultsAreTheContracts() throws {
     let configuration = try ConfigurationLoader.load(file: nil)
@@ -79,7 +79,7 @@ import Testing
       case .choice(let choices): text = choices.last ?? ""
       }
       var environment = [option.environmentName: text]
-      // Keeps the relations between options whole.
+      // Satisfies the rules between options.
       if option.path == "apns.request_timeout_ms" { environment["HERALD_DRAIN_TIMEOUT_S"] = "3600" }
       if option.path == "redis.timeout_ms" { environment["HERALD_APNS_REQUEST_TIMEOUT_MS"] = "20000" }
       let configuration = try ConfigurationLoader.load(file: nil, environment: environment)

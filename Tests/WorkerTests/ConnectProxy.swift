@@ -1,9 +1,9 @@
 import PushIO
 
-/// A proxy that does CONNECT, on the test's own loop: hears a head, connects to its port on loopback, and moves bytes both
+/// An HTTP CONNECT proxy on the test's own loop: reads a request head, connects to its port on loopback, and moves bytes both
 /// ways.
 final class ConnectProxy: ListenerDelegate {
-  /// One end of a tunnel: hands over what comes in.
+  /// One end of a tunnel: passes on received bytes.
   private final class End: TransportDelegate {
     var heard: ([UInt8]) -> Void = { _ in }
 
@@ -29,9 +29,9 @@ final class ConnectProxy: ListenerDelegate {
   private let loop: EventLoop
   private var tunnels: [Tunnel] = []
   private var listener: Listener?
-  /// What clients said first.
+  /// The request heads of its clients.
   private(set) var heads: [String] = []
-  /// What it answers instead of connecting.
+  /// The answer that it gives instead of connecting.
   var refusal: String?
 
   var port: UInt16 { listener?.port ?? 0 }

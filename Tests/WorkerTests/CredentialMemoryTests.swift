@@ -6,7 +6,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// What hundreds of credentials cost.
+/// The memory of hundreds of credentials.
 @Suite(.timeLimit(.minutes(5)))
 struct CredentialMemoryTests {
   private static let count = 300
@@ -25,7 +25,7 @@ struct CredentialMemoryTests {
     let files = try APNsTestFiles()
     let credentials = try Credentials(CredentialMemoryTests.tokens(files), caFile: files.authorityFile)
     #expect(Set(credentials.all.compactMap { $0.map { ObjectIdentifier($0.tls) } }).count == 1)
-    // A reload reads the authorities again.
+    // A reload reads the CA certificates again.
     let reloaded = try Credentials(
       CredentialMemoryTests.tokens(files), caFile: files.authorityFile, tokens: credentials.tokens,
       replacing: credentials)
@@ -52,12 +52,12 @@ struct CredentialMemoryTests {
     await #expect(processExitsWith: .success) {
       let files = try APNsTestFiles()
       let loop = try EventLoop()
-      // What comes with the first of them: OpenSSL.
+      // The first credential also loads OpenSSL.
       let first = try Credentials(Array(CredentialMemoryTests.tokens(files).prefix(1)), caFile: files.authorityFile)
       let before = try #require(ProcessUsage.residentBytes)
       let credentials = try Credentials(CredentialMemoryTests.tokens(files), caFile: files.authorityFile)
       let loaded = try #require(ProcessUsage.residentBytes)
-      // The authorities, once more, and what belongs to each.
+      // The CA certificates once more, and each credential's own part.
       #expect(loaded - before < 4 << 20 + Int64(CredentialMemoryTests.count) * 10 << 10, "\(loaded - before) bytes")
       let host = APNsHost(host: "127.0.0.1", port: 1)
       let push = APNsPushService(
@@ -71,12 +71,12 @@ struct CredentialMemoryTests {
     }
   }
 
-  /// After a job for each: one connection to APNs with TLS and HTTP/2, and all that a lane keeps for it. Most of it is OpenSSL's
-  /// and nghttp2's for one connection.
+  /// After a job for each: one connection to APNs with TLS and HTTP/2, and a lane's state for it. Most of it belongs to OpenSSL
+  /// and nghttp2.
   @Test func quietConnectionsAreSmall() async throws {
     await #expect(processExitsWith: .success) {
       let simulator = try SimulatorProcess()
-      // With any team's key, from now on.
+      // From now on it accepts any team's key.
       simulator.stop()
       try simulator.start()
       let files = try APNsTestFiles()

@@ -7,7 +7,7 @@ import PushSettings
 import TestSupport
 import Testing
 
-/// What a credential may send: topics of certificates and of topic-specific keys, and what `herald check` says of them.
+/// The topics that a credential may send to, of certificates and of topic-specific keys, and the findings of `herald check`.
 @Suite struct CredentialTopicsTests {
   private let files: TemporaryFolder
   private let authority: CertificateFactory

@@ -1,7 +1,7 @@
 import FaultTable
 import Testing
 
-/// Each row of the fault table in short: what is lost, repeated or refused. Times and rates are judged by
+/// A short run of each row of the fault table: nothing is lost, repeated or refused. Times and rates are judged by
 /// `herald-bench faults`, which runs the same at full length and alone.
 @Suite(.serialized) struct FaultTableTests {
   @Test(.timeLimit(.minutes(2)), arguments: FaultRow.allCases)

@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  /// Starts a simulator that knows a key, and the authority of the certificate.
+  /// Starts a simulator that knows a key and the certificate's CA.
   private func start(_ files: TemporaryFolder) throws -> (Simulator, SimulatorPorts, SimulatorCredential) {
     let authority = try CertificateFactory(commonName: "Herald test authority")
     try authority.writeCertificate(to: files.path("ca.pem"))
@@ -69,7 +69,7 @@ import Testing
     return try ConfigurationLoader.load(file: file)
   }
 
-  /// A channel of the app, made as a client of channel management makes one.
+  /// Creates a channel of the app through channel management.
   private func makeChannel(_ files: TemporaryFolder, _ ports: SimulatorPorts, _ credential: SimulatorCredential) throws
     -> String
   {

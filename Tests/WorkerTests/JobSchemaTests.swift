@@ -2,7 +2,7 @@ import Foundation
 import PushCore
 import Testing
 
-/// The schema's examples and the parser agree: what producers validate against is what the worker takes.
+/// The schema's examples and the parser agree: a job that validates against the schema is one that the worker accepts.
 @Suite struct JobSchemaTests {
   private struct Example: Sendable, CustomTestStringConvertible {
     var line: Int

@@ -3,7 +3,7 @@ import PushCredentials
 import PushLane
 import PushSettings
 
-/// A lane whose three peers do as they are told, turn by turn, on a clock of its own.
+/// A lane with three scripted peers, turn by turn, on a clock of its own.
 final class LaneBench {
   typealias BenchLane = Lane<LaneBenchBroker, LaneBenchState, LaneBenchPush, LaneBenchClock>
 
@@ -20,7 +20,7 @@ final class LaneBench {
       directory: LaneBenchDirectory(world: world), clock: LaneBenchClock(world: world), settings: settings)
   }
 
-  // A lane cannot be copied, so an expectation cannot look into it by itself.
+  // `#expect` cannot read a value that cannot be copied.
   var jobsInFlight: Int { lane.jobsInFlight }
   var unconfirmedCount: Int { lane.unconfirmedCount }
   var isDrained: Bool { lane.isDrained }
@@ -33,7 +33,7 @@ final class LaneBench {
     }
   }
 
-  /// A new consumer connection, which is given these jobs.
+  /// Opens a new consumer connection with these jobs.
   func consume(_ numbers: Range<Int>, _ describe: (inout MessageMetadata) -> Void = { _ in }) {
     world.epoch += 1
     world.nextTags = [0, 0]
@@ -42,17 +42,17 @@ final class LaneBench {
   }
 }
 
-/// What the peers have, got, and are to say.
+/// The state of the peers: what they have, what they got, and their answers.
 final class LaneBenchWorld {
   var milliseconds: Int64 = 1_800_000_000_000
-  /// How far the worker's wall clock is wrong.
+  /// The error of the worker's wall clock.
   var clockAheadMilliseconds: Int64 = 0
   var events: [BrokerEvent] = [.publishing]
-  /// Not taken by the lane yet.
+  /// Deliveries that the lane has not taken yet.
   var ready: [(job: Int, tag: UInt64, metadata: MessageMetadata, isIsolated: Bool, jobClass: JobClass)] = []
   /// Of each job, at most ten.
   var targetCount = 1
-  /// Bodies of jobs that are not made by that.
+  /// Bodies of other jobs.
   var bodies: [Int: String] = [:]
   var epoch: UInt32 = 0
   /// By job class.
@@ -60,13 +60,13 @@ final class LaneBenchWorld {
   private(set) var delivered: [(job: Int, metadata: MessageMetadata)] = []
   var rejected: [DeliveryTag] = []
   private(set) var acknowledged: [UInt64] = []
-  /// Copies whose audience becomes pages, and what pages told.
+  /// Copies whose audience becomes pages, and the ends that pages reported.
   var expansions: [String] = []
   var settlements: [String] = []
   var deadLetters: [String] = []
-  /// What the directory was asked: the page and its ordinals.
+  /// Lookups in the directory: the page and its ordinals.
   var pagesAsked: [(ticket: Ticket, ordinals: [UInt32])] = []
-  /// It knows devices at all.
+  /// Whether it has a registry.
   var knowsDevices = true
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
   var tokens: [UInt32: [UInt8]]? = [:]

@@ -4,7 +4,7 @@ import PushLane
 import PushWorker
 import Testing
 
-/// What a worker makes of its lanes' reports: sums that never go back, labels that are few, and what probes get.
+/// How a worker combines its lanes' reports: sums never decrease, labels are few, and probes get the right state.
 @Suite struct LaneBooksTests {
   private func report(received: UInt64, inFlight: Int = 0) -> LaneReport {
     var counters = LaneCounters()
@@ -44,12 +44,12 @@ import Testing
     for text in Self.counters { #expect(metrics(controls).contains("\n\(text)\n"), "\(text)") }
     #expect(metrics(controls).contains("\nherald_jobs_in_flight 7\n"))
 
-    // Nobody turns these lanes: the second one does not answer.
+    // These lanes do not run: the second one does not answer.
     #expect(await controls[1].report(timeoutMilliseconds: 1) == nil)
     #expect(!controls[1].isDone)
     for text in Self.counters { #expect(metrics(controls).contains("\n\(text)\n"), "\(text) when it stalls") }
 
-    // It drains: what it counted stays, what it had is gone.
+    // It drains: its counters stay, its gauges go.
     controls[1].end(report(received: 20, inFlight: 7))
     #expect(await controls[1].report(timeoutMilliseconds: 1000) == nil)
     #expect(controls[1].isDone)
@@ -78,7 +78,7 @@ import Testing
   @Test func aLaneWithoutItsPublisherIsNotReady() {
     var report = report(received: 1)
     #expect(WorkerHealth.problems([.init(name: "0", report: report)]) == [])
-    // An alarm of the broker is every worker's.
+    // A broker alarm concerns every worker, so it is no fault of this one.
     report.isBlocked = true
     #expect(WorkerHealth.problems([.init(name: "0", report: report)]) == [])
     report.rabbitmqConnected = [("consumer", true), ("publisher", false)]
@@ -128,7 +128,7 @@ import Testing
     #expect(reported.metadata["since"] == "2026-11-21T12:00:05.000Z")
     #expect(reported.metadata["node"] == "a" && reported.metadata["kept_quiet"] == .stringConvertible(1))
     #expect(notices.due(at(62)).isEmpty)
-    // What is reported at once needs no time of its own.
+    // A condition that is reported at once has no `since`.
     #expect(report("up", .info, 63)?.metadata["since"] == nil)
   }
 }

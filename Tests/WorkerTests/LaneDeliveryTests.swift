@@ -2,9 +2,9 @@ import PushCore
 import PushLane
 import Testing
 
-/// What a lane does with deliveries that come, go, and come again.
+/// How a lane handles deliveries that come, are lost, and are redelivered.
 @Suite struct LaneDeliveryTests {
-  /// A slow APNs, and a broker that closes the connection again and again: what is on the wire holds no place of a job.
+  /// A slow APNs, and a broker that closes the connection again and again: requests on the wire take no job slots.
   @Test func aLostConsumerTakesItsDeliveriesWithIt() {
     let bench = LaneBench()
     for round in 0..<10 {
@@ -29,7 +29,7 @@ import Testing
     #expect(bench.jobsInFlight == 0)
   }
 
-  /// Whatever the broker gives beyond its prefetch waits on the connection.
+  /// Deliveries beyond the prefetch wait on the connection.
   @Test func noDeliveryIsTakenWithoutRoomForIt() {
     let bench = LaneBench { $0.jobsMaximum = 32 }
     bench.consume(0..<100)
@@ -43,7 +43,7 @@ import Testing
     #expect(bench.world.rejected.isEmpty)
   }
 
-  /// Requests on the wire whose deliveries are gone leave room for as many deliveries as come at once.
+  /// Orphans leave room for a full prefetch of deliveries.
   @Test func orphansLeaveRoom() {
     let bench = LaneBench { $0.sendsMaximum = 50 }
     for round in 1...10 {
@@ -58,7 +58,7 @@ import Testing
     #expect(bench.world.remembered.count == 30, "of what was on the wire first")
   }
 
-  /// Bulk has its part of the room that orphans leave, so it does not stand still while they last.
+  /// Bulk jobs have a share of the room beside orphans, so they do not stall.
   @Test func orphansLeaveRoomForBulk() {
     let bench = LaneBench { $0.sendsMaximum = 50 }
     for round in 1...3 {
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  /// A delivery that may be the broker's last waits behind nothing: not behind requests on the wire, not behind batches.
+  /// A delivery that may be its last waits behind nothing: neither behind requests on the wire nor behind batches.
   @Test func whatIsPutAsideNeedsNoRoom() {
     let bench = LaneBench { $0.sendsMaximum = 30 }
     bench.consume(0..<20)
@@ -96,7 +96,7 @@ import Testing
     #expect(bench.world.arrivals.last?.takeover == .anyClaim)
   }
 
-  /// Whoever lost a delivery mostly lives, and tells the answer soon: first one is waited for, longer each time.
+  /// A worker that lost a delivery usually lives and stores its answer soon: the lane waits for the answer first, longer each time.
   @Test func aDeliveryThatComesAgainWaitsForTheAnswer() {
     let bench = LaneBench()
     bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
@@ -106,7 +106,7 @@ import Testing
     #expect(bench.world.retryDelays == [1])
     #expect(bench.world.retries.map(\.redeliveries) == [1])
     #expect(bench.world.retries.map(\.isAmbiguous) == [true])
-    // Nobody has an answer.
+    // There is no answer.
     bench.world.admission = .repeated(.proceed)
     bench.world.deliver(0) { metadata in
       metadata.redeliveries = 1
@@ -129,14 +129,14 @@ import Testing
     bench.turn()
     #expect(bench.world.retryDelays == [1, 5])
     #expect(bench.world.retries.map(\.redeliveries) == [1, 2])
-    // And again: it may be what ends workers.
+    // And again: it may be a poison job.
     bench.consume(0..<1) { metadata in
       metadata.deliveryCount = 1
       metadata.redeliveries = 2
     }
     bench.turn()
     #expect(bench.world.isolatedCount == 1)
-    // What was answered did not end its worker.
+    // A job with an answer did not crash its worker.
     bench.world.admission = .proceed
     bench.world.deliver(1) { $0.redeliveries = 2 }
     bench.turn(40)
@@ -145,7 +145,7 @@ import Testing
     #expect(bench.world.retries.map(\.redeliveries) == [1, 2, 0])
   }
 
-  /// One copy of all its targets: if it is what ends workers, it is one poison job and not a thousand.
+  /// One copy with all its targets: a poison batch stays one poison job and does not become a thousand.
   @Test func aBatchThatComesAgainWaitsAsAWhole() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
     bench.world.targetCount = 4
@@ -163,7 +163,7 @@ import Testing
     }
     bench.turn(40)
     #expect(bench.world.arrivals.map(\.takeover) == [.oldClaims, .oldClaims, .oldClaims, .oldClaims])
-    // Its time would be over then: what is known of it now is published.
+    // It would expire before that: the lane publishes the known outcomes now.
     bench.world.deliver(1) { metadata in
       metadata.deliveryCount = 1
       metadata.enqueuedAt = now - 599_900
@@ -173,7 +173,7 @@ import Testing
     #expect(bench.world.arrivals.count == 8)
   }
 
-  /// Batches of bulk jobs take neither the room nor the turn of those that somebody waits for.
+  /// Batches of bulk jobs take neither room nor turns from transactional jobs.
   @Test func bulkBatchesLeaveRoomForTransactionalJobs() {
     let bench = LaneBench { $0.sendsMaximum = 40 }
     bench.world.targetCount = 10
@@ -187,7 +187,7 @@ import Testing
     #expect(bench.world.requests.count == 34)
   }
 
-  /// Requests that are written and answers that come are no standstill, though nothing is settled.
+  /// While requests are written and answers come, there is no standstill, even if nothing settles.
   @Test func aRequestThatIsSentAgainMoves() {
     let bench = LaneBench()
     bench.consume(0..<1)
@@ -203,8 +203,8 @@ import Testing
     #expect(later == after)
   }
 
-  /// Two copies wait in vain for the same answer and take over at once: one goes on, the other waits for that one's answer, without a copy
-  /// of its own that a death would double.
+  /// Two copies wait in vain for the same answer and take over together: one goes on, the other waits for its answer, without a retry copy
+  /// that a crash would duplicate.
   @Test func theOneThatMeetsANewClaimAsksAgain() {
     let bench = LaneBench()
     bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
@@ -224,7 +224,7 @@ import Testing
     #expect(bench.world.outcomes.count == 1 && bench.world.requests.isEmpty && bench.world.retries.isEmpty)
   }
 
-  /// However many they are, no more are asked about at once than others.
+  /// The limit of pending admissions holds for them too.
   @Test func thoseThatAskAgainAreBounded() {
     let bench = LaneBench { $0.admissionsMaximum = 4 }
     bench.world.admission = .claimed(retryAfterMilliseconds: 60_000)
@@ -244,7 +244,7 @@ import Testing
     #expect(most == 4)
   }
 
-  /// It waits for room, and its claim grows old: a copy that was delivered again takes the job over, and is answered.
+  /// A send waits for room and its claim becomes old: a redelivered copy takes the job over and gets the answer.
   @Test func whatWaitedForRoomIsAskedAboutAgain() throws {
     let bench = LaneBench()
     bench.world.decision = .noRoom
@@ -261,7 +261,7 @@ import Testing
     #expect(bench.world.arrivals[1].claim == bench.world.arrivals[0].claim, "a claim that it has already costs nothing")
   }
 
-  /// A pool that takes something now and then has its queue asked about again in parts, each once.
+  /// The queue of a slow pool is readmitted in parts, each send once.
   @Test func thoseThatWaitedForRoomAreAskedAboutInParts() {
     let bench = LaneBench(prefetch: 40)
     bench.world.room = 4
@@ -280,7 +280,7 @@ import Testing
     #expect(bench.world.requests.count == 30 && Set(bench.world.requests).count == 30)
   }
 
-  /// Those that were asked about again may have to be asked about once more, as many as they are.
+  /// Any number of readmitted sends may need another readmission.
   @Test func whatWasAskedAboutAgainMayGrowOldToo() {
     let bench = LaneBench()
     bench.world.room = 4
@@ -297,7 +297,7 @@ import Testing
     #expect(bench.world.requests.count == 6)
   }
 
-  /// What was admitted again leaves first, and goes to the retry queues when it has waited too long altogether.
+  /// A readmitted send leaves first, and goes to the retry queues if its whole wait was too long.
   @Test func whatWasAskedAboutAgainWaitsNoLongerThanOthers() {
     let bench = LaneBench()
     bench.world.decision = .noRoom
@@ -314,7 +314,7 @@ import Testing
     #expect(bench.world.arrivals.count == 4)
   }
 
-  /// Its time ends while another copy's answer is awaited: that is its end too, whatever it is.
+  /// A job expires while it waits for another copy's answer: that answer is its outcome too.
   @Test func whatIsOverWhileItIsClaimedWaitsForTheAnswer() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
     let now = bench.world.milliseconds
@@ -330,7 +330,7 @@ import Testing
     #expect(bench.world.outcomes.isEmpty)
   }
 
-  /// Of a request whose delivery is gone only what is final is worth anything.
+  /// Only a final answer of an orphan is stored.
   @Test func anOrphanIsNotTriedAgain() {
     let bench = LaneBench()
     bench.consume(0..<4)
@@ -348,13 +348,13 @@ import Testing
     #expect(bench.world.requests.count == 5)
     #expect(bench.world.retries.isEmpty)
     #expect(bench.world.remembered.map(\.outcome) == [.rejected])
-    // Answers that come twice, or of nobody, are nobody's.
+    // Repeated answers, and answers of unknown requests, are ignored.
     for orphan in orphans { bench.world.answer(orphan) }
     bench.turn()
     #expect(bench.world.remembered.count == 1)
   }
 
-  /// An outcome was published and not confirmed when the delivery went.
+  /// The delivery is lost while its outcome is published and not confirmed.
   @Test func aConfirmOfADeliveryThatIsGoneMeansNothing() {
     let bench = LaneBench()
     bench.world.confirmsPublishes = false
@@ -389,7 +389,7 @@ import Testing
     #expect(bench.world.remembered.count == 3)
   }
 
-  /// Tables that what the broker may send would fill: said at the start, before a job is taken.
+  /// Tables too small for the prefetch: a precondition fails at the start, before the lane takes a job.
   @Test func tablesThatAreTooSmallAreNotBegunWith() async {
     await #expect(processExitsWith: .failure) {
       _ = LaneBench(prefetch: 20) { $0.jobsMaximum = 20 }
@@ -414,7 +414,7 @@ import Testing
     #expect(bench.world.requests.isEmpty)
     #expect(bench.world.outcomes.first?.contains("\"outcome\":\"expired\"") == true)
     #expect(bench.world.outcomes.first?.contains("\"enqueued_at\":\(now - 7_200_000),") == true)
-    // Given again: as old as before. Of one that says nothing, the copy's first receipt counts.
+    // Redelivered: as old as before. Without a timestamp, the first receipt of the copy counts.
     bench.world.deliver(1) { metadata in
       metadata.enqueuedAt = now - 601_000
       metadata.deliveryCount = 1
@@ -422,7 +422,7 @@ import Testing
     bench.world.deliver(2) { $0.firstSeen = now - 601_000 }
     bench.world.deliver(3) { $0.enqueuedAt = now - 590_000 }
     bench.turn()
-    // Which of two of a collapse id is the newer one is told by the same time. A timestamp means any moment of its second.
+    // The same time decides which of two jobs with one collapse id is newer. A timestamp means any moment of its second.
     let times = [now - 7_200_000 + 999, now - 601_000 + 999, now - 601_000, now - 590_000 + 999]
     #expect(bench.world.arrivals.map(\.enqueuedAt) == times)
     #expect(bench.world.outcomes.count == 3)
@@ -430,7 +430,7 @@ import Testing
     #expect(bench.world.requests.count == 1)
   }
 
-  /// The broker was blocked, or the pool full, until its time was over.
+  /// The broker was blocked, or the pool full, until the job expired.
   @Test func whatRanOutWhileItWaitedIsNotSent() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600)) { $0.roomWaitMilliseconds = 60_000 }
     let now = bench.world.milliseconds
@@ -446,7 +446,7 @@ import Testing
     #expect(bench.world.outcomes.first?.contains("\"outcome\":\"expired\"") == true)
   }
 
-  /// Times come from anybody: those that cannot be are as if they were not there, and the later ones are now.
+  /// Producers write the times: impossible ones are ignored, and times in the future count as now.
   @Test(arguments: [Int64.min, Int64.min + 1, -1, 0, Int64.max, 1 << 62] as [Int64])
   func timesThatCannotBeHarmNobody(time: Int64) {
     let bench = LaneBench { settings in
@@ -464,7 +464,7 @@ import Testing
     #expect(bench.jobsInFlight == 0)
   }
 
-  /// A broadcast that waits for its channel was not sent: it costs no attempt, and is sent once.
+  /// A broadcast that waits for its channel's policy was not sent: the wait counts as no attempt, and it is sent once.
   @Test func aHeldBroadcastIsNoRequest() {
     let bench = LaneBench()
     bench.world.decision = .held
@@ -480,7 +480,7 @@ import Testing
     bench.world.answer(ticket)
     bench.turn()
     #expect(bench.world.outcomes.first?.contains("\"attempts\":1,\"ambiguous\":false") == true)
-    // Given back when its delivery is gone.
+    // It is released when its delivery is lost.
     bench.world.decision = .held
     bench.world.deliver(1)
     bench.turn()

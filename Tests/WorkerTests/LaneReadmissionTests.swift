@@ -4,11 +4,11 @@ import PushLane
 import PushSettings
 import Testing
 
-/// What a lane asks about a second time because it waited for room: it costs the job nothing, and holds up nobody.
+/// Readmission of sends that waited for room: it does not count against the device's rate, and delays no other send.
 @Suite struct LaneReadmissionTests {
   private typealias Bench = ReadmissionBench
 
-  /// Asked once while Redis is silent and once in Redis, it has a claim in two places, and finds its own in each.
+  /// Asked once while Redis is silent and once in Redis, a send has a claim in two places, and recognises its own in each.
   @Test func aClaimInTwoPlacesIsItsOwn() throws {
     let world = ReadmissionWorld()
     let bench = Bench(world, ReadmissionStore(world))
@@ -21,7 +21,7 @@ import Testing
     world.roomPerTurn = 10
     bench.turn(4)
     #expect(world.sent.count == 1)
-    // The copy comes back a second later, and APNs is well again.
+    // The copy comes back a second later, and APNs has recovered.
     world.status = 200
     bench.turn(200)
     let copy = try #require(world.peers.retries.last)
@@ -50,7 +50,7 @@ import Testing
     #expect(world.sent.count == 1 && world.peers.retries.isEmpty && world.peers.outcomes.count == 1)
   }
 
-  /// A device is sent to below its rate, and the pool has no room for five seconds: what was charged then is not charged again.
+  /// A device is below its rate, and the pool has no room for five seconds: the readmission does not charge the rate again.
   @Test(arguments: [RateLimitPolicy.drop, .delay]) func whatWasAdmittedIsNotOverItsRate(onLimit: RateLimitPolicy) {
     let world = ReadmissionWorld()
     world.hasOneDevice = true
@@ -67,7 +67,7 @@ import Testing
     #expect(world.peers.outcomes.count { $0.contains("\"accepted\"") } == 20)
   }
 
-  /// Two copies that take over, in two lanes whose pools have a queue of three seconds: one of them is sent when its turn comes.
+  /// Two copies take over, in two lanes whose pools have a queue of three seconds: only one of them is sent.
   @Test func twoThatTakeOverDoNotHoldEachOtherUp() {
     let redis = ReadmissionRedis()
     let worlds = [ReadmissionWorld(redis, seed: 1), ReadmissionWorld(redis, seed: 2)]
@@ -106,7 +106,7 @@ import Testing
     #expect(worlds.contains { $0.sent.contains("job-0") })
   }
 
-  /// Its pool had no room for a second: after that a busy lane sends as much as before.
+  /// A pool has no room for a second: after that, the lane sends as fast as before.
   @Test func aLaneRecoversFromAWait() {
     let prefetch = 500
     let world = ReadmissionWorld()
@@ -138,7 +138,7 @@ import Testing
     #expect(after * 10 >= before * 9, "\(before) targets, then \(after)")
   }
 
-  /// As many are asked about as find room, where a pool takes twenty a second.
+  /// A pool takes twenty requests a second: the lane readmits only as many sends as find room.
   @Test func aSlowPoolCostsFewAsks() {
     let world = ReadmissionWorld()
     let bench = Bench(world, ReadmissionStore(world), prefetch: 400)
@@ -156,8 +156,8 @@ import Testing
     #expect(world.asks <= number + 2 * world.sent.count, "\(world.asks) asks for \(number) jobs")
   }
 
-  /// Many were asked about again when there was room for all, which is gone when the answers come: of those one leaves after the other,
-  /// although the last one's answer is old long before its turn.
+  /// Many sends were readmitted while there was room for all, and the room is gone when the answers come: they leave one after another,
+  /// although the last admission becomes old long before its turn.
   @Test func onesThatWereAskedAboutTogetherLeaveOneAfterTheOther() {
     let world = ReadmissionWorld()
     let bench = Bench(world, ReadmissionStore(world, latencyMilliseconds: 40), prefetch: 100)
@@ -173,7 +173,7 @@ import Testing
     #expect(world.sent == (0..<40).map { "job-\($0)" })
   }
 
-  /// It waits for another copy's answer beside a backlog that the admission store just keeps up with.
+  /// A send waits for another copy's answer while a backlog uses the whole capacity of the admission store.
   @Test func aBacklogKeepsNoCopyFromItsAnswer() {
     let world = ReadmissionWorld()
     world.roomPerTurn = 100_000
@@ -199,7 +199,7 @@ import Testing
     #expect(ends == 2)
   }
 
-  /// The worker stood still while Redis answered: the claim is older than the answer looks.
+  /// The worker was stopped while Redis answered: the claim is older than the answer's arrival suggests.
   @Test func anAnswerThatWasTakenLateIsOldAtOnce() {
     let bench = LaneBench()
     bench.consume(0..<1)
@@ -219,7 +219,7 @@ import Testing
     #expect(late.world.arrivals.count == 2 && late.world.requests.count == 1)
   }
 
-  /// Its time ends while it waits for room: another copy's end is its end too.
+  /// A job expires while it waits for room: another copy's outcome is its outcome too.
   @Test func whatIsOverWhileItWaitsForRoomIsAskedAboutAgain() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 600))
     bench.world.decision = .noRoom
@@ -233,7 +233,7 @@ import Testing
     #expect(bench.world.outcomes.count == 1 && bench.world.outcomes.first?.contains("\"accepted\"") == true)
   }
 
-  /// A wrong clock is set back between a question and its answer: what looked too old is sent, and leaves a claim like all that is.
+  /// A wrong clock is set back between question and answer: a job that looked expired is sent, with a claim like any other.
   @Test(arguments: [0, 3_000]) func whatIsNotOverAfterAllLeavesAClaim(answeredAfterMilliseconds: Int64) {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 300))
     bench.world.admitsNothing = true
@@ -250,7 +250,7 @@ import Testing
     #expect(bench.world.arrivals.dropFirst().allSatisfy { $0.claim != 0 })
   }
 
-  /// The same of one that waited for room, and had a claim before: it is asked about with that.
+  /// The same for a send that waited for room and had a claim: the lane asks again with that claim.
   @Test func whatWaitsIsNotOverAfterAll() {
     let bench = LaneBench(retry: RetryPolicy(ageMaximumSeconds: 300))
     bench.world.decision = .noRoom
@@ -272,7 +272,7 @@ import Testing
 }
 
 extension MessageMetadata {
-  /// What a retry copy carries.
+  /// The headers of a retry copy.
   fileprivate mutating func take(_ copy: RetryState) {
     claim = copy.claim
     attempts = copy.attempts
@@ -285,7 +285,7 @@ extension MessageMetadata {
 /// The shared admission store.
 private final class ReadmissionRedis {
   var memory = AdmissionMemory(settings: AdmissionMemory.Settings())
-  /// Nobody reaches it.
+  /// No lane reaches it.
   var isAway = false
 }
 
@@ -293,12 +293,12 @@ private final class ReadmissionRedis {
 private final class ReadmissionWorld {
   let peers = LaneBenchWorld()
   let redis: ReadmissionRedis
-  /// Of its lane: two lanes draw other numbers.
+  /// The lane's seed: two lanes draw different numbers.
   let seed: Int
   /// Requests that the pool takes in each turn; nil: as many as `room` says.
   var roomPerTurn: Int? = 0
   var room = 0
-  /// What APNs answers, at once.
+  /// APNs' immediate answer.
   var status: UInt16 = 200
   /// All jobs are for one device.
   var hasOneDevice = false
@@ -306,7 +306,7 @@ private final class ReadmissionWorld {
   /// Ids of jobs, in the order of their requests.
   var sent: [String] = []
   var sentCount = 0
-  /// `sent` is kept.
+  /// Whether `sent` is recorded.
   var isRemembering = true
 
   init(_ redis: ReadmissionRedis = ReadmissionRedis(), seed: Int = 1) {
@@ -342,7 +342,7 @@ private final class ReadmissionBench<Store: AdmissionStore> {
   }
 }
 
-/// As `RedisAdmissionStore`: what is known locally, else Redis, else a decision of its own, marked.
+/// Decides as `RedisAdmissionStore` does: from local memory, else from Redis, else alone and marked.
 private final class ReadmissionStore: AdmissionStore {
   private let world: ReadmissionWorld
   private let latencyMilliseconds: Int64

@@ -2,9 +2,9 @@ import PushCore
 import PushLane
 import Testing
 
-/// What a lane does with a broker that refuses what it publishes.
+/// A lane whose broker refuses publishes.
 @Suite struct LaneRefusalTests {
-  /// One retry queue is full, or broken: its jobs wait in another one, and the lane goes on.
+  /// One retry queue is full or broken: its jobs wait in another one, and the lane goes on.
   @Test func aCopyThatIsRefusedAgainAndAgainWaitsInAnotherQueue() {
     let bench = LaneBench(retry: RetryPolicy(delaysSeconds: [1, 5, 30])) { $0.refusedPauseMilliseconds = 10 }
     bench.consume(0..<1)
@@ -23,7 +23,7 @@ import Testing
     #expect(bench.lane.counters.retries.values.reduce(0, +) == 1, "one copy, however often it was refused")
   }
 
-  /// What would be over before it comes back goes into none of the longer ones.
+  /// A job that would expire there goes into no longer queue.
   @Test func noQueueThatTheJobWouldNotOutlive() {
     let policy = RetryPolicy(delaysSeconds: [1, 5, 30], ageMaximumSeconds: 20)
     let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 1_800_000_000_000)

@@ -7,8 +7,8 @@ import PushLane
 import PushSettings
 import TestSupport
 
-/// A lane with real connections to a strict simulator, and with queues in memory. Where nothing is in flight its time jumps
-/// to the next retry, so that an hour in the retry queues costs no time.
+/// A lane with real connections to a strict simulator, and with queues in memory. While nothing is in flight, its clock jumps
+/// to the next retry, so an hour in the retry queues takes no time.
 final class LaneWorld {
   typealias WorldLane = Lane<WorldBroker, MemoryAdmissionStore, APNsPushService, WorldClock>
 
@@ -68,7 +68,7 @@ final class LaneWorld {
     lane.broker.ready[Int(jobClass.rawValue)].append(WorldBroker.Message(body: Array(body.utf8), state: nil))
   }
 
-  /// Turns until something is so; false after so long by the machine's clock.
+  /// Turns until the condition holds; false after this long by the machine's clock.
   func run(seconds: Int64 = 60, until isDone: (LaneWorld) -> Bool) -> Bool {
     let start = ContinuousClock.now
     while !isDone(self) {
@@ -86,7 +86,7 @@ final class LaneWorld {
   func finish(_ count: Int) -> Bool { run { $0.lane.broker.outcomes.count == count && $0.lane.jobsInFlight == 0 } }
 }
 
-/// The loop's time, and what was jumped over.
+/// The loop's time plus all jumps.
 final class WorldClock: LaneClock {
   private let loop: EventLoop
   var aheadMilliseconds: Int64 = 0
@@ -108,7 +108,7 @@ struct WorldBroker: Broker {
     var state: RetryState?
   }
 
-  /// An outcome, as far as tests look at it.
+  /// The fields of an outcome that the tests use.
   struct Outcome: Decodable {
     let jobID: String
     let outcome: String
@@ -144,7 +144,7 @@ struct WorldBroker: Broker {
     self.clock = clock
   }
 
-  /// How long nothing will come; nil: something is there, or nothing ever will be.
+  /// The time until the next message; nil: one is there, or none will come.
   var idleMilliseconds: Int64? {
     guard ready.allSatisfy(\.isEmpty), confirmed == sequence, let next = delayed.map(\.dueAt).min() else { return nil }
     let wait = next - clock.now.unixMilliseconds

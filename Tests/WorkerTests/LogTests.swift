@@ -7,7 +7,7 @@ import PushWorker
 import Synchronization
 import Testing
 
-/// Lines of the log, and who gets to write one.
+/// The lines of the log and their rate limits.
 @Suite struct LogTests {
   /// Collects what a log writes.
   private final class Lines: Sendable {

@@ -3,7 +3,7 @@ import PushCore
 import PushLane
 import Testing
 
-/// What a refusal holds up, from outside: a lane, a strict APNs, jobs of two apps and two classes.
+/// What a refusal pauses, seen from outside: a lane, a strict APNs, jobs of two apps and two classes.
 @Suite(.timeLimit(.minutes(3))) struct PauseWorldTests {
   private let one = LaneWorld.apps[0]
   private let two = LaneWorld.apps[1]
@@ -13,7 +13,7 @@ import Testing
     return prefix + String(repeating: "0", count: 28 - digits.count) + digits
   }
 
-  /// Retries and outcomes of the jobs whose ids begin so.
+  /// Retries and outcomes of the jobs with this id prefix.
   private func book(_ world: LaneWorld, _ prefix: String) -> (retried: Int, outcomes: [String: Int]) {
     let broker = world.lane.broker
     let outcomes = broker.outcomes.values.filter { $0.jobID.hasPrefix(prefix) }
@@ -48,7 +48,7 @@ import Testing
     #expect(world.lane.push.counters.badDeviceTokenWarnings == 1)
   }
 
-  /// The broker deals jobs out in turn, so that one lane may get all the good tokens of a mixed campaign.
+  /// The broker distributes jobs in turn, so one lane may get all good tokens of a mixed campaign.
   @Test(arguments: [true, false])
   func whatAnotherLaneOfTheWorkerHadAcceptedPausesNothing(areOfOneWorker: Bool) throws {
     let acceptances = AcceptanceTimes()
@@ -103,7 +103,7 @@ import Testing
     world.enqueue("short", app: two, .transactional, token: token("00aa", 1), expiresInSeconds: 600)
     #expect(world.run { $0.lane.broker.retries.count >= 20 })
     for number in 0..<30 { world.enqueue("later-\(number)", app: two, .transactional, token: token("00bb", number)) }
-    // APNs takes the token again twenty minutes after it refused it.
+    // APNs accepts the token again twenty minutes after the refusal.
     #expect(world.run { $0.clock.aheadMilliseconds >= 1_000_000 || $0.lane.broker.outcomes.count == 61 })
     let refused = world.simulator.readLedger { $0.requests }
     world.simulator.removeAllFaults()

@@ -4,12 +4,12 @@ import PushCore
 import TestSupport
 import Testing
 
-/// Herald's rules beside the strict simulator's, which were written apart from them: what Herald takes the simulator accepts,
-/// and what Herald refuses the simulator, sent to all the same, refuses with the reason that Herald predicted.
+/// Herald's rules against the strict simulator's, which were written independently: the simulator accepts what Herald accepts,
+/// and refuses what Herald refuses, with the reason that Herald predicted.
 ///
-/// Where they do not agree stands in `disagreements`, each with its cause.
+/// `disagreements` has the exceptions, each with its cause.
 @Suite struct PredictionTests {
-  /// Why the two judge a job differently, and both are right.
+  /// Why the two judge a job differently although both are right.
   enum Disagreement: String, CaseIterable {
     case flagAsBoolean = "APNs' documents show 1; devices take true as well, and many senders write it"
     case emptyPayload = "kinds without keys of Apple's: what is right is between the app and its own server"
@@ -24,7 +24,7 @@ import Testing
 
   private static let channel = "AAAAAAAAAAAAAAAAAAAAAA=="
 
-  /// The simulator's answer to the request that the job would be, were it not checked.
+  /// The simulator's answer to the job's request, sent without Herald's check.
   private func answer(_ text: String, isBroadcast: Bool) throws -> SimulatedAnswer {
     let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     let parsed = ParsedForPrediction(text)
@@ -62,7 +62,7 @@ import Testing
       let made = service.answer(
         SimulatorRequests.channel(), at: .manage, identity: &identity, now: SimulatorRequests.start)
       let id = try #require(made.fields.first { $0.name == "apns-channel-id" }?.value)
-      // A job for the channel that there is.
+      // A job for an existing channel.
       if let place = fields.firstIndex(where: { $0.name == "apns-channel-id" }), fields[place].value == Self.channel {
         fields[place].value = id
       }
@@ -88,7 +88,7 @@ import Testing
 
   // MARK: What Herald takes
 
-  /// The cause where the simulator refuses what Herald takes; nil: it must accept.
+  /// The cause if the simulator refuses a job that Herald accepts; nil: it must accept.
   private func disagreement(_ type: String, _ payload: String) -> Disagreement? {
     if payload.contains("null") && !payload.contains("new-key") { return .nullKey }
     if type == "voip" && payload.contains("\"aps\":[]") { return .voipAPS }
@@ -112,7 +112,7 @@ import Testing
 
   @Test func everyDisagreementHasAnExample() {
     var seen = Set(PayloadExamples.taken.compactMap { disagreement($0, $1)?.rawValue })
-    // Those that other tests here meet.
+    // Other tests in this file cover these.
     seen.formUnion([Disagreement.ownPushType.rawValue, Disagreement.emptyContainer.rawValue])
     #expect(seen == Set(Disagreement.allCases.map(\.rawValue)))
   }
@@ -127,7 +127,7 @@ import Testing
       if isBroadcast { object["to"] = ["channel": Self.channel] }
       if let tokens = to["tokens"] as? [String] { object["to"] = ["token": tokens[0]] }
       if to["token"] == nil, to["tokens"] == nil, !isBroadcast {
-        // What becomes of it for one device that the registry names.
+        // The job as it is sent to one device of the registry.
         #expect(ParsedForPrediction(String(line)).error == nil, "\(line)")
         object["to"] = ["token": Self.audienceToken]
         for key in ["activity", "fallback", "dry_run"] { object[key] = nil }
@@ -154,7 +154,7 @@ import Testing
     if payload.contains("\"container-identifier\":\"\"") {
       #expect(try answer(job(type, payload), isBroadcast: false).isSuccess, "\(Disagreement.emptyContainer.rawValue)")
     } else if payload.contains(":null") {
-      // Refused by both; the simulator sees a value of the wrong kind where Herald sees none.
+      // Both refuse it; the simulator sees a value of the wrong type, Herald sees none.
       #expect(try answer(job(type, payload), isBroadcast: false).reason == "BadRequestPayload")
     } else {
       try expectPrediction(job(type, payload), isBroadcast: false)
@@ -185,7 +185,7 @@ import Testing
     }
   }
 
-  /// The simulator says what Herald said that it would.
+  /// The simulator answers as Herald predicted.
   private func expectPrediction(_ text: String, isBroadcast: Bool, _ why: String = "") throws {
     let error = try #require(ParsedForPrediction(text).error, "Herald takes \(text) \(why)")
     switch error.answer {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PushLane
 
-/// The one job that is too large and waits for its dead letter.
+/// A job that is too large waits for the confirm of its dead letter.
 @Suite struct RabbitMQOversizedJobsTests {
   private let tag = DeliveryTag(epoch: 1, jobClass: .bulk, value: 7)
 
@@ -23,7 +23,7 @@ import Testing
     #expect(hadOne && !hasOne)
   }
 
-  /// Refused, returned or lost with its connection, it is published again, and a late confirm says nothing.
+  /// A refused, returned or lost dead letter is published again, and a late confirm is ignored.
   @Test func whatTheBrokerDidNotTakeIsPublishedAgain() {
     var jobs = RabbitMQOversizedJobs()
     jobs.met(tag, bodyCount: 9)
@@ -58,7 +58,7 @@ import Testing
     #expect(!jobs.isWaiting && jobs.due == nil)
   }
 
-  /// Nobody confirms the dead letter: the delivery is reported without one, and the broker moves it.
+  /// The dead letter is never confirmed: the delivery is reported without one, and the broker moves it.
   @Test func whatWaitsForTooLongIsGivenUp() {
     var jobs = RabbitMQOversizedJobs()
     jobs.met(tag, bodyCount: 9)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushLane
 
-/// What a broker gives back, among publishes that are not confirmed yet.
+/// Returned messages, among publishes that are not confirmed yet.
 @Suite(.timeLimit(.minutes(1))) struct RabbitMQReturnTests {
   private struct Reported: Equatable {
     var confirmed: [UInt64] = []
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  /// Two copies that nothing but their number tells apart: one finds no queue, and it is that one that is published again.
+  /// Two copies differ only in their number: the broker returns one, and exactly that one is published again.
   @Test(arguments: [0, 1]) func theOneThatCameBackIsRefused(_ lost: Int) throws {
     let world = try World()
     #expect(world.run { $0.isPublishing })
@@ -70,7 +70,7 @@ import Testing
     #expect(world.reported == Reported(confirmed: [sequences[1 - lost]], refused: [sequences[lost]]))
   }
 
-  /// One confirm for many covers what came back too: that was reported, and its number is done with.
+  /// One confirm for many covers returned publishes too: they are reported, and their numbers are settled.
   @Test func aConfirmOfManyBehindAReturn() throws {
     let world = try World()
     #expect(world.run { $0.isPublishing })

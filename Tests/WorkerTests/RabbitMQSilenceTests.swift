@@ -6,7 +6,7 @@ import Testing
 
 @testable import PushLane
 
-/// A broker whose connections open, and that then says nothing.
+/// A broker that opens connections and then does not answer.
 @Suite(.timeLimit(.minutes(1))) struct RabbitMQSilenceTests {
   @Test func aSetUpWithoutAnAnswerIsGivenUpAndBegunAnew() throws {
     let loop = try EventLoop()
@@ -39,7 +39,7 @@ import Testing
     #expect(!broker.isClosed && broker.canPublish)
   }
 
-  /// Of commands, which wait on a thread of their own.
+  /// The same for commands, which wait on a thread of their own.
   @Test func aQuestionOrAConfirmThatNeverComesEndsACommand() throws {
     let silent = try BrokerThread(answersOnChannels: false)
     let asking = try AMQPAdmin(addresses: [silent.address], tls: nil, name: "test")

@@ -1,9 +1,9 @@
 import PushIO
 
-/// A RabbitMQ that a test plays, on the test's own loop: it answers every question as a broker does, and confirms and
+/// A RabbitMQ that a test controls, on the test's own loop: it answers every request as a broker does, and confirms and
 /// returns nothing by itself.
 final class ScriptedRabbitMQ: ListenerDelegate {
-  /// A message as it was published: what a broker returns are these very bytes.
+  /// A published message. A broker returns the same bytes.
   struct Publish {
     fileprivate let session: Session
     let channel: UInt16
@@ -63,7 +63,7 @@ final class ScriptedRabbitMQ: ListenerDelegate {
   private var listener: Listener?
   private var sessions: [Session] = []
   private(set) var publishes: [Publish] = []
-  /// false: it opens connections, and answers nothing on their channels.
+  /// false: it opens connections and answers nothing on their channels.
   var answersOnChannels = true
 
   var connectionCount: Int { sessions.count }
@@ -85,12 +85,12 @@ final class ScriptedRabbitMQ: ListenerDelegate {
 
   // MARK: - What a test plays
 
-  /// Takes responsibility for the publish with this number on its channel, or for all up to it.
+  /// Confirms the publish with this number on its channel, or all up to it.
   func confirm(_ publish: Publish, number: UInt64, isMultiple: Bool = false) {
     publish.session.method(0x003C_0050, big(number) + [isMultiple ? 1 : 0], channel: publish.channel)
   }
 
-  /// Gives back what no queue takes.
+  /// Returns a message as unroutable.
   func giveBack(_ publish: Publish) {
     publish.session.method(
       0x003C_0032, big(UInt16(312)) + short("NO_ROUTE") + short(publish.exchange) + short(publish.routingKey),

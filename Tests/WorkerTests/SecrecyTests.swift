@@ -9,7 +9,7 @@ import PushWorker
 import TestSupport
 import Testing
 
-/// Marked secrets go in everywhere; none comes out of any error, finding, log line, description, dump or metric.
+/// The configuration is full of marked secrets; none appears in any error, finding, log line, description, dump or metric.
 @Suite(.timeLimit(.minutes(2))) struct SecrecyTests {
   private static let marks = ["S3CRET-rabbit", "S3CRET-redis", "S3CRET-proxy", "S3CRET-phrase", "S3CRET-wrong"]
 
@@ -30,7 +30,7 @@ import Testing
     let signer = try ProviderTokenSigner(newKeyFor: "test")
     let pem = String(decoding: signer.privateKeyPEM(), as: UTF8.self)
     try files.write(pem, to: "AuthKey.p8")
-    // A key whose last line is cut: it cannot be read, and must not be shown.
+    // A key whose last line is cut off: it cannot be read, and must not be shown.
     try files.write(String(pem.prefix(pem.count / 2)), to: "Cut.p8")
     return pem.split(separator: "\n").filter { !$0.hasPrefix("-") }.map(String.init)
   }
@@ -75,7 +75,7 @@ import Testing
     "  - {name: a, team_id: DEF123GHIJ, key_id: ABC123DEFG, key_file: c.p12, apps: [a]}",
   ]
 
-  /// Everything that a value says of itself.
+  /// All descriptions of a value.
   private func says(_ value: Any) -> String {
     var text = "\(value) \(String(reflecting: value))\n"
     dump(value, to: &text)
@@ -96,7 +96,7 @@ import Testing
     for credential in credentials.all { texts.append(says(credential as Any)) }
     // `herald check`, whose services do not answer.
     Checker(loaded).run(offline: false) { texts.append(says($0)) }
-    // A worker that reaches nothing: its log and metrics.
+    // A worker without any service: its log and metrics.
     let lines = LogLines()
     let worker = try Worker(loaded, logger: Logger(label: "test") { _ in lines })
     try worker.start()
@@ -104,7 +104,7 @@ import Testing
     texts.append(await worker.metricsText())
     await worker.drain()
     texts += [says(worker), lines.text]
-    // What is wrong, in every way.
+    // Every kind of mistake.
     for (number, entry) in Self.bad.enumerated() {
       let wrong = try files.write(configuration(entry, port), to: "bad-\(number).yaml")
       let configuration = try ConfigurationLoader.load(file: wrong)
@@ -133,7 +133,7 @@ import Testing
   }
 }
 
-/// A log handler that keeps what it gets.
+/// A log handler that keeps its lines.
 private final class LogLines: LogHandler, @unchecked Sendable {
   private let lock = NSLock()
   private var lines: [String] = []

@@ -139,7 +139,7 @@ struct SimulatorActivityTests {
     devices.advance(to: R.later(seconds: 100))
     #expect(devices.takeRegistrations().map(\.activity) == ["late"])
     #expect(devices.counts.lost == 1 && devices.counts.started == 2)
-    // Who never registers does not say either that it is over.
+    // A device that never registers does not report the end either.
     let swiped = devices.swipe(activity: "never", device: nil, now: R.later(seconds: 101))
     #expect(swiped == 1)
     #expect(devices.takeRegistrations().isEmpty)
@@ -416,7 +416,7 @@ struct SimulatorActivityTests {
     _ = try startOne(&devices, token: "80a4", at: 30)
     #expect(devices.all.map(\.startToken) == ["80a2", "80a3", "80a4"], "then the oldest")
     #expect(devices.counts.forgotten == 2)
-    // What was to happen to the forgotten does not.
+    // Scheduled events of forgotten activities do not happen.
     devices.advance(to: R.later(seconds: 100_000))
     #expect(devices.all.count == 3)
   }
@@ -427,7 +427,7 @@ struct SimulatorActivityTests {
     #expect(devices.all.isEmpty && devices.counts == ActivityCounts())
   }
 
-  /// Many activities come and go: what is kept, and what waits for a time, stays small.
+  /// Many activities come and go: memory and scheduled events stay bounded.
   @Test func aSoakLeavesNothingBehind() {
     var devices = devices { $0.settings.activitiesMaximum = 10 }
     for index in 0..<5000 {

@@ -1,7 +1,7 @@
 import APNsSimulator
 import Testing
 
-/// The cards of the simulator's page: each kind of push has its own, and nothing is taken for markup.
+/// The cards of the simulator's page: each kind of push has its own, and all text is escaped.
 @Suite struct SimulatorCardTests {
   private func card(
     _ payload: String, type: String = "alert", topic: String = "com.example.app", ending: LedgerEntry.Ending = .answered

@@ -2,7 +2,7 @@ import APNsSimulator
 import PushCore
 import PushIO
 
-/// A client of one connection for the simulator's tests: sends requests as they are, and writes down what comes.
+/// A client with one connection for the simulator's tests: sends requests unchecked, and records the answers.
 final class SimulatorClient {
   struct Answer: Hashable {
     var status: Int
@@ -21,7 +21,7 @@ final class SimulatorClient {
   let loop: EventLoop
   let http: HTTP2ClientConnection
   private(set) var answers: [Int: Answer] = [:]
-  /// What answers said it is, Unix seconds, in turn; nil where one did not say.
+  /// The `date` of each answer, Unix seconds; nil: it had none.
   private(set) var dates: [Int64?] = []
   private(set) var notProcessed: Set<Int> = []
   private(set) var lost: [Int: HTTP2ErrorCode] = [:]

@@ -3,7 +3,7 @@ import PushCore
 import PushIO
 import Testing
 
-/// Each fault as it is seen on the wire, by Herald's own client connection.
+/// Each fault on the wire, as Herald's own client connection sees it.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct SimulatorFaultTests {
   /// A running simulator without TLS that asks for no credential, and faults from the start.
@@ -108,7 +108,7 @@ struct SimulatorFaultTests {
 
   struct PrefixRow: Sendable, CustomTestStringConvertible {
     let prefix: String
-    /// First and second try: status and reason, or what came in place of an answer.
+    /// First and second try: status and reason, or how the request ended without an answer.
     let first: String
     let second: String
     let accepted: Int
@@ -174,7 +174,7 @@ struct SimulatorFaultTests {
     #expect(simulator.ledger.accepted == row.accepted)
   }
 
-  /// What became of one request, on a connection of its own, in words.
+  /// The end of one request on a connection of its own, in words.
   private func outcome(_ port: UInt16, _ request: SimulatedRequest) throws -> String {
     let client = try SimulatorClient(port)
     guard client.open(), let number = client.submit(request) else { return "not opened" }

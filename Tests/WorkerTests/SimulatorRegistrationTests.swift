@@ -2,8 +2,8 @@ import APNsSimulator
 import PushCore
 import Testing
 
-/// Small parts of simulated devices: where registrations go, what a webhook answers, what is due when, and payloads that
-/// anybody may send.
+/// Small parts of simulated devices: where registrations go, answers of a webhook, schedules, and payloads that
+/// a client may send.
 struct SimulatorRegistrationTests {
   // MARK: - Addresses
 
@@ -56,7 +56,7 @@ struct SimulatorRegistrationTests {
     }
   }
 
-  /// Whatever comes: what is read of a part is never taken back by the rest.
+  /// For any bytes: the rest of an answer never changes what its beginning meant.
   @Test func anyBytesOfAWebhook() {
     var random = SeededBits(seed: 7)
     let good = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
@@ -116,7 +116,7 @@ struct SimulatorRegistrationTests {
     #expect(JSONValue.text(at: ["a"], in: []) == nil)
   }
 
-  /// Any bytes may come as a payload where payloads are not checked: devices take what they can read, and nothing traps.
+  /// Without payload checks, any bytes may come: devices use what they can read, and nothing traps.
   @Test func anyPayload() throws {
     var random = SeededBits(seed: 11)
     var devices = SimulatedDevices(environment: "production", seed: 1)

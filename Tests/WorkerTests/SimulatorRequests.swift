@@ -16,7 +16,7 @@ enum SimulatorRequests {
       unixMilliseconds: start.unixMilliseconds + seconds * 1000)
   }
 
-  /// A provider token that `service()` believes where `signature` is 0.
+  /// A provider token that `service()` accepts if `signature` is 0.
   static func token(
     key: String = "KEY0000001", team: String = "TEAM000001", age: Int64 = 10, algorithm: String = "ES256",
     signature: UInt8 = 0, serial: UInt8 = 0, at now: Now = start
@@ -29,7 +29,7 @@ enum SimulatorRequests {
   }
 
   /// Keys: KEY0000001 and KEY0000002 of one team, SANDBOX001, TOPIC00001 (bound to one app) related to TOPIC00002, and
-  /// OTHERKEY01 of another team. A signature is good where its first byte is 0.
+  /// OTHERKEY01 of another team. A signature is valid if its first byte is 0.
   static func service(_ environment: APNsEnvironment = .production) -> SimulatedService {
     var service = SimulatedService(environment: environment, seed: 1)
     let isSigned: @Sendable ([UInt8]) -> Bool = { token in
@@ -51,7 +51,7 @@ enum SimulatorRequests {
     return service
   }
 
-  /// A request in order, with headers replaced (nil: left out).
+  /// A valid request, with headers replaced (nil: left out).
   static func device(
     _ changes: [String: String?] = [:], method: String = "POST", path: String? = nil, payload: String = alert
   ) -> SimulatedRequest {

@@ -152,14 +152,14 @@ struct SimulatorRuleTests {
     #expect(identity.tokenChanges == 2)
   }
 
-  /// One connection or key, and a token by its serial at some second.
+  /// A connection or key, and a token by its serial number, at a second.
   private struct TokenShow {
     var service = R.service()
     var identities: [ConnectionIdentity] = [ConnectionIdentity(), ConnectionIdentity()]
 
     mutating func answer(serial: UInt8, on connection: Int = 0, at seconds: Int64) -> String {
       let now = R.later(seconds: seconds)
-      // The same token is the same text: its iat does not move.
+      // The same token has the same text: its iat is fixed.
       let token = R.token(age: -Int64(serial), serial: serial)
       let request = R.device(["authorization": "bearer " + token])
       return SimulatorRuleTests.text(service.answer(request, at: .send, identity: &identities[connection], now: now))
@@ -175,7 +175,7 @@ struct SimulatorRuleTests {
       (2, 1209, "429 TooManyProviderTokenUpdates"),
       (1, 1209, "200"),
       (2, 1210, "200"),
-      // The older one is still good while it is young.
+      // The older token stays valid until it expires.
       (1, 1211, "200"),
       (3, 2409, "429 TooManyProviderTokenUpdates"),
       (3, 2410, "200"),

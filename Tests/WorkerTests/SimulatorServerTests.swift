@@ -4,7 +4,7 @@ import PushIO
 import TestSupport
 import Testing
 
-/// The simulator's other sides: TLS, credentials, channel management, and the control port.
+/// The simulator's TLS, credentials, channel management and control port.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct SimulatorServerTests {
   private func notification(_ token: String?, id: String = SimulatorRequests.apnsID) -> SimulatedRequest {
@@ -56,7 +56,7 @@ struct SimulatorServerTests {
     #expect(client.ask(notification(token))?.status == 200)
     simulator.setClock(offsetSeconds: 4000)
     #expect(client.ask(notification(token))?.body == #"{"reason":"ExpiredProviderToken"}"#)
-    // And answers are dated by it.
+    // Answers carry its date.
     let ahead = client.dates.map { $0.map { $0 - client.loop.now.unixSeconds } ?? .min }
     #expect(ahead.count == 2 && (-60...1).contains(ahead[0]) && (3940...4001).contains(ahead[1]), "\(ahead)")
   }
@@ -217,7 +217,7 @@ struct SimulatorServerTests {
     #expect(simulator.ledger.requests == 0)
   }
 
-  /// Longer than an end of a connection waits elsewhere; more than the sockets hold.
+  /// Longer than other connections wait for their end; more bytes than the sockets hold.
   @Test func aSlowReaderGetsAllOfALargeAnswer() throws {
     var options = SimulatorOptions()
     options.controlPort = 0
@@ -305,7 +305,7 @@ private final class PlainExchange: TransportDelegate {
       loop: loop, to: Endpoint(host: "127.0.0.1", port: port), tls: nil, delegate: self)
   }
 
-  /// Sends the text, reads to the end; 0 and nothing where none came in five seconds.
+  /// Sends the text and reads to the end; 0 and nothing if none came within five seconds.
   func run(_ text: String) -> (Int, String) {
     transport?.outbound.append(text)
     transport?.setNeedsFlush()

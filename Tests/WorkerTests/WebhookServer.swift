@@ -16,7 +16,7 @@ final class WebhookServer: Sendable {
     requests.map { text in text.split(separator: "\r\n\r\n", maxSplits: 1).last.map(String.init) ?? "" }
   }
 
-  /// - Parameter answers: what it says, whole; once they are used up 204. Empty: it closes without a word.
+  /// - Parameter answers: complete answers, in order; after the last one, 204. An empty one closes the connection without an answer.
   init(_ answers: [String] = []) throws {
     let shared = Shared(answers)
     self.shared = shared
@@ -56,7 +56,7 @@ final class WebhookServer: Sendable {
     }
   }
 
-  /// Made here, used by its thread alone.
+  /// Created here and used by its own thread only.
   private final class Work: @unchecked Sendable {
     private let loop: EventLoop
     private let door: Door

@@ -1,7 +1,7 @@
-/// What libFuzzer calls: the target that `HERALD_FUZZ_TARGET` names. Built by `scripts/fuzz` alone, never by the package.
+/// The function that libFuzzer calls: it runs the target that `HERALD_FUZZ_TARGET` names. Only `scripts/fuzz` builds it.
 import Glibc
 
-/// One thread calls, for ever.
+/// Only one thread calls it.
 nonisolated(unsafe) private var subject: (any FuzzSubject)?
 
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -10,7 +10,7 @@ final class AMQPMethodSubject: FuzzSubject {
 
   func run(_ bytes: [UInt8]) throws(FuzzFinding) {
     do {
-      // A copy of its own: what is read behind its end is seen by the address sanitizer.
+      // In a copy of its own, so that the address sanitizer sees a read beyond its end.
       let method = try unsafe Array(bytes).withUnsafeBufferPointer { payload in
         unsafe try codec.decode(payload, channel: 1)
       }

@@ -2,7 +2,7 @@ import PushCore
 
 @testable import PushIO
 
-/// A content header with its properties and tables, which a producer chooses.
+/// A content header with properties and tables, which a producer controls.
 final class AMQPPropertiesSubject: FuzzSubject {
   private var metadata = MessageMetadata()
 

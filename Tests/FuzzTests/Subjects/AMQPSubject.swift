@@ -3,7 +3,7 @@ import PushCore
 
 @testable import PushIO
 
-/// All that a broker may send on a connection, from its greeting on: frames, methods, contents, in any order.
+/// Everything that a broker may send on a connection, from the start: frames, methods, contents, in any order.
 final class AMQPSubject: FuzzSubject {
   private let loop: EventLoop
   private let address: AMQPAddress

@@ -23,7 +23,7 @@ final class APNsBodySubject: FuzzSubject {
     try holds(RememberedOutcome(decoding: output.span) == outcome, "an answer survives Redis: \(outcome)")
   }
 
-  /// An outcome with this reason is JSON, and says the same.
+  /// An outcome with this reason is valid JSON and has the same reason.
   private func isHandedOnAsText(_ reason: APNsReason) throws(FuzzFinding) {
     let record = OutcomeRecord(
       outcome: .rejected, reason: reason, attempts: 1, receivedAt: 1, sentAt: nil, completedAt: 2)

@@ -1,8 +1,8 @@
 import PushCore
 import PushIO
 
-/// What APNs, or who passes for it, may send to a session with requests in flight. The first byte says in pieces of how
-/// many bytes it comes (0: all at once); after each piece one more request is sent.
+/// Bytes of APNs, or of a server that poses as APNs, for a session with requests in flight. The first byte is the size of the pieces in
+/// which they arrive (0: all at once); after each piece one more request is sent.
 final class HTTP2ClientSubject: FuzzSubject {
   private static let streamsMaximum = 16
   private var headers = HTTP2HeaderList()

@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// What a client may send to the simulator's session. The first byte says in pieces of how many bytes (0: all at once).
+/// Bytes of a client for the simulator's session. The first byte is the size of the pieces in which they arrive (0: all at once).
 final class HTTP2ServerSubject: FuzzSubject {
   private var answer = HTTP2HeaderList()
 

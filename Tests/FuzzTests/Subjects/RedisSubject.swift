@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// Replies of a server that may be none: the first byte says in pieces of how many bytes they come (0: all at once).
+/// Replies of a server that may be no Redis. The first byte is the size of the pieces in which they arrive (0: all at once).
 final class RedisSubject: FuzzSubject {
   private let limits: RedisReader.Limits
 

@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// What Redis remembers, and what somebody else may have put there: outcomes, and sealed provider tokens.
+/// Values read from Redis, which another program may have written: outcomes, and sealed provider tokens.
 final class RememberedSubject: FuzzSubject {
   private let seal = TokenSeal(key: [UInt8](repeating: 7, count: 32))
 
