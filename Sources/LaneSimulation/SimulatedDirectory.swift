@@ -15,8 +15,7 @@ package final class RegistryServer {
 
   /// A device's token: the same digits for each ordinal in every world.
   package static func token(_ ordinal: UInt32) -> String {
-    let digits = String(ordinal, radix: 16)
-    return "dd" + String(repeating: "0", count: 14 - digits.count) + digits
+    "dd" + Hex.text(ordinal, count: 14)
   }
 
   func register(_ ordinal: UInt32, at time: Int64) { registeredAt[ordinal] = time }

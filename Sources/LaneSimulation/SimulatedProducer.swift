@@ -94,8 +94,7 @@ struct SimulatedProducer {
     let prefix = app == 0 ? "00" : app == 1 ? SimulatedProducer.campaignPrefix : "00"
     let base = app == 2 ? 0x10_0000 : 0
     let tokens = (0..<(world.chance(100) ? 2 + world.pick(40) : 1)).map { index in
-      let digits = String(base + world.pick(devices) * 100 + index, radix: 16)
-      return prefix + String(repeating: "0", count: 14 - digits.count) + digits
+      prefix + Hex.text(base + world.pick(devices) * 100 + index, count: 14)
     }
     return Set(tokens).sorted().map { Target(job: job, token: $0) }
   }

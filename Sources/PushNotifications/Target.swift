@@ -1,3 +1,5 @@
+import PushCore
+
 /// One device, by its token from APNs.
 public struct DeviceToken: Hashable, Sendable {
   /// Lower-case hexadecimal digits.
@@ -13,7 +15,7 @@ public struct DeviceToken: Hashable, Sendable {
 
   /// Takes the bytes that the system gave to the app: 4 to 128 of them.
   public init(bytes: some Sequence<UInt8>) throws(NotificationError) {
-    try self.init(bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
+    try self.init(Hex.text(Array(bytes)))
   }
 }
 

@@ -92,7 +92,7 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
-  /// The number of messages in the queues where requests wait.
+  /// Messages in the queues where requests wait.
   private func postponed(_ world: WorkerWorld) -> Int {
     guard let listed = try? world.rabbitmq.rabbitmqctl(["list_queues", "name", "messages"]) else { return 0 }
     return listed.split(separator: "\n").reduce(0) { sum, line in

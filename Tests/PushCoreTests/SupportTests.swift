@@ -45,6 +45,12 @@ import Testing
     }
   }
 
+  @Test func writesHexadecimalDigits() {
+    #expect(Hex.text([0, 0x0A, 0xFF]) == "000aff")
+    #expect(Hex.text(0, count: 4) == "0000" && Hex.text(0xABC, count: 4) == "0abc")
+    #expect(Hex.text(UInt64.max, count: 2) == "ffffffffffffffff")
+  }
+
   @Test func namesTheNearestWord() {
     let words = ["collapse_id", "push_type", "to", "id", "topic"]
     #expect(EditDistance.nearest(to: "colapse_id", among: words) == "collapse_id")

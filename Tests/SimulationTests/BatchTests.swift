@@ -42,10 +42,7 @@ import Testing
 
   @Test(arguments: [1, 2, 3, 4, 5] as [UInt64]) func aRedeliveredBatchSendsOnlyWhatIsOpen(seed: UInt64) throws {
     let world = SimulatedWorld(seed: seed, faults: Faults())
-    let tokens = (0..<1000).map { number in
-      let digits = String(number, radix: 16)
-      return String(repeating: "0", count: 16 - digits.count) + digits
-    }
+    let tokens = (0..<1000).map { Hex.text($0, count: 16) }
     let body = Array(
       """
       {"id":"batch","app":"com.example.app","push_type":"alert","payload":{"aps":{"alert":"hello"}},\

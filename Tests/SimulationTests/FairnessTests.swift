@@ -30,9 +30,7 @@ import Testing
   private func enqueue(_ world: SimulatedWorld) {
     for number in 0..<jobsOfEach * 2 {
       let app = number % 2 == 0 ? "fast" : "slow"
-      let digits = String(number, radix: 16)
-      let target = Target(
-        job: "job-\(number)", token: String(repeating: "0", count: 16 - digits.count) + digits)
+      let target = Target(job: "job-\(number)", token: Hex.text(number, count: 16))
       let body = """
         {"version":1,"id":"\(target.job)","app":"com.example.\(app)","push_type":"alert",\
         "to":{"token":"\(target.token)"},"payload":{"aps":{"alert":"hello"}}}

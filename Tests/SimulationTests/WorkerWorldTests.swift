@@ -72,7 +72,7 @@ struct WorkerWorldTests {
   }
 
   /// Seeds of the swarm that broke the promise once.
-  /// - 20760: many sends were readmitted at once with room for one, and none of them ever left: a standstill without a reason.
+  /// - 20760: many were asked about again at once, room for one was left, and none of them ever left: a lane stood still for nothing.
   @Test(arguments: [20760] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }

@@ -160,10 +160,7 @@ struct LaneBenchBroker: Broker {
       job.bodyCount = job.bytes.count
       return
     }
-    let digits = String(last.job, radix: 16)
-    let tokens = (0..<world.targetCount).map { number in
-      "\"\(number % 10)\(String(repeating: "0", count: 15 - digits.count))\(digits)\""
-    }
+    let tokens = (0..<world.targetCount).map { "\"\($0 % 10)\(Hex.text(last.job, count: 15))\"" }
     let to = world.targetCount == 1 ? tokens[0] : "[\(tokens.joined(separator: ","))]"
     job.bytes = Array(
       """

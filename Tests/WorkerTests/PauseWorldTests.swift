@@ -9,8 +9,7 @@ import Testing
   private let two = LaneWorld.apps[1]
 
   private func token(_ prefix: String, _ number: Int) -> String {
-    let digits = String(number, radix: 16)
-    return prefix + String(repeating: "0", count: 28 - digits.count) + digits
+    prefix + Hex.text(number, count: 28)
   }
 
   /// Retries and outcomes of the jobs with this id prefix.

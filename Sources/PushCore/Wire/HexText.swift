@@ -21,4 +21,10 @@ extension Hex {
     }
     return String(decoding: digits, as: UTF8.self)
   }
+
+  /// A number as digits in lower case, with leading zeros up to `count` digits. A longer number keeps all of its digits.
+  package static func text(_ number: some BinaryInteger, count: Int) -> String {
+    let digits = String(number, radix: 16)
+    return String(repeating: "0", count: max(0, count - digits.count)) + digits
+  }
 }

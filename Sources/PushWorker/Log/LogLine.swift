@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import PushCore
 import PushLane
 
 /// One event of the log as one line.
@@ -63,7 +64,7 @@ package enum LogLine {
       case "\r": result += "\\r"
       case "\t": result += "\\t"
       case _ where scalar.value < 0x20:
-        result += "\\u00" + (scalar.value < 16 ? "0" : "") + String(scalar.value, radix: 16)
+        result += "\\u" + Hex.text(scalar.value, count: 4)
       default: result.unicodeScalars.append(scalar)
       }
     }

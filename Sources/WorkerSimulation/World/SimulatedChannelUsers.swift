@@ -121,8 +121,7 @@ package final class SimulatedChannelUsers {
 extension SimulatedJob {
   /// A broadcast, which says nothing of its expiration: the channel's storage policy decides.
   init(broadcast number: Int, channel: String) {
-    let digits = String(number, radix: 16)
-    id = "00000000-0000-4000-8000-b" + String(repeating: "0", count: 11 - digits.count) + digits
+    id = "00000000-0000-4000-8000-b" + Hex.text(number, count: 11)
     targets = [channel]
     routingKey = "transactional"
     againAfterNanoseconds = nil

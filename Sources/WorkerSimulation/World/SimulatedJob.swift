@@ -38,15 +38,13 @@ package struct SimulatedJob: Sendable {
   init(number: Int, unixSeconds: Int64, _ settings: WorkerWorld.Settings, random: inout SeededRandom) {
     let isPlain = settings.hasPlainJobs
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
-    let digits = String(number, radix: 16)
-    id = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
+    id = "00000000-0000-4000-8000-" + Hex.text(number, count: 12)
     func device() -> String {
       // Few misbehave, each of them for a few jobs.
       let prefix =
         !isPlain && pick(8) == 0
         ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : SimulatedJob.behaved
-      let tail = String(pick(SimulatedJob.behaves(prefix) ? 50 : 3), radix: 16)
-      return prefix + String(repeating: "0", count: 60 - tail.count) + tail
+      return prefix + Hex.text(pick(SimulatedJob.behaves(prefix) ? 50 : 3), count: 60)
     }
     let isOfCampaign = settings.hasCampaign && number % 2 == 1
     let isBulk = pick(4) == 0
@@ -71,6 +69,7 @@ package struct SimulatedJob: Sendable {
     }
     if isOfCampaign {
       let prefix = pick(5) < 3 ? "bad0" : SimulatedJob.behaved
+      let digits = Hex.text(number, count: 1)
       devices = [prefix + String(repeating: "c", count: 60 - digits.count) + digits]
     }
     targets = isBroken ? [] : devices

@@ -1,3 +1,5 @@
+import PushCore
+
 extension SimulatedRabbitMQEvent {
   /// A line of the trace.
   var line: String {
@@ -34,14 +36,11 @@ extension SimulatedRabbitMQEvent {
 extension SimulatedRedisObservation {
   /// A line of the trace; nil: nothing that explains anything.
   var line: String? {
-    func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-      bytes.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
-    }
     guard case .script(let call, let name) = self else { return isLoud ? "redis \(self)" : nil }
     // Of an admission: its device, its job, its claim, and what it says of earlier ones.
     let asks = zip(call.keys, call.arguments).map { key, argument in
       "\(String(decoding: key.suffix(9), as: UTF8.self)) "
-        + (name == "admit" ? hexadecimal(argument) : String(decoding: argument.prefix(40), as: UTF8.self))
+        + (name == "admit" ? Hex.text(argument) : String(decoding: argument.prefix(40), as: UTF8.self))
     }
     return "redis ran \(name) for \(call.connection): \(asks.joined(separator: ", ")) → \(call.reply)"
   }
