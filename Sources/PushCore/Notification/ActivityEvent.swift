@@ -1,4 +1,4 @@
-/// What a Live Activity's push does: `event` of its payload.
+/// The `event` of a Live Activity's payload.
 package enum ActivityEvent: UInt8, CaseIterable, Sendable {
   case start, update, end
 

@@ -1,14 +1,14 @@
-/// What a page job says of its devices, and what the registry adds. The arrays run beside the job's targets.
+/// The devices of a page job, with the registry's answers. The arrays run parallel to the job's targets.
 ///
-/// A page carries ordinals, and no tokens: they are read when it is sent, so that a forgotten user waits in no queue.
+/// A page has ordinals and no tokens. The lane reads the tokens when it sends, so no queue holds data of a forgotten user.
 package struct AudiencePage: Sendable {
-  /// Its number among the pages of its audience, from 0 on.
+  /// Its number among the pages of its audience, from 0.
   package var number: UInt32 = 0
-  /// The first ordinal's position among those of the whole page: above 0 in a copy for one device of it.
+  /// The first ordinal's position in the whole page; above 0 in a copy for one device.
   package var position = 0
-  /// Ordinals that the body names; 0: the job is no page.
+  /// The number of ordinals in the body; 0: the job is no page.
   package private(set) var count = 0
-  /// The digits of the ordinals as they stand in the body.
+  /// Where the ordinals' digits are in the body.
   package private(set) var ordinals: [ByteRange] = []
   /// The targets' positions in the whole page.
   package private(set) var positions: [UInt16] = []
@@ -17,35 +17,35 @@ package struct AudiencePage: Sendable {
   /// When the tokens were registered, Unix milliseconds, once they are known.
   package private(set) var registeredAt: [Int64] = []
 
-  /// The device as the body has it, between its quotes, where the page answers a late token of an activity; else empty.
+  /// The device's id in the body, without quotes, if the page is for a late token of an activity; else empty.
   package var late = ByteRange.empty
-  /// Targets that are sent nothing: a newer revision of their activity was.
+  /// Targets that get nothing, because they got a newer revision of their activity.
   package private(set) var superseded: Set<Int> = []
 
-  /// The number of every page that answers a late token: no page of an audience has it.
+  /// The page number of every page for a late token; no page of an audience has it.
   package static let lateNumber = UInt32.max
-  /// Devices of one page.
+  /// Maximum of devices in one page.
   package static let devicesMaximum = 500
 
   package init() {}
 
   package var isEmpty: Bool { count == 0 }
 
-  /// The page names these ordinals.
+  /// Sets the page's ordinals.
   mutating func begin(_ digits: [ByteRange]) {
     count = digits.count
     ordinals = digits
     positions = digits.indices.map { UInt16(position + $0) }
   }
 
-  /// A value of a page's ordinals, in the order of `ordinals`.
+  /// One ordinal of the page, in the order of `ordinals`.
   package func ordinal(_ target: Int, in bytes: Span<UInt8>) -> UInt32 {
     var value: UInt32 = 0
     for index in ordinals[target].range { value = value &* 10 &+ UInt32(bytes[index] &- ASCII.zero) }
     return value
   }
 
-  /// Keeps the devices that have a token: `kept` are their indexes, ascending.
+  /// Keeps the devices with a token: `kept` are their indexes, ascending.
   mutating func keep(_ kept: [Int], devices: [ByteRange], registeredAt: [Int64], superseded: Set<Int>) {
     self.superseded = superseded
     ordinals = kept.map { ordinals[$0] }
@@ -56,9 +56,9 @@ package struct AudiencePage: Sendable {
 }
 
 extension PushJob {
-  /// Puts the registry's answer in place of the ordinals: targets are tokens from here on, of those devices alone that have one.
+  /// Replaces the ordinals by the registry's answer: from here on, targets are tokens, of the devices that have one.
   ///
-  /// - Returns: the others, by their place among the body's ordinals.
+  /// - Returns: the other devices, by their positions among the body's ordinals.
   package mutating func resolve(_ resolution: borrowing PageResolution) -> [Int] {
     precondition(
       targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count,

@@ -1,4 +1,4 @@
-/// Which APNs a device token belongs to. A token of one environment is `BadDeviceToken` in the other.
+/// The APNs environment of a device token. In the other environment, the token is a `BadDeviceToken`.
 package enum APNsEnvironment: UInt8, CaseIterable, Sendable {
   case production
   case sandbox

@@ -1,13 +1,13 @@
-/// Why a job is invalid: the field at fault, and the rule that it breaks with what was seen instead. Becomes `detail`
+/// Why a job is invalid: the field, the rule that it breaks, and the value seen. Becomes `detail`
 /// of the outcome `invalid`.
 package struct JobError: Error, Hashable, Sendable {
   /// A path as in `payload.aps.alert.title` or `to.tokens[3]`; `body` for the message as a whole.
   package var field: String
   /// The rule in words, with the value seen: "must be a string, not 7". Printable ASCII, bounded.
   package var rule: String
-  /// Where the JSON breaks; nil where the JSON is sound and a rule is not kept.
+  /// The offset of the JSON error; nil if the JSON is valid and a rule is broken.
   package var byteOffset: Int?
-  /// What a strict APNs would answer, had the job been sent all the same.
+  /// The answer of a strict APNs if the job were sent unchecked.
   package var answer: RuleAnswer
 
   package init(field: String, rule: String, byteOffset: Int? = nil, answer: RuleAnswer = .noRequest) {
@@ -31,10 +31,10 @@ package struct JobError: Error, Hashable, Sendable {
     self.init(field: "body", rule: rule, byteOffset: error.offset)
   }
 
-  /// Field and rule, as the outcome says it.
+  /// Field and rule, as in the outcome.
   package var detail: String { "\(field): \(rule)" }
 
-  /// A JSON value in a few words: scalars as written, cut short; objects and arrays by their kind.
+  /// A JSON value in a few words: scalars as written, truncated; objects and arrays by their kind.
   static func describe(_ bytes: Span<UInt8>, valueAt start: Int) -> String {
     guard start < bytes.count else { return "nothing" }
     switch bytes[start] {
@@ -47,19 +47,19 @@ package struct JobError: Error, Hashable, Sendable {
     }
   }
 
-  /// Bytes as printable text, cut short.
+  /// Bytes as printable text, truncated.
   static func describe(_ bytes: Span<UInt8>, _ range: ByteRange) -> String {
     let shown = printable(bytes, from: range.range.lowerBound, countMaximum: min(excerptMaximum, Int(range.count)))
     return range.count > excerptMaximum ? "\(shown)… (\(range.count) bytes)" : shown
   }
 
-  /// Text as printable text, cut short.
+  /// Text as printable text, truncated.
   static func describe(_ text: String) -> String {
     let bytes = text.utf8.span
     return describe(bytes, ByteRange(start: 0, count: bytes.count))
   }
 
-  /// A key as written, which may be the empty one.
+  /// A key as written; it may be empty.
   static func describe(_ bytes: Span<UInt8>, key: JSONString) -> String {
     key.range.isEmpty ? "\"\"" : describe(bytes, key.range)
   }
@@ -73,7 +73,7 @@ package struct JobError: Error, Hashable, Sendable {
       if byte >= 0x20 && byte < 0x7F {
         text.unicodeScalars.append(Unicode.Scalar(byte))
       } else {
-        text += byte < 16 ? "\\x0" + String(byte, radix: 16) : "\\x" + String(byte, radix: 16)
+        text += "\\x" + Hex.text(byte, count: 2)
       }
     }
     return text

@@ -3,7 +3,7 @@ enum JobKey: UInt8, CaseIterable, Sendable {
   case version, id, app, pushType, environment, to, topic, credential, priority, expiration, collapseID
   case tokenRegisteredAt, meta, payload, dryRun, parentID, activity, fallback, revision, leave
 
-  /// Those that a producer may write; the others are Herald's own.
+  /// The keys that a producer may write; only Herald writes the others.
   static let ofProducers = allCases.filter { $0 != .parentID && $0 != .revision && $0 != .leave }
 
   /// The key's place in a set.
@@ -36,9 +36,9 @@ enum JobKey: UInt8, CaseIterable, Sendable {
   }
 }
 
-/// What one pass over a job's bytes found: where each field lies, nothing changed yet. `JobParser` makes a job of it.
+/// The result of one pass over a job's bytes: where each field is. `JobParser` makes a job of it.
 struct JobFields {
-  /// Which keys were there, right or wrong: a bit for each.
+  /// Which keys were present, valid or not: a bit for each.
   var seen: UInt32 = 0
   var id: JSONString?
   var app: JSONString?
@@ -50,16 +50,16 @@ struct JobFields {
   var to = ByteRange.empty
   var targetKind: PushJob.TargetKind?
   var parentID: JSONString?
-  /// Of a page: its number, and where it begins.
+  /// Of a page: its number and start position.
   var page: Int64?
   var position: Int64 = 0
   var isDryRun = false
-  /// Of a page that answers a late token: its device.
+  /// Of a page for a late token: its device.
   var late: JSONString?
   var activity: JSONString?
   /// The alert's title and body.
   var fallback: (title: ByteRange, body: ByteRange)?
-  /// Of an activity's job as Herald sends it on: the number of its revision, and whether that ends it for some devices only.
+  /// Of an activity's job that Herald passes on: its revision's number, and whether that ends the activity for some devices only.
   var revision: Int64?
   var leave: Int64?
   var priority: Int64?
@@ -68,10 +68,10 @@ struct JobFields {
   var meta = ByteRange.empty
   var payload = ByteRange.empty
   var facts = PayloadFacts()
-  /// The first rule that was not kept. The pass goes on, so that the outcome can name the job whatever stood first.
+  /// The first broken rule. The pass goes on, so that the outcome can name the job even if its id comes later.
   var fault: JobError?
 
-  /// Keeps a fault unless an earlier one is there.
+  /// Keeps a fault unless there is an earlier one.
   mutating func fail(_ field: String, _ rule: String) {
     if fault == nil { fault = JobError(field: field, rule: rule) }
   }

@@ -1,11 +1,11 @@
 extension UUIDValue {
-  /// Herald's namespace: `66f0f2ab-a559-4457-9a4d-d3d9f5a2fb2a`, drawn once. It never changes: producers may compute
+  /// Herald's namespace: `66f0f2ab-a559-4457-9a4d-d3d9f5a2fb2a`, a random UUID. It never changes: producers may compute
   /// the `apns-id` of (id, target) themselves as the version-5 UUID of this namespace and the bytes of the id, a zero
   /// byte, and the bytes of the target (the token in lower case, or the channel id).
   package static let heraldNamespace = UUIDValue(high: 0x66F0_F2AB_A559_4457, low: 0x9A4D_D3D9_F5A2_FB2A)
 
-  /// `apns-id` of one target of a job: the id itself where it is a canonical UUID and the job has one target, else the
-  /// version-5 UUID of (id, target). A job that comes twice has the same ids.
+  /// `apns-id` of one target of a job: the id itself if it is a canonical UUID and the job has one target, else the
+  /// version-5 UUID of (id, target). A repeated job has the same ids.
   /// - Parameter target: index into `targets`; nil for the job as a whole, which names the outcome of an invalid job.
   package static func apnsID(for job: borrowing PushJob, target: Int?) -> UUIDValue {
     let bytes = job.bytes.span
@@ -17,11 +17,11 @@ extension UUIDValue {
     hash.update(id)
     hash.update(byte: 0)
     if let target {
-      // A page's device is its ordinal, whatever token it has when it is sent.
+      // A page's device is identified by its ordinal, whatever its token is when the page is sent.
       let range = job.page.isEmpty ? job.targets[target] : job.page.ordinals[target]
       hash.update(bytes.extracting(range.range))
     } else if job.id.isEmpty {
-      // Nothing names this job but its bytes.
+      // Only its bytes identify this job.
       hash.update(bytes.extracting(0..<job.bodyCount))
     }
     return UUIDValue(version5Of: &hash)

@@ -1,12 +1,12 @@
-/// Makes a `PushJob` of a message's bytes, by the contract "Job, version 1": every field, type, range and payload
-/// rule that the job alone can break. Allocates nothing for a valid job once its buffers have grown.
+/// Parses a message's bytes into a `PushJob`, by the contract "Job, version 1": every field, type, range and payload
+/// rule that depends on the job alone. Allocates nothing for a valid job once its buffers have grown.
 ///
 /// Decisions where the contract is silent:
 /// - A token named twice in `tokens` gets one push.
-/// - An optional field is left out, never null; inside the payload null counts as absent.
-/// - `id` wins over the message id where both are there.
-/// - An empty `collapse_id` is none.
-/// - A broadcast without `expiration` gets the one that is right for its channel when it is sent.
+/// - An optional field must not be null; inside the payload, null counts as absent.
+/// - `id` wins over the message id if both are present.
+/// - An empty `collapse_id` counts as none.
+/// - A broadcast without `expiration` gets its channel's expiration when it is sent.
 package struct JobParser: ~Copyable {
   private let scanner = JobScanner()
   private let pushTypes = KeyTable(PushType.named.map(\.name))
@@ -17,13 +17,13 @@ package struct JobParser: ~Copyable {
 
   /// Parses `job.bytes[0..<job.bodyCount]` into the job's fields.
   ///
-  /// After an error the job holds what could be read: `id`, `app`, `to`, `meta` and others, for the outcome.
-  /// - Parameter fallbackID: the AMQP message id, which stands in for `id`; empty where there is none.
+  /// After an error the job has the fields that could be read, such as `id`, `app`, `to` and `meta`, for the outcome.
+  /// - Parameter fallbackID: the AMQP message id, which replaces a missing `id`; empty: none.
   package mutating func parse(into job: inout PushJob, fallbackID: Span<UInt8>) throws(JobError) {
     job.clearFields()
     var fields = JobFields()
     var broken: JobError?
-    // Taken out of the job while the job's bytes are read, and put back: a span of the bytes borrows the whole job.
+    // Moved out of the job while its bytes are read, and back after: a span of the bytes borrows the whole job.
     var targets: [ByteRange] = []
     swap(&targets, &job.targets)
     do throws(JSONError) {
@@ -32,7 +32,7 @@ package struct JobParser: ~Copyable {
       broken = JobError(error, in: job.bytes.span.extracting(0..<job.bodyCount))
     }
     swap(&targets, &job.targets)
-    // What names the job comes first, whatever is wrong with the rest.
+    // First the fields that identify the job, whatever is wrong with the rest.
     job.to = fields.to
     job.meta = fields.meta
     job.payload = fields.payload
@@ -76,7 +76,7 @@ package struct JobParser: ~Copyable {
     }
   }
 
-  /// The range of a string's text: where it stands, or behind the body where it had escapes.
+  /// The range of a string's text: in the body, or after the body if it had escapes.
   func text(_ string: JSONString?, _ job: inout PushJob) -> ByteRange {
     guard let string else { return .empty }
     guard string.hasEscapes else { return string.range }
@@ -262,7 +262,7 @@ package struct JobParser: ~Copyable {
         let start = job.bytes.count
         for place in range.range {
           let byte = job.bytes[place]
-          // Sets the bit that makes a letter lower-case; digits have it.
+          // Sets the lower-case bit of a letter; digits have it anyway.
           job.bytes.append(byte | 0x20)
         }
         range = ByteRange(start: start, count: Int(range.count))
@@ -321,7 +321,7 @@ package struct JobParser: ~Copyable {
 }
 
 extension PushJob {
-  /// Forgets all fields and everything behind the body; the buffers keep their capacity.
+  /// Clears all fields and everything after the body; the buffers keep their capacity.
   fileprivate mutating func clearFields() {
     precondition(bodyCount >= 0 && bodyCount <= bytes.count, "a job's body lies in its bytes")
     bytes.removeLast(bytes.count - bodyCount)

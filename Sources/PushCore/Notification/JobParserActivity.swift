@@ -1,6 +1,6 @@
 /// Jobs that start, update and end a Live Activity by its id.
 extension JobParser {
-  /// The activity that the job is of, and whether it may be what it is.
+  /// The job's activity, and whether its other fields fit.
   func checkActivity(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
     if job.targetKind == .activity {
       if hasBackslash(job, job.targets[0]) {
@@ -43,7 +43,7 @@ extension JobParser {
   private static let fallbackFault = JobError(
     field: "fallback", rule: "is for the start of an activity, for devices that cannot show it")
   private static let revisionFault = JobError(
-    field: "revision", rule: "is Herald's own number of an activity's update, which it gives itself")
+    field: "revision", rule: "must be left out: Herald numbers an activity's updates itself")
 
   private func checkEvent(_ job: borrowing PushJob) throws(JobError) {
     switch (job.targetKind, job.event) {

@@ -1,4 +1,4 @@
-/// Targets that are found in the registry: an audience's names, and the pages that are made of it.
+/// Targets from the registry: an audience's names, and its pages.
 extension JobParser {
   static let parentFault = JobError(
     field: "parent_id", rule: "is for the pages of an audience, which Herald makes itself")
@@ -8,7 +8,7 @@ extension JobParser {
     field: "to.page", rule: "is for the pages of an audience, which Herald makes itself; give devices, users or segment"
   )
 
-  /// Names of 1 to 128 bytes; repeated ones count once.
+  /// Names of 1 to 128 bytes; duplicates count once.
   mutating func checkAudience(_ job: inout PushJob, hasActivity: Bool) throws(JobError) {
     for index in job.targets.indices {
       if hasBackslash(job, job.targets[index]) {
@@ -21,7 +21,7 @@ extension JobParser {
           rule: "must be 1 to \(Limits.nameBytesMaximum) bytes, not \(range.count)")
       }
       guard job.targetKind == .devices, range.count >= Limits.tokenDigitsUsual, range.count & 1 == 0 else { continue }
-      // The registry would look for a device with this id, and find none.
+      // The registry would search for a device with this id and find none.
       guard Hex.classify(job.bytes.span.extracting(range.range)) == .mixedCase else { continue }
       throw JobError(
         field: JobParser.field(job.targetKind, index),
@@ -44,7 +44,7 @@ extension JobParser {
     return "to.\(kind)[\(index)]"
   }
 
-  /// A page is what names itself as `PageWriter` does.
+  /// A job is a page if its names are those that `PageWriter` writes.
   func checkPage(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
     job.parentID = text(fields.parentID, &job)
     guard let page = fields.page.flatMap(UInt32.init(exactly:)), isOwn(job, page: page, late: fields.late),

@@ -1,4 +1,4 @@
-/// Writes copies of a job that differ in their targets.
+/// Writes copies of a job with other targets.
 package enum JobRewriter {
   /// Appends the job's body with `to` replaced by one of its targets: what goes into a retry queue when one target of
   /// many has to wait. The other bytes stay as the producer wrote them.
@@ -16,13 +16,13 @@ package enum JobRewriter {
     output.append(ByteRange(start: rest, count: job.bodyCount - rest), of: job.bytes)
   }
 
-  /// How long `appendTarget` may become.
+  /// The maximum length that `appendTarget` writes.
   static func targetCountMaximum(of job: borrowing PushJob, _ target: Int) -> Int {
     // Of a page: a device's id with escapes, or its page, ordinal and position.
     job.page.isEmpty ? Int(job.targets[target].count) + 16 : JSONText.countMaximum(Limits.nameBytesMaximum) + 96
   }
 
-  /// Appends a page of one device, as which a copy comes back: the token is read again then.
+  /// Appends a page of one device, for a copy: when it comes back, its token is read again.
   private static func appendPart(of job: borrowing PushJob, _ target: Int, to output: inout OutputSpan<UInt8>) {
     output.append(text: "{\"page\":")
     output.append(decimal: Int64(job.page.number))
@@ -38,7 +38,7 @@ package enum JobRewriter {
     output.append(ASCII.closeBrace)
   }
 
-  /// Appends `{"token":"…"}` or `{"channel":"…"}` of one target; neither needs escapes: both were checked. Of a page `{"device":"…"}`.
+  /// Appends `{"token":"…"}` or `{"channel":"…"}` of one target, which need no escapes; of a page `{"device":"…"}`.
   static func appendTarget(of job: borrowing PushJob, _ target: Int, to output: inout OutputSpan<UInt8>) {
     guard job.page.isEmpty else {
       output.append(text: "{\"device\":")

@@ -1,4 +1,4 @@
-/// The one pass over a job's bytes: JSON, keys, types. What fields mean together is `JobParser`'s.
+/// The one pass over a job's bytes: JSON, keys, types. `JobParser` checks the rules between fields.
 struct JobScanner: Sendable {
   private let keys = KeyTable(JobKey.allCases.map(\.name))
   private let targetKinds = KeyTable(JobScanner.targetKindNames)
@@ -11,7 +11,7 @@ struct JobScanner: Sendable {
   private static let targetRule =
     "must be an object with one of \(targetKindNames.dropLast().joined(separator: ", "))"
 
-  /// Reads a whole job. Types that are wrong become `fields.fault`; broken JSON is thrown.
+  /// Reads a whole job. A wrong type becomes `fields.fault`; broken JSON is thrown.
   func scan(_ bytes: Span<UInt8>, _ fields: inout JobFields, _ targets: inout [ByteRange]) throws(JSONError) {
     var scanner = JSONScanner()
     if try scanner.beginObject(bytes) {
@@ -87,7 +87,7 @@ struct JobScanner: Sendable {
     }
   }
 
-  /// Whether the value begins as it must; where not, it is passed and the fault kept.
+  /// Whether the value starts with the right character; if not, skips it and keeps the fault.
   @inline(__always)
   private func expect(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ key: JobKey, _ first: UInt8, _ wanted: UInt8, _ rule: String,
@@ -208,7 +208,7 @@ struct JobScanner: Sendable {
     }
   }
 
-  /// A member of a page's `to` behind its number. What is no page of ours keeps no number, and `JobParser` refuses it.
+  /// A member of a page's `to` after its number. A malformed page keeps no number, and `JobParser` refuses it.
   private func pagePart(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ name: JSONString, _ fields: inout JobFields,
     _ targets: inout [ByteRange]

@@ -1,10 +1,10 @@
-/// What the registry says of a page's devices, in the order of its ordinals.
+/// The registry's answer for a page's devices, in the order of its ordinals.
 package struct PageResolution: Sendable {
   package enum Entry: Hashable, Sendable {
-    /// Send to it. Both ranges lie in `bytes`: the token as lower-case hex, the device's id as UTF-8. `registeredAt`: when the token was
+    /// Send to it. Both ranges are in `bytes`: the token as lower-case hex, the device's id as UTF-8. `registeredAt`: when the token was
     /// registered, Unix milliseconds.
     case token(ByteRange, device: ByteRange, registeredAt: Int64)
-    /// Of an activity: the device was sent a newer state. The range of its id lies in `bytes`.
+    /// Of an activity: the device got a newer state. The range of its id is in `bytes`.
     case superseded(device: ByteRange)
     /// The device is gone, or has no token: it ends without an outcome.
     case skipped

@@ -1,4 +1,4 @@
-/// Writes the pages of an audience's job: the job's own bytes, but for what names the page.
+/// Writes the pages of an audience's job: the job's own bytes, except for the fields that identify the page.
 package enum PageWriter {
   /// Appends the body of one page.
   /// - Parameters:
@@ -11,9 +11,9 @@ package enum PageWriter {
       to: &output)
   }
 
-  /// Appends the body of the page that answers a late token of an activity.
+  /// Appends the body of the page for a late token of an activity.
   /// - Parameters:
-  ///   - job: parsed: the activity's newest update or end as it went out.
+  ///   - job: parsed: the activity's newest update or end, as it was sent.
   ///   - device: its id.
   package static func append(_ job: borrowing PushJob, late device: String, ordinal: UInt32, to output: inout [UInt8]) {
     var text: [UInt8] = []
@@ -27,7 +27,7 @@ package enum PageWriter {
   }
 
   /// - Parameters:
-  ///   - name: behind the parent's id, as it stands in a JSON string.
+  ///   - name: follows the parent's id; already escaped for a JSON string.
   ///   - target: the page's `to`.
   private static func append(
     _ job: borrowing PushJob, name: [UInt8], target: [UInt8], to output: inout [UInt8]
@@ -41,7 +41,7 @@ package enum PageWriter {
     output.append(ByteRange(start: 0, count: open + 1), of: job.bytes)
     output.append(text: "\"parent_id\":")
     if job.idText.isEmpty {
-      // The message id stood for it, which a page's own body must not rely on.
+      // The parent's id was in its message properties only; a page's body must have it.
       let start = output.count
       output.append(addingCapacity: JSONText.countMaximum(Int(job.id.count))) {
         $0.append(jsonString: job.bytes.span.extracting(job.id.range))
@@ -57,7 +57,7 @@ package enum PageWriter {
       output.append(ASCII.quote)
     }
     output.append(ASCII.comma)
-    // What is replaced, in the order in which it stands.
+    // The replaced parts, in the order of the body.
     let edits: [(range: ByteRange, text: [UInt8])] = [
       (ByteRange(start: job.idText.range.upperBound, count: 0), job.idText.isEmpty ? [] : name),
       (job.to, target),

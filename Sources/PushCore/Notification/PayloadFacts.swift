@@ -1,22 +1,22 @@
-/// What one pass over a payload found out: enough for the rules of every push type, because the type may stand behind
+/// The result of one pass over a payload: enough for the rules of every push type, because the type may come after
 /// the payload in the job.
 struct PayloadFacts: Sendable {
   enum Alert: Sendable {
     case absent, string, object, emptyObject
   }
 
-  /// A value that has not the shape of its key.
+  /// A value with the wrong shape for its key.
   struct Fault: Sendable {
     var key: PayloadKey
-    /// The key whose object holds `key`, where that is not plain from the key.
+    /// The key whose object contains `key`, if `key` may occur in several objects.
     var parent: PayloadKey?
     /// Offset of the value in the job.
     var offset: Int
   }
 
-  /// Keys that are there and not null.
+  /// Keys that are present and not null.
   var keys: PayloadKeySet = []
-  /// Keys of the root whose value is a string that is not empty.
+  /// Keys of the root whose value is a non-empty string.
   var filledStrings: PayloadKeySet = []
   /// Texts of the alert that are objects.
   var textObjects: PayloadKeySet = []
@@ -27,8 +27,8 @@ struct PayloadFacts: Sendable {
   var isContentChangedTrue = false
   /// `relevance-score` is below 0 or above 1; the offset of its value.
   var relevanceScoreOutside: Int?
-  /// The first fault of a key that has its meaning in every push.
+  /// The first fault of a key that has a meaning in every push.
   var fault: Fault?
-  /// The first fault of a key that has its meaning in Live Activities alone.
+  /// The first fault of a key that has a meaning only in Live Activities.
   var liveActivityFault: Fault?
 }

@@ -1,5 +1,5 @@
-/// The payload keys that Apple gives a meaning, each with where it stands and what its value must be. Any other key
-/// passes unseen: APNs gains keys faster than senders do.
+/// The payload keys that Apple defines, each with its place and the shape of its value. Any other key
+/// passes unchecked: APNs gets new keys faster than senders are updated.
 enum PayloadKey: UInt8, CaseIterable, Sendable {
   // In `payload`.
   case aps, mdm, containerIdentifier
@@ -15,25 +15,25 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
   // In `payload.aps.sound` and `payload.aps.alert.sound`.
   case critical, soundName, volume
 
-  /// The objects that are looked into.
+  /// The objects whose keys are checked.
   enum Level: UInt8, CaseIterable, Sendable {
     case root, aps, alert, text, sound
 
     /// The keys of this level, in the order of their raw values.
     var keys: [PayloadKey] { PayloadKey.allCases.filter { $0.level == self } }
 
-    /// Objects of this level stand under more than one key.
+    /// Objects of this level occur under more than one key.
     var isNested: Bool { self == .text || self == .sound }
   }
 
-  /// What a value must be.
+  /// The shape of a value.
   enum Shape: Sendable {
     case anything, string, strings, object, number
     /// The object of `aps`.
     case aps
     /// A string, or the object of an alert.
     case alert
-    /// A string, or in a Live Activity the object of a localised text.
+    /// A string, or in a Live Activity an object with a localised text.
     case text
     /// A string, or the object of a sound.
     case sound
@@ -41,7 +41,7 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
     case count
     /// Unix seconds.
     case seconds
-    /// Unix seconds, perhaps with a fraction.
+    /// Unix seconds, with or without a fraction.
     case date
     /// 0, 1, true or false.
     case flag
@@ -127,7 +127,7 @@ enum PayloadKey: UInt8, CaseIterable, Sendable {
 
   var shape: Shape { row.shape }
 
-  /// The key has its meaning in Live Activities alone: elsewhere it is the app's own.
+  /// The key has a meaning only in Live Activities: elsewhere it belongs to the app.
   var isOfLiveActivities: Bool {
     PayloadKey.timestamp.rawValue <= rawValue && rawValue <= PayloadKey.inputPushChannel.rawValue
       || level == .text || self == .alertSound

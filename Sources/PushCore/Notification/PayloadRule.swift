@@ -1,5 +1,5 @@
-/// One thing that Apple demands of a payload: for which kinds of push, when it is broken, what is said then, and what
-/// APNs would say.
+/// One of Apple's rules for payloads: its kinds of push, when it is broken, the error's text, and the answer that
+/// APNs would give.
 package struct PayloadRule: Sendable {
   let kinds: [PushTypeRules.Payload]
   /// Broken where all of these hold …
@@ -9,7 +9,7 @@ package struct PayloadRule: Sendable {
   /// The key at fault, as in `payload.aps.alert.title`.
   package let path: String
   package let text: String
-  /// The text goes on with the value that was seen, or with its absence.
+  /// The text continues with the value seen, or says that it is missing.
   let showsValue: Bool
   package let answer: RuleAnswer
 
@@ -26,15 +26,15 @@ package struct PayloadRule: Sendable {
     self.answer = answer
   }
 
-  /// Kinds whose `aps` the system reads as a notification's.
+  /// Kinds whose `aps` describes a notification.
   private static let visible: [PushTypeRules.Payload] = [.alert, .background, .location, .contentChanged]
   /// Kinds with texts that can be localised.
   private static let texts = visible + [.liveActivity]
 
-  /// Every rule, in the order in which they are asked: the first that is broken is reported. Sources: Apple, "Generating a
+  /// Every rule, in the order of checking: the first broken one is reported. Sources: Apple, "Generating a
   /// remote notification", "Pushing background updates to your App", "Starting and updating Live Activities with
   /// ActivityKit push notifications", "Updating widgets with WidgetKit push notifications", "Wallet Passes", "MDM".
-  /// The shape of single values stands in `PayloadKey`.
+  /// `PayloadKey` has the shapes of single values.
   package static let table: [PayloadRule] = [
     // Nothing to deliver.
     PayloadRule(
@@ -47,7 +47,7 @@ package struct PayloadRule: Sendable {
       [.alert], "payload.aps", "must have at least one of alert, badge and sound for an alert push",
       without: [.has(.alert), .has(.badge), .has(.sound), .isWallet], showsValue: false, .refuses(.payloadEmpty)),
 
-    // Texts: a key stands instead of its plain text, and arguments need their key.
+    // Texts: a localisation key replaces the plain text, and arguments need their key.
     PayloadRule(
       visible, "payload.aps.relevance-score", "must be a number from 0 to 1", with: .relevanceIsOutside),
     PayloadRule(

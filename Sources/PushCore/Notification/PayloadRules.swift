@@ -1,6 +1,6 @@
-/// Asks the rules of a push type's payload. Only musts are rules: what Apple does not state is none of ours.
+/// Checks the payload rules of a push type. Only Apple's requirements are rules; everything else passes.
 ///
-/// The table is laid out for the hot path once: two words for each rule, those of a kind in a row.
+/// The table is built once for the hot path: two words for each rule, the rules of a kind in sequence.
 struct PayloadRules: Sendable {
   private struct Test: Sendable {
     var with: UInt64
@@ -10,7 +10,7 @@ struct PayloadRules: Sendable {
   }
 
   private let tests: [Test]
-  /// Where the tests of a kind begin; one more for the end of the last.
+  /// The first test of each kind, and the end of the last.
   private let starts: [Int]
 
   init() {
@@ -38,10 +38,10 @@ struct PayloadRules: Sendable {
     return nil
   }
 
-  /// What is wrong with a payload, or nil.
+  /// The error of a payload, or nil.
   /// - Parameters:
   ///   - body: the job that `facts` were found in.
-  ///   - payload: where the payload stands in it.
+  ///   - payload: the payload's range in it.
   func violation(
     _ facts: PayloadFacts, _ kind: PushTypeRules.Payload, isWallet: Bool, isBroadcast: Bool, isOfActivity: Bool = false,
     _ body: Span<UInt8>, payload: ByteRange
@@ -69,7 +69,7 @@ struct PayloadRules: Sendable {
     return JobError(field: rule.path, rule: text, answer: rule.answer)
   }
 
-  /// A value that has not the shape of its key, where the kind of push gives the key its meaning.
+  /// A value with the wrong shape for its key, if the key has a meaning in this kind of push.
   private static func shapeFault(_ facts: PayloadFacts, _ kind: PushTypeRules.Payload) -> PayloadFacts.Fault? {
     switch kind {
     case .free, .mdm, .fileProvider: nil
@@ -78,8 +78,8 @@ struct PayloadRules: Sendable {
     }
   }
 
-  /// Where the value of a key stands, looked for once more: only what is refused needs it. The last one counts where a key
-  /// is there twice.
+  /// The place of a key's value, found by another search: only refused payloads need it. If a key
+  /// occurs twice, the last one counts.
   private static func value(at path: ArraySlice<String>, _ body: Span<UInt8>, from start: Int) -> Int? {
     var scanner = JSONScanner(position: start)
     guard let name = path.first else { return start }
@@ -107,7 +107,7 @@ extension PayloadFacts.Fault {
     return key.path
   }
 
-  /// What APNs would say: it looks at every shape but those inside of a Live Activity's alert sound.
+  /// APNs' answer: it checks every shape except those inside a Live Activity's alert sound.
   var answer: RuleAnswer {
     key == .alertSound || parent == .alertSound ? .takes : .refuses(.badRequestPayload)
   }

@@ -1,4 +1,4 @@
-/// Passes over a payload once: checks its JSON, and the shape of every key that Apple gives a meaning.
+/// Scans a payload once: checks its JSON, and the shape of every key that Apple defines.
 struct PayloadScanner: Sendable {
   private let tables: [KeyTable]
   /// The raw value of each level's first key.
@@ -9,12 +9,12 @@ struct PayloadScanner: Sendable {
     firstKeys = PayloadKey.Level.allCases.map { level in level.keys[0].rawValue }
   }
 
-  /// Passes the payload's object, whose brace is at the scanner's position.
+  /// Scans the payload's object, whose brace is at the scanner's position.
   func scan(_ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ facts: inout PayloadFacts) throws(JSONError) {
     _ = try object(bytes, &scanner, .root, parent: nil, &facts)
   }
 
-  /// Passes an object of a known level. Returns whether it is empty.
+  /// Scans an object of a known level. Returns whether it is empty.
   private func object(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ level: PayloadKey.Level, parent: PayloadKey?,
     _ facts: inout PayloadFacts
@@ -25,11 +25,11 @@ struct PayloadScanner: Sendable {
       let first = scanner.peek(bytes)
       if level == .root { facts.rootKeyCount &+= 1 }
       guard let key = key(bytes, name, level) else {
-        // Most strangers are strings.
+        // Most values of unknown keys are strings.
         if first == ASCII.quote { _ = try scanner.string(bytes) } else { try scanner.skipValue(bytes) }
         continue
       }
-      // A null is how some encoders leave a key out.
+      // Some encoders write null for a missing key.
       if first == UInt8(ascii: "n") {
         try scanner.literal(bytes)
         continue
@@ -52,8 +52,8 @@ struct PayloadScanner: Sendable {
     return PayloadKey(rawValue: firstKeys[place] &+ UInt8(truncatingIfNeeded: index))
   }
 
-  /// Passes the value of a known key where its shape is right. Returns false where it is not: the value may then be
-  /// passed or not.
+  /// Scans the value of a known key if its shape is right. Returns false if not: then the value may be
+  /// skipped or not.
   private func value(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ key: PayloadKey, _ first: UInt8, _ facts: inout PayloadFacts
   ) throws(JSONError) -> Bool {
@@ -126,7 +126,7 @@ struct PayloadScanner: Sendable {
       return isUnit(bytes, number)
     case .date:
       guard let number = try number(bytes, &scanner, first) else { return false }
-      // A number with a fraction is as long as the seconds before its point.
+      // For a number with a fraction, only the length before the point counts.
       if let integer = number.integer { return integer >= 0 && integer <= Limits.unixSecondsMaximum }
       return isDate(bytes.extracting(number.range.range))
     case .flag:
@@ -171,8 +171,8 @@ struct PayloadScanner: Sendable {
     return true
   }
 
-  /// Whether a number lies from 0 to 1, read from its digits: a number without an exponent is 0 before its point, or
-  /// 1 with nothing but zeros behind it.
+  /// Whether a number is from 0 to 1, by its digits: without an exponent it is 0 before its point, or
+  /// 1 with only zeros after it.
   private func isUnit(_ bytes: Span<UInt8>, _ number: JSONNumber) -> Bool {
     let text = bytes.extracting(number.range.range)
     var isZero = true
@@ -196,7 +196,7 @@ struct PayloadScanner: Sendable {
     return digits <= 11
   }
 
-  /// Nobody writes a score as 5e-1, but it may be written.
+  /// A score such as 5e-1 is unusual, and valid.
   private func isUnit(withExponent text: Span<UInt8>) -> Bool {
     var digits: [UInt8] = []
     for index in 0..<text.count { digits.append(text[index]) }

@@ -1,14 +1,14 @@
-/// What is true of a payload: a bit for each key that is there, and for what else a rule asks. A rule is a pair of such
-/// sets, so that checking one is two instructions.
+/// Facts about a payload: a bit for each key that is present, and for each other fact that rules use. A rule is a pair of such
+/// sets, so checking it takes two instructions.
 struct PayloadTraits: OptionSet, Sendable {
   let rawValue: UInt64
 
   init(rawValue: UInt64) { self.rawValue = rawValue }
 
-  /// The key is there and not null.
+  /// The key is present and not null.
   static func has(_ key: PayloadKey) -> PayloadTraits { PayloadTraits(rawValue: 1 << UInt64(key.rawValue)) }
 
-  // Behind the keys, of which there are fewer than 44.
+  // After the keys, of which there are fewer than 44.
   static let isStart = PayloadTraits(rawValue: 1 << 44)
   static let isUpdate = PayloadTraits(rawValue: 1 << 45)
   static let isEnd = PayloadTraits(rawValue: 1 << 46)
@@ -16,7 +16,7 @@ struct PayloadTraits: OptionSet, Sendable {
   static let isBroadcast = PayloadTraits(rawValue: 1 << 47)
   /// The topic is a pass type id.
   static let isWallet = PayloadTraits(rawValue: 1 << 48)
-  /// The payload has no key at all.
+  /// The payload has no key.
   static let isEmpty = PayloadTraits(rawValue: 1 << 49)
   /// The payload has more than one key at its root.
   static let hasSeveralRootKeys = PayloadTraits(rawValue: 1 << 50)
@@ -27,9 +27,9 @@ struct PayloadTraits: OptionSet, Sendable {
   static let bodyIsObject = PayloadTraits(rawValue: 1 << 55)
   static let contentAvailableIsOne = PayloadTraits(rawValue: 1 << 56)
   static let contentChangedIsTrue = PayloadTraits(rawValue: 1 << 57)
-  /// `mdm` is a string that is not empty.
+  /// `mdm` is a non-empty string.
   static let mdmIsFilled = PayloadTraits(rawValue: 1 << 58)
-  /// `container-identifier` is a string that is not empty.
+  /// `container-identifier` is a non-empty string.
   static let containerIsFilled = PayloadTraits(rawValue: 1 << 59)
   /// `relevance-score` is below 0 or above 1.
   static let relevanceIsOutside = PayloadTraits(rawValue: 1 << 60)

@@ -1,16 +1,16 @@
-/// One job as parsed: its bytes, and where each field lies in them.
+/// A parsed job: its bytes, and where each field is in them.
 ///
-/// A value is meant to be parsed into again and again: its buffers keep their capacity, so a lane's steady state
-/// allocates nothing. Fields that had to be changed (JSON escapes, upper-case tokens, a derived topic) stand behind the
+/// A value is reused for many jobs: its buffers keep their capacity, so a lane's steady state
+/// allocates nothing. Fields that had to be changed (JSON escapes, upper-case tokens, a derived topic) come after the
 /// message's own bytes, which stay as the producer wrote them.
 package struct PushJob: Sendable, ~Copyable {
-  /// What `to` names.
+  /// The kind of `to`.
   package enum TargetKind: UInt8, Sendable {
     case token, tokens, channel, activity, devices, users, segment
-    /// Devices of an audience by their ordinals: a page, which Herald makes itself.
+    /// Devices of an audience by their ordinals: a page, which only Herald writes.
     case page
 
-    /// It names devices that the registry finds: such a job becomes pages.
+    /// The registry finds its devices: such a job becomes pages.
     package var isAudience: Bool {
       switch self {
       case .activity, .devices, .users, .segment: true
@@ -26,13 +26,13 @@ package struct PushJob: Sendable, ~Copyable {
 
   /// 1–128 bytes; the idempotency key. Of a page: its parent's id, a slash, and its number.
   package var id = ByteRange.empty
-  /// The id as the body has it, between its quotes and with its escapes; empty where the message id stands for it.
+  /// The id in the body, without quotes and with its escapes; empty if the message id replaces it.
   package var idText = ByteRange.empty
-  /// Of a page: the id of the job whose audience it is a part of.
+  /// Of a page: the id of its audience's job.
   package var parentID = ByteRange.empty
   package var app = ByteRange.empty
   package var pushType = PushType.alert
-  /// The push type's bytes as they go into `apns-push-type`.
+  /// The push type's bytes for `apns-push-type`.
   package var pushTypeName = ByteRange.empty
   package var environment = APNsEnvironment.production
   package var targetKind = TargetKind.token
@@ -42,39 +42,39 @@ package struct PushJob: Sendable, ~Copyable {
   /// The whole JSON value of `to`, for writing a copy with other targets.
   package var to = ByteRange.empty
   package var page = AudiencePage()
-  /// The id of the Live Activity that the job starts, updates or ends; empty: of none.
+  /// The id of the Live Activity that the job starts, updates or ends; empty: none.
   package var activity = ByteRange.empty
-  /// The same as the body has it, between its quotes and with its escapes.
+  /// The same in the body, without quotes and with its escapes.
   package var activityText = ByteRange.empty
-  /// What its payload does, where that is a Live Activity's.
+  /// The event of a Live Activity's payload.
   package var event: ActivityEvent?
-  /// The activity's revision that the payload is; 0: Herald has not given it one yet.
+  /// The activity's revision in the payload; 0: Herald has not assigned one yet.
   package var revision: UInt32 = 0
   /// That revision ends the activity for some devices only.
   package var isLeave = false
   /// The title and body of the alert, JSON strings, for devices that cannot show the activity; empty: there is none.
   package var fallback = (title: ByteRange.empty, body: ByteRange.empty)
-  /// Of an audience: its devices are only counted.
+  /// Of an audience: only count its devices.
   package var isDryRun = false
   /// The job's own topic, or app and suffix.
   package var topic = ByteRange.empty
-  /// The credential named by the job; empty where the app decides.
+  /// The job's `credential`; empty: the app decides.
   package var credential = ByteRange.empty
   /// 10, 5 or 1; nil sends no header.
   package var priority: UInt8?
-  /// Unix seconds; 0 = one try, nothing stored; nil sends no header (of a broadcast: the one that its channel wants).
+  /// Unix seconds; 0: one try, nothing stored; nil: no header (of a broadcast: its channel's expiration).
   package var expiration: Int64?
   /// At most 64 bytes; empty sends no header.
   package var collapseID = ByteRange.empty
   /// Unix milliseconds.
   package var tokenRegisteredAt: Int64?
-  /// The JSON object, verbatim; empty where the job has none.
+  /// The JSON object, verbatim; empty: none.
   package var meta = ByteRange.empty
   /// The JSON object, verbatim: the request's body.
   package var payload = ByteRange.empty
 
   package init() {}
 
-  /// The body names more targets than one: a copy for one of them needs a `to` of its own.
+  /// The body has more than one target: a copy for one of them needs its own `to`.
   package var namesSeveral: Bool { targets.count > 1 || page.count > 1 }
 }

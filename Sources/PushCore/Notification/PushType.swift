@@ -1,7 +1,7 @@
 /// `apns-push-type`. Source: Apple, "Sending notification requests to APNs".
 package enum PushType: UInt8, CaseIterable, Sendable {
   case alert, background, location, voip, complication, fileprovider, mdm, liveactivity, pushtotalk, widgets, controls
-  /// A type that this version does not know: sent as it is, and only with the job's own topic.
+  /// A type that this version does not know: sent unchanged, and only with the job's own topic.
   case other
 
   /// The word on the wire; empty for `other`, whose word the job carries.
@@ -25,6 +25,6 @@ package enum PushType: UInt8, CaseIterable, Sendable {
   /// The types that have a name, in the order of their raw values.
   package static let named: [PushType] = allCases.dropLast()
 
-  /// What the type fixes for a job.
+  /// The type's rules for a job.
   package var rules: PushTypeRules { PushTypeRules.table[Int(rawValue)] }
 }

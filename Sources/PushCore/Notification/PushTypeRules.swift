@@ -1,4 +1,4 @@
-/// What the push type fixes for a job: one row for each. Sources: Apple, "Sending notification requests to APNs" and
+/// The rules of a push type: one row for each type. Sources: Apple, "Sending notification requests to APNs" and
 /// the pages of each kind of push.
 package struct PushTypeRules: Sendable {
   /// Which credentials may send the type.
@@ -6,10 +6,10 @@ package struct PushTypeRules: Sendable {
     case any, tokenOnly, certificateOnly
   }
 
-  /// Which payload rules hold; see `PayloadRule.table`.
+  /// Which payload rules apply; see `PayloadRule.table`.
   enum Payload: UInt8, CaseIterable, Sendable {
     case alert, background, liveActivity, contentChanged, mdm, fileProvider
-    /// `aps` may be empty, and what is in it follows the common rules.
+    /// `aps` may be empty, and its keys follow the common rules.
     case location
     /// The app's own keys at the root: nothing to check.
     case free
@@ -19,7 +19,7 @@ package struct PushTypeRules: Sendable {
   package var topicSuffix: String
   /// Allowed values of `apns-priority`, highest first.
   package var priorities: [UInt8]
-  /// Sent where the job gives none; nil sends no header, which APNs takes as 10.
+  /// The default priority; nil: no header, which APNs takes as 10.
   package var priorityDefault: UInt8?
   /// Longest payload in bytes.
   package var payloadBytesMaximum: Int
@@ -46,7 +46,7 @@ package struct PushTypeRules: Sendable {
   /// Longest payload of a broadcast to a channel, in bytes.
   package static let broadcastPayloadBytesMaximum = 5120
 
-  /// A row for each push type, at the place of its raw value.
+  /// A row for each push type, indexed by its raw value.
   package static let table: [PushTypeRules] = PushType.allCases.map { type in
     switch type {
     case .alert: PushTypeRules(payload: .alert)

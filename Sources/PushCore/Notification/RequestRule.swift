@@ -1,10 +1,10 @@
 /// The rules of a request's path and headers, a row each. Source: Apple, "Sending notification requests to APNs" and
-/// "Sending broadcast push notification requests to APNs". What differs by push type stands in `PushTypeRules`.
+/// "Sending broadcast push notification requests to APNs". `PushTypeRules` has the rules that differ by push type.
 package enum RequestRule: CaseIterable, Sendable {
   case app, topic, pushTypeForm, pushTypeKnown, priority, expiration, expirationOnly, collapseIDLength, collapseIDForm,
     tokenMissing, token, channel, channelPushType, payloadLength
 
-  /// The job's field, what Apple demands, and what it answers.
+  /// The job's field, Apple's rule, and APNs' answer.
   package var row: (field: String, demand: String, answer: RuleAnswer) {
     switch self {
     case .app: ("app", "apns-topic is a bundle id", .refuses(.badTopic))

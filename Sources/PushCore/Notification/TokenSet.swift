@@ -1,9 +1,9 @@
-/// Which targets of a job were seen: the same device twice in one job gets one push. The table keeps its memory.
+/// Deduplicates the targets of a job: a device that is named twice gets one push. The table keeps its memory.
 struct TokenSet {
-  /// Index into the targets plus one; 0 is free. Twice as many places as targets, so a free one is always near.
+  /// Index into the targets plus one; 0: free. There are twice as many slots as targets, so a free one is always near.
   private var places: [UInt16] = []
 
-  /// Leaves each target once, in the order of its first mention.
+  /// Removes duplicates; keeps the order of the first mentions.
   mutating func removeRepeated(_ targets: inout [ByteRange], in bytes: Span<UInt8>) {
     precondition(targets.count <= Limits.targetsMaximum, "more targets than a job may have")
     var size = 16
@@ -21,7 +21,7 @@ struct TokenSet {
     targets.removeLast(targets.count - kept)
   }
 
-  /// Puts a target at index `kept` unless one of those before it is the same.
+  /// Moves a target to index `kept` unless an earlier one is equal.
   private mutating func insert(
     _ target: ByteRange, in bytes: Span<UInt8>, _ targets: [ByteRange], _ kept: Int, mask: Int
   ) -> Bool {
