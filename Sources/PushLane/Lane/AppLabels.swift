@@ -1,7 +1,7 @@
-/// The apps seen by a lane, as small numbers: metrics are counted in arrays, and an endless stream of made-up apps
+/// The apps seen by a lane, as small numbers: metrics are counted in arrays, and an endless stream of invented apps
 /// cannot grow them.
 package struct AppLabels: Sendable {
-  /// Apps beyond this many are counted together, as `other`.
+  /// Apps above this number are counted together, as `other`.
   package static let maximum = 500
 
   package private(set) var names: [String] = []
@@ -11,7 +11,7 @@ package struct AppLabels: Sendable {
 
   package init() {}
 
-  /// The number of the app whose name these bytes are.
+  /// The number of the app with this name.
   package mutating func index(of name: Span<UInt8>) -> Int {
     if last < spelled.count, Self.isEqual(spelled[last], name) { return last }
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
@@ -35,7 +35,7 @@ package struct AppLabels: Sendable {
     return last
   }
 
-  /// The label of a number that `index(of:)` gave.
+  /// The label of a number from `index(of:)`.
   package func name(_ index: Int) -> String {
     index < names.count ? names[index] : "other"
   }

@@ -4,69 +4,70 @@ package import PushSettings
 
 /// One lane: takes jobs, admits, sends, reports and acknowledges them, all on one thread.
 ///
-/// A turn is one pass over what came in since the last. This file shows one job's way from top to bottom, LanePublishing.swift the
-/// rest of it, LaneDrain.swift what becomes of deliveries that go away before their end:
+/// A turn is one pass over everything that came in since the last one. This file shows one job's way from top to bottom,
+/// LanePublishing.swift the rest of it. LaneDrain.swift handles deliveries that are lost or handed back:
 ///
 ///     delivered → parsed → admitted → sent → answered | reported → confirmed → acknowledged
 ///
-/// A delivery is acknowledged only after the broker confirmed what replaces it: an outcome for each target, or a retry
-/// copy, or a dead letter. Decisions are `DeliveryState`'s; the ports do the input and output.
+/// A delivery is acknowledged only after the broker confirmed its replacement: an outcome for each target, or a retry
+/// copy, or a dead letter. `DeliveryState` decides; the ports do the input and output.
 ///
-/// A value with one owner: the compiler proves that its fields are never accessed twice at once, where an object would
-/// check at every access.
+/// A value with one owner: the compiler proves exclusive access to its fields, which an object would
+/// check at each access.
 package struct Lane<
   LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushService, Time: LaneClock
 >: ~Copyable {
   package var broker: LaneBroker
   package var state: LaneStore
   package var push: LanePush
-  /// Asked once for each page.
+  /// Looks up the devices of each page once.
   let directory: any AudienceDirectory
   let clock: Time
   var settings: LaneSettings
-  /// Numbers of claims.
+  /// Draws the claims' numbers.
   var random: SeededRandom
   private var parser = JobParser()
 
   var jobs: SlotTable<JobSlot>
   var sends: SlotTable<SendSlot>
-  /// Jobs with targets that the admission store was not asked about yet, by `StartQueue`.
+  /// Jobs with targets that are not started, by `StartQueue`.
   var unstarted: [RingBuffer<Ticket>]
-  /// Pages whose devices were not asked for yet, by `StartQueue`; and of those that were, how many have devices to start.
+  /// Pages whose devices are not looked up yet, by `StartQueue`.
   var unnamedPages: [RingBuffer<Ticket>]
+  /// Pages whose devices are being looked up or wait to start, by `StartQueue`.
   var openPages: [Int]
-  /// Sends that meet a new claim though their job takes over old ones, the one that was answered first in front.
+  /// Sends of takeovers that met a young claim and ask again later, the first answered first.
   var claimed: RingBuffer<Ticket>
-  /// Admitted sends that wait for room in a pool, by pool: a full or paused pool holds up no other.
+  /// Admitted sends that wait for room, by pool: a full or paused pool does not delay the others.
   var queues: [PoolQueue] = []
   var waitingCount = 0
-  /// Requests on the wire whose delivery is gone.
+  /// The number of orphans: requests on the wire whose delivery is gone.
   var orphanCount = 0
-  /// Sends whose end is decided and not published.
+  /// Sends whose outcome is decided and not published.
   var reports: RingBuffer<Ticket>
   var reportsHeldUntil = Instant(nanoseconds: 0)
   var confirms: ConfirmWindow
-  /// By job class: each has a channel, and so tags, of its own.
+  /// By job class: each has its own channel, and so its own tags.
   var watermarks: [AckWatermark]
   var epoch: UInt32?
-  /// Jobs that may be poison start after all else that was delivered again has a copy in its place, or a death would leave a second copy of it.
+  /// Jobs that may be poison start after all other redelivered jobs were replaced by copies: otherwise a crash would duplicate the copies.
   var possiblePoisonHeldUntil = Instant(nanoseconds: 0)
-  /// Deliveries that are being put aside.
+  /// The number of deliveries that are being isolated.
   var isolating = 0
-  /// The last turn left deliveries for the next one, or for when there is room.
+  /// The last turn left deliveries for a later one.
   private var mayHaveMore = false
   var drain = DrainState()
   let writer: OutcomeWriter
-  /// What is published next, built in place.
+  /// Buffer of the next message.
   var message: [UInt8] = []
   var routingKey: [UInt8] = []
 
-  /// Targets that the admission store was asked about and has not answered.
+  /// Targets that wait for an answer of the admission store.
   var admittingCount = 0
   package internal(set) var counters: LaneCounters
-  /// Requests written and answers taken: signs that it does not stand still.
+  /// Requests written and answers taken: progress, for `StandstillState`.
   private(set) var moves: UInt64 = 0
-  /// The input ended; nothing came since.
+  /// The input ended, and nothing came since.
   package private(set) var isExhausted = false
 
   package init(
@@ -103,15 +104,15 @@ package struct Lane<
   package var isConsuming: Bool { epoch != nil && drain.isRunning }
   package var isDrained: Bool { drain.isDrained }
 
-  /// How long the loop may sleep where nothing happens: until an acknowledgement or a deadline may be due.
+  /// How long the loop may sleep without events: until an acknowledgement or a deadline may be due.
   package var idleMilliseconds: Int {
     if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
     if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
     return sends.count > 0 || hasPossiblePoison ? 10 : 250
   }
 
-  /// How far apart turns start. A busy lane's jobs are under way for much longer than that anyway, and whatever is
-  /// taken, asked, sent and published together costs all four peers less: fewer wake-ups, reads and writes.
+  /// The shortest time between the starts of two turns. A busy lane's jobs take much longer than that anyway, and larger
+  /// batches cost all four peers less: fewer wake-ups, reads and writes.
   package var spacingMicroseconds: Int64 { jobs.count >= settings.busyJobsMinimum ? settings.spacingMicroseconds : 0 }
 
   /// One pass.
@@ -131,12 +132,12 @@ package struct Lane<
     state.flush(now: now)
   }
 
-  /// The loop's turn took so long.
+  /// Records how long the loop's turn took.
   package mutating func turned(nanoseconds: Int64) {
     counters.turnDuration.record(nanoseconds: nanoseconds)
   }
 
-  /// What becomes of jobs over their device's rate from now on.
+  /// Sets how jobs over their device's rate are treated from now on.
   package mutating func update(onLimit: RateLimitPolicy) {
     settings.onLimit = onLimit
   }
@@ -160,7 +161,7 @@ package struct Lane<
           publishSettled(number, isConfirmed: true, now)
         }
       case .refused(let sequence, let isMultiple):
-        // A queue is full, or gone: telling it again at once would only be refused again.
+        // A queue is full or missing: publishing again at once would fail again.
         reportsHeldUntil = now.monotonic.adding(milliseconds: settings.refusedPauseMilliseconds)
         for number in confirms.settled(by: sequence, isMultiple: isMultiple) {
           publishSettled(number, isConfirmed: false, isRefused: true, now)
@@ -252,7 +253,7 @@ package struct Lane<
     }
   }
 
-  /// Starts the targets of waiting jobs while there are free slots: a batch goes through in as many turns as it needs.
+  /// Starts the targets of waiting jobs while there are free slots: a batch may take several turns.
   private mutating func startTargets(_ now: Now) {
     guard broker.canPublish else { return }
     for queue in StartQueue.allCases {
@@ -266,7 +267,7 @@ package struct Lane<
     }
   }
 
-  /// There are targets to start, of jobs that are not poison, and room to do it.
+  /// There are targets to start, of jobs that cannot be poison, and room for them.
   private var canStartMore: Bool {
     for queue in StartQueue.allCases where !queue.mayBePoison {
       if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
@@ -278,7 +279,7 @@ package struct Lane<
     StartQueue.allCases.contains { $0.mayBePoison && !unstarted[$0.rawValue].isEmpty }
   }
 
-  /// There is room for a target of this job: what orphans leave. The isolated job has some besides, and bulk leaves a quarter of it.
+  /// There is room for a target of this job, beside the orphans. The isolated job has extra room; bulk leaves a quarter of the room free.
   private func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
     let room = settings.sendsMaximum - orphanCount
@@ -312,10 +313,10 @@ package struct Lane<
     let isOver = isOver(job, now)
     sends[send].askedAt = now.monotonic
     if sends[send].isAskedAgain { queues[Int(sends[send].pool.value)].asking += 1 }
-    // One that was admitted keeps its number: where it was asked about in several places, it finds its own claim in each of them.
+    // An admitted send keeps its number: if it was asked about in memory and in Redis, it recognises its own claim in both.
     sends[send].askedClaim =
       isOver ? 0 : sends[send].isAskedAgain ? sends[send].claim : max(1, UInt32(truncatingIfNeeded: random.next()))
-    // Of a page, each device's own.
+    // In a page, each device has its own.
     jobs[job].job.tokenRegisteredAt = sends[send].tokenRegisteredAt
     state.admit(
       jobs[job].job, device: sends[send].device, apnsID: sends[send].apnsID,
@@ -324,7 +325,7 @@ package struct Lane<
     admittingCount += 1
   }
 
-  /// There is no use in sending the job any more.
+  /// The job expired: it is not sent any more.
   func isOver(_ job: Ticket, _ now: Now) -> Bool {
     let times = jobs[job].times
     return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
@@ -339,7 +340,7 @@ package struct Lane<
       let job = job(of: ticket)
       if sends[ticket].isAskedAgain {
         queues[Int(sends[ticket].pool.value)].asking -= 1
-        // However long the answer took: asked again and again it would never leave.
+        // Counts from the answer: if a slow answer counted as old, the send would ask again and again and never leave.
         sends[ticket].askedAt = now.monotonic
       }
       if case .claimed = admission, jobs[job].takesOver, !isOver(job, now) {
@@ -355,7 +356,7 @@ package struct Lane<
       case .proceed, .claimed, .repeated: break
       }
       if admission.leavesClaim {
-        // The clock was set back meanwhile: it may be sent after all, and has no claim yet.
+        // The clock was set back meanwhile: the job may be sent now, and has no claim yet.
         if sends[ticket].askedClaim == 0, !isOver(job, now) {
           ask(ticket, of: job, now)
           continue
@@ -383,7 +384,7 @@ package struct Lane<
     }
   }
 
-  /// false: it goes on waiting, and all behind it.
+  /// false: this send and all after it go on waiting.
   private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
     let job = job(of: ticket)
     let isOver = isOver(job, now)
@@ -391,7 +392,7 @@ package struct Lane<
       let room = isOver ? settings.admissionsMaximum : push.room(for: sends[ticket].pool)
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
-    // Its time may have run out while it waited: then there is no later either.
+    // The job may have expired while it waited: then a retry makes no sense either.
     let decision =
       isOver
       ? SendDecision.paused(retryAfterMilliseconds: 0)
@@ -406,7 +407,7 @@ package struct Lane<
       let waited = now.monotonic.milliseconds(since: sends[ticket].waitingSince)
       if waited < settings.roomWaitMilliseconds {
         guard isInOthersWay(pool, waited, isStalled: decision == .stalled, now) else { return false }
-        // Longer and longer, by its age.
+        // The delay grows with the job's age.
         retryAfterMilliseconds = max(1, now.unixMilliseconds - jobs[job].enqueuedAt)
       }
     case .paused(let milliseconds):
@@ -432,10 +433,10 @@ package struct Lane<
     return true
   }
 
-  /// Whether a pool that does not move takes so many slots that another one, which does, would go short.
+  /// Whether a stuck pool takes so many slots that another pool, which is in use, would run out.
   private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
     guard queues[pool].count > settings.slowWaitersMaximum else { return false }
-    // Its newest may have come just now: it is the pool that does not move.
+    // This send may be new; what counts is how long the pool is stuck.
     let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)
     guard isStalled || stood >= settings.slowMilliseconds else { return false }
     for other in queues.indices where other != pool {
@@ -462,7 +463,7 @@ package struct Lane<
       if verdict.fate == .dead { tokenGone(ticket, since: answer.unregisteredAt ?? now.unixMilliseconds) }
       if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
-      // An orphan is not tried again, so its times decide nothing.
+      // An orphan is never retried, so its times do not matter.
       let times = job.map { jobs[$0].times } ?? JobTimes(enqueuedAt: now.unixMilliseconds, expiration: nil)
       let action = sends[ticket].delivery.answered(
         answer, verdict, times, policy: settings.retry, now: now)
@@ -470,13 +471,13 @@ package struct Lane<
     }
   }
 
-  /// Does what a delivery's state decided.
+  /// Carries out an action of `DeliveryState`.
   mutating func perform(_ action: DeliveryAction, _ ticket: Ticket, _ now: Now) {
     if case .remember(let outcome) = action {
       state.remember(outcome, device: sends[ticket].device, apnsID: sends[ticket].apnsID, now: now)
     }
     guard sends[ticket].job != nil else {
-      // Whoever has the job now publishes its end, from what was remembered: from here too it would be published twice.
+      // The lane that has the job now publishes the remembered outcome; this lane must not publish it too.
       orphanCount -= 1
       sends.release(ticket)
       return

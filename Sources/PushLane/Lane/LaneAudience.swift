@@ -1,13 +1,13 @@
 import PushCore
 
-/// What a lane does for audiences: a job that names one is handed over, a copy of it becomes pages elsewhere. The devices of a page are
-/// looked up as it comes; from then on it is a batch. Before its acknowledgement it tells how they ended.
+/// Audiences: a job for an audience is handed over, and its copy becomes pages elsewhere. The devices of a page are
+/// looked up when it comes; from then on it is a batch. Before its acknowledgement the lane reports how its devices ended.
 extension Lane {
-  /// The longest wait of a page whose devices nobody can name now.
+  /// The longest wait of a page whose devices cannot be looked up now.
   private static var unresolvedMilliseconds: Int64 { 30_000 }
 
-  /// Pages of one queue whose devices are asked for or wait to start: the next one is there when it is needed, and of no more than these
-  /// tokens become old here.
+  /// Maximum of pages of one queue that are looked up or wait to start: enough that the next page is ready when it is needed, and few
+  /// enough that their tokens stay fresh.
   private static var openPagesMaximum: Int { 8 }
 
   mutating func enterAudience(_ job: Ticket, _ now: Now) {
@@ -48,7 +48,7 @@ extension Lane {
     }
   }
 
-  /// Their deliveries are gone: answers that come find nobody.
+  /// Their deliveries are gone: later answers are ignored.
   mutating func abandonPages() {
     for queue in unnamedPages.indices {
       unnamedPages[queue].removeAll()
@@ -56,7 +56,7 @@ extension Lane {
     }
   }
 
-  /// The page comes again as a whole, whatever its age: where its time is over, its devices are known then, and each has its outcome.
+  /// The whole page waits in a retry queue, whatever its age. If it expires there, its devices are still looked up, for their outcomes.
   private mutating func waitForDirectory(_ job: Ticket, _ now: Now) {
     counters.pagesPostponed &+= 1
     let waited = max(1, now.unixMilliseconds - jobs[job].firstSeen)
@@ -69,13 +69,13 @@ extension Lane {
     perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
   }
 
-  /// Only the registry's own tokens are its affair.
+  /// Reports a dead token to the registry, if the token came from there.
   func tokenGone(_ send: Ticket, since: Int64) {
     guard let job = sends[send].job, !jobs[job].ends.isEmpty else { return }
     directory.tokenGone(jobs[job].job, target: sends[send].target, since: since)
   }
 
-  /// A target of a page has its end, or a copy comes back for it, or all of the page's are told.
+  /// Notes the outcome of a page's target; other endings are no outcome.
   mutating func noteEnd(_ send: Ticket) {
     let job = job(of: send)
     switch sends[send].delivery.ending {
@@ -84,7 +84,7 @@ extension Lane {
     }
   }
 
-  /// In the place of the last target that settled, or of the whole delivery.
+  /// Publishes how a page's devices ended, after the last target settled or for the whole delivery.
   mutating func tellEnds(_ job: Ticket, _ now: Now) {
     jobs[job].tellEnds()
     guard let send = sends.take() else { preconditionFailure("each delivery has a slot to tell of its ends") }

@@ -1,8 +1,8 @@
 package import PushCore
 
-/// What a lane counted since its start. Plain numbers that only its own thread changes; a scrape gets a copy.
+/// A lane's counts since its start. Only its own thread changes them; a scrape gets a copy.
 package struct LaneCounters: Sendable {
-  /// Labels of `herald_retries_total`: few, whatever APNs answers and however often the configuration changes.
+  /// Labels of `herald_retries_total`: bounded for all answers of APNs and all changes of the configuration.
   package struct RetryKey: Hashable, Sendable {
     /// A reason that Apple documents, `none`, or `other`.
     package var reason: String
@@ -29,22 +29,22 @@ package struct LaneCounters: Sendable {
   package var isolated: UInt64 = 0
   /// Jobs for audiences whose copies became pages elsewhere.
   package var handedOver: UInt64 = 0
-  /// Pages that waited in a retry queue because nobody could name their devices.
+  /// Pages that waited in a retry queue because their devices could not be looked up.
   package var pagesPostponed: UInt64 = 0
   /// Devices of pages that were gone, or had no token.
   package var devicesSkipped: UInt64 = 0
   package private(set) var retries: [RetryKey: UInt64] = [:]
-  /// (job, target)s whose end the broker confirmed.
+  /// (job, target)s whose outcome or copy the broker confirmed.
   package var settled: UInt64 = 0
-  /// By outcome: of `outcomeCounts`, those that say `ambiguous`.
+  /// By outcome: those of `outcomeCounts` that are marked `ambiguous`.
   package var ambiguous: [UInt64] = Array(repeating: 0, count: Outcome.allCases.count)
   package var deadLetters: [String: UInt64] = [:]
   package var rateLimited: UInt64 = 0
   package var suppressed: UInt64 = 0
   package var duplicatesSuppressed: UInt64 = 0
-  /// Delivery to acknowledgement, seconds.
+  /// From delivery to acknowledgement, seconds.
   package var jobDuration = Histogram()
-  /// Enqueue (the message's timestamp) to outcome, seconds.
+  /// From enqueue (the message's timestamp) to outcome, seconds.
   package var jobAge = Histogram()
   /// One loop turn, seconds.
   package var turnDuration = Histogram()
@@ -55,12 +55,12 @@ package struct LaneCounters: Sendable {
 
   private static let perApp = APNsEnvironment.allCases.count * PushType.allCases.count * Outcome.allCases.count
 
-  /// - Parameter retryDelaysSeconds: those that are counted apart.
+  /// - Parameter retryDelaysSeconds: delays with a label of their own.
   package init(retryDelaysSeconds: [Int] = RetryPolicy().delaysSeconds) {
     self.retryDelaysSeconds = retryDelaysSeconds
   }
 
-  /// A copy into a retry queue, for the reason that APNs gave last.
+  /// Counts a copy into a retry queue, with APNs' last reason.
   package mutating func countRetry(_ reason: APNsReason?, delaySeconds: Int) {
     let name =
       switch reason {
@@ -85,7 +85,7 @@ package struct LaneCounters: Sendable {
     outcomes[index] += 1
   }
 
-  /// Every combination that was seen.
+  /// Every combination that occurred.
   package var outcomeCounts: [OutcomeCount] {
     var counts: [OutcomeCount] = []
     for (index, count) in outcomes.enumerated() where count > 0 {

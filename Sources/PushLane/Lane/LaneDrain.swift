@@ -1,8 +1,8 @@
 import PushCore
 
-/// Deliveries that go away before their end: those of a consumer that is gone, and those that a stop hands back.
+/// Deliveries that a lane loses before they are settled: with their consumer, or because a drain hands them back.
 extension Lane {
-  /// Stops: takes no more jobs, finishes those in flight, gives the rest back at the deadline.
+  /// Drains: takes no more jobs, finishes those in flight, hands the rest back at the deadline.
   package mutating func beginDrain() {
     let now = clock.now.monotonic
     if drain.begin(now: now, timeoutMilliseconds: settings.drainTimeoutMilliseconds) == .stopConsuming {
@@ -10,15 +10,15 @@ extension Lane {
     }
   }
 
-  /// The job of a send that is no orphan.
+  /// The job of a send, which must be no orphan.
   func job(of send: Ticket) -> Ticket {
     guard let job = sends[send].job else { preconditionFailure("an orphan has no job") }
     return job
   }
 
-  /// The deliveries are not ours any more: their consumer is gone, or they were handed back. The broker gives them to somebody
-  /// again. What is on the wire stays there, as a request without a job, and its answer is remembered; all else is forgotten, and what
-  /// would leave no room for as many deliveries as come at once.
+  /// Gives up all deliveries: their consumer is gone, or they were handed back, and the broker redelivers them.
+  /// Requests on the wire become orphans, whose answers are remembered. All other sends are forgotten, and so are
+  /// orphans that would leave less room than a full prefetch of deliveries needs.
   mutating func abandonDeliveries() {
     for index in 0..<sends.capacity {
       guard let send = sends.liveTicket(at: index), sends[send].job != nil else { continue }

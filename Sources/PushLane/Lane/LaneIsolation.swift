@@ -1,9 +1,9 @@
 import PushCore
 
-/// Deliveries that somebody did not finish: what may end workers is kept away from its neighbours.
+/// Deliveries that a worker did not finish: possible poison jobs are kept apart from other jobs.
 extension Lane {
-  /// A batch waits as a whole for whoever lost it: one copy for each of its targets could be as many poison jobs. false: its time would
-  /// be over then.
+  /// The whole batch waits for the answers of the worker that lost it: one copy for each target could be as many poison jobs. false: it
+  /// would expire before that.
   mutating func putOff(_ job: Ticket, _ now: Now) -> Bool {
     let number = max(1, jobs[job].metadata.redeliveries)
     guard case .again(let delaySeconds) = settings.retry.wait(number: number, jobs[job].times, now: now) else {
@@ -19,7 +19,7 @@ extension Lane {
     possiblePoisonHeldUntil = now.monotonic.adding(milliseconds: settings.possiblePoisonPauseMilliseconds)
   }
 
-  /// Behind nothing that is in flight: the delivery that is the broker's last must not end while it waits.
+  /// Isolates a job at once: if this is its last delivery before the broker's limit, it must not wait for other jobs.
   mutating func putAside(_ job: Ticket, _ now: Now) {
     isolating += 1
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put aside") }

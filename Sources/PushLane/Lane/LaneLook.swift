@@ -1,11 +1,11 @@
 package import PushCore
 
-/// What a lane is about, at which step its jobs are, and what keeps it: `StandstillState` judges by it.
+/// A snapshot of a lane for `StandstillState`: its progress, the steps of its jobs, and any reason to wait.
 extension Lane {
-  /// A refusal is news for so long: the lane publishes again after `refusedPauseMilliseconds`.
+  /// How long a refused publish counts as a reason to wait; the lane publishes again after `refusedPauseMilliseconds`.
   private static var refusedMilliseconds: Int64 { 5_000 }
 
-  /// Looks at every slot in use: for once a second, and for who asks for a report.
+  /// Visits every slot in use. It runs once a second, and for each report.
   package func look() -> StandstillState.Look {
     var look = StandstillState.Look(settled: counters.settled &+ moves, inFlight: jobs.count, hold: hold)
     var (index, left) = (0, jobs.count)
@@ -25,7 +25,7 @@ extension Lane {
     return look
   }
 
-  /// What its tables and counts say of each other that cannot be, for simulations; nil: all is well.
+  /// A contradiction between its tables and its counts, for simulations; nil: none.
   package var contradiction: String? {
     let waiting = queues.reduce(0) { $0 + $1.count }
     if waiting != waitingCount { return "\(waiting) sends wait for room, and \(waitingCount) are counted" }

@@ -1,6 +1,6 @@
 import PushCore
 
-/// The second half of a job's way: what tells of its end is published, and when the broker confirmed that, the delivery is
+/// The second half of a job's way: its outcome or copy is published, and once the broker confirmed that, the delivery is
 /// acknowledged.
 extension Lane {
   // MARK: reported
@@ -78,7 +78,7 @@ extension Lane {
     counters.countRetry(reason, delaySeconds: delaySeconds)
   }
 
-  /// A copy for the queue of isolated jobs: the same bytes, and all that earlier copies carried.
+  /// Publishes a copy to the queue of isolated jobs: the same bytes, with the headers of earlier copies.
   private mutating func publishIsolated(_ ticket: Ticket) {
     let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
@@ -96,7 +96,7 @@ extension Lane {
     let job = job(of: ticket)
     guard !jobs[job].isOversized else { return }
     message.removeAll(keepingCapacity: true)
-    // Of a batch, the one target that failed: put back, it must not send the others again.
+    // Of a batch, only the target that failed: a replay must not send the others again.
     let isPart = jobs[job].refusal == nil && jobs[job].job.namesSeveral
     if isPart {
       JobRewriter.append(jobs[job].job, onlyTarget: sends[ticket].target, to: &message)
@@ -104,7 +104,7 @@ extension Lane {
       message.append(contentsOf: jobs[job].job.bytes[..<jobs[job].job.bodyCount])
     }
     let detail = jobs[job].detail ?? "\(outcome.attempts) attempts; the last answer: \(outcome.reason?.name ?? "none")"
-    // This target's own: an attempt of another target of its batch says nothing of it.
+    // The target's own state: attempts of other targets of the batch do not count.
     var metadata = jobs[job].metadata
     metadata.isAmbiguous = metadata.isAmbiguous || sends[ticket].delivery.isAmbiguous
     metadata.claim = sends[ticket].claim
@@ -122,9 +122,9 @@ extension Lane {
 
   // MARK: confirmed
 
-  /// - Parameter isRefused: the broker said so; else it is not known what became of it.
+  /// - Parameter isRefused: the broker refused the message; otherwise its fate is unknown.
   mutating func publishSettled(_ sequence: UInt64, isConfirmed: Bool, isRefused: Bool = false, _ now: Now) {
-    // Of a delivery that is gone nothing is awaited any more.
+    // For a delivery that is gone, confirms are ignored.
     guard let ticket = confirms.take(sequence), sends.isLive(ticket) else { return }
     if isRefused { sends[ticket].refusals += 1 }
     switch sends[ticket].delivery.publishSettled(isConfirmed: isConfirmed) {
@@ -137,7 +137,7 @@ extension Lane {
     }
   }
 
-  /// The target is settled; its job is where it was the last.
+  /// Releases a settled target; after its last target the job settles.
   private mutating func release(_ ticket: Ticket, _ now: Now) {
     let job = job(of: ticket)
     sends.release(ticket)
@@ -151,7 +151,7 @@ extension Lane {
     if tag.isIsolated {
       broker.acknowledge(one: tag)
     } else if jobs[job].isolation == .isolate {
-      // Not behind the watermark: an older job may be what ends this worker.
+      // Not through the watermark, which may wait for an older poison job.
       broker.acknowledge(one: tag)
       watermarks[Int(tag.jobClass.rawValue)].rejected(tag.value, now: now.monotonic)
     } else if jobs[job].isOversized {

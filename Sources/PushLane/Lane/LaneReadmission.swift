@@ -1,9 +1,9 @@
 import PushCore
 
-/// Sends that the admission store is asked about a second time, because another copy of their job may have come to its end since.
+/// Readmission: sends that ask the admission store again, because another copy of their job may have got an outcome since.
 extension Lane {
-  /// Of two copies that take over one goes on, and the other one waits here for its answer: a copy in a retry queue would be one more of
-  /// a job that may end this worker.
+  /// Of two copies that take over, one goes on, and the other waits here for its answer: a retry copy would be one more copy of
+  /// a possible poison job.
   mutating func askAboutClaimed(_ now: Now) {
     while admittingCount < settings.admissionsMaximum, let send = claimed.first {
       if sends.isLive(send) {
@@ -16,13 +16,13 @@ extension Lane {
     }
   }
 
-  /// Another copy of its job may have taken it over meanwhile, and been answered.
+  /// Another copy of the job may have taken it over meanwhile and got an answer.
   func isAdmittedLongAgo(_ ticket: Ticket, _ now: Now) -> Bool {
     now.monotonic.milliseconds(since: sends[ticket].askedAt) >= settings.admissionAgeMaximumMilliseconds
   }
 
-  /// Asks anew for the one that would leave now, or end. false: it goes on waiting, and all behind it.
-  /// - Parameter room: no more than would find room are asked about at once.
+  /// Asks again for the first send of a pool's queue. false: this send and all after it go on waiting.
+  /// - Parameter room: how many may ask at once: as many as would find room.
   mutating func askAgain(_ ticket: Ticket, ofPool pool: Int, room: Int, _ now: Now) -> Bool {
     guard queues[pool].asking < room, admittingCount < settings.admissionsMaximum else { return false }
     queues[pool].waitAgain(&sends)

@@ -1,55 +1,55 @@
 package import PushCore
 package import PushSettings
 
-/// What a lane is given at its start: every bound by its name.
+/// A lane's settings: every bound by its name.
 package struct LaneSettings: Sendable {
-  /// `<host>/<lane>`: who reports, in every outcome.
+  /// `<host>/<lane>`: the `worker` of every outcome.
   package var workerName: String
-  /// Unacknowledged deliveries of both classes together.
+  /// Maximum of unacknowledged deliveries of both classes together.
   package var prefetch: Int
-  /// Deliveries that may be in flight: the prefetch of both classes, with a margin for a broker that grants credit twice.
+  /// Maximum of deliveries in flight: the prefetch of both classes, with a margin for a broker that grants credit twice.
   package var jobsMaximum: Int
-  /// Targets that may be in flight, requests whose delivery is gone included: a batch fills them as they become free.
+  /// Maximum of targets in flight, orphans included: a batch takes slots as they become free.
   package var sendsMaximum: Int
-  /// Targets that may be in flight besides, of the job that is processed alone.
+  /// Additional targets in flight for the isolated job.
   static let isolatedSendsMaximum = 16
-  /// Targets that the admission store may be asked about at once: a batch of 1000 in one breath would be answered later than
-  /// Redis' timeout allows, and what is answered late is sent though it may have been sent before.
+  /// Maximum of pending admissions: a batch of 1000 at once would be answered later than
+  /// Redis' timeout allows, and a target without an answer in time is sent although it may have been sent before.
   package var admissionsMaximum: Int
-  /// Publishes that may wait for the broker's confirm.
+  /// Maximum of publishes without a confirm.
   package var unconfirmedMaximum: Int
-  /// Deliveries taken in one turn: a backlog flows through Redis, APNs and the broker while the lane works on the next
-  /// part of it, and no turn becomes longer than what waits for an answer allows.
+  /// Deliveries taken in one turn: Redis, APNs and the broker work on one part of a backlog while the lane works on the next
+  /// part, and turns stay short enough for everything that waits for an answer.
   package var deliveriesPerTurn: Int
-  /// A lane with so many jobs in flight is busy: at 25,000 jobs a second, each is under way for 20 ms.
+  /// A lane with this many jobs in flight is busy: at 25,000 jobs a second, each takes 20 ms.
   package var busyJobsMinimum = 512
-  /// Turns of a busy lane start so far apart.
+  /// The time between the starts of two turns of a busy lane.
   package var spacingMicroseconds: Int64 = 2000
-  /// Deliveries of one channel acknowledged with one frame, at most.
+  /// Maximum of deliveries of one channel that one frame acknowledges.
   package var acknowledgeBatch: Int
-  /// The longest that a settled delivery waits to be acknowledged.
+  /// The longest wait of a settled delivery for its acknowledgement.
   package var acknowledgeDelayMilliseconds: Int64
-  /// The longest that an admitted job waits for room in its pool before it goes to the retry queues.
+  /// The longest wait of an admitted job for room in its pool before it goes to the retry queues.
   package var roomWaitMilliseconds = Limits.roomWaitMilliseconds
-  /// A pool that does not move keeps so many waiting while another one moves; the others go to the retry queues.
+  /// How many sends may wait for a stuck pool while another pool is in use; the rest goes to the retry queues.
   package var slowWaitersMaximum: Int
-  /// A pool that took nothing for so long, or whose oldest has waited so long, does not move.
+  /// A pool is stuck if it took nothing for this long, or its oldest send has waited this long.
   package var slowMilliseconds: Int64
-  /// A pool that took a request within this time is in use. Longer than the time before: one that does not move may be what
-  /// keeps the others' jobs away.
+  /// A pool that took a request within this time is in use. Longer than the time above: a stuck pool may
+  /// keep jobs away from the others.
   package var movingMilliseconds: Int64
-  /// After the broker refused a publish, the next ones wait so long.
+  /// How long publishes wait after the broker refused one.
   package var refusedPauseMilliseconds: Int64
   package var retry: RetryPolicy
-  /// What becomes of deliveries that workers did not finish.
+  /// The policy for deliveries that workers did not finish.
   package var isolation = IsolationPolicy()
-  /// After jobs were isolated, and after a delivery that came again, the next job that may be poison is processed so much later:
-  /// acknowledgements are with the broker by then, and a death gives nothing back that has a copy in its place already.
+  /// The pause before the next possible poison job, after jobs were isolated and after a redelivery:
+  /// by then the broker has the acknowledgements, and a crash redelivers no job that already has a copy.
   package var possiblePoisonPauseMilliseconds: Int64 = 100
-  /// How long a job that takes over old claims waits where it meets a new one, before it asks again.
+  /// How long a job that takes over old claims waits when it meets a young one, before it asks again.
   package var claimedPauseMilliseconds: Int64 = 1000
-  /// What was admitted longer ago is asked about again before it is sent: a copy that is delivered again may take the job over once its
-  /// claim is old (`Takeover.oldClaimSeconds`, which Redis counts in whole seconds), and be answered.
+  /// A send that was admitted longer ago asks again before it is sent: a redelivered copy may take the job over once its
+  /// claim is old (`Takeover.oldClaimSeconds`, which Redis counts in whole seconds), and get an answer.
   package var admissionAgeMaximumMilliseconds: Int64 = 500
   package var onLimit: RateLimitPolicy
   package var drainTimeoutMilliseconds: Int64

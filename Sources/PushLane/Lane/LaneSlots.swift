@@ -1,7 +1,7 @@
 import PushCore
 import PushCredentials
 
-/// One delivery in flight: its bytes, its parsed job, and how many of its targets are still on their way.
+/// One delivery in flight: its bytes, its parsed job, and how many of its targets are still open.
 struct JobSlot: ~Copyable {
   var job = PushJob()
   var metadata = MessageMetadata()
@@ -16,31 +16,31 @@ struct JobSlot: ~Copyable {
   var refusal: String?
   /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
   var isOversized = false
-  /// What is done about a delivery that was not finished before.
+  /// The decision about a delivery that was not finished before.
   var isolation = IsolationPolicy.Decision.process
-  /// A copy with all of its targets takes its place.
+  /// One copy with all its targets replaces the delivery.
   private(set) var isPutOff = false
-  /// The first target that was not started.
+  /// The first target that is not started.
   var nextTarget = 0
   /// Started targets that have not settled.
   var openTargets = 0
-  /// Of a page: how its devices ended, a `PageEnd` letter for each ordinal of its body; of others empty.
+  /// Of a page: a `PageEnd` letter for each ordinal of its body; else empty.
   var ends: [UInt8] = []
-  /// A page told how its devices ended, as far as they did.
+  /// Of a page: the ends are reported.
   private(set) var isTold = false
 
   /// Targets to start; a job that cannot be sent ends as one outcome.
   private(set) var targetCount = 1
   var isSettled: Bool { openTargets == 0 && nextTarget == targetCount }
-  /// Earlier copies' first receipt where there were any.
+  /// The first receipt, of this copy or an earlier one.
   var firstSeen: Int64 { metadata.firstSeen ?? receivedAt }
-  /// When its producer published it, or where it does not say that, when it was received first: what its age counts from, and which of
-  /// two jobs is the newer. The message's timestamp has whole seconds; within its second the first receipt tells.
+  /// When its producer published it, else when it was first received. Its age counts from here, and this decides which of
+  /// two jobs is newer. The message's timestamp has whole seconds; within that second, the first receipt decides.
   var enqueuedAt: Int64 { min(firstSeen, (metadata.enqueuedAt ?? firstSeen) + 999) }
-  /// It waits for nobody's claim. Whoever lost a delivery mostly lives, and is answered within a second, so what is delivered again waits
-  /// once; but what may end workers is to end this one here, where it is alone.
+  /// It takes over claims and does not wait for them. A worker that lost a delivery usually lives and gets its answer within a second, so a
+  /// redelivered job waits once. But a possible poison job should crash this worker here, where it is isolated.
   var takesOver: Bool { tag.isIsolated || metadata.deliveryCount == 0 && metadata.redeliveries > 0 }
-  /// `claim`: drawn for this one. `earlierClaim`: under which it was admitted before, it or the copy before it; 0: it was not.
+  /// `claim`: drawn for this attempt. `earlierClaim`: the claim of an earlier admission, of this copy or the one before; 0: none.
   func arrival(claim: UInt32, earlierClaim: UInt32, isOver: Bool) -> JobArrival {
     JobArrival(
       enqueuedAt: enqueuedAt, claim: claim, earlierClaim: earlierClaim, isReturning: metadata.firstSeen != nil,
@@ -48,7 +48,7 @@ struct JobSlot: ~Copyable {
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
-  /// A slot whose job was larger than this gives its memory back.
+  /// A slot frees its memory if its job was larger than this.
   private static let retainedBytes = 16 * 1024
 
   mutating func begin(_ delivery: Delivery, _ now: Now) {
@@ -69,17 +69,17 @@ struct JobSlot: ~Copyable {
   }
 
   mutating func copyDelivery(from broker: inout some Broker) {
-    // Of a body that is not kept nothing is parsed: fields of the slot's job before it must not be taken for its own.
+    // A body that is not kept is not parsed: clears the fields of the slot's previous job.
     if isOversized { job = PushJob() }
     broker.copyDelivery(into: &job, metadata: &metadata)
     metadata.boundTimes(now: receivedAt)
     guard isOversized else { return }
     if 1...Limits.idBytesMaximum ~= Int(metadata.messageID.count) {
-      // All that is known of the job: its message id stands for its own.
+      // Only the message id is known; it replaces the job's own id.
       job.bytes = Array(metadata.bytes[metadata.messageID.range])
       job.id = ByteRange(start: 0, count: job.bytes.count)
     } else {
-      // Nothing names it but its delivery: no two of these may have one apns-id.
+      // Only its delivery identifies it: no two of these jobs may have the same apns-id.
       job.bytes = Array("\(receivedAt) \(tag.epoch) \(tag.jobClass) \(tag.value)".utf8)
       job.bodyCount = job.bytes.count
     }
@@ -91,18 +91,18 @@ struct JobSlot: ~Copyable {
     guard !isOversized else { return }
     let (count, carried) = (metadata.deliveryCount, metadata.carriedDeliveries)
     if count == 0, carried == 0, metadata.redeliveries == 0 { return }
-    // Whoever had it before may have sent it; nobody can ask.
+    // An earlier worker may have sent it; there is no way to know.
     if count > 0 { metadata.isAmbiguous = true }
     let origin: IsolationPolicy.Origin = tag.isIsolated ? .isolated : .shared
     let redeliveries = metadata.redeliveries.addingReportingOverflow(count)
-    // Of one that is alone, only what happens there counts from here on.
+    // For an isolated job, only its own isolated deliveries count from here on.
     metadata.redeliveries = tag.isIsolated ? 0 : redeliveries.overflow ? .max : redeliveries.partialValue
     isolation = policy.decide(
       origin, deliveryCount: tag.isIsolated ? count : metadata.redeliveries, carriedCount: carried)
-    // From here on, what a copy of it carries.
+    // The count that copies carry from here on.
     metadata.carriedDeliveries = policy.isolatedCount(origin, deliveryCount: count, carriedCount: carried)
     if isolation == .isolate {
-      // It is not parsed, so the fields of the slot's job before it must not be taken for its own.
+      // It is not parsed: clears the fields of the slot's previous job.
       var bytes: [UInt8] = []
       swap(&bytes, &job.bytes)
       job = PushJob()
@@ -119,7 +119,7 @@ struct JobSlot: ~Copyable {
   }
 
   mutating func parse(with parser: inout JobParser) throws(JobError) {
-    // A second reference, not a copy: a span of the slot's own field would hold the whole slot.
+    // A second reference, not a copy: a span of the slot's own field would borrow the whole slot.
     let bytes = metadata.bytes
     try parser.parse(into: &job, fallbackID: bytes.span.extracting(metadata.messageID.range))
   }
@@ -131,43 +131,43 @@ struct JobSlot: ~Copyable {
     targetCount = job.targetKind.isAudience ? 1 : job.targets.count
   }
 
-  /// An audience's, or a page of one, that was read without a fault.
+  /// A valid job for an audience, or a valid page.
   var isForAudience: Bool { refusal == nil && (job.targetKind.isAudience || !job.page.isEmpty) }
 
   /// A page whose tokens are known.
   var isResolved: Bool { !job.page.devices.isEmpty }
 
-  /// Nobody knows devices here.
+  /// Refuses the job: there is no registry here.
   mutating func refuseAudience(app: Int) {
     self.app = app
     refusal =
-      "to.\(job.targetKind): needs the registry of devices, which is in Redis: publish it to RabbitMQ, for a worker"
+      "to.\(job.targetKind): needs the registry of devices in Redis: publish the job to RabbitMQ, for a worker"
   }
 
-  /// It says that Herald has taken it already.
+  /// Refuses a job with a revision, which only Herald assigns.
   mutating func refuseRevision(app: Int) {
     self.app = app
-    refusal = "revision: is Herald's own number of an activity's update, which it gives itself"
+    refusal = "revision: must be left out: Herald numbers an activity's updates itself"
   }
 
-  /// Its time was over before its audience became pages: it ends as a whole.
+  /// Ends the whole job: it expired before its audience became pages.
   mutating func endWhole() {
-    refusal = "to.\(job.targetKind): its time was over before its devices were looked for"
+    refusal = "to.\(job.targetKind): the job expired before its devices were looked up"
   }
 
-  /// Of a page: tokens take the ordinals' place, and the others of its devices have their end.
+  /// Of a page: replaces the ordinals by tokens; devices without a token are skipped.
   mutating func resolve(_ resolution: borrowing PageResolution) {
     openEnds()
     for index in job.resolve(resolution) { ends[index] = PageEnd.skipped.letter }
     targetCount = job.targets.count
   }
 
-  /// Of a page: none of its devices has an end.
+  /// Of a page: all its devices are open.
   mutating func openEnds() {
     if !job.page.isEmpty { ends = Array(repeating: PageEnd.open, count: job.page.count) }
   }
 
-  /// Of a page: a target has its end, in an outcome that the broker confirmed; of a page that cannot be sent, all of them.
+  /// Of a page: notes the confirmed outcome of a target; if the page cannot be sent, of all targets.
   mutating func noteEnd(_ outcome: Outcome, target: Int) {
     let letter = PageEnd.outcome(outcome).letter
     if refusal != nil {
@@ -177,12 +177,12 @@ struct JobSlot: ~Copyable {
     }
   }
 
-  /// Of a page: there are ends, and nobody was told of them.
+  /// Of a page: there are ends that are not reported.
   var hasEndsToTell: Bool { !isTold && ends.contains { $0 != PageEnd.open } }
 
   mutating func tellEnds() { isTold = true }
 
-  /// One copy, later, takes the place of all targets.
+  /// One copy will replace all targets, later.
   mutating func putOff() {
     isPutOff = true
     targetCount = 1
@@ -195,32 +195,32 @@ struct JobSlot: ~Copyable {
 
 /// One (job, target) in flight.
 struct SendSlot: ~Copyable {
-  /// nil: its delivery is gone, and what is left is a request on the wire.
+  /// nil: an orphan: its delivery is gone, and its request is on the wire.
   var job: Ticket? = Ticket(index: 0, generation: 0)
   var target = 0
   var pool = PoolIndex(0)
   var tokenRegisteredAt: Int64?
-  /// The next one that waits for room in the same pool.
+  /// The next send that waits for room in the same pool.
   var nextWaiting: Ticket?
   var apnsID = UUIDValue(high: 0, low: 0)
-  /// Its name in the admission store, once it was asked about.
+  /// Its key in the admission store, once it asked.
   var device = TargetKey(high: 0, low: 0)
   var delivery = DeliveryState()
-  /// What it asked to be admitted with.
+  /// The claim in its last question.
   var askedClaim: UInt32 = 0
-  /// Under which claim the last attempt was admitted, this one's or that of the copy before; 0: none was.
+  /// The claim of the last admitted attempt, of this copy or the one before; 0: none.
   var claim: UInt32 = 0
   /// `apns-unique-id` of the sandbox.
   var uniqueID: UUIDValue?
-  /// Since when it waits for room, where it was admitted.
+  /// When it began to wait for room.
   var waitingSince = Instant(nanoseconds: 0)
-  /// When the admission store was asked about it last.
+  /// When it last asked the admission store.
   var askedAt = Instant(nanoseconds: 0)
-  /// It was its turn to leave, and the admission store was asked about it again: it leaves before the others.
+  /// It asked again when its turn came: it leaves before the others.
   var isAskedAgain = false
-  /// How often the broker refused what was published of it.
+  /// How often the broker refused its publishes.
   var refusals = 0
-  /// Its outcome was counted; telling it again counts no more.
+  /// Its outcome was counted; publishing it again does not count.
   var isCounted = false
 
   mutating func begin(job ticket: Ticket, target index: Int, of slot: borrowing JobSlot) {
@@ -243,14 +243,14 @@ struct SendSlot: ~Copyable {
   }
 }
 
-/// The sends that wait for room in one pool, first come, first served: a pool costs nothing while nobody waits for it.
+/// The sends that wait for room in one pool, first come, first served. An empty queue costs nothing.
 struct PoolQueue {
-  /// Those that were admitted again, and leave before the others.
+  /// Readmitted sends, which leave before the others.
   private var admittedAgain = SendList()
   private var waiting = SendList()
-  /// Those that the admission store is being asked about again.
+  /// The number of sends that are being readmitted.
   var asking = 0
-  /// When the pool took a request last.
+  /// When the pool last took a request.
   var lastSent: Instant?
 
   var first: Ticket? { admittedAgain.first ?? waiting.first }
@@ -268,8 +268,8 @@ struct PoolQueue {
     if admittedAgain.first != nil { admittedAgain.popFirst(of: sends) } else { waiting.popFirst(of: sends) }
   }
 
-  /// Its first one is asked about anew: those that were asked about before wait for their turn, so that it leaves before them. Else,
-  /// where their answers get old while each of them is asked about anew, none ever leaves.
+  /// Puts readmitted sends back before the first send is asked about again, so that it leaves before them. Otherwise,
+  /// if answers become old while others are asked about, no send would ever leave.
   mutating func waitAgain(_ sends: inout SlotTable<SendSlot>) {
     waiting.prepend(&admittedAgain, of: &sends)
   }
@@ -281,7 +281,7 @@ struct PoolQueue {
   }
 }
 
-/// A list through the slots of its sends, in the order in which they came.
+/// A linked list through the slots of its sends, in order of arrival.
 struct SendList {
   private(set) var first: Ticket?
   private var last = Ticket(index: 0, generation: 0)
@@ -294,7 +294,7 @@ struct SendList {
     count += 1
   }
 
-  /// Takes those of another list, before its own.
+  /// Moves another list's sends before its own.
   mutating func prepend(_ other: inout SendList, of sends: inout SlotTable<SendSlot>) {
     guard let start = other.first else { return }
     if first == nil { last = other.last } else { sends[other.last].nextWaiting = first }

@@ -1,11 +1,11 @@
 import PushCore
 
-/// Where a job waits for the start of its targets, in the order in which a lane serves them: a batch takes all the room that there is.
+/// The queues in which jobs wait for the start of their targets, in the order in which a lane serves them. A batch may take all the room.
 enum StartQueue: Int, CaseIterable {
   case transactional
-  /// It has room of its own, so it waits behind no other.
+  /// It has its own room, so it waits for no other job.
   case isolated
-  /// Those that waited for an answer in vain.
+  /// Jobs that waited for another worker's answer in vain.
   case unanswered
   case bulk
 
@@ -20,6 +20,6 @@ enum StartQueue: Int, CaseIterable {
       }
   }
 
-  /// Their jobs may end this worker.
+  /// Jobs of this queue may crash the worker.
   var mayBePoison: Bool { self == .isolated || self == .unanswered }
 }

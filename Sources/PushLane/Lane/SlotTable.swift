@@ -1,11 +1,11 @@
 import BasicContainers
 import PushCore
 
-/// A fixed number of values that are used again and again: elements are never destroyed, so what they own keeps its
-/// capacity. The free slot used last is given first, while its memory is warm.
+/// A fixed number of reused values: elements are never destroyed, so their buffers keep their
+/// capacity. The slot that was freed last is reused first, while its memory is in the cache.
 ///
-/// Elements are borrowed where they lie and never copied, which the compiler makes sure of for those that cannot be. It
-/// stands beside the lane because a generic type is specialised only within its module: across the border every access
+/// Elements are borrowed in place and never copied. The type
+/// is in the lane's module because a generic type is specialised only within its module: from another module, every access
 /// would go through its witness table.
 package struct SlotTable<Element: ~Copyable>: ~Copyable {
   private var elements: RigidArray<Element>
@@ -25,20 +25,20 @@ package struct SlotTable<Element: ~Copyable>: ~Copyable {
   var count: Int { elements.count - free.count }
   var isFull: Bool { free.isEmpty }
 
-  /// A free slot, or nil where all are taken.
+  /// A free slot, or nil if all are taken.
   mutating func take() -> Ticket? {
     guard let index = free.popLast() else { return nil }
     generations[Int(index)] &+= 1
     return Ticket(index: index, generation: generations[Int(index)])
   }
 
-  /// Whether the ticket still names its slot: odd-numbered uses are live, released ones are not.
+  /// Whether the ticket is still valid: odd-numbered uses are live, released ones are not.
   func isLive(_ ticket: Ticket) -> Bool {
     Int(ticket.index) < generations.count && generations[Int(ticket.index)] == ticket.generation
       && ticket.generation & 1 == 1
   }
 
-  /// Gives the slot back. A ticket is released once.
+  /// Releases the slot. A ticket is released once.
   mutating func release(_ ticket: Ticket) {
     precondition(isLive(ticket), "a slot is released once, by its own ticket")
     generations[Int(ticket.index)] &+= 1
@@ -56,7 +56,7 @@ package struct SlotTable<Element: ~Copyable>: ~Copyable {
     }
   }
 
-  /// The ticket of a live slot, by its place in the table; nil for a free one.
+  /// The ticket of a live slot, by its index; nil: the slot is free.
   func liveTicket(at index: Int) -> Ticket? {
     let generation = generations[index]
     return generation & 1 == 1 ? Ticket(index: UInt32(index), generation: generation) : nil
