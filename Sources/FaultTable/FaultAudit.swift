@@ -1,19 +1,19 @@
 import APNsSimulator
 import PushCore
 
-/// The broker's records beside the simulator's ledger.
+/// Compares the broker's records with the simulator's ledger.
 struct FaultAudit {
-  /// Jobs without an outcome, or with another than `accepted`, or accepted by nobody.
+  /// Jobs without an outcome, with an outcome other than `accepted`, or that the simulator did not accept.
   private(set) var lost = 0
   /// Jobs with more than one outcome.
   private(set) var reportedTwice = 0
   /// Jobs that the simulator accepted more than once.
   private(set) var twice = 0
-  /// Those among them whose outcome does not say so.
+  /// Those of them whose outcome is not marked ambiguous.
   private(set) var twiceUnmarked = 0
   private(set) var ambiguous = 0
   private(set) var attemptsMost = 0
-  /// The longest way to an outcome, milliseconds.
+  /// The longest time to an outcome, milliseconds.
   private(set) var slowest: Float = 0
   let overLimit: Int
 

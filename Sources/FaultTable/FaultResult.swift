@@ -1,4 +1,4 @@
-/// What a run of a row showed.
+/// The result of a row's run.
 package struct FaultResult: Sendable {
   package struct Figure: Sendable {
     package let name: String
@@ -8,9 +8,9 @@ package struct FaultResult: Sendable {
 
   package let row: FaultRow
   package internal(set) var figures: [Figure] = []
-  /// Promises that were broken, however busy the machine was.
+  /// Broken promises: they must hold on any machine, however busy.
   package internal(set) var problems: [String] = []
-  /// Times, rates and memory that the table asks for and that were missed: where nothing else uses machine and process.
+  /// Missed goals for times, rates and memory: they hold if nothing else uses machine and process.
   package internal(set) var misses: [String] = []
 
   package var isHeld: Bool { problems.isEmpty && misses.isEmpty }

@@ -1,4 +1,4 @@
-/// A row of the fault table: what goes wrong with APNs, and what must hold all the same.
+/// A row of the fault table: a fault of APNs, and what must still hold.
 package enum FaultRow: String, CaseIterable, Sendable {
   case none = "fault-free"
   case goAway = "goaway"
@@ -11,7 +11,7 @@ package enum FaultRow: String, CaseIterable, Sendable {
   case window
   case handshake
 
-  /// What happens.
+  /// The fault in words.
   package var fault: String {
     switch self {
     case .none: "nothing"
@@ -27,7 +27,7 @@ package enum FaultRow: String, CaseIterable, Sendable {
     }
   }
 
-  /// Faults set for the time of the fault, as the simulator reads them. `interval`: requests between two of a kind.
+  /// The simulator's faults for the time of the fault. `interval`: requests between two of a kind.
   func faults(scale: FaultScale) -> [String] {
     switch self {
     case .none, .streams: []

@@ -35,7 +35,7 @@ package final class FaultRun {
   private var stallCauses: Set<String> = []
   private var nextLook: Int64 = 0
   private var hasMoreStreams = false
-  /// When the fault was really taken away, milliseconds of the run: a busy machine is late.
+  /// When the fault was really cleared, milliseconds of the run: a busy machine is late.
   private var faultEnd: Int64 = 0
 
   /// Runs a row.
@@ -76,7 +76,7 @@ package final class FaultRun {
     options.faults = [try FaultRule("latency=\(scale.latencyMilliseconds)")]
     options.ledgerBounds.entriesMaximum = 0
     options.ledgerBounds.notificationsMaximum = 0
-    // Two connections, and each of them needed: until a second before the fault.
+    // Until a second before the fault, the load needs both connections.
     if row == .blackHole { options.maximumStreams = max(1, scale.streamsNeeded / 2) }
     return options
   }
@@ -129,7 +129,7 @@ package final class FaultRun {
   private func advance(_ elapsed: Int64) {
     switch phase {
     case .before where row == .blackHole && !hasMoreStreams && elapsed >= scale.beforeMilliseconds - 1_000:
-      // From now on one connection can carry all of it, also where a busy machine makes every answer late.
+      // From now on one connection can carry the whole load, even if a busy machine makes every answer late.
       hasMoreStreams = true
       simulator.act(.changeStreamLimits(.init(values: [scale.streamsNeeded * 10])))
     case .before where elapsed >= scale.beforeMilliseconds:
@@ -242,8 +242,8 @@ package final class FaultRun {
     }
   }
 
-  /// The credential that nothing is wrong with. Its p99 second by second, and of these the median: one second in which the
-  /// machine was busy with something else counts once, wherever it falls.
+  /// The credential without a fault: the median of its p99 of each second. One second in which the
+  /// machine was busy with something else counts only once.
   private func judgeTheOther(end: Int64, _ result: inout FaultResult) {
     let start = scale.beforeMilliseconds / 3
     let before = typicalPercentile(0.99, from: start, to: scale.beforeMilliseconds, app: 1)
@@ -288,7 +288,7 @@ package final class FaultRun {
     return nil
   }
 
-  /// Latency of jobs that were due in a span of the run.
+  /// The latency of jobs that were due in a span of the run.
   private func percentile(_ part: Double, from start: Int64, to end: Int64, app: Int? = nil) -> Double {
     let broker = lane.broker
     var latencies: [Float] = []

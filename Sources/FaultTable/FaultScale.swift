@@ -1,22 +1,22 @@
-/// How large a run of a row is.
+/// The size of a row's run.
 package struct FaultScale: Sendable {
   /// Jobs offered a second.
   package var rate: Double
-  /// Without the fault, with it, and without it again, milliseconds.
+  /// Milliseconds before, during and after the fault.
   package var beforeMilliseconds: Int64
   package var faultMilliseconds: Int64
   package var afterMilliseconds: Int64
-  /// Jobs are waited for so long after the last one was offered.
+  /// How long the run waits for outcomes after the last job.
   package var patienceMilliseconds: Int64
   /// A connection's requests before GOAWAY; twice as many before a cut.
   package var requestsToGoAway: Int
-  /// From a request to its answer, at most.
+  /// The longest time from a request to its answer.
   package var requestTimeoutMilliseconds: Int64
   package var retryDelaysSeconds: [Int]
-  /// Of every answer.
+  /// The latency of every answer.
   package var latencyMilliseconds = 20
 
-  /// As the table asks for it.
+  /// The full size.
   package static func full(_ row: FaultRow, rate: Double = 5_000) -> FaultScale {
     var scale = FaultScale(
       rate: rate, beforeMilliseconds: 5_000, faultMilliseconds: 15_000, afterMilliseconds: 5_000,
@@ -28,14 +28,14 @@ package struct FaultScale: Sendable {
     case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (60_000, 5_000)
     case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 10_000)
     case .window: (scale.faultMilliseconds, scale.afterMilliseconds) = (15_000, 20_000)
-    // What waited for the second connection, opened a second after the first, is to be sent by then.
+    // The second connection opens a second after the first; by then, all jobs that waited for it are sent.
     case .blackHole: scale.beforeMilliseconds = 10_000
     case .none, .goAway, .refusedSome, .refusedHalf, .cut: break
     }
     return scale
   }
 
-  /// For a test: the same, small enough for an unoptimised build that shares its machine.
+  /// For tests: small enough for an unoptimised build on a busy machine.
   package static func short(_ row: FaultRow) -> FaultScale {
     var scale = FaultScale(
       rate: 300, beforeMilliseconds: 1_000, faultMilliseconds: 2_000, afterMilliseconds: 1_000,
@@ -46,7 +46,7 @@ package struct FaultScale: Sendable {
       (scale.beforeMilliseconds, scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 3_000, 4_000)
     case .handshake: (scale.faultMilliseconds, scale.afterMilliseconds) = (3_000, 2_000)
     case .streams: (scale.faultMilliseconds, scale.afterMilliseconds) = (1_000, 3_000)
-    // The second connection is opened a second after the first, and must be there before it goes silent.
+    // The second connection opens a second after the first; it must be open before one goes silent.
     case .blackHole:
       (scale.beforeMilliseconds, scale.faultMilliseconds) = (3_000, 4_000)
       scale.requestTimeoutMilliseconds = 2_000
@@ -56,6 +56,6 @@ package struct FaultScale: Sendable {
     return scale
   }
 
-  /// Streams that carry the offered rate at its latency, one and a half times.
+  /// One and a half times the streams that carry the offered rate at its latency.
   var streamsNeeded: Int { max(2, Int(rate * Double(latencyMilliseconds) / 1000 * 1.5)) }
 }

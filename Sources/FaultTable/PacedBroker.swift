@@ -1,18 +1,18 @@
 package import PushCore
 package import PushLane
 
-/// A broker that offers jobs at a rate, and records what is reported of them.
+/// A broker that offers jobs at a rate and records their outcomes.
 ///
-/// Jobs are numbered from 0; a job's number is in its id, which is its `apns-id` too. A job is due when its number says so,
-/// whether the lane has room for it or not: waiting in the queue counts as latency. Retries wait in memory.
+/// Jobs are numbered from 0; a job's number is in its id, which is also its `apns-id`. The number decides when a job is due,
+/// whether or not the lane has room: waiting in the queue counts as latency. Retries wait in memory.
 package struct PacedBroker: Broker {
-  /// What became of one job.
+  /// The record of one job.
   package struct Record: Sendable {
-    /// Outcomes published of it, of any kind.
+    /// The number of its outcomes, of any kind.
     package fileprivate(set) var outcomes: UInt8 = 0
     package fileprivate(set) var isAccepted = false
     package fileprivate(set) var isAmbiguous = false
-    /// From when it was due to its outcome, milliseconds.
+    /// Milliseconds from its due time to its outcome.
     package fileprivate(set) var latencyMilliseconds: Float = 0
     package fileprivate(set) var attempts: UInt8 = 0
   }
@@ -33,7 +33,7 @@ package struct PacedBroker: Broker {
   private var end: Int?
   private var next = 0
   private var current: (number: Int, state: RetryState?) = (0, nil)
-  /// By delay: what waits longest stands first.
+  /// By delay: the copy that waits longest comes first.
   private var retries: [Int: (items: [Retry], head: Int)] = [:]
   private var numberOfTag: [UInt64: Int] = [:]
   private var isStarted = false
@@ -47,7 +47,7 @@ package struct PacedBroker: Broker {
   package private(set) var acceptedPerTenth: [[Int]]
   package private(set) var finished = 0
 
-  /// `rate`: jobs a second, in turn for each of so many apps.
+  /// `rate`: jobs a second, in turn for each of the apps.
   package init(rate: Double, prefetch: Int, appCount: Int, clock: @escaping () -> Now) {
     precondition((1...PacedBroker.apps.count).contains(appCount))
     self.rate = rate
@@ -63,7 +63,7 @@ package struct PacedBroker: Broker {
   /// Milliseconds since the first turn.
   package var elapsedMilliseconds: Int64 { begunAt.map { clock().monotonic.milliseconds(since: $0) } ?? 0 }
 
-  /// No new jobs beyond those that are due now; retries go on.
+  /// Offers no new jobs after those that are due now; retries go on.
   package mutating func stopOffering() {
     end = due
   }
@@ -133,8 +133,7 @@ package struct PacedBroker: Broker {
     PacedBroker.identifier(of: current.number).write(to: &job.bytes)
     job.bytes.append(contentsOf: Array(#"","app":"\#(PacedBroker.apps[app(of: current.number)])","#.utf8))
     job.bytes.append(contentsOf: Array(#""push_type":"alert","to":{"token":"00fc0000"#.utf8))
-    let digits = String(current.number, radix: 16)
-    job.bytes.append(contentsOf: Array((String(repeating: "0", count: 24 - digits.count) + digits).utf8))
+    job.bytes.append(contentsOf: Array(Hex.text(current.number, count: 24).utf8))
     job.bytes.append(contentsOf: Array(#""},"payload":{"aps":{"alert":"\#(PacedBroker.alert)"}}}"#.utf8))
     job.bodyCount = job.bytes.count
     guard let state = current.state else { return }
@@ -194,7 +193,7 @@ package struct PacedBroker: Broker {
     return sequence
   }
 
-  /// What is given back comes as a new delivery, so no job is isolated.
+  /// A returned job comes as a new delivery, so no job is isolated.
   package mutating func publishIsolated(
     _ body: [UInt8], jobClass: JobClass, firstSeen: Int64, metadata: borrowing MessageMetadata
   ) -> UInt64 {
@@ -211,7 +210,7 @@ package struct PacedBroker: Broker {
 
   package mutating func acknowledge(upTo tag: DeliveryTag) {
     var value = tag.value
-    // Those below that were settled on their own are not here any more, and where one run ends the next began.
+    // Tags below it that were settled singly are gone already; one run of tags ends where the next begins.
     while value > acknowledgedUpTo {
       if numberOfTag.removeValue(forKey: value) != nil { unacknowledged -= 1 }
       value -= 1
