@@ -78,7 +78,7 @@ struct AMQPBench: ParsableCommand {
   }
 }
 
-/// Exchanges and queues of a measurement's own, filled with jobs, and removed after it.
+/// Private exchanges and queues of a measurement, filled with jobs and removed after it.
 struct BenchBroker {
   let url: String
   let topology: Topology
@@ -98,10 +98,10 @@ struct BenchBroker {
     return settings
   }
 
-  /// Outcomes go to a quorum queue that stands for analytics.
+  /// Outcomes go to a quorum queue, as for analytics.
   var outcomeQueue: String { "\(topology.prefix).outcomes" }
 
-  /// `invalidPercent`: so many jobs of each hundred are wrong, spread evenly.
+  /// `invalidPercent`: this percentage of the jobs is invalid, spread evenly.
   func fill(_ count: Int, invalidPercent: Int = 0) throws {
     let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
     defer { admin.close() }
@@ -140,7 +140,7 @@ struct BenchBroker {
     return try admin.messageCount(queue: outcomeQueue) ?? 0
   }
 
-  /// Jobs that nobody acknowledged, once the worker has gone: one more job, confirmed, stands behind all that came back.
+  /// The number of unacknowledged jobs after the worker ended. One more job, confirmed, comes after all that were requeued.
   func jobsLeft() throws -> Int {
     let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "herald-bench")
     defer { admin.close() }

@@ -22,7 +22,7 @@ struct AudienceBench: AsyncParsableCommand {
   @Option(help: "Unacknowledged deliveries of a lane.")
   var prefetch = 2000
 
-  /// Registrations on their way at once.
+  /// Maximum of registrations in flight.
   private static let registrationsMaximum = 4096
 
   func run() async throws {
@@ -84,7 +84,7 @@ struct AudienceBench: AsyncParsableCommand {
     try BenchRedis.remove(prefix: "\(broker.topology.prefix):", from: session)
   }
 
-  /// As many devices, with a token each, and a segment of all of them.
+  /// This many devices, with a token each, and a segment of all of them.
   private func register(_ configuration: Configuration) throws {
     let loop = try EventLoop()
     guard let scope = AppScope(app: "com.example.app", environment: .production), let code = SegmentCode("ALL") else {

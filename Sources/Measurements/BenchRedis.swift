@@ -1,8 +1,8 @@
 import Foundation
 import PushIO
 
-/// The Redis beside a measurement: how often it was asked, by its own count (a worker that spares Redis under load has not
-/// done the same work), and what a run left in it.
+/// The Redis of a measurement: its own count of writes (a worker that spares Redis under load has not
+/// done the same work), and the keys that a run left.
 enum BenchRedis {
   static var url: String { ProcessInfo.processInfo.environment["HERALD_REDIS_URL"] ?? "redis://127.0.0.1:6379/0" }
 
@@ -11,7 +11,7 @@ enum BenchRedis {
     return try RedisSession(configuration: configuration, tls: configuration.tls(caFile: nil))
   }
 
-  /// Writes since the server started, those made inside scripts too.
+  /// Writes since the server started, including those of scripts.
   static func writeCount() throws -> Int {
     let session = try session()
     defer { session.close() }
@@ -19,7 +19,7 @@ enum BenchRedis {
     return count("set", in: text) + count("append", in: text)
   }
 
-  /// Ends the server, as a crash would: nothing is saved. Returns once it has hung up.
+  /// Stops the server like a crash: nothing is saved. Returns once it closed the connection.
   static func stop() throws {
     let session = try session()
     defer { session.close() }
@@ -29,7 +29,7 @@ enum BenchRedis {
     } catch is RedisError {}
   }
 
-  /// Forgets what a run left, so that it is not the next one's.
+  /// Deletes the keys of a run, so that they do not affect the next one.
   static func remove(prefix: String, from session: RedisSession) throws {
     var cursor = "0"
     repeat {

@@ -7,7 +7,7 @@ import PushLane
 import PushSettings
 import PushWorker
 
-/// What hundreds of credentials cost in memory: each has a connection to APNs of its own.
+/// The memory of hundreds of credentials: each has its own connection to APNs.
 struct CredentialsBench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "credentials",
@@ -36,12 +36,12 @@ struct CredentialsBench: AsyncParsableCommand {
     logger.logLevel = .warning
     let worker = try Worker(configuration(broker, simulator), logger: logger)
     try worker.start()
-    // As many for one, so that what jobs cost is no part of the difference.
+    // As many jobs for one credential, so that the difference does not include the jobs.
     try await send(Array(repeating: 0, count: credentials), broker, worker)
     let first = try resident()
     try await send(Array(1..<credentials), broker, worker)
     let busy = try resident()
-    // Connections at rest give back what they can.
+    // Idle connections release memory.
     try await Task.sleep(for: .seconds(3))
     let all = try resident()
     var figures = Figures()
@@ -53,7 +53,7 @@ struct CredentialsBench: AsyncParsableCommand {
     await worker.drain()
   }
 
-  /// One job for each of these, and all of their outcomes.
+  /// Publishes one job for each of these and waits for all outcomes.
   private func send(_ numbers: [Int], _ broker: BenchBroker, _ worker: Worker) async throws {
     let earlier = try await outcomeCount(worker)
     try broker.publish(

@@ -51,7 +51,7 @@ struct Figures {
   }
 }
 
-/// Wall time since a moment, microseconds.
+/// Elapsed wall time, microseconds.
 func microseconds(since start: ContinuousClock.Instant) -> Double {
   let elapsed = ContinuousClock.now - start
   return Double(elapsed.components.seconds) * 1e6 + Double(elapsed.components.attoseconds) / 1e12

@@ -87,7 +87,7 @@ struct HTTP2Bench: ParsableCommand {
     return (cpu, Double(options.jobs) / wall * 1e6)
   }
 
-  /// The same requests by h2load: as many different paths, the same headers and body.
+  /// The same requests from h2load: as many different paths, the same headers and body.
   private func measure(_ peer: String, _ simulator: SimulatorProcess) throws -> (cpu: Double, rate: Double)? {
     let folder = FileManager.default.temporaryDirectory.appending(path: "herald-bench-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -150,7 +150,7 @@ struct HTTP2Bench: ParsableCommand {
     }
   }
 
-  /// Where a program stands in the search path.
+  /// The path of a program in the search path.
   static func find(_ program: String) -> String? {
     let folders = ProcessInfo.processInfo.environment["PATH", default: "/usr/bin"].split(separator: ":")
     return folders.map { "\($0)/\(program)" }.first { FileManager.default.isExecutableFile(atPath: $0) }

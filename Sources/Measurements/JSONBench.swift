@@ -41,15 +41,15 @@ struct JSONBench: ParsableCommand {
   }
 }
 
-/// Jobs as a producer would write them: each its own id and device.
+/// Jobs as a producer would write them, each with its own id and device.
 enum SampleJobs {
-  /// What producers get wrong, in turn: broken JSON, a field's value, a key, a payload's rule.
+  /// Mistakes of producers, in turn: broken JSON, a wrong value, an unknown key, a payload that breaks a rule.
   private static let mistakes: [(right: String, wrong: String)] = [
     ("\"meta\":{", "\"meta\":"), ("\"priority\":10", "\"priority\":7"), ("\"push_type\":", "\"pushtype\":"),
     ("\"badge\":1", "\"badge\":-1"), ("\"title\":", "\"title-loc-key\":\"K\",\"title\":"),
   ]
 
-  /// A job as `body` makes it, with one mistake.
+  /// A job of `body` with one mistake.
   static func invalidBody(_ number: Int) -> [UInt8] {
     let mistake = mistakes[number / 100 % mistakes.count]
     let text = String(decoding: body(number), as: UTF8.self)
@@ -63,9 +63,8 @@ enum SampleJobs {
 
   /// About 400 bytes.
   static func body(_ number: Int) -> [UInt8] {
-    let hex = String(number, radix: 16)
-    let id = "8c1f6f0e-3a57-4d0c-9f0e-" + String(repeating: "0", count: 12 - hex.count) + hex
-    let token = String(repeating: "0", count: 64 - hex.count) + hex
+    let id = "8c1f6f0e-3a57-4d0c-9f0e-" + Hex.text(number, count: 12)
+    let token = Hex.text(number, count: 64)
     return Array(
       """
       {"version":1,"id":"\(id)","app":"com.example.app","push_type":"alert","to":{"token":"\(token)"},"priority":10,\

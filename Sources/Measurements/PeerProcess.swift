@@ -3,9 +3,9 @@ import PushCore
 import PushIO
 import PushLane
 
-/// Another worker as a process of its own, beside which Herald is measured: `scripts/peers` has them.
+/// Another worker as a process, to compare Herald with: `scripts/peers` has them.
 ///
-/// It takes the options below, does `--jobs` jobs and ends with 0. On standard output it says `{"event":"first"}` once the
+/// It takes the options below, does `--jobs` jobs and exits 0. On standard output it prints `{"event":"first"}` once the
 /// first outcome is confirmed, and `{"event":"done","jobs":…,"resident_bytes":…}` once the last job is acknowledged.
 struct PeerProcess {
   let program: String
@@ -31,7 +31,7 @@ struct PeerProcess {
 
   private static let secondsMaximum = 600
 
-  /// CPU and rate count from the first outcome to the end, as they do for Herald.
+  /// CPU and rate count from the first outcome to the end, as for Herald.
   func measure(_ broker: BenchBroker, _ simulator: SimulatorProcess) throws -> Usage {
     let process = Process()
     let output = Pipe()
@@ -76,7 +76,7 @@ struct PeerProcess {
     ]
   }
 
-  /// The next line; nil where the output ended or it is none of the two.
+  /// The next line; nil if the output ended or the line is neither of the two.
   private static func line(_ reader: FileHandle) throws -> Line? {
     var line = Data()
     while let byte = try reader.read(upToCount: 1), !byte.isEmpty, byte[0] != 0x0A { line += byte }

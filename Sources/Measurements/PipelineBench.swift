@@ -31,7 +31,7 @@ struct PipelineBench: AsyncParsableCommand {
   @Flag(help: "Stop Redis for good once half of the jobs are done; it must be yours to stop. Takes one run.")
   var stopRedis = false
 
-  /// As it is by default; beside a peer long enough that Redis decides about every job, as it does for the peer.
+  /// The default; with a peer, long enough that Redis decides about every job, as for the peer.
   private var redisTimeoutMilliseconds: Int { peer == nil ? 20 : 5000 }
 
   func validate() throws {
@@ -72,7 +72,7 @@ struct PipelineBench: AsyncParsableCommand {
       json: options.json)
   }
 
-  /// A fresh simulator and a freshly filled queue, for a worker that must have done all of it by the end.
+  /// Runs a worker with a new simulator and a filled queue; the worker must do all jobs.
   private func measured<Usage>(
     _ work: (BenchBroker, SimulatorProcess) async throws -> Usage
   ) async throws -> Usage {
@@ -99,7 +99,7 @@ struct PipelineBench: AsyncParsableCommand {
     }
     if let earlier {
       let writes = try BenchRedis.writeCount() - earlier
-      // Each job: its device's rate is written inside a script, and the answer is remembered.
+      // Two writes a job: a script writes the device's rate, and the outcome is stored.
       guard writes >= 2 * options.jobs else {
         throw SimulatorProcess.Failure(description: "\(writes) writes in Redis for \(options.jobs) jobs")
       }
@@ -185,7 +185,7 @@ struct PipelineBench: AsyncParsableCommand {
     case libraries
   }
 
-  /// What the threads of all lanes allocated so far.
+  /// The allocations of all lanes' threads so far.
   private func laneAllocations(_ allocator: Allocator) -> UInt64 {
     (0..<lanes).reduce(0) { unsafe $0 + allocations_of_threads_named("lane-\($1)", allocator == .own) }
   }

@@ -29,9 +29,9 @@ struct RedisBench: ParsableCommand {
   @Option(help: "Devices that the jobs are for, in turn; 0: another one for each job.")
   var devices = 0
 
-  /// Every so many jobs the outcome's way is timed.
+  /// The write of one outcome in this many is timed.
   private static let sampleInterval = 64
-  /// In flight at most, and asked for in one turn at most: a lane with its prefetch of 2000, half for each class.
+  /// Maximum in flight, and maximum of admissions in one turn: a lane with a prefetch of 2000, half for each class.
   private static let inFlightMaximum = 1000
   private static let asksPerTurn = 128
 
@@ -50,7 +50,7 @@ struct RedisBench: ParsableCommand {
     for run in 0..<options.runs {
       let loop = try EventLoop()
       var settings = RedisAdmissionStoreSettings()
-      // As short as the usual one, `push:`, for Redis hashes and compares all of it.
+      // As short as the usual one, `push:`, because Redis hashes and compares the whole key.
       settings.prefix = "b\(UUID().uuidString.prefix(3)):"
       settings.timeoutMilliseconds = 1000
       settings.limits = RateLimits(RateLimit(burst: 10, perSecond: 1))
@@ -67,7 +67,7 @@ struct RedisBench: ParsableCommand {
       if remembered > 0 {
         var unreported = Times()
         try drive(state, loop, 0..<remembered, rate: 0, &unreported)
-        // Most of their rates end meanwhile; Redis takes the last of them away bit by bit, as it always does.
+        // Most of their rate keys expire meanwhile; Redis deletes the rest gradually, as usual.
         Thread.sleep(forTimeInterval: 3)
       }
       let serverUsed = try serverMicroseconds(session)
@@ -94,7 +94,7 @@ struct RedisBench: ParsableCommand {
     try figures.show("redis: \(options.jobs) jobs, a part of a script call and one APPEND each", json: options.json)
   }
 
-  /// What the server used until now, by its own account.
+  /// The server's CPU so far, by its own count, microseconds.
   private func serverMicroseconds(_ session: RedisSession) throws -> Double {
     let text = try session.run([RedisSession.Command(["INFO", "cpu"], key: "")]).first?.text ?? ""
     var sum = 0.0
@@ -106,7 +106,7 @@ struct RedisBench: ParsableCommand {
     return sum
   }
 
-  /// Milliseconds that things took.
+  /// Measured times, milliseconds.
   private struct Times {
     var admissions: [Double] = []
     var memories: [Double] = []
@@ -117,14 +117,14 @@ struct RedisBench: ParsableCommand {
     }
   }
 
-  /// The job's token is made another one, and the device hashed, as a lane does.
+  /// Changes the job's token and hashes the device, as a lane does.
   private func device(_ number: Int, _ job: inout PushJob) -> TargetKey {
     let start = job.targets[0].range.lowerBound
     for digit in 0..<8 { job.bytes[start + digit] = UInt8(ascii: "0") + UInt8(number >> (digit * 3) & 7) }
     return TargetKey(job, target: 0)
   }
 
-  /// `rate`: jobs a second, 0 for as many as there can be. Options are looked up at each access: not here.
+  /// `rate`: jobs a second; 0: as many as possible. A parameter, because reading an option costs a look-up each time.
   private func drive(
     _ state: RedisAdmissionStore, _ loop: EventLoop, _ numbers: Range<Int>, rate: Int, _ times: inout Times
   ) throws {
@@ -174,7 +174,7 @@ struct RedisBench: ParsableCommand {
           completedAt: loop.now.unixMilliseconds)
         let id = UUIDValue(high: 1, low: UInt64(numbers.lowerBound) + UInt64(ticket.generation))
         state.remember(outcome, device: keys[Int(ticket.index)], apnsID: id, now: loop.now)
-        // Answered behind the outcome, on the same connection.
+        // Its reply comes after the outcome's, on the same connection.
         if rate > 0, answered % RedisBench.sampleInterval == 0, let tag = state.request(["PING"]) {
           samples[tag] = .now
         }

@@ -96,7 +96,7 @@ struct RegistryBench: ParsableCommand {
 
   private func memory(_ session: RedisSession) throws -> Double { try info("memory", ["used_memory"], session) }
 
-  /// What the server used until now, by its own account.
+  /// The server's CPU so far, by its own count, microseconds.
   private func serverMicroseconds(_ session: RedisSession) throws -> Double {
     try info("cpu", ["used_cpu_sys", "used_cpu_user"], session) * 1e6
   }

@@ -13,7 +13,7 @@ struct RegistrySample {
   /// Unix milliseconds.
   func at(_ round: Int) -> Int64 { RegistrySample.start + Int64(round) * 86_400_000 }
 
-  /// The registration of a device. In a later round it comes a day later, with another level and without what stays as it is.
+  /// The registration of a device. In a later round it is a day later, with another level and without the unchanged fields.
   func body(_ number: Int, round: Int) -> [UInt8] {
     var random = SeededRandom(seed: UInt64(number))
     let id = UUIDValue(high: random.next(), low: random.next()).text.uppercased()

@@ -23,11 +23,11 @@ struct SegmentsBench: ParsableCommand {
   @Flag(help: "Print one JSON object instead of a table.")
   var json = false
 
-  /// Text, flag, number, locale, and what is not.
+  /// Conditions on a text, a flag, a number and a locale, and a negation.
   private static let filter =
     #"{"all":[{"tag":"plan","is":"gold"},{"any":[{"tag":"vip","is":true},{"tag":"level","at_least":5}]},{"locale":"en"},{"not":{"has":"token"}}]}"#
 
-  /// CPU that ten million devices may take on one core.
+  /// Maximum CPU for ten million devices on one core.
   private static let targetMilliseconds = 2000.0
 
   func validate() throws {
@@ -79,7 +79,7 @@ struct SegmentsBench: ParsableCommand {
   }
 }
 
-/// Sets of devices in a Redis beside a measurement, put there as the registry keeps them.
+/// Sets of devices in the Redis of a measurement, stored as the registry stores them.
 private final class SegmentsBenchWorld {
   private let loop: EventLoop
   private let redis: RedisClient
@@ -124,7 +124,7 @@ private final class SegmentsBenchWorld {
         }
         if isMember { value[place >> 3] |= 0x80 >> UInt8(place & 7) }
       }
-      // A set that is nowhere has no key.
+      // An empty set has no key.
       return value.contains { $0 != 0 } ? value : []
     }
   }

@@ -6,7 +6,7 @@ import PushIO
 #if canImport(FoundationNetworking)
 #endif
 
-/// A fast simulator as a process of its own, so that its CPU is not the worker's.
+/// A fast simulator as a separate process, so that its CPU does not count as the worker's.
 final class SimulatorProcess {
   struct Ready: Decodable {
     struct Credential: Decodable {
@@ -33,10 +33,10 @@ final class SimulatorProcess {
     }
   }
 
-  /// What the simulator was asked, by its own count.
+  /// The simulator's own counts.
   struct Counters: Decodable {
     var requests: Int
-    /// Different `apns-id`s that it accepted.
+    /// The number of different `apns-id`s that it accepted.
     var acceptedIDs: Int
 
     private enum CodingKeys: String, CodingKey {

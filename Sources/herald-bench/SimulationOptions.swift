@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Which seeds a simulation plays, and what it says of them.
+/// Which seeds a simulation plays, and its report.
 struct SimulationOptions: ParsableArguments {
   @Option(help: "Go on for so long.")
   var minutes: Double?
@@ -21,10 +21,10 @@ struct SimulationOptions: ParsableArguments {
   @Flag(help: "Print one JSON object instead of a line.")
   var json = false
 
-  /// Plays seed after seed, then says how it went.
+  /// Plays seed after seed, then prints a summary.
   /// - Parameters:
-  ///   - play: plays one; false: it broke the promise.
-  ///   - figures: what was counted meanwhile, by a name for people.
+  ///   - play: plays one seed; false: it broke the promise.
+  ///   - figures: counts of the run, by name.
   func run(_ play: (UInt64) throws -> Bool, figures: () -> [(name: String, count: Int)]) throws {
     let start = ContinuousClock.now
     var seed = first

@@ -1,7 +1,7 @@
 import ArgumentParser
 import WorkerSimulation
 
-/// What of a world of whole workers is played, and what is told of it.
+/// Which parts of a world of whole workers are played, and what is printed.
 struct WorkerSimulationOptions: ParsableArguments {
   @Flag(help: "Of workers: print what happened on the network, a line for each event, and what the workers logged.")
   var trace = false
@@ -27,7 +27,7 @@ struct WorkerSimulationOptions: ParsableArguments {
   @Flag(help: "Of workers: bytes come as they were sent, in one piece.")
   var plain = false
 
-  /// An option of these that was given.
+  /// One of these options that was given; nil: none.
   var used: String? {
     let given: [(Bool, String)] = [
       (trace, "--trace"), (shrink, "--shrink"), (faults != nil, "--faults"), (jobs != nil, "--jobs"),
