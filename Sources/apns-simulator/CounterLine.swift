@@ -3,11 +3,11 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A live line of counters on standard error, where that is a terminal.
+/// A live line of counters on standard error, if that is a terminal.
 final class CounterLine {
   private let timer: any DispatchSourceTimer
 
-  /// nil where standard error is no terminal.
+  /// nil if standard error is no terminal.
   init?(_ simulator: Simulator) {
     guard isatty(FileHandle.standardError.fileDescriptor) == 1 else { return nil }
     timer = DispatchSource.makeTimerSource(queue: .global())

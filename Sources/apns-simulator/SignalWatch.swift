@@ -1,13 +1,13 @@
 import Dispatch
 import Foundation
 
-/// Hears SIGTERM and SIGINT in place of their default: an orderly end.
+/// Handles SIGTERM and SIGINT for an orderly end.
 final class SignalWatch {
   private let sources: [any DispatchSourceSignal]
 
   init(_ heard: @escaping @Sendable () -> Void) {
     sources = [SIGTERM, SIGINT].map { number in
-      // Ignored by the process, seen by the source.
+      // The process ignores the signal; the dispatch source sees it.
       _ = signal(number, SIG_IGN)
       let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
       source.setEventHandler(handler: heard)

@@ -2,7 +2,7 @@ import APNsSimulator
 import Dispatch
 import Foundation
 
-/// One run of the command: makes what is missing, starts, tells where, waits for a signal, stops.
+/// One run of the command: makes missing keys and certificates, starts, prints its ports, waits for a signal, stops.
 struct SimulatorSession {
   let command: SimulatorCommand
   var options: SimulatorOptions
@@ -11,7 +11,7 @@ struct SimulatorSession {
     var options = self.options
     let temporary = FileManager.default.temporaryDirectory.path + "/apns-simulator-\(getpid())"
     let folder = command.folder ?? temporary
-    // Where nobody named a folder, nothing stays.
+    // Without --folder, no file is left.
     defer { try? FileManager.default.removeItem(atPath: temporary) }
     if command.plaintext {
       options.security = .plaintext

@@ -1,4 +1,4 @@
-/// What simulated devices made of the pushes for Live Activities, and of their registrations.
+/// Counts of simulated devices: pushes for Live Activities, and registrations.
 public struct ActivityCounts: Hashable, Sendable {
   /// Activities that appeared on a device.
   public internal(set) var started = 0
@@ -6,27 +6,27 @@ public struct ActivityCounts: Hashable, Sendable {
   public internal(set) var displayed = 0
   /// Pushes whose timestamp was not newer than what the device displayed.
   public internal(set) var ignored = 0
-  /// Pushes for an activity that was over.
+  /// Pushes for an activity that had ended.
   public internal(set) var late = 0
   /// How often a stale date passed.
   public internal(set) var stale = 0
-  /// Activities that ended, whatever the cause.
+  /// Activities that ended, for any cause.
   public internal(set) var ended = 0
-  /// Of these, those that a second one with the same id replaced.
+  /// Ended activities that a second one with the same id replaced.
   public internal(set) var replaced = 0
   /// Accepted pushes that never reached a device.
   public internal(set) var lost = 0
   /// Pushes that the next one overtook.
   public internal(set) var reordered = 0
-  /// Updates and ends to a token that no simulated device has, and broadcasts that nobody follows.
+  /// Updates and ends to a token that no simulated device has, and broadcasts without a follower.
   public internal(set) var unknown = 0
-  /// Activities that were forgotten because there were too many.
+  /// Activities that were evicted because there were too many.
   public internal(set) var forgotten = 0
-  /// Registrations that devices made: of an update token, or that an activity is over.
+  /// Registrations of devices: of an update token, or of an activity's end.
   public internal(set) var registrations = 0
   /// Registrations that the webhook answered with success, or that RabbitMQ confirmed.
   public internal(set) var delivered = 0
-  /// Registrations that wait or are on their way.
+  /// Registrations that wait or are being sent.
   public internal(set) var waiting = 0
   /// Attempts that failed and were, or will be, repeated.
   public internal(set) var repeated = 0

@@ -1,4 +1,4 @@
-/// What a fault does to the push of a Live Activity behind APNs' answer, and to the activity that it starts.
+/// A fault's effect on a Live Activity's push after APNs' answer, and on the activity that it starts.
 package struct ActivityFault: Hashable, Sendable {
   /// When a device registers the update token of an activity that it started.
   package enum Registration: Hashable, Sendable {
@@ -12,9 +12,9 @@ package struct ActivityFault: Hashable, Sendable {
   package var isLost = false
   /// The push reaches the device after the next one to the same token or channel.
   package var isReordered = false
-  /// The user swipes the activity away, so long after its start.
+  /// The user swipes the activity away this long after its start.
   package var swipeMilliseconds: Int64?
-  /// The device gets a new update token, so long after it registered the first.
+  /// The device gets a new update token this long after it registered the first.
   package var renewMilliseconds: Int64?
 
   package init() {}

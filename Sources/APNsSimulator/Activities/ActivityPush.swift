@@ -1,4 +1,4 @@
-/// What the push of a Live Activity says to a device.
+/// A Live Activity's push as a device reads it.
 package struct ActivityPush: Hashable, Sendable {
   package enum Event: String, Sendable {
     case start, update, end
@@ -22,7 +22,7 @@ package struct ActivityPush: Hashable, Sendable {
   package var channel: String?
   package var hasAlert: Bool
 
-  /// Reads a payload. nil: a device makes nothing of it, as event or timestamp are missing.
+  /// Reads a payload. nil: event or timestamp is missing, so a device ignores it.
   /// - Parameter idPath: where in `attributes` the app keeps the activity's id.
   package init?(_ payload: [UInt8], idPath: [String]) {
     guard let aps = JSONValue(payload)?["aps"], let event = aps["event"]?.string.flatMap({ Event(rawValue: $0) }),

@@ -1,4 +1,4 @@
-/// What a simulated device registers of an activity: its update token, or that it is over there. Version 1 of a worker's
+/// A simulated device's registration: an activity's update token, or its end on the device. Version 1 of a worker's
 /// registrations, kind `activity`.
 package struct ActivityRegistration: Hashable, Sendable {
   /// Unix milliseconds.
@@ -8,7 +8,7 @@ package struct ActivityRegistration: Hashable, Sendable {
   package var environment: String
   package var device: String
   package var activity: String
-  /// Empty: the activity is over on this device.
+  /// Empty: the activity ended on this device.
   package var token: String
 
   package var bytes: [UInt8] {

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// What devices do with pushes and time.
+/// How devices react to pushes and to time.
 extension SimulatedDevices {
   /// Where a push goes: to the device of a token, in lower case, or to all that follow a channel.
   enum Target: Hashable {
@@ -107,7 +107,7 @@ extension SimulatedDevices {
     }
   }
 
-  /// Ends an activity where it is not over, and takes it from the screen at `dismissal`: not before `time`, and at most
+  /// Ends an activity if it has not ended, and removes it from the screen at `dismissal`: not before `time`, and at most
   /// four hours later. All in Unix milliseconds.
   mutating func end(_ number: Int, _ cause: SimulatedActivity.Cause, at time: Int64, dismissal: Int64?, now: Now) {
     guard var activity = activities[number], activity.state != .dismissed else { return }
@@ -133,7 +133,7 @@ extension SimulatedDevices {
     activity.state = .dismissed
     activities[number] = activity
     leave(activity)
-    // A word about the older one would end the newer one: they have one id.
+    // Registering the end of the older one would end the newer one: they have the same id.
     if activity.cause != .replaced, !activity.isSilent { register(activity, token: "", now: now) }
   }
 
@@ -187,7 +187,7 @@ extension SimulatedDevices {
     if let activity = activities[number] { register(activity, token: token, now: now) }
   }
 
-  /// Marks an activity as stale, or makes sure that it will be.
+  /// Marks an activity as stale now, or schedules that.
   private mutating func watchStaleDate(_ number: Int, now: Now) {
     guard let activity = activities[number], activity.state == .active, let seconds = activity.staleDate else { return }
     if SimulatedDevices.milliseconds(seconds) <= now.unixMilliseconds {
@@ -200,7 +200,7 @@ extension SimulatedDevices {
     }
   }
 
-  /// Longer delays are cut.
+  /// Longer delays are shortened to this.
   private static let wishMillisecondsMaximum: Int64 = 1_000_000_000
 
   private mutating func wish(_ wish: Wish, after delay: Int64, now: Now) {
@@ -208,6 +208,6 @@ extension SimulatedDevices {
     wishes.add(wish, due: now.monotonic.adding(milliseconds: delay).nanoseconds)
   }
 
-  /// Of Unix seconds, whatever a payload says.
+  /// Milliseconds from Unix seconds, for any value in a payload.
   private static func milliseconds(_ seconds: Int64) -> Int64 { max(0, min(seconds, 1_000_000_000_000)) * 1000 }
 }

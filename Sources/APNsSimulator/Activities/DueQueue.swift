@@ -1,4 +1,4 @@
-/// What is to happen, the earliest first: a binary heap. What is due at the same time comes in the order of its adding.
+/// Scheduled events, the earliest first: a binary heap. Events of the same time keep their order.
 package struct DueQueue<Item: Sendable>: Sendable {
   private struct Entry: Sendable {
     var due: Int64
@@ -14,7 +14,7 @@ package struct DueQueue<Item: Sendable>: Sendable {
   package init() {}
 
   package var count: Int { heap.count }
-  /// When the first of them is due.
+  /// The time of the first event.
   package var next: Int64? { heap.first?.due }
 
   package mutating func add(_ item: Item, due: Int64) {
@@ -22,7 +22,7 @@ package struct DueQueue<Item: Sendable>: Sendable {
     nextNumber += 1
   }
 
-  /// Takes the earliest that is due by then.
+  /// Takes the earliest event that is due by this time.
   package mutating func take(dueBy time: Int64) -> Item? {
     guard let first = heap.first, first.due <= time else { return nil }
     let last = heap.removeLast()

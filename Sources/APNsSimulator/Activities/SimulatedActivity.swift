@@ -6,7 +6,7 @@ public struct SimulatedActivity: Hashable, Sendable {
     case active
     /// On screen, marked as out of date: its stale date has passed.
     case stale
-    /// Over, and still on the lock screen.
+    /// Ended, and still on the lock screen.
     case ended
     /// Gone from the screen. Its update token is answered 410 Unregistered.
     case dismissed
@@ -30,9 +30,9 @@ public struct SimulatedActivity: Hashable, Sendable {
   public let app: String
   /// The device's id, as it registers.
   public let device: String
-  /// The push-to-start token that it came by, in lower case.
+  /// The push-to-start token that started it, in lower case.
   public let startToken: String
-  /// Out of `attributes`; nil: they have none at the app's place, so the app cannot register an update token.
+  /// From `attributes`; nil: they have none at the configured path, so the app cannot register an update token.
   public let id: String?
   /// `attributes-type`.
   public let attributesType: String
@@ -45,7 +45,7 @@ public struct SimulatedActivity: Hashable, Sendable {
 
   /// What the device displays.
   public internal(set) var state = State.active
-  /// nil: it is not over.
+  /// nil: it has not ended.
   public internal(set) var cause: Cause?
   /// JSON, as it arrived last.
   public internal(set) var contentState: String
@@ -67,16 +67,16 @@ public struct SimulatedActivity: Hashable, Sendable {
   public internal(set) var alerts = 0
   /// Pushes that changed nothing, because their timestamp was not newer.
   public internal(set) var ignored = 0
-  /// Pushes that came when it was over.
+  /// Pushes that came after its end.
   public internal(set) var late = 0
   /// How often its stale date passed.
   public internal(set) var stale = 0
 
-  /// Tokens that it had before.
+  /// Its earlier tokens.
   var formerTokens: [String] = []
-  /// The app registers nothing of it.
+  /// The app registers nothing for it.
   var isSilent = false
-  /// From its registration to another token.
+  /// Milliseconds from its registration to a new token.
   var renewMilliseconds: Int64?
   /// The stale date that wakes the device next, Unix seconds.
   var staleWake: Int64?

@@ -1,28 +1,28 @@
 package import PushCore
 
-/// The devices behind the tokens, as far as Live Activities go: a value that accepted pushes and the time go into, and that
-/// says what each device displays and registers.
+/// The devices of the tokens, for Live Activities only: a value that takes accepted pushes and the time, and
+/// returns what each device displays and registers.
 ///
-/// Every token that an accepted start comes to is a push-to-start token of a device. Update tokens are made here. Nothing
-/// here decides what APNs answers, but for update tokens of activities that are gone.
+/// Every token with an accepted start is a push-to-start token of a device. Update tokens are made here. Nothing
+/// here decides APNs' answers, except for update tokens of activities that are gone.
 package struct SimulatedDevices: Sendable {
   package struct Settings: Sendable {
-    /// From a start to the registration of the update token.
+    /// Time from a start to the registration of the update token.
     package var registerMilliseconds: Int64 = 200
     /// Where in `attributes` the app keeps the activity's id.
     package var idPath = ["activityId"]
-    /// Activities that are kept, those that are over among them. 0: no device displays anything.
+    /// Maximum of activities kept, ended ones included. 0: no device displays anything.
     package var activitiesMaximum = 50_000
 
     package init() {}
   }
 
-  /// Apple's: an activity is updated for eight hours, and stays on the lock screen for four more.
+  /// Apple's limits: an activity gets updates for eight hours, and stays on the lock screen for four more.
   package static let activeMilliseconds: Int64 = 8 * 3_600_000
   package static let lingerMilliseconds: Int64 = 4 * 3_600_000
-  /// A push that waits for the next one to overtake it comes after this time all the same.
+  /// A push that waits to be overtaken arrives after this time at the latest.
   static let overtakeMilliseconds: Int64 = 2_000
-  /// Device ids that tests may set, and pushes that may wait.
+  /// Maximum of device ids that tests set, and of waiting pushes.
   static let namesMaximum = 1_000_000
   static let heldMaximum = 10_000
 
@@ -75,7 +75,7 @@ package struct SimulatedDevices: Sendable {
   var dates = DueQueue<Date>()
   var registrations: [ActivityRegistration] = []
   private var names: [String: String] = [:]
-  /// Those that are gone from the screen, the longest first: they are forgotten first.
+  /// Activities that left the screen, the oldest first: they are evicted first.
   private var gone = RingBuffer<Int>(growingFrom: 16)
   private var oldest = 1
   private var nextNumber = 1
@@ -85,7 +85,7 @@ package struct SimulatedDevices: Sendable {
 
   package init(environment: String, seed: UInt64) {
     self.environment = environment
-    // Not the stream that makes ids: those do not depend on what devices do.
+    // Not the stream that makes ids: those must not depend on the devices.
     random = SeededRandom(seed: seed ^ 0x5AC7_1F17)
   }
 
@@ -94,10 +94,10 @@ package struct SimulatedDevices: Sendable {
   /// What devices display, in the order of the starts.
   package var all: [SimulatedActivity] { activities.values.sorted { $0.number < $1.number } }
 
-  /// The id of a token's device: a device that nobody named has the last digits of its token in it.
+  /// The id of a token's device: an unnamed device's id contains the last digits of its token.
   package func name(of startToken: String) -> String { names[startToken] ?? "device-" + startToken.suffix(16) }
 
-  /// Names the device of a push-to-start token; nil: as it is named by itself. False: there are too many names.
+  /// Names the device of a push-to-start token; nil: its default name. False: there are too many names.
   @discardableResult
   package mutating func setDevice(_ device: String?, of startToken: String) -> Bool {
     if device != nil, names.count >= SimulatedDevices.namesMaximum, names[startToken] == nil { return false }
@@ -117,7 +117,7 @@ package struct SimulatedDevices: Sendable {
     return numbers.count
   }
 
-  /// Forgets every activity and count, without a word of the devices.
+  /// Forgets every activity and count; the devices register nothing.
   package mutating func removeAll() {
     var fresh = SimulatedDevices(environment: environment, seed: random.next())
     fresh.settings = settings
@@ -132,16 +132,16 @@ package struct SimulatedDevices: Sendable {
 
   // MARK: - What the engine asks
 
-  /// What devices registered since this was asked last.
+  /// Takes the registrations since the last call.
   package mutating func takeRegistrations() -> [ActivityRegistration] {
     defer { registrations.removeAll() }
     return registrations
   }
 
-  /// How much is to happen.
+  /// The number of scheduled events.
   package var pendingCount: Int { wishes.count + dates.count }
 
-  /// Milliseconds until something is due; nil: nothing is to come.
+  /// Milliseconds until the next event; nil: none.
   package func waitMilliseconds(now: Now) -> Int64? {
     let wish = wishes.next.map { ($0 - now.monotonic.nanoseconds + 999_999) / 1_000_000 }
     let date = dates.next.map { $0 - now.unixMilliseconds }
@@ -157,7 +157,7 @@ package struct SimulatedDevices: Sendable {
     return nextHeld
   }
 
-  /// Puts an activity on the screen; forgets another where there are too many.
+  /// Puts an activity on the screen; evicts another if there are too many.
   mutating func add(_ push: ActivityPush, app: String, device: String, startToken: String, now: Now) -> Int {
     while activities.count >= settings.activitiesMaximum { forgetOne() }
     let number = nextNumber
@@ -170,7 +170,7 @@ package struct SimulatedDevices: Sendable {
     return number
   }
 
-  /// Takes what left the screen out of the tables of those that are on it.
+  /// Removes activities that left the screen from the tables of displayed ones.
   mutating func leave(_ activity: SimulatedActivity) {
     gone.append(activity.number)
     detach(activity)
@@ -201,7 +201,7 @@ package struct SimulatedDevices: Sendable {
     dropForgotten()
   }
 
-  /// What is to happen to forgotten activities is dropped once it is most of what waits.
+  /// Drops the events of forgotten activities once they are most of the queue.
   private mutating func dropForgotten() {
     let bound = 4 * activities.count + held.count + 1024
     let numbers = activities
@@ -222,8 +222,8 @@ package struct SimulatedDevices: Sendable {
     }
   }
 
-  /// 160 hexadecimal digits that no other device has. The time is in them too: a simulator that starts again with the same
-  /// seed makes others.
+  /// 160 hexadecimal digits, unique to the device. They include the time: a simulator that restarts with the same
+  /// seed makes different ones.
   mutating func newToken(of number: Int, now: Now) -> String {
     var bits = SeededRandom(seed: random.next() ^ UInt64(bitPattern: now.unixMilliseconds))
     var text: [UInt8] = Array("80".utf8)
@@ -238,7 +238,7 @@ package struct SimulatedDevices: Sendable {
     return token
   }
 
-  /// What a device registers of an activity; `token` empty: it is over. Times of registrations only grow.
+  /// A device's registration for an activity; `token` empty: it ended. Times of registrations only grow.
   mutating func register(_ activity: SimulatedActivity, token: String, now: Now) {
     guard let id = activity.id else { return }
     lastRegistrationAt = max(now.unixMilliseconds, lastRegistrationAt + 1)

@@ -9,7 +9,7 @@ import PushCore
 /// | `GET /acceptances` | a line for each accepted `apns-id`: the id, how often |
 /// | `GET /faults` · `POST /faults` (a line each) · `DELETE /faults[/id]` | faults: list, set, clear |
 /// | `POST /actions` | once and now: `goaway=…` · `drop` · `streams=…` · `shutdown` · `revoke=KEY` |
-/// | `GET /activities` | what simulated devices display of Live Activities, and counts |
+/// | `GET /activities` | the Live Activities on simulated devices, and counts |
 /// | `POST /activities` | a line each: `swipe DEVICE ID`; the device `*`: all |
 /// | `DELETE /activities` | forgets them all |
 /// | `POST /devices` | a line each: `TOKEN unregistered [ms]` · `TOKEN foreign` · `TOKEN topic=T` · `TOKEN device=ID` · `TOKEN ok` |

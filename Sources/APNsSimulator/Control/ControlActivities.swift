@@ -1,6 +1,6 @@
 import PushCore
 
-/// `/activities`: what simulated devices display of Live Activities.
+/// `/activities`: the Live Activities on simulated devices.
 enum ControlActivities {
   static func list(_ state: inout SimulatorState) -> ControlResponse {
     state.countActivities()

@@ -86,7 +86,7 @@ package struct FaultEffect: Hashable, Sendable {
   package var isProcessed = false
   package var goAway: GoAway?
   package var streamLimits: StreamLimits?
-  /// Behind the answer, of Live Activities alone.
+  /// After the answer, for Live Activities only.
   package var activity = ActivityFault()
 
   package init() {}

@@ -7,7 +7,7 @@ package struct FaultPlan: Sendable {
     package var count = 0
   }
 
-  /// What faults know of a request.
+  /// The facts about a request that faults match.
   package struct Subject: Sendable {
     /// Lower-case hexadecimal digits; empty for broadcasts and channels.
     package var token: String

@@ -24,14 +24,14 @@ public struct Ledger: Sendable {
   public private(set) var accepted = 0
   /// Answers by status and reason, e.g. `410 Unregistered`.
   public private(set) var answers: [String: Int] = [:]
-  /// What replaced answers.
+  /// The endings that replaced answers.
   package private(set) var endings: [LedgerEntry.Ending: Int] = [:]
   /// Acceptances of each `apns-id`.
   package private(set) var acceptances: [UUIDValue: UInt32] = [:]
   /// Ids that were not counted because there were too many.
   package private(set) var identifiersDropped = 0
   package private(set) var entriesDropped = 0
-  /// What simulated devices made of Live Activities.
+  /// Counts of Live Activities on simulated devices.
   public internal(set) var activities = ActivityCounts()
   /// Connections that a fault refused TLS.
   package internal(set) var handshakesRefused = 0

@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// Publishes registrations to a queue, with confirms. Whatever is not confirmed is published again.
+/// Publishes registrations to a queue, with confirms. Unconfirmed ones are published again.
 final class QueueSender: RegistrationSender {
   private let loop: EventLoop
   private let address: AMQPAddress
@@ -116,7 +116,7 @@ final class QueueSender: RegistrationSender {
     return settled
   }
 
-  /// In front of those that were never published, after a pause.
+  /// Requeues registrations before those that were never published, after a pause.
   private func publishAgain(_ bodies: [[UInt8]], because text: String?) {
     for body in bodies.reversed() { waiting.prepend(body) }
     counts.repeated += bodies.count

@@ -1,20 +1,20 @@
 import PushCore
 
-/// Brings registrations to where they belong, in the background of the simulator's loop. What waits is bounded.
+/// Delivers registrations in the background of the simulator's loop. The number of waiting ones is bounded.
 protocol RegistrationSender: AnyObject {
   var progress: RegistrationProgress { get }
 
-  /// Takes a registration, or counts it as failed where too many wait.
+  /// Takes a registration, or counts it as failed if too many wait.
   func send(_ registration: [UInt8])
 
   /// Once a turn of the loop.
   func turn()
 
-  /// What waits stays undelivered.
+  /// Stops; waiting registrations stay undelivered.
   func close()
 }
 
-/// How registrations fared so far.
+/// The results of registrations so far.
 struct RegistrationProgress: Hashable, Sendable {
   var delivered = 0
   var waiting = 0
@@ -22,7 +22,7 @@ struct RegistrationProgress: Hashable, Sendable {
   var failed = 0
   var lastFailure: String?
 
-  /// Registrations that may wait.
+  /// Maximum of waiting registrations.
   static let waitingMaximum = 100_000
 }
 

@@ -1,4 +1,4 @@
-/// What a webhook answered: the status line is all that counts.
+/// A webhook's answer: only its status line counts.
 package enum WebhookAnswer: Hashable, Sendable {
   case incomplete
   case status(Int)

@@ -4,7 +4,7 @@ import PushIO
 final class WebhookCall: TransportDelegate {
   enum Outcome {
     case taken
-    /// The webhook does not want it; another try would not help.
+    /// The webhook refuses it; another try would not help.
     case refused(String)
     /// Another try may help.
     case failed(String)

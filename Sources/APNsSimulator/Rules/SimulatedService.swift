@@ -9,7 +9,7 @@ package struct SimulatedService: Sendable {
   package var tokens: ProviderTokenRules
   package var devices = DeviceRegistry()
   package var channels: ChannelStore
-  /// What devices do with Live Activities.
+  /// The devices, for Live Activities.
   package var activities: SimulatedDevices
   /// Off: any payload within the size limit passes.
   package var checksPayloads = true

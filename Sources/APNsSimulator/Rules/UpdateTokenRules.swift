@@ -1,6 +1,6 @@
 /// The update tokens of Live Activities that simulated devices have.
 extension SimulatedDevices {
-  /// What APNs says to a push to an update token that was made here; nil: nothing against it.
+  /// APNs' refusal of a push to an update token that was made here; nil: it accepts.
   package func refusal(token: String, topic: String) -> SimulatedAnswer? {
     guard let activity = activity(updateToken: token) else { return nil }
     if topic != activity.app + ".push-type.liveactivity" { return .badRequest("DeviceTokenNotForTopic") }

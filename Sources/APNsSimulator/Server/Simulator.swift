@@ -163,25 +163,25 @@ public final class Simulator: Sendable {
 
   // MARK: - Live Activities
 
-  /// What simulated devices display of Live Activities, in the order of their starts; those that are gone too.
+  /// The Live Activities on simulated devices, in the order of their starts, including those that are gone.
   public var activities: [SimulatedActivity] { shared.withState { $0.service.activities.all } }
 
-  /// Names the device of a push-to-start token, as it registers; nil: as it is named by itself.
+  /// Sets the id with which the device of a push-to-start token registers; nil: its default id.
   public func setDevice(_ device: String?, startToken: String) {
     _ = shared.withState { $0.service.activities.setDevice(device, of: startToken.lowercased()) }
   }
 
-  /// The user swipes an activity away, on one device or (nil) on all. The devices register that it is over.
+  /// The user swipes an activity away, on one device or (nil) on all. The devices register its end.
   public func swipe(activity id: String, device: String? = nil) {
     act(.swipe(activity: id, device: device))
   }
 
-  /// Forgets every Live Activity; the devices say nothing of it.
+  /// Forgets every Live Activity; the devices register nothing.
   public func removeAllActivities() {
     shared.withState { $0.service.activities.removeAll() }
   }
 
-  /// Looks at the activities every few milliseconds until the condition holds; false: it did not in time.
+  /// Checks the activities every few milliseconds until the condition holds; false: it did not in time.
   public func wait(
     timeoutMilliseconds: Int, untilActivities condition: ([SimulatedActivity]) -> Bool
   ) -> Bool {

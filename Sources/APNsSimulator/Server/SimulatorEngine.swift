@@ -15,9 +15,9 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   /// Sockets whose handshake is delayed, by descriptor.
   private var heldBack: [Int32: SimulatedService.Door] = [:]
   private let responder: Responder
-  /// Brings what devices register to where it belongs.
+  /// Delivers the devices' registrations.
   private let sender: (any RegistrationSender)?
-  /// Until something is due on a device.
+  /// Fires when the next event of a device is due.
   private var dueMilliseconds = SimulatorEngine.waitMillisecondsMaximum
   private var hasBegun = false
   /// The settings for connections, as of the last turn.
@@ -89,7 +89,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     }
   }
 
-  /// Lets devices do what is due, and sends what they register.
+  /// Runs due events of devices, and sends their registrations.
   private func playDevices(_ state: inout SimulatorState) {
     let time = state.time(loop.now)
     state.service.activities.advance(to: time)
@@ -188,7 +188,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
 
   private func setListening(_ isListening: Bool) {
     if isListening {
-      // The port was ours a moment ago; if another process took it meanwhile, nobody can connect, as before.
+      // The port was ours a moment ago; if another process took it meanwhile, no client can connect, as before.
       sendListener = try? listen(ports.port, "notifications")
       if let port = ports.managePort { manageListener = try? listen(port, "channel management") }
     } else {

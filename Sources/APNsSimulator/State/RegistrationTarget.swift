@@ -9,8 +9,8 @@ public struct RegistrationTarget: Sendable {
 
   let kind: Kind
 
-  /// A POST for each registration, its JSON as the body, to `http://host:port/path`. An answer 2xx takes it; other
-  /// statuses below 500, but for 408 and 429, refuse it; after everything else it is sent again.
+  /// A POST for each registration, with its JSON as the body, to `http://host:port/path`. An answer 2xx accepts it; other
+  /// statuses below 500, except 408 and 429, refuse it; after any other result it is sent again.
   public static func webhook(_ url: String) throws(SimulatorError) -> RegistrationTarget {
     do throws(WebhookAddress.Refusal) {
       return RegistrationTarget(kind: .webhook(try WebhookAddress(url)))
@@ -20,7 +20,7 @@ public struct RegistrationTarget: Sendable {
   }
 
   /// A persistent message for each registration, to a queue of the RabbitMQ at `amqp://user:password@host:port/vhost`,
-  /// through the default exchange and confirmed. The queue is somebody else's to declare: until it is there, they wait.
+  /// through the default exchange and confirmed. The simulator does not declare the queue: until it exists, messages wait.
   public static func queue(_ url: String, name: String = "push.registrations") throws(SimulatorError)
     -> RegistrationTarget
   {

@@ -58,7 +58,7 @@ public struct SimulatorOptions: Sendable {
   public var usesTokenPrefixes = true
   /// Off: requests without a credential pass.
   public var checksCredentials = true
-  /// Whether tokens of keys that nobody registered count as well signed.
+  /// Whether tokens of unregistered keys count as validly signed.
   public var acceptsAnyKey = false
   /// Off: any payload within the size limit passes.
   public var checksPayloads = true
@@ -66,7 +66,7 @@ public struct SimulatorOptions: Sendable {
   public var tokenUpdateIntervalSeconds: Int64 = 20 * 60
   /// Where provider tokens are counted for that.
   public var tokenScope = TokenScope.connection
-  /// Requests that one device takes in a second; nil: any number.
+  /// Maximum of requests per device and second; nil: no maximum.
   public var deviceRequestsPerSecond: Int?
   /// SETTINGS_MAX_CONCURRENT_STREAMS.
   public var maximumStreams = 1000
@@ -82,15 +82,15 @@ public struct SimulatorOptions: Sendable {
   /// Where simulated devices register the update tokens of their Live Activities; nil: nowhere, `Simulator.activities` has
   /// them.
   public var registrations: RegistrationTarget?
-  /// From a start to the registration of the activity's update token.
+  /// Time from a start to the registration of the activity's update token.
   public var registerAfterMilliseconds = 200
   /// Where in `attributes` the app keeps the activity's id; dots are a path.
   public var activityIDAttribute = "activityId"
-  /// Live Activities that are kept, those that are over first to be forgotten; 0: devices play no part. In fast mode they
+  /// Maximum of Live Activities kept; ended ones are evicted first. 0: devices display nothing. In fast mode they
   /// never do.
   public var activitiesMaximum = 50_000
 
-  /// Of every random choice.
+  /// Seed of every random choice.
   public var seed: UInt64 = 1
 
   /// A strict production APNs on free loopback ports, in plaintext.

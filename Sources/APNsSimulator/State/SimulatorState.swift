@@ -1,12 +1,12 @@
 import PushCore
 
-/// What the simulator knows and decides with, between turns: one value behind one lock, taken once a turn.
+/// Everything that the simulator keeps between turns: one value behind one lock, which a turn takes once.
 struct SimulatorState: Sendable {
   var service: SimulatedService
   var plan: FaultPlan
   var ledger = Ledger()
   var clockOffsetSeconds: Int64
-  /// How what devices registered fared, as of the engine's last turn.
+  /// The results of registrations, as of the engine's last turn.
   var registrationProgress = RegistrationProgress()
   /// For the engine's next turn.
   var pendingActions: [SimulatorAction] = []

@@ -49,7 +49,7 @@ package struct JSONText: Sendable {
   package mutating func value(_ flag: Bool) { raw(flag ? "true" : "false") }
   package mutating func null() { raw("null") }
 
-  /// JSON that somebody else wrote.
+  /// JSON from elsewhere.
   package mutating func raw(_ json: some Sequence<UInt8>) {
     separate()
     bytes.append(contentsOf: json)

@@ -14,7 +14,7 @@ package enum JSONValue: Hashable, Sendable {
   /// Deeper nesting is refused.
   package static let depthMaximum = 64
 
-  /// nil where the bytes are not exactly one JSON document in UTF-8, or an object repeats a key.
+  /// nil if the bytes are not exactly one JSON document in UTF-8, or an object repeats a key.
   package init?(_ bytes: [UInt8]) {
     guard String(validating: bytes, as: UTF8.self) != nil else { return nil }
     var reader = Reader(bytes: bytes)
@@ -54,7 +54,7 @@ package enum JSONValue: Hashable, Sendable {
     return nil
   }
 
-  /// The value at a path of keys, as it is written there; nil: there is none, or the bytes are no JSON so far.
+  /// The value at a path of keys, as written; nil: there is none, or the bytes up to there are no JSON.
   package static func text(at path: [String], in bytes: [UInt8]) -> String? {
     var reader = Reader(bytes: bytes)
     for key in path where !reader.enter(key) { return nil }

@@ -8,7 +8,7 @@ extension String {
     return String(text)
   }
 
-  /// Text from bytes; what is not UTF-8 becomes U+FFFD.
+  /// Text from bytes; invalid UTF-8 becomes U+FFFD.
   init(copying bytes: Span<UInt8>) {
     var copy: [UInt8] = []
     copy.reserveCapacity(bytes.count)
