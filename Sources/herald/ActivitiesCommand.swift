@@ -15,7 +15,7 @@ struct ActivitiesCommand: ParsableCommand {
       """,
     subcommands: [List.self, Show.self, End.self])
 
-  /// What the three have in common.
+  /// Options of all three.
   struct Options: ParsableArguments {
     @OptionGroup var common: CommonOptions
 

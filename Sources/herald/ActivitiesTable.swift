@@ -15,7 +15,7 @@ struct ActivitiesTable {
     let timestamp: Int64?
     let createdAt: Int64
     let expiresAt: Int64
-    /// nil: of a list, which does not look at them.
+    /// nil in a list, which does not read them.
     let members: [String: Int]?
     let devices: [Device]?
 

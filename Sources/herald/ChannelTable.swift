@@ -2,12 +2,12 @@ import Foundation
 import PushCore
 import PushOperations
 
-/// One channel, as far as a command knows it.
+/// The facts about one channel that a command has.
 struct ChannelRow {
   let id: ChannelID
   let storage: StoragePolicy?
   let isDeleted: Bool
-  /// Of a list: the name that the registry knows.
+  /// In a list: the name in the registry.
   let name: ChannelName?
 
   init(_ id: ChannelID, _ storage: StoragePolicy?, isDeleted: Bool = false, name: ChannelName? = nil) {
@@ -63,7 +63,7 @@ struct ChannelTable {
     }
   }
 
-  /// A list says nothing of storage: its table has no such column, but the names, where some are known.
+  /// A list has no storage policies: its table has no such column, but a column of names if some are known.
   var lines: [String] {
     let isList = rows.allSatisfy { $0.storage == nil }
     let hasNames = rows.contains { $0.name != nil }

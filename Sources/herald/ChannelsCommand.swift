@@ -85,7 +85,7 @@ struct ChannelsCommand: AsyncParsableCommand {
   }
 }
 
-/// What all channel commands take.
+/// Options of all channel commands.
 struct ChannelOptions: ParsableArguments {
   @OptionGroup var common: CommonOptions
 
@@ -125,7 +125,7 @@ struct ChannelOptions: ParsableArguments {
     return value
   }
 
-  /// Asks APNs; a refusal becomes words and exit 1, a missing credential exit 78.
+  /// Sends a request to APNs; a refusal becomes a message and exit 1, a missing credential exit 78.
   func perform(_ operation: ChannelRequest.Operation) async throws -> ChannelAnswer {
     let (configuration, logger) = try common.begin()
     let access: FleetChannelClient
@@ -151,7 +151,7 @@ struct ChannelOptions: ParsableArguments {
   }
 }
 
-/// The channel that a command is about.
+/// The channel that a command works on.
 struct ChannelArgument: ParsableArguments {
   @Option(help: "The channel's id, as APNs gave it.")
   var channel: String

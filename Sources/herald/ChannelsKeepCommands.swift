@@ -173,7 +173,7 @@ extension ChannelsCommand {
   }
 }
 
-/// A channel that the registry was asked about, for `--json`.
+/// A channel of the registry, for `--json`.
 private struct KeptChannel: Encodable {
   let channel: String
   let name: String
@@ -197,7 +197,7 @@ private func jsonLine(_ value: some Encodable) throws -> String {
 }
 
 extension ChannelOptions {
-  /// Runs the work on the registry; what fails becomes words and exit 1, a missing credential exit 78.
+  /// Runs the work on the registry; a failure becomes a message and exit 1, a missing credential exit 78.
   func keep<Value>(_ work: (ChannelRegistryClient) throws -> Value) throws -> Value {
     let (configuration, logger) = try common.begin()
     let registry: ChannelRegistryClient
@@ -215,8 +215,8 @@ extension ChannelOptions {
     }
   }
 
-  /// The names of channels, as far as Redis knows them. A list is complete without them, and who has no Redis has no names:
-  /// nothing is said where it does not answer.
+  /// The names of channels that Redis knows. A list is complete without them, and without Redis there are no names:
+  /// so there is no message if Redis does not answer.
   func names() -> [ChannelID: ChannelName] {
     guard let snapshot = try? aside({ try $0.snapshot(try scope()) }) else { return [:] }
     var names: [ChannelID: ChannelName] = [:]
@@ -224,7 +224,7 @@ extension ChannelOptions {
     return names
   }
 
-  /// Takes a deleted channel's name away, so that an ensure makes another channel.
+  /// Removes a deleted channel's name, so that an ensure creates another channel.
   func forget(_ id: ChannelID) {
     do {
       try aside { try $0.forget(id, in: try scope()) }
@@ -234,7 +234,7 @@ extension ChannelOptions {
     }
   }
 
-  /// Work on the registry beside a command that has begun, and that does not need it.
+  /// Additional work on the registry in a command that does not depend on it.
   private func aside<Value>(_ work: (ChannelRegistryClient) throws -> Value) throws -> Value {
     let registry = try ChannelRegistryClient(
       try common.reader(), logger: Logger(label: "herald"), redisTimeoutMilliseconds: 1_000)

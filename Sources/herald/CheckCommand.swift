@@ -37,7 +37,7 @@ struct CheckCommand: ParsableCommand {
     if !failures.isEmpty { throw ExitCode(1) }
   }
 
-  /// Shows what the worker says of itself; the finding is whether it did.
+  /// Shows the worker's own report; the finding says whether the worker answered.
   private func showLive(_ configuration: Configuration) -> Checker.Finding {
     do {
       let (status, bytes) = try AdminClient(configuration.admin).status()

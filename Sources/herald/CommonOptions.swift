@@ -4,7 +4,7 @@ import Logging
 import PushSettings
 import PushWorker
 
-/// What every command that reads a configuration takes.
+/// Options of every command that reads a configuration.
 struct CommonOptions: ParsableArguments {
   @Option(
     name: .customLong("config"),
@@ -23,7 +23,7 @@ struct CommonOptions: ParsableArguments {
     }
   }
 
-  /// Reads the configuration, each time that it is called.
+  /// Reads the configuration on each call.
   var reader: @Sendable () throws -> Configuration {
     { [file, logLevel] in
       let environment = ProcessInfo.processInfo.environment
@@ -34,14 +34,14 @@ struct CommonOptions: ParsableArguments {
     }
   }
 
-  /// The configuration and the log that it asks for.
+  /// The configuration and its logger.
   func begin() throws -> (configuration: Configuration, logger: Logger) {
     let configuration = try load()
     return (configuration, Log.bootstrap(configuration.log))
   }
 }
 
-/// Ends of a command, as scripts see them.
+/// The exits of a command, as scripts see them.
 enum Exit {
   /// The work failed.
   static func failure(_ text: String) -> any Error {
@@ -55,7 +55,7 @@ enum Exit {
     return ExitCode(78)
   }
 
-  /// Words beside a result, on stderr; the command goes on.
+  /// Prints a note on stderr; the command goes on.
   static func note(_ text: String) { say(text) }
 
   private static func say(_ text: String) {

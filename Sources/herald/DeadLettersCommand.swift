@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushOperations
 
-/// Looks at dead letters, sends them again, drops them.
+/// Shows, replays and drops dead letters.
 struct DeadLettersCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "dead-letters",
@@ -15,7 +15,7 @@ struct DeadLettersCommand: ParsableCommand {
       """,
     subcommands: [List.self, Show.self, Replay.self, Purge.self])
 
-  /// Which dead letters, of all.
+  /// Which dead letters to select.
   struct Selection: ParsableArguments {
     @OptionGroup var common: CommonOptions
 
@@ -40,7 +40,7 @@ struct DeadLettersCommand: ParsableCommand {
 
     var filter: DeadLetterFilter { DeadLetterFilter(reason: reason, app: app, id: id) }
 
-    /// Does the work, and turns what it throws into words and exit 1.
+    /// Runs the work; an error becomes a message and exit 1.
     func run(_ work: (DeadLetterQueue) throws -> DeadLetterQueue.Summary) throws -> DeadLetterQueue.Summary {
       let configuration = try common.load()
       do {
@@ -59,14 +59,14 @@ struct DeadLettersCommand: ParsableCommand {
       if !json { print(DeadLetterTable.header) }
     }
 
-    /// A run that its time ended has not seen everything: nobody shall take it for one that has.
+    /// A run that its time limit ended has not seen everything, and must say so.
     func failIfCutShort(_ summary: DeadLetterQueue.Summary) throws {
       guard summary.isCutShort else { return }
       throw Exit.failure(
         "ended after its longest time, with \(summary.seen) dead letters looked at and others left: run it again")
     }
 
-    /// Says how it ended, for programs or for people.
+    /// Prints the result, for programs or for people.
     func conclude(_ summary: DeadLetterQueue.Summary, _ verb: String, isDryRun: Bool) throws {
       if json {
         print(

@@ -274,7 +274,7 @@ struct DevicesCommand: ParsableCommand {
   }
 }
 
-/// Which devices a command is about.
+/// Which devices a command works on.
 struct DeviceOptions: ParsableArguments {
   @OptionGroup var common: CommonOptions
 
@@ -298,7 +298,7 @@ struct DeviceOptions: ParsableArguments {
 }
 
 extension CommonOptions {
-  /// Works with the registry; what fails becomes words and exit 1.
+  /// Runs the work on the registry; a failure becomes a message and exit 1.
   func withDevices(_ work: (DeviceRegistryClient) throws -> Void) throws {
     let configuration = try load()
     do {

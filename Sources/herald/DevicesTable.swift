@@ -26,12 +26,12 @@ struct DevicesTable {
         })
   }
 
-  /// Enough to know a token by.
+  /// Enough digits to recognise a token.
   private static func short(_ token: [UInt8]) -> String {
     token.count <= 8 ? Hex.text(token) : Hex.text(Array(token.prefix(8))) + "…"
   }
 
-  /// An object in one line, its members in this order: texts and numbers.
+  /// A JSON object in one line, with these texts and numbers in this order.
   static func json(_ members: [(String, any Encodable)]) -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .withoutEscapingSlashes

@@ -13,17 +13,17 @@ struct JobReport {
     var app: String
     var environment: String
     var jobClass: String
-    /// Devices that were found, those among them whose pages are published, and those that have their ends.
+    /// Devices found, devices in published pages, and devices with an outcome.
     var devices: UInt64
     var pages: UInt32
     var pagesSettled: UInt32
     var settled: UInt64
     var outcomes: [String: UInt64]
-    /// Part of the registry that was looked at, 0 to 1; null where it is not known.
+    /// The part of the registry that was searched, 0 to 1; null if unknown.
     var expanded: Double?
-    /// Devices of the whole audience, as far as it can be guessed; null where it cannot.
+    /// An estimate of the whole audience's devices; null if there is none.
     var estimatedDevices: UInt64?
-    /// Devices with an end, a second.
+    /// Devices that got an outcome, a second.
     var rate: Double
     var secondsLeft: Int64?
     /// Unix milliseconds.

@@ -14,7 +14,7 @@ struct JobsCommand: ParsableCommand {
       """,
     subcommands: [Show.self, Pause.self, Resume.self, Cancel.self])
 
-  /// What all have in common.
+  /// Options of all.
   struct Options: ParsableArguments {
     @OptionGroup var common: CommonOptions
 
@@ -24,7 +24,7 @@ struct JobsCommand: ParsableCommand {
     @Argument(help: "The job's id.")
     var id: String
 
-    /// Does the work on a connection, and prints the job afterwards.
+    /// Runs the work on a connection, then prints the job.
     func run(_ work: (AudienceJobs) throws -> Void = { _ in }) throws {
       let configuration = try common.load()
       let progress: ExpansionProgress

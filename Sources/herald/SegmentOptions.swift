@@ -4,7 +4,7 @@ import PushCore
 import PushOperations
 import PushStores
 
-/// What all segment commands take.
+/// Options of all segment commands.
 struct SegmentOptions: ParsableArguments {
   @OptionGroup var common: CommonOptions
 
@@ -27,7 +27,7 @@ struct SegmentOptions: ParsableArguments {
     return scope
   }
 
-  /// A filter as it was given, `-` from standard input; a refused one is exit 64 with its place.
+  /// A given filter, `-` from standard input; an invalid one is exit 64 with the position of the error.
   static func parsed(_ text: String) throws -> SegmentFilter {
     var bytes = Array(text.utf8)
     if text == "-" {
@@ -41,8 +41,8 @@ struct SegmentOptions: ParsableArguments {
     }
   }
 
-  /// Runs the work on the segments; what fails becomes words and exit 1, and exit 64 with its place where the filter that was given leads
-  /// to no segment.
+  /// Runs the work on the segments; a failure becomes a message and exit 1. If the given filter names an unknown segment, it is exit 64
+  /// with the position.
   func keep<Value>(
     _ filter: SegmentFilter? = nil, _ work: (SegmentClient, AppScope) throws -> Value
   ) throws -> Value {
@@ -63,7 +63,7 @@ struct SegmentOptions: ParsableArguments {
   }
 }
 
-/// The segment that a command is about.
+/// The segment that a command works on.
 struct SegmentArgument: ParsableArguments {
   @Argument(help: "The segment's code: 1 to 64 letters, digits, hyphens, underscores, dots and colons.")
   var code: String
@@ -80,7 +80,7 @@ struct SegmentArgument: ParsableArguments {
   }
 }
 
-/// A segment, or a filter in its place.
+/// A segment, or a filter instead.
 struct SegmentQuery: ParsableArguments {
   @Argument(help: "The segment's code.")
   var code: String?
@@ -105,7 +105,7 @@ struct SegmentQuery: ParsableArguments {
   }
 }
 
-/// A segment for `--json`. The filter is what it is stored as.
+/// A segment for `--json`, with the filter as it is stored.
 struct SegmentRow {
   private let code: SegmentCode
   private let entry: SegmentEntry
@@ -122,7 +122,7 @@ struct SegmentRow {
   }
 }
 
-/// A device of a sample for `--json`; the whole of it is what `herald devices show` prints.
+/// A device of a sample for `--json`; `herald devices show` prints all its fields.
 struct SegmentSample: Encodable {
   private let device: String
   private let user: String?

@@ -41,7 +41,7 @@ struct SendCommand: AsyncParsableCommand {
 /// A file of input lines, or standard input for `-`.
 func openInput(_ file: String) throws -> FileHandle {
   if file == "-" { return .standardInput }
-  // A folder opens like a file, and then reads as an empty one.
+  // A folder can be opened like a file, and then reads as empty.
   let path = URL(filePath: file).resolvingSymlinksInPath().path
   let kind = try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
   guard kind != .typeDirectory else { throw Exit.failure("cannot read \(file): it is a folder") }

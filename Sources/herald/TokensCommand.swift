@@ -13,7 +13,7 @@ struct TokensCommand: ParsableCommand {
       """,
     subcommands: [Show.self, Forget.self, Import.self])
 
-  /// What the three have in common.
+  /// Options of all three.
   struct Options: ParsableArguments {
     @OptionGroup var common: CommonOptions
 
@@ -49,7 +49,7 @@ struct TokensCommand: ParsableCommand {
       }
     }
 
-    /// Runs the work on a connection, and prints its marks; tokens without one are reported too where `isComplete`.
+    /// Runs the work on a connection and prints the marks; with `isComplete`, also tokens without one.
     func run(isComplete: Bool, _ work: (DeadTokens, [String]) throws -> [DeadTokens.Mark]) throws {
       let tokens = try checkedTokens()
       let configuration = try common.load()
