@@ -18,12 +18,17 @@ heading() {
 # swift_build OPTION…: `swift build` with these options. Shows progress in place of its output: on a terminal one line that is rewritten,
 # elsewhere a line every 30 s. It leaves out the warnings of other packages; our own targets treat warnings as errors, so none of ours is
 # lost. If the build fails, it prints the errors and the path of the whole log. Returns the exit code of `swift build`.
+#
+# No index is written: editors make their own. A build machine (CI is set) builds once and changes nothing: it compiles each module as a
+# whole, which takes a quarter less CPU than file by file.
 swift_build() {
   local log status=0 began=$SECONDS told=$SECONDS pid
+  local options=(--explicit-target-dependency-import-check error --disable-index-store)
+  if [[ -n ${CI:-} && " $* " != *" -c release "* ]]; then options+=(-Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2); fi
   mkdir -p "$root/.build/logs"
   log="$root/.build/logs/build$(tr -cs '[:alnum:]\n' - <<<" $*" | cut -c 1-120).log"
   # An asynchronous command of a script ignores SIGINT unless it is told otherwise: Ctrl-C must end the build too.
-  env --default-signal=INT,QUIT swift build --explicit-target-dependency-import-check error "$@" </dev/null >"$log" 2>&1 &
+  env --default-signal=INT,QUIT swift build "${options[@]}" "$@" </dev/null >"$log" 2>&1 &
   pid=$!
   # A step that is out of time, or a terminal that is closed.
   trap 'kill "$pid" 2>/dev/null; exit 143' TERM HUP
