@@ -38,14 +38,15 @@ begin() {
   say "$name: runs beside the following steps"
 }
 
-# join NAME: waits for a step that `begin` started. Its time in the summary is the time of this wait.
+# join NAME: shows the output of a step that `begin` started, until it ends. Its time in the summary is the time of this wait.
 join() {
   local name="$1" start=$SECONDS status=0
   heading "$name"
+  tail --lines=+1 --follow --sleep-interval=0.2 --pid="${beside_processes[$name]}" "${beside_outputs[$name]}" &
+  wait $!
   wait "${beside_processes[$name]}" || status=$?
   unset "beside_processes[$name]"
   cp "${beside_outputs[$name]}" "$step_output"
-  cat "$step_output"
   note_result "$name" "${beside_minutes[$name]}" "$status" $((SECONDS - start)) " (the rest of it: it ran beside others)"
 }
 
@@ -86,9 +87,8 @@ finish() {
   exit "$1"
 }
 
-# The steps that need no build; less than a minute.
+# The steps that need no build, after the setup; less than a minute.
 steps_without_build() {
-  step "Setup" 10 scripts/setup
   step "Format" 5 scripts/format --check
   step "Scripts" 2 scripts/check-scripts
   step "Rooms" 2 scripts/rooms
