@@ -24,13 +24,13 @@ def lines(path):
 
 
 def first_error(validator, instance):
-    """The error that explains most, in one line; None where the instance is valid."""
+    """The most helpful error, in one line; None if the instance is valid."""
     error = jsonschema.exceptions.best_match(validator.iter_errors(instance))
     return None if error is None else f"{error.json_path}: {error.message}"
 
 
 def resolve(reference, document, folder):
-    """What a $ref leads to; raises KeyError or OSError where it leads nowhere."""
+    """The target of a $ref; raises KeyError or OSError if there is none."""
     file, _, pointer = reference.partition("#")
     if file:
         text = (folder / file).read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def references(node):
 
 
 def asyncapi_faults(path):
-    """What is wrong with the AsyncAPI document, beyond its names, which the Swift tests compare."""
+    """Errors of the AsyncAPI document, except its names, which the Swift tests compare."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for key in ("asyncapi", "info", "channels", "operations", "components"):
         if key not in document:

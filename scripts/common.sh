@@ -3,7 +3,7 @@
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
-# Variables of the caller would win over the scripts' own configuration.
+# The caller's variables would override the scripts' own configuration.
 for name in $(compgen -e HERALD_); do unset "$name"; done
 unset name
 
@@ -27,10 +27,10 @@ swift_build() {
   if [[ -n ${CI:-} && " $* " != *" -c release "* ]]; then options+=(-Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2); fi
   mkdir -p "$root/.build/logs"
   log="$root/.build/logs/build$(tr -cs '[:alnum:]\n' - <<<" $*" | cut -c 1-120).log"
-  # An asynchronous command of a script ignores SIGINT unless it is told otherwise: Ctrl-C must end the build too.
+  # A script's background command ignores SIGINT by default, but Ctrl-C must end the build too.
   env --default-signal=INT,QUIT swift build "${options[@]}" "$@" </dev/null >"$log" 2>&1 &
   pid=$!
-  # A step that is out of time, or a terminal that is closed.
+  # At the end of a step's time, or when the terminal closes.
   trap 'kill "$pid" 2>/dev/null; exit 143' TERM HUP
   while is_alive "$pid"; do
     if [[ -t 2 ]]; then
@@ -56,7 +56,7 @@ swift_build() {
 # swift_build_progress LOG: the newest line of progress (`[12/345] Compiling …`, `Fetching …`), without compiler messages.
 swift_build_progress() { tail -n 200 "$1" | grep -E '^(\[[0-9]+/[0-9]+\]|[A-Z][a-z]+ )' | tail -n 1 || true; }
 
-# swift_build_errors LOG: each error with the lines that belong to it, once; the end of the log where there is none.
+# swift_build_errors LOG: each error with its lines, once; the end of the log if there is none.
 swift_build_errors() {
   local errors
   errors="$(awk '
@@ -76,8 +76,8 @@ json_field() {
 # is_open PORT: something accepts connections there.
 is_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# free_port: a port that nobody listens on. Below the range of outgoing connections: there, a client that dials a stopped
-# server again and again would one day be connected to itself.
+# free_port: a port without a listener. It is below the range of outgoing connections: there, a client that keeps dialling a stopped
+# server can be connected to itself.
 free_port() {
   local port
   for _ in $(seq 200); do
@@ -114,7 +114,7 @@ is_running() {
   pid="$(cat "$1/$2.pid" 2>/dev/null)" && [[ -n "$pid" ]] && is_alive "$pid"
 }
 
-# is_alive PID: it runs; one that ended and that nobody has waited for yet does not.
+# is_alive PID: the process runs; a zombie does not.
 is_alive() {
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -128,14 +128,14 @@ group_is_gone() {
   kill -0 -- "-$1" 2>/dev/null || return 0
   for file in /proc/[0-9]*/stat; do
     { read -r stat <"$file"; } 2>/dev/null || continue
-    # State, parent, group: what follows the name, which may hold anything.
+    # State, parent and group follow the name, which may contain anything.
     read -ra fields <<<"${stat##*) }"
-    # Empty where the process ended while it was read.
+    # Empty if the process ended while it was read.
     if [[ ${fields[2]:-} == "$1" && ${fields[0]} != Z ]]; then return 1; fi
   done
 }
 
-# stop_process FOLDER NAME SECONDS: asks the process and all that it started to end, then ends them.
+# stop_process FOLDER NAME SECONDS: SIGTERM to the process and all its children, and after this time SIGKILL.
 stop_process() {
   local pid
   pid="$(cat "$1/$2.pid" 2>/dev/null)" || return 0

@@ -20,7 +20,7 @@ step() {
   if [[ -t 1 ]]; then
     "${limited[@]}" </dev/null || status=$?
   else
-    # No pipeline, which would also wait for whatever a step that is out of time leaves behind.
+    # No pipeline: it would also wait for processes that a step leaves behind at its time limit.
     "${limited[@]}" </dev/null > >(tee "$step_output") 2>&1 || status=$?
   fi
   note_result "$name" "$minutes" "$status" $((SECONDS - start))

@@ -14,7 +14,7 @@ Request = collections.namedtuple("Request", "apns_id token topic environment con
 
 
 class APNs:
-    """`beside`: another one, whose certificate and credential are this one's too."""
+    """`beside`: another simulator, whose certificate and credential this one shares."""
 
     def __init__(self, processes, program, folder, environment="production", options=(), beside=None):
         self.processes = processes
@@ -65,7 +65,7 @@ class APNs:
         return {line[:36]: int(line[37:]) for line in lines if line}
 
     def requests(self):
-        """Every request that was kept, the oldest first; times in Unix seconds."""
+        """Every recorded request, the oldest first; times in Unix seconds."""
         return [Request(
             entry["apns_id"].lower(), entry["target"], entry["topic"], self.environment, entry["connection"],
             entry["received_at"] / 1000, entry["status"], entry["reason"], entry["ending"])

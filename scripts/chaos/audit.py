@@ -1,4 +1,4 @@
-"""The auditor: lays three books side by side that know nothing of each other. It shares no code with Herald.
+"""The auditor: compares three independent records. It shares no code with Herald.
 
 Producer: jobs that the broker confirmed. APNs: how often each `apns-id` was accepted, and every request. Outcomes: what the
 results exchange told. With them the dead letters that are left. The times of the faults say which of them a repetition came
@@ -11,15 +11,15 @@ import collections
 import audit_requests
 from herald import ATTEMPTS_MAXIMUM
 
-# What makes the broker give a job again that may have been sent already.
+# Faults after which the broker redelivers jobs that may have been sent.
 REPEATING = ("worker-kill", "worker-pause", "worker-partition", "broker-")
-# What takes Redis' memory away.
+# Faults that erase Redis' memory.
 EMPTYING = ("redis-flush",)
-# The longest that an admitted job waits for room before its request is written.
+# The longest wait of an admitted job for room before its request is written.
 ADMITTED_SECONDS = 10
-# Heartbeats notice a loss later than it began, and what was lost comes back later still.
+# Heartbeats notice a loss late, and lost messages come back later still.
 LINGERING_SECONDS = 15
-# The longest that a job may take beside another app's bad tokens, while nothing else is wrong: less than any pause.
+# The longest time of a job beside another app's bad tokens, without other faults: less than any pause.
 BESIDE_SECONDS = 10
 
 Window = collections.namedtuple("Window", "kind start end")
@@ -28,7 +28,7 @@ DeadLetter = collections.namedtuple("DeadLetter", "job_id reason death", default
 
 
 class Verdict:
-    """Counts, and of what must not be the first examples."""
+    """Counts, and the first examples of each violation."""
 
     def __init__(self):
         self.counts = collections.Counter()
@@ -56,7 +56,7 @@ class Verdict:
 
 
 class Book:
-    """What is known of all jobs: `requests` by `apns-id`, in the order of their times, empty where none were kept."""
+    """The facts about all jobs: `requests` by `apns-id`, in the order of their times; empty if none were recorded."""
 
     def __init__(self, acceptances, requests, windows):
         self.acceptances = acceptances
@@ -69,14 +69,14 @@ class Book:
         return [request.at for request in self.requests[apns_id] if request.status == 200]
 
     def was_emptied(self, times):
-        """Redis lost its memory after the first was admitted, and before the last came."""
+        """Whether Redis lost its memory between the first admission and the last request."""
         return bool(times) and any(
             window.kind.startswith(EMPTYING) and window.start <= max(times) and window.end >= min(times) - ADMITTED_SECONDS
             for window in self.windows)
 
 
 def audit(jobs, outcomes, acceptances, requests, dead_letters, windows):
-    """jobs: by id. acceptances: counts by environment and apns-id. requests: all of them, None where they were not kept."""
+    """jobs: by id. acceptances: counts by environment and apns-id. requests: all of them; None if they were not recorded."""
     verdict = Verdict()
     book = Book(acceptances, requests, windows)
     told = collections.defaultdict(list)
@@ -136,7 +136,7 @@ def _audit_target(verdict, book, job, target, outcomes):
     fates = {outcome.outcome for outcome in outcomes}
     for outcome in outcomes:
         if outcome.outcome == "failed" and outcome.attempts >= ATTEMPTS_MAXIMUM:
-            # Whatever it is: one outage after the other may use up its attempts.
+            # For any token: one outage after another may use up its attempts.
             verdict.counts["given up, after all attempts"] += 1
         elif outcome.outcome not in allowed:
             verdict.fail(
@@ -155,7 +155,7 @@ def _audit_target(verdict, book, job, target, outcomes):
     if is_ambiguous:
         reason = "ambiguous"
     else:
-        # Two pushes are as far apart as they were accepted; two fates as far as anything that is known of them.
+        # Two pushes: the time between their acceptances; two outcomes: the time between anything known of them.
         span = accepted_at if count > 1 and len(fates) == 1 else times
         reason = "Redis emptied between" if book.was_emptied(span) else None
     if count > 1:
@@ -175,7 +175,7 @@ def _audit_target(verdict, book, job, target, outcomes):
 
 
 def _meanwhile(times, windows):
-    """The fault that the broker gave the job again for; else APNs itself broke a connection, or was silent."""
+    """The fault that made the broker redeliver the job; else APNs itself broke a connection, or was silent."""
     first, last = min(times), max(times)
     kinds = {window.kind for window in windows
              if window.kind.startswith(REPEATING) and window.start <= last and window.end + LINGERING_SECONDS >= first}
@@ -183,7 +183,7 @@ def _meanwhile(times, windows):
 
 
 def _newest(jobs):
-    """Of each device and collapse id the two newest jobs, by when they were enqueued."""
+    """The two newest jobs of each device and collapse id, by enqueue time."""
     newest = collections.defaultdict(list)
     for job in jobs.values():
         if job.collapse_id and job.timestamp:
@@ -196,7 +196,7 @@ def _newest(jobs):
 
 
 def _audit_superseded(verdict, job, token, outcomes, newest):
-    """Only a newer one with the same collapse id for the same device may take its place."""
+    """Only a newer job with the same collapse id for the same device may supersede it."""
     if not any(outcome.outcome == "throttled" and outcome.suppressed for outcome in outcomes):
         return
     verdict.counts["superseded"] += 1
@@ -206,7 +206,7 @@ def _audit_superseded(verdict, job, token, outcomes, newest):
 
 
 def _audit_beside(verdict, book, job, outcomes):
-    """Another app's bad tokens must not hold it up. Judged only where nothing else was wrong."""
+    """Another app's bad tokens must not delay it. Checked only while no other fault was active."""
     if job.kind != "beside" or not outcomes:
         return
     ended_at = min(outcome.completed_at for outcome in outcomes) / 1000

@@ -1,21 +1,21 @@
-"""The auditor's second part: what each single request to APNs says of age, retries, repetitions and dead tokens."""
+"""The auditor's second part: checks age, retries, repetitions and dead tokens for each single request to APNs."""
 
 from herald import RETRY_DELAYS
 
-# Between the look at a job's end and its request: it may wait so long for room, and be sent once more.
+# From the check of a job's expiration to its request: it may wait this long for room, and be sent once more.
 LATE_SECONDS = 15
-# A retry's delay begins after the request that it follows was answered; clocks are rounded to milliseconds.
+# A retry's delay starts after the answer to the request before it; clocks are rounded to milliseconds.
 ROUNDING_SECONDS = 0.02
-# After a fault things are as before so much later.
+# The time after a fault until everything is as before.
 SETTLING_SECONDS = 5
-# A machine that is busy is late now and then; a tier that is chosen by chance is it for one retry in four.
+# A busy machine is late now and then; a wrongly chosen queue is wrong for one retry in four.
 LATE_RETRIES_SHARE = 0.1
 LATE_RETRIES_MINIMUM = 20
-# After a broken connection a copy may wait so long for the answer of another one that is still on its way.
+# After a broken connection, a copy may wait this long for the answer of another copy in flight.
 CLAIM_SECONDS = 15
-# Requests that arrive much later than they were written, or decided upon.
+# Faults that make requests arrive much later than they were written or decided.
 DELAYING = ("apns-pause", "apns-hole", "worker-pause", "queue-delete-retry")
-# Faults that keep no answer of another request away.
+# Faults that lose no answer of another request.
 LETTING = ("apns-silent-stream", "apns-slow", "campaign-bad-tokens", "redis-script-flush", "workers-reload")
 _FAILED = (500, 503)
 
@@ -23,7 +23,7 @@ _FAILED = (500, 503)
 def audit(verdict, book, sent):
     """sent: (job, target, outcomes) of each that may have been sent."""
     retries = []
-    # An answer that was handed to a connection which broke may have got lost.
+    # An answer on a connection that broke may be lost.
     broken = {(one.environment, one.connection) for requests in book.requests.values() for one in requests
               if one.ending == "dropped"}
     dead = _dead_tokens(book, sent)
@@ -45,7 +45,7 @@ def audit(verdict, book, sent):
 
 
 def _is_disturbed(book, start, end, kinds=None, but=(), settling=SETTLING_SECONDS):
-    """Whether a fault (of these kinds, that begin so) was on between the two times, or had just ended."""
+    """Whether a fault (whose name starts with one of these) was active between the two times, or had just ended."""
     return any(window.start <= end and window.end + settling >= start and window.kind not in but
                and (kinds is None or window.kind.startswith(kinds)) for window in book.windows)
 
@@ -60,11 +60,11 @@ def _audit_end(verdict, book, job, name, requests):
 
 
 def _audit_answered(verdict, book, job, name, requests, broken):
-    """What APNs answered 200 is not sent again, unless something may have kept the answer away, or from being remembered."""
+    """A push that APNs accepted is not sent again, unless a fault may have lost the answer or kept it out of Redis."""
     for first, second in zip(requests, requests[1:]):
         if first.status != 200 or first.ending != "answered":
             continue
-        # Of several copies one may wait long for another's answer before it goes on, marked.
+        # One of several copies may wait long for another's answer before it goes on, marked.
         settling = SETTLING_SECONDS if job.publishes == 1 else CLAIM_SECONDS
         if (first.environment, first.connection) in broken or _is_disturbed(
                 book, first.at, second.at, but=LETTING, settling=settling):
@@ -75,16 +75,16 @@ def _audit_answered(verdict, book, job, name, requests, broken):
 
 
 def _audit_tiers(verdict, book, job, name, requests, outcomes):
-    """The n-th retry waits in the n-th tier: never less; yields (waited for a longer one, text) where nothing else delays it.
+    """The n-th retry waits in the n-th queue, never less. Yields (waited in a longer one, text) if nothing else delayed it.
 
-    Only of those of which every attempt is known, by both books."""
+    Only for jobs whose attempts are all in both records."""
     if len(outcomes) != 1 or outcomes[0].ambiguous or job.publishes > 1 or outcomes[0].attempts != len(requests):
         return
     for number, (first, second) in enumerate(zip(requests, requests[1:])):
         tier = RETRY_DELAYS[min(number, len(RETRY_DELAYS) - 1)]
         if first.status not in _FAILED or first.ending != "answered" or first.reason == "Shutdown":
             continue
-        # One that ends sooner waits in a shorter one.
+        # A job that expires sooner waits in a shorter one.
         if job.ends_at and first.at + RETRY_DELAYS[-1] + 1 >= job.ends_at:
             continue
         gap = second.at - first.at
@@ -97,7 +97,7 @@ def _audit_tiers(verdict, book, job, name, requests, outcomes):
 
 
 def _dead_tokens(book, sent):
-    """(environment, token) of those that a 410 said of, which was not older than the token's registration."""
+    """(environment, token) of tokens with a 410 that was not older than the token's registration."""
     registered = {apns_id for job, (_, apns_id, _, _), _ in sent if job.kind in ("reborn", "reborn-long-ago")}
     return {(one.environment, one.token) for apns_id, requests in book.requests.items() for one in requests
             if one.status == 410 and apns_id not in registered}

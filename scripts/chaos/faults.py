@@ -1,4 +1,4 @@
-"""What goes wrong: every fault by name, with what it occupies, and the plan of a run from its seed.
+"""Every fault by name, with the resources that it occupies, and the plan of a run from its seed.
 
 A fault takes its locks, records its time as a window, does harm for a while, and undoes it. Its name begins with what suffers.
 """
@@ -31,7 +31,7 @@ def fault(*resources):
 
 
 class Fault:
-    """One of a plan: when it begins, whom it meets, how long it lasts; `choice` is for its own use."""
+    """A fault of a plan: when it begins, what it hits, how long it lasts; `choice` is a random number for its own use."""
 
     def __init__(self, at, name, worker, seconds, choice):
         self.at = at
@@ -106,7 +106,7 @@ def worker_pause(world, this):
 
 @fault("worker")
 def worker_partition(world, this):
-    """One worker without the broker, which gives its jobs to others while it still has them."""
+    """One worker loses the broker, which redelivers its jobs to others while it still has them."""
     _hole(world, "broker", this, this.worker)
 
 
@@ -156,18 +156,18 @@ def alarm_disk(world, this):
     world.rabbitmq.control("set_disk_free_limit", "50MB")
 
 
-# Queues. What lies in a deleted queue is gone, whoever was to read it: so none is deleted that may hold a job.
+# Queues. Messages of a deleted queue are lost, so only queues without jobs are deleted.
 
 
 @fault("broker")
 def queue_delete_log(world, _):
-    """Every outcome has a second place, the auditor's queue."""
+    """The auditor's queue has a copy of every outcome."""
     _delete(world, f"{PREFIX}.results.log")
 
 
 @fault("all")
 def queue_delete_retry(world, this):
-    """All workers are paused until it is empty, so that no copy is on its way to it."""
+    """Pauses all workers until it is empty, so that no copy is in flight to it."""
     name = "bulk" if this.choice < 0.5 else "transactional"
     queue = f"{PREFIX}.retry.{name}.{RETRY_DELAYS[int(this.choice * 10) % len(RETRY_DELAYS)]}"
     for worker in world.workers:
@@ -190,7 +190,7 @@ def queue_delete_retry(world, this):
 
 @fault("all")
 def queue_delete_jobs(world, this):
-    """The producer pauses, every job comes to its end; the queue goes, and must come back by itself."""
+    """The producer pauses and every job ends; then the queue is deleted, and must be declared again by a worker."""
     queue = f"{PREFIX}.jobs.{'bulk' if this.choice < 0.5 else 'transactional'}"
     world.producer.paused.set()
     try:
@@ -264,7 +264,7 @@ def apns_cut(world, this):
 
 @fault("apns")
 def apns_goaway(world, this):
-    """A storm: every few requests the connection says goodbye, and all of them five times a second."""
+    """A storm of GOAWAY: on each connection every few requests, and on all of them five times a second."""
     with _apns_fault(world, "after=20,share=0.05,goaway=previous,reason=Shutdown"):
         end = time.monotonic() + this.seconds
         while time.monotonic() < end:
@@ -300,7 +300,7 @@ def apns_slow(world, this):
 
 @fault("broker", "apns")
 def broker_cut_twice(world, _):
-    """Under a slow APNs and with more jobs than the prefetch: what is on the wire for consumers that are gone must leave room
+    """With a slow APNs and more jobs than the prefetch: requests of lost consumers must leave room
     for the new ones' jobs."""
     in_flight = world.prefetch * len(world.workers)
     with _apns_fault(world, f"latency={SLOW_MILLISECONDS}"):
@@ -317,7 +317,7 @@ def broker_cut_twice(world, _):
 
 @fault("redis", "workers")
 def redis_pause_reload(world, this):
-    """Other limits while jobs wait to be admitted by a Redis that is frozen."""
+    """Changes the limits while jobs wait for the admission of a frozen Redis."""
     world.redis.pause()
     try:
         for _ in range(2):
@@ -337,14 +337,14 @@ def workers_reload(world, _):
 
 @fault("all")
 def campaign_bad_tokens(world, _):
-    """Most of a campaign's tokens are bad; another app of its credential has jobs that somebody waits for. Nothing else is wrong
-    meanwhile, so that the auditor may say how long those took."""
+    """Most of a campaign's tokens are bad; another app of its credential has transactional jobs. No other fault is active
+    meanwhile, so that the auditor can measure how long those took."""
     time.sleep(SETTLING_SECONDS + 1)
-    # What else is accepted would end a pause.
+    # Any other acceptance would end a pause.
     world.producer.only_injected.set()
     try:
         jobs = []
-        # One after the other: where many are on the wire at once, the answer to one ends the pause that another began.
+        # One after the other: with many on the wire, the answer to one would end the pause that another began.
         for number in range(600):
             world.inject(3, CAMPAIGN_KINDS, "bulk")
             if number % 10 == 0:
@@ -357,7 +357,7 @@ def campaign_bad_tokens(world, _):
 
 @fault("all")
 def apns_silent_stream(world, _):
-    """A few streams are silent while others answer, and their requests time out. Nothing else is wrong meanwhile."""
+    """A few streams are silent while others answer, and their requests time out. No other fault is active meanwhile."""
     time.sleep(SETTLING_SECONDS)
     with _apns_fault(world, "prefix=00fc,times=3,processed,silence"):
         world.inject(50, ["one"])
@@ -368,7 +368,7 @@ def apns_silent_stream(world, _):
 
 
 def _wait_quietly(seconds, check):
-    """The auditor says what did not come."""
+    """The auditor reports what did not come."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and not check():
         time.sleep(0.1)
@@ -384,7 +384,7 @@ def _apns_fault(world, line):
 
 
 def _hole(world, server, this, worker=None):
-    """What was held back goes on its way in the end, or the connections are reset."""
+    """In the end, held bytes are delivered, or the connections are reset."""
     world.doors(server, "hole", worker)
     time.sleep(this.seconds)
     world.doors(server, "forward" if this.choice < 0.5 else "cut", worker)

@@ -11,7 +11,7 @@ import urllib.request
 
 from processes import Failure, free_port
 
-# Far enough apart to tell from the times of attempts which of them a retry waited for.
+# Far enough apart that the times of attempts show which of them a retry waited for.
 RETRY_DELAYS = (1, 3)
 ATTEMPTS_MAXIMUM = 12
 AGE_MAXIMUM_SECONDS = 3600
@@ -21,7 +21,7 @@ APP = "com.example.app"
 # Whose devices have a rate, who sends to bad tokens, and who is beside it with the same credential, which nobody else uses.
 LIMITED_APP, CAMPAIGN_APP, BESIDE_APP = "com.example.hot", "com.example.campaign", "com.example.beside"
 
-# What a reload takes up: the first at the start. The limited app's rate stands at another place in each, or nowhere.
+# The limits of each reload, the first from the start. The limited app's rate is at another position in each, or missing.
 _OTHERS = [f"com.example.other-{i}/alert=5:1" for i in range(5)]
 _LIMITS = [
     {"overrides": [*_OTHERS, f"{LIMITED_APP}/alert=3:1"], "on_limit": "delay", "per_device_burst": 0},
@@ -34,7 +34,7 @@ _LIMITS = [
 
 
 def environment():
-    """Ours without what would overrule the configuration."""
+    """Our environment without the variables that would override the configuration."""
     return {name: value for name, value in os.environ.items() if not name.startswith("HERALD_")}
 
 
@@ -84,7 +84,7 @@ def declare(program, file):
 
 
 class Worker:
-    """One worker. It has a name and doors of its own; its process comes and goes."""
+    """One worker, with its own name and proxies; its process may be stopped and started."""
 
     def __init__(self, processes, program, name, folder, write):
         self.processes = processes
@@ -98,7 +98,7 @@ class Worker:
         self.log = self.folder / f"{name}.log"
         self.process = None
         self.starts = 0
-        # Each end that nobody ordered, for people.
+        # Each unexpected end, for people.
         self.crashes = []
 
     def start(self):
@@ -119,12 +119,12 @@ class Worker:
         self.processes.signal(self.process, signal.SIGCONT)
 
     def reload(self, limits):
-        """SIGHUP, with other limits than before in its file."""
+        """SIGHUP, with changed limits in its file."""
         self.file.write_text(self._write(self.admin_port, limits))
         self.processes.signal(self.process, signal.SIGHUP)
 
     def stop(self, seconds=40):
-        """SIGTERM. Failure where it does not end with exit 0."""
+        """SIGTERM. Failure if it does not exit 0."""
         if self.note_crash():
             return
         status = self.processes.stop(self.process, seconds)
@@ -142,7 +142,7 @@ class Worker:
         return True
 
     def get(self, path):
-        """Status and body of its admin port; (0, "") where it does not answer."""
+        """Status and body of its admin port; (0, "") if it does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=2) as answer:
                 return answer.status, answer.read().decode()
@@ -155,7 +155,7 @@ class Worker:
         return self.get("/readyz")[0] == 200
 
     def metric(self, name):
-        """The sum over its labels; 0 where it does not answer."""
+        """The sum over its labels; 0 if it does not answer."""
         lines = re.findall(rf"^{name}(?:{{[^}}]*}})? ([-0-9.e+]+)$", self.get("/metrics")[1], re.MULTILINE)
         return sum(float(value) for value in lines)
 

@@ -1,4 +1,4 @@
-"""Jobs of every fate, made from a seed, and what may become of each."""
+"""Jobs of every kind, from a seed, and the allowed outcomes of each."""
 
 import json
 import random
@@ -7,7 +7,7 @@ import uuid
 
 from herald import AGE_MAXIMUM_SECONDS, APP, BESIDE_APP, CAMPAIGN_APP, LIMITED_APP
 
-# What may become of a device token that begins so, and whether APNs may accept a push to it.
+# By prefix of the device token: the allowed outcomes, and whether APNs may accept a push to it.
 FATES = {
     "00fc": ({"accepted"}, True),
     "1429": ({"accepted"}, True),
@@ -25,7 +25,7 @@ FATES = {
     "5030": ({"failed"}, False),
 }
 
-# Kinds of jobs: their weights, and the beginnings of their device tokens.
+# Kinds of jobs: their weights, and the prefixes of their device tokens.
 KINDS = {
     "one": (500, ["00fc"]),
     "named": (170, ["00fc"]),
@@ -55,18 +55,18 @@ KINDS = {
     # Over the rate of its device now and then; newer ones supersede those that wait.
     "hot": (60, ["00fc"]),
     "adorned": (60, ["00fc", "1503", "00fc"]),
-    # A 410 that is older than the job's `token_registered_at`, and then a job that does not say when.
+    # A 410 that is older than the job's `token_registered_at`, and then a job without that field.
     "reborn": (15, ["dead"]),
     "reborn-long-ago": (5, ["dea2"]),
     # A token that another job has in production.
     "sandbox": (60, ["00fc"]),
-    # Never answered at the first try.
+    # The first try is never answered.
     "hushed": (4, ["ab51"]),
     "beside": (60, ["00fc"]),
     "oversized": (1, ["00fc"]),
 }
 
-# Of faults alone.
+# Published by faults only.
 CAMPAIGN_KINDS = {"campaign-bad": (600, ["bad0"]), "campaign-good": (400, ["00fc"])}
 
 _ALL_KINDS = KINDS | CAMPAIGN_KINDS
@@ -91,33 +91,33 @@ class Job:
         self.app = app
         self.environment = environment
         self.collapse_id = None
-        # Unix seconds; None where it has none.
+        # Unix seconds; None: it has none.
         self.expiration = None
         # Unix milliseconds.
         self.token_registered_at = None
         # The AMQP property, the same in every copy: Unix seconds, by default those of the first publish.
         self.timestamp = None
-        # What the producer publishes so many seconds after it: a job, None: this one again.
+        # What the producer publishes this many seconds later: a job; None: this one again.
         self.later = []
         self.publishes = 0
-        # Unix time, of the first time.
+        # Unix time of the first publish.
         self.published_at = None
         # Unix time; None while the broker has not confirmed it.
         self.confirmed_at = None
 
     @property
     def is_refused(self):
-        """The job itself is wrong: one outcome, whatever its targets."""
+        """The job itself is invalid: one outcome, whatever its targets."""
         return self.kind in ("wrong", "broken", "oversized")
 
     @property
     def ends_at(self):
-        """Unix seconds after which it must not be sent; None where it was not published."""
+        """Unix seconds after which it must not be sent; None: it was not published."""
         ends = [self.timestamp + AGE_MAXIMUM_SECONDS] if self.timestamp else []
         return min(ends + [self.expiration] if self.expiration else ends, default=None)
 
     def targets(self):
-        """For each outcome that must come: its token, its `apns-id`, what it may say, whether APNs may accept it."""
+        """For each required outcome: its token, its `apns-id`, the allowed outcomes, whether APNs may accept it."""
         if self.is_refused:
             yield None, None, {"invalid"}, False
             return
@@ -179,7 +179,7 @@ class JobMaker:
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
     def _adorn(self, job):
-        """What of a job is more than its targets, by its kind."""
+        """The fields of a job besides its targets, by its kind."""
         now = int(time.time())
         if job.kind == "late":
             job.expiration = now - 3600

@@ -12,11 +12,11 @@ _used_ports = set()
 
 
 class Failure(Exception):
-    """What this machine or a program of the run did not do; the run ends with it."""
+    """This machine or a program of the run failed; ends the run."""
 
 
 def free_port():
-    """A port that nobody listens on, below the range of outgoing connections, and never given out twice."""
+    """A port without a listener, below the range of outgoing connections, and never returned twice."""
     for _ in range(500):
         port = random.SystemRandom().randrange(12000, 32000)
         if port in _used_ports:
@@ -32,7 +32,7 @@ def free_port():
 
 
 def wait_until(what, seconds, check, every=0.05):
-    """The first true answer of `check`; Failure where it does not come in time."""
+    """The first true result of `check`; Failure if there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
         answer = check()
@@ -49,7 +49,7 @@ class Processes:
     def __init__(self):
         self._running = []
         self._has_ended = False
-        # Its standard input ends when we do, however we end.
+        # Its standard input ends with our process, for any reason.
         self._watcher = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, text=True, start_new_session=True)
 
@@ -78,13 +78,13 @@ class Processes:
         self._forget(process)
 
     def stop(self, process, seconds):
-        """SIGTERM; returns the exit status, None where it had to be killed."""
+        """SIGTERM; returns the exit status, None if it had to be killed."""
         self.signal(process, signal.SIGTERM)
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             status = None
-        # What it started may outlive it.
+        # Its children may outlive it.
         self.kill(process)
         return status
 
@@ -107,7 +107,7 @@ class Processes:
 
 
 def _watch():
-    """Reads ids of groups from standard input, a negative one is over; at its end it ends those that are left."""
+    """Reads ids of process groups from standard input; a negative one has ended. At the end of input, kills those that are left."""
     groups = set()
     for line in sys.stdin:
         number = int(line)

@@ -1,4 +1,4 @@
-"""The producer: publishes jobs with confirms, again with the same id where no confirm came, and keeps the book of them."""
+"""The producer: publishes jobs with confirms, again with the same id if no confirm came, and records them."""
 
 import collections
 import heapq
@@ -24,15 +24,15 @@ class Producer(threading.Thread):
         self.count = count
         self.jobs = {}
         self.confirmed = 0
-        # While it is set nothing is published.
+        # While set, nothing is published.
         self.paused = threading.Event()
-        # While it is set nothing but what was injected.
+        # While set, only injected jobs are published.
         self.only_injected = threading.Event()
         self._finishing = threading.Event()
         self._again = collections.deque()
-        # Jobs of faults, by any thread.
+        # Jobs of faults, added by any thread.
         self._injected = collections.deque()
-        # What a job said to publish after it: when, the number of its turn, the job.
+        # Later publishes that jobs ask for: time, number, job.
         self._later = []
         self._turns = itertools.count()
         self._unconfirmed = collections.OrderedDict()
@@ -42,7 +42,7 @@ class Producer(threading.Thread):
         self._tag = 0
         self._began = None
 
-    # The book
+    # The record
 
     def is_all_confirmed(self):
         return not (self._again or self._injected or self._later or self._unconfirmed) and self.confirmed == len(self.jobs)
@@ -55,11 +55,11 @@ class Producer(threading.Thread):
         self._finishing.set()
 
     def inject(self, jobs):
-        """Publishes these as well, as soon as it can."""
+        """Also publishes these, as soon as it can."""
         self._injected.extend(jobs)
 
     def take_over(self, jobs):
-        """Jobs that another producer has confirmed: one book for the audit."""
+        """Adds the confirmed jobs of another producer: one record for the audit."""
         self.jobs |= jobs
         self.confirmed += len(jobs)
 
@@ -92,7 +92,7 @@ class Producer(threading.Thread):
             channel.connection.close()
 
     def _lose(self):
-        """What had no confirm is published again: it may be in the queue, or not."""
+        """Publishes jobs without a confirm again: they may or may not be in the queue."""
         self._channel = None
         self._again.extend(self._unconfirmed.values())
         self._unconfirmed.clear()

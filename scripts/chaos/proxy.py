@@ -1,4 +1,4 @@
-"""TCP doors between Herald and its servers that can be shut in three ways; a process of its own.
+"""TCP proxies ("doors") between Herald and its servers that can be shut in three ways; a process of its own.
 
 As a program: one argument NAME=PORT for each door. Prints the doors' own ports as a line of JSON, then obeys lines
 `NAME MODE`, each answered by `ok`:
@@ -22,7 +22,7 @@ _HELD_MAXIMUM = 4 * _CHUNK
 
 
 class Side:
-    """One socket of a connection, and what waits to be written to it."""
+    """One socket of a connection, and the bytes that wait to be written to it."""
 
     def __init__(self, stream, door):
         self.stream = stream
@@ -121,7 +121,7 @@ class Proxy:
             self.update(side)
 
     def update(self, side):
-        """What the selector looks for at this socket."""
+        """The events that the selector waits for on this socket."""
         events = 0
         if side.door.mode == "forward":
             if not side.has_ended and len(side.other.waiting) < _HELD_MAXIMUM:

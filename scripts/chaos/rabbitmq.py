@@ -43,7 +43,7 @@ class RabbitMQ:
         (self.folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = 127.0.0.1:{self.port}\ndisk_free_limit.absolute = 50MB\n"
             "raft.wal_max_size_bytes = 67108864\nlog.console = true\nlog.console.level = warning\nlog.file = false\n")
-        # After a crash RabbitMQ publishes an expired message whose confirm it lost again only when this is over; its default is 180 s.
+        # After a crash, RabbitMQ waits this long before it republishes an expired message whose confirm it lost; the default is 180 s.
         (self.folder / "advanced.config").write_text("[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 10000}]}].\n")
         ours = {name: value for name, value in os.environ.items()
                 if not name.startswith(("RABBITMQ_", "ERL_", "HERALD_")) and name != "NOTIFY_SOCKET"}
@@ -108,7 +108,7 @@ class RabbitMQ:
         return pika.BlockingConnection(self.parameters())
 
     def lengths(self, queues):
-        """Messages that wait in each queue; None where it does not exist."""
+        """Messages that wait in each queue; None if the queue does not exist."""
         found = {}
         connection = self.connect()
         for queue in queues:

@@ -28,7 +28,7 @@ class Outcome:
 
 
 class Reader(threading.Thread):
-    """Keeps every outcome. What the broker delivers again, because our own connection was lost, counts once."""
+    """Keeps every outcome. Redeliveries after a loss of our own connection count once."""
 
     def __init__(self, rabbitmq, prefix, evidence):
         super().__init__(name="reader", daemon=True)
@@ -59,7 +59,7 @@ class Reader(threading.Thread):
 
     def first_sent_after(self, unix_milliseconds):
         """The first outcome of a request that was written after this time."""
-        # The newest come last, and a second or two of them is all that can matter.
+        # The newest come last, and only the last second or two can matter.
         found = None
         for outcome in reversed(self.outcomes):
             if outcome.sent_at is None:
@@ -74,7 +74,7 @@ class Reader(threading.Thread):
         connection = pika.BlockingConnection(self.parameters)
         channel = connection.channel()
         channel.basic_qos(prefetch_count=1000)
-        # Only these can come again: what is older is acknowledged for long.
+        # Only these can come again: older ones were acknowledged long ago.
         recent = {(outcome.apns_id, outcome.completed_at) for outcome in self.outcomes[-5000:]}
         last = 0
         unacknowledged = 0

@@ -1,4 +1,4 @@
-"""The auditor must notice: each test spoils one book of a run that was well. Run: python3 test_audit.py"""
+"""The auditor must notice: each test corrupts one record of a correct run. Run: python3 test_audit.py"""
 
 import types
 import unittest
@@ -25,7 +25,7 @@ class AuditTests(unittest.TestCase):
         self.plain = self.outcome("one")
 
     def finish(self, job):
-        """Published, sent and told as it should be."""
+        """Published, sent and reported correctly."""
         job.publishes, job.confirmed_at, job.published_at = 1 + sum(other is None for _, other in job.later), BEGAN, BEGAN
         job.timestamp = job.timestamp or BEGAN
         job.expiration = job.expiration and BEGAN + 30
@@ -58,7 +58,7 @@ class AuditTests(unittest.TestCase):
         return next(outcome for outcome in self.outcomes if self.jobs[outcome.job_id].kind == kind)
 
     def move(self, apns_id, seconds, first=1):
-        """Its requests from this number on came later, or earlier."""
+        """Moves its requests from this number on to a later or earlier time."""
         own = [one for one in self.requests if one.apns_id == apns_id]
         for one in own[first:]:
             self.requests.remove(one)
@@ -99,12 +99,12 @@ class AuditTests(unittest.TestCase):
         self.acceptances[job.environment][outcome.apns_id] = 2
         self.ask(job, outcome.token, outcome.apns_id, at, 200)
 
-    # Something may have kept the first answer away.
+    # A fault may have lost the first answer.
     KILL = Window("worker-kill", BEGAN + 1, BEGAN + 2)
 
     def test_sent_twice(self):
         self.send_twice(self.plain)
-        # No fault is an excuse: the outcome must say that it may have happened.
+        # No fault excuses it: the outcome must be marked ambiguous.
         self.assertEqual(self.findings([self.KILL]), {"sent twice, unmarked": 1})
         self.plain.ambiguous = True
         self.assertEqual(self.findings([self.KILL]), {})
@@ -114,7 +114,7 @@ class AuditTests(unittest.TestCase):
         self.assertEqual(self.jobs[doubled.job_id].publishes, 3)
         self.send_twice(doubled)
         self.assertEqual(self.findings(), {"sent twice, unmarked": 1, "sent again after its answer": 1})
-        # A mark is enough only where something may have kept the first answer away.
+        # The mark is enough only if a fault may have lost the first answer.
         doubled.ambiguous = True
         self.assertEqual(self.findings(), {"sent again after its answer": 1})
         self.assertEqual(self.findings([self.KILL]), {})
@@ -145,7 +145,7 @@ class AuditTests(unittest.TestCase):
         self.assertEqual(self.findings(), {"sent again after its answer": 1})
         self.assertEqual(
             self.findings([Window("apns-silent-stream", BEGAN, BEGAN + 30)]), {"sent again after its answer": 1})
-        # Other requests of the connection went down with this one.
+        # Other requests of the connection were lost with this one.
         self.ask(self.jobs[self.plain.job_id], "other", "other", BEGAN, 0, "dropped")
         self.assertEqual(self.findings(), {})
 
@@ -166,7 +166,7 @@ class AuditTests(unittest.TestCase):
                 self.outcome(kind).ambiguous = True
                 self.assertEqual(self.findings(), {})
 
-    # What nobody asked for
+    # Unexpected pushes
 
     def test_what_nobody_asked_for(self):
         self.acceptances["production"]["00000000-0000-4000-8000-000000000000"] = 1
@@ -202,7 +202,7 @@ class AuditTests(unittest.TestCase):
     def test_suppressed_for_a_410_that_was_older_than_the_token(self):
         after = self.outcome("reborn-after")
         after.suppressed = True
-        # It was sent itself, so that it may have been told again.
+        # It was sent itself, so its outcome may have been published again.
         self.assertEqual(self.findings(), {})
         self.requests = [one for one in self.requests if one.apns_id != after.apns_id]
         self.assertEqual(self.findings(), {"suppressed as dead, though no 410 says so": 1})
@@ -232,7 +232,7 @@ class AuditTests(unittest.TestCase):
         self.assertEqual(self.findings(), {})
         self.ask(job, aging.token, aging.apns_id, job.ends_at + 16, 503)
         self.assertEqual(self.findings(), {"sent after its end": 1})
-        # What was written in time may come late.
+        # A request that was written in time may arrive late.
         self.assertEqual(self.findings([Window("apns-hole", job.ends_at + 5, job.ends_at + 15)]), {})
 
     def test_an_old_job_that_was_sent(self):
@@ -246,9 +246,9 @@ class AuditTests(unittest.TestCase):
     def test_a_retry_that_waited_too_little(self):
         again = self.outcome("again2")
         self.move(again.apns_id, RETRY_DELAYS[0] - RETRY_DELAYS[1], first=2)
-        # No fault makes a tier shorter.
+        # No fault shortens a retry queue's delay.
         self.assertEqual(self.findings([self.KILL]), {"retry in a shorter tier than its own": 1})
-        # An attempt that the outcome does not count, or that may have been repeated: which retry it was is not known.
+        # An attempt that the outcome does not count, or that may have been repeated: the retry's number is unknown.
         again.attempts = 2
         self.assertEqual(self.findings(), {})
 
@@ -256,7 +256,7 @@ class AuditTests(unittest.TestCase):
         late = [one for one in self.outcomes if self.jobs[one.job_id].kind == "again"]
         count = self.verdict().counts["retries_timed"]
         self.assertGreater(count, len(late))
-        # One in a hundred is the machine's.
+        # One in a hundred may be late because of the machine.
         self.move(late[0].apns_id, RETRY_DELAYS[1] - RETRY_DELAYS[0])
         self.assertEqual(self.findings(), {})
         for one in late[1:count // 4]:

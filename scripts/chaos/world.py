@@ -1,4 +1,4 @@
-"""Everything of a run: private servers, doors, workers, producer, reader; its times and what is left of it as evidence."""
+"""Everything in a run: private servers, proxies, workers, producer, reader; its timeline, and the evidence that it leaves."""
 
 import json
 import pathlib
@@ -23,17 +23,17 @@ from redis_server import Redis
 
 PREFIX = "chaos"
 SERVERS = ("broker", "redis", "apns")
-# So long nothing is on its way at any look: longer than the shortest retry.
+# Every check must find nothing in flight for this long: longer than the shortest retry.
 IDLE_SECONDS = 2
-# Longer than any message is between two queues, or between a queue and a worker.
+# Longer than a message takes from one queue to another, or from a queue to a worker.
 QUIET_SECONDS = 20
-# So long a queue's messages may lie with nothing in flight: ten times the longest retry delay.
+# How long messages may stay in a queue with nothing in flight: ten times the longest retry delay.
 STANDING_SECONDS = 30
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def build(configuration):
-    """Builds what is missing or old."""
+    """Builds missing or outdated programs."""
     for product in ("herald", "apns-simulator"):
         command = [str(ROOT / "scripts/build"), "-c", configuration, "--product", product]
         if subprocess.run(command, cwd=ROOT, stdout=sys.stderr, check=False).returncode != 0:
@@ -56,7 +56,7 @@ class World:
         self.processes = Processes()
         self.windows = []
         self.errors = []
-        # What is worth telling of a run that did not fail.
+        # Notes about a run that did not fail.
         self.notes = []
         self.prefetch = prefetch
         self.patience_ms = patience_ms
@@ -64,7 +64,7 @@ class World:
         self._reloads = 0
         self.producer = None
         self.began = time.time()
-        # A worker is paused, killed or stopped by one fault at a time, and so is a server.
+        # Only one fault at a time may pause, kill or stop a worker or a server.
         self.locks = {name: threading.Lock() for name in SERVERS + tuple(f"worker-{i}" for i in range(workers))}
         self._timeline = open(self.folder / "timeline.jsonl", "a", encoding="utf-8")
         self._timeline_lock = threading.Lock()
@@ -80,7 +80,7 @@ class World:
         self.redis = Redis(self.processes, self.folder / "redis")
         simulator = str(built / "apns-simulator")
         self.apns = APNs(self.processes, simulator, self.folder / "apns", options=simulator_options)
-        # Takes every token: what production says of one must not be told of the sandbox.
+        # Accepts every token: production's answers about a token must not apply to the sandbox.
         self.sandbox = APNs(
             self.processes, simulator, self.folder / "sandbox", "sandbox",
             ["--sandbox", "--no-prefixes", *simulator_options], self.apns)
@@ -130,7 +130,7 @@ class World:
         return self.producer
 
     def inject(self, count, kinds, job_class=None):
-        """These jobs as well, as soon as the producer can."""
+        """Also publishes these jobs, as soon as the producer can."""
         self._makers += 1
         maker = JobMaker(f"{self.producer.maker.run} {self._makers}", kinds, job_class, first=10_000_000 * self._makers)
         jobs = [maker.make() for _ in range(count)]
@@ -138,32 +138,32 @@ class World:
         return jobs
 
     def reload_limits(self):
-        """SIGHUP to all workers, with other limits than before."""
+        """SIGHUP to all workers, with changed limits."""
         self._reloads += 1
         for worker in self.workers:
             worker.reload(self._reloads)
 
-    # How far it is
+    # Progress
 
     def work_queues(self):
         delays = [f"{PREFIX}.retry.{name}.{delay}" for name in herald.CLASSES for delay in herald.RETRY_DELAYS]
         return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + [f"{PREFIX}.jobs.isolated"] + delays
 
     def waiting(self):
-        """Messages of Herald's work queues that no consumer has."""
+        """Messages in Herald's work queues that no consumer has."""
         return sum(length or 0 for length in self.rabbitmq.lengths(self.work_queues()).values())
 
     def in_flight(self):
         return sum(worker.metric("herald_jobs_in_flight") for worker in self.workers)
 
     def is_idle(self):
-        """Every job has an outcome at least, and nothing is on its way. Of a batch others may be missing still."""
+        """Every job has at least one outcome, and nothing is in flight. A batch may still miss others."""
         if not self.producer.is_quiet() or len(self.reader.jobs) < len(self.producer.jobs):
             return False
         return self.waiting() == 0 and self.in_flight() == 0
 
     def settle(self, seconds):
-        """No new jobs; returns once every job was confirmed and came to its end."""
+        """Stops new jobs; returns once every job is confirmed and has its outcomes."""
         self.producer.paused.clear()
         self.producer.finish()
         wait_until("the producer's last confirms", 60, self.producer.is_all_confirmed)
@@ -172,7 +172,7 @@ class World:
         deadline = time.monotonic() + seconds
         idle_since = None
         while True:
-            # Queues and workers are looked at one after the other: a copy that goes back and forth between them may be with neither, once.
+            # Queues and workers are checked one after the other: a copy that moves between them may be seen in neither, once.
             idle_since = (idle_since or time.monotonic()) if self.is_idle() else None
             if idle_since and time.monotonic() - idle_since > IDLE_SECONDS:
                 return
@@ -181,7 +181,7 @@ class World:
                 moved_at, state = time.monotonic(), now_at
             if time.monotonic() - moved_at > STANDING_SECONDS and not self.notes:
                 self._restart_standing_broker()
-            # What is nowhere any more does not come: the audit says what that is.
+            # A job that is nowhere will not come: the audit names it.
             if len(self.reader.outcomes) != quiet_count or self.waiting() or self.in_flight():
                 quiet_since, quiet_count = time.monotonic(), len(self.reader.outcomes)
             if time.monotonic() - quiet_since > QUIET_SECONDS:
@@ -213,11 +213,11 @@ class World:
                     self.errors.append(str(failure))
 
     def audit(self):
-        """After `settle`: stops workers and reader, collects the books and lays them side by side."""
+        """After `settle`: stops workers and reader, collects the records and compares them."""
         self.stop_workers()
         self.reader.finish()
         acceptances = {one.environment: one.acceptances() for one in (self.apns, self.sandbox)}
-        # A million of them are too much to be read.
+        # A million of them are too many to read.
         is_small = self.apns.counters()["requests"] < 1_000_000
         requests = self.apns.requests() + self.sandbox.requests() if is_small else None
         with open(self.folder / "requests.jsonl", "w", encoding="utf-8") as file:
@@ -251,7 +251,7 @@ class World:
             method, properties, body = channel.basic_get(f"{PREFIX}.dead")
             if method is None:
                 break
-            # A broken body says nothing reliable; what Herald keeps of its name is the message's id.
+            # A broken body has no reliable id; Herald uses the message's id.
             found = re.search(rb'"id":"([^"]*)"', body)
             job_id = properties.message_id or (found.group(1).decode() if found else "")
             headers = properties.headers or {}
@@ -260,7 +260,7 @@ class World:
         return letters
 
     def close(self, keep):
-        """Ends every process; keeps the logs and books, or nothing."""
+        """Ends every process; keeps the logs and records, or nothing."""
         self.processes.end_all()
         self._timeline.close()
         if not keep:
@@ -271,7 +271,7 @@ class World:
 
 
 def commit():
-    """What was tested."""
+    """The tested commit."""
     result = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return result.stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""Certificates of an authority of our own, as Apple's are: topics in an extension, or one in the subject."""
+"""Certificates of our own CA, like Apple's: topics in an extension, or one in the subject."""
 
 import datetime
 import ipaddress
@@ -27,7 +27,7 @@ def topics_extension(topics):
 
 
 class Folder:
-    """An authority (ca.pem), a server's certificate for localhost, and those of two clients: app and mdm."""
+    """A CA (ca.pem), a server's certificate for localhost, and those of two clients: app and mdm."""
 
     def __init__(self, topics):
         self.folder = tempfile.TemporaryDirectory(prefix="apns-simulator-certificates-")

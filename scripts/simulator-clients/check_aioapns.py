@@ -1,4 +1,4 @@
-"""PyPI's aioapns sends through the simulator: a client that knows nothing of it but an address and an authority."""
+"""PyPI's aioapns sends to the simulator: a client that gets only its address and its CA."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ def make_client(simulator, connections):
     APNsProductionClientProtocol.APNS_SERVER = "localhost"
     APNsProductionClientProtocol.APNS_PORT = simulator.port
     trust = ssl.create_default_context(cafile=simulator.authority)
-    # It offers no protocol by itself, and a strict server speaks HTTP/2 only to who asks for it.
+    # It offers no protocol by itself, and a strict server speaks HTTP/2 only if the client offers it.
     trust.set_alpn_protocols(["h2"])
     credential = simulator.ready["credential"]
     with open(credential["key_file"]) as file:

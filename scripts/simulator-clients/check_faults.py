@@ -12,7 +12,7 @@ import h2.events
 from h2_client import Client
 from simulator import APP, DEVICE, Simulator, check, fault_case, finish
 
-# The token's first digits, and what becomes of the first and the second try. Both tries have the same apns-id.
+# The token's first digits, and the results of the first and the second try. Both tries have the same apns-id.
 PREFIX_ROWS = [
     ("00fc", "200", "200"),
     ("dead", "410 Unregistered", "410 Unregistered"),
@@ -56,10 +56,10 @@ PREFIX_ROWS = [
     ("ac74", "200", "200"),
     ("ac75", "200", "200"),
 ]
-# Tokens whose answer takes its time: at least so many seconds.
+# Tokens with a late answer: after at least this many seconds.
 SLOW = {"51a0": 0.1, "51a1": 1.0, "51a2": 0.02}
 
-# A fault as it is set, and what becomes of four requests in a row, each on a connection of its own where the last broke.
+# A fault, and the results of four requests in a row; a new connection after one that broke.
 LINE_ROWS = [
     ("status=503,reason=ServiceUnavailable", ["503 ServiceUnavailable"] * 4),
     ("status=418,reason=NeverHeardOf", ["418 NeverHeardOf"] * 4),
@@ -89,12 +89,12 @@ LINE_ROWS = [
     ("after=1,goaway=previous,times=1", ["200", "not processed", "200", "200"]),
 ]
 
-# Seconds without an answer that count as none.
+# Seconds after which an answer counts as missing.
 PATIENCE = 0.3
 
 
 class Sender:
-    """Sends one request after the other, on a new connection where the last one was lost."""
+    """Sends one request after another, on a new connection if the last one was lost."""
 
     def __init__(self, simulator):
         self.simulator = simulator

@@ -1,4 +1,4 @@
-"""The simulator's frames without any fault, as Python's h2 sees them: the stream limit, PINGs, its book of a client that
+"""The simulator's frames without a fault, as Python's h2 sees them: the stream limit, PINGs, its record of a client that
 breaks rules, and as many channels as an app may have."""
 
 import json
@@ -42,7 +42,7 @@ def limits(simulator):
 def greedy(simulator):
     client = Client(simulator.port)
     client.until(h2.events.RemoteSettingsChanged)
-    # As if the limit were a thousand: h2 would not send more than it was told.
+    # As if the limit were a thousand: h2 would not exceed the real limit.
     client.h2.remote_settings[h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS] = 1000
     client.h2.remote_settings.acknowledge()
     for _ in range(5):
@@ -61,7 +61,7 @@ def greedy(simulator):
 
 
 def channels(simulator):
-    """Creates as many as there may be, many at once, and one more."""
+    """Creates the maximum number of channels, many at once, and one more."""
     client = Client(simulator.ready["manage_port"])
     client.until(h2.events.RemoteSettingsChanged)
     path = f"/1/apps/{APP}/channels"

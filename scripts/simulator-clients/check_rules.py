@@ -1,4 +1,4 @@
-"""The simulator's rules as a table, asked by httpx over HTTP/2: what is sent, and the status and reason that come."""
+"""The simulator's rules as a table, checked by httpx over HTTP/2: each request, and the expected status and reason."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ def aps(**keys):
 
 
 def changed(payload, **keys):
-    """A Live Activity's payload with keys of `aps` replaced; None takes one out."""
+    """A Live Activity's payload with keys of `aps` replaced; None removes one."""
     merged = {**payload["aps"], **{name.replace("_", "-"): value for name, value in keys.items()}}
     return {"aps": {name: value for name, value in merged.items() if value is not None}}
 
@@ -43,7 +43,7 @@ def of_size(count):
 
 
 class Caller:
-    """One connection, and requests that are in order but for what a row changes."""
+    """One connection, and valid requests with the changes of a row."""
 
     def __init__(self, simulator, trust, port=None):
         self.simulator = simulator
@@ -58,7 +58,7 @@ class Caller:
         self.client.close()
 
     def send(self, headers, method="POST", path=None, payload=ALERT, repeat=None, base=None):
-        """`headers` replaces those of `base`, None takes one out; `repeat` sends one twice."""
+        """`headers` replaces those of `base`, None removes one; `repeat` sends one twice."""
         fields = dict(base if base is not None else {"apns-topic": APP, "apns-push-type": "alert",
                                                      "apns-id": str(uuid.uuid4())})
         if self.token:
@@ -379,7 +379,7 @@ def channels_and_broadcasts(simulator, trust):
 
 
 def keys_of_a_connection():
-    """A simulator that believes every key: which of them share a connection."""
+    """A simulator that accepts every key: which of them may share a connection."""
     key = ec.generate_private_key(ec.SECP256R1())
 
     def bearer(team, key_id):

@@ -1,4 +1,4 @@
-"""A client on Python's h2: it sends what it is told to, and keeps what comes."""
+"""A client on Python's h2: it sends given requests and records the answers."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ class Client:
     def __init__(self, port, trust=None):
         """`trust`: an SSL context, for TLS."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
-        # Small requests are not kept back until the last one was acknowledged.
+        # Sends small requests at once, without waiting for acknowledgements.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if trust:
             self.socket = trust.wrap_socket(self.socket, server_hostname="localhost")
@@ -27,7 +27,7 @@ class Client:
         self.events = []
         self.is_closed = False
         self.received = b""
-        # Frames that came after GOAWAY, which h2 takes for the end: (type, stream).
+        # Frames after GOAWAY, which h2 treats as the end: (type, stream).
         self.later_frames = []
 
     def receive(self, data):
@@ -59,7 +59,7 @@ class Client:
         return stream
 
     def read(self, seconds):
-        """Reads once, for at most so long; false where nothing came."""
+        """Reads once, for at most this long; false if nothing came."""
         self.socket.settimeout(max(seconds, 0.001))
         try:
             data = self.socket.recv(65536)
@@ -75,7 +75,7 @@ class Client:
         return True
 
     def until(self, kind, seconds=5, **fields):
-        """Reads until such an event has come; None where it has not in time."""
+        """Reads until such an event comes; None if it does not come in time."""
         deadline = time.monotonic() + seconds
         while True:
             for event in self.events:
@@ -103,7 +103,7 @@ class Client:
                 if isinstance(event, h2.events.DataReceived) and event.stream_id == stream and event.data]
 
     def outcome(self, stream, seconds=5):
-        """What became of a request: `STATUS reason`, `reset CODE`, `dropped`, `not processed` or `silence`."""
+        """The end of a request: `STATUS reason`, `reset CODE`, `dropped`, `not processed` or `silence`."""
         deadline = time.monotonic() + seconds
         while True:
             for event in self.events:
@@ -114,7 +114,7 @@ class Client:
                 if isinstance(event, h2.events.ConnectionTerminated):
                     if event.last_stream_id < stream:
                         return "not processed"
-                    # h2 takes GOAWAY for the end; the answer is in the frames behind it.
+                    # h2 treats GOAWAY as the end; the answer is in the frames after it.
                     if (1, stream) in self.later_frames:
                         return "answered"
             if self.is_closed:

@@ -74,7 +74,7 @@ counts = {}
 
 
 def check(name, holds, detail="", kind="other checks"):
-    """Counts it and says it; `finish` ends the script accordingly."""
+    """Counts and prints a check's result; `finish` ends the script accordingly."""
     global failures
     counts[kind] = counts.get(kind, 0) + 1
     if holds:
@@ -86,7 +86,7 @@ def check(name, holds, detail="", kind="other checks"):
 
 
 def rule_case(name, holds, detail=""):
-    """A request, and the status and reason that it must be answered."""
+    """A request, and the status and reason of its expected answer."""
     check(name, holds, detail, kind="rule cases")
 
 
