@@ -1,4 +1,4 @@
-/// A store in which replicas share their provider tokens, so that the fleet has one per key and renews it once.
+/// A store in which workers share their provider tokens, so that the fleet has one per key and renews it once.
 ///
 /// Without a store every process makes its own. Nothing here blocks. Every `ask` and `offer` is answered by `ProviderTokens.storeAnswered`,
 /// from any thread; no answer for half a second counts as "unreachable".

@@ -34,7 +34,7 @@ package final class ProviderTokens: Sendable {
     package var issuedAt: Int64?
     /// Tokens that this process made and that came into use.
     package var refreshes: UInt64
-    /// Tokens of other replicas that came into use here.
+    /// Tokens of other workers that came into use here.
     package var adoptions: UInt64
   }
 
@@ -142,7 +142,7 @@ package final class ProviderTokens: Sendable {
     return isUsed
   }
 
-  /// A token from another replica, received without a question.
+  /// A token from another worker, received without a question.
   package func storeOffered(_ handle: Handle, token: [UInt8], now: Now, random: UInt64) {
     guard let issuedAt = verify(token, handle) else { return }
     _ = step(handle, now: now, random: random, offered: token) { state in
@@ -231,7 +231,7 @@ package final class ProviderTokens: Sendable {
       guard let offered, let issuedAt = entry.state.current?.issuedAt else {
         preconditionFailure("a token is adopted from an offer")
       }
-      // The store's answer to an offer, or another replica's token.
+      // The store's answer to an offer, or another worker's token.
       let isOwn = entry.offered.take()?.token == offered
       if isOwn { entry.refreshes += 1 } else { entry.adoptions += 1 }
       remember(offered, serial, &entry)

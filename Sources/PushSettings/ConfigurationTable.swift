@@ -21,7 +21,7 @@ extension ConfigurationOption {
       "rabbitmq.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),
 
     ConfigurationOption(
-      "redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "The Redis that all replicas share."),
+      "redis.url", .text(.redisURL), .text("redis://127.0.0.1:6379/0"), "The Redis that all workers share."),
     ConfigurationOption("redis.prefix", .text(.keyPrefix), .text("push:"), "The prefix of every key."),
     ConfigurationOption(
       "redis.timeout_ms", .integer(1...10_000), .integer(20),
@@ -31,7 +31,7 @@ extension ConfigurationOption {
     ConfigurationOption("redis.ca_only", .flag, .flag(false), "Trust only ca_file, not the system's CA certificates."),
     ConfigurationOption(
       "redis.token_key_file", .text(.file), .none,
-      "A key of 64 hex digits that hides provider tokens in Redis, the same for all replicas."),
+      "A key of 64 hex digits that encrypts provider tokens in Redis, the same for all workers."),
 
     ConfigurationOption(
       "registry.url", .text(.redisURL), .none, "The Redis that keeps devices, where it is another one than redis.url."),

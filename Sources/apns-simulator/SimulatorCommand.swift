@@ -10,7 +10,7 @@ struct SimulatorCommand: ParsableCommand {
     commandName: "apns-simulator",
     abstract: "An APNs to test against: strict, or fast, and faulty on demand.",
     discussion: """
-      Without arguments it makes its own authority, certificate and signing key in a temporary folder, listens on free
+      Without arguments it makes its own CA, certificate and signing key in a temporary folder, listens on free
       ports of 127.0.0.1 and prints a curl line that works. Standard output gets one line of JSON once it is ready.
 
       FAULTS are lines of words, for --fault and for POST /faults at the control port:
@@ -35,16 +35,16 @@ struct SimulatorCommand: ParsableCommand {
   var certificate: String?
   @Option(help: "The certificate's private key, PEM.")
   var key: String?
-  @Option(name: .customLong("client-ca"), help: "The authority of client certificates, PEM.")
+  @Option(name: .customLong("client-ca"), help: "The CA of client certificates, PEM.")
   var clientAuthority: String?
-  @Option(help: "The folder for what is made here; default: a temporary one.")
+  @Option(help: "The folder for generated files; default: a temporary one.")
   var folder: String?
   @Flag(help: "HTTP/2 with prior knowledge in place of TLS.")
   var plaintext = false
 
-  @Option(help: "The team of --public-key, or of the key that is made.")
+  @Option(help: "The team of --public-key, or of the generated key.")
   var team = "SIMTEAM001"
-  @Option(help: "The id of --public-key, or of the key that is made.")
+  @Option(help: "The id of --public-key, or of the generated key.")
   var keyID = "SIMKEY0001"
   @Option(help: "The public half of your signing key, PEM: `openssl pkey -in AuthKey.p8 -pubout`.")
   var publicKey: String?
@@ -77,7 +77,7 @@ struct SimulatorCommand: ParsableCommand {
   var registerAfter = 200
   @Option(help: "Where in `attributes` the app keeps a Live Activity's id; dots are a path.")
   var activityIDAttribute = "activityId"
-  @Option(help: "Live Activities that are kept; 0: devices display none.")
+  @Option(help: "How many Live Activities are kept; 0: devices display none.")
   var activities = 50_000
   @Option(help: "Requests that one device takes in a second; 0: any number.")
   var deviceLimit = 0

@@ -3,7 +3,7 @@ import Foundation
 
 /// Which seeds a simulation plays, and its report.
 struct SimulationOptions: ParsableArguments {
-  @Option(help: "Go on for so long.")
+  @Option(help: "Play seeds for this many minutes.")
   var minutes: Double?
 
   @Option(help: "Or play this many seeds.")
@@ -12,7 +12,7 @@ struct SimulationOptions: ParsableArguments {
   @Option(help: "The first seed.")
   var first: UInt64 = 1
 
-  @Flag(help: "Say each seed before it is played: the last one said is the one that ended the process.")
+  @Flag(help: "Print each seed before it is played: if the process crashes, the last one printed caused it.")
   var names = false
 
   @Flag(help: "Stop at the first seed that breaks the promise.")

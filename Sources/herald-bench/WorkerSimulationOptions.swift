@@ -3,28 +3,25 @@ import WorkerSimulation
 
 /// Which parts of a world of whole workers are played, and what is printed.
 struct WorkerSimulationOptions: ParsableArguments {
-  @Flag(help: "Of workers: print what happened on the network, a line for each event, and what the workers logged.")
+  @Flag(help: "With --worker: print a line for each event on the network, and the workers' logs.")
   var trace = false
 
-  @Flag(
-    help:
-      "Of workers: make the first seed that breaks the promise as small as it gets, and print what happens then."
-  )
+  @Flag(help: "With --worker: shrink the first seed that breaks the promise as far as possible, and print its events.")
   var shrink = false
 
-  @Option(help: "Of workers: only these faults of a seed, by number, separated by commas: what --shrink found.")
+  @Option(help: "With --worker: only these faults of a seed, by number, separated by commas, as --shrink prints them.")
   var faults: String?
 
-  @Option(help: "Of workers: only these jobs.")
+  @Option(help: "With --worker: only these jobs.")
   var jobs: String?
 
-  @Option(help: "Of workers: so many.")
+  @Option(help: "With --worker: the number of workers.")
   var workerCount: Int?
 
-  @Option(help: "Of workers: so many lanes each.")
+  @Option(help: "With --worker: lanes of each worker.")
   var laneCount: Int?
 
-  @Flag(help: "Of workers: bytes come as they were sent, in one piece.")
+  @Flag(help: "With --worker: bytes arrive as they were sent, in one piece.")
   var plain = false
 
   /// One of these options that was given; nil: none.

@@ -63,7 +63,7 @@ struct DeadLettersCommand: ParsableCommand {
     func failIfCutShort(_ summary: DeadLetterQueue.Summary) throws {
       guard summary.isCutShort else { return }
       throw Exit.failure(
-        "ended after its longest time, with \(summary.seen) dead letters looked at and others left: run it again")
+        "stopped at the time limit after \(summary.seen) dead letters; others are left: run it again")
     }
 
     /// Prints the result, for programs or for people.
@@ -113,7 +113,7 @@ struct DeadLettersCommand: ParsableCommand {
         }
       }
       try selection.failIfCutShort(summary)
-      if summary.matched == 0 { throw Exit.failure("no dead letter matches; \(summary.seen) were looked at") }
+      if summary.matched == 0 { throw Exit.failure("no dead letter matches; \(summary.seen) were checked") }
     }
   }
 

@@ -92,7 +92,7 @@ struct JobReport {
       ["devices", "\(row.devices)" + (row.dryRun ? ", only counted" : " in \(row.pages) pages")],
     ]
     if let expanded = row.expanded, expanded < 1 {
-      rows.append(["looked at", "\(Int(expanded * 100)) % of the registry, about \(row.estimatedDevices ?? 0) devices"])
+      rows.append(["searched", "\(Int(expanded * 100)) % of the registry, about \(row.estimatedDevices ?? 0) devices"])
     }
     if !row.dryRun {
       rows.append(["ended", "\(row.settled)"])

@@ -141,7 +141,7 @@ struct SegmentsCommand: ParsableCommand {
         throw Exit.failure("there is no segment \(code) of \(options.app) in \(options.environment.rawValue)")
       case .isNamed(let codes):
         throw Exit.failure(
-          "segment \(code) stays: \(codes.map(\.text).joined(separator: ", ")) would be left without it; change those first"
+          "segment \(code) is not deleted: \(codes.map(\.text).joined(separator: ", ")) names it; change those first"
         )
       }
     }

@@ -60,7 +60,7 @@ struct SegmentsCommandTests {
     #expect(try commands.output(["list", "--json"]).split(separator: "\n").count == 3)
 
     let refused = try commands.run(["delete", "gold"])
-    #expect(refused.status == 1 && refused.errors.contains("segment gold stays: gold-token would be left without it"))
+    #expect(refused.status == 1 && refused.errors.contains("segment gold is not deleted: gold-token names it"))
     #expect(try commands.output(["delete", "gold-token", "--json"]) == #"{"code":"gold-token","deleted":true}"# + "\n")
     #expect(try commands.output(["delete", "gold"]) == "segment gold is deleted\n")
     let gone = try commands.run(["show", "gold"])

@@ -80,7 +80,7 @@ final class LaneBenchWorld {
   var retries: [RetryState] = []
   var retryDelays: [Int] = []
   var retryBodies: [String] = []
-  /// Jobs that were put aside.
+  /// Isolated jobs.
   var isolatedCount = 0
   var sequence: UInt64 = 0
   /// Publishes are confirmed in the next turn.

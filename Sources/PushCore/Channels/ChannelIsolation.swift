@@ -1,8 +1,8 @@
-/// What becomes of a delivery of a channel request whose earlier deliveries nobody finished: it may be what ended workers.
+/// The decision about a delivery of a channel request whose earlier deliveries were not finished: the request may crash workers.
 ///
-/// As of jobs (`IsolationPolicy`), with one difference. A request that did not end when it was alone waits in a retry queue before it is
-/// alone again, longer and longer: nobody holds it meanwhile, so that no lost connection counts against it, and the jobs of a worker that
-/// it may end are sent or put aside before.
+/// As for jobs (`IsolationPolicy`), with one difference. An isolated request that was not finished waits in a retry queue before it is
+/// processed again, longer each time. No worker holds it meanwhile, so no lost connection counts against it, and the jobs of a worker that
+/// it may crash are sent or isolated before.
 package struct ChannelIsolation: Equatable, Sendable {
   package enum Decision: Equatable, Sendable {
     /// Carry it out.

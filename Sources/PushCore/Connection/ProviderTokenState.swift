@@ -1,7 +1,7 @@
 /// When a provider token is made, kept and given up: the rules for one (team, key) in the whole process.
 ///
 /// Apple's rule: renew a token at most every 20 and at least every 60 minutes, by the age of its `iat`. So a token is renewed at an age of
-/// 40–50 minutes (jitter spreads keys and replicas), never twice in 20 minutes, and never used beyond 60. Replicas share one token. A
+/// 40–50 minutes (jitter spreads keys and workers), never twice in 20 minutes, and never used beyond 60. Workers share one token. A
 /// process that needs a new one asks the shared store first, makes one only if the store says so, and uses it only after the store took it:
 /// a token that the store refuses was never shown to APNs. Without the store, the current token serves up to 55 minutes; then this process
 /// makes one alone. Two tokens never alternate: a newer one replaces an older one, and the older one returns only if APNs says that the
@@ -163,7 +163,7 @@ package struct ProviderTokenState: Sendable {
     }
   }
 
-  /// Another replica's token became known without being asked for. It is used as soon as ours may be replaced.
+  /// Another worker's token became known without being asked for. It is used as soon as ours may be replaced.
   package mutating func storeOffered(issuedAt: Int64, now: Now, jitter: UInt64) -> Action {
     switch phase {
     case .empty, .asking:

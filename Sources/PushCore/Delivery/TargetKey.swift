@@ -1,7 +1,7 @@
 /// Names one device of one app in the admission store: 128 bits of a hash of environment, topic and token (or channel).
 ///
 /// A token is never stored readable, and all keys have one length. The hash is SipHash-2-4 with 128 bits of output and a fixed key:
-/// replicas must agree, and nobody gains from making two of their own tokens collide.
+/// all workers must compute the same hash, and a producer gains nothing from a collision of its own tokens.
 package struct TargetKey: Hashable, Sendable {
   package var high: UInt64
   package var low: UInt64

@@ -53,7 +53,7 @@ package final class RedisConnection {
   private var requestCommand = RedisCommand()
   private var delegateProxy: TransportDelegateProxy?
 
-  /// `scripts` are loaded after every connect. `tls` is required for `rediss://`. `seed` spreads replicas' reconnects. `requiresPrimary`: a
+  /// `scripts` are loaded after every connect. `tls` is required for `rediss://`. `seed` spreads workers' reconnects. `requiresPrimary`: a
   /// server that says it is a replica is refused.
   package init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, scripts: [String] = [], seed: UInt64,

@@ -93,7 +93,7 @@ package final class RedisAdmissionStore: AdmissionStore {
   /// Of a cluster: to all of it.
   package var isConnected: Bool { router.isWhole }
 
-  /// Why a feature does not work across replicas now; nil: it does.
+  /// Why a feature does not work across workers now; nil: it does.
   package func degradation(of feature: AdmissionFeature) -> String? {
     switch feature {
     case .rateLimit where settings.limits.isEmpty: nil

@@ -200,7 +200,7 @@ package struct Lane<
     jobs[ticket].copyDelivery(from: &broker)
     jobs[ticket].judge(settings.isolation)
     if jobs[ticket].isolation == .isolate {
-      putAside(ticket, now)
+      isolate(ticket, now)
       return
     }
     parse(ticket, delivery)

@@ -20,9 +20,9 @@ extension Lane {
   }
 
   /// Isolates a job at once: if this is its last delivery before the broker's limit, it must not wait for other jobs.
-  mutating func putAside(_ job: Ticket, _ now: Now) {
+  mutating func isolate(_ job: Ticket, _ now: Now) {
     isolating += 1
-    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put aside") }
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be isolated") }
     perform(sends[send].delivery.isolated(), send, now)
   }
 }

@@ -33,7 +33,7 @@ extension Lane {
     guard 0...sends.count ~= orphanCount else { return "\(orphanCount) orphans of \(sends.count) sends" }
     guard 0...sends.capacity ~= admittingCount else { return "\(admittingCount) admissions are waited for" }
     if openPages.contains(where: { $0 < 0 }) { return "fewer than no pages have devices to start" }
-    if isolating < 0 { return "fewer than no deliveries are being put aside" }
+    if isolating < 0 { return "fewer than no deliveries are being isolated" }
     if confirms.count > settings.unconfirmedMaximum { return "\(confirms.count) publishes are not confirmed" }
     if jobs.count == 0, sends.count > orphanCount { return "\(sends.count - orphanCount) sends of no job" }
     let delivered = watermarks.reduce(0) { $0 + $1.openCount }

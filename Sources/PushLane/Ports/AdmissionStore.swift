@@ -1,6 +1,6 @@
 package import PushCore
 
-/// What replicas agree on: answered jobs, dead tokens, device rates. One round trip admits a (job, target).
+/// The state that workers share: answered jobs, dead tokens, device rates. One round trip admits a (job, target).
 package protocol AdmissionStore {
   /// Asks; the answer comes from `nextAdmission`, by the store's own deadline at the latest.
   mutating func admit(

@@ -35,7 +35,7 @@ enum ChannelMetrics {
     out.sample([:], counters.postponed)
     out.family(
       "herald_channels_requests_isolated_total", .counter,
-      "Requests that three deliveries did not finish, put aside to be processed alone.")
+      "Requests isolated because three deliveries did not finish them.")
     out.sample([:], counters.isolated)
     out.family("herald_channels_requests_in_flight", .gauge, "Requests of the queue that are being carried out.")
     out.sample([:], counters.inFlight)

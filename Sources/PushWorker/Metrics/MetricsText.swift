@@ -36,7 +36,7 @@ package enum MetricsText {
     out.family("herald_jobs_handed_back_total", .counter, "Deliveries given back to their queue unfinished.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.handedBack })
     out.family(
-      "herald_jobs_isolated_total", .counter, "Jobs put aside to be processed alone: workers did not finish them.")
+      "herald_jobs_isolated_total", .counter, "Jobs isolated because three deliveries did not finish them.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.isolated })
     out.family("herald_audiences_total", .counter, "Jobs for audiences handed over, to become pages.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.handedOver })

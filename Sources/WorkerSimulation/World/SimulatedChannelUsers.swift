@@ -24,7 +24,7 @@ package final class SimulatedChannelUsers {
   /// Redis lost its memory, and with it which channel belongs to which name.
   private var hasForgotten = false
 
-  /// Copies that were put aside to be carried out alone.
+  /// Copies of isolated requests.
   package private(set) var isolatedCount = 0
   package var requestCount: Int { order.count }
   package var repliedCount: Int { replies.count }
