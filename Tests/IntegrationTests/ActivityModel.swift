@@ -98,7 +98,7 @@ struct ActivityModel: Equatable {
       var skips: [ActivityState.Skip?] = []
       for ordinal in ordinals {
         if let activity = entry.activity {
-          skips.append(activity.resolveStart(job, &entry.members[ordinal], now: now))
+          skips.append(activity.resolveStart(job, isAlert: job % 3 == 0, &entry.members[ordinal], now: now))
         } else {
           skips.append(.over)
         }
@@ -148,7 +148,7 @@ extension ActivityRegistry {
     case .resolve(let id, let push, let ordinals):
       resolve(push, of: id, in: scope, to: ordinals, then: tell { $0.map { "\($0)" }.description })
     case .resolveStart(let id, let job, let ordinals):
-      resolveStart(of: id, in: scope, job: job, to: ordinals, then: tell { "\($0)" })
+      resolveStart(of: id, in: scope, job: job, areAlerts: job % 3 == 0, to: ordinals, then: tell { "\($0)" })
     case .startRefused(let id, let job, let ordinals):
       startRefused(of: id, in: scope, job: job, ordinals: ordinals, then: tell { _ in "()" })
     case .unregistered(let id, let ordinal, let token, let at):

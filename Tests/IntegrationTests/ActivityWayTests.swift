@@ -68,6 +68,32 @@ struct ActivityWayTests {
     #expect(try world.resolve(last.first?.text ?? "") == ["d3": "cc03cc03"])
   }
 
+  /// Whatever a device's tokens become: it is started once or alerted once.
+  @Test func whoCannotShowItIsAlerted() throws {
+    let world = try ActivityWay()
+    defer { world.close() }
+    try world.register("d1", startToken: nil, alertToken: "aa01aa01")
+    try world.register("d2", startToken: "bb02bb02", alertToken: "aa02aa02")
+    try world.register("d3", startToken: nil)
+    let more = #","activity":"ride-17","fallback":{"title":"T","body":"B"}"#
+    let first = try world.goesOut(job("s1", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
+    #expect(try world.page(first, 0) == ["d2": "bb02bb02"])
+    let alerts = try world.fallbackPage(first, 1)
+    #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "d2 was started, and d3 has no token at all")
+    #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "the page came again")
+    try world.register("d1", startToken: "bb01bb01")
+    #expect(try world.page(first, 2) == ["d2": "bb02bb02"], "d1 was alerted")
+    #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "the alert is still under way to it")
+    let second = try world.goesOut(job("s2", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
+    #expect(try world.page(second, 0).isEmpty)
+    #expect(try world.resolve(world.fallbackPage(second, 1)).isEmpty)
+
+    // A token that is none is forgotten, and so is its alert: now it can be started.
+    try world.tokenGone(alerts, ordinal: 0)
+    #expect(try world.resolve(alerts).isEmpty)
+    #expect(try world.page(second, 0) == ["d1": "bb01bb01"])
+  }
+
   @Test func anAppMayStartItItself() throws {
     let world = try ActivityWay()
     defer { world.close() }
@@ -223,8 +249,9 @@ private final class ActivityWay {
 
   // MARK: Devices
 
-  func register(_ device: String, startToken: String?) throws {
+  func register(_ device: String, startToken: String?, alertToken: String? = nil) throws {
     var registration = DeviceRegistration(device: device)
+    if let bytes = alertToken.flatMap({ Hex.bytes($0.utf8.span) }) { registration.token = .set(bytes) }
     if let startToken {
       registration.startTokens = [.init(type: "*", token: Hex.bytes(startToken.utf8.span))]
     }
@@ -310,6 +337,33 @@ private final class ActivityWay {
     PageWriter.append(
       job, number: number, ordinals: Array(ordinals.map(String.init).joined(separator: ",").utf8), to: &body)
     return try resolve(String(decoding: body, as: UTF8.self))
+  }
+
+  /// Makes a page of alerts for the first devices.
+  func fallbackPage(_ text: String, _ number: UInt32) throws -> String {
+    var job = PushJob()
+    try parse(text, into: &job)
+    var body: [UInt8] = []
+    FallbackWriter.append(job, number: number, ordinals: Array("0,1,2".utf8), to: &body)
+    return String(decoding: body, as: UTF8.self)
+  }
+
+  /// APNs says that the token of a page's only target is gone: returns once the registry has forgotten it, and the activity the device.
+  func tokenGone(_ text: String, ordinal: UInt32) throws {
+    var job = PushJob()
+    try parse(text, into: &job)
+    var found: PageResolution??
+    pages.find(job, in: scope) { found = .some($0) }
+    guard turn(until: { found != nil }), let resolution = found ?? nil else { throw TestFailure("nobody can say") }
+    _ = job.resolve(resolution)
+    pages.tokenGone(job, target: 0, since: now + 60_000, in: scope)
+    guard let id = ActivityID("ride-17") else { throw TestFailure("no id") }
+    for _ in 0..<1_000 {
+      let record = try wait { devices.records(of: [ordinal], in: scope, then: $0) }.get()[0]
+      let shown = try wait { activities.show(id, in: scope, then: $0) }.get()
+      if record?.token == nil && shown?.members[ordinal] == nil { return }
+    }
+    throw TestFailure("its token and its alert are known still")
   }
 
   func resolve(_ text: String) throws -> [String: String] {

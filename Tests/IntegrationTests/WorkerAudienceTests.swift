@@ -76,7 +76,7 @@ struct WorkerAudienceTests {
       }
       #expect(opening == .evaluate(from: 0))
       let fixed = try registry.wait {
-        registry.store.fix(id, step: 0, pages: [ordinals], counted: 0, next: nil, ordinals: 10, then: $0)
+        registry.store.fix(id, step: 0, pages: [PageOrdinals(ordinals)], counted: 0, next: nil, ordinals: 10, then: $0)
       }
       #expect(fixed?.pages == 0..<1)
     }

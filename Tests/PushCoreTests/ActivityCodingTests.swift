@@ -29,7 +29,7 @@ import Testing
           _ = try? ActivityState.leave(&activity, &members, job: job, jobs: &jobs, now: now)
           member = members[0]
         } else {
-          _ = activity?.resolveStart(job, &member, now: now)
+          _ = activity?.resolveStart(job, isAlert: job % 3 == 0, &member, now: now)
         }
       }
       if let activity { #expect(decoded(activity.encode()) == activity) }

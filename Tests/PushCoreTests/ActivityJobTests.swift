@@ -43,6 +43,10 @@ import Testing
     (update(update, [("fallback", #"{"title":"t","body":"b"}"#)]), "fallback", "is for the start"),
     (job([("fallback", #"{"title":"t","body":"b"}"#)]), "fallback", "is for the start"),
     (start([("fallback", #"{"title":"t"}"#)]), "fallback", "title and body"),
+    (
+      start([("fallback", "{\"title\":\"\",\"body\":\"\(String(repeating: "b", count: 4053))\"}")]), "fallback",
+      "at most 4096 bytes, not 4097"
+    ),
     (start([("fallback", #"{"title":"t","body":"b","x":1}"#)]), "fallback", "title and body"),
     (job([("revision", "1")]), "revision", "gives itself"),
     (update(update, [("revision", "0")]), "revision", "gives itself"),
@@ -116,6 +120,58 @@ import Testing
     let again = Parsed(bytes: output)
     #expect(again.error == nil && again.text(again.job.id) == late.text(late.job.id))
     #expect(again.job.page.late.count == late.job.page.late.count)
+  }
+
+  /// Those who cannot show the activity: an alert that knows its activity, and nothing of the start's payload.
+  @Test func aFallbackBecomesAlerts() throws {
+    let fallback = #"{"body":"b\u0021","title":"A \"t\""}"#
+    let parsed = try written(
+      Self.start([
+        ("id", #""a\"b\/c""#), ("activity", #""ride \"1\"""#), ("fallback", fallback), ("credential", #""k\\1""#),
+        ("environment", #""sandbox""#), ("topic", #""com.example.other.push-type.liveactivity""#),
+        ("meta", #"{"campaign":"42"}"#),
+      ]))
+    var output: [UInt8] = []
+    FallbackWriter.append(parsed.job, number: 7, ordinals: Array("3,9".utf8), to: &output)
+    let page = Parsed(bytes: output)
+    try #require(page.error == nil, "\(page.error?.detail ?? "")")
+    #expect(page.text(page.job.id) == "a\"b/c/7" && page.text(page.job.parentID) == "a\"b/c")
+    #expect(page.job.pushType == .alert && page.job.event == nil && page.text(page.job.topic) == "com.example.app")
+    #expect(page.text(page.job.activity) == "ride \"1\"" && page.job.revision == 3)
+    #expect(page.job.page.number == 7 && page.job.page.count == 2)
+    #expect(page.job.page.ordinal(1, in: page.job.bytes.span) == 9)
+    #expect(page.job.environment == .sandbox && page.text(page.job.credential) == "k\\1")
+    #expect(page.job.priority == 10 && page.job.expiration == 1_796_000_700)
+    #expect(page.text(page.job.collapseID) == "ride \"1\"" && page.text(page.job.meta) == #"{"campaign":"42"}"#)
+    #expect(
+      page.text(page.job.payload) == #"{"aps":{"alert":{"title":"A \"t\"","body":"b\u0021"}}}"#)
+    // A copy of it for one device is the same page.
+    var resolution = PageResolution()
+    resolution.skip()
+    let (token, device): ([UInt8], [UInt8]) = ([0xAB, 0xCD], Array("d".utf8))
+    resolution.send(to: token.span, device: device.span, registeredAt: 5)
+    var job = PushJob()
+    job.bytes = output
+    job.bodyCount = output.count
+    var parser = JobParser()
+    let none: [UInt8] = []
+    try parser.parse(into: &job, fallbackID: none.span)
+    #expect(job.resolve(resolution) == [0])
+    output = []
+    JobRewriter.append(job, onlyTarget: 0, to: &output)
+    let again = Parsed(bytes: output)
+    #expect(again.error == nil && again.text(again.job.id) == "a\"b/c/7")
+    #expect(again.job.page.position == 1 && again.job.page.count == 1)
+  }
+
+  @Test(arguments: [("", ""), ("t", ""), (#"\n"#, #"\uD83D\uDE00"#)])
+  func everyFallbackMakesAnAlert(_ title: String, _ body: String) throws {
+    let start = try written(Self.start([("fallback", "{\"title\":\"\(title)\",\"body\":\"\(body)\"}")]))
+    var output: [UInt8] = []
+    FallbackWriter.append(start.job, number: 0, ordinals: Array("1".utf8), to: &output)
+    let page = Parsed(bytes: output)
+    #expect(page.error == nil, "\(page.error?.detail ?? "")")
+    #expect(Int(page.job.payload.count) == FallbackWriter.payloadCount(start.job))
   }
 
   @Test(arguments: [

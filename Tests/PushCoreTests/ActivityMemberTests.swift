@@ -25,6 +25,22 @@ import Testing
     #expect(member.startRefused(2) == false, "it has arrived, whatever APNs said")
   }
 
+  @Test func nobodyIsStartedAndAlerted() {
+    var member = ActivityMember()
+    #expect(member.start(1, isAlert: true, at: 5_000) == true)
+    #expect(member.status == .alerted && member.start?.at == 5)
+    #expect(member.start(1, isAlert: true, at: 6_000) == true, "the same alert came again")
+    #expect(member.start(1, at: 7_000) == false, "it got a start token since")
+    #expect(member.start(2, at: 7_000) == false && member.start(2, isAlert: true, at: 7_000) == false)
+    #expect(member.register([9], at: 8_000) == .taken)
+    #expect(member.status == .live, "its app started the activity itself")
+    var other = ActivityMember()
+    #expect(other.start(1, at: 0) == true)
+    #expect(other.start(1, isAlert: true, at: 0) == false, "it lost its start token since")
+    #expect(other.startRefused(1) == true)
+    #expect(other.start(2, isAlert: true, at: 0) == true)
+  }
+
   @Test func theNewestRegistrationStays() {
     let registrations: [(token: [UInt8], at: Int64)] = [
       ([1], 10), ([2], 20), ([3], 20), ([], 20), ([4], 30), ([5], 30), ([5], 30), ([1], 5), ([], 25),

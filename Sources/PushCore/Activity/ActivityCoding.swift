@@ -67,7 +67,8 @@ extension ActivityMember {
   private static let hasLeft: UInt8 = 8
   private static let isGone: UInt8 = 16
   private static let wayShift: UInt8 = 5
-  private static let flags: UInt8 = 0x7F
+  private static let wayMask: UInt8 = 3
+  private static let isAlert: UInt8 = 128
 
   /// 9 bytes of a device that was started and no more, 21 and its token of one that was started and is live.
   package func encode() -> [UInt8] {
@@ -75,7 +76,8 @@ extension ActivityMember {
     let hasRegistered = isOver || !token.isEmpty || changedAt != 0
     bytes.append(
       (start != nil ? Self.hasStart : 0) | (hasRegistered ? Self.hasRegistered : 0) | (isOver ? Self.isOver : 0)
-        | (hasLeft ? Self.hasLeft : 0) | (goneAt != 0 ? Self.isGone : 0) | way.rawValue << Self.wayShift)
+        | (hasLeft ? Self.hasLeft : 0) | (goneAt != 0 ? Self.isGone : 0) | way.rawValue << Self.wayShift
+        | (start?.isAlert == true ? Self.isAlert : 0))
     if let start {
       bytes.append(littleEndian: UInt64(start.job), count: 4)
       bytes.append(littleEndian: UInt64(start.at), count: 4)
@@ -91,9 +93,9 @@ extension ActivityMember {
 
   /// nil: no encoding.
   package init?(decoding bytes: Span<UInt8>) {
-    guard !bytes.isEmpty, bytes[0] & ~Self.flags == 0, let way = Way(rawValue: bytes[0] >> Self.wayShift) else {
-      return nil
-    }
+    guard !bytes.isEmpty, let way = Way(rawValue: bytes[0] >> Self.wayShift & Self.wayMask) else { return nil }
+    let isAlert = bytes[0] & Self.isAlert != 0
+    guard !isAlert || bytes[0] & Self.hasStart != 0 else { return nil }
     self.init()
     self.way = way
     isOver = bytes[0] & Self.isOver != 0
@@ -102,7 +104,8 @@ extension ActivityMember {
     if bytes[0] & Self.hasStart != 0 {
       guard bytes.count - position >= 8 else { return nil }
       start = Start(
-        job: UInt32(bytes.word(at: position, count: 4)), at: UInt32(bytes.word(at: position + 4, count: 4)))
+        job: UInt32(bytes.word(at: position, count: 4)), at: UInt32(bytes.word(at: position + 4, count: 4)),
+        isAlert: isAlert)
       position += 8
     }
     if bytes[0] & Self.hasRegistered != 0 {

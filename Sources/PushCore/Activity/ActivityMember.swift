@@ -1,8 +1,11 @@
 /// What one activity is to one device.
 package struct ActivityMember: Hashable, Sendable {
   package enum Status: UInt8, CaseIterable, Sendable {
-    /// A start was sent and no update token came: APNs takes stale start tokens too, so it may show nothing. May become any other.
+    /// A start was sent and no update token came: APNs takes stale start tokens too, so it may show nothing. May become any other but
+    /// `alerted`.
     case started
+    /// It had no start token, and was sent the start's fallback alert. May become any other but `started`.
+    case alerted
     /// It has an update token. May become over or left.
     case live
     /// It was swiped away, or APNs said that its token is none. A newer token makes it live again.
@@ -28,6 +31,8 @@ package struct ActivityMember: Hashable, Sendable {
     package let job: UInt32
     /// Unix seconds.
     package let at: UInt32
+    /// The fallback alert was sent in its place.
+    package let isAlert: Bool
   }
 
   package internal(set) var start: Start?
@@ -49,7 +54,8 @@ package struct ActivityMember: Hashable, Sendable {
   package var status: Status {
     if hasLeft { return .left }
     if isOver { return .over }
-    return token.isEmpty ? .started : .live
+    if !token.isEmpty { return .live }
+    return start?.isAlert == true ? .alerted : .started
   }
 
   enum Registered {
@@ -100,11 +106,12 @@ package struct ActivityMember: Hashable, Sendable {
   /// The activity ends for this device alone.
   mutating func leave() { hasLeft = true }
 
-  /// Whether this start goes out: the first, or the same once more while nothing shows that it came.
-  mutating func start(_ job: UInt32, at now: Int64) -> Bool {
-    if let start { return start.job == job && token.isEmpty && !isOver && !hasLeft }
+  /// Whether this start, or the fallback alert in its place, goes out: the first of the two, or the same once more while nothing shows
+  /// that it came.
+  mutating func start(_ job: UInt32, isAlert: Bool = false, at now: Int64) -> Bool {
     guard token.isEmpty, !isOver, !hasLeft else { return false }
-    start = Start(job: job, at: UInt32(clamping: now / 1_000))
+    if let start { return start.job == job && start.isAlert == isAlert }
+    start = Start(job: job, at: UInt32(clamping: now / 1_000), isAlert: isAlert)
     return true
   }
 

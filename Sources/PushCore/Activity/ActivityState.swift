@@ -237,7 +237,7 @@ package struct ActivityState: Hashable, Sendable {
     case sentLate
     /// The activity was ended for this device.
     case left
-    /// It was started before, or started it itself.
+    /// It was started before, or sent the alert instead, or started it itself.
     case started
   }
 
@@ -261,15 +261,18 @@ package struct ActivityState: Hashable, Sendable {
   }
 
   /// A start is about to be sent to a device: whether it is. Marks it as started; the same job may ask again.
-  /// - Parameter job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion
-  ///   to one, and then a device may be started twice.
-  package func resolveStart(_ job: UInt64, _ member: inout ActivityMember?, now: Int64) -> Skip? {
+  /// - Parameters:
+  ///   - job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion to one,
+  ///     and then a device may be started twice.
+  ///   - isAlert: it is sent the fallback alert instead. Nobody is sent both.
+  package func resolveStart(_ job: UInt64, isAlert: Bool = false, _ member: inout ActivityMember?, now: Int64) -> Skip?
+  {
     switch phase(now: now) {
     case .starting, .active: break
     case .ended, .expired: return .over
     }
     var known = member ?? ActivityMember()
-    let isOurs = known.start(UInt32(truncatingIfNeeded: job), at: now)
+    let isOurs = known.start(UInt32(truncatingIfNeeded: job), isAlert: isAlert, at: now)
     member = known
     return isOurs ? nil : .started
   }

@@ -29,13 +29,18 @@ extension JobParser {
         field: job.targetKind == .activity ? "to.activity" : "activity",
         rule: "must be 1 to \(Limits.idBytesMaximum) bytes, not \(job.activity.count)")
     }
-    guard job.pushType == .liveactivity else {
+    // A page of alerts is for devices that cannot show the activity.
+    guard job.pushType == .liveactivity || job.pushType == .alert && job.targetKind == .page else {
       throw JobError(field: "activity", rule: "takes the push type liveactivity, not \(name(of: job))")
     }
     try checkEvent(job)
     if let fallback = fields.fallback {
       guard job.event == .start else { throw JobParser.fallbackFault }
       job.fallback = fallback
+      let (count, maximum) = (FallbackWriter.payloadCount(job), FallbackWriter.payloadBytesMaximum)
+      guard count <= maximum else {
+        throw JobError(field: "fallback", rule: "must make an alert of at most \(maximum) bytes, not \(count)")
+      }
     }
     try setRevision(&job, fields)
   }

@@ -19,6 +19,8 @@ package final class ActivityPages {
     let ordinals: [UInt32]
     /// Of the start's job; nil: it is no start.
     let startJob: UInt64?
+    /// Its devices are sent the start's fallback alert.
+    let isFallback: Bool
     let attributesType: String
     let push: ActivityState.Push
   }
@@ -41,11 +43,13 @@ package final class ActivityPages {
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
-    let isStart = job.event == .start
-    let payload = isStart ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
+    let isFallback = job.pushType == .alert
+    let isStart = job.event == .start || isFallback
+    let payload = isStart && !isFallback ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
     return Page(
       id: id, scope: scope, ordinals: ordinals,
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
+      isFallback: isFallback,
       attributesType: payload?.attributesType ?? "",
       push: ActivityState.Push(revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave))
   }
@@ -71,13 +75,14 @@ package final class ActivityPages {
     }
   }
 
-  /// Only those that have a start token count as started.
+  /// Only those that have a token for it count as started: a start token, or of the fallback an alert token. A device that got its start
+  /// token after the page was made has the alert all the same.
   private func start(
     _ page: Page, job: UInt64, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void
   ) {
-    let tokens = records.map { $0?.startToken(for: page.attributesType) }
+    let tokens = records.map { page.isFallback ? $0?.token : $0?.startToken(for: page.attributesType) }
     let able = zip(page.ordinals, tokens).filter { $0.1 != nil }.map(\.0)
-    activities.resolveStart(of: page.id, in: page.scope, job: job, to: able) { result in
+    activities.resolveStart(of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, to: able) { result in
       guard case .success(let skips) = result else { return then(nil) }
       var started = zip(able, skips).filter { $0.1 == nil }.map(\.0)[...]
       var resolution = PageResolution()

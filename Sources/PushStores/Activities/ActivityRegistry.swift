@@ -161,13 +161,17 @@ package final class ActivityRegistry {
   }
 
   /// Starts are about to be sent to devices: to which of them. Marks those as started; nil is one of them.
+  /// - Parameter areAlerts: the fallback alert is sent in their place.
   package func resolveStart(
-    of id: ActivityID, in scope: AppScope, job: UInt64, to ordinals: [UInt32],
+    of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, to ordinals: [UInt32],
     then: @escaping Then<[ActivityState.Skip?]>
   ) {
     change(id, ordinals, scope, hasTexts: false, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .over }) }
-      return .success(draft.members.indices.map { activity.resolveStart(job, &draft.members[$0], now: now) })
+      return .success(
+        draft.members.indices.map {
+          activity.resolveStart(job, isAlert: areAlerts, &draft.members[$0], now: now)
+        })
     }
   }
 

@@ -44,9 +44,6 @@ package final class ActivityTaker {
       return then(.refused(error))
     }
     let kind = job.targetKind
-    guard job.fallback.title.isEmpty else {
-      return then(.refused(JobError(field: "fallback", rule: "is not sent by this version; leave it out")))
-    }
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
     switch (payload.event, kind) {

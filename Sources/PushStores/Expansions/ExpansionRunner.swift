@@ -87,6 +87,8 @@ final class ExpansionRunner {
     let needsRevision: Bool
     /// It ends its activity for the devices that it names.
     let isLeave: Bool
+    /// Of a start with a fallback: devices without a start token for this attributes type get that.
+    let fallbackType: String?
   }
 
   private func begin(_ delivery: ExpansionDelivery) {
@@ -121,7 +123,8 @@ final class ExpansionRunner {
       cursor: delivery.cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
       membersOf: membersOf, isDryRun: job.isDryRun,
       needsRevision: !job.activity.isEmpty && job.revision == 0 && !job.isDryRun,
-      isLeave: job.targetKind == .devices && job.event == .end)
+      isLeave: job.targetKind == .devices && job.event == .end,
+      fallbackType: try ExpansionRunner.fallbackType(job))
   }
 
   /// The step is at its end here, whatever became of it: the next one of its job may begin.
@@ -187,7 +190,10 @@ final class ExpansionRunner {
         // Its segment was deleted meanwhile: nobody else is in it.
         fix(delivery, step, [], next: nil, given: ordinal)
       case .found(let ordinals, let next, let given):
-        fix(delivery, step, ordinals, next: next, given: given)
+        guard let type = step.fallbackType, !step.isDryRun else {
+          return fix(delivery, step, ordinals, next: next, given: given)
+        }
+        split(delivery, step, ordinals, type: type, next: next, given: given)
       }
     }
   }
@@ -209,13 +215,20 @@ final class ExpansionRunner {
     }
   }
 
-  private func fix(
-    _ delivery: ExpansionDelivery, _ step: Step, _ ordinals: [UInt32], next: UInt32?, given: UInt32
+  /// - Parameter alerted: devices that are sent the start's fallback instead.
+  func fix(
+    _ delivery: ExpansionDelivery, _ step: Step, _ ordinals: [UInt32], alerted: [UInt32] = [], next: UInt32?,
+    given: UInt32
   ) {
     let size = settings.pageDevices
     let pages =
       step.isDryRun
-      ? [] : stride(from: 0, to: ordinals.count, by: size).map { Array(ordinals[$0..<min($0 + size, ordinals.count)]) }
+      ? []
+      : [(ordinals, false), (alerted, true)].flatMap { ordinals, isFallback in
+        stride(from: 0, to: ordinals.count, by: size).map {
+          PageOrdinals(ordinals[$0..<min($0 + size, ordinals.count)], isFallback: isFallback)
+        }
+      }
     store.fix(
       step.id, step: step.cursor.step, pages: pages, counted: step.isDryRun ? UInt64(ordinals.count) : 0, next: next,
       ordinals: given
@@ -251,7 +264,7 @@ final class ExpansionRunner {
   }
 
   private func pages(
-    _ delivery: ExpansionDelivery, _ numbers: Range<UInt32>, _ ordinals: [[UInt8]?]
+    _ delivery: ExpansionDelivery, _ numbers: Range<UInt32>, _ ordinals: [PageOrdinals?]
   ) -> [Publish] {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
@@ -259,11 +272,15 @@ final class ExpansionRunner {
     for (number, ordinals) in zip(numbers, ordinals) {
       guard let ordinals else { continue }
       var body: [UInt8] = []
-      PageWriter.append(job, number: number, ordinals: ordinals, to: &body)
+      if ordinals.isFallback {
+        FallbackWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
+      } else {
+        PageWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
+      }
       let id = job.bytes[job.id.range] + Array("/\(number)".utf8)
       pages.append(
         Publish(target: .page(delivery.jobClass, id: Array(id)), body: body, metadata: delivery.metadata))
-      counters.devices += 1 + UInt64(ordinals.count { $0 == UInt8(ascii: ",") })
+      counters.devices += UInt64(ordinals.count)
     }
     return pages
   }

@@ -71,7 +71,7 @@ package enum ExpansionScript {
     """
 
   /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: there is none), devices of a dry run, ordinals of the
-  /// scope, now (ms), seconds to live, then for each page the number of its devices and their ordinals.
+  /// scope, now (ms), seconds to live, then for each page the number of its devices and their ordinals (`PageOrdinals`).
   ///
   /// Replies as `open` does: {'publish', …}; or {'again'}: another worker or a command came between.
   package static let fix = """

@@ -72,13 +72,13 @@ package final class ExpansionStore {
   }
 
   /// - Parameters:
-  ///   - pages: their ordinals, ascending; of a dry run none.
+  ///   - pages: of a dry run none.
   ///   - counted: devices of a dry run.
   ///   - next: where the next step begins; nil: this was the last one.
   ///   - ordinals: that the scope has given out.
   /// - Returns: nil: another worker or a command came between; the step is to be opened again.
   package func fix(
-    _ id: String, step: UInt32, pages: [[UInt32]], counted: UInt64, next: UInt32?, ordinals: UInt32,
+    _ id: String, step: UInt32, pages: [PageOrdinals], counted: UInt64, next: UInt32?, ordinals: UInt32,
     then: @escaping Then<Fixed?>
   ) {
     let keys = keys(id)
@@ -87,7 +87,7 @@ package final class ExpansionStore {
     ]
     for page in pages {
       arguments.append("\(page.count)")
-      arguments.append(page.map(String.init).joined(separator: ","))
+      arguments.append(page.stored)
     }
     eval(ExpansionScript.fix, [keys.state, keys.pages, keys.ordinals], arguments) { reply -> Fixed?? in
       guard let words = reply.words, let first = words.first else { return nil }
@@ -106,15 +106,16 @@ package final class ExpansionStore {
     return Fixed(pages: first..<end, next: next, isComplete: words[5] == "1")
   }
 
-  /// The ordinals of pages, in decimal with commas; nil for those whose devices all have their ends.
-  package func ordinals(_ id: String, of pages: Range<UInt32>, then: @escaping Then<[[UInt8]?]>) {
+  /// The devices of pages; nil for those whose devices all have their ends.
+  package func ordinals(_ id: String, of pages: Range<UInt32>, then: @escaping Then<[PageOrdinals?]>) {
     guard !pages.isEmpty else { return then(.success([])) }
     let key = keys(id).ordinals
     redis.call(["HMGET", key] + pages.map { "\($0)" }, key: key) { result in
       then(
         result.flatMap { reply in
           guard case .array(let values) = reply, values.count == pages.count else { return .failure(.unexpected) }
-          return .success(values.map { value in if case .bulk(let bytes) = value { bytes } else { nil } })
+          return .success(
+            values.map { value in if case .bulk(let bytes) = value { PageOrdinals(stored: bytes) } else { nil } })
         })
     }
   }

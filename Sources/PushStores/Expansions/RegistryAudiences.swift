@@ -35,6 +35,35 @@ final class RegistryAudiences {
     }
   }
 
+  /// Which of these devices have a push-to-start token for an attributes type, and which have none.
+  /// - Parameter ordinals: ascending.
+  func split(
+    _ ordinals: [UInt32], toStart type: String, in scope: AppScope,
+    then: @escaping SegmentThen<(able: [UInt32], others: [UInt32])>
+  ) {
+    guard let first = ordinals.first else { return then(.success(([], []))) }
+    let sets = [DeviceSet.hasPushToStart(type), .hasPushToStart("*")]
+    evaluator.open(.sets(sets), in: scope, unixMilliseconds: 0) { result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let reader):
+        var (able, others): ([UInt32], [UInt32]) = ([], [])
+        var rest = ordinals[...]
+        reader.stream(from: OrdinalChunk.index(of: first)) { chunk, devices in
+          while let ordinal = rest.first, OrdinalChunk.index(of: ordinal) <= chunk {
+            let isAble =
+              OrdinalChunk.index(of: ordinal) == chunk && devices.contains(OrdinalChunk.place(of: ordinal))
+            if isAble { able.append(ordinal) } else { others.append(ordinal) }
+            rest.removeFirst()
+          }
+          return !rest.isEmpty
+        } then: { result in
+          then(result.map { (able, others + rest) })
+        }
+      }
+    }
+  }
+
   private static func collect(
     _ reader: AudienceReader, from ordinal: UInt32, maximum: Int, then: @escaping (Part) -> Void
   ) {

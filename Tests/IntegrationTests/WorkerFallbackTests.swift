@@ -1,0 +1,130 @@
+import Foundation
+import PushCore
+import PushIO
+import PushStores
+import TestSupport
+import Testing
+
+/// Who gets a start and who its fallback, through a worker and real servers.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct WorkerFallbackTests {
+  private struct Outcome: Decodable {
+    struct To: Decodable { let device: String? }
+    let job: String?
+    let outcome: String
+    let topic: String?
+    let pushType: String?
+    let to: To?
+    let activity: String?
+    let revision: Int?
+    let summary: [String: Int]?
+
+    private enum CodingKeys: String, CodingKey {
+      case job = "job_id"
+      case pushType = "push_type"
+      case outcome, topic, to, activity, revision, summary
+    }
+  }
+
+  private static let start = #"""
+    {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{"eta":9},"alert":{"title":"t","body":"b"}}}
+    """#
+
+  private struct Notification: Decodable {
+    struct Request: Decodable {
+      let type: String
+      let topic: String
+
+      private enum CodingKeys: String, CodingKey {
+        case type = "push_type"
+        case topic
+      }
+    }
+    struct Payload: Decodable {
+      struct Alert: Decodable, Equatable {
+        let title: String
+        let body: String
+      }
+      struct APS: Decodable {
+        let event: String?
+        let alert: Alert
+      }
+      let aps: APS
+    }
+    let request: Request
+    let payload: Payload
+  }
+
+  private struct Shown: Decodable {
+    let members: [String: Int]
+  }
+
+  /// Of one audience some are started and some alerted, more of them than a page holds: each once, whatever comes again.
+  @Test func whoCannotShowItIsAlerted() throws {
+    let url = try RedisServer.shared().url
+    let world = try WorkerWorld("fallback", redisURL: url)
+    let registry = try AudienceRegistry(url: url, prefix: "\(world.prefix):")
+    // The last one has no token of any kind.
+    try registry.register(0..<606, user: { _ in "u" }, hasToken: { $0 < 605 })
+    for (number, type) in [(0, "*"), (300, "Ride"), (604, "*"), (7, "Other")] {
+      var registration = DeviceRegistration(device: "d-\(number)")
+      registration.startTokens = [
+        .init(type: type, token: [0xEE] + AudienceRegistry.token(number))
+      ]
+      _ = try registry.wait {
+        registry.devices.register(registration, at: registry.loop.now.unixMilliseconds, in: registry.scope, then: $0)
+      }
+    }
+    let worker = try world.startWorker()
+    defer { _ = worker.drain(seconds: 30) }
+    var outcomes: [Outcome] = []
+    func end(of id: String) throws -> Outcome {
+      let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
+        for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
+          if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) {
+            outcomes.append(outcome)
+          }
+        }
+        return outcomes.first { $0.job == id }
+      }
+      return try #require(end, "\(id) did not end: \(outcomes.count) outcomes, \(worker.log.suffix(2_000))")
+    }
+    func start(_ id: String, _ more: String) throws {
+      try world.publish(
+        """
+        {"id":"\(id)","app":"com.example.app","push_type":"liveactivity","to":{"users":["u"]},\(more)\
+        "activity":"ride-18","fallback":{"title":"A ride","body":"is on its way"},"payload":\(Self.start)}
+        """, routingKey: "transactional")
+    }
+
+    try start("count", #""dry_run":true,"#)
+    #expect(try end(of: "count").summary == ["devices": 606])
+    try start("s1", "")
+    #expect(try end(of: "s1").summary == ["devices": 606, "accepted": 605, "skipped": 1])
+    let started = outcomes.filter { $0.pushType == "liveactivity" && $0.to?.device != nil }
+    #expect(started.compactMap { $0.to?.device }.sorted() == ["d-0", "d-300", "d-604"])
+    #expect(started.allSatisfy { $0.job == "s1/0" && $0.topic == "com.example.app.push-type.liveactivity" })
+    let alerted = outcomes.filter { $0.pushType == "alert" }
+    #expect(alerted.count == 602 && Set(alerted.compactMap { $0.to?.device }).count == 602)
+    #expect(Set(alerted.compactMap(\.job)) == ["s1/1", "s1/2"])
+    #expect(alerted.contains { $0.to?.device == "d-7" }, "a start token of another type is of no use")
+    #expect(
+      alerted.allSatisfy {
+        $0.outcome == "accepted" && $0.topic == "com.example.app" && $0.activity == "ride-18" && $0.revision == 1
+      })
+    let seen = try #require(LoopbackHTTP.request("GET", "/notifications", port: world.simulator.controlPort))
+    let notifications = try JSONDecoder().decode([Notification].self, from: Data(seen.body.utf8))
+    let alerts = notifications.filter { $0.request.type == "alert" }
+    #expect(!alerts.isEmpty && alerts.allSatisfy { $0.request.topic == "com.example.app" })
+    #expect(alerts.allSatisfy { $0.payload.aps.alert == .init(title: "A ride", body: "is on its way") })
+    #expect(alerts.allSatisfy { $0.payload.aps.event == nil })
+
+    try start("s2", "")
+    #expect(try end(of: "s2").summary == ["devices": 606, "skipped": 606])
+    let show = try world.herald([
+      "activities", "show", "ride-18", "--app", "com.example.app", "--environment", "production", "--json",
+    ])
+    let shown = try JSONDecoder().decode(Shown.self, from: Data(show.output.utf8))
+    #expect(shown.members == ["started": 3, "alerted": 602, "live": 0, "over": 0, "left": 0], "\(show)")
+  }
+}
