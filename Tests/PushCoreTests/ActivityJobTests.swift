@@ -44,7 +44,7 @@ import Testing
     (job([("fallback", #"{"title":"t","body":"b"}"#)]), "fallback", "is for the start"),
     (start([("fallback", #"{"title":"t"}"#)]), "fallback", "title and body"),
     (
-      start([("fallback", "{\"title\":\"\",\"body\":\"\(String(repeating: "b", count: 4053))\"}")]), "fallback",
+      start([("fallback", "{\"title\":\"\",\"body\":\"\(String(repeating: "b", count: 4057))\"}")]), "fallback",
       "at most 4096 bytes, not 4097"
     ),
     (start([("fallback", #"{"title":"t","body":"b","x":1}"#)]), "fallback", "title and body"),

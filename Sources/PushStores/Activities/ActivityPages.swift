@@ -41,8 +41,9 @@ package final class ActivityPages {
       preconditionFailure("a parsed job's activity is none too long")
     }
     var ordinals: [UInt32] = []
-    ordinals.reserveCapacity(job.page.count)
-    for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
+    // Once the page is resolved, only those that are sent something: fewer than it counts.
+    ordinals.reserveCapacity(job.page.ordinals.count)
+    for index in job.page.ordinals.indices { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
     let isFallback = job.pushType == .alert
     let isStart = job.event == .start || isFallback
     let payload = isStart && !isFallback ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
