@@ -75,6 +75,11 @@ struct WorkerFallbackTests {
         registry.devices.register(registration, at: registry.loop.now.unixMilliseconds, in: registry.scope, then: $0)
       }
     }
+    // Its page has a device that is sent nothing, too.
+    let dead = AudienceRegistry.token(600)
+    let digits = dead.flatMap { [Hex.digit($0 >> 4), Hex.digit($0 & 15)] }
+    let now = registry.loop.now.unixMilliseconds
+    try world.simulator.setDevices("\(String(decoding: digits, as: UTF8.self)) unregistered \(now)")
     let worker = try world.startWorker()
     defer { _ = worker.drain(seconds: 30) }
     var outcomes: [Outcome] = []
@@ -100,7 +105,7 @@ struct WorkerFallbackTests {
     try start("count", #""dry_run":true,"#)
     #expect(try end(of: "count").summary == ["devices": 606])
     try start("s1", "")
-    #expect(try end(of: "s1").summary == ["devices": 606, "accepted": 605, "skipped": 1])
+    #expect(try end(of: "s1").summary == ["devices": 606, "accepted": 604, "unregistered": 1, "skipped": 1])
     let started = outcomes.filter { $0.pushType == "liveactivity" && $0.to?.device != nil }
     #expect(started.compactMap { $0.to?.device }.sorted() == ["d-0", "d-300", "d-604"])
     #expect(started.allSatisfy { $0.job == "s1/0" && $0.topic == "com.example.app.push-type.liveactivity" })
@@ -110,7 +115,8 @@ struct WorkerFallbackTests {
     #expect(alerted.contains { $0.to?.device == "d-7" }, "a start token of another type is of no use")
     #expect(
       alerted.allSatisfy {
-        $0.outcome == "accepted" && $0.topic == "com.example.app" && $0.activity == "ride-18" && $0.revision == 1
+        $0.outcome == ($0.to?.device == "d-600" ? "unregistered" : "accepted") && $0.topic == "com.example.app"
+          && $0.activity == "ride-18" && $0.revision == 1
       })
     let seen = try #require(LoopbackHTTP.request("GET", "/notifications", port: world.simulator.controlPort))
     let notifications = try JSONDecoder().decode([Notification].self, from: Data(seen.body.utf8))
@@ -125,6 +131,6 @@ struct WorkerFallbackTests {
       "activities", "show", "ride-18", "--app", "com.example.app", "--environment", "production", "--json",
     ])
     let shown = try JSONDecoder().decode(Shown.self, from: Data(show.output.utf8))
-    #expect(shown.members == ["started": 3, "alerted": 602, "live": 0, "over": 0, "left": 0], "\(show)")
+    #expect(shown.members == ["started": 3, "alerted": 601, "live": 0, "over": 0, "left": 0], "\(show)")
   }
 }
