@@ -83,11 +83,14 @@ struct WorkerActivityTests {
     for number in 0..<2 { try register("d-\(number)", "5\(number)50505050505050") }
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { try? live() == 2 ? true : nil } != nil)
-    // Three of one second: the middle one is never sent.
-    for number in 1...3 {
-      try publish(
-        "u\(number)", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":\#(number)}}}"#)
+    // Three of one second, by one process: the middle one is never sent.
+    let updates = (1...3).map { number in
+      #"{"id":"u\#(number)","app":"com.example.app","push_type":"liveactivity","to":{"activity":"ride-17"},"#
+        + #""payload":{"aps":{"event":"update","content-state":{"eta":\#(number)}}}}"#
     }
+    let enqueued = try world.herald(
+      ["enqueue", "--class", "transactional"], input: updates.joined(separator: "\n") + "\n")
+    #expect(enqueued.output == "3 of 3 jobs confirmed\n", "\(enqueued.errors)")
     let ends = try ["u1", "u2", "u3"].map { try end(of: $0) }
     #expect(ends[2].summary == ["devices": 2, "accepted": 2], "\(ends)")
     for end in ends where end.outcome != "completed" {
