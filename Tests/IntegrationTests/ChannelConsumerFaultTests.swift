@@ -92,6 +92,27 @@ struct ChannelConsumerFaultTests {
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 
+  /// A copy of a request that was given up gets the same answer, and is not carried out. Put back, the request is.
+  @Test func aRequestThatWasGivenUpIsCarriedOutOnlyIfItIsPutBack() throws {
+    let world = try WorkerWorld("channels-given-up")
+    let worker = try world.startWorker()
+    let requester = ChannelRequester(port: world.rabbitmq.port)
+    let isolated = "\(world.prefix).channels.isolated"
+    // One of its copies was alone with 17 workers that ended, the other one with none.
+    for deliveries in [17, nil] as [Int64?] {
+      _ = try requester.ask([.init(ensure("cup"), replyTo: nil, deliveries: deliveries)], queue: isolated)
+      let replies = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
+      #expect(replies.count == 1 && replies.first?.contains("unavailable") == true, "\(replies)\n\(worker.log)")
+      #expect(replies.first?.contains("given up: 17 deliveries") == true, "\(replies)")
+    }
+    #expect(try world.simulator.counters().requests == 0)
+    let replay = try world.herald(["dead-letters", "replay", "--reason", "failed"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    let done = try replies(take(1, from: world.outcomesQueue, world))
+    #expect(done.map(\.id) == ["ensure-cup"] && done.allSatisfy(\.ok), "\(worker.log)")
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
   /// Messages in the queues where requests wait.
   private func postponed(_ world: WorkerWorld) -> Int {
     guard let listed = try? world.rabbitmq.rabbitmqctl(["list_queues", "name", "messages"]) else { return 0 }

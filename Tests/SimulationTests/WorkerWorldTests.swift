@@ -72,8 +72,10 @@ struct WorkerWorldTests {
   }
 
   /// Seeds of the swarm that broke the promise once.
+  /// - 22520: a channel request that ends workers, and its copies, ended them so soon that jobs were given up, and copies grew.
+  /// - 31314: the same, so soon and so often that RabbitMQ took jobs away before anybody could do anything with them.
   /// - 20760: many were asked about again at once, room for one was left, and none of them ever left: a lane stood still for nothing.
-  @Test(arguments: [20760] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
+  @Test(arguments: [20760, 22520, 31314] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }
 

@@ -11,12 +11,11 @@ package struct ChannelRequester: Sendable {
     package var messageID: String?
     /// The AMQP timestamp, Unix seconds.
     package var timestamp: Int?
-    /// The header of that name.
-    package var firstSeen: Int64?
+    /// Headers that copies of a request have.
+    package var headers: [String: Int64] = [:]
 
     private enum CodingKeys: String, CodingKey {
-      case body, timestamp
-      case firstSeen = "first_seen"
+      case body, timestamp, headers
       case correlationID = "correlation_id"
       case replyTo = "reply_to"
       case messageID = "message_id"
@@ -24,10 +23,11 @@ package struct ChannelRequester: Sendable {
 
     package init(
       _ body: String, correlationID: String? = nil, replyTo: String? = "mine", messageID: String? = nil,
-      timestamp: Int? = nil, firstSeen: Int64? = nil
+      timestamp: Int? = nil, firstSeen: Int64? = nil, deliveries: Int64? = nil
     ) {
       self.timestamp = timestamp
-      self.firstSeen = firstSeen
+      if let firstSeen { headers["x-herald-first-seen"] = firstSeen }
+      if let deliveries { headers["x-herald-deliveries"] = deliveries }
       self.body = body
       self.correlationID = correlationID
       self.replyTo = replyTo
@@ -92,7 +92,7 @@ package struct ChannelRequester: Sendable {
         channel.basic_publish("", work["queue"], request["body"].encode(), pika.BasicProperties(
             content_type="application/json", delivery_mode=2, message_id=request.get("message_id"),
             correlation_id=request.get("correlation_id"), timestamp=request.get("timestamp"),
-            headers={"x-herald-first-seen": request["first_seen"]} if "first_seen" in request else None,
+            headers=request["headers"] or None,
             reply_to=mine if reply_to == "mine" else reply_to), mandatory=True)
     left, end = work["expect"], time.time() + work["seconds"]
     while left > 0 and time.time() < end:

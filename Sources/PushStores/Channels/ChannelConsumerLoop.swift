@@ -39,6 +39,8 @@ final class ChannelConsumerLoop {
   var isQueueEmpty = false
   /// What asks for requests and was not answered: nothing else is asked before.
   private var consuming: Set<UInt32> = []
+  /// Channels on which that was asked, on the connection in use.
+  private var consumed: [UInt16] = []
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
@@ -49,7 +51,10 @@ final class ChannelConsumerLoop {
   private static let controlChannel: UInt16 = 2
   private static let consumeChannel: UInt16 = 1
   /// Of requests that are processed alone.
-  private static let isolatedChannel: UInt16 = 2
+  static let isolatedChannel: UInt16 = 2
+  /// From the connection to the first request that is processed alone: a worker that starts sends or puts aside what it took by then, in
+  /// some milliseconds with a fast broker. A request waits for it only where a worker just connected.
+  private static let isolatedPauseMilliseconds: Int64 = 1_000
   private static let refusedPauseMilliseconds: Int64 = 1_000
   /// Much longer than a broker takes, also one whose queues look for a leader.
   static let confirmMilliseconds: Int64 = 60_000
@@ -167,7 +172,7 @@ final class ChannelConsumerLoop {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
     if isConsuming, let connection = consumer.connection {
-      for (_, channel) in consumedQueues {
+      for channel in consumed {
         connection.request(.cancel(consumerTag: settings.rabbitmq.laneName), channel: channel)
       }
     }
@@ -227,12 +232,23 @@ final class ChannelConsumerLoop {
     }
   }
 
-  private var consumedQueues: [(queue: String, channel: UInt16)] {
-    let topology = settings.rabbitmq.topology
-    return [
-      (topology.channelsQueue, ChannelConsumerLoop.consumeChannel),
-      (topology.isolatedChannelsQueue, ChannelConsumerLoop.isolatedChannel),
-    ]
+  private func consume(_ queue: String, _ channel: UInt16, on connection: AMQPConnection) {
+    let consume = AMQPOperation.consume(queue: queue, consumerTag: settings.rabbitmq.laneName, arguments: [])
+    consuming.insert(connection.request(consume, channel: channel))
+    consumed.append(channel)
+    isAskable = false
+    emptyWatch?.restart()
+  }
+
+  /// What ended the worker before this one may be there. Until then lanes send their jobs or put them aside, and acknowledge that. Else
+  /// workers that end at once, again and again, take the same jobs with them, and each leaves one copy more.
+  private func consumeIsolatedLater() {
+    loop.schedule(afterMilliseconds: ChannelConsumerLoop.isolatedPauseMilliseconds) { [weak self, epoch] in
+      guard let self, isConsuming, epoch == self.epoch, drainDeadline == nil, let connection = consumer.connection
+      else { return }
+      consume(
+        settings.rabbitmq.topology.isolatedChannelsQueue, ChannelConsumerLoop.isolatedChannel, on: connection)
+    }
   }
 
   private func take(consumerEvent event: RabbitMQClient.Event) {
@@ -242,10 +258,9 @@ final class ChannelConsumerLoop {
       consumer.provedItself()
       epoch &+= 1
       isConsuming = true
-      for (queue, channel) in consumedQueues {
-        let consume = AMQPOperation.consume(queue: queue, consumerTag: settings.rabbitmq.laneName, arguments: [])
-        consuming.insert(connection.request(consume, channel: channel))
-      }
+      consumed = []
+      consume(settings.rabbitmq.topology.channelsQueue, ChannelConsumerLoop.consumeChannel, on: connection)
+      consumeIsolatedLater()
     case .down:
       consumingEnded()
     case .connection(.delivery(let delivery)):
@@ -333,19 +348,9 @@ final class ChannelConsumerLoop {
       request.isolate()
     case (.postpone(let seconds), _): postpone(request, wantedMilliseconds: seconds * 1000)
     case (_, .failure(let fault)): refuse(request, ChannelReply(to: fault))
-    case (_, .success), (_, nil): recall(request)
+    case (_, .success), (_, nil):
+      if delivery.channel == ChannelConsumerLoop.isolatedChannel { recallAlone(request) } else { recall(request) }
     }
-  }
-
-  private static func judge(
-    _ delivery: AMQPDelivery, _ metadata: inout MessageMetadata
-  ) -> ChannelIsolation.Decision {
-    let isolation = ChannelIsolation(
-      delivery.channel == isolatedChannel ? .isolated : .shared, deliveryCount: metadata.deliveryCount,
-      carriedCount: metadata.carriedDeliveries)
-    metadata.carriedDeliveries = isolation.carriedCount
-    // Of an oversized one there are no bytes for a copy: the broker takes it from here.
-    return delivery.isOversized ? .process : isolation.decision
   }
 
   private static func parse(
@@ -366,16 +371,26 @@ final class ChannelConsumerLoop {
   }
 
   /// It may have been answered before.
-  private func recall(_ request: ChannelConsumerRequest) {
+  func recall(_ request: ChannelConsumerRequest) {
     guard let job = request.job else { preconditionFailure("only a sound request is recalled") }
-    guard job.task.changesSomething else { return run(request, job) }
-    let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).answer(job.id)
-    redis.call(["GET", key], key: key) { [weak self] result in
+    let keys = ChannelKeys(prefix: settings.prefix, scope: job.scope)
+    recall(keys.answer(job.id), request, job) { [weak self] in
       guard let self else { return }
+      // Only a copy that is alone: who repeats the request, or puts its dead letter back, has it carried out.
+      guard request.channel == ChannelConsumerLoop.isolatedChannel, !request.isGivenUp else { return run(request, job) }
+      recall(keys.givenUp(job.id), request, job) { [weak self] in self?.run(request, job) }
+    }
+  }
+
+  private func recall(
+    _ key: String, _ request: ChannelConsumerRequest, _ job: ChannelJob, otherwise: @escaping () -> Void
+  ) {
+    guard job.task.changesSomething else { return otherwise() }
+    redis.call(["GET", key], key: key) { [weak self] result in
       switch result {
-      case .failure(let failure): again(request, .redis(failure.text))
+      case .failure(let failure): self?.again(request, .redis(failure.text))
       case .success(.bulk(let body)): request.answer(body, routingKey: ChannelReply(to: job).routingKey)
-      case .success: run(request, job)
+      case .success: otherwise()
       }
     }
   }
@@ -410,7 +425,9 @@ final class ChannelConsumerLoop {
     let age = max(0, loop.now.unixMilliseconds - request.firstSeen)
     guard age < settings.ageMaximumMilliseconds else {
       guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
-      return fail(request, job, failure.description)
+      var reply = ChannelReply(to: job)
+      reply.failure = ChannelReply.Failure(.unavailable, detail: failure.description)
+      return fail(request, reply, failure.description)
     }
     postpone(request, wantedMilliseconds: min(age, settings.ageMaximumMilliseconds - age))
   }
@@ -421,15 +438,7 @@ final class ChannelConsumerLoop {
     request.postpone(seconds: delays.last { Int64($0) * 1000 <= wantedMilliseconds } ?? delays[0])
   }
 
-  /// It may be what ends workers.
-  private func giveUp(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
-    let count = request.metadata.carriedDeliveries
-    fail(request, job, "given up: \(count) deliveries were not finished, with no other isolated request beside it")
-  }
-
-  private func fail(_ request: ChannelConsumerRequest, _ job: ChannelJob, _ detail: String) {
-    var reply = ChannelReply(to: job)
-    reply.failure = ChannelReply.Failure(.unavailable, detail: detail)
+  func fail(_ request: ChannelConsumerRequest, _ reply: ChannelReply, _ detail: String) {
     count(reply)
     request.answer(reply.json, routingKey: reply.routingKey, dead: ("failed", detail))
   }
@@ -438,12 +447,15 @@ final class ChannelConsumerLoop {
   private func finish(_ request: ChannelConsumerRequest, _ reply: ChannelReply) {
     guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
     count(reply)
-    let body = reply.json
-    guard job.task.changesSomething else { return request.answer(body, routingKey: reply.routingKey) }
     let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).answer(job.id)
-    redis.call(["SETEX", key, String(settings.answerSeconds)], last: body, key: key) { _ in
+    remember(reply, of: job, key) { request.answer(reply.json, routingKey: reply.routingKey) }
+  }
+
+  func remember(_ reply: ChannelReply, of job: ChannelJob, _ key: String, then: @escaping () -> Void) {
+    guard job.task.changesSomething else { return then() }
+    redis.call(["SETEX", key, String(settings.answerSeconds)], last: reply.json, key: key) { _ in
       // Not remembered where Redis is away: done again, it comes to the same, because names and requests are known.
-      request.answer(body, routingKey: reply.routingKey)
+      then()
     }
   }
 

@@ -22,4 +22,6 @@ package struct ChannelKeys: Hashable, Sendable {
   package func lock(_ name: ChannelName) -> String { tag + "lock:" + name.text }
   /// The answer to a request of the queue; ends.
   package func answer(_ request: String) -> String { tag + "answer:" + request }
+  /// The answer to a request that was given up; ends.
+  package func givenUp(_ request: String) -> String { tag + "given-up:" + request }
 }
