@@ -71,11 +71,29 @@ struct WorkerWorldTests {
     }
   }
 
+  /// RabbitMQ takes a job away from whoever never comes to do anything with it. That is excused where each of them was killed, and nowhere
+  /// else.
+  @Test(arguments: [.worker, .connection] as [WorkerWorld.Settings.Holder])
+  func whatTheBrokerTakesAwayIsLostUnlessEachWorkerWasKilled(holder: WorkerWorld.Settings.Holder) throws {
+    let world = try play(1) { settings in
+      settings.jobs = 1
+      settings.hasPlainJobs = true
+      settings.firstJobEnds = holder
+      settings.restMilliseconds = 600_000
+    }
+    switch holder {
+    case .worker: #expect(world.auditor.violations == [] && world.auditor.buriedCount == 1)
+    case .connection:
+      #expect(world.auditor.violations.map { $0.prefix(6) } == ["lost: "] && world.auditor.buriedCount == 0)
+    }
+  }
+
   /// Seeds of the swarm that broke the promise once.
+  /// - 401382: workers were killed so soon, behind a slow line, that RabbitMQ took away jobs that none of them had heard of.
   /// - 22520: a channel request that ends workers, and its copies, ended them so soon that jobs were given up, and copies grew.
   /// - 31314: the same, so soon and so often that RabbitMQ took jobs away before anybody could do anything with them.
   /// - 20760: many were asked about again at once, room for one was left, and none of them ever left: a lane stood still for nothing.
-  @Test(arguments: [20760, 22520, 31314] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
+  @Test(arguments: [20760, 22520, 31314, 401382] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }
 

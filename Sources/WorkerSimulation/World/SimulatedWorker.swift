@@ -177,10 +177,15 @@ package final class SimulatedWorker {
   }
 
   /// One of its sockets is an end of this connection.
-  func owns(_ connection: SimulatedConnectionID) -> Bool {
-    guard case .socket(let kernel, _) = network.line(connection)?.ends[0].owner else { return false }
+  func owns(_ connection: SimulatedConnectionID) -> Bool { network.line(connection).map(owns) ?? false }
+
+  private func owns(_ line: SimulatedLine) -> Bool {
+    guard case .socket(let kernel, _) = line.ends[0].owner else { return false }
     return threads.contains { $0.kernel === kernel }
   }
+
+  /// Those that it has now.
+  var connections: [SimulatedConnectionID] { network.lines.filter(owns).map(\.id) }
 
   var isDead: Bool { process.isDead }
 

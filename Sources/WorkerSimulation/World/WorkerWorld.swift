@@ -9,6 +9,9 @@ import PushSettings
 package final class WorkerWorld {
   /// What the world is made of.
   package struct Settings: Sendable {
+    /// What ends with a delivery.
+    package enum Holder: Sendable { case worker, connection }
+
     package var workers = 2
     package var lanes = 2
     package var jobs = 200
@@ -19,6 +22,8 @@ package final class WorkerWorld {
     package var broadcasts = 0
     /// The first of the channel requests ends each worker that carries it out.
     package var hasChannelPoison = false
+    /// The first job ends whoever it is given to, before it gets there.
+    package var firstJobEnds: Holder?
     package var prefetch = 40
     /// Some jobs are older than anybody wants to send them, and some for a device that came back.
     package var hasHistory = false
@@ -85,6 +90,8 @@ package final class WorkerWorld {
     case fault(Int)
     case end(Int, UInt64)
     case startWorker(Int)
+    /// What it was given ends it.
+    case endHolder(SimulatedConnectionID)
     /// From now on nothing goes wrong any more.
     case calm
     /// A worker that drains has ended by then.
@@ -175,6 +182,11 @@ package final class WorkerWorld {
         auditor.happened(event, unixMilliseconds: WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000)
       }
       if keepsTrace { note(event.line) }
+      if settings.firstJobEnds != nil, case .delivered(_, let message, let delivery) = event,
+        WorkerAuditor.text("id", in: message.body) == plan.jobs[0]?.job.id
+      {
+        agenda.add(.endHolder(delivery.connection), at: network.now)
+      }
     }
     network.trace = { [unowned self] in note($0) }
     auditor.expectRates(
@@ -285,7 +297,7 @@ package final class WorkerWorld {
       if let contradiction = worker.takeContradiction() { auditor.violations.append(contradiction) }
       if worker.isDead {
         note("killed \(worker.name)")
-        worker.kill()
+        kill(worker)
         retire(index, after: worker.absenceNanoseconds)
       } else if worker.isOver {
         retire(index)
@@ -359,6 +371,7 @@ package final class WorkerWorld {
     case .startWorker(let index):
       // Any of the two versions: a fleet is upgraded one by one.
       if workers[index] == nil { workers[index] = try makeWorker(index, version: Int(random.next() % 2)) }
+    case .endHolder(let connection): endHolder(connection)
     case .calm: rabbitmq.calm()
     case .expectEnded(let index, let worker):
       if workers[index] === worker { auditor.violations.append("a drain of \(worker.name) that does not end") }
@@ -395,6 +408,11 @@ package final class WorkerWorld {
     guard let worker = workers.lazy.compactMap({ $0 }).first(where: { $0.owns(call.connection) }) else { return }
     worker.die(afterBytes: 1, absenceNanoseconds: WorkerWorld.absenceNanoseconds)
     poisonedCount += 1
+  }
+
+  func kill(_ worker: SimulatedWorker) {
+    auditor.killed(worker.connections)
+    worker.kill()
   }
 
   /// A worker is gone: another one takes its place later.

@@ -182,8 +182,19 @@ extension WorkerWorld {
     if settings.killsAtAnyByte, fault.draw >> 32 % 3 != 0 {
       worker.die(afterBytes: Int(fault.draw >> 40 % 8192), absenceNanoseconds: fault.nanoseconds)
     } else {
-      worker.kill()
+      kill(worker)
       retire(index, after: fault.nanoseconds)
+    }
+  }
+
+  func endHolder(_ connection: SimulatedConnectionID) {
+    if settings.firstJobEnds == .connection {
+      // Its worker hears of neither.
+      if let line = network.line(connection) { network.silence(line) }
+      rabbitmq.closeConnection(connection, now: network.now)
+    } else if let index = workers.firstIndex(where: { $0?.owns(connection) == true }), let worker = workers[index] {
+      kill(worker)
+      retire(index)
     }
   }
 
@@ -192,7 +203,7 @@ extension WorkerWorld {
     let index = place(fault.draw >> 8, workers.count)
     guard let worker = workers[index] else { return }
     for node in redis { node.stall() }
-    worker.kill()
+    kill(worker)
     auditor.ended(worker)
     workers[index] = try makeWorker(index, version: WorkerWorld.overridesVersion)
     let (least, most) = (WorkerWorld.earlyNanoseconds.lowerBound, WorkerWorld.earlyNanoseconds.upperBound)
