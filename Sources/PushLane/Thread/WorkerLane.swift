@@ -62,6 +62,9 @@ package final class WorkerLane: LoopWork {
   /// See `Lane.contradiction`.
   package var contradiction: String? { thread.lane.contradiction }
 
+  /// Its queues are empty and it has no job; tells nothing where it does not watch.
+  package var isExhausted: Bool { thread.lane.isExhausted && thread.lane.jobsInFlight == 0 }
+
   package func turn() -> Bool {
     lastReport = thread.turn()
     return lastReport == nil

@@ -29,6 +29,9 @@ package struct SimulatedJob: Sendable {
   private static let behaved = "aaaa"
   /// APNs accepts what is sent to it.
   static func behaves(_ token: String) -> Bool { token.hasPrefix(behaved) }
+  private static let largeBytes = 600_000
+  /// RabbitMQ itself moves it.
+  private static let hugeBytes = 9_000_000
   /// Older than any clock of the world is wrong.
   private static let oldSeconds: Int64 = 86_400
 
@@ -51,7 +54,8 @@ package struct SimulatedJob: Sendable {
     routingKey = isBulk || isOfCampaign ? "bulk" : "transactional"
     againAfterNanoseconds = !isPlain && pick(20) == 0 ? Int64(pick(20_000)) * 1_000_000 : nil
     let expiration = !isPlain && pick(20) == 0 ? unixSeconds + Int64(pick(60)) : nil
-    let isBroken = !isPlain && pick(40) == 0
+    let isOversized = settings.hasOversizedJobs && pick(30) == 0
+    let isBroken = isOversized || !isPlain && pick(40) == 0
     var devices = [device()]
     if !isPlain, pick(12) == 0 {
       // Each device once: a repeated one is one target.
@@ -84,7 +88,12 @@ package struct SimulatedJob: Sendable {
     if !isPlain, pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
     if pick(10) == 0 { fields += ",\"priority\":5" }
     if isRegistered { fields += ",\"token_registered_at\":\(unixSeconds * 1000)" }
-    if isBroken { fields += ",\"colour\":\"blue\"" }
+    if isOversized {
+      let count = pick(8) == 0 ? SimulatedJob.hugeBytes : SimulatedJob.largeBytes
+      fields += ",\"meta\":\"" + String(repeating: "m", count: count) + "\""
+    } else if isBroken {
+      fields += ",\"colour\":\"blue\""
+    }
     body = "{\(fields),\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
   }
 }

@@ -42,6 +42,9 @@ package final class SimulatedWorker {
   private var credentials: Credentials
   private let wallClockMilliseconds: Int64
   private var isDraining = false
+  /// It ends by itself once all its queues are empty.
+  private let worksUntilEmpty: Bool
+  private let credentialName: String
   private let process = SimulatedProcess()
   /// How long after its death another one takes its place.
   private(set) var absenceNanoseconds: Int64 = 0
@@ -59,12 +62,16 @@ package final class SimulatedWorker {
   private static let tls = Result { () throws(TLSError) in try TLSContext.client(alpn: ["h2"]) }
 
   /// Starts it.
-  /// - Parameter seed: of all that it draws.
+  /// - Parameters:
+  ///   - untilEmpty: it ends by itself once all its queues are empty.
+  ///   - seed: of all that it draws.
   init(
-    name: String, network: SimulatedNetwork, configuration: Configuration, laneCount: Int,
+    name: String, network: SimulatedNetwork, configuration: Configuration, laneCount: Int, untilEmpty: Bool,
     wallClockMilliseconds: Int64, key: SimulatedSigningKey, seed: UInt64
   ) throws {
     self.name = name
+    worksUntilEmpty = untilEmpty
+    credentialName = configuration.credentials[0].name
     self.network = network
     var random = SeededRandom(seed: seed)
     controls = (0..<laneCount).map { LaneControl(name: "\($0)") }
@@ -84,7 +91,7 @@ package final class SimulatedWorker {
     let policies = ChannelPolicyCache()
     channels = ChannelConsumer(
       try SimulatedWorker.channelSettings(configuration, name), cache: policies,
-      logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() })
+      logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() }, untilEmpty: untilEmpty)
     func begin(_ make: (EventLoop) -> any LoopWork) {
       let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds, process: process)
       let loop = EventLoop(kernel: kernel)
@@ -101,7 +108,7 @@ package final class SimulatedWorker {
           loop: loop, control, settings, parts, credentials: credentials, policies: policies,
           standstill: StandstillState.Settings(
             requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)),
-          watchesUntilEmpty: false
+          watchesUntilEmpty: untilEmpty
         ) { [weak self] notice in self?.note("\(notice.level) lane \(control.name): \(notice.text)") }
       }
     }
@@ -136,6 +143,12 @@ package final class SimulatedWorker {
       readKey: key.read)
     for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: configuration.limits)) }
     channels.reload(credentials)
+  }
+
+  /// An operator's command: its key leaked.
+  func revokeCredential() {
+    for control in controls { control.revoke(credential: credentialName) }
+    channels.revoke(credential: credentialName)
   }
 
   /// Sets its wall clock so far ahead of the world's.
@@ -203,6 +216,9 @@ package final class SimulatedWorker {
       guard let lane = thread.lane else { continue }
       if !goesOn { controls[index - 1].end(lane.lastReport) }
       if goesOn, let text = lane.contradiction { contradiction = "\(name)/\(index - 1): \(text)" }
+    }
+    if worksUntilEmpty, !isDraining, channels.isExhausted, threads.allSatisfy({ $0.lane?.isExhausted ?? true }) {
+      drain()
     }
     // The store of tokens goes last, as the process does.
     if isDraining, threads.dropFirst().allSatisfy(\.isOver) { tokenStore.stop() }

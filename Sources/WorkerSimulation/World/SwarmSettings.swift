@@ -29,6 +29,7 @@ extension WorkerWorld.Settings {
     // Those below are named where mistakes were seen by them: they stay as they were.
     if seed >= 1000 { settings.makeStranger(seed: seed) }
     if seed >= 4000 { settings.makeStrangest(seed: seed) }
+    if seed >= 500_000 { settings.makeOddest(seed: seed) }
     return settings
   }
 
@@ -66,5 +67,17 @@ extension WorkerWorld.Settings {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(6) == 0 { faults += [.fewerLimits, .fewerLimits] }
     if channelRequests > 0 { hasChannelPoison = pick(3) == 0 }
+  }
+
+  /// Adds what came last.
+  private mutating func makeOddest(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6C61_7374_0000_0000)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    if pick(4) == 0 { faults += [.revokeCredential, .revokeCredential] }
+    worksUntilEmpty = pick(6) == 0
+    // On a slow or narrow line one of them takes minutes.
+    hasOversizedJobs =
+      pick(3) == 0 && network.bytesPerSecond == nil && network.bufferBytes > 4096
+      && network.latency.upperBound <= 2_000_000
   }
 }

@@ -15,6 +15,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case drainWorker
   /// A worker reads its configuration again: it has other limits.
   case reloadWorker
+  /// A worker is told not to use its credential, until it reads its configuration again.
+  case revokeCredential
   /// A worker's wall clock jumps by minutes, or where clocks drift by hours, for a while.
   case setClock
 
@@ -86,12 +88,12 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
 
   /// Kinds that came later: only worlds that were made for them have them.
-  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits]
+  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
 
   package var family: Family {
     switch self {
     case .cut, .silence, .refuse: .network
-    case .killWorker, .drainWorker, .reloadWorker, .setClock: .worker
+    case .killWorker, .drainWorker, .reloadWorker, .revokeCredential, .setClock: .worker
     case .restartBroker, .stopBroker, .closeConnections, .closeChannel, .cancelConsumers, .moveLeader, .alarm,
       .dropConfirms, .refusePublishes, .deleteQueue, .unbind:
       .rabbitmq

@@ -25,6 +25,10 @@ package final class WorkerWorld {
     /// The first job ends whoever it is given to, before it gets there.
     package var firstJobEnds: Holder?
     package var prefetch = 40
+    /// The first worker ends whenever its queues are empty, and is started again.
+    package var worksUntilEmpty = false
+    /// Some jobs are too large to be read, and some of them for a worker to write their dead letter.
+    package var hasOversizedJobs = false
     /// Some jobs are older than anybody wants to send them, and some for a device that came back.
     package var hasHistory = false
     /// Every second job is one of another app's campaign, most of whose device tokens APNs does not know.
@@ -253,7 +257,8 @@ package final class WorkerWorld {
   func makeWorker(_ index: Int, version: Int) throws -> SimulatedWorker {
     try SimulatedWorker(
       name: "w\(index)", network: network, configuration: configurations[version], laneCount: settings.lanes,
-      wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero, key: key, seed: random.next())
+      untilEmpty: settings.worksUntilEmpty && index == 0, wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero,
+      key: key, seed: random.next())
   }
 
   // MARK: - Running

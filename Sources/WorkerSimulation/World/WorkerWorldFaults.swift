@@ -64,6 +64,10 @@ extension WorkerWorld {
       worker.drain()
       schedule(.expectEnded(index, worker), at: now + SimulatedWorker.drainNanosecondsMaximum)
     case .reloadWorker: if let (_, worker) = hit(fault) { try reload(worker, draw: fault.draw >> 8) }
+    case .revokeCredential:
+      guard let (index, worker) = hit(fault) else { return }
+      worker.revokeCredential()
+      scheduleEnd(number, fault, UInt64(index))
     case .setClock:
       guard let (index, worker) = hit(fault) else { return }
       let span: Int64 = settings.clocksDriftByHours ? 6 * 3_600_000 : 600_000
@@ -144,6 +148,7 @@ extension WorkerWorld {
     case .refuse:
       let port = UInt16(argument)
       network.listen(port, port == WorkerWorld.rabbitmqPort ? rabbitmq : redis[Int(port - WorkerWorld.redisPort)])
+    case .revokeCredential: if let worker = workers[Int(argument)] { try reload(worker, draw: 0) }
     case .setClock: workers[Int(argument)]?.setClock(offsetMilliseconds: 0)
     case .stopBroker: rabbitmq.start(now: network.now)
     case .alarm: rabbitmq.setAlarm("memory", isOn: false, now: network.now)
