@@ -45,6 +45,7 @@ package final class DeviceRegistryClient {
   private let loop: EventLoop
   private let redis: RedisClient
   private let registry: DeviceRegistry
+  private let forgetter: DeviceForgetter
 
   private static let waitMilliseconds = 50
   /// Devices in one reply.
@@ -62,6 +63,8 @@ package final class DeviceRegistryClient {
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),
       seed: UInt64.random(in: .min ... .max))
     registry = DeviceRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
+    forgetter = DeviceForgetter(
+      devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix))
   }
 
   package func close() {
@@ -143,10 +146,10 @@ package final class DeviceRegistryClient {
 
   // MARK: - Changing
 
-  /// Forgets a device, or a user's, as of now. Tells how many devices it were.
+  /// Forgets a device, or a user's, as of now, and what they are to Live Activities. Tells how many devices it were.
   package func forget(_ subject: ForgottenSubject, in scope: AppScope) throws(DeviceRegistryFailure) -> Int {
     turn()
-    return try wait { registry.forget(subject, at: loop.now.unixMilliseconds, in: scope, then: $0) }
+    return try wait { forgetter.forget(subject, at: loop.now.unixMilliseconds, in: scope, then: $0) }
   }
 
   /// Applies registrations of devices, one a line; blank lines do not count.

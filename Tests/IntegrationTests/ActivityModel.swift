@@ -153,7 +153,7 @@ extension ActivityRegistry {
       startRefused(of: id, in: scope, job: job, ordinals: ordinals, then: tell { _ in "()" })
     case .unregistered(let id, let ordinal, let token, let at):
       unregistered(token, of: id, in: scope, ordinal: ordinal, at: at, then: tell { "\($0)" })
-    case .forget(let ordinal): forget(ordinal, in: scope, then: tell { _ in "()" })
+    case .forget(let ordinal): forget([ordinal], in: scope, then: tell { _ in "()" })
     }
   }
 }

@@ -76,11 +76,27 @@ package final class ActivityRegistrar {
       switch result {
       case .failure(let failure): then(.failure(.redis("\(failure)")))
       case .success(let registered):
-        switch registered.answer {
-        case .ignored: then(.success(.older))
-        case .stored, .over: then(.success(.changed))
-        case .late:
+        guard registered.answer != .ignored else { return then(.success(.older)) }
+        ask(registration.device, is: ordinal, in: scope, id, then) { [self] in
+          guard case .late = registered.answer else { return then(.success(.changed)) }
           publish(registered.body, device: registration.device, ordinal: ordinal, then: then)
+        }
+      }
+    }
+  }
+
+  /// A device that was forgotten meanwhile is a member of nothing: whoever forgets it looks at its activities behind that.
+  private func ask(
+    _ device: String, is ordinal: UInt32, in scope: AppScope, _ id: ActivityID, _ then: @escaping Then,
+    _ stays: @escaping () -> Void
+  ) {
+    self.ordinal(of: device, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(ordinal): stays()
+      case .success:
+        activities.forget([ordinal], of: id, in: scope) {
+          then($0.map { .forgotten }.mapError { .redis("\($0)") })
         }
       }
     }

@@ -195,10 +195,10 @@ package final class ActivityRegistry {
     }
   }
 
-  /// The device is forgotten: it is a member no more.
-  package func forget(_ ordinal: UInt32, of id: ActivityID, in scope: AppScope, then: @escaping Then<Void>) {
-    change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
-      draft.members[0] = nil
+  /// Devices are forgotten: they are members no more.
+  package func forget(_ ordinals: [UInt32], of id: ActivityID, in scope: AppScope, then: @escaping Then<Void>) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in
+      for index in ordinals.indices { draft.members[index] = nil }
       return .success(())
     }
   }

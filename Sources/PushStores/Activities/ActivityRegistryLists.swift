@@ -12,6 +12,8 @@ extension ActivityRegistry {
 
   /// Chunks that are looked into at once.
   private static let chunksAtOnce = 16
+  /// Activities that devices are taken out of at once.
+  private static let forgottenAtOnce = 32
 
   /// The next members with an update token.
   /// - Parameters:
@@ -158,25 +160,34 @@ extension ActivityRegistry {
     }
   }
 
-  /// A device is forgotten: it is a member of no activity any more.
-  package func forget(_ ordinal: UInt32, in scope: AppScope, then: @escaping Then<Void>) {
+  /// Devices are forgotten: they are members of no activity any more.
+  package func forget(_ ordinals: [UInt32], in scope: AppScope, then: @escaping Then<Void>) {
+    guard !ordinals.isEmpty else { return then(.success(())) }
     let key = keys(scope).index
     redis.call(["ZRANGE", key, "0", "-1"], key: key) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let values) = reply else {
         return then(.failure(.redis("\(key) is no sorted set: does something else use its keys?")))
       }
-      forget(ordinal, of: values.compactMap { $0.text.flatMap(ActivityID.init) }[...], scope, then)
+      forget(ordinals, of: values.compactMap { $0.text.flatMap(ActivityID.init) }[...], scope, then)
     }
   }
 
   private func forget(
-    _ ordinal: UInt32, of ids: ArraySlice<ActivityID>, _ scope: AppScope, _ then: @escaping Then<Void>
+    _ ordinals: [UInt32], of ids: ArraySlice<ActivityID>, _ scope: AppScope, _ then: @escaping Then<Void>
   ) {
-    guard let id = ids.first else { return then(.success(())) }
-    forget(ordinal, of: id, in: scope) { [self] result in
-      if case .failure = result { return then(result) }
-      forget(ordinal, of: ids.dropFirst(), scope, then)
+    let part = ids.prefix(ActivityRegistry.forgottenAtOnce)
+    guard !part.isEmpty else { return then(.success(())) }
+    var left = part.count
+    var failure: ActivityRegistryFailure?
+    for id in part {
+      forget(ordinals, of: id, in: scope) { [self] result in
+        if case .failure(let error) = result { failure = error }
+        left -= 1
+        guard left == 0 else { return }
+        if let failure { return then(.failure(failure)) }
+        forget(ordinals, of: ids.dropFirst(part.count), scope, then)
+      }
     }
   }
 

@@ -13,6 +13,7 @@ final class RegistrationConsumerLoop {
   private let redis: RedisClient
   private let registry: DeviceRegistry
   private let activities: ActivityRegistrar
+  private let forgetter: DeviceForgetter
   private let consumer: RabbitMQClient
   private let publisher: ConfirmedPublisher
   private let dead: AMQPExchange
@@ -64,9 +65,9 @@ final class RegistrationConsumerLoop {
     let topology = settings.rabbitmq.topology
     dead = AMQPExchange(topology.deadExchange, isMandatory: true)
     publisher = ConfirmedPublisher(loop: loop, settings: settings.rabbitmq, notice: notice)
-    activities = ActivityRegistrar(
-      devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix),
-      publisher: publisher, topology: topology)
+    let known = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    activities = ActivityRegistrar(devices: registry, activities: known, publisher: publisher, topology: topology)
+    forgetter = DeviceForgetter(devices: registry, activities: known)
     consumer = RabbitMQClient(
       loop: loop, role: .consumer, settings: settings.rabbitmq,
       setUp: [
@@ -282,7 +283,7 @@ final class RegistrationConsumerLoop {
     case .device(let device):
       registry.register(device, at: at, in: scope) { [self] in answered(delivery, $0) }
     case .forget(let subject):
-      registry.forget(subject, at: at, in: scope) { [self] result in
+      forgetter.forget(subject, at: at, in: scope) { [self] result in
         answered(delivery, result.map { $0 > 0 ? .changed : .unchanged })
       }
     case .activity(let activity):

@@ -1,0 +1,75 @@
+package import PushCore
+import PushIO
+
+/// Forgets devices, or users with all their devices, and with them what they are to Live Activities.
+///
+/// They leave their activities before they go: whoever dies between the two does it again, and finds them still. And once more behind
+/// that: an update token may have come meanwhile. Belongs to the thread of its registries' loop.
+package final class DeviceForgetter {
+  private let devices: DeviceRegistry
+  private let activities: ActivityRegistry
+
+  /// Devices of a user that are looked at together.
+  private static let part = 128
+
+  package init(devices: DeviceRegistry, activities: ActivityRegistry) {
+    self.devices = devices
+    self.activities = activities
+  }
+
+  /// As `DeviceRegistry.forget`.
+  /// - Parameter at: Unix milliseconds.
+  package func forget(
+    _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping DeviceRegistry.Then<Int>
+  ) {
+    leave(subject, at, scope, after: nil, []) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let ordinals):
+        devices.forget(subject, at: at, in: scope) { [self] result in
+          guard case .success(let count) = result else { return then(result) }
+          activities.forget(ordinals, in: scope) { then($0.map { count }.mapError { .redis("\($0)") }) }
+        }
+      }
+    }
+  }
+
+  /// A part at a time. Tells whom it concerns: ordinals.
+  private func leave(
+    _ subject: ForgottenSubject, _ at: Int64, _ scope: AppScope, after ordinal: UInt32?, _ found: [UInt32],
+    _ then: @escaping DeviceRegistry.Then<[UInt32]>
+  ) {
+    let set: DeviceSet =
+      switch subject {
+      case .device(let id): .id(id)
+      case .user(let user): .user(user)
+      }
+    devices.members(of: set, after: ordinal, limit: DeviceForgetter.part, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let ordinals):
+        guard let last = ordinals.last else { return then(.success(found)) }
+        devices.records(of: ordinals, in: scope) { [self] result in
+          switch result {
+          case .failure(let failure): then(.failure(failure))
+          case .success(let records):
+            let now = devices.loop.now.unixMilliseconds
+            let concerned = zip(ordinals, records).filter { isMeant($1, subject, at: at, now: now) }.map(\.0)
+            activities.forget(concerned, in: scope) { [self] result in
+              if case .failure(let failure) = result { return then(.failure(.redis("\(failure)"))) }
+              leave(subject, at, scope, after: last, found + concerned, then)
+            }
+          }
+        }
+      }
+    }
+  }
+
+  private func isMeant(_ record: DeviceRecord?, _ subject: ForgottenSubject, at: Int64, now: Int64) -> Bool {
+    guard let record, DeviceChange.forgets(record, at: at, now: now) else { return false }
+    return switch subject {
+    case .device(let id): record.id == id
+    case .user(let user): record.user == user
+    }
+  }
+}

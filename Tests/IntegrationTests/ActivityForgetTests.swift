@@ -1,0 +1,150 @@
+import Foundation
+import Logging
+import PushCore
+import PushIO
+import PushLane
+import PushStores
+import TestSupport
+import Testing
+
+/// Who is forgotten is a member of no Live Activity, and none of the tokens is left: with a real Redis and RabbitMQ.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct ActivityForgetTests {
+  private static let payload = #"{"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{}}}"#
+
+  private static func token(_ ride: Int, _ device: Int) -> [UInt8] {
+    [UInt8](repeating: UInt8(0xA0 + ride), count: 15) + [UInt8(device)]
+  }
+
+  /// What Redis holds of devices and activities, as text in which bytes are `\x…`; without sets of ordinals.
+  private func dump(_ redis: RedisServer) throws -> String {
+    let keys = try redis.cli(["KEYS", "*"]).split(separator: "\n").map(String.init)
+    let others = [":free", ":p:", ":c:", ":forgotten:"]
+    return try keys.filter { key in others.allSatisfy { !key.contains($0) } || key.contains(":a:") }.map { key in
+      let kind = try redis.cli(["TYPE", key]).trimmingCharacters(in: .whitespacesAndNewlines)
+      let read = ["hash": ["HGETALL", key], "string": ["GET", key], "set": ["SMEMBERS", key]][kind]
+      return key + "\n" + (try read.map { try redis.cli(["--no-raw"] + $0) } ?? "")
+    }.joined(separator: "\n")
+  }
+
+  @Test func nothingOfAForgottenUserIsLeft() throws {
+    let redis = try RedisServer()
+    defer { redis.stop() }
+    let registry = try AudienceRegistry(url: redis.url, prefix: "f:")
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "f:")
+    let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
+    let scope = registry.scope
+    let now = registry.loop.now.unixMilliseconds
+    // So many that they are found in parts.
+    try registry.register(0..<300, user: { $0 == 7 ? "other" : "user" })
+    let rides = try (0..<40).map { try #require(ActivityID("ride-\($0)")) }
+    let payload = try ActivityPayload(Array(Self.payload.utf8))
+    let ordinals = try [5, 6, 7, 200].map { number in
+      try #require(
+        try registry.wait { registry.devices.members(of: .id("d-\(number)"), limit: 1, in: scope, then: $0) }.first)
+    }
+    _ = try registry.wait { activities.start(rides[0], in: scope, payload: payload, job: 1, then: $0) }
+    _ = try registry.wait {
+      activities.resolveStart(of: rides[0], in: scope, job: 1, to: Array(ordinals[..<3]), then: $0)
+    }
+    for (number, ride) in rides.enumerated() {
+      for index in 1...3 {
+        let token = Self.token(number, index)
+        _ = try registry.wait {
+          activities.register(ride, in: scope, ordinal: ordinals[index], token: token, at: now, then: $0)
+        }
+      }
+    }
+    /// How many tokens are there of the first and of the last of them, and, between, of the other user's.
+    func found(_ text: String) -> [Int] {
+      (1...3).map { index in
+        rides.indices.count { ride in
+          let byte = "\\x\(String(0xA0 + ride, radix: 16))"
+          return text.contains("\(byte)\(byte)\\x0\(index)")
+        }
+      }
+    }
+    let everything = try dump(redis)
+    #expect(found(everything) == [40, 40, 40] && everything.contains("user"))
+
+    // Whoever was seen since stays, and what it is to its activities.
+    let kept = try registry.wait {
+      forgetter.forget(.user("user"), at: now - 3_600_000, in: scope, then: $0)
+    }
+    #expect(kept == 0)
+    #expect(try members(of: rides[0], activities, registry) == ordinals.sorted())
+
+    let count = try registry.wait {
+      forgetter.forget(.user("user"), at: registry.loop.now.unixMilliseconds, in: scope, then: $0)
+    }
+    #expect(count == 299)
+    for ride in rides { #expect(try members(of: ride, activities, registry) == [ordinals[2]]) }
+    let left = try dump(redis)
+    #expect(found(left) == [0, 40, 0] && !left.contains("user") && left.contains("other"), "\(left)")
+    // The other one alone, by its own id.
+    let last = try registry.wait {
+      forgetter.forget(.device("d-7"), at: registry.loop.now.unixMilliseconds, in: scope, then: $0)
+    }
+    #expect(last == 1)
+    for ride in rides { #expect(try members(of: ride, activities, registry) == []) }
+  }
+
+  private func members(
+    of id: ActivityID, _ activities: ActivityRegistry, _ registry: AudienceRegistry
+  ) throws -> [UInt32]? {
+    try registry.wait { activities.show(id, in: registry.scope, then: $0) }?.members.keys.sorted()
+  }
+
+  /// Update tokens and forgets come to two consumers in any order: in the end nobody is a member who is no device.
+  @Test func aTokenThatComesWithTheForgetStaysNowhere() throws {
+    let redis = try RedisServer.shared()
+    let prefix = "forget-\(UInt32.random(in: 0 ... .max))"
+    let topology = Topology(prefix: prefix, resultsLog: nil)
+    let address = try AMQPAddress(RabbitMQServer.shared().url)
+    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "test")
+    defer { admin.close() }
+    try admin.perform(all: topology.declarations)
+    let registry = try AudienceRegistry(url: redis.url, prefix: "\(prefix):")
+    let properties = AMQPProperties()
+    let exchange = AMQPExchange("", isMandatory: true)
+    let head = #""app":"com.example.app""#
+    try registry.register(0..<200)
+    let later = registry.loop.now.unixMilliseconds + 1
+    for number in 0..<200 {
+      for body in [
+        #"{"kind":"activity","at":\#(later),\#(head),"device":"d-\#(number)","activity":"ride","token":"50505050\#(number + 10_000_000)"}"#,
+        #"{"kind":"forget","at":\#(later + 1),\#(head),"device":"d-\#(number)"}"#,
+      ] {
+        try admin.publish(
+          to: exchange, routingKey: topology.registrationsQueue, properties: properties, body: Array(body.utf8))
+      }
+    }
+    try admin.waitForConfirms()
+    let consumers = try (0..<2).map { number in
+      var settings = RegistrationConsumerSettings(
+        rabbitmq: RabbitMQSettings(
+          addresses: [address], tls: nil, topology: topology, laneName: "test/\(number)", prefetch: 2, randomSeed: 1),
+        redis: try RedisConfiguration(url: redis.url), redisTLS: nil, prefix: "\(prefix):")
+      settings.drainTimeoutMilliseconds = 10_000
+      settings.registrationsMaximum = 50
+      return RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
+    }
+    for consumer in consumers { consumer.start() }
+    let isDone = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
+      consumers.allSatisfy(\.isExhausted) ? true : nil
+    }
+    #expect(isDone == true)
+    for consumer in consumers {
+      consumer.drain()
+      consumer.join()
+    }
+    let results = consumers.map(\.counters.results)
+    let forgets = results.reduce(0) { $0 + $1[.init(kind: "forget", result: "changed"), default: 0] }
+    let answered = results.reduce(0) { sum, results in
+      sum + results.filter { $0.key.kind == "activity" }.values.reduce(0, +)
+    }
+    #expect(forgets == 200 && answered == 200, "\(results)")
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(prefix):")
+    #expect(try members(of: #require(ActivityID("ride")), activities, registry) ?? [] == [])
+  }
+}
