@@ -27,7 +27,7 @@ package final class ActivitiesClient {
   /// Throws what is wrong with the configuration.
   package init(_ configuration: Configuration) throws {
     self.configuration = configuration
-    let redisConfiguration = try RedisConfiguration(url: configuration.redis.url)
+    let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
     loop = try EventLoop()
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),

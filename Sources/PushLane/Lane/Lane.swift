@@ -454,13 +454,16 @@ package struct Lane<
       let ticket = answer.ticket
       guard sends.isLive(ticket) else { continue }
       moves &+= 1
-      let verdict = Verdict(
+      var verdict = Verdict(
         answer, tokenRegisteredAt: sends[ticket].tokenRegisteredAt, resends: sends[ticket].delivery.resendCount)
       let job = sends[ticket].job
       if let job, verdict.notes.contains(.tightenDevice) {
         state.tighten(jobs[job].job, device: sends[ticket].device, now: now)
       }
-      if verdict.fate == .dead { tokenGone(ticket, since: answer.unregisteredAt ?? now.unixMilliseconds) }
+      if verdict.fate == .dead {
+        tokenGone(ticket, since: answer.unregisteredAt ?? now.unixMilliseconds)
+        if let job, isToMembers(job) { verdict.fate = .unregisteredBefore }
+      }
       if verdict.concernsService { push.apply(verdict, pool: sends[ticket].pool, now: now) }
       sends[ticket].uniqueID = answer.uniqueID
       // An orphan is never retried, so its times do not matter.

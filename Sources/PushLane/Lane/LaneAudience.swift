@@ -75,6 +75,12 @@ extension Lane {
     directory.tokenGone(jobs[job].job, target: sends[send].target, since: since)
   }
 
+  /// The job goes to update tokens, each for one activity on one device. The registry knows that such a one is over; a mark would
+  /// remember for a month what nobody asks for again.
+  func isToMembers(_ job: Ticket) -> Bool {
+    !jobs[job].ends.isEmpty && !jobs[job].job.activity.isEmpty && jobs[job].job.event != .start
+  }
+
   /// Notes the outcome of a page's target; other endings are no outcome.
   mutating func noteEnd(_ send: Ticket) {
     let job = job(of: send)

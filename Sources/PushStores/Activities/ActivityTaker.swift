@@ -20,6 +20,8 @@ package final class ActivityTaker {
 
   private let activities: ActivityRegistry
   private let settings: ActivitySettings
+  /// Hears of each start and update without a date from which on its state is old.
+  package var onEndlessState: (AppScope) -> Void = { _ in }
 
   package init(_ activities: ActivityRegistry, settings: ActivitySettings) {
     self.activities = activities
@@ -43,6 +45,7 @@ package final class ActivityTaker {
     } catch {
       return then(.refused(error))
     }
+    if payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil { onEndlessState(scope) }
     let kind = job.targetKind
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"

@@ -1,3 +1,4 @@
+import Logging
 import PushCore
 import PushIO
 import PushLane
@@ -6,6 +7,9 @@ import PushLane
 extension ExpansionRunner {
   /// The longest wait for a revision's time that a message is held for; behind that it waits in a queue.
   private static var heldMillisecondsMaximum: Int64 { 2_000 }
+  private static var warnMilliseconds: Int64 { 3_600_000 }
+  /// Apps that are remembered: more than are in a configuration.
+  private static var warnedMaximum: Int { 1_000 }
 
   /// What the activity made of the job comes as a message of its own. Where that was opened, nothing is left to do for this one.
   func lookWhetherTaken(_ delivery: ExpansionDelivery, _ step: Step) {
@@ -134,5 +138,20 @@ private enum ActivityJobEnd {
     case .superseded(let number): "superseded \(number)"
     case .invalid(let detail): "invalid \(detail)"
     }
+  }
+
+  /// A device that nothing reaches any more shows such a state as if it were true.
+  func warn(of scope: AppScope) {
+    counters.endlessStates += 1
+    let now = loop.now.monotonic
+    if let last = warnedAt[scope], now.milliseconds(since: last) < ExpansionRunner.warnMilliseconds { return }
+    if warnedAt.count >= ExpansionRunner.warnedMaximum { warnedAt = [:] }
+    warnedAt[scope] = now
+    notice(
+      .warning,
+      """
+      activities of \(scope): jobs without stale-date: a device that loses contact shows its last state as if it were true; set \
+      stale-date, or activities.default_stale_after_s
+      """)
   }
 }

@@ -80,8 +80,8 @@ package final class ExpansionConsumer: Sendable {
     let quiet = LogNotices()
     let consumer = ExpansionConsumerLoop(loop: loop, settings: settings, seed: seed) { level, text in
       // A connection's state is news once.
-      let subject = text.hasPrefix("rabbitmq") ? "rabbitmq" : "redis"
-      if quiet.report(subject, text, now: loop.now.monotonic) == nil { return }
+      let subject = ["rabbitmq", "redis"].first { text.hasPrefix($0) }
+      if let subject, quiet.report(subject, text, now: loop.now.monotonic) == nil { return }
       log(level, text)
     }
     return Work(expansions: self, loop: loop, consumer: consumer)

@@ -13,6 +13,8 @@ package struct ExpansionCounters: Sendable {
   package var waitsForPages: UInt64 = 0
   package var waitsPaused: UInt64 = 0
   package var waitsForRedis: UInt64 = 0
+  /// Jobs of activities whose state never becomes old.
+  package var endlessStates: UInt64 = 0
   /// Messages that were wrong.
   package var invalid: UInt64 = 0
   /// Messages of the queue that are on their way.

@@ -17,13 +17,16 @@ final class ExpansionRunner {
   private let activities: ActivityRegistry
   let taker: ActivityTaker
   private let writer: OutcomeWriter
-  private let notice: (Logger.Level, String) -> Void
+  let notice: (Logger.Level, String) -> Void
   private var parser = JobParser()
   var counters = ExpansionCounters()
   /// Jobs of which a step is on its way, with other steps of theirs that came meanwhile: two at once would publish everything twice.
   private var busy: [String: [ExpansionDelivery]] = [:]
   /// Jobs whose outcome is being told, with what waits for that: told twice at once it would be published twice.
   private var telling: [String: [() -> Void]] = [:]
+
+  /// When each app was last warned that a state of its activities has no date from which on it is old.
+  var warnedAt: [AppScope: Instant] = [:]
 
   /// From a call about the end of a job that Redis did not answer to the next one.
   private static let finishMilliseconds: Int64 = 1_000
@@ -40,6 +43,7 @@ final class ExpansionRunner {
     taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
     writer = OutcomeWriter(worker: settings.workerName)
+    taker.onEndlessState = { [weak self] in self?.warn(of: $0) }
   }
 
   func take(_ delivery: ExpansionDelivery) {

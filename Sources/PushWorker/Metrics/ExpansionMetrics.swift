@@ -20,6 +20,10 @@ enum ExpansionMetrics {
     out.sample(["for": "pages"], counters.waitsForPages)
     out.sample(["for": "resume"], counters.waitsPaused)
     out.sample(["for": "redis"], counters.waitsForRedis)
+    out.family(
+      "herald_activities_without_stale_date_total", .counter,
+      "Starts and updates of Live Activities without stale-date, where activities.default_stale_after_s is not set.")
+    out.sample([:], counters.endlessStates)
     out.family("herald_expansions_in_flight", .gauge, "Messages of the expansion queue that are being worked on.")
     out.sample([:], counters.inFlight)
     out.family("herald_expansions_connected", .gauge, "1 while the expansion queue is consumed and Redis is connected.")

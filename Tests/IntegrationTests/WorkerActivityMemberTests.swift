@@ -1,0 +1,136 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Members of a Live Activity through a worker whose registry is a Redis of its own: swiped away, and forgotten.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct WorkerActivityMemberTests {
+  private struct Outcome: Decodable {
+    struct To: Decodable { let device: String? }
+    let job: String?
+    let outcome: String
+    let to: To?
+    let summary: [String: Int]?
+
+    private enum CodingKeys: String, CodingKey {
+      case job = "job_id"
+      case outcome, to, summary
+    }
+  }
+
+  private struct Shown: Decodable {
+    struct Device: Decodable {
+      let device: String?
+      let state: String
+    }
+    let members: [String: Int]
+    let devices: [Device]
+  }
+
+  private static let of = ["--app", "com.example.app", "--environment", "production"]
+  private static let startTokens = ["a", "b"].map { "ac70" + String(repeating: $0, count: 60) }
+  private static let updateTokens = (0..<3).map { "5\($0)" + String(repeating: "5", count: 62) }
+
+  private static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
+
+  @Test func whoSwipedItAwayIsNoBadTokenAndWhoIsForgottenIsNobody() throws {
+    let registry = try RedisServer()
+    let world = try WorkerWorld("members")
+    let text = world.configuration(furtherLines: "registry: {url: \"\(registry.url)\"}")
+    var outcomes: [Outcome] = []
+    func herald(_ arguments: [String], input: String? = nil) throws -> String {
+      let result = try world.herald(arguments, configuration: text, input: input)
+      #expect(result.status == 0, "\(arguments): \(result.errors)")
+      return result.output
+    }
+    func end(of id: String) throws -> Outcome {
+      let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
+        for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
+          if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) {
+            outcomes.append(outcome)
+          }
+        }
+        return outcomes.first { $0.job == id }
+      }
+      return try #require(end, "\(id) did not end: \(outcomes)")
+    }
+    func publish(_ id: String, _ to: String, _ payload: String, _ more: String = "") throws {
+      try world.publish(
+        """
+        {"id":"\(id)","app":"com.example.app","push_type":"liveactivity","to":\(to),\(more)"payload":\(payload)}
+        """)
+    }
+    func update(_ id: String, _ eta: Int) throws {
+      let state = #"{"aps":{"event":"update","stale-date":2000000000,"content-state":{"eta":\#(eta)}}}"#
+      try publish(id, #"{"activity":"ride-17"}"#, state)
+    }
+    func register(_ device: String, _ token: String) throws {
+      try world.outside.publish(
+        """
+        {"kind":"activity","at":\(Self.now),"app":"com.example.app","device":"\(device)","activity":"ride-17",\
+        "token":"\(token)"}
+        """, exchange: "", routingKey: "\(world.prefix).registrations")
+    }
+    /// Waits until the activity has these members.
+    func wait(for members: [String: Int], _ location: SourceLocation = #_sourceLocation) throws -> Shown {
+      var last = ""
+      let shown = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) { () -> Shown? in
+        let show = ["activities", "show", "ride-17", "--json"] + Self.of
+        last = (try? world.herald(show, configuration: text).output) ?? ""
+        let shown = try? JSONDecoder().decode(Shown.self, from: Data(last.utf8))
+        return shown?.members.filter { $0.value > 0 } == members ? shown : nil
+      }
+      return try #require(shown, "\(last)", sourceLocation: location)
+    }
+
+    let devices = Self.startTokens.enumerated().map { number, token in
+      """
+      {"kind":"device","at":1700000000000,"app":"com.example.app","device":"d-\(number)","user":"u-\(number)",\
+      "push_to_start":{"*":"\(token)"}}
+      """
+    }
+    let imported = try herald(["devices", "import"] + Self.of, input: devices.joined(separator: "\n"))
+    #expect(imported.contains("2 devices added"))
+    let worker = try world.startWorker(configuration: text)
+    let start = """
+      {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{},\
+      "alert":{"title":"t","body":"b"}}}
+      """
+    try publish("s1", #"{"devices":["d-0","d-1"]}"#, start, #""activity":"ride-17","#)
+    #expect(try end(of: "s1").summary == ["devices": 2, "accepted": 2])
+    _ = try wait(for: ["started": 2])
+    #expect(try herald(["activities", "list"] + Self.of).contains("ride-17"))
+    for number in 0..<2 { try register("d-\(number)", Self.updateTokens[number]) }
+    _ = try wait(for: ["live": 2])
+
+    // The first one's user swipes it away: APNs knows the update token no more.
+    try world.simulator.setDevices("\(Self.updateTokens[0]) unregistered \(Self.now)")
+    try update("u1", 1)
+    #expect(try end(of: "u1").summary == ["devices": 2, "accepted": 1, "unregistered": 1])
+    _ = try wait(for: ["over": 1, "live": 1])
+    try update("u2", 2)
+    #expect(try end(of: "u2").summary == ["devices": 1, "accepted": 1])
+    // A mark would stay for a month, and no job names that token again.
+    let marks = try herald(["tokens", "show", "--json", Self.updateTokens[0]] + Self.of)
+    #expect(marks.contains("\"dead\":false"), "\(marks)")
+    let metrics = try #require(world.admin("/metrics")?.body)
+    #expect(
+      metrics.contains("\nherald_apns_bad_device_token_warnings_total") && !metrics.contains("warnings_total{} 1"))
+    let paused = metrics.split(separator: "\n").filter { $0.hasPrefix("herald_apns_paused") }
+    #expect(!paused.isEmpty && paused.allSatisfy { $0.hasSuffix(" 0") }, "\(paused)")
+    // Of three states one had no date from which on it is old.
+    #expect(metrics.contains("\nherald_activities_without_stale_date_total 1\n"))
+    #expect(worker.log.matches(of: /jobs without stale-date/).count == 1, "\(worker.log)")
+
+    // It comes back there, and is told the newest state.
+    try register("d-0", Self.updateTokens[2])
+    #expect(try end(of: "u2/late/d-0").outcome == "accepted")
+    _ = try wait(for: ["live": 2])
+
+    #expect(try herald(["devices", "forget", "--user", "u-0"]).contains("1 forgotten"))
+    #expect(try wait(for: ["live": 1]).devices.map(\.device) == ["d-1"])
+    try update("u3", 3)
+    #expect(try end(of: "u3").summary == ["devices": 1, "accepted": 1])
+    #expect(worker.drain(seconds: 30) == 0, "\(worker.log)")
+  }
+}
