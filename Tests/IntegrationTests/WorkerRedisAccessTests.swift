@@ -6,19 +6,25 @@ import Testing
 /// Workers whose Redis user has the permissions that `docs/redis.md` lists, and no others.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerRedisAccessTests {
-  /// The manual's permissions for an ACL user: for one server, in addition for a cluster, and for channels.
+  /// The manual's permissions for an ACL user: for one server, in addition for a cluster, and for channels and the registry.
   private struct Documented {
     let server: [String]
     let cluster: [String]
     let channels: [String]
+    let registry: [String]
 
     init() throws {
-      let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
-      let text = try String(contentsOf: root.appending(path: "docs/redis.md"), encoding: .utf8)
-      let lists = text.split(separator: "`").filter { $0.hasPrefix("+") }
+      let lists = try Self.lists("docs/redis.md")
+      registry = Self.words(try #require(try Self.lists("docs/reference/registry.md").first))
       try #require(
         lists.count > 2 && lists[0].hasPrefix("+evalsha ") && lists[1].hasPrefix("+cluster|slots "), "\(lists)")
       (server, cluster, channels) = (Self.words(lists[0]), Self.words(lists[1]), Self.words(lists[2]))
+    }
+
+    private static func lists(_ page: String) throws -> [Substring] {
+      let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+      let text = try String(contentsOf: root.appending(path: page), encoding: .utf8)
+      return text.replacing("`\n`", with: " ").split(separator: "`").filter { $0.hasPrefix("+") }
     }
 
     private static func words(_ list: Substring) -> [String] { list.split(separator: " ").map(String.init) }
@@ -109,6 +115,92 @@ struct WorkerRedisAccessTests {
     try play(world, at: "redis-cluster://worker:p@\(nodes)")
     #expect(try refusals(cluster.masters) == [])
     cluster.stop()
+  }
+
+  /// Devices, a segment of them, a job and a Live Activity for it, and the commands about all of that.
+  @Test func theRegistry() throws {
+    let redis = try RedisServer()
+    let world = try WorkerWorld("access-registry", redisURL: redis.url, options: options)
+    let documented = try Documented()
+    try allow(documented.server + documented.registry, world, [redis])
+    let text = world.configuration(redisURL: "redis://worker:p@127.0.0.1:\(redis.port)/0")
+    let of = ["--app", "com.example.app", "--environment", "production"]
+    @discardableResult
+    func herald(_ arguments: [String], input: String? = nil) throws -> String {
+      let result = try world.herald(arguments + of, configuration: text, input: input)
+      #expect(result.status == 0, "\(arguments): \(result.errors)")
+      return result.output
+    }
+    func end(_ job: String) throws {
+      let isThere = ChildProcess.poll(timeoutMilliseconds: 40_000, everyMilliseconds: 100) { () -> Bool? in
+        (try? world.takeOutcomes())?.contains { $0.jobID == job && $0.outcome == "completed" } == true ? true : nil
+      }
+      try #require(isThere != nil, "\(job) did not end")
+    }
+    func register(_ kind: String, _ rest: String) throws {
+      try world.outside.publish(
+        #"{"kind":"\#(kind)","at":\#(Int64(Date().timeIntervalSince1970 * 1000)),"app":"com.example.app",\#(rest)}"#,
+        exchange: "", routingKey: "\(world.prefix).registrations")
+    }
+    func publish(_ id: String, _ to: String, _ payload: String, _ more: String = "") throws {
+      try world.publish(
+        #"{"id":"\#(id)","app":"com.example.app","push_type":"liveactivity","to":\#(to),\#(more)"payload":\#(payload)}"#
+      )
+    }
+
+    // So many that sets are lists, and bitmaps.
+    let devices = (1000..<1700).map { number in
+      """
+      {"kind":"device","at":1700000000000,"app":"com.example.app","device":"d-\(number)","user":"u","token":"00fc\(number)",\
+      "push_to_start":{"*":"ac70\(number)"},"os_version":"18.\(number % 3)","locale":"en-GB","time_zone":"Europe/Rome",\
+      "tags":{"level":\(number),"rider":true}}
+      """
+    }
+    #expect(try herald(["devices", "import"], input: devices.joined(separator: "\n")).contains("700 devices added"))
+    let filter =
+      #"{"all":[{"tag":"rider","is":true},{"tag":"level","at_most":1099},{"os_at_least":"18.0"},{"has":"token"}]}"#
+    try herald(["segments", "put", "riders", "--filter", filter])
+    #expect(try herald(["segments", "count", "riders"]).contains("100"))
+    for command in ["show", "sample"] { try herald(["segments", command, "riders"]) }
+    try herald(["segments", "list"])
+    for command in [["show", "d-1001"], ["export", "--limit", "5"], ["count"]] { try herald(["devices"] + command) }
+
+    let worker = try world.startWorker(configuration: text)
+    try world.publish(
+      #"{"id":"a1","app":"com.example.app","push_type":"alert","to":{"segment":"riders"},"payload":{"aps":{"alert":"x"}}}"#
+    )
+    try end("a1")
+    let start =
+      #"{"aps":{"event":"start","attributes-type":"R","attributes":{},"content-state":{},"alert":{"title":"t","body":"b"}}}"#
+    try publish("s1", #"{"segment":"riders"}"#, start, #""activity":"ride","#)
+    try end("s1")
+    try register("activity", #""device":"d-1001","activity":"ride","token":"5050505050505050""#)
+    try register("device", #""device":"d-1002","token":null,"tags":{"level":null,"rides":{"increment":1}}"#)
+    let isLive = ChildProcess.poll(timeoutMilliseconds: 40_000, everyMilliseconds: 100) { () -> Bool? in
+      let shown = (try? herald(["activities", "show", "ride", "--json"])) ?? ""
+      return shown.contains("\"live\":1") ? true : nil
+    }
+    #expect(isLive == true)
+    try publish("u1", #"{"activity":"ride"}"#, #"{"aps":{"event":"update","content-state":{"n":1}}}"#)
+    try end("u1")
+    try publish("e1", #"{"devices":["d-1001"]}"#, #"{"aps":{"event":"end"}}"#, #""activity":"ride","#)
+    try end("e1")
+    try herald(["activities", "list"])
+    let shown = try world.herald(["jobs", "show", "s1"], configuration: text)
+    #expect(shown.status == 0 && shown.output.contains("completed"), "\(shown.errors)")
+    #expect(try world.herald(["jobs", "pause", "s1"], configuration: text).errors.contains("is completed"))
+    try register("forget", #""device":"d-1001""#)
+    let isForgotten = ChildProcess.poll(timeoutMilliseconds: 40_000, everyMilliseconds: 100) { () -> Bool? in
+      let metrics = world.admin("/metrics")?.body ?? ""
+      return metrics.contains("\nherald_registrations_total{kind=\"forget\",result=\"changed\"} 1\n") ? true : nil
+    }
+    #expect(isForgotten == true)
+    #expect(worker.drain(seconds: 20) == 0)
+    #expect(!worker.log.contains("NOPERM"), "\(worker.log)")
+    #expect(try herald(["devices", "forget", "--user", "u"]).contains("699 forgotten"))
+    try herald(["segments", "delete", "riders"])
+    #expect(try refusals([redis]) == [])
+    redis.stop()
   }
 
   /// The log names the same permissions to a refused user.
