@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `herald channels` as a program, and the walk-through of `docs/live-activities.md` as it stands there.
+/// `herald channels` as a program, and the broadcast of `docs/live-activities.md` as it stands there.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ChannelCommandTests {
   private static let of = ["--app", "com.example.app", "--environment", "production"]
@@ -101,30 +101,13 @@ struct ChannelCommandTests {
 
   /// The code blocks of the walk-through: commands and their output.
   @Test func theWalkThroughIsTrue() throws {
-    let page = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../docs/live-activities.md")
-    let text = try String(contentsOf: page, encoding: .utf8)
-    let walk = text.split(separator: "\n## ").map(String.init)[1]
-    var commands = ""
-    var expected = ""
-    for (index, block) in walk.components(separatedBy: "\n```").enumerated() where index % 2 == 1 {
-      if block.hasPrefix("sh\n") { commands += block.dropFirst(3) + "\n" } else { expected += block.dropFirst() + "\n" }
-    }
-    // A test takes no fixed ports.
-    for port in ["8443", "2196"] {
-      #expect(commands.contains(port))
-      commands = commands.replacing(port, with: String(try LoopbackPort.free()))
-    }
+    var walk = try WalkThrough("live-activities.md", ["Set up", "A broadcast"])
+    for port in ["8443", "8444", "2196"] { try walk.replace(port, with: String(try LoopbackPort.free())) }
     let folder = try TemporaryFolder("walk")
-    // The simulator must end even if a command fails.
-    let start = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\ncd '\(folder.path)'\n"
-    let script = try folder.write(start + commands, to: "walk.sh")
-    let programs = try BuiltProgram.path("herald").split(separator: "/").dropLast().map { "/\($0)" }.joined()
-    let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
-    let result = try ChildProcess.run(
-      ["/bin/bash", script], environment: ChannelCommandTests.environment + ["PATH=\(programs):\(path)"],
-      timeoutMilliseconds: 60_000)
+    let result = try walk.run(
+      in: folder, environment: ChannelCommandTests.environment, timeoutMilliseconds: 60_000)
     #expect(result.status == 0, "\(result.errors)")
-    #expect(result.output == expected)
-    #expect(expected.contains("ChannelNotRegistered"), "the page says what its commands print")
+    #expect(result.output == walk.expected)
+    #expect(walk.expected.contains("ChannelNotRegistered"), "the page says what its commands print")
   }
 }
