@@ -22,14 +22,17 @@ struct AudienceBench: AsyncParsableCommand {
   @Option(help: "Unacknowledged deliveries of a lane.")
   var prefetch = 2000
 
-  /// Maximum of registrations in flight.
+  @Flag(help: "An update of a Live Activity whose members the devices are, in place of an alert for a segment of them.")
+  var activity = false
+
+  /// Registrations on their way at once.
   private static let registrationsMaximum = 4096
 
   func run() async throws {
     var figures = Figures()
     for _ in 0..<options.runs { try await measure(&figures) }
     try figures.show(
-      "audience: \(options.jobs) devices, \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)",
+      "\(activity ? "activity" : "audience"): \(options.jobs) devices, \(lanes) lane\(lanes == 1 ? "" : "s"), prefetch \(prefetch)",
       json: options.json)
   }
 
@@ -50,11 +53,7 @@ struct AudienceBench: AsyncParsableCommand {
     while await worker.readinessProblems().isEmpty == false { try await Task.sleep(for: .milliseconds(20)) }
     let startCPU = ProcessUsage.current.cpuMicroseconds
     let start = ContinuousClock.now
-    let body = """
-      {"id":"audience-\(UUID().uuidString)","app":"com.example.app","push_type":"alert","to":{"segment":"ALL"},\
-      "payload":{"aps":{"alert":{"title":"Hello","body":"Your order was shipped."}}}}
-      """
-    try broker.publish([Array(body.utf8)])
+    try broker.publish([Array(job.utf8)])
     var first: Double?
     var residentMost: Int64 = 0
     while true {
@@ -84,7 +83,20 @@ struct AudienceBench: AsyncParsableCommand {
     try BenchRedis.remove(prefix: "\(broker.topology.prefix):", from: session)
   }
 
-  /// This many devices, with a token each, and a segment of all of them.
+  private var job: String {
+    let head = "{\"id\":\"audience-\(UUID().uuidString)\",\"app\":\"com.example.app\","
+    guard activity else {
+      return head + """
+        "push_type":"alert","to":{"segment":"ALL"},"payload":{"aps":{"alert":{"title":"Hello","body":"Your order was shipped."}}}}
+        """
+    }
+    return head + """
+      "push_type":"liveactivity","to":{"activity":"ride"},\
+      "payload":{"aps":{"event":"update","stale-date":4000000000,"content-state":{"minutes":4}}}}
+      """
+  }
+
+  /// As many devices, with a token each, and a segment of all of them, or an activity.
   private func register(_ configuration: Configuration) throws {
     let loop = try EventLoop()
     guard let scope = AppScope(app: "com.example.app", environment: .production), let code = SegmentCode("ALL") else {
@@ -116,6 +128,32 @@ struct AudienceBench: AsyncParsableCommand {
         }
       }
       registry.turn()
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: 5)
+      redis.turn()
+    }
+    if let failure { throw failure }
+    if activity { try join(loop, redis, scope, configuration.redis.prefix) }
+  }
+
+  /// The devices have the first ordinals.
+  private func join(_ loop: EventLoop, _ redis: RedisClient, _ scope: AppScope, _ prefix: String) throws {
+    let activities = ActivityRegistry(loop: loop, redis: redis, prefix: prefix)
+    guard let id = ActivityID("ride") else { preconditionFailure("it is a name") }
+    let now = loop.now.unixMilliseconds
+    var (open, next) = (0, 0)
+    var failure: (any Error)?
+    while open > 0 || next < options.jobs {
+      // The first one alone: it makes the activity known.
+      while next < options.jobs, open < (next == 1 ? 1 : AudienceBench.registrationsMaximum) {
+        let ordinal = UInt32(next)
+        open += 1
+        next += 1
+        activities.register(id, in: scope, ordinal: ordinal, token: SampleJobs.token(Int(ordinal)), at: now) { result in
+          open -= 1
+          if case .failure(let error) = result { failure = error }
+        }
+      }
       loop.flush()
       loop.poll(maximumWaitMilliseconds: 5)
       redis.turn()
