@@ -75,10 +75,11 @@ extension Lane {
     directory.tokenGone(jobs[job].job, target: sends[send].target, since: since)
   }
 
-  /// The job goes to update tokens, each for one activity on one device. The registry knows that such a one is over; a mark would
-  /// remember for a month what nobody asks for again.
+  /// The job goes to update tokens, each for one activity on one device. The registry knows when one of them is over. A dead-token mark would
+  /// keep for a month a token that is not used again.
   func isToMembers(_ job: Ticket) -> Bool {
-    !jobs[job].ends.isEmpty && !jobs[job].job.activity.isEmpty && jobs[job].job.event != .start
+    !jobs[job].ends.isEmpty && !jobs[job].job.activity.isEmpty && jobs[job].job.pushType == .liveactivity
+      && jobs[job].job.event != .start
   }
 
   /// Notes the outcome of a page's target; other endings are no outcome.
