@@ -15,6 +15,9 @@ struct WorkerSimulationOptions: ParsableArguments {
   @Option(help: "With --worker: only these jobs.")
   var jobs: String?
 
+  @Option(help: "With --worker: only these changes of devices, audience jobs and activities.")
+  var audiences: String?
+
   @Option(help: "With --worker: the number of workers.")
   var workerCount: Int?
 
@@ -28,6 +31,7 @@ struct WorkerSimulationOptions: ParsableArguments {
   var used: String? {
     let given: [(Bool, String)] = [
       (trace, "--trace"), (shrink, "--shrink"), (faults != nil, "--faults"), (jobs != nil, "--jobs"),
+      (audiences != nil, "--audiences"),
       (workerCount != nil, "--worker-count"), (laneCount != nil, "--lane-count"), (plain, "--plain"),
     ]
     return given.first { $0.0 }?.1
@@ -45,6 +49,7 @@ struct WorkerSimulationOptions: ParsableArguments {
     var plan = WorkerPlan(seed: seed, settings: .swarm(seed: seed))
     if let faults { plan = plan.keeping(faults: try numbers(faults)) }
     if let jobs { plan = plan.keeping(jobs: try numbers(jobs)) }
+    if let audiences { plan = plan.keeping(audiences: try numbers(audiences)) }
     if let workerCount { plan.settings.workers = workerCount }
     if let laneCount { plan.settings.lanes = laneCount }
     if plain { plan.settings.network.splits = 0 }

@@ -64,7 +64,8 @@ final class WorkerSimulationRun {
       """
       \(small.faultCount) faults and \(small.jobCount) jobs are left after \(shrinker.played) worlds; again: herald-bench \
       simulate --worker --first \(small.seed) --seeds 1 --faults "\(list(small.faultNumbers))" --jobs \
-      "\(list(small.jobNumbers))" --worker-count \(small.settings.workers) --lane-count \(small.settings.lanes)\
+      "\(list(small.jobNumbers))"\(small.audiences.isEmpty ? "" : " --audiences \"\(list(small.audienceNumbers))\"") \
+      --worker-count \(small.settings.workers) --lane-count \(small.settings.lanes)\
       \(small.settings.network.splits == 0 ? " --plain" : "") --trace
       """)
   }

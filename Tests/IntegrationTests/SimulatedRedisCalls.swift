@@ -21,6 +21,9 @@ struct SimulatedRedisCalls {
     ("channel claim", ChannelScript.claim), ("channel take", ChannelScript.take), ("channel use", ChannelScript.use),
   ]
 
+  /// With those of audiences.
+  static var allScripts: [(name: String, text: String)] { scripts + SimulatedAudienceCalls.scripts }
+
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
 
   var random: SeededRandom
@@ -231,6 +234,12 @@ struct SimulatedRedisCalls {
       words("HSET") + [key] + words("f", "v", "g", "w"), words("HDEL") + [key] + words("f", "h"), words("HLEN") + [key],
       words("ZADD") + [key] + words("5", "m", "2.5", "n"), words("ZREM") + [key] + words("m"),
       words("ZSCORE") + [key] + words("n"),
+      words("INCRBY") + [key, digits(below(9))], words("HINCRBY") + [key] + words("n", "3"), words("HKEYS") + [key],
+      words("SADD") + [key, digits(below(6)), digits(below(6))], words("SMEMBERS") + [key], words("SCARD") + [key],
+      words("SISMEMBER") + [key, digits(below(6))],
+      words("PEXPIREAT") + [key, digits(Int(unixMicroseconds / 1000) + below(3_000) - 500)],
+      words("ZRANGEBYSCORE") + [key] + words("-inf", "4", "LIMIT", "0", "1"),
+      words("ZREMRANGEBYSCORE") + [key] + words("-inf", "2"),
       words("CLIENT", "SETNAME", "herald"), words("CLIENT", "GETNAME"), words("ECHO", "a"), words("SELECT", "0"),
       words("TTL") + [device()], words("PTTL") + [device()], words("mget") + [device(), device(), device()],
       // A command that Redis refuses.

@@ -39,7 +39,7 @@ package final class ActivityRegistrar {
       case .success(let ordinal?): store(registration, id, ordinal, at, scope, then)
       case .success(nil):
         // An activity may be the first that is heard of a device.
-        devices.register(DeviceRegistration(device: registration.device), at: at, in: scope) { [self] result in
+        devices.appear(registration.device, at: at, in: scope) { [self] result in
           switch result {
           case .failure, .success(.forgotten), .success(.refused): then(result)
           case .success(.added), .success(.changed), .success(.unchanged), .success(.older):

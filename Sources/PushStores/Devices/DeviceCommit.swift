@@ -75,11 +75,12 @@ struct DeviceCommit {
     var arguments = RedisArguments()
     for count in [names.count, words.count, versions.count] { arguments.append(count) }
     for name in names { arguments.append(name) }
-    for (number, text) in words {
+    // In their order, so that the same commits are the same bytes.
+    for (number, text) in words.sorted(by: { $0.key < $1.key }) {
       arguments.append(DeviceCommit.bytes(number))
       arguments.append(text)
     }
-    for version in versions { arguments.append(version.text) }
+    for version in versions.sorted() { arguments.append(version.text) }
     arguments.append(commits.count)
     for commit in commits { commit.append(to: &arguments, subjects) }
     append(sets: commits, to: &arguments)

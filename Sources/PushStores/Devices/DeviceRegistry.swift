@@ -57,6 +57,14 @@ package final class DeviceRegistry {
     enqueue(DeviceTransaction(.id(registration.device), .register(registration, at: at), then: then), in: scope)
   }
 
+  /// Something else than a registration told of a device: where it is not known it is from now on, and what it registers, though it be older,
+  /// is no older for that.
+  /// - Parameter at: Unix milliseconds; a forget that is no older stands.
+  package func appear(_ device: String, at: Int64, in scope: AppScope, then: @escaping Then<RegistrationAnswer>) {
+    let action = DeviceTransaction.Action.register(DeviceRegistration(device: device), at: at)
+    enqueue(DeviceTransaction(.id(device), action, isAppearance: true, then: then), in: scope)
+  }
+
   /// A token got a 410: the device loses it, unless it registered it later. Tells whether there was one.
   /// - Parameters:
   ///   - ordinal: the device's; nil: whoever has it as alert token.

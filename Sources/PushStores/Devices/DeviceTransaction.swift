@@ -49,14 +49,20 @@ final class DeviceTransaction {
   private(set) var action: Action
   private let then: (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
   var attempts = 0
+  /// Something else than a registration told of the device: it is known from now on, and whatever it has registered counts, however old.
+  private let isAppearance: Bool
   /// The registration came too late: what is left is to forget the device.
   private var isForgotten = false
   /// The set of its id holds another device: an ordinal is asked for all the same.
   var wantsOrdinal = false
 
-  init(_ place: Place, _ action: Action, then: @escaping (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void) {
+  init(
+    _ place: Place, _ action: Action, isAppearance: Bool = false,
+    then: @escaping (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
+  ) {
     self.place = place
     self.action = action
+    self.isAppearance = isAppearance
     self.then = then
   }
 
@@ -103,8 +109,10 @@ final class DeviceTransaction {
   private func register(
     _ registration: DeviceRegistration, at: Int64, now: Int64, _ found: Found, _ words: borrowing DeviceWords
   ) -> Step {
+    if isAppearance, found.device != nil { return .done(.unchanged) }
     let outcome = DeviceChange.registering(
-      registration, at: at, now: now, onto: found.device?.record, holder: found.holder?.record)
+      registration, at: isAppearance ? DeviceLimits.timeMinimum : at, now: now, onto: found.device?.record,
+      holder: found.holder?.record)
     switch outcome {
     case .older: return .done(.older)
     case .refused(let error): return .done(.refused(error))

@@ -43,7 +43,13 @@ final class ExpansionDelivery {
   private var then: (() -> Void)?
   private(set) var isFinished = false
   /// Its connection is gone: whoever gets it next does it again.
-  var isGone = false
+  var isGone = false {
+    didSet {
+      // What would come next holds the delivery.
+      publishes = []
+      then = nil
+    }
+  }
 
   init(
     epoch: UInt32, tag: UInt64, body: [UInt8], metadata: MessageMetadata, cursor: ExpansionCursor?, now: Int64

@@ -67,7 +67,7 @@ struct SimulatedAdmissionModel {
         for reply in replies { if case .bulk(let bytes) = reply { values.append(bytes) } else { values.append(nil) } }
       case .error(let text):
         throw call.refusal(text, line: 18)
-      case .status, .integer, .bulk, .null, .nullArray, .map, .double, .verbatim, .scored:
+      case .status, .integer, .bulk, .null, .nullArray, .map, .members, .double, .verbatim, .scored:
         throw .unmodelled("MGET gave no list")
       }
     } else {

@@ -169,6 +169,12 @@ package final class SimulatedRedis: SimulatedRedisFront {
     keyspace.write(SimulatedRedisEntry(value: .string(value), endsAt: endsAt), at: key, 0)
   }
 
+  /// Puts a field of a hash there.
+  package func set(_ key: [UInt8], field: [UInt8], _ value: [UInt8], now: Int64) {
+    turn(now: now)
+    _ = keyspace.run(.hset, [[], key, field, value], 0)
+  }
+
   // MARK: - Scripts
 
   func script(_ digest: [UInt8]) -> SimulatedRedisScript? { loaded.contains(digest) ? known[digest] : nil }

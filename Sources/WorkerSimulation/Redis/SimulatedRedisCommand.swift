@@ -1,9 +1,10 @@
 /// The commands that a simulated Redis knows: what Herald sends, and what its scripts, its tests and an auditor need.
 enum SimulatedRedisCommand: String, CaseIterable {
   case append, asking, auth, client, cluster, decr, del, echo, eval, evalsha, exists, expire, get, hdel, hello
-  case hget, hgetall, hlen, hmget, hset, hsetnx, hvals, incr, info, mget, pexpire, ping, psetex, pttl, quit, readonly,
-    readwrite
-  case reset, role, script, select, set, setex, strlen, time, ttl, type, zadd, zrange, zrem, zscore
+  case hget, hgetall, hincrby, hkeys, hlen, hmget, hset, hsetnx, hvals, incr, incrby, info, mget, pexpire, pexpireat,
+    ping
+  case psetex, pttl, quit, readonly, readwrite, reset, role, sadd, scard, script, select, set, setex, sismember, smembers
+  case strlen, time, ttl, type, zadd, zrange, zrangebyscore, zrem, zremrangebyscore, zscore
 
   struct Flags: OptionSet {
     let rawValue: UInt16
@@ -70,12 +71,17 @@ enum SimulatedRedisCommand: String, CaseIterable {
     case .client: return rules(-2, [.noScript, .loading, .stale])
     case .cluster: return rules(-2, [.stale])
     case .decr, .incr: return rules(2, [.write, .denyOOM], .first)
+    case .incrby: return rules(3, [.write, .denyOOM], .first)
+    case .hincrby: return rules(4, [.write, .denyOOM], .first)
+    case .sadd: return rules(-3, [.write, .denyOOM], .first)
+    case .sismember: return rules(3, [], .first)
     case .del: return rules(-2, [.write], .all)
     case .echo: return rules(2, [.loading, .stale])
     case .eval, .evalsha: return rules(-3, [.noScript, .stale], .counted)
     case .exists: return rules(-2, [], .all)
-    case .expire, .pexpire: return rules(-3, [.write], .first)
-    case .get, .hgetall, .hlen, .hvals, .pttl, .strlen, .ttl, .type: return rules(2, [], .first)
+    case .expire, .pexpire, .pexpireat: return rules(-3, [.write], .first)
+    case .get, .hgetall, .hkeys, .hlen, .hvals, .pttl, .scard, .smembers, .strlen, .ttl, .type:
+      return rules(2, [], .first)
     case .hdel: return rules(-3, [.write], .first)
     case .hello: return rules(-1, [.noScript, .loading, .stale, .noAuth, .allowBusy])
     case .hget, .zscore: return rules(3, [], .first)
@@ -95,7 +101,8 @@ enum SimulatedRedisCommand: String, CaseIterable {
     case .set: return rules(-3, [.write, .denyOOM], .first)
     case .time: return rules(1, [.loading, .stale])
     case .zadd: return rules(-4, [.write, .denyOOM], .first)
-    case .zrange: return rules(-4, [], .first)
+    case .zrange, .zrangebyscore: return rules(-4, [], .first)
+    case .zremrangebyscore: return rules(4, [.write], .first)
     case .zrem: return rules(-3, [.write], .first)
     }
   }

@@ -31,10 +31,13 @@ extension SimulatedRedisKeyspace {
           SimulatedRedisEntry(value: .string(whole), endsAt: entry(words[1], database)?.endsAt), at: words[1], database)
         return .integer(Int64(whole.count))
       }
-    case .incr, .decr:
+    case .incr, .decr, .incrby:
+      guard let step = command == .incrby ? SimulatedRedisNumber.integer(words[2]) : command == .incr ? 1 : -1 else {
+        return Self.notANumber
+      }
       return withString(words[1], database) { bytes in
         guard let number = bytes.map(SimulatedRedisNumber.integer) ?? 0 else { return Self.notANumber }
-        let (sum, isOver) = number.addingReportingOverflow(command == .incr ? 1 : -1)
+        let (sum, isOver) = number.addingReportingOverflow(step)
         if isOver { return .error("ERR increment or decrement would overflow") }
         let endsAt = entry(words[1], database)?.endsAt
         write(
@@ -50,8 +53,8 @@ extension SimulatedRedisKeyspace {
       return .integer(count)
     case .exists:
       return .integer(Int64(words.dropFirst().count { entry($0, database) != nil }))
-    case .expire, .pexpire:
-      return expire(words, database, isSeconds: command == .expire)
+    case .expire, .pexpire, .pexpireat:
+      return expire(command, words, database)
     case .ttl, .pttl:
       guard let entry = entry(words[1], database) else { return .integer(-2) }
       guard let endsAt = entry.endsAt else { return .integer(-1) }
@@ -62,12 +65,15 @@ extension SimulatedRedisKeyspace {
       case .string: return .status(Array("string".utf8))
       case .hash: return .status(Array("hash".utf8))
       case .sortedSet: return .status(Array("zset".utf8))
+      case .set: return .status(Array("set".utf8))
       case nil: return .status(Array("none".utf8))
       }
-    case .hget, .hgetall, .hlen, .hmget, .hvals, .hset, .hsetnx, .hdel:
+    case .hget, .hgetall, .hkeys, .hlen, .hmget, .hvals, .hset, .hsetnx, .hdel, .hincrby:
       return runOnHash(command, words, database)
-    case .zadd, .zrem, .zscore, .zrange:
+    case .zadd, .zrem, .zscore, .zrange, .zrangebyscore, .zremrangebyscore:
       return runOnSortedSet(command, words, database)
+    case .sadd, .scard, .sismember, .smembers:
+      return runOnSet(command, words, database)
     case .asking, .auth, .client, .cluster, .echo, .eval, .evalsha, .hello, .info, .ping, .quit, .readonly, .readwrite,
       .reset, .role,
       .script, .select, .time:
@@ -81,7 +87,7 @@ extension SimulatedRedisKeyspace {
     switch entry(key, database)?.value {
     case .string(let bytes): body(bytes)
     case nil: body(nil)
-    case .hash, .sortedSet: Self.wrongKind
+    case .hash, .sortedSet, .set: Self.wrongKind
     }
   }
 
@@ -125,18 +131,20 @@ extension SimulatedRedisKeyspace {
     return .ok
   }
 
-  private func expire(_ words: [[UInt8]], _ database: Int, isSeconds: Bool) -> SimulatedRedisReply {
+  private func expire(
+    _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int
+  ) -> SimulatedRedisReply {
     guard words.count == 3 else {
       return .error("ERR Unsupported option \(String(decoding: words[3], as: UTF8.self))")
     }
     guard let time = SimulatedRedisNumber.integer(words[2]) else { return Self.notANumber }
-    let (milliseconds, isOver) = isSeconds ? time.multipliedReportingOverflow(by: 1000) : (time, false)
-    if isOver || milliseconds > Int64.max - clock {
-      return .error("ERR invalid expire time in '\(isSeconds ? "expire" : "pexpire")' command")
-    }
+    let (milliseconds, isOver) = command == .expire ? time.multipliedReportingOverflow(by: 1000) : (time, false)
+    let base = command == .pexpireat ? 0 : clock
+    if isOver || milliseconds > Int64.max - base { return invalidExpiry(of: command) }
     guard var entry = entry(words[1], database) else { return .integer(0) }
-    entry.endsAt = clock + milliseconds
-    write(milliseconds <= 0 ? nil : entry, at: words[1], database)
+    let endsAt = base + milliseconds
+    entry.endsAt = endsAt
+    write(endsAt <= clock ? nil : entry, at: words[1], database)
     return .integer(1)
   }
 
@@ -151,7 +159,7 @@ extension SimulatedRedisKeyspace {
     switch entry?.value {
     case .hash(let known): hash = known
     case nil: hash = SimulatedRedisHash()
-    case .string, .sortedSet: return Self.wrongKind
+    case .string, .sortedSet, .set: return Self.wrongKind
     }
     func store() {
       entry = hash.count == 0 ? nil : SimulatedRedisEntry(value: .hash(hash), endsAt: entry?.endsAt)
@@ -161,6 +169,7 @@ extension SimulatedRedisKeyspace {
     case .hget: return hash[words[2]].map { .bulk($0) } ?? .null
     case .hlen: return .integer(Int64(hash.count))
     case .hmget: return .array(words.dropFirst(2).map { field in hash[field].map { .bulk($0) } ?? .null })
+    case .hkeys: return .array(hash.listed(seed: seed).map { .bulk($0) })
     case .hvals: return .array(hash.listed(seed: seed).map { .bulk(hash[$0] ?? []) })
     case .hgetall: return .map(hash.listed(seed: seed).flatMap { [.bulk($0), .bulk(hash[$0] ?? [])] })
     case .hsetnx:
@@ -175,6 +184,16 @@ extension SimulatedRedisKeyspace {
       where hash.set(words[index], words[index + 1], limits: settings) { count += 1 }
       store()
       return .integer(count)
+    case .hincrby:
+      guard let step = SimulatedRedisNumber.integer(words[3]) else { return Self.notANumber }
+      guard let number = hash[words[2]].map(SimulatedRedisNumber.integer) ?? 0 else {
+        return .error("ERR hash value is not an integer")
+      }
+      let (sum, isOver) = number.addingReportingOverflow(step)
+      if isOver { return .error("ERR increment or decrement would overflow") }
+      _ = hash.set(words[2], SimulatedRedisNumber.text(sum), limits: settings)
+      store()
+      return .integer(sum)
     case .hdel:
       var count: Int64 = 0
       for field in words.dropFirst(2) where hash.remove(field) { count += 1 }
@@ -187,6 +206,8 @@ extension SimulatedRedisKeyspace {
   // MARK: - Sorted sets
 
   private static let withScores = Array("WITHSCORES".utf8)
+  private static let limit = Array("LIMIT".utf8)
+  private static let least = Array("-inf".utf8)
 
   /// nil: not modelled.
   private func runOnSortedSet(
@@ -213,13 +234,19 @@ extension SimulatedRedisKeyspace {
         return nil
       }
     }
+    var range: ClosedRange<Double>?
+    if command == .zrangebyscore || command == .zremrangebyscore {
+      // From the least on, and as many as are wanted: all that Herald asks for.
+      guard words[2] == Self.least, let last = SimulatedRedisNumber.luaNumber(words[3]) else { return nil }
+      range = -.infinity...last
+    }
     let key = words[1]
     var entry = entry(key, database)
     var set: SimulatedRedisSortedSet
     switch entry?.value {
     case .sortedSet(let known): set = known
     case nil: set = SimulatedRedisSortedSet()
-    case .string, .hash: return Self.wrongKind
+    case .string, .hash, .set: return Self.wrongKind
     }
     func store() {
       entry = set.count == 0 ? nil : SimulatedRedisEntry(value: .sortedSet(set), endsAt: entry?.endsAt)
@@ -237,10 +264,43 @@ extension SimulatedRedisKeyspace {
       for member in words.dropFirst(2) where set.remove(member) { count += 1 }
       if count > 0 { store() }
       return .integer(count)
+    case .zremrangebyscore:
+      let members = set.listed.filter { range?.contains($0.score) ?? false }.map(\.member)
+      for member in members { _ = set.remove(member) }
+      if !members.isEmpty { store() }
+      return .integer(Int64(members.count))
+    case .zrangebyscore:
+      guard words.count == 7, words[4].map(SimulatedRedis.capital) == Self.limit, words[5] == [UInt8(ascii: "0")],
+        let count = SimulatedRedisNumber.integer(words[6]), count >= 0
+      else { return nil }
+      let members = set.listed.filter { range?.contains($0.score) ?? false }.prefix(Int(clamping: count))
+      return .array(members.map { .bulk($0.member) })
     case .zrange where words.count == 5:
       return .scored(set.listed.flatMap { [.bulk($0.member), .double($0.score)] })
     case .zrange: return .array(set.listed.map { .bulk($0.member) })
     default: preconditionFailure("no command on sorted sets")
+    }
+  }
+
+  // MARK: - Sets
+
+  private func runOnSet(_ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int) -> SimulatedRedisReply {
+    let entry = entry(words[1], database)
+    var set: SimulatedRedisSet
+    switch entry?.value {
+    case .set(let known): set = known
+    case nil: set = SimulatedRedisSet()
+    case .string, .hash, .sortedSet: return Self.wrongKind
+    }
+    switch command {
+    case .scard: return .integer(Int64(set.count))
+    case .sismember: return .integer(set.contains(words[2]) ? 1 : 0)
+    case .smembers: return .members(set.listed.map { .bulk($0) })
+    case .sadd:
+      let count = words.dropFirst(2).count { set.insert($0) }
+      write(SimulatedRedisEntry(value: .set(set), endsAt: entry?.endsAt), at: words[1], database)
+      return .integer(Int64(count))
+    default: preconditionFailure("no command on sets")
     }
   }
 }

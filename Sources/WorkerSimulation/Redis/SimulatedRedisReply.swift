@@ -11,6 +11,8 @@ package indirect enum SimulatedRedisReply: Hashable, Sendable {
   case array([SimulatedRedisReply])
   /// Keys and values in turn: a map in RESP3, a flat array in RESP2.
   case map([SimulatedRedisReply])
+  /// A set in RESP3, a list in RESP2.
+  case members([SimulatedRedisReply])
   /// A number in RESP3, its text in RESP2.
   case double(Double)
   /// Text for people: of a kind of its own in RESP3.
@@ -35,6 +37,9 @@ package indirect enum SimulatedRedisReply: Hashable, Sendable {
       output.append(contentsOf: version == 3 ? [95, 13, 10] : [42, 45, 49, 13, 10])
     case .array(let values):
       Self.writeHead(UInt8(ascii: "*"), Int64(values.count), to: &output)
+      for value in values { value.write(to: &output, version: version) }
+    case .members(let values):
+      Self.writeHead(version == 3 ? UInt8(ascii: "~") : UInt8(ascii: "*"), Int64(values.count), to: &output)
       for value in values { value.write(to: &output, version: version) }
     case .map(let values):
       if version == 3 {

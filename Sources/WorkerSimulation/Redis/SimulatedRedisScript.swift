@@ -104,7 +104,7 @@ package final class SimulatedRedisScriptCall {
     case .bulk(let bytes): return bytes
     case .double(let number): return SimulatedRedisNumber.text(of: number)
     case .error(let text): throw refusal(text, line: line)
-    case .status, .integer, .null, .nullArray, .array, .map, .verbatim, .scored: return nil
+    case .status, .integer, .null, .nullArray, .array, .map, .members, .verbatim, .scored: return nil
     }
   }
 
@@ -116,7 +116,7 @@ package final class SimulatedRedisScriptCall {
     switch reply {
     case .integer(let number): return number
     case .error(let text): throw refusal(text, line: line)
-    case .status, .bulk, .double, .null, .nullArray, .array, .map, .verbatim, .scored:
+    case .status, .bulk, .double, .null, .nullArray, .array, .map, .members, .verbatim, .scored:
       throw .unmodelled("\(command.rawValue) gave no integer")
     }
   }

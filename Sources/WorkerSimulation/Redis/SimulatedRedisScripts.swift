@@ -36,5 +36,35 @@ extension SimulatedRedisScript {
       "channel take", digest: "49ac0def6121d03955236e481b8cc73ee0c240d5", model: SimulatedChannelModel.take),
     SimulatedRedisScript(
       "channel use", digest: "25eb43260bc3cec0ad873dadecfd1fce0acb0786", model: SimulatedChannelModel.use),
+    SimulatedRedisScript(
+      "registry find", digest: "c7badf27588cf4ee87df9c5a76ac201df5e8c52f", model: SimulatedRegistryModel.find),
+    SimulatedRedisScript(
+      "registry commit", digest: "0bdae7706867bcd0a37afda6b16b06ab682b7dde", model: SimulatedRegistryCommit.run),
+    SimulatedRedisScript(
+      "registry records", digest: "e12b07a7754432c19698fcad37e09c493ae02a73", model: SimulatedRegistryModel.records),
+    SimulatedRedisScript(
+      "registry words", digest: "d11e0b1b56f72803dfc39f110cb330fd26578b41", model: SimulatedRegistryModel.words),
+    SimulatedRedisScript(
+      "registry mark", digest: "73cf0534b95fd1f8c52f29be6045bc077dc4739a", model: SimulatedRegistryModel.mark),
+    SimulatedRedisScript(
+      "registry count", digest: "70d657eb674f618f71e0f3f6bb0a83b56b2ee0e0", model: SimulatedRegistryModel.count),
+    SimulatedRedisScript(
+      "activity read", digest: "465181e47167042cfcf5c057c9d9fe5774ce9d04", model: SimulatedActivityModel.read),
+    SimulatedRedisScript(
+      "activity commit", digest: "42e57dd97f90f8c55c0816f4719cb06d8f6fa03b", model: SimulatedActivityModel.commit),
+    SimulatedRedisScript(
+      "activity places", digest: "477a2cee00427fe78fa3a9b606692b7f7fd9e7f0", model: SimulatedActivityModel.places),
+    SimulatedRedisScript(
+      "expansion open", digest: "beb0095c423f36cb5c3a3558e73d3c15fc49825c", model: SimulatedExpansionModel.open),
+    SimulatedRedisScript(
+      "expansion fix", digest: "ae0132e185d7a7d468c7671559ebb171451ba95c", model: SimulatedExpansionModel.fix),
+    SimulatedRedisScript(
+      "expansion published", digest: "ca23b5672334beaa9d138384e391e67c65de18fa", model: SimulatedExpansionModel.published),
+    SimulatedRedisScript(
+      "expansion settle", digest: "d150fcaaf3ebabc8dcb299cb62d3f51a1a2054c4", model: SimulatedExpansionModel.settle),
+    SimulatedRedisScript(
+      "expansion command", digest: "f9a0f7fdf09553e61ddba69a5c9dd7e2c6d2ee36", model: SimulatedExpansionModel.command),
+    SimulatedRedisScript(
+      "expansion finish", digest: "2f01799dbc823b4cd02dccabac7785adc5fd2933", model: SimulatedExpansionModel.finish),
   ]
 }

@@ -57,9 +57,9 @@ extension SimulatedRedis {
       session.name = []
       session.isAuthenticated = settings.password == nil
       return .status(Array("RESET".utf8))
-    case .append, .decr, .del, .eval, .evalsha, .exists, .expire, .get, .hdel, .hget, .hgetall, .hlen, .hmget,
-      .hset, .hsetnx, .hvals, .incr, .mget, .pexpire, .psetex, .pttl, .set, .setex, .strlen, .ttl, .type, .zadd,
-      .zrange, .zrem,
+    case .append, .decr, .del, .eval, .evalsha, .exists, .expire, .get, .hdel, .hget, .hgetall, .hincrby, .hkeys, .hlen,
+      .hmget, .hset, .hsetnx, .hvals, .incr, .incrby, .mget, .pexpire, .pexpireat, .psetex, .pttl, .sadd, .scard, .set,
+      .setex, .sismember, .smembers, .strlen, .ttl, .type, .zadd, .zrange, .zrangebyscore, .zrem, .zremrangebyscore,
       .zscore:
       observe?(.unmodelled(what: command.rawValue, why: "with these arguments"))
       return .error("ERR the simulation cannot do that")

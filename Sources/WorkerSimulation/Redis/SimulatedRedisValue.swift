@@ -9,6 +9,7 @@ package enum SimulatedRedisValue: Hashable, Sendable {
   case string([UInt8])
   case hash(SimulatedRedisHash)
   case sortedSet(SimulatedRedisSortedSet)
+  case set(SimulatedRedisSet)
 }
 
 /// Fields and values, in the order in which Redis would list them: that of their making while the hash is small, any other one later.
@@ -69,5 +70,26 @@ package struct SimulatedRedisSortedSet: Hashable, Sendable {
     scores.map { (member: $0.key, score: $0.value) }.sorted {
       $0.score != $1.score ? $0.score < $1.score : $0.member.lexicographicallyPrecedes($1.member)
     }
+  }
+}
+
+package struct SimulatedRedisSet: Hashable, Sendable {
+  private var members: Set<[UInt8]> = []
+  /// It had a member once that is no number, and is a table since.
+  private var isTable = false
+
+  package var count: Int { members.count }
+  package func contains(_ member: [UInt8]) -> Bool { members.contains(member) }
+
+  /// Returns whether it is new.
+  mutating func insert(_ member: [UInt8]) -> Bool {
+    if SimulatedRedisNumber.integer(member) == nil { isTable = true }
+    return members.insert(member).inserted
+  }
+
+  /// As SMEMBERS gives them: numbers ascending, anything else in any order that is always the same.
+  package var listed: [[UInt8]] {
+    if isTable { return members.sorted { $0.lexicographicallyPrecedes($1) } }
+    return members.sorted { (SimulatedRedisNumber.integer($0) ?? 0) < (SimulatedRedisNumber.integer($1) ?? 0) }
   }
 }

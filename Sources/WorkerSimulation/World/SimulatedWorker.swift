@@ -7,7 +7,7 @@ import PushLane
 import PushSettings
 package import PushStores
 
-/// One process of the simulated world: lanes, the store of provider tokens and the channel consumer as they are shipped, each on a
+/// One process of the simulated world: lanes, the store of provider tokens and the consumers beside them as they are shipped, each on a
 /// loop of its own, over simulated sockets. It is turned by the world.
 package final class SimulatedWorker {
   /// What a thread would do, and when its next turn is due.
@@ -39,6 +39,9 @@ package final class SimulatedWorker {
   private let tokenStore: RedisProviderTokenStore
   private let tokens: ProviderTokens
   private let channels: ChannelConsumer
+  /// nil: nobody sends to audiences.
+  private var expansions: ExpansionConsumer?
+  private var registrations: RegistrationConsumer?
   private var credentials: Credentials
   private let wallClockMilliseconds: Int64
   private var isDraining = false
@@ -64,9 +67,11 @@ package final class SimulatedWorker {
   /// Starts it.
   /// - Parameters:
   ///   - untilEmpty: it ends by itself once all its queues are empty.
+  ///   - hasAudiences: it has a registry of devices, and what works with that.
   ///   - seed: of all that it draws.
   init(
     name: String, network: SimulatedNetwork, configuration: Configuration, laneCount: Int, untilEmpty: Bool,
+    hasAudiences: Bool,
     wallClockMilliseconds: Int64, key: SimulatedSigningKey, seed: UInt64
   ) throws {
     self.name = name
@@ -104,8 +109,13 @@ package final class SimulatedWorker {
         onLimit: configuration.limits.onLimit, drainTimeoutMilliseconds: configuration.drainTimeoutMilliseconds,
         randomSeed: random.next())
       begin { loop in
-        WorkerLane(
-          loop: loop, control, settings, parts, credentials: credentials, policies: policies,
+        let directory: any AudienceDirectory =
+          hasAudiences
+          ? RegistryDirectory(
+            loop: loop, configuration: parts.registry, tls: nil, prefix: configuration.redis.prefix,
+            seed: random.next()) : NoDirectory()
+        return WorkerLane(
+          loop: loop, control, settings, parts, credentials: credentials, policies: policies, directory: directory,
           standstill: StandstillState.Settings(
             requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)),
           watchesUntilEmpty: untilEmpty
@@ -117,6 +127,33 @@ package final class SimulatedWorker {
         self?.note("\(level) channels: \(text)")
       }
     }
+    guard hasAudiences else { return }
+    let quiet = Logger(label: name) { _ in SwiftLogNoOpLogHandler() }
+    let expansions = ExpansionConsumer(
+      try SimulatedWorker.expansionSettings(configuration, name), logger: quiet, untilEmpty: untilEmpty)
+    let registrations = RegistrationConsumer(
+      try RegistrationConsumerSettings(configuration, hostName: name), logger: quiet, untilEmpty: untilEmpty)
+    begin { loop in
+      expansions.work(on: loop, seed: random.next()) { [weak self] level, text in
+        self?.note("\(level) expansions: \(text)")
+      }
+    }
+    begin { loop in
+      registrations.work(on: loop, seed: random.next()) { [weak self] level, text in
+        self?.note("\(level) registrations: \(text)")
+      }
+    }
+    self.expansions = expansions
+    self.registrations = registrations
+  }
+
+  /// Few devices have many pages and steps.
+  private static func expansionSettings(_ configuration: Configuration, _ name: String) throws -> ExpansionSettings {
+    var settings = try ExpansionSettings(configuration, hostName: name)
+    settings.pageDevices = 3
+    settings.stepDevices = 6
+    settings.openPagesMaximum = 4
+    return settings
   }
 
   private static func channelSettings(_ configuration: Configuration, _ name: String) throws -> ChannelConsumerSettings
@@ -134,6 +171,8 @@ package final class SimulatedWorker {
     isDraining = true
     for control in controls { control.drain() }
     channels.drain()
+    expansions?.drain()
+    registrations?.drain()
   }
 
   /// SIGHUP.
@@ -167,6 +206,10 @@ package final class SimulatedWorker {
   /// What its channel consumer counts.
   package var channelCounters: ChannelCounters { channels.counters }
 
+  /// What its consumers of audiences count.
+  package var expansionCounters: ExpansionCounters? { expansions?.counters }
+  package var registrationCounters: RegistrationCounters? { registrations?.counters }
+
   /// What a lane's tables said of each other that cannot be.
   func takeContradiction() -> String? {
     defer { contradiction = nil }
@@ -197,6 +240,12 @@ package final class SimulatedWorker {
     return threads.contains { $0.kernel === kernel }
   }
 
+  /// Nothing waits in its queues, and nothing is on its way here.
+  private var isExhausted: Bool {
+    channels.isExhausted && expansions?.isExhausted ?? true && registrations?.isExhausted ?? true
+      && threads.allSatisfy { $0.lane?.isExhausted ?? true }
+  }
+
   /// Those that it has now.
   var connections: [SimulatedConnectionID] { network.lines.filter(owns).map(\.id) }
 
@@ -217,9 +266,7 @@ package final class SimulatedWorker {
       if !goesOn { controls[index - 1].end(lane.lastReport) }
       if goesOn, let text = lane.contradiction { contradiction = "\(name)/\(index - 1): \(text)" }
     }
-    if worksUntilEmpty, !isDraining, channels.isExhausted, threads.allSatisfy({ $0.lane?.isExhausted ?? true }) {
-      drain()
-    }
+    if worksUntilEmpty, !isDraining, isExhausted { drain() }
     // The store of tokens goes last, as the process does.
     if isDraining, threads.dropFirst().allSatisfy(\.isOver) { tokenStore.stop() }
   }

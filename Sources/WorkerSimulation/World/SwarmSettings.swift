@@ -30,6 +30,7 @@ extension WorkerWorld.Settings {
     if seed >= 1000 { settings.makeStranger(seed: seed) }
     if seed >= 4000 { settings.makeStrangest(seed: seed) }
     if seed >= 500_000 { settings.makeOddest(seed: seed) }
+    if seed >= 10_000_000 { settings.makeAudiences(seed: seed) }
     return settings
   }
 
@@ -79,5 +80,16 @@ extension WorkerWorld.Settings {
     hasOversizedJobs =
       pick(3) == 0 && network.bytesPerSecond == nil && network.bufferBytes > 4096
       && network.latency.upperBound <= 2_000_000
+  }
+
+  /// Adds devices that register, jobs for them, and activities.
+  private mutating func makeAudiences(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6175_6469_656E_6365)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    audienceDevices = [6, 20, 40][pick(3)]
+    audienceJobs = 4 + pick(20)
+    activities = pick(4)
+    // Those of single devices have worlds of their own.
+    jobs = 40
   }
 }

@@ -168,8 +168,9 @@ package final class WorkerAuditor {
   // MARK: - At the end
 
   /// Everything is over.
-  func finish(_ ledger: borrowing Ledger) {
-    var known: Set<String> = []
+  /// - Parameter elsewhere: `apns-id`s that another auditor has in its books.
+  func finish(_ ledger: borrowing Ledger, elsewhere: Set<String>) {
+    var known = elsewhere
     var targetsOfJobs: Set<Target> = []
     for id in order {
       for target in targets(of: jobs[id]!) {

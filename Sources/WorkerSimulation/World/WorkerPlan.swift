@@ -17,6 +17,8 @@ package struct WorkerPlan: Sendable {
   /// By number; nil: left out.
   package var jobs: [(job: SimulatedJob, at: Int64)?] = []
   package var faults: [Fault?] = []
+  /// What is done with devices, audiences and activities, the same.
+  package var audiences: [SimulatedAudienceEvent?] = []
 
   private static let productionStart: Int64 = 500_000_000
 
@@ -34,6 +36,7 @@ package struct WorkerPlan: Sendable {
             number: number, unixSeconds: unixSeconds, settings, random: &random), at
         ))
     }
+    audiences = SimulatedAudienceEvent.plan(seed: seed, settings)
     guard !settings.faults.isEmpty else { return }
     for _ in 0..<settings.faultCount {
       let kind = settings.faults[Int(random.next() % UInt64(settings.faults.count))]
@@ -60,7 +63,15 @@ package struct WorkerPlan: Sendable {
     return plan
   }
 
+  /// Only these of what is done with audiences.
+  package func keeping(audiences kept: Set<Int>) -> WorkerPlan {
+    var plan = self
+    for number in audiences.indices where !kept.contains(number) { plan.audiences[number] = nil }
+    return plan
+  }
+
   /// The numbers of those that are left.
   package var jobNumbers: [Int] { jobs.indices.filter { jobs[$0] != nil } }
   package var faultNumbers: [Int] { faults.indices.filter { faults[$0] != nil } }
+  package var audienceNumbers: [Int] { audiences.indices.filter { audiences[$0] != nil } }
 }

@@ -31,6 +31,7 @@ package final class WorkerShrinker {
         if let candidate = change(best), try attempt(candidate) { isSmaller = true }
       }
       if try remove({ $0.faultNumbers }, { $0.keeping(faults: $1) }, from: { best }, attempt) { isSmaller = true }
+      if try remove({ $0.audienceNumbers }, { $0.keeping(audiences: $1) }, from: { best }, attempt) { isSmaller = true }
       if try remove({ $0.jobNumbers }, { $0.keeping(jobs: $1) }, from: { best }, attempt) { isSmaller = true }
     }
     return (best, violations)

@@ -24,6 +24,10 @@ package final class WorkerWorld {
     package var hasChannelPoison = false
     /// The first job ends whoever it is given to, before it gets there.
     package var firstJobEnds: Holder?
+    /// Devices that register, and are sent to by what they are; 0: there are no audiences at all.
+    package var audienceDevices = 0
+    package var audienceJobs = 0
+    package var activities = 0
     package var prefetch = 40
     /// The first worker ends whenever its queues are empty, and is started again.
     package var worksUntilEmpty = false
@@ -65,6 +69,7 @@ package final class WorkerWorld {
   package var workers: [SimulatedWorker?] = []
   package let auditor: WorkerAuditor
   package let channelUsers = SimulatedChannelUsers()
+  package let audiences: AudienceAuditor
   /// Workers that ended by a channel request.
   package private(set) var poisonedCount = 0
   /// FNV-1a over every event of the network.
@@ -91,6 +96,7 @@ package final class WorkerWorld {
     case publish(Int)
     case askForChannel(Int)
     case broadcast(Int)
+    case audience(Int)
     case fault(Int)
     case end(Int, UInt64)
     case startWorker(Int)
@@ -137,6 +143,7 @@ package final class WorkerWorld {
     random = SeededRandom(seed: plan.seed)
     auditor = WorkerAuditor(
       faults: Set(plan.faults.compactMap { $0?.kind }), settings)
+    audiences = AudienceAuditor(faults: Set(plan.faults.compactMap { $0?.kind }))
     network = SimulatedNetwork(seed: random.next(), settings: settings.network)
     var rabbitmqSettings = SimulatedRabbitMQ.Settings()
     rabbitmqSettings.unixSecondsAtZero = WorkerWorld.unixMillisecondsAtZero / 1000
@@ -170,6 +177,8 @@ package final class WorkerWorld {
     options.port = 443
     options.managePort = WorkerWorld.managePort
     options.seed = random.next()
+    // All of them are looked through.
+    if settings.audienceDevices > 0 { options.ledgerBounds.notificationsMaximum = 20_000 }
     options.keys = [
       RegisteredKey(team: key.team, key: key.key) { [key] token in
         (try? ProviderTokenSigner(key: key, subject: "").verifier.verify(token)) != nil
@@ -182,8 +191,9 @@ package final class WorkerWorld {
       try WorkerWorld.configuration(settings, key, version: version)
     }
     rabbitmq.observer = { [unowned self] event in
-      if !channelUsers.happened(event) {
-        auditor.happened(event, unixMilliseconds: WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000)
+      let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
+      if !channelUsers.happened(event), !audiences.happened(event, unixMilliseconds: now) {
+        auditor.happened(event, unixMilliseconds: now)
       }
       if keepsTrace { note(event.line) }
       if settings.firstJobEnds != nil, case .delivered(_, let message, let delivery) = event,
@@ -215,7 +225,9 @@ package final class WorkerWorld {
       let share = production / 2 / Int64(settings.broadcasts)
       agenda.add(.broadcast(number), at: network.now + production / 2 + share * Int64(number))
     }
+    for (number, event) in plan.audiences.enumerated() { if let event { agenda.add(.audience(number), at: event.at) } }
     for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
+    if settings.audienceDevices > 0 { putSegment() }
   }
 
   /// Sockets and connections hold each other: a process that plays many worlds would keep them all.
@@ -257,8 +269,8 @@ package final class WorkerWorld {
   func makeWorker(_ index: Int, version: Int) throws -> SimulatedWorker {
     try SimulatedWorker(
       name: "w\(index)", network: network, configuration: configurations[version], laneCount: settings.lanes,
-      untilEmpty: settings.worksUntilEmpty && index == 0, wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero,
-      key: key, seed: random.next())
+      untilEmpty: settings.worksUntilEmpty && index == 0, hasAudiences: settings.audienceDevices > 0,
+      wallClockMilliseconds: WorkerWorld.unixMillisecondsAtZero, key: key, seed: random.next())
   }
 
   // MARK: - Running
@@ -312,7 +324,7 @@ package final class WorkerWorld {
 
   /// Nothing waits anywhere.
   private var isAtRest: Bool {
-    auditor.isComplete && channelUsers.isComplete && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
+    auditor.isComplete && channelUsers.isComplete && audiences.isComplete && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
   }
 
   /// What is in this queue waits for nobody.
@@ -327,7 +339,8 @@ package final class WorkerWorld {
       let count = rabbitmq.messageCount(in: name)
       if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
     }
-    apns.readLedger { auditor.finish($0) }
+    auditor.violations += audiences.finish(apns.ledger)
+    apns.readLedger { auditor.finish($0, elsewhere: audiences.apnsIDs(apns.ledger)) }
     // A worker whose clock is wrong makes tokens that APNs refuses until somebody corrects it, as it does without its key, and is late by
     // it. A name whose channel Redis evicted, and not the name, waits for an operator.
     let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
@@ -371,6 +384,7 @@ package final class WorkerWorld {
         // Where every request was refused there is nobody to send to.
         agenda.add(step, at: network.now + 500_000_000)
       }
+    case .audience(let number): publishAudience(number)
     case .fault(let number): try begin(number)
     case .end(let number, let argument): try end(number, argument)
     case .startWorker(let index):

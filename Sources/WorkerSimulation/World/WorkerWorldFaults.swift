@@ -26,6 +26,7 @@ extension WorkerWorld {
     if fault.kind.family == .memory {
       auditor.storeForgot()
       channelUsers.storeForgot()
+      audiences.storeForgot()
     }
     try start(number, fault)
     act()

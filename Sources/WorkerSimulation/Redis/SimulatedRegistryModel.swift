@@ -1,0 +1,158 @@
+/// The scripts that read the registry of devices. They know records and sets as bytes.
+enum SimulatedRegistryModel {
+  private typealias Failure = SimulatedRedisScriptFailure
+
+  static func find(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let keys = try SimulatedRegistryKeys(call)
+    var found: [(ids: SimulatedRedisReply, tokens: SimulatedRedisReply, own: SimulatedRedisReply)] = []
+    var wanted: [Int] = []
+    for start in stride(from: 2, through: call.arguments.count, by: 6) {
+      let ids = try members(call, keys, bucket: call.argument(start), word: call.argument(start + 1))
+      let tokens = try members(call, keys, bucket: call.argument(start + 2), word: call.argument(start + 3))
+      let ordinal = try call.argument(start + 4)
+      let own = ordinal.isEmpty ? .null : try record(call, keys, UInt32(try call.number(start + 4)))
+      let wish = try call.argument(start + 5)
+      let isUnknown = if case .array(let values) = ids { values.first == .bulk([]) } else { false }
+      if wish == [UInt8(ascii: "2")] || wish == [UInt8(ascii: "1")] && isUnknown { wanted.append(found.count) }
+      found.append((ids, tokens, own))
+    }
+    var given: [Int: Int64] = [:]
+    if !wanted.isEmpty {
+      let ordinals = try give(call, keys, wanted.count)
+      for (index, ordinal) in zip(wanted, ordinals) { given[index] = ordinal }
+    }
+    return .array(
+      found.indices.map { index in
+        .array([found[index].ids, found[index].tokens, found[index].own, given[index].map { .integer($0) } ?? .null])
+      })
+  }
+
+  /// Ordinals that nobody has: those that rested first. All of them count as free until a device has them.
+  private static func give(
+    _ call: SimulatedRedisScriptCall, _ keys: SimulatedRegistryKeys, _ count: Int
+  ) throws(SimulatedRedisScriptFailure) -> [Int64] {
+    let now = SimulatedRedisNumber.text(call.seconds)
+    let until = SimulatedRedisNumber.text(call.seconds - Int64(try call.number(1)))
+    let reply = try call.call(
+      .zrangebyscore, keys.free, Array("-inf".utf8), until, Array("LIMIT".utf8), [UInt8(ascii: "0")],
+      SimulatedRedisNumber.text(Int64(count)), line: 23)
+    var ordinals: [Int64] = []
+    if case .array(let values) = reply {
+      for case .bulk(let text) in values {
+        guard let ordinal = SimulatedRedisNumber.integer(text) else { throw .unmodelled("a free ordinal is no number") }
+        ordinals.append(ordinal)
+      }
+    }
+    let missing = Int64(count - ordinals.count)
+    if missing > 0 {
+      let last = try call.integer(.incrby, keys.next, SimulatedRedisNumber.text(missing), line: 24)
+      ordinals += last - missing..<last
+    }
+    let words = ordinals.flatMap { [now, SimulatedRedisNumber.text($0)] }
+    if case .error(let text) = call.attempt(.zadd, [keys.free] + words) { throw call.refusal(text, line: 30) }
+    return ordinals
+  }
+
+  private static func record(
+    _ call: SimulatedRedisScriptCall, _ keys: SimulatedRegistryKeys, _ ordinal: UInt32
+  ) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let field = SimulatedRedisNumber.text(Int64(ordinal % 64))
+    return try call.text(.hget, keys.group(ordinal / 64), field, line: 3).map { .bulk($0) } ?? .null
+  }
+
+  /// A set's ordinals and the record of each; null where it is not asked for.
+  private static func members(
+    _ call: SimulatedRedisScriptCall, _ keys: SimulatedRegistryKeys, bucket: [UInt8], word: [UInt8]
+  ) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    if bucket.isEmpty { return .null }
+    let value = try call.text(.hget, keys.bucket(bucket), word, line: 7) ?? []
+    var replies: [SimulatedRedisReply] = [.bulk(value)]
+    for start in stride(from: 0, to: value.count - 3, by: 4) {
+      replies.append(try record(call, keys, SimulatedRegistryKeys.ordinal(value, start)))
+    }
+    return .array(replies)
+  }
+
+  static func records(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let keys = try SimulatedRegistryKeys(call)
+    let packed = try call.argument(1)
+    let ordinals = stride(from: 0, to: packed.count, by: 4).map { SimulatedRegistryKeys.ordinal(packed, $0) }
+    var replies: [SimulatedRedisReply] = []
+    var next = 0
+    while next < ordinals.count {
+      let group = ordinals[next] / 64
+      let fields = ordinals[next...].prefix { $0 / 64 == group }.map { SimulatedRedisNumber.text(Int64($0 % 64)) }
+      next += fields.count
+      switch call.attempt(.hmget, [keys.group(group)] + fields) {
+      case .array(let values): replies += values
+      case .error(let text): throw call.refusal(text, line: 5)
+      default: throw .unmodelled("HMGET gave no list")
+      }
+    }
+    return .array(replies)
+  }
+
+  static func words(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let reply = call.attempt(.hmget, [try SimulatedRegistryKeys(call).words] + call.arguments)
+    if case .error(let text) = reply { throw call.refusal(text, line: 1) }
+    return reply
+  }
+
+  static func mark(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let key = try SimulatedRegistryKeys(call).named(call.argument(1))
+    let known = try call.text(.get, key, line: 2)
+    let isLater: Bool
+    if let known {
+      isLater = try SimulatedRedisScriptCall.number(known) < call.number(2)
+    } else {
+      isLater = true
+    }
+    if isLater { try call.call(.set, key, call.argument(2), Array("EX".utf8), call.argument(3), line: 3) }
+    return .integer(0)
+  }
+
+  static func count(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let keys = try SimulatedRegistryKeys(call)
+    let value = try call.text(.hget, keys.bucket(call.argument(1)), call.argument(2), line: 2) ?? []
+    if value != SimulatedRegistryKeys.large { return .integer(Int64(value.count / 4)) }
+    let last = try keys.lastChunk(call, line: 5)
+    var count = 0
+    for chunk in 0...last {
+      let key = try keys.chunk(call.argument(3), SimulatedRedisNumber.text(chunk))
+      count += SimulatedOrdinalSet(try call.text(.get, key, line: 7) ?? []).places.count
+    }
+    return .integer(Int64(count))
+  }
+}
+
+/// The names of the registry's keys, as they are documented: all begin with the first key of a call.
+struct SimulatedRegistryKeys {
+  private let tag: [UInt8]
+
+  /// What a set's bucket says where its members are in chunks.
+  static let large = [UInt8(ascii: "*")]
+  static let chunkOrdinals: Int64 = 65_280
+
+  init(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) { tag = try call.key(1) }
+
+  func named(_ name: [UInt8]) -> [UInt8] { tag + name }
+  var free: [UInt8] { tag + Array("free".utf8) }
+  var next: [UInt8] { tag + Array("next".utf8) }
+  var words: [UInt8] { tag + Array("word".utf8) }
+  var osVersions: [UInt8] { tag + Array("os".utf8) }
+  func group(_ number: UInt32) -> [UInt8] { group(SimulatedRedisNumber.text(Int64(number))) }
+  func group(_ digits: [UInt8]) -> [UInt8] { tag + Array("d:".utf8) + digits }
+  func bucket(_ digits: [UInt8]) -> [UInt8] { tag + Array("p:".utf8) + digits }
+  func chunk(_ word: [UInt8], _ number: [UInt8]) -> [UInt8] { tag + Array("c:".utf8) + word + Array(":".utf8) + number }
+
+  /// The chunk of the next ordinal.
+  func lastChunk(_ call: SimulatedRedisScriptCall, line: Int) throws(SimulatedRedisScriptFailure) -> Int64 {
+    guard let text = try call.text(.get, next, line: line) else { return 0 }
+    return Int64(try SimulatedRedisScriptCall.number(text)) / SimulatedRegistryKeys.chunkOrdinals
+  }
+
+  /// Four bytes, little-endian.
+  static func ordinal(_ bytes: [UInt8], _ at: Int) -> UInt32 {
+    (0..<4).reduce(0) { $0 | UInt32(bytes[at + $1]) << UInt32($1 * 8) }
+  }
+}

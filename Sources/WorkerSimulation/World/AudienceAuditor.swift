@@ -1,0 +1,341 @@
+import APNsSimulator
+import PushCore
+
+/// The books of what is sent to audiences, kept from outside: what registrations said, what jobs asked for, what outcomes and APNs told. It
+/// shares no code with the workers.
+///
+/// - No gap, no repeat: each device of an audience has one end for a job, as the job's summary counts them, and APNs took it once.
+/// - Newest state to every member: the last push of an activity that a member's token got is its newest revision.
+/// - A forgotten user is sent nothing.
+package final class AudienceAuditor {
+  /// What became of a job on a device.
+  struct End {
+    let apnsID: String
+    let name: String
+    let isAmbiguous: Bool
+  }
+
+  /// What a device said of itself, or of an activity on it.
+  struct Word {
+    let token: String
+    let saidAt: Int64
+    /// When Redis surely had it, Unix milliseconds; nil: nobody said so yet.
+    var storedAt: Int64?
+  }
+
+  struct Job {
+    let job: SimulatedAudienceJob
+    let publishedAt: Int64
+    /// Outcomes of the job as a whole, as they came.
+    var told: [String] = []
+    var endedAt: Int64?
+    var ends: [String: [End]] = [:]
+    /// Redis lost something while the job was on its way.
+    var isForgotten = false
+    var isRepeated = false
+  }
+
+  struct Member: Hashable {
+    let device: String
+    let activity: String
+  }
+
+  private let faults: Set<WorkerFault>
+  private(set) var jobs: [String: Job] = [:]
+  private(set) var order: [String] = []
+  private(set) var phones: [String: SimulatedPhone] = [:]
+  /// In the order in which they were published.
+  private(set) var words: [String: [Word]] = [:]
+  private(set) var members: [Member: [Word]] = [:]
+  /// By user: when it was asked for, and when Redis surely had it.
+  private(set) var forgets: [String: Word] = [:]
+  private(set) var hasForgotten = false
+  /// What nobody may say.
+  private var wrong: [String] = []
+  private var apnsIDs: Set<String> = []
+
+  init(faults: Set<WorkerFault>) {
+    self.faults = faults
+  }
+
+  package var publishedCount: Int { order.count }
+  /// Ends of devices that were told.
+  package var endCount: Int { jobs.values.reduce(0) { $0 + $1.ends.count } }
+  package private(set) var repeatedCount = 0
+  /// Members whose last push was looked at.
+  package internal(set) var memberCount = 0
+
+  /// Clocks were wrong: what an activity's age is, is no question then.
+  var hasWrongClocks: Bool { faults.contains(.setClock) }
+
+  func fail(_ text: String) { wrong.append(text) }
+
+  // MARK: - What happens
+
+  func published(_ event: SimulatedAudienceEvent, unixMilliseconds now: Int64) {
+    switch event.kind {
+    case .register(let phone):
+      phones[phone.name] = phone
+      words[phone.name, default: []].append(Word(token: phone.token, saidAt: event.saidAt))
+    case .forget(let user):
+      forgets[user] = Word(token: "", saidAt: event.saidAt)
+    case .token(let device, let activity, let token):
+      members[Member(device: device, activity: activity), default: []].append(
+        Word(token: token, saidAt: event.saidAt))
+    case .job(let job):
+      guard jobs[job.id] == nil else {
+        jobs[job.id]?.isRepeated = true
+        return
+      }
+      jobs[job.id] = Job(job: job, publishedAt: now)
+      order.append(job.id)
+    }
+  }
+
+  /// Redis lost something: of what came before nobody knows what is left.
+  func storeForgot() {
+    hasForgotten = true
+    for (id, job) in jobs where job.endedAt == nil { jobs[id]?.isForgotten = true }
+    for (name, said) in words { words[name] = said.map { Word(token: $0.token, saidAt: $0.saidAt) } }
+    for (member, said) in members { members[member] = said.map { Word(token: $0.token, saidAt: $0.saidAt) } }
+  }
+
+  /// Every job has its outcome, as far as Redis remembers it.
+  var isComplete: Bool { jobs.values.allSatisfy { $0.endedAt != nil || $0.isForgotten } }
+
+  /// Takes what is about audiences out of what the broker did. false: it is about something else.
+  func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds now: Int64) -> Bool {
+    switch event {
+    case .acknowledged(let queue, let message) where queue.hasSuffix(".registrations"):
+      stored(message.body, now)
+      return true
+    case .stored(let queue, let message) where queue.hasSuffix(".dead"):
+      return buried(message.body)
+    case .stored(let queue, let message) where queue.hasSuffix(".results.log"):
+      return told(message.body, now)
+    default:
+      return false
+    }
+  }
+
+  private func stored(_ body: [UInt8], _ now: Int64) {
+    guard let at = WorkerAuditor.number("at", in: body) else { return }
+    if let user = WorkerAuditor.text("user", in: body), WorkerAuditor.says(#""kind":"forget""#, in: body) {
+      if forgets[user]?.saidAt == at, forgets[user]?.storedAt == nil { forgets[user]?.storedAt = now }
+      return
+    }
+    guard let device = WorkerAuditor.text("device", in: body), let token = WorkerAuditor.text("token", in: body) else {
+      return
+    }
+    func marked(_ words: [Word]?) -> [Word]? {
+      words?.map { word in
+        var word = word
+        if word.saidAt == at, word.token == token, word.storedAt == nil { word.storedAt = now }
+        return word
+      }
+    }
+    if let activity = WorkerAuditor.text("activity", in: body) {
+      let member = Member(device: device, activity: activity)
+      members[member] = marked(members[member])
+    } else {
+      words[device] = marked(words[device])
+    }
+  }
+
+  /// A message that lies with the dead letters.
+  private func buried(_ body: [UInt8]) -> Bool {
+    if WorkerAuditor.says(#""kind":""#, in: body) {
+      // One that several workers died of is taken for what they died of.
+      if !faults.contains(where: { $0.family != .apns }) { fail("a sound registration is a dead letter") }
+      return true
+    }
+    let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
+    guard jobs[id] != nil else { return false }
+    if faults.contains(.deleteQueue) {
+      // Somebody deleted its queue: an operator finds it there.
+      jobs[id]?.isForgotten = true
+      if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = 0 }
+    }
+    return true
+  }
+
+  private func told(_ body: [UInt8], _ now: Int64) -> Bool {
+    let parent = WorkerAuditor.text("parent_id", in: body)
+    guard let id = parent ?? WorkerAuditor.text("job_id", in: body), jobs[id] != nil,
+      let name = WorkerAuditor.text("outcome", in: body), let apnsID = WorkerAuditor.text("apns_id", in: body)
+    else { return false }
+    guard parent != nil else {
+      jobs[id]?.told.append(String(decoding: body, as: UTF8.self))
+      if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = now }
+      return true
+    }
+    apnsIDs.insert(apnsID)
+    guard let device = WorkerAuditor.text("device", in: body) else {
+      fail("an end of nobody: \(id)")
+      return true
+    }
+    let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
+    jobs[id]?.ends[device, default: []].append(End(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous))
+    return true
+  }
+
+  // MARK: - At the end
+
+  /// Everything is over: what was wrong.
+  func finish(_ ledger: Ledger) -> [String] {
+    for id in order { if let job = jobs[id] { judge(job, ledger) } }
+    judgeMembers(ledger)
+    judgeForgotten(ledger)
+    judgeUntold(ledger)
+    return wrong
+  }
+
+  private func judge(_ job: Job, _ ledger: Ledger) {
+    let id = job.job.id
+    guard !job.told.isEmpty else {
+      if !job.isForgotten { fail("an audience without an outcome: \(id)") }
+      return
+    }
+    for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) { judge(ends, of: device, job, ledger) }
+    guard !job.isForgotten, !hasForgotten else { return }
+    let told = job.told.filter { !isExcused($0, job) }
+    let summaries = Set(told.map { AudienceAuditor.summary($0) })
+    if told.isEmpty { return }
+    guard summaries.count == 1, let text = summaries.first else {
+      return fail("two ends of an audience: \(id): \(summaries.map { $0 ?? "refused" }.sorted())")
+    }
+    guard let text else {
+      if job.job.push == nil { fail("refused, and nothing is wrong with it: \(id): \(told[0].prefix(300))") }
+      return
+    }
+    judge(job, AudienceAuditor.counts(text))
+  }
+
+  /// By a clock that was wrong it was too old; or its copy came when it was. An update may be overtaken while it becomes pages.
+  private func isExcused(_ outcome: String, _ job: Job) -> Bool {
+    guard AudienceAuditor.summary(outcome) == nil else { return false }
+    if outcome.contains("\"outcome\":\"expired\"") { return hasWrongClocks || job.isRepeated }
+    return job.job.push != nil
+  }
+
+  private func judge(_ ends: [End], of device: String, _ job: Job, _ ledger: Ledger) {
+    let name = "\(job.job.id) \(device)"
+    let isMarked = ends.contains(where: \.isAmbiguous) || job.isForgotten || hasForgotten
+    let ids = Set(ends.map(\.apnsID))
+    let count = ids.reduce(0) { $0 + ledger.acceptances(of: $1) }
+    if count > 1 { repeatedCount += 1 }
+    // A late token's push is one of its own, beside the page.
+    if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
+    if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, unmarked: \(name)") }
+    if count == 0, ends.contains(where: { $0.name == "accepted" }) {
+      fail("reported as accepted, unknown to APNs: \(name)")
+    }
+    if !isMarked, job.job.push == nil, Set(ends.map(\.name)).count > 1, !faults.contains(.setClock) {
+      fail("two ends, unmarked: \(name): \(Set(ends.map(\.name)).sorted())")
+    }
+  }
+
+  /// What a job's summary counts, against what was told of its devices and who they are.
+  private func judge(_ job: Job, _ counts: [String: Int]) {
+    let id = job.job.id
+    let devices = counts["devices"] ?? 0
+    let ended = counts.filter { $0.key != "devices" }.values.reduce(0, +)
+    if devices != ended { fail("a summary that does not add up: \(id): \(counts.sorted { $0.key < $1.key })") }
+    let skipped = counts["skipped"] ?? 0
+    // What was sent and is asked for again finds no token where APNs said meanwhile that it is gone, or its user was forgotten. The device
+    // has the end that was told, and the summary has the other.
+    let mayBeBoth = job.ends.count { device, ends in
+      job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" }
+    }
+    let both = job.ends.count + skipped - devices
+    if both < 0 || both > mayBeBoth {
+      fail("\(job.ends.count) devices have ends, and the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
+    }
+    guard job.job.push == nil || job.job.push == .start else { return }
+    let sure = phones.values.filter { job.job.takes($0) && isSurelyKnown($0, for: job) }
+    let possible = phones.values.filter { job.job.takes($0) }
+    if devices < sure.count { fail("\(devices) devices for an audience of \(sure.count) at least: \(id)") }
+    // One that was forgotten and registers again is another device.
+    let most = possible.count + possible.count { isForgotten($0.name) }
+    if devices > most { fail("\(devices) devices for an audience of \(most) at most: \(id)") }
+    for device in job.ends.keys.sorted() where !possible.contains(where: { $0.name == device }) {
+      fail("sent to a device that was not asked for: \(id) \(device)")
+    }
+    guard job.job.push == nil else { return }
+    let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
+    // Those that lost their token are skipped.
+    let silent = missing.filter { name in words[name]?.allSatisfy { SimulatedJob.behaves($0.token) } ?? true }
+    if !silent.isEmpty { fail("devices without an end: \(id): \(silent.prefix(5))") }
+  }
+
+  /// Redis had it before the job was published, and its user was not forgotten.
+  private func isSurelyKnown(_ phone: SimulatedPhone, for job: Job) -> Bool {
+    guard forgets[phone.user] == nil, let first = words[phone.name]?.compactMap(\.storedAt).min() else { return false }
+    return first < job.publishedAt
+  }
+
+  private func isForgotten(_ device: String) -> Bool { phones[device].map { forgets[$0.user] != nil } ?? false }
+
+  private static func summary(_ outcome: String) -> String? {
+    guard let start = outcome.firstRange(of: "\"summary\":{") else { return nil }
+    return String(outcome[start.upperBound...].prefix { $0 != "}" })
+  }
+
+  private static func counts(_ summary: String) -> [String: Int] {
+    var counts: [String: Int] = [:]
+    for part in summary.split(separator: ",") {
+      let words = part.split(separator: ":")
+      if words.count == 2, let count = Int(words[1]) { counts[words[0].filter { $0 != "\"" }] = count }
+    }
+    return counts
+  }
+
+  /// APNs took a push, and no outcome says so.
+  private func judgeUntold(_ ledger: Ledger) {
+    guard !hasForgotten, !faults.contains(.deleteQueue) else { return }
+    for entry in ledger.entries where ledger.acceptances(of: entry.apnsID) > 0 && !apnsIDs.contains(entry.apnsID) {
+      let phone = phones.values.first { phone in words[phone.name]?.contains { $0.token == entry.target } ?? false }
+      // Of a start nobody tells where the device has registered its update token meanwhile.
+      guard let phone, !isForgotten(phone.name) else { continue }
+      fail("accepted, and no outcome says so: \(entry.apnsID) \(phone.name)")
+    }
+  }
+
+  /// `apns-id`s of all that went to tokens of devices.
+  func apnsIDs(_ ledger: Ledger) -> Set<String> {
+    var tokens = Set(phones.values.map(\.startToken))
+    for word in words.values.joined() { tokens.insert(word.token) }
+    for word in members.values.joined() { tokens.insert(word.token) }
+    return apnsIDs.union(ledger.entries.filter { tokens.contains($0.target) }.map(\.apnsID))
+  }
+
+  // MARK: - The forgotten
+
+  /// What lanes had taken before is sent still; what waits in a queue asks again.
+  private static let underWayMilliseconds: Int64 = 30_000
+
+  private func judgeForgotten(_ ledger: Ledger) {
+    guard !hasForgotten else { return }
+    for (user, word) in forgets.sorted(by: { $0.key < $1.key }) {
+      guard let storedAt = word.storedAt else { continue }
+      let mine = phones.values.filter { $0.user == user }
+      // Whoever registers again after that is a user like any other.
+      let gone = mine.filter { phone in words[phone.name]?.allSatisfy { $0.saidAt <= word.saidAt } ?? true }
+      let tokens = Set(gone.flatMap { phone in (words[phone.name] ?? []).map(\.token) + [phone.startToken] })
+      for entry in ledger.entries where tokens.contains(entry.target) {
+        if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds {
+          fail("sent to a forgotten user after \(entry.receivedAt - storedAt) ms: \(user) \(entry.target)")
+        }
+      }
+    }
+  }
+}
+
+extension WorkerAuditor {
+  /// The number of a field.
+  static func number(_ name: String, in body: [UInt8]) -> Int64? {
+    let text = String(decoding: body, as: UTF8.self)
+    guard let range = text.firstRange(of: "\"\(name)\":") else { return nil }
+    return Int64(text[range.upperBound...].prefix { $0.isNumber })
+  }
+}

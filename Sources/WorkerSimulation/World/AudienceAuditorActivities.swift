@@ -1,0 +1,90 @@
+import APNsSimulator
+
+/// Activities: the newest state to every member, none out of order.
+extension AudienceAuditor {
+  private struct Push {
+    /// Of the job's content state.
+    let number: Int64
+    let timestamp: Int64
+    let receivedAt: Int64
+  }
+
+  /// A push that left before a newer one may come behind it, so many milliseconds.
+  private static let underWayMilliseconds: Int64 = 20_000
+
+  func judgeMembers(_ ledger: Ledger) {
+    var pushes: [String: [Push]] = [:]
+    for seen in ledger.lastNotifications {
+      guard let number = WorkerAuditor.number("n", in: seen.payload),
+        let timestamp = WorkerAuditor.number("timestamp", in: seen.payload)
+      else { continue }
+      pushes[seen.entry.target, default: []].append(
+        Push(number: number, timestamp: timestamp, receivedAt: seen.entry.receivedAt))
+    }
+    if !hasForgotten, !hasWrongClocks {
+      for token in Set(members.values.joined().map(\.token)).sorted() { judgeOrder(token, pushes[token] ?? []) }
+    }
+    judgeStarts(ledger)
+    guard !hasForgotten, !hasWrongClocks else { return }
+    for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes) }
+  }
+
+  /// No device gets a state for the first time after it got a newer one.
+  private func judgeOrder(_ token: String, _ pushes: [Push]) {
+    var newest: Push?
+    var seen: Set<Int64> = []
+    for push in pushes {
+      if seen.insert(push.timestamp).inserted, let newest, push.timestamp < newest.timestamp,
+        push.receivedAt > newest.receivedAt + AudienceAuditor.underWayMilliseconds
+      {
+        fail("an older state \(push.receivedAt - newest.receivedAt) ms after a newer one: \(token): \(push.number)")
+      }
+      if newest.map({ $0.timestamp < push.timestamp }) ?? true { newest = push }
+    }
+  }
+
+  /// The job with an activity's highest revision: of updates and ends, that were not overtaken or refused.
+  private func newest(_ activity: String) -> Job? {
+    var newest: (revision: Int64, job: Job)?
+    for id in order {
+      guard let job = jobs[id], job.job.activity == activity, job.job.push != .start else { continue }
+      for outcome in job.told {
+        guard let revision = WorkerAuditor.number("revision", in: Array(outcome.utf8)) else { continue }
+        if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
+      }
+    }
+    return newest?.job
+  }
+
+  private func judgeNewest(_ activity: String, _ pushes: [String: [Push]]) {
+    guard let newest = newest(activity) else { return }
+    if !newest.told.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
+      return fail("the newest state was never sent: \(activity): \(newest.job.id)")
+    }
+    for (member, words) in members.sorted(by: { $0.key.device < $1.key.device }) where member.activity == activity {
+      guard let last = words.max(by: { $0.saidAt < $1.saidAt }), !last.token.isEmpty, last.storedAt != nil,
+        SimulatedJob.behaves(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
+      else { continue }
+      memberCount += 1
+      // What APNs refused, or what came too late for it, has an outcome that says so.
+      let ends = newest.ends[member.device] ?? []
+      if ends.contains(where: { $0.name != "accepted" && $0.name != "throttled" }) { continue }
+      let shown = pushes[last.token]?.max { $0.timestamp < $1.timestamp }
+      if shown?.number != Int64(newest.job.number) {
+        let text = shown.map { "\($0.number)" } ?? "nothing"
+        fail("\(member.device) of \(activity) shows \(text), and the newest is \(newest.job.number)")
+      }
+    }
+  }
+
+  /// A start goes to a device once.
+  private func judgeStarts(_ ledger: Ledger) {
+    for id in order {
+      guard let job = jobs[id], job.job.push == .start, !job.isForgotten, !hasForgotten else { continue }
+      for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) where !ends.contains(where: \.isAmbiguous) {
+        let count = Set(ends.map(\.apnsID)).reduce(0) { $0 + ledger.acceptances(of: $1) }
+        if count > 1 { fail("started \(count) times, unmarked: \(id) \(device)") }
+      }
+    }
+  }
+}

@@ -1,0 +1,237 @@
+import PushCore
+
+/// What a device, its user or a producer does in the simulated world, drawn before it begins: a message for the fleet.
+package struct SimulatedAudienceEvent: Sendable {
+  enum Kind: Sendable {
+    /// An app starts, and tells what it knows of its device.
+    case register(SimulatedPhone)
+    /// `at`: when the user asked for it, Unix milliseconds.
+    case forget(user: String)
+    case job(SimulatedAudienceJob)
+    /// An activity's update token; empty: it is over on the device.
+    case token(device: String, activity: String, token: String)
+  }
+
+  let kind: Kind
+  /// The world's nanoseconds.
+  let at: Int64
+  /// When the device said so, Unix milliseconds.
+  let saidAt: Int64
+
+  static let app = SimulatedJob.app
+  private static let productionStart: Int64 = 500_000_000
+  /// A registration that lay somewhere for so long, milliseconds.
+  private static let staleMilliseconds: UInt64 = 20_000
+
+  private init(_ kind: Kind, at: Int64, lateByMilliseconds late: Int64 = 0) {
+    self.kind = kind
+    self.at = at
+    saidAt = WorkerWorld.unixMillisecondsAtZero + at / 1_000_000 - late
+  }
+
+  /// All of a world.
+  static func plan(seed: UInt64, _ settings: WorkerWorld.Settings) -> [SimulatedAudienceEvent] {
+    guard settings.audienceDevices > 0 else { return [] }
+    var random = SeededRandom(seed: seed ^ 0x7265_6769_7374_6572)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    func some(_ count: Int) -> [Int] { (0..<1 + pick(UInt64(count))).map { _ in pick(UInt64(settings.audienceDevices)) } }
+    let span = UInt64(settings.productionMilliseconds)
+    func time() -> Int64 { productionStart + Int64(1_000 + pick(2 * span)) * 1_000_000 }
+    var events: [SimulatedAudienceEvent] = []
+    for number in 0..<settings.audienceDevices {
+      let phone = SimulatedPhone(number, version: 0)
+      events.append(SimulatedAudienceEvent(.register(phone), at: productionStart + Int64(number) * 10_000_000))
+      // Apps say the same at each start, and sometimes have another token.
+      for _ in 0..<pick(3) {
+        let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0)
+        let late = pick(6) == 0 ? Int64(pick(staleMilliseconds)) : 0
+        events.append(SimulatedAudienceEvent(.register(later), at: time(), lateByMilliseconds: late))
+      }
+    }
+    for _ in 0..<pick(3) { events.append(SimulatedAudienceEvent(.forget(user: SimulatedPhone.user(of: pick(6))), at: time())) }
+    for number in 0..<settings.audienceJobs {
+      let audience: SimulatedAudienceJob.Audience =
+        switch pick(4) {
+        case 0: .segment
+        case 1: .devices(some(8).map(SimulatedPhone.name))
+        default: .users(some(6).map(SimulatedPhone.user))
+        }
+      let job = SimulatedAudienceJob(number, audience, isBulk: pick(2) == 0)
+      let at = time()
+      events.append(SimulatedAudienceEvent(.job(job), at: at))
+      // Its producer heard of no confirm.
+      if pick(8) == 0 { events.append(SimulatedAudienceEvent(.job(job), at: at + Int64(pick(20_000)) * 1_000_000)) }
+    }
+    for number in 0..<settings.activities { events += plan(activity: number, &random, settings) }
+    return events
+  }
+
+  /// The life of one activity: a start, updates and an end, while devices register their update tokens, some early, some late.
+  private static func plan(
+    activity: Int, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
+  ) -> [SimulatedAudienceEvent] {
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    let name = "ride-\(activity)"
+    let start = productionStart + Int64(1_500 + pick(3_000)) * 1_000_000
+    var events: [SimulatedAudienceEvent] = []
+    var number = 1_000 * (activity + 1)
+    func add(_ audience: SimulatedAudienceJob.Audience, _ push: SimulatedAudienceJob.ActivityPush, at: Int64) {
+      let job = SimulatedAudienceJob(number, audience, isBulk: false, push: push, activity: name)
+      number += 1
+      events.append(SimulatedAudienceEvent(.job(job), at: at))
+    }
+    let users = Set((0..<1 + pick(5)).map { _ in SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices))) })
+    add(.users(users.sorted()), .start, at: start)
+    for update in 0..<pick(8) { add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000) }
+    if pick(2) == 0 { add(.activity, .end, at: start + Int64(4_000 + pick(8_000)) * 1_000_000) }
+    for device in 0..<settings.audienceDevices where pick(3) > 0 {
+      let phone = SimulatedPhone.name(device)
+      let at = start + Int64(pick(12_000) - 1_000) * 1_000_000
+      let token = SimulatedPhone.updateToken(device, activity)
+      events.append(SimulatedAudienceEvent(.token(device: phone, activity: name, token: token), at: at))
+      // The person swipes it away; or the message comes twice.
+      switch pick(8) {
+      case 0:
+        let later = at + Int64(1 + pick(8_000)) * 1_000_000
+        events.append(SimulatedAudienceEvent(.token(device: phone, activity: name, token: ""), at: later))
+      case 1:
+        var again = SimulatedAudienceEvent(.token(device: phone, activity: name, token: token), at: at)
+        again = SimulatedAudienceEvent(again, at: at + Int64(pick(5_000)) * 1_000_000)
+        events.append(again)
+      default: break
+      }
+    }
+    return events
+  }
+
+  /// The same message, published once more.
+  private init(_ event: SimulatedAudienceEvent, at: Int64) {
+    kind = event.kind
+    saidAt = event.saidAt
+    self.at = at
+  }
+
+  /// As it goes over the wire.
+  var body: String {
+    func registration(_ kind: String, _ fields: String) -> String {
+      "{\"version\":1,\"kind\":\"\(kind)\",\"at\":\(saidAt),\"app\":\"\(SimulatedAudienceEvent.app)\",\(fields)}"
+    }
+    switch kind {
+    case .register(let phone): return registration("device", phone.fields)
+    case .forget(let user): return registration("forget", "\"user\":\"\(user)\"")
+    case .token(let device, let activity, let token):
+      return registration(
+        "activity", "\"device\":\"\(device)\",\"activity\":\"\(activity)\",\"token\":\"\(token)\"")
+    case .job(let job): return job.body
+    }
+  }
+}
+
+/// A device as its app knows it.
+struct SimulatedPhone: Hashable, Sendable {
+  private static let devicesOfUser = 4
+  private static let prefixes = ["aaaa", "aaaa", "aaaa", "aaaa", "aaaa", "dead", "1503", "bad0", "aaaa", "aaaa"]
+
+  let name: String
+  let user: String
+  let token: String
+  let startToken: String
+  let isGold: Bool
+
+  /// - Parameter version: of its token.
+  init(_ number: Int, version: Int) {
+    name = SimulatedPhone.name(number)
+    user = SimulatedPhone.user(of: number)
+    token = SimulatedPhone.token(
+      version == 0 ? SimulatedPhone.prefixes[number % SimulatedPhone.prefixes.count] : "aaaa", "d", number, version)
+    startToken = SimulatedPhone.token("aaaa", "b", number, 0)
+    isGold = SimulatedPhone.isGold(number)
+  }
+
+  static func name(_ number: Int) -> String { "phone-\(number)" }
+  static func user(of number: Int) -> String { "user-\(number / devicesOfUser)" }
+  static func isGold(_ number: Int) -> Bool { number % 2 == 0 }
+
+  static func updateToken(_ number: Int, _ activity: Int) -> String {
+    token(number % 7 == 6 ? "dead" : "aaaa", "c", number, activity)
+  }
+
+  private static func token(_ prefix: String, _ kind: String, _ number: Int, _ version: Int) -> String {
+    let tail = "\(kind)\(version)" + String(1_000 + number)
+    return prefix + String(repeating: "0", count: 60 - tail.count) + tail
+  }
+
+  var fields: String {
+    "\"device\":\"\(name)\",\"user\":\"\(user)\",\"token\":\"\(token)\",\"push_to_start\":{\"*\":\"\(startToken)\"},"
+      + "\"os_version\":\"18.1\",\"tags\":{\"plan\":\"\(isGold ? "gold" : "free")\"}"
+  }
+}
+
+/// A job for an audience.
+struct SimulatedAudienceJob: Sendable {
+  enum Audience: Sendable {
+    case users([String])
+    case devices([String])
+    /// Devices with the tag `plan` = `gold`.
+    case segment
+    /// The members of its activity.
+    case activity
+  }
+
+  enum ActivityPush: String, Sendable {
+    case start, update, end
+  }
+
+  static let segment = "GOLD"
+  /// The segment as Redis keeps it.
+  static let segmentEntry = "\(WorkerWorld.unixMillisecondsAtZero) {\"tag\":\"plan\",\"is\":\"gold\"}"
+
+  let number: Int
+  let id: String
+  let audience: Audience
+  /// nil: an alert.
+  let push: ActivityPush?
+  let activity: String
+  let routingKey: String
+
+  init(_ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "") {
+    self.number = number
+    self.audience = audience
+    self.push = push
+    self.activity = activity
+    routingKey = isBulk ? "bulk" : "transactional"
+    let digits = String(number, radix: 16)
+    id = "00000000-0000-4000-8000-a" + String(repeating: "0", count: 11 - digits.count) + digits
+  }
+
+  func takes(_ phone: SimulatedPhone) -> Bool {
+    switch audience {
+    case .users(let users): users.contains(phone.user)
+    case .devices(let devices): devices.contains(phone.name)
+    case .segment: phone.isGold
+    case .activity: false
+    }
+  }
+
+  var body: String {
+    func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ",") }
+    let to =
+      switch audience {
+      case .users(let users): "{\"users\":[\(list(users))]}"
+      case .devices(let devices): "{\"devices\":[\(list(devices))]}"
+      case .segment: "{\"segment\":\"\(SimulatedAudienceJob.segment)\"}"
+      case .activity: "{\"activity\":\"\(activity)\"}"
+      }
+    let head = "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
+    let state = "\"content-state\":{\"n\":\(number)}"
+    switch push {
+    case nil: return head + "\"push_type\":\"alert\",\"payload\":{\"aps\":{\"alert\":\"hello all \(number)\"}}}"
+    case .start:
+      return head + "\"push_type\":\"liveactivity\",\"activity\":\"\(activity)\",\"payload\":{\"aps\":{\"event\":\"start\","
+        + "\"attributes-type\":\"Ride\",\"attributes\":{},\(state),\"alert\":{\"title\":\"t\",\"body\":\"b\"}}}}"
+    case .update, .end:
+      let event = push?.rawValue ?? ""
+      return head + "\"push_type\":\"liveactivity\",\"payload\":{\"aps\":{\"event\":\"\(event)\",\(state)}}}"
+    }
+  }
+}

@@ -1,0 +1,33 @@
+/// What devices, users and producers of audiences do.
+extension WorkerWorld {
+  func publishAudience(_ number: Int) {
+    guard let event = plan.audiences[number] else { return }
+    var properties = RabbitProperties()
+    let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
+    var (exchange, routingKey) = ("", "push.registrations")
+    if case .job(let job) = event.kind {
+      (exchange, routingKey) = ("push.jobs", job.routingKey)
+      properties.timestamp = UInt64(now / 1000)
+      properties.messageID = Array(job.id.utf8)
+    }
+    let count = rabbitmq.publish(
+      exchange: exchange, routingKey: routingKey, properties: properties, body: Array(event.body.utf8),
+      now: network.now)
+    network.act(rabbitmq)
+    guard count > 0 else {
+      // No worker has declared the queues yet, or the broker is down.
+      return schedule(.audience(number), at: network.now + 500_000_000)
+    }
+    audiences.published(event, unixMilliseconds: now)
+  }
+
+  /// An operator has put it there.
+  func putSegment() {
+    let key = "push:{devices:production:\(SimulatedAudienceEvent.app)}:segments"
+    for node in redis where cluster?.redirect([Array(key.utf8)], isAsking: false, from: node) == nil && node.isPrimary {
+      node.set(
+        Array(key.utf8), field: Array(SimulatedAudienceJob.segment.utf8),
+        Array(SimulatedAudienceJob.segmentEntry.utf8), now: network.now)
+    }
+  }
+}

@@ -1,0 +1,220 @@
+import PushCore
+import TestSupport
+
+@testable import PushStores
+
+/// Random calls of the scripts that keep devices, activities and the progress of audiences: of few of each, so that they meet often, and as
+/// many members of a set as make it large, and small again.
+struct SimulatedAudienceCalls {
+  static let scripts: [(name: String, text: String)] = [
+    ("registry find", DeviceScript.find.text), ("registry commit", DeviceScript.commit.text),
+    ("registry records", DeviceScript.records.text), ("registry words", DeviceScript.words.text),
+    ("registry mark", DeviceScript.mark.text), ("registry count", DeviceScript.count.text),
+    ("activity read", ActivityScript.read.text), ("activity commit", ActivityScript.commit.text),
+    ("activity places", ActivityScript.places.text),
+    ("expansion open", ExpansionScript.open), ("expansion fix", ExpansionScript.fix),
+    ("expansion published", ExpansionScript.published), ("expansion settle", ExpansionScript.settle),
+    ("expansion command", ExpansionScript.command), ("expansion finish", ExpansionScript.finish),
+  ]
+  private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
+  private static let tag = "push:{devices:production:com.example.app}:"
+
+  var random: SeededRandom
+  /// The server's clock.
+  var unixMicroseconds: Int64 = 0
+  private var milliseconds: Int { Int(unixMicroseconds / 1000) }
+  private var arguments: [[UInt8]] = []
+
+  init(seed: UInt64) { random = SeededRandom(seed: seed) }
+
+  mutating func next() -> SimulatedRedisCalls.Call {
+    arguments = []
+    switch below(30) {
+    case 0..<4: return find()
+    case 4..<14: return commit()
+    case 14: return records()
+    case 15:
+      for _ in 0...below(3) { add(wordNumber(below(5))) }
+      return registry("registry words")
+    case 16:
+      add("forgotten:u:u-\(below(4))", milliseconds - below(9_000), 1 + below(60))
+      return registry("registry mark")
+    case 17:
+      let set = below(5)
+      add(set, word(set), digits(of: set))
+      return registry("registry count")
+    case 18..<20: return readActivity()
+    case 20..<23: return commitActivity()
+    case 23:
+      let id = below(3)
+      add(below(4))
+      return call("activity places", [activity(id, "l:0"), activity(id, "l:1")])
+    default: return expansion()
+    }
+  }
+
+  // MARK: - Devices
+
+  private mutating func find() -> SimulatedRedisCalls.Call {
+    add(below(3) == 0 ? 86_400 : below(20))
+    for _ in 0...below(4) {
+      for _ in 0..<2 {
+        let set = below(6)
+        if set == 5 { add("", "") } else { add(set, word(set)) }
+      }
+      if below(2) == 0 { add("") } else { add(below(130)) }
+      add(below(3))
+    }
+    return registry("registry find")
+  }
+
+  private mutating func commit() -> SimulatedRedisCalls.Call {
+    let (marks, words, versions) = (below(3), below(3), below(2))
+    add(marks, words, versions)
+    for index in 0..<marks { add("forgotten:u:u-\(index + below(2))") }
+    for _ in 0..<words {
+      let number = below(5)
+      add(wordNumber(number), "word-\(below(30) == 0 ? 9 : number)")
+    }
+    for _ in 0..<versions { add("18.\(below(3))") }
+    let count = 1 + below(20)
+    add(count)
+    for _ in 0..<count { change(marks) }
+    let first = below(5)
+    for set in first..<first + below(4) { change(set: set % 5, count) }
+    return registry("registry commit")
+  }
+
+  private mutating func change(_ marks: Int) {
+    let (forgotten, guards) = (marks == 0 ? 0 : below(6) / 5, below(8) / 7)
+    let (records, marked) = (below(3) / 2, below(12) / 11)
+    add(forgotten, guards, records, marked)
+    for _ in 0..<forgotten { add(1 + below(marks), milliseconds - below(20_000)) }
+    for _ in 0..<guards {
+      let set = below(6)
+      add(set, word(set))
+      add(below(2) == 0 ? [] : ordinal(below(130)))
+    }
+    for _ in 0..<records {
+      let number = below(130)
+      add(number / 64, number % 64, ["", "A", "BB"][below(3)], ["", "A", "BB"][below(3)])
+    }
+    for _ in 0..<marked { add("forgotten:d:d-\(below(3))", milliseconds - below(9_000), 1 + below(60)) }
+  }
+
+  /// For a while more enter than leave, then the other way round.
+  private mutating func change(set: Int, _ changes: Int) {
+    add(set, word(set), digits(of: set))
+    let chunks = below(5) == 0 ? [0, 1] : [0]
+    add(chunks.count)
+    for chunk in chunks {
+      let grows = unixMicroseconds / 100_000_000 % 2 == 0
+      var packed: [UInt8] = []
+      for _ in 0..<1 + below(set == 0 ? 3 : 120) {
+        let place = below(set == 0 ? 6 : 700)
+        let enters = (below(8) == 0) != grows
+        packed += [UInt8(1 + below(changes)), enters ? 1 : 0, UInt8(place & 255), UInt8(place >> 8)]
+      }
+      add(chunk, packed)
+    }
+  }
+
+  private mutating func records() -> SimulatedRedisCalls.Call {
+    var packed: [UInt8] = []
+    for _ in 0..<below(7) { packed += ordinal(below(130)) }
+    add(packed)
+    return registry("registry records")
+  }
+
+  private func word(_ set: Int) -> [UInt8] { [UInt8(set), 0, 10, 13, 255, 42, 1, 2] }
+  private func digits(of set: Int) -> String { "02012aff0d0a000\(set)" }
+  private func wordNumber(_ number: Int) -> [UInt8] { [UInt8(number), 13, 10, 7] }
+  private func ordinal(_ number: Int) -> [UInt8] { [UInt8(number), 0, 0, 0] }
+
+  private func registry(_ name: String) -> SimulatedRedisCalls.Call {
+    call(name, [Self.tag, Self.tag + "next"].map { Array($0.utf8) })
+  }
+
+  // MARK: - Activities
+
+  private func activity(_ id: Int, _ kind: String) -> [UInt8] { Array("\(Self.tag)a:\(kind):ride-\(id)".utf8) }
+
+  private mutating func readActivity() -> SimulatedRedisCalls.Call {
+    let id = below(3)
+    for _ in 0...below(4) {
+      let key = 1 + below(3)
+      add(key, key == 1 ? ["s", "j", "c"][below(3)] : "m\(below(4))")
+    }
+    return call("activity read", [activity(id, "h"), activity(id, "l:0"), activity(id, "r:0")])
+  }
+
+  private mutating func commitActivity() -> SimulatedRedisCalls.Call {
+    let id = below(3)
+    let now = milliseconds
+    add("ride-\(id)", below(3) == 0 ? "\(now - below(30_000))" : "", now - 20_000, now - 500 + below(60_000))
+    let chunks = below(3)
+    add(chunks)
+    for _ in 0..<chunks { add(below(12)) }
+    let compared = 1 + below(2)
+    add(compared)
+    for index in 0..<compared {
+      add(index == 0 ? 3 : 4 + below(2), index == 0 ? "s" : "m\(below(4))")
+      // Most are as they were read.
+      add(["", "x", "y"][below(3)], ["", "x", "y"][below(3)])
+    }
+    for _ in 0..<below(3) { add(3, ["j", "c", "b"][below(3)], "text \(below(9))") }
+    return call(
+      "activity commit",
+      [
+        Array("\(Self.tag)a:index".utf8), activity(id, "c"), activity(id, "h"), activity(id, "l:0"), activity(id, "r:0"),
+      ])
+  }
+
+  // MARK: - Audiences
+
+  private mutating func expansion() -> SimulatedRedisCalls.Call {
+    let id = below(6)
+    func key(_ name: String) -> [UInt8] { Array("push:{job:job-\(id)}:\(name)".utf8) }
+    let (state, body, pages, ordinals) = (key("state"), key("body"), key("pages"), key("ordinals"))
+    let life = 5 + below(200)
+    switch below(12) {
+    case 0..<3:
+      let step = below(4)
+      add(step, step * 10, step * 2, step * 6, 2 + below(6), milliseconds, life)
+      add("com.example.app", below(20) == 0 ? "sandbox" : "production", "class", "bulk", "dry", below(2))
+      add("{\"id\":\"job-\(id)\"}")
+      return call("expansion open", [state, body])
+    case 3..<6:
+      add(below(4), below(2) == 0 ? "" : "\(below(90))", below(3), 100, milliseconds, life)
+      for _ in 0..<below(4) { add(1 + below(3), "4,5,6") }
+      return call("expansion fix", [state, pages, ordinals])
+    case 6:
+      add(below(4))
+      return call("expansion published", [state])
+    case 7..<10:
+      add(below(6), below(3), ["a", "-", "u", "s", "a-", "aa", "-u", "aus", "---"][below(9)], milliseconds, life)
+      return call("expansion settle", [state, pages, ordinals])
+    case 10:
+      add(["pause", "resume", "cancel", "resume", "resume"][below(5)])
+      return call("expansion command", [state])
+    default:
+      add(life, milliseconds)
+      return call("expansion finish", [state, body, pages, ordinals])
+    }
+  }
+
+  // MARK: - Parts
+
+  private func call(_ name: String, _ keys: [[UInt8]]) -> SimulatedRedisCalls.Call {
+    let head = [Array("EVAL".utf8), Self.texts[name] ?? [], Array("\(keys.count)".utf8)]
+    return (name, head + keys + arguments)
+  }
+
+  private mutating func add(_ values: Any...) {
+    for value in values {
+      if let bytes = value as? [UInt8] { arguments.append(bytes) } else { arguments.append(Array("\(value)".utf8)) }
+    }
+  }
+
+  private mutating func below(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
+}

@@ -1,0 +1,66 @@
+import Testing
+import WorkerSimulation
+
+/// Whole workers with audiences and activities: each device has one end for a job, and shows the newest state.
+@Suite(.timeLimit(.minutes(3)))
+struct WorkerWorldAudienceTests {
+  private func play(
+    _ seed: UInt64, _ adjust: (inout WorkerWorld.Settings) -> Void = { _ in }
+  ) throws -> WorkerWorld {
+    var settings = WorkerWorld.Settings()
+    settings.jobs = 20
+    settings.audienceDevices = 20
+    settings.audienceJobs = 12
+    settings.activities = 2
+    adjust(&settings)
+    let world = try WorkerWorld(seed: seed, settings: settings)
+    try world.run()
+    return world
+  }
+
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func whereNothingIsWrongNobodyIsMissedAndNobodyGetsItTwice(
+    seed: UInt64
+  ) throws {
+    let world = try play(seed) { settings in
+      settings.hasPlainJobs = true
+      settings.stormMilliseconds = 10_000
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.publishedCount >= 14 && world.audiences.endCount > 40)
+    #expect(world.audiences.repeatedCount == 0, "APNs took each once")
+    #expect(world.audiences.memberCount > 0, "members whose newest state was looked at")
+    #expect(world.workers.allSatisfy { $0?.expansionCounters?.isConnected == true }, "each consumes push.expansions")
+    #expect(world.workers.allSatisfy { $0?.registrationCounters?.isConnected == true })
+  }
+
+  @Test func aSeedIsAWorldByteForByte() throws {
+    func settings(_ settings: inout WorkerWorld.Settings) {
+      settings.faults = WorkerFault.allCases
+      settings.faultCount = 20
+    }
+    let (one, other) = (try play(7, settings), try play(7, settings))
+    #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
+  }
+
+  /// Redis and RabbitMQ fail, workers die; nothing is forgotten.
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func everythingButRedisMemoryGoesWrong(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.faults = WorkerFault.allCases.filter { $0.family != .memory && $0 != .setClock }
+      settings.faultCount = 30
+      settings.killsAtAnyByte = true
+    }
+    #expect(world.auditor.violations == [], "seed \(seed)")
+    #expect(world.audiences.endCount > 40)
+  }
+
+  /// Worlds of the swarm that have audiences; the last ones are another time others.
+  @Test func swarm() throws {
+    let fresh = UInt64.random(in: 10_000_000...20_000_000)
+    for seed in [10_000_000, 10_000_001, 10_000_064, fresh, fresh + 1] as [UInt64] {
+      let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
+      try world.run()
+      #expect(
+        world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")
+    }
+  }
+}
