@@ -31,6 +31,11 @@ final class ExpansionConsumerLoop {
     queue.onLost = { [runner] in runner.forgetDeliveries() }
   }
 
+  deinit {
+    redis.abandon()
+    queue.abandon()
+  }
+
   var counters: ExpansionCounters {
     var counters = runner.counters
     counters.inFlight = queue.inFlight

@@ -316,6 +316,11 @@ final class ExpansionQueue {
     }
   }
 
+  /// Nobody goes on with what is on its way.
+  func abandon() {
+    for delivery in deliveries { delivery.isGone = true }
+  }
+
   /// Says goodbye: unacknowledged messages go back to their queue. Keep turning until `isClosed`.
   func close() {
     isDraining = true

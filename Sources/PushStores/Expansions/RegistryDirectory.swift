@@ -31,6 +31,8 @@ package final class RegistryDirectory: AudienceDirectory {
       devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: prefix))
   }
 
+  deinit { redis.abandon() }
+
   package var knowsDevices: Bool { true }
 
   package func maintain(now: Now) {

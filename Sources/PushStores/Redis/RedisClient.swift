@@ -123,6 +123,12 @@ package final class RedisClient {
     fail { _ in true }
   }
 
+  /// Nobody hears of what was asked for: who asked is gone, and would be kept by what it waits for.
+  package func abandon() {
+    waiting = []
+    sent = []
+  }
+
   private func send(_ call: Call) -> Bool {
     send(call, to: router.node(ofSlot: call.slot))
   }

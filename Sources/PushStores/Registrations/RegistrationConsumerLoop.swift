@@ -77,6 +77,8 @@ final class RegistrationConsumerLoop {
     ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.consumer.rawValue)): \(text)") }
   }
 
+  deinit { redis.abandon() }
+
   var counters: RegistrationCounters {
     var counters = RegistrationCounters()
     counters.results = results
@@ -281,13 +283,13 @@ final class RegistrationConsumerLoop {
     let at = registration.at
     switch registration.subject {
     case .device(let device):
-      registry.register(device, at: at, in: scope) { [self] in answered(delivery, $0) }
+      registry.register(device, at: at, in: scope) { [weak self] in self?.answered(delivery, $0) }
     case .forget(let subject):
-      forgetter.forget(subject, at: at, in: scope) { [self] result in
-        answered(delivery, result.map { $0 > 0 ? .changed : .unchanged })
+      forgetter.forget(subject, at: at, in: scope) { [weak self] result in
+        self?.answered(delivery, result.map { $0 > 0 ? .changed : .unchanged })
       }
     case .activity(let activity):
-      activities.register(activity, at: at, in: scope) { [self] in answered(delivery, $0) }
+      activities.register(activity, at: at, in: scope) { [weak self] in self?.answered(delivery, $0) }
     }
   }
 

@@ -339,8 +339,9 @@ package final class WorkerWorld {
       let count = rabbitmq.messageCount(in: name)
       if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
     }
-    auditor.violations += audiences.finish(apns.ledger)
-    apns.readLedger { auditor.finish($0, elsewhere: audiences.apnsIDs(apns.ledger)) }
+    let ledger = apns.ledger
+    auditor.violations += audiences.finish(ledger)
+    auditor.finish(ledger, elsewhere: audiences.apnsIDs(ledger))
     // A worker whose clock is wrong makes tokens that APNs refuses until somebody corrects it, as it does without its key, and is late by
     // it. A name whose channel Redis evicted, and not the name, waits for an operator.
     let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
