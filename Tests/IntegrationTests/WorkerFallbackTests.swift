@@ -133,4 +133,37 @@ struct WorkerFallbackTests {
     let shown = try JSONDecoder().decode(Shown.self, from: Data(show.output.utf8))
     #expect(shown.members == ["started": 3, "alerted": 601, "live": 0, "over": 0, "left": 0], "\(show)")
   }
+
+  /// Its pages were fixed by another job with its id, of which some were a fallback's.
+  @Test func aJobWithoutAFallbackEndsNoWorker() throws {
+    let url = try RedisServer.shared().url
+    let world = try WorkerWorld("twin", redisURL: url)
+    let registry = try AudienceRegistry(url: url, prefix: "\(world.prefix):")
+    try registry.register(0..<1)
+    let opening = try registry.wait {
+      registry.store.open(
+        "twin", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        body: Array("{}".utf8), then: $0)
+    }
+    #expect(opening == .evaluate(from: 0))
+    let pages = [PageOrdinals([0], isFallback: true)]
+    let fixed = try registry.wait {
+      registry.store.fix("twin", step: 0, pages: pages, counted: 0, next: nil, ordinals: 1, then: $0)
+    }
+    #expect(fixed?.pages == 0..<1)
+    let worker = try world.startWorker()
+    defer { _ = worker.drain(seconds: 30) }
+    try world.publish(
+      """
+      {"id":"twin","app":"com.example.app","push_type":"alert","to":{"devices":["d-0"]},\
+      "payload":{"aps":{"alert":"x"}}}
+      """)
+    let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
+      let messages = (try? world.outside.drain(world.outcomesQueue)) ?? []
+      return messages.compactMap { try? JSONDecoder().decode(Outcome.self, from: Data($0.body)) }.first {
+        $0.summary != nil
+      }
+    }
+    #expect(end?.summary == ["devices": 1, "accepted": 1], "\(worker.log.suffix(2_000))")
+  }
 }

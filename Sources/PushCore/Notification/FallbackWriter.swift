@@ -11,14 +11,19 @@ package enum FallbackWriter {
       + payload.close.utf8.count
   }
 
+  /// The job is a start with a fallback, as it goes out.
+  package static func canWrite(_ job: borrowing PushJob) -> Bool {
+    !job.fallback.title.isEmpty && job.revision > 0
+  }
+
   /// Appends the body of one page. It names the activity, so that a device is sent the start or the alert, never both. Its topic is the
   /// app, whatever the start's is.
   /// - Parameters:
-  ///   - job: parsed: a start with a fallback, as it goes out.
+  ///   - job: parsed; `canWrite` holds.
   ///   - number: among all pages of the job, whichever they are.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
   package static func append(_ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], to output: inout [UInt8]) {
-    precondition(!job.fallback.title.isEmpty && job.revision > 0, "only a start that goes out has a fallback to send")
+    precondition(canWrite(job), "only a start that goes out has a fallback to send")
     output.append(text: "{\"parent_id\":")
     append(string: job.id, of: job, to: &output)
     output.append(text: ",\"id\":")

@@ -276,7 +276,8 @@ final class ExpansionRunner {
     for (number, ordinals) in zip(numbers, ordinals) {
       guard let ordinals else { continue }
       var body: [UInt8] = []
-      if ordinals.isFallback {
+      // A twin of the job, with the same id, may have none to send: its own pages are no worse than the job's.
+      if ordinals.isFallback && FallbackWriter.canWrite(job) {
         FallbackWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
       } else {
         PageWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
