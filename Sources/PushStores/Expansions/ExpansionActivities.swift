@@ -114,6 +114,21 @@ extension ExpansionRunner {
     }
     end(step.id)
   }
+
+  /// A device that nothing reaches any more shows such a state as if it were true.
+  func warn(of scope: AppScope) {
+    counters.endlessStates += 1
+    let now = loop.now.monotonic
+    if let last = warnedAt[scope], now.milliseconds(since: last) < ExpansionRunner.warnMilliseconds { return }
+    if warnedAt.count >= ExpansionRunner.warnedMaximum { warnedAt = [:] }
+    warnedAt[scope] = now
+    notice(
+      .warning,
+      """
+      activities of \(scope): jobs without stale-date: a device that loses contact shows its last state as if it were true; set \
+      stale-date, or activities.default_stale_after_s
+      """)
+  }
 }
 
 /// How a job of an activity ends where nothing of it is sent.
@@ -138,20 +153,5 @@ private enum ActivityJobEnd {
     case .superseded(let number): "superseded \(number)"
     case .invalid(let detail): "invalid \(detail)"
     }
-  }
-
-  /// A device that nothing reaches any more shows such a state as if it were true.
-  func warn(of scope: AppScope) {
-    counters.endlessStates += 1
-    let now = loop.now.monotonic
-    if let last = warnedAt[scope], now.milliseconds(since: last) < ExpansionRunner.warnMilliseconds { return }
-    if warnedAt.count >= ExpansionRunner.warnedMaximum { warnedAt = [:] }
-    warnedAt[scope] = now
-    notice(
-      .warning,
-      """
-      activities of \(scope): jobs without stale-date: a device that loses contact shows its last state as if it were true; set \
-      stale-date, or activities.default_stale_after_s
-      """)
   }
 }
