@@ -58,12 +58,11 @@ struct SimulatedAudienceCalls {
   private mutating func find() -> SimulatedRedisCalls.Call {
     add(below(3) == 0 ? 86_400 : below(20))
     for _ in 0...below(4) {
-      for _ in 0..<2 {
-        let set = below(6)
-        if set == 5 { add("", "") } else { add(set, word(set)) }
-      }
+      let (device, token) = (below(6), below(6))
+      for set in [device, token] { if set == 5 { add("", "") } else { add(set, word(set)) } }
       if below(2) == 0 { add("") } else { add(below(130)) }
-      add(below(3))
+      // Who asks for no device has none, or wants an ordinal all the same.
+      add(device == 5 ? 2 * below(2) : below(3))
     }
     return registry("registry find")
   }
@@ -166,7 +165,8 @@ struct SimulatedAudienceCalls {
     return call(
       "activity commit",
       [
-        Array("\(Self.tag)a:index".utf8), activity(id, "c"), activity(id, "h"), activity(id, "l:0"), activity(id, "r:0"),
+        Array("\(Self.tag)a:index".utf8), activity(id, "c"), activity(id, "h"), activity(id, "l:0"),
+        activity(id, "r:0"),
       ])
   }
 

@@ -84,7 +84,7 @@ struct SimulatedRedisDifferentialTests {
     let count = Int(String(decoding: bytes[(bytes.startIndex + 1)..<(line - 1)], as: UTF8.self)) ?? 0
     switch kind {
     case UInt8(ascii: "$") where count >= 0, UInt8(ascii: "="): return line + 1 + count + 2
-    case UInt8(ascii: "*"), UInt8(ascii: "%"):
+    case UInt8(ascii: "*"), UInt8(ascii: "~"), UInt8(ascii: "%"):
       var at = line + 1
       for _ in 0..<max(0, kind == UInt8(ascii: "%") ? count * 2 : count) { at = end(of: bytes[at...]) }
       return at

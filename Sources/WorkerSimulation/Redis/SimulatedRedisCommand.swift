@@ -3,7 +3,8 @@ enum SimulatedRedisCommand: String, CaseIterable {
   case append, asking, auth, client, cluster, decr, del, echo, eval, evalsha, exists, expire, get, hdel, hello
   case hget, hgetall, hincrby, hkeys, hlen, hmget, hset, hsetnx, hvals, incr, incrby, info, mget, pexpire, pexpireat,
     ping
-  case psetex, pttl, quit, readonly, readwrite, reset, role, sadd, scard, script, select, set, setex, sismember, smembers
+  case psetex, pttl, quit, readonly, readwrite, reset, role, sadd, scard, script, select, set, setex, sismember,
+    smembers
   case strlen, time, ttl, type, zadd, zrange, zrangebyscore, zrem, zremrangebyscore, zscore
 
   struct Flags: OptionSet {

@@ -154,6 +154,9 @@ extension SimulatedRedisKeyspace {
     _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int
   ) -> SimulatedRedisReply {
     let key = words[1]
+    // Redis looks at the number first.
+    let step = command == .hincrby ? SimulatedRedisNumber.integer(words[3]) : 0
+    guard let step else { return Self.notANumber }
     var entry = entry(key, database)
     var hash: SimulatedRedisHash
     switch entry?.value {
@@ -185,7 +188,6 @@ extension SimulatedRedisKeyspace {
       store()
       return .integer(count)
     case .hincrby:
-      guard let step = SimulatedRedisNumber.integer(words[3]) else { return Self.notANumber }
       guard let number = hash[words[2]].map(SimulatedRedisNumber.integer) ?? 0 else {
         return .error("ERR hash value is not an integer")
       }

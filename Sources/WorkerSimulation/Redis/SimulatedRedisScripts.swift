@@ -59,7 +59,8 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "expansion fix", digest: "ae0132e185d7a7d468c7671559ebb171451ba95c", model: SimulatedExpansionModel.fix),
     SimulatedRedisScript(
-      "expansion published", digest: "ca23b5672334beaa9d138384e391e67c65de18fa", model: SimulatedExpansionModel.published),
+      "expansion published", digest: "ca23b5672334beaa9d138384e391e67c65de18fa",
+      model: SimulatedExpansionModel.published),
     SimulatedRedisScript(
       "expansion settle", digest: "d150fcaaf3ebabc8dcb299cb62d3f51a1a2054c4", model: SimulatedExpansionModel.settle),
     SimulatedRedisScript(

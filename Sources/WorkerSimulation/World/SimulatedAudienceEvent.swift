@@ -34,7 +34,9 @@ package struct SimulatedAudienceEvent: Sendable {
     guard settings.audienceDevices > 0 else { return [] }
     var random = SeededRandom(seed: seed ^ 0x7265_6769_7374_6572)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
-    func some(_ count: Int) -> [Int] { (0..<1 + pick(UInt64(count))).map { _ in pick(UInt64(settings.audienceDevices)) } }
+    func some(_ count: Int) -> [Int] {
+      (0..<1 + pick(UInt64(count))).map { _ in pick(UInt64(settings.audienceDevices)) }
+    }
     let span = UInt64(settings.productionMilliseconds)
     func time() -> Int64 { productionStart + Int64(1_000 + pick(2 * span)) * 1_000_000 }
     var events: [SimulatedAudienceEvent] = []
@@ -48,7 +50,9 @@ package struct SimulatedAudienceEvent: Sendable {
         events.append(SimulatedAudienceEvent(.register(later), at: time(), lateByMilliseconds: late))
       }
     }
-    for _ in 0..<pick(3) { events.append(SimulatedAudienceEvent(.forget(user: SimulatedPhone.user(of: pick(6))), at: time())) }
+    for _ in 0..<pick(3) {
+      events.append(SimulatedAudienceEvent(.forget(user: SimulatedPhone.user(of: pick(6))), at: time()))
+    }
     for number in 0..<settings.audienceJobs {
       let audience: SimulatedAudienceJob.Audience =
         switch pick(4) {
@@ -82,7 +86,9 @@ package struct SimulatedAudienceEvent: Sendable {
     }
     let users = Set((0..<1 + pick(5)).map { _ in SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices))) })
     add(.users(users.sorted()), .start, at: start)
-    for update in 0..<pick(8) { add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000) }
+    for update in 0..<pick(8) {
+      add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000)
+    }
     if pick(2) == 0 { add(.activity, .end, at: start + Int64(4_000 + pick(8_000)) * 1_000_000) }
     for device in 0..<settings.audienceDevices where pick(3) > 0 {
       let phone = SimulatedPhone.name(device)
@@ -123,115 +129,6 @@ package struct SimulatedAudienceEvent: Sendable {
       return registration(
         "activity", "\"device\":\"\(device)\",\"activity\":\"\(activity)\",\"token\":\"\(token)\"")
     case .job(let job): return job.body
-    }
-  }
-}
-
-/// A device as its app knows it.
-struct SimulatedPhone: Hashable, Sendable {
-  private static let devicesOfUser = 4
-  private static let prefixes = ["aaaa", "aaaa", "aaaa", "aaaa", "aaaa", "dead", "1503", "bad0", "aaaa", "aaaa"]
-
-  let name: String
-  let user: String
-  let token: String
-  let startToken: String
-  let isGold: Bool
-
-  /// - Parameter version: of its token.
-  init(_ number: Int, version: Int) {
-    name = SimulatedPhone.name(number)
-    user = SimulatedPhone.user(of: number)
-    token = SimulatedPhone.token(
-      version == 0 ? SimulatedPhone.prefixes[number % SimulatedPhone.prefixes.count] : "aaaa", "d", number, version)
-    startToken = SimulatedPhone.token("aaaa", "b", number, 0)
-    isGold = SimulatedPhone.isGold(number)
-  }
-
-  static func name(_ number: Int) -> String { "phone-\(number)" }
-  static func user(of number: Int) -> String { "user-\(number / devicesOfUser)" }
-  static func isGold(_ number: Int) -> Bool { number % 2 == 0 }
-
-  static func updateToken(_ number: Int, _ activity: Int) -> String {
-    token(number % 7 == 6 ? "dead" : "aaaa", "c", number, activity)
-  }
-
-  private static func token(_ prefix: String, _ kind: String, _ number: Int, _ version: Int) -> String {
-    let tail = "\(kind)\(version)" + String(1_000 + number)
-    return prefix + String(repeating: "0", count: 60 - tail.count) + tail
-  }
-
-  var fields: String {
-    "\"device\":\"\(name)\",\"user\":\"\(user)\",\"token\":\"\(token)\",\"push_to_start\":{\"*\":\"\(startToken)\"},"
-      + "\"os_version\":\"18.1\",\"tags\":{\"plan\":\"\(isGold ? "gold" : "free")\"}"
-  }
-}
-
-/// A job for an audience.
-struct SimulatedAudienceJob: Sendable {
-  enum Audience: Sendable {
-    case users([String])
-    case devices([String])
-    /// Devices with the tag `plan` = `gold`.
-    case segment
-    /// The members of its activity.
-    case activity
-  }
-
-  enum ActivityPush: String, Sendable {
-    case start, update, end
-  }
-
-  static let segment = "GOLD"
-  /// The segment as Redis keeps it.
-  static let segmentEntry = "\(WorkerWorld.unixMillisecondsAtZero) {\"tag\":\"plan\",\"is\":\"gold\"}"
-
-  let number: Int
-  let id: String
-  let audience: Audience
-  /// nil: an alert.
-  let push: ActivityPush?
-  let activity: String
-  let routingKey: String
-
-  init(_ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "") {
-    self.number = number
-    self.audience = audience
-    self.push = push
-    self.activity = activity
-    routingKey = isBulk ? "bulk" : "transactional"
-    let digits = String(number, radix: 16)
-    id = "00000000-0000-4000-8000-a" + String(repeating: "0", count: 11 - digits.count) + digits
-  }
-
-  func takes(_ phone: SimulatedPhone) -> Bool {
-    switch audience {
-    case .users(let users): users.contains(phone.user)
-    case .devices(let devices): devices.contains(phone.name)
-    case .segment: phone.isGold
-    case .activity: false
-    }
-  }
-
-  var body: String {
-    func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ",") }
-    let to =
-      switch audience {
-      case .users(let users): "{\"users\":[\(list(users))]}"
-      case .devices(let devices): "{\"devices\":[\(list(devices))]}"
-      case .segment: "{\"segment\":\"\(SimulatedAudienceJob.segment)\"}"
-      case .activity: "{\"activity\":\"\(activity)\"}"
-      }
-    let head = "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
-    let state = "\"content-state\":{\"n\":\(number)}"
-    switch push {
-    case nil: return head + "\"push_type\":\"alert\",\"payload\":{\"aps\":{\"alert\":\"hello all \(number)\"}}}"
-    case .start:
-      return head + "\"push_type\":\"liveactivity\",\"activity\":\"\(activity)\",\"payload\":{\"aps\":{\"event\":\"start\","
-        + "\"attributes-type\":\"Ride\",\"attributes\":{},\(state),\"alert\":{\"title\":\"t\",\"body\":\"b\"}}}}"
-    case .update, .end:
-      let event = push?.rawValue ?? ""
-      return head + "\"push_type\":\"liveactivity\",\"payload\":{\"aps\":{\"event\":\"\(event)\",\(state)}}}"
     }
   }
 }

@@ -324,7 +324,8 @@ package final class WorkerWorld {
 
   /// Nothing waits anywhere.
   private var isAtRest: Bool {
-    auditor.isComplete && channelUsers.isComplete && audiences.isComplete && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
+    auditor.isComplete && channelUsers.isComplete && audiences.isComplete
+      && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
   }
 
   /// What is in this queue waits for nobody.

@@ -1,0 +1,69 @@
+/// A job for an audience.
+struct SimulatedAudienceJob: Sendable {
+  enum Audience: Sendable {
+    case users([String])
+    case devices([String])
+    /// Devices with the tag `plan` = `gold`.
+    case segment
+    /// The members of its activity.
+    case activity
+  }
+
+  enum ActivityPush: String, Sendable {
+    case start, update, end
+  }
+
+  static let segment = "GOLD"
+  /// The segment as Redis keeps it.
+  static let segmentEntry = "\(WorkerWorld.unixMillisecondsAtZero) {\"tag\":\"plan\",\"is\":\"gold\"}"
+
+  let number: Int
+  let id: String
+  let audience: Audience
+  /// nil: an alert.
+  let push: ActivityPush?
+  let activity: String
+  let routingKey: String
+
+  init(_ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "") {
+    self.number = number
+    self.audience = audience
+    self.push = push
+    self.activity = activity
+    routingKey = isBulk ? "bulk" : "transactional"
+    let digits = String(number, radix: 16)
+    id = "00000000-0000-4000-8000-a" + String(repeating: "0", count: 11 - digits.count) + digits
+  }
+
+  func takes(_ phone: SimulatedPhone) -> Bool {
+    switch audience {
+    case .users(let users): users.contains(phone.user)
+    case .devices(let devices): devices.contains(phone.name)
+    case .segment: phone.isGold
+    case .activity: false
+    }
+  }
+
+  var body: String {
+    func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ",") }
+    let to =
+      switch audience {
+      case .users(let users): "{\"users\":[\(list(users))]}"
+      case .devices(let devices): "{\"devices\":[\(list(devices))]}"
+      case .segment: "{\"segment\":\"\(SimulatedAudienceJob.segment)\"}"
+      case .activity: "{\"activity\":\"\(activity)\"}"
+      }
+    let head = "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
+    let state = "\"content-state\":{\"n\":\(number)}"
+    switch push {
+    case nil: return head + "\"push_type\":\"alert\",\"payload\":{\"aps\":{\"alert\":\"hello all \(number)\"}}}"
+    case .start:
+      return head
+        + "\"push_type\":\"liveactivity\",\"activity\":\"\(activity)\",\"payload\":{\"aps\":{\"event\":\"start\","
+        + "\"attributes-type\":\"Ride\",\"attributes\":{},\(state),\"alert\":{\"title\":\"t\",\"body\":\"b\"}}}}"
+    case .update, .end:
+      let event = push?.rawValue ?? ""
+      return head + "\"push_type\":\"liveactivity\",\"payload\":{\"aps\":{\"event\":\"\(event)\",\(state)}}}"
+    }
+  }
+}
