@@ -291,14 +291,13 @@ final class ExpansionRunner {
   }
 
   private func published(_ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed) {
+    // Nobody else tells the outcome of an audience that has no page: not before it is told is the step done.
+    if fixed.isComplete { return complete(step.id, delivery) { [self] in end(step.id) } }
     // Where Redis does not hear of it, whoever comes with the step again publishes it again.
     store.published(step.id, step: step.cursor.step) { [self] _ in
       guard !delivery.isGone else { return }
-      guard fixed.isComplete else {
-        delivery.finish()
-        return end(step.id)
-      }
-      complete(step.id, delivery) { [self] in end(step.id) }
+      delivery.finish()
+      end(step.id)
     }
   }
 

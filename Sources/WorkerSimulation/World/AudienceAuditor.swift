@@ -214,7 +214,10 @@ package final class AudienceAuditor {
   /// By a clock that was wrong it was too old; or its copy came when it was. An update may be overtaken while it becomes pages.
   private func isExcused(_ outcome: String, _ job: Job) -> Bool {
     guard AudienceAuditor.summary(outcome) == nil else { return false }
-    if outcome.contains("\"outcome\":\"expired\"") { return hasWrongClocks || job.isRepeated }
+    if outcome.contains("\"outcome\":\"expired\"") {
+      // What was handed over and is not acknowledged comes again when a confirm was lost, after its time.
+      return hasWrongClocks || job.isRepeated || faults.contains(.dropConfirms)
+    }
     return job.job.push != nil
   }
 
