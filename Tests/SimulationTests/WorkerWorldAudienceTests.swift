@@ -1,3 +1,4 @@
+import PushStores
 import Testing
 import WorkerSimulation
 
