@@ -19,11 +19,11 @@ heading() {
 # elsewhere a line every 30 s. It leaves out the warnings of other packages; our own targets treat warnings as errors, so none of ours is
 # lost. If the build fails, it prints the errors and the path of the whole log. Returns the exit code of `swift build`.
 #
-# No index is written: editors make their own. A build machine (CI is set) builds once and changes nothing: it compiles each module as a
-# whole, which takes a quarter less CPU than file by file.
+# A build machine (CI is set) builds once and changes nothing: it compiles each module as a whole, which takes a quarter less CPU than file
+# by file.
 swift_build() {
   local log status=0 began=$SECONDS told=$SECONDS pid
-  local options=(--explicit-target-dependency-import-check error --disable-index-store)
+  local options=(--explicit-target-dependency-import-check error)
   if [[ -n ${CI:-} && " $* " != *" -c release "* ]]; then options+=(-Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2); fi
   mkdir -p "$root/.build/logs"
   log="$root/.build/logs/build$(tr -cs '[:alnum:]\n' - <<<" $*" | cut -c 1-120).log"
