@@ -15,6 +15,7 @@ struct SimulatedAudienceCalls {
     ("expansion open", ExpansionScript.open), ("expansion fix", ExpansionScript.fix),
     ("expansion published", ExpansionScript.published), ("expansion settle", ExpansionScript.settle),
     ("expansion command", ExpansionScript.command), ("expansion finish", ExpansionScript.finish),
+    ("expansion withdraw", ExpansionScript.withdraw),
   ]
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
   private static let tag = "push:{devices:production:com.example.app}:"
@@ -177,7 +178,7 @@ struct SimulatedAudienceCalls {
     func key(_ name: String) -> [UInt8] { Array("push:{job:job-\(id)}:\(name)".utf8) }
     let (state, body, pages, ordinals) = (key("state"), key("body"), key("pages"), key("ordinals"))
     let life = 5 + below(200)
-    switch below(12) {
+    switch below(13) {
     case 0..<3:
       let step = below(4)
       add(step, step * 10, step * 2, step * 6, 2 + below(6), milliseconds, life)
@@ -194,6 +195,9 @@ struct SimulatedAudienceCalls {
     case 7..<10:
       add(below(6), below(3), ["a", "-", "u", "s", "a-", "aa", "-u", "aus", "---"][below(9)], milliseconds, life)
       return call("expansion settle", [state, pages, ordinals])
+    case 12:
+      add("superseded \(below(3))", milliseconds, life, "com.example.app", "production")
+      return call("expansion withdraw", [state])
     case 10:
       add(["pause", "resume", "cancel", "resume", "resume"][below(5)])
       return call("expansion command", [state])

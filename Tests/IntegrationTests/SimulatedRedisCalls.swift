@@ -170,7 +170,7 @@ struct SimulatedRedisCalls {
         "token look", keys, [digits(Int(seconds) - below(3000)), digits(2400), digits(1200), owner, digits(5000)])
     case 5, 6, 7:
       return eval("token store", keys, [owner, issued, digits(below(2) == 0 ? 1200 : 3), digits(3600), bytes(30)])
-    case 8: return eval("token keep", [keys[0]], [issued, digits(below(3700)), digits(3600), bytes(30)])
+    case 8: return eval("token keep", [keys[0]], [issued, digits(below(3700)), digits(3600), digits(1200), bytes(30)])
     default: return eval("token release", [keys[1]], [owner])
     }
   }

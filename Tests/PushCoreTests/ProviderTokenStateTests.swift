@@ -160,8 +160,35 @@ import Testing
 
   @Test func aDayClockThatIsSetBackKeepsNothingAlive() {
     var state = serving()
-    #expect(state.turn(now: at(2399, dayClockAhead: -7200), jitter: 0) == .none)
-    #expect(state.turn(now: at(2400, dayClockAhead: -7200), jitter: 0) == .askStore(newerThan: issued(0)))
+    #expect(state.turn(now: at(2399, dayClockAhead: -600), jitter: 0) == .none)
+    #expect(state.turn(now: at(2400, dayClockAhead: -600), jitter: 0) == .askStore(newerThan: issued(0)))
+  }
+
+  /// APNs refuses such a token until its time: without this, for as long as the clock was ahead.
+  @Test func aTokenOfAClockThatWasAheadIsReplacedByAnEarlierOne() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0, dayClockAhead: 7200), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.mayMint, now: at(0, dayClockAhead: 7200), jitter: 0) == .offer(issuedAt: issued(7200)))
+    #expect(
+      state.storeAnswered(.token(issuedAt: issued(7200)), now: at(0, dayClockAhead: 7200), jitter: 0)
+        == .adopt(serial: 1))
+    // The clock is set right.
+    #expect(state.turn(now: at(1199), jitter: 0) == .none, "no token follows another one within 20 minutes")
+    #expect(state.turn(now: at(1200), jitter: 0) == .askStore(newerThan: 0))
+    #expect(state.storeAnswered(.mayMint, now: at(1200), jitter: 0) == .offer(issuedAt: issued(1200)))
+    #expect(state.storeAnswered(.token(issuedAt: issued(1200)), now: at(1200), jitter: 0) == .adopt(serial: 2))
+    #expect(state.turn(now: at(1200 + 2399), jitter: 0) == .none)
+  }
+
+  @Test func anotherWorkersEarlierTokenFollowsOneThatIsAhead() {
+    var state = ProviderTokenState()
+    #expect(state.turn(now: at(0, dayClockAhead: 7200), jitter: 0) == .askStore(newerThan: 0))
+    #expect(
+      state.storeAnswered(.absent, now: at(0, dayClockAhead: 7200), jitter: 0)
+        == .mint(serial: 1, issuedAt: issued(7200)))
+    #expect(state.storeOffered(issuedAt: issued(1100), now: at(1199), jitter: 0) == .none)
+    #expect(state.storeOffered(issuedAt: issued(1100), now: at(1200), jitter: 0) == .adopt(serial: 2))
+    #expect(state.storeOffered(issuedAt: issued(1000), now: at(2400), jitter: 0) == .none)
   }
 
   @Test func aDayClockThatJumpsAheadRenewsOnlyAfter20MinutesOrPast60() {

@@ -93,7 +93,8 @@ struct WorkerWorldTests {
   /// - 22520: a channel request that ends workers, and its copies, ended them so soon that jobs were given up, and copies grew.
   /// - 31314: the same, so soon and so often that RabbitMQ took jobs away before anybody could do anything with them.
   /// - 20760: many were asked about again at once, room for one was left, and none of them ever left: a lane stood still for nothing.
-  @Test(arguments: [20760, 22520, 31314, 401382] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
+  /// - 600860: a worker whose clock was ahead made a provider token; once the clock was right, jobs waited for hours until its time came.
+  @Test(arguments: [20760, 22520, 31314, 401382, 600860] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }
 

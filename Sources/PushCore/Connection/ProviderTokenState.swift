@@ -8,7 +8,8 @@
 /// token was renewed too often.
 ///
 /// Age is counted on two clocks, time of day and monotonic, and the larger one counts. So a clock that is set back does not keep a token
-/// alive, and one that is set forward does not keep an expired token in use.
+/// alive, and one that is set forward does not keep an expired token in use. A token that was made while the clock was ahead is refused by
+/// APNs until its `iat`: it is replaced as soon as another one may follow it, by one with an earlier `iat`.
 package struct ProviderTokenState: Sendable {
   /// A token's identity and times. The owner keeps its bytes, under the serial.
   package struct Token: Hashable, Sendable {
@@ -110,9 +111,8 @@ package struct ProviderTokenState: Sendable {
       }
       // If the time of day jumped ahead, the token looks older than it is for APNs.
       let knownFor = token.ageWhenTaken &+ secondsInUse(token, now: now)
-      guard age >= renewalAgeSeconds, knownFor >= ProviderTokenState.renewalGapSeconds, now.monotonic >= askAt else {
-        return .none
-      }
+      let isDue = age >= renewalAgeSeconds || isAhead(token.issuedAt, now: now)
+      guard isDue, knownFor >= ProviderTokenState.renewalGapSeconds, now.monotonic >= askAt else { return .none }
       return ask(now)
     case .asking(let deadline):
       dropIfTooOld(now)
@@ -152,7 +152,7 @@ package struct ProviderTokenState: Sendable {
       phase = .asking(deadline: storeDeadline(now))
       return .none
     case .mayMint:
-      let issuedAt = max(now.unixSeconds, newestIssuedAt + 1)
+      let issuedAt = max(now.unixSeconds, newestIssuedAt(now) + 1)
       offered = issuedAt
       phase = .asking(deadline: storeDeadline(now))
       return .offer(issuedAt: issuedAt)
@@ -171,8 +171,7 @@ package struct ProviderTokenState: Sendable {
       return adopt(issuedAt, now: now, jitter: jitter)
     case .serving:
       guard let token = current else { return .none }
-      guard issuedAt > token.issuedAt, isBetter(issuedAt, now: now),
-        secondsInUse(token, now: now) >= ProviderTokenState.renewalGapSeconds
+      guard isBetter(issuedAt, now: now), secondsInUse(token, now: now) >= ProviderTokenState.renewalGapSeconds
       else { return .none }
       return adopt(issuedAt, now: now, jitter: jitter)
     case .held:
@@ -247,7 +246,15 @@ package struct ProviderTokenState: Sendable {
     if let token = current, age(of: token, now: now) > ProviderTokenState.ageMaximumSeconds { current = nil }
   }
 
-  private var newestIssuedAt: Int64 { max(floorIssuedAt, current?.issuedAt ?? 0) }
+  /// Its `iat` comes later than another token could follow it: the clock was ahead when it was made.
+  private func isAhead(_ issuedAt: Int64, now: Now) -> Bool {
+    issuedAt > now.unixSeconds + ProviderTokenState.renewalGapSeconds
+  }
+
+  /// The next token's `iat` is later than this.
+  private func newestIssuedAt(_ now: Now) -> Int64 {
+    [floorIssuedAt, current?.issuedAt ?? 0].filter { !isAhead($0, now: now) }.max() ?? 0
+  }
 
   /// Whether a token of the store may be used: newer than ours, not in its last half minute, not from the future.
   private func isBetter(_ issuedAt: Int64, now: Now) -> Bool {
@@ -255,7 +262,7 @@ package struct ProviderTokenState: Sendable {
     guard age >= -ProviderTokenState.futureMaximumSeconds, age <= ProviderTokenState.ageMaximumSeconds else {
       return false
     }
-    return issuedAt > newestIssuedAt
+    return issuedAt > newestIssuedAt(now)
   }
 
   private func storeDeadline(_ now: Now) -> Instant {
@@ -264,7 +271,7 @@ package struct ProviderTokenState: Sendable {
 
   private mutating func ask(_ now: Now) -> Action {
     phase = .asking(deadline: storeDeadline(now))
-    return .askStore(newerThan: newestIssuedAt)
+    return .askStore(newerThan: newestIssuedAt(now))
   }
 
   /// The store gave no token: the current one serves as long as it may, then this process makes one alone.

@@ -216,6 +216,7 @@ final class RedisProviderTokenClient {
       send(
         ["EVAL", RedisTokenScript.keep, "1", keys(index)[0]] + [
           String(carried.issuedAt), String(age), String(RedisProviderTokenClient.lifeSeconds),
+          String(ProviderTokenState.renewalGapSeconds),
         ], last: sealed, .keep, index)
     case .release:
       release(index)

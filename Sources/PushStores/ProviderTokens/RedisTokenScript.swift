@@ -2,6 +2,9 @@
 ///
 /// The token's value: `iat` (Unix seconds, 10 digits), when it was made by Redis' clock (10 digits), the token. The lock's
 /// value is its holder's name. Both keys have one hash tag, and both end.
+///
+/// A token whose `iat` is ahead of Redis' clock by more than the gap comes from a worker whose clock was wrong. APNs refuses it until then,
+/// so a token with an earlier `iat` may follow it.
 enum RedisTokenScript {
   /// KEYS: token, lock. ARGV: newer than this `iat`, renewal age (s), gap between tokens (s), our name, lock (ms).
   ///
@@ -10,8 +13,9 @@ enum RedisTokenScript {
   static let look = """
     local known = redis.call('GET', KEYS[1])
     if known then
-      local age = redis.call('TIME')[1] - tonumber(string.sub(known, 11, 20))
-      local suits = tonumber(string.sub(known, 1, 10)) > tonumber(ARGV[1]) and age < tonumber(ARGV[2])
+      local now, issued = redis.call('TIME')[1], tonumber(string.sub(known, 1, 10))
+      local age = now - tonumber(string.sub(known, 11, 20))
+      local suits = issued > tonumber(ARGV[1]) and issued <= now + ARGV[3] and age < tonumber(ARGV[2])
       if suits or age < tonumber(ARGV[3]) then
         if redis.call('GET', KEYS[2]) == ARGV[4] then redis.pcall('DEL', KEYS[2]) end
         return string.sub(known, 21)
@@ -25,14 +29,15 @@ enum RedisTokenScript {
     """
 
   /// KEYS: token, lock. ARGV: our name, `iat`, gap (s), life (s), token. The fence: whoever lost the lock stores nothing,
-  /// `iat` only grows, and no token follows another one too soon.
+  /// `iat` only grows unless it was ahead, and no token follows another one too soon.
   ///
   /// Replies the token that serves now; 0 = the lock was lost.
   static let store = """
     if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
     local known = redis.call('GET', KEYS[1])
     local now = redis.call('TIME')[1]
-    if known and (tonumber(ARGV[2]) <= tonumber(string.sub(known, 1, 10))
+    local issued = known and tonumber(string.sub(known, 1, 10))
+    if known and (issued <= now + ARGV[3] and tonumber(ARGV[2]) <= issued
         or now - tonumber(string.sub(known, 11, 20)) < tonumber(ARGV[3])) then
       redis.call('DEL', KEYS[2])
       return string.sub(known, 21)
@@ -42,17 +47,18 @@ enum RedisTokenScript {
     return ARGV[5]
     """
 
-  /// KEYS: token. ARGV: `iat`, age (s), life (s), token. Puts a token that serves somewhere back where Redis forgot it.
+  /// KEYS: token. ARGV: `iat`, age (s), life (s), gap (s), token. Puts a token that serves somewhere back where Redis forgot it.
   ///
   /// Replies the token that is stored now, where it is another one; 0 where it is this one.
   static let keep = """
     local known = redis.call('GET', KEYS[1])
     local issued = known and tonumber(string.sub(known, 1, 10)) or 0
-    if issued > tonumber(ARGV[1]) then return string.sub(known, 21) end
+    local now = redis.call('TIME')[1]
+    local ahead = known and tonumber(ARGV[1]) > now + ARGV[4]
+    if issued > tonumber(ARGV[1]) or ahead and issued < tonumber(ARGV[1]) then return string.sub(known, 21) end
     local life = tonumber(ARGV[3]) - tonumber(ARGV[2])
     if issued < tonumber(ARGV[1]) and life > 0 then
-      local made = redis.call('TIME')[1] - tonumber(ARGV[2])
-      redis.call('SET', KEYS[1], string.format('%010d%010d', ARGV[1], made) .. ARGV[4], 'EX', life)
+      redis.call('SET', KEYS[1], string.format('%010d%010d', ARGV[1], now - ARGV[2]) .. ARGV[5], 'EX', life)
     end
     return 0
     """

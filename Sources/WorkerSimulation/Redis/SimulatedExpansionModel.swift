@@ -203,6 +203,23 @@ enum SimulatedExpansionModel {
     return .array([.bulk(phase), .bulk(wanted), .integer(1)])
   }
 
+  static func withdraw(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let key = try call.key(1)
+    if try call.integer(.exists, key, line: 2) == 0 {
+      let zero = bytes("0")
+      let now = try call.argument(2)
+      try set(
+        call, key,
+        [
+          ("phase", bytes("completed")), ("withdrawn", call.argument(1)), ("fixed", zero), ("published", zero),
+          ("ordinal", []), ("pages", zero), ("settled", zero), ("first", zero), ("devices", zero), ("begun", now),
+          ("ended", now), ("app", call.argument(4)), ("environment", call.argument(5)),
+        ], line: 3)
+      try call.call(.expire, key, call.argument(3), line: 6)
+    }
+    return try fields(call, key, ["withdrawn"], line: 8)[0].map { .bulk($0) } ?? .null
+  }
+
   static func finish(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
     let key = try call.key(1)
     try call.call(.del, call.key(2), call.key(3), call.key(4), line: 1)

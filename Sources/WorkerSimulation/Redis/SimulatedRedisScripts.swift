@@ -11,11 +11,11 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "forget", digest: "092aa1752aaefd568c9a9bccd91516b18c6e9365", model: SimulatedDeviceModel.forget),
     SimulatedRedisScript(
-      "token look", digest: "89187461eaeda3d2b78150050c15b77b6e4b27af", model: SimulatedTokenModel.look),
+      "token look", digest: "ce9131953b38b68744a4e799aac049df3ab53f6d", model: SimulatedTokenModel.look),
     SimulatedRedisScript(
-      "token store", digest: "4b456e317724427ea5da51a02cf3831eb84b330e", model: SimulatedTokenModel.store),
+      "token store", digest: "5e4d0a1e8b3e2022b97a48be5fdbfc5e28982299", model: SimulatedTokenModel.store),
     SimulatedRedisScript(
-      "token keep", digest: "f45e60e38eb7817e3e019fee6b6d736f8aed995c", model: SimulatedTokenModel.keep),
+      "token keep", digest: "d1b4fbb489c72fbbaef9db177ca4d29ab92f781d", model: SimulatedTokenModel.keep),
     SimulatedRedisScript(
       "token release", digest: "7f8f6677b8f2b4b65b9b9905151ced126e6b7e49", model: SimulatedTokenModel.release),
     SimulatedRedisScript(
@@ -61,6 +61,8 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "expansion published", digest: "ca23b5672334beaa9d138384e391e67c65de18fa",
       model: SimulatedExpansionModel.published),
+    SimulatedRedisScript(
+      "expansion withdraw", digest: "5882fcd1b1a4ed5db9b67da57986fd612ec0097c", model: SimulatedExpansionModel.withdraw),
     SimulatedRedisScript(
       "expansion settle", digest: "d150fcaaf3ebabc8dcb299cb62d3f51a1a2054c4", model: SimulatedExpansionModel.settle),
     SimulatedRedisScript(
