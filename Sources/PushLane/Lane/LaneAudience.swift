@@ -15,7 +15,8 @@ extension Lane {
       unnamedPages[StartQueue(jobs[job]).rawValue].append(job)
       return
     }
-    let isOver = isOver(job, now)
+    // An earlier delivery may have handed it over: then the pages tell the ends, and the job has no other.
+    let isOver = isOver(job, now) && jobs[job].metadata.deliveryCount == 0 && jobs[job].metadata.redeliveries == 0
     if isOver { jobs[job].endWhole() }
     guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be handed over") }
     perform(sends[send].delivery.handedOver(isOver: isOver, now: now), send, now)
