@@ -356,7 +356,10 @@ private final class ActivityWay {
     pages.find(job, in: scope) { found = .some($0) }
     guard turn(until: { found != nil }), let resolution = found ?? nil else { throw TestFailure("nobody can say") }
     _ = job.resolve(resolution)
-    pages.tokenGone(job, target: 0, since: now + 60_000, in: scope)
+    guard let token = Hex.bytes(job.bytes.span.extracting(job.targets[0].range)) else { throw TestFailure("no token") }
+    var isStored = false
+    pages.tokenGone(token, job, target: 0, since: now + 60_000, in: scope) { isStored = true }
+    guard turn(until: { isStored }) else { throw TestFailure("no answer") }
     guard let id = ActivityID("ride-17") else { throw TestFailure("no id") }
     for _ in 0..<1_000 {
       let record = try wait { devices.records(of: [ordinal], in: scope, then: $0) }.get()[0]
