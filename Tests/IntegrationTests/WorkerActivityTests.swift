@@ -83,7 +83,7 @@ struct WorkerActivityTests {
     for number in 0..<2 { try register("d-\(number)", "5\(number)50505050505050") }
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { try? live() == 2 ? true : nil } != nil)
-    // Three of one second, by one process: the middle one is never sent.
+    // Three of one second: lanes may hand them over in another order, and one of them at least is never sent.
     let updates = (1...3).map { number in
       #"{"id":"u\#(number)","app":"com.example.app","push_type":"liveactivity","to":{"activity":"ride-17"},"#
         + #""payload":{"aps":{"event":"update","content-state":{"eta":\#(number)}}}}"#
@@ -92,7 +92,8 @@ struct WorkerActivityTests {
       ["enqueue", "--class", "transactional"], input: updates.joined(separator: "\n") + "\n")
     #expect(enqueued.output == "3 of 3 jobs confirmed\n", "\(enqueued.errors)")
     let ends = try ["u1", "u2", "u3"].map { try end(of: $0) }
-    #expect(ends[2].summary == ["devices": 2, "accepted": 2], "\(ends)")
+    let newest = try #require(ends.max { ($0.revision ?? 0) < ($1.revision ?? 0) }?.job)
+    #expect(ends.first { $0.job == newest }?.summary == ["devices": 2, "accepted": 2], "\(ends)")
     for end in ends where end.outcome != "completed" {
       #expect(end.outcome == "throttled" && end.cause == "superseded" && end.activity == "ride-17")
     }
@@ -100,7 +101,7 @@ struct WorkerActivityTests {
 
     // A late token is due the newest state, and counts in no summary.
     try register("d-2", "5250505050505050")
-    #expect(try end(of: "u3/late/d-2").outcome == "accepted")
+    #expect(try end(of: "\(newest)/late/d-2").outcome == "accepted")
 
     try publish("e1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"end"}}"#)
     #expect(try end(of: "e1").summary == ["devices": 3, "accepted": 3])

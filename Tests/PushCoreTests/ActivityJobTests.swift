@@ -48,9 +48,9 @@ import Testing
       "at most 4096 bytes, not 4097"
     ),
     (start([("fallback", #"{"title":"t","body":"b","x":1}"#)]), "fallback", "title and body"),
-    (job([("revision", "1")]), "revision", "gives itself"),
-    (update(update, [("revision", "0")]), "revision", "gives itself"),
-    (update(update, [("revision", "1"), ("leave", "1")]), "revision", "gives itself"),
+    (job([("revision", "1")]), "revision", "must be left out"),
+    (update(update, [("revision", "0")]), "revision", "must be left out"),
+    (update(update, [("revision", "1"), ("leave", "1")]), "revision", "must be left out"),
   ]
 
   @Test(arguments: wrong) func whatIsWrongIsSaid(_ text: String, _ field: String, _ rule: String) {

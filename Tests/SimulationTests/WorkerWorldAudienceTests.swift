@@ -51,7 +51,7 @@ struct WorkerWorldAudienceTests {
       settings.killsAtAnyByte = true
     }
     #expect(world.auditor.violations == [], "seed \(seed)")
-    #expect(world.audiences.endCount > 40)
+    #expect(world.audiences.endCount > 20)
   }
 
   /// Worlds of the swarm that have audiences; the last ones are another time others.
