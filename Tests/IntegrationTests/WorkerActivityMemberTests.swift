@@ -5,19 +5,6 @@ import Testing
 /// Members of a Live Activity through a worker whose registry is a Redis of its own: swiped away, and forgotten.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerActivityMemberTests {
-  private struct Outcome: Decodable {
-    struct To: Decodable { let device: String? }
-    let job: String?
-    let outcome: String
-    let to: To?
-    let summary: [String: Int]?
-
-    private enum CodingKeys: String, CodingKey {
-      case job = "job_id"
-      case outcome, to, summary
-    }
-  }
-
   private struct Shown: Decodable {
     struct Device: Decodable {
       let device: String?
@@ -37,39 +24,15 @@ struct WorkerActivityMemberTests {
     let registry = try RedisServer()
     let world = try WorkerWorld("members")
     let text = world.configuration(furtherLines: "registry: {url: \"\(registry.url)\"}")
-    var outcomes: [Outcome] = []
+    let activity = ActivityWorld(world)
     func herald(_ arguments: [String], input: String? = nil) throws -> String {
       let result = try world.herald(arguments, configuration: text, input: input)
       #expect(result.status == 0, "\(arguments): \(result.errors)")
       return result.output
     }
-    func end(of id: String) throws -> Outcome {
-      let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
-        for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
-          if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) {
-            outcomes.append(outcome)
-          }
-        }
-        return outcomes.first { $0.job == id }
-      }
-      return try #require(end, "\(id) did not end: \(outcomes)")
-    }
-    func publish(_ id: String, _ to: String, _ payload: String, _ more: String = "") throws {
-      try world.publish(
-        """
-        {"id":"\(id)","app":"com.example.app","push_type":"liveactivity","to":\(to),\(more)"payload":\(payload)}
-        """)
-    }
     func update(_ id: String, _ eta: Int) throws {
       let state = #"{"aps":{"event":"update","stale-date":2000000000,"content-state":{"eta":\#(eta)}}}"#
-      try publish(id, #"{"activity":"ride-17"}"#, state)
-    }
-    func register(_ device: String, _ token: String) throws {
-      try world.outside.publish(
-        """
-        {"kind":"activity","at":\(Self.now),"app":"com.example.app","device":"\(device)","activity":"ride-17",\
-        "token":"\(token)"}
-        """, exchange: "", routingKey: "\(world.prefix).registrations")
+      try activity.publish(id, #"{"activity":"ride-17"}"#, state)
     }
     /// Waits until the activity has these members.
     func wait(for members: [String: Int], _ location: SourceLocation = #_sourceLocation) throws -> Shown {
@@ -96,20 +59,20 @@ struct WorkerActivityMemberTests {
       {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{},\
       "alert":{"title":"t","body":"b"}}}
       """
-    try publish("s1", #"{"devices":["d-0","d-1"]}"#, start, #""activity":"ride-17","#)
-    #expect(try end(of: "s1").summary == ["devices": 2, "accepted": 2])
+    try activity.publish("s1", #"{"devices":["d-0","d-1"]}"#, start, #""activity":"ride-17","#)
+    #expect(try activity.end(of: "s1").summary == ["devices": 2, "accepted": 2])
     _ = try wait(for: ["started": 2])
     #expect(try herald(["activities", "list"] + Self.of).contains("ride-17"))
-    for number in 0..<2 { try register("d-\(number)", Self.updateTokens[number]) }
+    for number in 0..<2 { try activity.register("d-\(number)", Self.updateTokens[number]) }
     _ = try wait(for: ["live": 2])
 
     // The first one's user swipes it away: APNs knows the update token no more.
     try world.simulator.setDevices("\(Self.updateTokens[0]) unregistered \(Self.now)")
     try update("u1", 1)
-    #expect(try end(of: "u1").summary == ["devices": 2, "accepted": 1, "unregistered": 1])
+    #expect(try activity.end(of: "u1").summary == ["devices": 2, "accepted": 1, "unregistered": 1])
     _ = try wait(for: ["over": 1, "live": 1])
     try update("u2", 2)
-    #expect(try end(of: "u2").summary == ["devices": 1, "accepted": 1])
+    #expect(try activity.end(of: "u2").summary == ["devices": 1, "accepted": 1])
     // A mark would stay for a month, and no job names that token again.
     let marks = try herald(["tokens", "show", "--json", Self.updateTokens[0]] + Self.of)
     #expect(marks.contains("\"dead\":false"), "\(marks)")
@@ -123,14 +86,14 @@ struct WorkerActivityMemberTests {
     #expect(worker.log.matches(of: /jobs without stale-date/).count == 1, "\(worker.log)")
 
     // It comes back there, and is told the newest state.
-    try register("d-0", Self.updateTokens[2])
-    #expect(try end(of: "u2/late/d-0").outcome == "accepted")
+    try activity.register("d-0", Self.updateTokens[2])
+    #expect(try activity.end(of: "u2/late/d-0").outcome == "accepted")
     _ = try wait(for: ["live": 2])
 
     #expect(try herald(["devices", "forget", "--user", "u-0"]).contains("1 forgotten"))
     #expect(try wait(for: ["live": 1]).devices.map(\.device) == ["d-1"])
     try update("u3", 3)
-    #expect(try end(of: "u3").summary == ["devices": 1, "accepted": 1])
+    #expect(try activity.end(of: "u3").summary == ["devices": 1, "accepted": 1])
     #expect(worker.drain(seconds: 30) == 0, "\(worker.log)")
   }
 }

@@ -8,28 +8,6 @@ import Testing
 /// Who gets a start and who its fallback, through a worker and real servers.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerFallbackTests {
-  private struct Outcome: Decodable {
-    struct To: Decodable { let device: String? }
-    let job: String?
-    let outcome: String
-    let topic: String?
-    let pushType: String?
-    let to: To?
-    let activity: String?
-    let revision: Int?
-    let summary: [String: Int]?
-
-    private enum CodingKeys: String, CodingKey {
-      case job = "job_id"
-      case pushType = "push_type"
-      case outcome, topic, to, activity, revision, summary
-    }
-  }
-
-  private static let start = #"""
-    {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{"eta":9},"alert":{"title":"t","body":"b"}}}
-    """#
-
   private struct Notification: Decodable {
     struct Request: Decodable {
       let type: String
@@ -82,34 +60,21 @@ struct WorkerFallbackTests {
     try world.simulator.setDevices("\(String(decoding: digits, as: UTF8.self)) unregistered \(now)")
     let worker = try world.startWorker()
     defer { _ = worker.drain(seconds: 30) }
-    var outcomes: [Outcome] = []
-    func end(of id: String) throws -> Outcome {
-      let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
-        for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
-          if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) {
-            outcomes.append(outcome)
-          }
-        }
-        return outcomes.first { $0.job == id }
-      }
-      return try #require(end, "\(id) did not end: \(outcomes.count) outcomes, \(worker.log.suffix(2_000))")
-    }
+    let activity = ActivityWorld(world)
     func start(_ id: String, _ more: String) throws {
-      try world.publish(
-        """
-        {"id":"\(id)","app":"com.example.app","push_type":"liveactivity","to":{"users":["u"]},\(more)\
-        "activity":"ride-18","fallback":{"title":"A ride","body":"is on its way"},"payload":\(Self.start)}
-        """, routingKey: "transactional")
+      try activity.publish(
+        id, #"{"users":["u"]}"#, ActivityWorld.start,
+        more + #""activity":"ride-18","fallback":{"title":"A ride","body":"is on its way"},"#)
     }
 
     try start("count", #""dry_run":true,"#)
-    #expect(try end(of: "count").summary == ["devices": 606])
+    #expect(try activity.end(of: "count").summary == ["devices": 606])
     try start("s1", "")
-    #expect(try end(of: "s1").summary == ["devices": 606, "accepted": 604, "unregistered": 1, "skipped": 1])
-    let started = outcomes.filter { $0.pushType == "liveactivity" && $0.to?.device != nil }
+    #expect(try activity.end(of: "s1").summary == ["devices": 606, "accepted": 604, "unregistered": 1, "skipped": 1])
+    let started = activity.outcomes.filter { $0.pushType == "liveactivity" && $0.to?.device != nil }
     #expect(started.compactMap { $0.to?.device }.sorted() == ["d-0", "d-300", "d-604"])
     #expect(started.allSatisfy { $0.job == "s1/0" && $0.topic == "com.example.app.push-type.liveactivity" })
-    let alerted = outcomes.filter { $0.pushType == "alert" }
+    let alerted = activity.outcomes.filter { $0.pushType == "alert" }
     #expect(alerted.count == 602 && Set(alerted.compactMap { $0.to?.device }).count == 602)
     #expect(Set(alerted.compactMap(\.job)) == ["s1/1", "s1/2"])
     #expect(alerted.contains { $0.to?.device == "d-7" }, "a start token of another type is of no use")
@@ -126,7 +91,7 @@ struct WorkerFallbackTests {
     #expect(alerts.allSatisfy { $0.payload.aps.event == nil })
 
     try start("s2", "")
-    #expect(try end(of: "s2").summary == ["devices": 606, "skipped": 606])
+    #expect(try activity.end(of: "s2").summary == ["devices": 606, "skipped": 606])
     let show = try world.herald([
       "activities", "show", "ride-18", "--app", "com.example.app", "--environment", "production", "--json",
     ])
@@ -158,9 +123,10 @@ struct WorkerFallbackTests {
       {"id":"twin","app":"com.example.app","push_type":"alert","to":{"devices":["d-0"]},\
       "payload":{"aps":{"alert":"x"}}}
       """)
-    let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
+    // Its id is that of the body in Redis, which has none.
+    let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> ActivityWorld.Outcome? in
       let messages = (try? world.outside.drain(world.outcomesQueue)) ?? []
-      return messages.compactMap { try? JSONDecoder().decode(Outcome.self, from: Data($0.body)) }.first {
+      return messages.compactMap { try? JSONDecoder().decode(ActivityWorld.Outcome.self, from: Data($0.body)) }.first {
         $0.summary != nil
       }
     }

@@ -49,6 +49,18 @@ import Testing
     #expect(bench.world.acknowledged == [1] && bench.world.outcomes.count == 1)
   }
 
+  /// An earlier delivery may have handed it over: its pages tell the ends then, and a second end would contradict them.
+  @Test(arguments: [true, false]) func anAudienceThatIsDeliveredAgainLateHasNoEndOfItsOwn(isCopy: Bool) {
+    let bench = bench(parent)
+    bench.consume(0..<1) { metadata in
+      metadata.enqueuedAt = 1_000_000
+      if isCopy { metadata.redeliveries = 1 } else { metadata.deliveryCount = 1 }
+    }
+    bench.turn()
+    #expect(bench.world.expansions == [parent] && bench.world.outcomes.isEmpty)
+    #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
+  }
+
   /// `herald send` has no registry.
   @Test(arguments: [true, false]) func withoutDevicesAnAudienceIsRefused(isPage: Bool) {
     let bench = bench(isPage ? page("1") : parent)

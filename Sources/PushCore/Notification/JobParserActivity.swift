@@ -47,7 +47,8 @@ extension JobParser {
 
   private static let fallbackFault = JobError(
     field: "fallback", rule: "is for the start of an activity, for devices that cannot show it")
-  private static let revisionFault = JobError(
+  /// Of a job with a revision that did not come from a worker.
+  package static let revisionFault = JobError(
     field: "revision", rule: "must be left out: Herald numbers an activity's updates itself")
 
   private func checkEvent(_ job: borrowing PushJob) throws(JobError) {

@@ -147,7 +147,7 @@ struct JobSlot: ~Copyable {
   /// Refuses a job with a revision, which only Herald assigns.
   mutating func refuseRevision(app: Int) {
     self.app = app
-    refusal = "revision: must be left out: Herald numbers an activity's updates itself"
+    refusal = JobParser.revisionFault.detail
   }
 
   /// Ends the whole job: it expired before its audience became pages.

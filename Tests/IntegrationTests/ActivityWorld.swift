@@ -1,0 +1,65 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// What tests of Live Activities do through a worker: publish jobs, register update tokens, wait for outcomes.
+final class ActivityWorld {
+  struct Outcome: Decodable {
+    struct To: Decodable { let device: String? }
+    let job: String?
+    let outcome: String
+    let detail: String?
+    let pushType: String?
+    let topic: String?
+    let to: To?
+    let activity: String?
+    let revision: Int?
+    let cause: String?
+    let summary: [String: Int]?
+
+    private enum CodingKeys: String, CodingKey {
+      case job = "job_id"
+      case pushType = "push_type"
+      case outcome, detail, topic, to, activity, revision, cause, summary
+    }
+  }
+
+  static let start = #"""
+    {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{"eta":9},"alert":{"title":"t","body":"b"}}}
+    """#
+
+  private let world: WorkerWorld
+  /// Those that were read until now.
+  private(set) var outcomes: [Outcome] = []
+
+  init(_ world: WorkerWorld) { self.world = world }
+
+  static func job(_ id: String, _ to: String, _ payload: String, _ more: String = "") -> String {
+    #"{"id":"\#(id)","app":"com.example.app","push_type":"liveactivity","to":\#(to),\#(more)"payload":\#(payload)}"#
+  }
+
+  func publish(_ id: String, _ to: String, _ payload: String, _ more: String = "") throws {
+    try world.publish(ActivityWorld.job(id, to, payload, more), routingKey: "transactional")
+  }
+
+  /// An app says the update token of `ride-17` on its device.
+  func register(_ device: String, _ token: String) throws {
+    let now = Int64(Date().timeIntervalSince1970 * 1000)
+    try world.outside.publish(
+      """
+      {"kind":"activity","at":\(now),"app":"com.example.app","device":"\(device)","activity":"ride-17",\
+      "token":"\(token)"}
+      """, exchange: "", routingKey: "\(world.prefix).registrations")
+  }
+
+  /// Waits for a job's first outcome.
+  func end(of id: String, _ location: SourceLocation = #_sourceLocation) throws -> Outcome {
+    let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
+      for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
+        if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) { outcomes.append(outcome) }
+      }
+      return outcomes.first { $0.job == id }
+    }
+    return try #require(end, "\(id) did not end: \(outcomes.suffix(20))", sourceLocation: location)
+  }
+}
