@@ -72,7 +72,7 @@ final class WorkerSimulationRun {
 
   private func print(_ world: WorkerWorld) {
     for line in world.trace { Swift.print(line) }
-    for worker in world.workers { for line in worker?.log ?? [] { Swift.print(line) } }
+    for worker in world.workers { for line in worker?.logLines ?? [] { Swift.print(line) } }
     Swift.print("hash \(String(world.traceHash, radix: 16)), \(world.eventCount) events")
   }
 }

@@ -92,7 +92,7 @@ struct WorkerWorldChannelTests {
     try world.run()
     #expect(world.auditor.violations == [])
     #expect(world.network.now > 90_000_000_000 && world.channelUsers.repliedCount == 40)
-    let log = world.workers.flatMap { $0?.log ?? [] }
+    let log = world.workers.flatMap { $0?.logLines ?? [] }
     #expect(!log.contains { $0.contains("confirm") }, "\(log)")
   }
 

@@ -125,10 +125,11 @@ extension SimulatedJob {
     targets = [channel]
     routingKey = "transactional"
     againAfterNanoseconds = nil
-    body = """
+    body = Array(
+      """
       {"version":1,"id":"\(id)","app":"com.example.app","push_type":"liveactivity","to":{"channel":"\(channel)"},\
       "payload":{"aps":{"timestamp":1796000000,"event":"update","content-state":{"home":\(number)}}}}
-      """
+      """.utf8)
   }
 }
 

@@ -6,7 +6,7 @@ package struct SimulatedJob: Sendable {
   /// Device tokens; none: the job is invalid.
   package let targets: [String]
   let routingKey: String
-  let body: String
+  let body: [UInt8]
   /// The producer heard of no confirm and publishes it again after so long.
   let againAfterNanoseconds: Int64?
   /// How old it is when it is published, by its `timestamp`.
@@ -88,12 +88,9 @@ package struct SimulatedJob: Sendable {
     if !isPlain, pick(20) == 0 { fields += ",\"collapse_id\":\"c\(pick(3))\"" }
     if pick(10) == 0 { fields += ",\"priority\":5" }
     if isRegistered { fields += ",\"token_registered_at\":\(unixSeconds * 1000)" }
-    if isOversized {
-      let count = pick(8) == 0 ? SimulatedJob.hugeBytes : SimulatedJob.largeBytes
-      fields += ",\"meta\":\"" + String(repeating: "m", count: count) + "\""
-    } else if isBroken {
-      fields += ",\"colour\":\"blue\""
-    }
-    body = "{\(fields),\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
+    let fillCount = isOversized ? (pick(8) == 0 ? SimulatedJob.hugeBytes : SimulatedJob.largeBytes) : 0
+    if isOversized { fields += ",\"meta\":\"" } else if isBroken { fields += ",\"colour\":\"blue\"" }
+    let end = (isOversized ? "\"" : "") + ",\"payload\":{\"aps\":{\"alert\":\"hello \(number)\"}}}"
+    body = Array("{\(fields)".utf8) + Array(repeating: UInt8(ascii: "m"), count: fillCount) + Array(end.utf8)
   }
 }

@@ -23,6 +23,9 @@ package final class SimulatedWorker {
     var earliest: Int64 = 0
     var isOver = false
 
+    /// When its next turn is, if nothing more happens.
+    func due(_ now: Int64) -> Int64 { kernel.isReady || loop.isWoken ? max(now, min(next, earliest)) : next }
+
     init(work: any LoopWork, loop: EventLoop, kernel: SimulatedKernel, next: Int64) {
       self.work = work
       lane = work as? WorkerLane
@@ -52,13 +55,11 @@ package final class SimulatedWorker {
   /// How long after its death another one takes its place.
   private(set) var absenceNanoseconds: Int64 = 0
   private var contradiction: String?
-  /// What it would have logged.
-  package private(set) var log: [String] = []
-  /// One of its lanes said that it stands still.
-  private(set) var stoodStill = false
+  private let log: WorkerLog
+  /// When it has something to do; `.max`: never again.
+  private(set) var nextTurn: Int64
   /// A turn takes so long at least.
   private static let turnNanoseconds: Int64 = 20_000
-  private static let logMaximum = 1000
   /// A drain ends by itself after 25 s, and says goodbye.
   static let drainNanosecondsMaximum: Int64 = 30_000_000_000
   /// What TLS would need, made once: reading the system's authorities takes longer than a worker's whole life here.
@@ -78,6 +79,9 @@ package final class SimulatedWorker {
     worksUntilEmpty = untilEmpty
     credentialName = configuration.credentials[0].name
     self.network = network
+    nextTurn = network.now
+    let log = WorkerLog(name: name, network: network)
+    self.log = log
     var random = SeededRandom(seed: seed)
     controls = (0..<laneCount).map { LaneControl(name: "\($0)") }
     tokenStore = RedisProviderTokenStore(
@@ -119,13 +123,11 @@ package final class SimulatedWorker {
           standstill: StandstillState.Settings(
             requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds)),
           watchesUntilEmpty: untilEmpty
-        ) { [weak self] notice in self?.note("\(notice.level) lane \(control.name): \(notice.text)") }
+        ) { log.note("\($0.level) lane \(control.name): \($0.text)") }
       }
     }
     begin { loop in
-      channels.work(on: loop, credentials: credentials, seed: random.next()) { [weak self] level, text in
-        self?.note("\(level) channels: \(text)")
-      }
+      channels.work(on: loop, credentials: credentials, seed: random.next()) { log.note("\($0) channels: \($1)") }
     }
     guard hasAudiences else { return }
     let quiet = Logger(label: name) { _ in SwiftLogNoOpLogHandler() }
@@ -134,14 +136,10 @@ package final class SimulatedWorker {
     let registrations = RegistrationConsumer(
       try RegistrationConsumerSettings(configuration, hostName: name), logger: quiet, untilEmpty: untilEmpty)
     begin { loop in
-      expansions.work(on: loop, seed: random.next()) { [weak self] level, text in
-        self?.note("\(level) expansions: \(text)")
-      }
+      expansions.work(on: loop, seed: random.next()) { log.note("\($0) expansions: \($1)") }
     }
     begin { loop in
-      registrations.work(on: loop, seed: random.next()) { [weak self] level, text in
-        self?.note("\(level) registrations: \(text)")
-      }
+      registrations.work(on: loop, seed: random.next()) { log.note("\($0) registrations: \($1)") }
     }
     self.expansions = expansions
     self.registrations = registrations
@@ -195,10 +193,11 @@ package final class SimulatedWorker {
     for thread in threads { thread.kernel.wallClockMilliseconds = wallClockMilliseconds + offsetMilliseconds }
   }
 
-  private func note(_ text: String) {
-    if text.contains("stands still") { stoodStill = true }
-    if log.count < SimulatedWorker.logMaximum { log.append("\(network.now / 1_000_000) \(name) \(text)") }
-  }
+  /// What it would have logged.
+  package var logLines: [String] { log.lines }
+
+  /// One of its lanes said that it stands still.
+  var stoodStill: Bool { log.stoodStill }
 
   /// Provider tokens that it made itself.
   package var tokensMade: UInt64 { tokens.snapshots().reduce(0) { $0 + $1.refreshes } }
@@ -214,16 +213,6 @@ package final class SimulatedWorker {
   func takeContradiction() -> String? {
     defer { contradiction = nil }
     return contradiction
-  }
-
-  /// When it has something to do; `.max`: never again.
-  var nextTurn: Int64 {
-    var next = Int64.max
-    for thread in threads where !thread.isOver {
-      let isReady = thread.kernel.isReady || thread.loop.isWoken
-      next = min(next, isReady ? max(network.now, min(thread.next, thread.earliest)) : thread.next)
-    }
-    return next
   }
 
   /// It dies while it writes, so many bytes from now on.
@@ -253,22 +242,40 @@ package final class SimulatedWorker {
 
   /// Turns whatever is due now.
   func turn() {
-    for index in threads.indices where !threads[index].isOver && !process.isDead {
+    let now = network.now
+    var next = Int64.max
+    var hasTurned = false
+    for index in threads.indices {
       let thread = threads[index]
-      let isReady = thread.kernel.isReady || thread.loop.isWoken
-      guard network.now >= (isReady ? min(thread.next, thread.earliest) : thread.next) else { continue }
-      let goesOn = thread.work.turn()
-      threads[index].isOver = !goesOn
-      threads[index].earliest = network.now + SimulatedWorker.turnNanoseconds
-      let wanted = thread.loop.nextTurn(maximumWaitMilliseconds: thread.work.waitMilliseconds).nanoseconds
-      threads[index].next = max(wanted, threads[index].earliest)
-      guard let lane = thread.lane else { continue }
-      if !goesOn { controls[index - 1].end(lane.lastReport) }
-      if goesOn, let text = lane.contradiction { contradiction = "\(name)/\(index - 1): \(text)" }
+      if thread.isOver || process.isDead { continue }
+      let due = thread.due(now)
+      guard due <= now else {
+        next = min(next, due)
+        continue
+      }
+      hasTurned = true
+      turn(thread, index)
     }
     if worksUntilEmpty, !isDraining, isExhausted { drain() }
+    guard hasTurned || isDraining else {
+      nextTurn = next
+      return
+    }
     // The store of tokens goes last, as the process does.
     if isDraining, threads.dropFirst().allSatisfy(\.isOver) { tokenStore.stop() }
+    // A turn of one thread may wake another one.
+    nextTurn = threads.reduce(.max) { $1.isOver ? $0 : min($0, $1.due(now)) }
+  }
+
+  private func turn(_ thread: Thread, _ index: Int) {
+    let goesOn = thread.work.turn()
+    thread.isOver = !goesOn
+    thread.earliest = network.now + SimulatedWorker.turnNanoseconds
+    let wanted = thread.loop.nextTurn(maximumWaitMilliseconds: thread.work.waitMilliseconds).nanoseconds
+    thread.next = max(wanted, thread.earliest)
+    guard let lane = thread.lane else { return }
+    if !goesOn { controls[index - 1].end(lane.lastReport) }
+    if goesOn, let text = lane.contradiction { contradiction = "\(name)/\(index - 1): \(text)" }
   }
 
   /// The process dies: its sockets end as the machine's kernel ends them.

@@ -409,7 +409,7 @@ package final class WorkerWorld {
     properties.timestamp = UInt64(unixSeconds - job.ageSeconds)
     properties.messageID = Array(job.id.utf8)
     let count = rabbitmq.publish(
-      exchange: "push.jobs", routingKey: job.routingKey, properties: properties, body: Array(job.body.utf8),
+      exchange: "push.jobs", routingKey: job.routingKey, properties: properties, body: job.body,
       now: network.now)
     network.act(rabbitmq)
     guard count > 0 else {

@@ -1,0 +1,19 @@
+/// What a simulated worker would have logged.
+final class WorkerLog {
+  private let name: String
+  private let network: SimulatedNetwork
+  private(set) var lines: [String] = []
+  /// One of its lanes said that it stands still.
+  private(set) var stoodStill = false
+  private static let linesMaximum = 1000
+
+  init(name: String, network: SimulatedNetwork) {
+    self.name = name
+    self.network = network
+  }
+
+  func note(_ text: String) {
+    if text.contains("stands still") { stoodStill = true }
+    if lines.count < WorkerLog.linesMaximum { lines.append("\(network.now / 1_000_000) \(name) \(text)") }
+  }
+}
