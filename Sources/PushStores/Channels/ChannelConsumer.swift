@@ -5,15 +5,15 @@ package import PushIO
 package import PushLane
 import Synchronization
 
-/// The channel consumer of a worker: a thread beside the lanes with its own connections, which answers the request queue
-/// `push.channels` and the lanes' questions for storage policies. This is its door for the others.
+/// The channel consumer of a worker: a thread beside the lanes with its own connections. It answers the request queue
+/// `push.channels` and the lanes' questions about storage policies. This is the interface for other threads.
 package final class ChannelConsumer: Sendable {
   private struct State {
     var mailbox: Mailbox?
     var thread: LoopThread?
     var isDrainWanted = false
     var credentials: Credentials?
-    /// Names of credentials, since the last reload.
+    /// Revoked credentials since the last reload, by name.
     var revocations: [String] = []
     var counters = ChannelCounters()
     var isExhausted = false
@@ -25,11 +25,11 @@ package final class ChannelConsumer: Sendable {
   private let watchesUntilEmpty: Bool
   private let state = Mutex(State())
 
-  /// The client looks at its deadlines at least so often.
+  /// Longest interval between checks of the client's deadlines.
   private static let waitMilliseconds = 100
   private static let closeMilliseconds: Int64 = 1_000
 
-  /// - Parameter untilEmpty: it watches whether requests wait in the queue, for `isExhausted`.
+  /// - Parameter untilEmpty: check whether requests wait in the queue, for `isExhausted`.
   package init(
     _ settings: ChannelConsumerSettings, cache: ChannelPolicyCache, logger: Logger, untilEmpty: Bool = false
   ) {
@@ -39,13 +39,13 @@ package final class ChannelConsumer: Sendable {
     self.logger = logger
   }
 
-  /// Starts the thread, which connects. Once.
+  /// Starts the thread, which connects. Call it once.
   package func start(credentials: Credentials) {
     let thread = LoopThread(name: "channels") { [self] in run(credentials) }
     state.withLock { $0.thread = thread }
   }
 
-  /// Works with these credentials from now on.
+  /// Uses these credentials from now on.
   package func reload(_ credentials: Credentials) {
     let mailbox = state.withLock { state in
       state.credentials = credentials
@@ -55,7 +55,7 @@ package final class ChannelConsumer: Sendable {
     mailbox?.wake()
   }
 
-  /// Ends this credential's connections now, and uses it no more until the next reload: its requests wait.
+  /// Closes this credential's connections now, and does not use it until the next reload: its requests wait.
   package func revoke(credential: String) {
     let mailbox = state.withLock { state in
       state.revocations.append(credential)
@@ -64,7 +64,7 @@ package final class ChannelConsumer: Sendable {
     mailbox?.wake()
   }
 
-  /// Takes no more requests, and finishes those that it has until the drain's time is over.
+  /// Takes no more requests, and finishes those it has until the drain's deadline.
   package func drain() {
     let mailbox = state.withLock { state in
       state.isDrainWanted = true
@@ -80,7 +80,7 @@ package final class ChannelConsumer: Sendable {
 
   package var counters: ChannelCounters { state.withLock { $0.counters } }
 
-  /// No request waits in the queue, and none is on its way here. Tells nothing where it does not watch.
+  /// No request waits in the queue or is in progress. Meaningless without `untilEmpty`.
   package var isExhausted: Bool { state.withLock { $0.isExhausted } }
 
   private func run(_ credentials: Credentials) {
@@ -88,7 +88,7 @@ package final class ChannelConsumer: Sendable {
     do throws(LoopError) {
       loop = try EventLoop()
     } catch {
-      // Lanes wait in vain for a policy, for a moment each; requests stay in their queue.
+      // Lanes wait a moment for each policy, without success; requests stay in their queue.
       logger.critical("the channel consumer could not start: \(error)")
       return
     }
@@ -97,10 +97,10 @@ package final class ChannelConsumer: Sendable {
     }.run()
   }
 
-  /// What its thread does, until it is drained.
+  /// The work of its thread, until it is drained.
   /// - Parameters:
-  ///   - seed: of everything that it draws.
-  ///   - log: hears of changes, never of requests.
+  ///   - seed: of all its random numbers.
+  ///   - log: receives state changes, never single requests.
   package func work(
     on loop: EventLoop, credentials: Credentials, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
   ) -> any LoopWork {
@@ -108,7 +108,7 @@ package final class ChannelConsumer: Sendable {
     let consumer = ChannelConsumerLoop(
       loop: loop, settings: settings, credentials: credentials, cache: cache, seed: seed
     ) { level, text in
-      // What APNs or an operator did to one channel is news each time; a connection's state is news once.
+      // Log every event of a channel, but a connection's state only when it changes.
       if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
       log(level, text)
     }
@@ -119,7 +119,7 @@ package final class ChannelConsumer: Sendable {
     let loop: EventLoop
     private let channels: ChannelConsumer
     private let consumer: ChannelConsumerLoop
-    /// It says goodbye, until then at most; nil: it works.
+    /// Deadline of the close; nil: not closing.
     private var closeDeadline: Instant?
 
     init(channels: ChannelConsumer, loop: EventLoop, consumer: ChannelConsumerLoop) {
@@ -154,7 +154,7 @@ package final class ChannelConsumer: Sendable {
         return (state.isDrainWanted, state.credentials.take(), state.revocations)
       }
       if let credentials { consumer.replaceCredentials(credentials) }
-      // Later than the reload, which ends those before it.
+      // After the reload, which undoes earlier revocations.
       for credential in revocations { consumer.revoke(credential: credential) }
       if isDrainWanted { consumer.drain() }
     }

@@ -1,9 +1,10 @@
 import PushCore
 import PushIO
 
-/// Requests that deliveries did not finish: what may end workers is carried out alone, and given up in the end.
+/// Requests that several deliveries did not finish. They may crash workers, so they are carried out alone, and finally
+/// given up.
 extension ChannelConsumerLoop {
-  /// So long what was acknowledged has to reach the broker.
+  /// Time for acknowledgements to reach the broker.
   private static let alonePauseMilliseconds: Int64 = 100
 
   static func judge(
@@ -13,12 +14,13 @@ extension ChannelConsumerLoop {
       delivery.channel == isolatedChannel ? .isolated : .shared, deliveryCount: metadata.deliveryCount,
       carriedCount: metadata.carriedDeliveries)
     metadata.carriedDeliveries = isolation.carriedCount
-    // Of an oversized one there are no bytes for a copy: the broker takes it from here.
+    // The body of an oversized request is not there to copy: the broker dead-letters it.
     return delivery.isOversized ? .process : isolation.decision
   }
 
-  /// Carries it out once all copies and answers that were on their way when it came are confirmed, and acknowledged. It may be a copy that
-  /// this worker just made: a worker that it ends before would leave the original, of which the next one makes another copy.
+  /// Carries it out after all copies and answers that were in progress when it came are confirmed and acknowledged. It
+  /// may be a copy that this worker just made: if it crashed the worker earlier, the original would remain, and the
+  /// next worker would copy it again.
   func recallAlone(_ request: ChannelConsumerRequest) {
     recall(request, behind: requests.filter { !$0.publishes.isEmpty })
   }
@@ -31,10 +33,10 @@ extension ChannelConsumerLoop {
     }
   }
 
-  /// It may be what ends workers. Its other copies, which workers that ended left, are answered the same.
+  /// It may crash workers. Other copies of it, left by crashed workers, get the same answer.
   func giveUp(_ request: ChannelConsumerRequest, _ job: ChannelJob) {
     let count = request.metadata.carriedDeliveries
-    let detail = "given up: \(count) deliveries were not finished, with no other isolated request beside it"
+    let detail = "given up: \(count) deliveries were not finished, with no other isolated request in progress"
     var reply = ChannelReply(to: job)
     reply.failure = ChannelReply.Failure(.unavailable, detail: detail)
     let key = ChannelKeys(prefix: settings.prefix, scope: job.scope).givenUp(job.id)

@@ -5,12 +5,12 @@ import PushCredentials
 import PushIO
 import PushLane
 
-/// The channel consumer's work on its thread: takes requests from the queue, has them done, answers, acknowledges; finds out
-/// storage policies for lanes.
+/// The channel consumer's work on its thread. It takes requests from the queue, carries them out, answers and
+/// acknowledges them, and resolves storage policies for lanes.
 ///
-/// A request is acknowledged once the broker has confirmed its answer (and, where it is wrong, its dead letter). While APNs
-/// or Redis is away it waits in retry queues, longer and longer, with the time when it was first seen. One that deliveries did not finish
-/// is processed alone, as jobs are: see `ChannelIsolation`.
+/// A request is acknowledged after the broker confirmed its answer (and, for an invalid request, its dead letter).
+/// While APNs or Redis is unavailable, it waits in retry queues with increasing delays, and keeps the time when it was
+/// first seen. Requests that several deliveries did not finish are isolated, as jobs are: see `ChannelIsolation`.
 final class ChannelConsumerLoop {
   let loop: EventLoop
   let settings: ChannelConsumerSettings
@@ -22,45 +22,45 @@ final class ChannelConsumerLoop {
   private let consumer: RabbitMQClient
   let publisher: RabbitMQClient
   let properties = AMQPProperties()
-  /// The default exchange, which knows queues by their names.
+  /// The default exchange, which routes to queues by name.
   let queues: AMQPExchange
   let results: AMQPExchange
   let dead: AMQPExchange
   let retries: AMQPExchange
 
-  /// As they came: so they are published.
+  /// In delivery order, which is also the publishing order.
   private(set) var requests: [ChannelConsumerRequest] = []
-  /// Of the consumer connection in use, or the last.
+  /// Of the current or last consumer connection.
   private var epoch: UInt32 = 0
   private var isConsuming = false
   private(set) var isBlocked = false
   var emptyWatch: RabbitMQEmptyWatch?
-  /// The queues were empty at two looks in a row, and nothing came between them.
+  /// The queues were empty in two checks in a row, with no delivery between them.
   var isQueueEmpty = false
-  /// What asks for requests and was not answered: nothing else is asked before.
+  /// Consume operations without an answer yet: nothing else is requested before.
   private var consuming: Set<UInt32> = []
-  /// Channels on which that was asked, on the connection in use.
+  /// Channels with a consume operation on the current connection.
   private var consumed: [UInt16] = []
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
-  /// On the publisher's connection in use.
+  /// On the publisher's current connection.
   var publishedCount: UInt64 = 0
 
   static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
   private static let consumeChannel: UInt16 = 1
-  /// Of requests that are processed alone.
+  /// Of isolated requests.
   static let isolatedChannel: UInt16 = 2
-  /// From the connection to the first request that is processed alone: a worker that starts sends or puts aside what it took by then, in
-  /// some milliseconds with a fast broker. A request waits for it only where a worker just connected.
+  /// The delay from connecting to consuming isolated requests. Within it, a starting worker sends or isolates what it
+  /// took; with a fast broker that takes milliseconds. Only isolated requests of a newly connected worker wait for it.
   private static let isolatedPauseMilliseconds: Int64 = 1_000
   private static let refusedPauseMilliseconds: Int64 = 1_000
-  /// Much longer than a broker takes, also one whose queues look for a leader.
+  /// Much longer than a broker needs, even while its queues elect a leader.
   static let confirmMilliseconds: Int64 = 60_000
   private(set) var heldUntil: Instant
 
-  /// - Parameter seed: of everything that it draws.
+  /// - Parameter seed: of all its random numbers.
   init(
     loop: EventLoop, settings: ChannelConsumerSettings, credentials: Credentials, cache: ChannelPolicyCache,
     seed: UInt64, notice: @escaping (Logger.Level, String) -> Void
@@ -113,16 +113,17 @@ final class ChannelConsumerLoop {
 
   // MARK: - Until empty
 
-  /// From now on it looks whether requests wait in the queue; `isExhausted` tells.
+  /// Checks from now on whether requests wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.channelQueues)
     lookWhetherEmpty()
   }
 
-  /// No request waits, and none is on its way here.
+  /// No request waits or is in progress.
   var isExhausted: Bool { isQueueEmpty && requests.isEmpty }
 
-  /// Asks on the channel that requests come on: those that the queue gave before it counted are heard before the answer.
+  /// Asks on the channel that delivers requests: messages that left the queue before it was counted arrive before the
+  /// answer.
   private func lookWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
     emptyWatch?.look(on: connection, channel: ChannelConsumerLoop.consumeChannel)
@@ -131,7 +132,7 @@ final class ChannelConsumerLoop {
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
     if consuming.remove(operation) != nil {
       guard consuming.isEmpty else { return }
-      // Not before: a quorum queue may answer a question before it answers the consumer that came first.
+      // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
       return lookWhetherEmpty()
@@ -167,7 +168,6 @@ final class ChannelConsumerLoop {
 
   // MARK: - The end
 
-  /// Takes no more requests.
   func drain() {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
@@ -178,13 +178,13 @@ final class ChannelConsumerLoop {
     }
   }
 
-  /// What was taken is done, or the drain's time is over.
+  /// All requests are finished, or the drain's deadline has passed.
   var isDrained: Bool {
     guard let drainDeadline else { return false }
     return requests.isEmpty || loop.now.monotonic >= drainDeadline
   }
 
-  /// Says goodbye everywhere: unacknowledged requests go back to their queue. Keep turning until `isClosed`.
+  /// Closes all connections: unacknowledged requests are requeued. Keep turning until `isClosed`.
   func close() {
     guard !isClosing else { return }
     isClosing = true
@@ -193,7 +193,7 @@ final class ChannelConsumerLoop {
     requests = []
     publisher.stop()
     client.close()
-    // A channel of a quorum queue forgets acknowledgements that are under way when it closes.
+    // A quorum queue drops acknowledgements in flight when their channel closes.
     loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
       consumer?.stop()
       redis?.close()
@@ -224,7 +224,7 @@ final class ChannelConsumerLoop {
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
       isBlocked = false
-      // The broker read nothing meanwhile: what it owes a confirm of counts from now on.
+      // The broker read nothing while it blocked us: confirm timeouts start now.
       for request in requests { request.restamp(loop.now.monotonic) }
     case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
       .connection(.channelClosed), .connection(.closed):
@@ -240,8 +240,9 @@ final class ChannelConsumerLoop {
     emptyWatch?.restart()
   }
 
-  /// What ended the worker before this one may be there. Until then lanes send their jobs or put them aside, and acknowledge that. Else
-  /// workers that end at once, again and again, take the same jobs with them, and each leaves one copy more.
+  /// The isolated queue may hold a request that crashed the previous worker. Lanes first send or isolate their jobs and
+  /// acknowledge them. Otherwise workers that crash at once, again and again, would lose the same jobs each time, and
+  /// each crash would add one copy.
   private func consumeIsolatedLater() {
     loop.schedule(afterMilliseconds: ChannelConsumerLoop.isolatedPauseMilliseconds) { [weak self, epoch] in
       guard let self, isConsuming, epoch == self.epoch, drainDeadline == nil, let connection = consumer.connection
@@ -279,7 +280,8 @@ final class ChannelConsumerLoop {
     }
   }
 
-  /// What was taken comes again: the work goes on, its answer is remembered, and whoever gets the request tells it.
+  /// Unacknowledged requests are redelivered. Their work goes on and its answer is stored; the worker with the
+  /// redelivery sends that answer.
   private func consumingEnded() {
     isConsuming = false
     isAskable = false
@@ -288,7 +290,7 @@ final class ChannelConsumerLoop {
     requests = []
   }
 
-  /// The queue is gone: it is declared before it is consumed again.
+  /// The queue is gone: declare it before consuming again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {
@@ -315,7 +317,8 @@ final class ChannelConsumerLoop {
     guard let number = RabbitMQPublishNumber.ofReturned(connection) else { return }
     var target: ChannelConsumerRequest.Publish.Target?
     for request in requests where target == nil { target = request.returned(number) }
-    // Its sender's queue is its sender's affair; one of ours is declared before anything is published again.
+    // A missing reply queue is its owner's business. A missing queue of ours is declared before anything is published
+    // again.
     guard let target, target != .reply else { return }
     declareAgain()
     heldUntil = loop.now.monotonic.adding(milliseconds: ChannelConsumerLoop.refusedPauseMilliseconds)
@@ -370,13 +373,13 @@ final class ChannelConsumerLoop {
     request.answer(reply.json, routingKey: reply.routingKey, dead: ("invalid", reply.failure?.detail ?? ""))
   }
 
-  /// It may have been answered before.
+  /// Looks for a stored answer of an earlier delivery.
   func recall(_ request: ChannelConsumerRequest) {
     guard let job = request.job else { preconditionFailure("only a sound request is recalled") }
     let keys = ChannelKeys(prefix: settings.prefix, scope: job.scope)
     recall(keys.answer(job.id), request, job) { [weak self] in
       guard let self else { return }
-      // Only a copy that is alone: who repeats the request, or puts its dead letter back, has it carried out.
+      // Only for an isolated copy: a request that its sender repeats, or a replayed dead letter, is carried out.
       guard request.channel == ChannelConsumerLoop.isolatedChannel, !request.isGivenUp else { return run(request, job) }
       recall(keys.givenUp(job.id), request, job) { [weak self] in self?.run(request, job) }
     }
@@ -407,19 +410,19 @@ final class ChannelConsumerLoop {
   }
 
   private func failed(_ request: ChannelConsumerRequest, _ failure: ChannelRegistryFailure) {
-    // It failed because the worker ends: whoever gets the request next carries it out.
+    // It failed because the worker stops: the next delivery carries it out.
     guard !isClosing else { return }
     guard !failure.isTemporary else { return again(request, failure) }
     guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
     var reply = ChannelReply(to: job)
     let reported = ChannelReply.Failure(failure)
     reply.failure = reported
-    // Such as an app that no credential serves.
+    // For example, no credential serves the app.
     if reported.kind == .invalid { refuse(request, reply) } else { finish(request, reply) }
   }
 
-  /// Tries again later: a copy waits in a retry queue for about as long again as the request is old, and never much past
-  /// the request's end.
+  /// Retries later: a copy waits in a retry queue for about as long as the request is old, but not much beyond the
+  /// request's maximum age.
   private func again(_ request: ChannelConsumerRequest, _ failure: ChannelRegistryFailure) {
     if case .apns(let failure) = failure, failure.isAmbiguous { request.isRepeated = true }
     let age = max(0, loop.now.unixMilliseconds - request.firstSeen)
@@ -443,7 +446,7 @@ final class ChannelConsumerLoop {
     request.answer(reply.json, routingKey: reply.routingKey, dead: ("failed", detail))
   }
 
-  /// Remembers the answer, then has it published: a request that comes again is answered with it.
+  /// Stores the answer, then publishes it: a redelivered request gets the stored answer.
   private func finish(_ request: ChannelConsumerRequest, _ reply: ChannelReply) {
     guard let job = request.job else { preconditionFailure("only a sound request is carried out") }
     count(reply)
@@ -454,7 +457,8 @@ final class ChannelConsumerLoop {
   func remember(_ reply: ChannelReply, of job: ChannelJob, _ key: String, then: @escaping () -> Void) {
     guard job.task.changesSomething else { return then() }
     redis.call(["SETEX", key, String(settings.answerSeconds)], last: reply.json, key: key) { _ in
-      // Not remembered where Redis is away: done again, it comes to the same, because names and requests are known.
+      // Without Redis the answer is not stored. Repeating the request gives the same result, because names and requests
+      // are known.
       then()
     }
   }

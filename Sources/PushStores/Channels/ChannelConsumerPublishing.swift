@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import PushLane
 
-/// What the channel consumer publishes: answers, dead letters and copies, each until the broker confirmed it.
+/// Publishes answers, dead letters and copies until the broker confirms them.
 extension ChannelConsumerLoop {
   func publish() {
     guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
@@ -15,7 +15,8 @@ extension ChannelConsumerLoop {
     }
   }
 
-  /// A confirm that does not come for so long is lost, and its request would wait for ever: it is published again on a new connection.
+  /// A confirm that is this late is lost, and its request would wait forever: it is published again on a new
+  /// connection.
   func missConfirms() {
     let milliseconds = ChannelConsumerLoop.confirmMilliseconds
     let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
@@ -63,7 +64,7 @@ extension ChannelConsumerLoop {
     }
   }
 
-  /// What a copy of a request keeps, to be carried out as the request itself.
+  /// Properties of the request that every copy keeps.
   private func keepOriginal(_ request: ChannelConsumerRequest) {
     let metadata = request.metadata
     let bytes = metadata.bytes.span
@@ -72,12 +73,12 @@ extension ChannelConsumerLoop {
     properties.addHeader("x-herald-ambiguous", request.isRepeated)
   }
 
-  /// What a copy keeps besides that comes back as the request.
+  /// Properties that a copy for a retry or isolated queue keeps too.
   private func keepPlace(_ request: ChannelConsumerRequest) {
     keepOriginal(request)
     if let enqueuedAt = request.metadata.enqueuedAt { properties.setTimestamp(unixMilliseconds: enqueuedAt) }
     properties.addHeader("x-herald-first-seen", request.firstSeen)
-    // Also of one that waits because Redis is away: it may end the next worker that gets as far.
+    // Also if it waits because Redis is unavailable: it may crash the next worker that carries it out.
     let carried = request.metadata.carriedDeliveries
     if carried > 0 { properties.addHeader("x-herald-deliveries", Int64(carried)) }
     isQueueEmpty = false

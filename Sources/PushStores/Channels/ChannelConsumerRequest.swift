@@ -6,13 +6,13 @@ final class ChannelConsumerRequest {
   /// A message that must be confirmed before the delivery is acknowledged.
   struct Publish {
     enum Target: Equatable {
-      /// The queue that the request names, by the default exchange.
+      /// The reply queue that the request names, through the default exchange.
       case reply
       case results
       case dead
-      /// A copy that comes back after so many seconds.
+      /// A copy that returns after this delay.
       case retry(seconds: Int)
-      /// A copy that is processed alone.
+      /// A copy for the queue of isolated requests.
       case isolated
     }
 
@@ -20,41 +20,42 @@ final class ChannelConsumerRequest {
       case waiting
       /// Its number on the publisher's connection.
       case unconfirmed(UInt64)
-      /// The broker gave it back: no queue takes it. Its confirm comes all the same.
+      /// The broker returned it: no queue takes it. Its confirm follows.
       case returned(UInt64)
       case confirmed
     }
 
     var target: Target
     var state = State.waiting
-    /// When it was published, the last time.
+    /// When it was last published.
     var sentAt: Instant?
   }
 
-  /// What the answer's `message_id` is.
+  /// The answer's `message_id`.
   let answerID: String
   let epoch: UInt32
   let channel: UInt16
   let tag: UInt64
   let body: [UInt8]
   let metadata: MessageMetadata
-  /// It may have been carried out before: by an earlier delivery, by one that became a dead letter, or unheard.
+  /// It may have been carried out before: by an earlier delivery, before it became a dead letter, or by a request whose
+  /// answer was lost.
   var isRepeated: Bool
-  /// The body was over the limit and not kept: the broker itself moves the message to the dead letters.
+  /// The body exceeded the limit and was not kept: the broker itself dead-letters the message.
   let isOversized: Bool
-  /// When it was enqueued, or received first, Unix milliseconds: never later than now.
+  /// When it was enqueued or first received, Unix milliseconds; never later than now.
   let firstSeen: Int64
-  /// It was alone too often: it is not carried out any more.
+  /// Isolated too often: it is not carried out any more.
   let isGivenUp: Bool
-  /// nil: the request is wrong, or was not parsed.
+  /// nil: the request is invalid, or was not parsed.
   let job: ChannelJob?
   /// The answer, once there is one.
   private(set) var reply: (body: [UInt8], routingKey: String)?
-  /// Why the original goes to the dead letters; nil: it does not.
+  /// Why the original becomes a dead letter; nil: it does not.
   private(set) var deadReason: (reason: StaticString, detail: String)?
   var publishes: [Publish] = []
 
-  /// - Parameter parsed: nil: it is put aside as it is.
+  /// - Parameter parsed: nil: it is isolated or postponed unparsed.
   init(
     _ delivery: AMQPDelivery, epoch: UInt32, body: [UInt8], metadata: MessageMetadata,
     parsed: Result<ChannelJob, ChannelJobFault>?, isGivenUp: Bool, now: Int64
@@ -82,7 +83,8 @@ final class ChannelConsumerRequest {
     firstSeen = ChannelConsumerRequest.firstSeen(metadata, now: now)
   }
 
-  /// What an earlier copy carries, else the producer's timestamp, else now. What is no time of this world is not believed.
+  /// The time in an earlier copy, else the producer's timestamp, else now. Times before 1970 or in the future are
+  /// ignored.
   static func firstSeen(_ metadata: MessageMetadata, now: Int64) -> Int64 {
     for time in [metadata.firstSeen, metadata.enqueuedAt] {
       if let time, time > 0, time <= now { return time }
@@ -96,7 +98,7 @@ final class ChannelConsumerRequest {
 
   var replyTo: String { ChannelConsumerRequest.text(metadata.replyTo, of: metadata) }
 
-  /// The answer is there: it is to be published, and with it what was wrong.
+  /// Sets the answer to publish and, for a failed request, the reason of its dead letter.
   func answer(_ body: [UInt8], routingKey: String, dead: (reason: StaticString, detail: String)? = nil) {
     reply = (body, routingKey)
     deadReason = dead
@@ -104,19 +106,19 @@ final class ChannelConsumerRequest {
     if dead != nil, !isOversized { publishes.append(Publish(target: .dead)) }
   }
 
-  /// A copy takes its place, which comes back later.
+  /// Replaces the request by a copy that returns later.
   func postpone(seconds: Int) {
     publishes = [Publish(target: .retry(seconds: seconds))]
   }
 
-  /// A copy takes its place, which is processed alone.
+  /// Replaces the request by an isolated copy.
   func isolate() {
     publishes = [Publish(target: .isolated)]
   }
 
   var isSettled: Bool { !publishes.isEmpty && publishes.allSatisfy { $0.state == .confirmed } }
 
-  /// A publish that the broker did not settle was sent before then.
+  /// A message was published at or before `limit`, and the broker has not settled it.
   func waits(since limit: Instant) -> Bool {
     publishes.contains { publish in
       switch publish.state {
@@ -126,17 +128,18 @@ final class ChannelConsumerRequest {
     }
   }
 
-  /// What the broker has not settled counts as sent then.
+  /// Restarts the confirm timeout of published messages.
   func restamp(_ now: Instant) {
     for index in publishes.indices where publishes[index].sentAt != nil { publishes[index].sentAt = now }
   }
 
-  /// The publisher's connection is another one: what was not confirmed is published again.
+  /// The publisher has a new connection: unconfirmed messages are published again.
   func publisherLost() {
     for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }
   }
 
-  /// The broker settled a publish of ours. A returned answer goes to the results exchange instead, all else is published again.
+  /// The broker settled a message. A returned answer goes to the results exchange instead; all others are published
+  /// again.
   func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
     for index in publishes.indices {
       switch publishes[index].state {
@@ -151,7 +154,7 @@ final class ChannelConsumerRequest {
     }
   }
 
-  /// The publish with this number came back. Returns where it was sent; nil: it is none of this request.
+  /// The message with this number was returned. Returns its target; nil: it belongs to another request.
   func returned(_ number: UInt64) -> Publish.Target? {
     for index in publishes.indices where publishes[index].state == .unconfirmed(number) {
       publishes[index].state = .returned(number)

@@ -4,26 +4,26 @@ package import PushIO
 package import PushLane
 package import PushSettings
 
-/// What a channel consumer is made from: every bound by its name.
+/// The settings of a channel consumer, with all its limits.
 package struct ChannelConsumerSettings: Sendable {
-  /// Its random seed is not used: the consumer's work draws one.
+  /// Its random seed is ignored: the consumer draws its own.
   package var rabbitmq: RabbitMQSettings
   package var redis: RedisConfiguration
   package var redisTLS: TLSContext?
-  /// Begins the name of every key.
+  /// Prefix of every key.
   package var prefix: String
   package var client: ChannelClientConfiguration
   package var limit = ChannelLimit()
-  /// Requests of the queue that are on their way at once.
+  /// Maximum requests in progress.
   package var requestsMaximum: UInt16 = 64
-  /// An answer is remembered for so long: a request that comes again is answered with it.
+  /// How long an answer is stored, to answer a redelivered request.
   package var answerSeconds = 6 * 3600
-  /// A request that APNs or Redis keep from being done is given up after so long.
+  /// A request is given up at this age if APNs or Redis prevents it.
   package var ageMaximumMilliseconds: Int64 = 3_600_000
   package var drainTimeoutMilliseconds: Int64 = 25_000
-  /// How often the last use of channels is stored.
+  /// Interval at which the last use of channels is stored.
   package var useMilliseconds: Int64 = 10_000
-  /// Questions of lanes that are on their way at once.
+  /// Maximum questions of lanes in progress.
   package var questionsMaximum = 256
 
   package init(
@@ -35,12 +35,11 @@ package struct ChannelConsumerSettings: Sendable {
     self.redisTLS = redisTLS
     self.prefix = prefix
     self.client = client
-    // What waits longer to be sent could not be distinguished from what is lost.
+    // A request that waits longer before it is sent could not be told from a lost one.
     self.client.waitMilliseconds = client.requestTimeoutMilliseconds
   }
 
-  /// What a configuration asks for.
-  /// - Parameter hostName: names it to RabbitMQ.
+  /// - Parameter hostName: part of the connection's name in RabbitMQ.
   package init(_ configuration: Configuration, hostName: String) throws {
     let parts = try LaneParts(configuration, laneCount: 1)
     self.init(

@@ -2,9 +2,9 @@ import Logging
 import PushCore
 import PushIO
 
-/// Carries out what `ChannelEnsureState` decides for one name, one step after another.
+/// Carries out the decisions of `ChannelEnsureState` for one name, step by step.
 final class ChannelEnsureFlow {
-  /// Whose flow it is.
+  /// Owns this flow.
   private unowned let registry: ChannelRegistry
   private let name: ChannelName
   private let scope: AppScope
@@ -13,7 +13,7 @@ final class ChannelEnsureFlow {
   private let owner: String
   private var state: ChannelEnsureState
   private var then: ChannelRegistry.Then<ChannelEnsureState.Result?> = { _ in }
-  /// New channels that are not known, of the last search.
+  /// Unknown channels that the last search found.
   private var strays: [ChannelID] = []
   private static let deletePauseMilliseconds: Int64 = 1_000
 
@@ -71,7 +71,7 @@ final class ChannelEnsureFlow {
       registry.counters.adopted += 1
       registry.say(
         .warning,
-        "channels: \(result.id) of \(scope) is taken for \"\(name)\": an earlier create made it, and nobody heard so")
+        "channels: \(result.id) of \(scope) is adopted for \"\(name)\": an earlier create made it; its answer was lost")
     }
     then(.success(result))
   }
@@ -157,9 +157,9 @@ final class ChannelEnsureFlow {
       registry.say(
         .error,
         """
-        channels: an earlier create of "\(name)" (\(scope)) was not answered, and there are more new channels than such \
-        creates (\(ids)): another sender makes channels of this app too; another one is made, and one of these may be of \
-        no use (herald channels reconcile)
+        channels: an earlier create of "\(name)" (\(scope)) was not answered, and there are more new channels (\(ids)) \
+        than unanswered creates: another sender creates channels of this app too. A new one is created, and one of \
+        these may be unused (see herald channels reconcile)
         """)
       return registry.learn(strays, in: scope, isForced: true) { [self] _ in clear(isUndecided: false) }
     }
@@ -193,7 +193,7 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// Counts, and remembers what is there, so that a create that is lost later can be distinguished from it.
+  /// Counts the channels and stores their ids, so that the channel of a later lost create can be told from them.
   private func count() {
     registry.list(scope, credential: credential) { [self] result in
       switch result {
@@ -226,14 +226,14 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// Which of these have the storage policy.
+  /// Keeps those with the storage policy.
   private func ask(_ rest: ArraySlice<ChannelID>, _ storage: StoragePolicy, candidates: [ChannelID]) {
     guard let id = rest.first else { return decide(storage, candidates) }
     registry.manage(.read(id), scope, credential) { [self] result in
       var candidates = candidates
       switch result {
       case .failure(let failure):
-        // Gone meanwhile: nobody's.
+        // Deleted meanwhile.
         guard failure.isUnknownChannel else { return perform(state.lookFailed(failure)) }
       case .success(let answer):
         if answer.content == .read(storage) { candidates.append(id) }
@@ -262,7 +262,8 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// What another create took after the list was read is no candidate: with its intent gone, there would be one channel too many.
+  /// Drops candidates that another create took after the list was read: its intent is gone, so it would leave one
+  /// channel too many.
   private func searched(
     _ candidates: [ChannelID], _ intents: [ChannelIntent], _ storage: StoragePolicy, redisNow: Int64
   ) {
@@ -271,7 +272,7 @@ final class ChannelEnsureFlow {
       case .failure(let failure):
         perform(state.redisFailed("\(failure)"))
       case .success(let left):
-        // Whose it is now had an intent that may have been counted: count again.
+        // The new owner's intent may have been counted: count again.
         if left.count < candidates.count { return decide(storage, left) }
         perform(
           state.searched(
@@ -281,7 +282,7 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// Deletes what was made in vain, unless somebody took it.
+  /// Deletes a channel that was created in vain, unless it has an owner by now.
   private func discard(_ id: ChannelID, _ result: ChannelEnsureState.Result) {
     registry.eval(ChannelScript.take, [keys.ids], [id.text, String(now.unixMilliseconds)]) { [self] taken in
       guard case .success(.integer(1)) = taken else { return finish(result) }
@@ -290,7 +291,7 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// From here on nobody else deletes it: one that fails for the moment is repeated, although whoever asked waits for it.
+  /// Nobody else deletes it from here on. A temporary failure is retried, although the caller waits.
   private func delete(_ id: ChannelID, _ result: ChannelEnsureState.Result, until deadline: Instant) {
     registry.delete(id, in: scope, credential: credential) { [self] deleted in
       switch deleted {
@@ -304,7 +305,7 @@ final class ChannelEnsureFlow {
       case .failure(let failure):
         registry.say(
           .error,
-          "channels: \(id) of \(scope) stays, though no name has it; delete it with herald channels delete: \(failure)")
+          "channels: \(id) of \(scope) has no name and could not be deleted; use herald channels delete: \(failure)")
         finish(result)
       }
     }

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Carries out one request of the queue, and makes its answer.
+/// Carries out one request of the queue, and builds its answer.
 final class ChannelJobRunner {
   typealias Then = ChannelRegistry.Then<ChannelReply>
 
@@ -88,7 +88,7 @@ final class ChannelJobRunner {
         reply.requestID = requestID
         then(.success(reply))
       case .failure(.apns(let failure)) where failure.isUnknownChannel && isRepeated:
-        // Deleted by an earlier delivery of this request, whose answer was lost.
+        // An earlier delivery of this request deleted it, and its answer was lost.
         then(.success(reply))
       case .failure(let failure):
         then(.failure(failure))
@@ -99,7 +99,7 @@ final class ChannelJobRunner {
   private func list(_ job: ChannelJob, _ then: @escaping Then) {
     registry.list(job.scope) { [weak registry] listed in
       registry?.snapshot(job.scope) { known in
-        // Without Redis the ids are returned all the same.
+        // Without Redis the ids are returned without names.
         let names = try? known.get()
         then(
           listed.map { list in

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// The names of an app's channel keys in Redis: one hash tag, so that all lie in one slot of a cluster.
+/// The names of an app's channel keys in Redis. They share one hash tag, so all are in one slot of a cluster.
 package struct ChannelKeys: Hashable, Sendable {
   private let tag: String
 
@@ -12,16 +12,16 @@ package struct ChannelKeys: Hashable, Sendable {
   package var names: String { tag + "names" }
   /// Hash: id → `ChannelEntry`.
   package var ids: String { tag + "ids" }
-  /// Sorted set: id by the time of its last use, Unix seconds.
+  /// Sorted set: id by last use, Unix seconds.
   package var used: String { tag + "used" }
   /// Hash: name → `ChannelIntent`.
   package var intents: String { tag + "intents" }
-  /// How many channels APNs has; ends, and is then counted again.
+  /// The number of channels at APNs; expires, and is then counted again.
   package var count: String { tag + "count" }
-  /// Who makes the channel of a name now; ends by itself.
+  /// The lock of the worker that creates a name's channel; expires.
   package func lock(_ name: ChannelName) -> String { tag + "lock:" + name.text }
-  /// The answer to a request of the queue; ends.
+  /// The answer to a request of the queue; expires.
   package func answer(_ request: String) -> String { tag + "answer:" + request }
-  /// The answer to a request that was given up; ends.
+  /// The answer to a request that was given up; expires.
   package func givenUp(_ request: String) -> String { tag + "given-up:" + request }
 }

@@ -3,10 +3,10 @@ import PushCore
 import PushIO
 import PushLane
 
-/// Finds out what lanes ask the `ChannelPolicyCache`, and tells the registry what they did: which channels were sent to,
-/// and which are gone.
+/// Answers the questions of lanes in `ChannelPolicyCache`. Reports to the registry which channels lanes sent to, and
+/// which channels are gone.
 final class ChannelPolicyResolver {
-  /// Uses that one command tells.
+  /// One command stores all uses of one app in one second.
   private struct Moment: Hashable {
     let scope: AppScope
     let unixSeconds: Int64
@@ -29,7 +29,7 @@ final class ChannelPolicyResolver {
     usesReportedAt = loop.now.monotonic
   }
 
-  /// Once a turn of the loop.
+  /// Call once in each turn of the loop.
   func turn() {
     let isUseDue = loop.now.monotonic.milliseconds(since: usesReportedAt) >= useMilliseconds
     if isUseDue { usesReportedAt = loop.now.monotonic }
@@ -47,7 +47,7 @@ final class ChannelPolicyResolver {
     use(work.uses)
   }
 
-  /// Now, and not in its time: the channel consumer ends.
+  /// Stores all uses now, before the channel consumer stops.
   func tellUses() {
     use(cache.take(questionsMaximum: 0, withUses: true).uses)
   }
@@ -62,7 +62,7 @@ final class ChannelPolicyResolver {
 
   private func use(_ uses: [ChannelPolicyCache.Use]) {
     var ids: [Moment: [ChannelID]] = [:]
-    // In the order in which they came first, not a dictionary's.
+    // In order of first use, not in a dictionary's order.
     var moments: [Moment] = []
     for use in uses {
       let moment = Moment(scope: use.channel.scope, unixSeconds: use.unixSeconds)

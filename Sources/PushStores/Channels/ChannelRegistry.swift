@@ -2,12 +2,12 @@ package import Logging
 package import PushCore
 package import PushIO
 
-/// Which channel belongs to which name, kept in Redis for the whole fleet: `ChannelEnsureState` decides, this asks Redis
-/// and APNs.
+/// The mapping of names to channels, stored in Redis for the whole fleet. `ChannelEnsureState` decides; this calls
+/// Redis and APNs.
 ///
-/// Not Sendable: it belongs to the thread of its loop, and every `then` is called there.
+/// Not Sendable: it belongs to its loop's thread, and calls every `then` there.
 package final class ChannelRegistry {
-  /// Everything that is known of an app's channels.
+  /// Everything the registry stores about an app's channels.
   package struct Snapshot: Sendable {
     package var names: [ChannelName: ChannelID] = [:]
     package var entries: [ChannelID: ChannelEntry] = [:]
@@ -15,14 +15,14 @@ package final class ChannelRegistry {
     package var used: [ChannelID: Int64] = [:]
     package var intents: [ChannelName: ChannelIntent] = [:]
 
-    /// The name of a channel that its name leads to.
+    /// The channel's name, if that name refers to this channel.
     package func name(of id: ChannelID) -> ChannelName? {
       guard let name = entries[id]?.name, names[name] == id else { return nil }
       return name
     }
   }
 
-  /// Hears the end; nobody does once the registry is gone.
+  /// Receives the result; not called once the registry is gone.
   package typealias Then<Value> = (Result<Value, ChannelRegistryFailure>) -> Void
 
   package internal(set) var counters = ChannelCounters()
@@ -38,12 +38,12 @@ package final class ChannelRegistry {
   private var flows: [ObjectIdentifier: ChannelEnsureFlow] = [:]
   private var levels: [AppScope: ChannelLimit.Level] = [:]
 
-  /// The number of channels is counted anew after so long.
+  /// How long the number of channels is valid before it is counted again.
   private static let countSeconds = 600
-  /// Ids that go with one command.
+  /// Maximum ids in one command.
   private static let chunk = 500
 
-  /// `seed`: of names among those that share locks, and of pauses; different in each registry of the fleet.
+  /// - Parameter seed: of lock owner names and of pauses; different in each registry of the fleet.
   package init(
     loop: EventLoop, redis: RedisClient, manager: any ChannelManaging, prefix: String,
     timing: ChannelEnsureState.Timing, limit: ChannelLimit = ChannelLimit(), seed: UInt64,
@@ -61,13 +61,13 @@ package final class ChannelRegistry {
 
   package func keys(_ scope: AppScope) -> ChannelKeys { ChannelKeys(prefix: prefix, scope: scope) }
   func nextRandom() -> UInt64 { random.next() }
-  /// A name among those that share locks; not the worker's, because of its own requests for one name, too, one must wait.
+  /// An owner name for locks. Not the worker's: two of its own requests for one name must exclude each other too.
   func makeOwner() -> String { String(random.next(), radix: 36) + String(random.next(), radix: 36) }
   func say(_ level: Logger.Level, _ text: String) { notice(level, text) }
 
   // MARK: - One name
 
-  /// The name's channel, as the wish says: found, or made once for the fleet.
+  /// Returns the name's channel as `wish` asks: an existing one, or one created once for the fleet.
   package func settle(
     _ name: ChannelName, in scope: AppScope, _ wish: ChannelEnsureState.Wish, credential: String? = nil,
     then: @escaping Then<ChannelEnsureState.Result?>
@@ -80,7 +80,7 @@ package final class ChannelRegistry {
     }
   }
 
-  /// The channel that a name has.
+  /// The channel of a name.
   package func find(_ name: ChannelName, in scope: AppScope, then: @escaping Then<ChannelID>) {
     let key = keys(scope).names
     ask(["HGET", key, name.text], key: key) { result in
@@ -96,7 +96,7 @@ package final class ChannelRegistry {
 
   // MARK: - One channel
 
-  /// A channel's storage policy: from the registry, else from APNs, which is remembered.
+  /// A channel's storage policy from the registry, else from APNs, whose answer is stored.
   package func storage(of id: ChannelID, in scope: AppScope, then: @escaping Then<StoragePolicy>) {
     let keys = keys(scope)
     ask(["HGET", keys.ids, id.text], key: keys.ids) { [weak self] result in
@@ -105,14 +105,14 @@ package final class ChannelRegistry {
       case .success(let reply):
         if let storage = reply.text.flatMap(ChannelEntry.init)?.storage { return then(.success(storage)) }
       case .failure:
-        // APNs knows it too.
+        // Ask APNs instead.
         break
       }
       read(id, in: scope) { then($0.map(\.storage)) }
     }
   }
 
-  /// Asks APNs for a channel, and remembers what it says: its storage policy, or that it is gone.
+  /// Asks APNs for a channel, and stores the answer: its storage policy, or that it is gone.
   package func read(
     _ id: ChannelID, in scope: AppScope, credential: String? = nil,
     then: @escaping Then<(storage: StoragePolicy, requestID: UUIDValue)>
@@ -140,7 +140,8 @@ package final class ChannelRegistry {
     eval(ChannelScript.policy, [keys.ids, keys.intents], [id.text, String(storage.rawValue), now]) { _ in }
   }
 
-  /// Deletes a channel at APNs and forgets it. One that APNs does not know is forgotten too, and its failure reported.
+  /// Deletes a channel at APNs and forgets it. A channel that APNs does not know is forgotten too, and the failure
+  /// reported.
   package func delete(
     _ id: ChannelID, in scope: AppScope, credential: String? = nil, then: @escaping Then<UUIDValue>
   ) {
@@ -160,7 +161,7 @@ package final class ChannelRegistry {
     }
   }
 
-  /// The channel is not there any more. Tells whether the registry knew it.
+  /// Forgets a channel that is gone. Returns whether the registry knew it.
   package func forget(_ id: ChannelID, in scope: AppScope, then: @escaping Then<Bool>) {
     let keys = keys(scope)
     eval(ChannelScript.forget, [keys.names, keys.ids, keys.used, keys.count], [id.text]) {
@@ -168,19 +169,19 @@ package final class ChannelRegistry {
     }
   }
 
-  /// Notes that channels were sent to.
+  /// Stores when channels were last used.
   package func use(_ ids: [ChannelID], in scope: AppScope, unixSeconds: Int64) {
     let keys = keys(scope)
     for start in stride(from: 0, to: ids.count, by: ChannelRegistry.chunk) {
       let part = ids[start..<min(start + ChannelRegistry.chunk, ids.count)].map(\.text)
-      // Lost where Redis is away: the next minute tells it again.
+      // Lost if Redis is unavailable: the next minute reports it again.
       eval(ChannelScript.use, [keys.used], [String(unixSeconds)] + part) { _ in }
     }
   }
 
   // MARK: - All channels
 
-  /// Every channel at APNs. Their number is stored, and reported where it nears the limit.
+  /// All channels at APNs. Stores their number, and reports it near the limit.
   package func list(
     _ scope: AppScope, credential: String? = nil, then: @escaping Then<(ids: [ChannelID], requestID: UUIDValue)>
   ) {
@@ -200,7 +201,7 @@ package final class ChannelRegistry {
     }
   }
 
-  /// What the registry knows.
+  /// Everything the registry stores about an app's channels.
   package func snapshot(_ scope: AppScope, then: @escaping Then<Snapshot>) {
     let keys = keys(scope)
     let steps: [(command: [String], take: (inout Snapshot, String, String) -> Void)] = [
@@ -242,7 +243,7 @@ package final class ChannelRegistry {
     }
   }
 
-  /// Which of these the registry does not know.
+  /// The channels that the registry does not know.
   package func unknown(_ ids: [ChannelID], in scope: AppScope, then: @escaping Then<[ChannelID]>) {
     unknown(ids[...], of: scope, found: [], then: then)
   }
@@ -268,7 +269,7 @@ package final class ChannelRegistry {
     }
   }
 
-  /// Remembers channels of a list as somebody's. `isForced`: although creates are unfinished.
+  /// Stores channels of a list that the registry does not know. `isForced`: even during unfinished creates.
   package func learn(_ ids: [ChannelID], in scope: AppScope, isForced: Bool, then: @escaping Then<Int>) {
     learn(ids[...], of: scope, isForced: isForced, learned: 0, then: then)
   }
@@ -297,7 +298,7 @@ package final class ChannelRegistry {
     }
   }
 
-  /// The number of channels is known: says once where it nears the limit, and once where it does not any more.
+  /// Records the number of channels. Logs once when it nears the limit, and once when it is below again.
   func counted(_ count: Int, in scope: AppScope) {
     counters.counts[scope] = count
     let level = limit.level(count)
@@ -320,7 +321,7 @@ package final class ChannelRegistry {
     manager.perform(ChannelRequest(operation, in: scope, credential: credential), then: then)
   }
 
-  /// One command; an error reply is a failure.
+  /// Sends one command; an error reply is a failure.
   package func ask(_ arguments: [String], last: [UInt8]? = nil, key: String, then: @escaping Then<RedisReply>) {
     redis.call(arguments, last: last, key: key) { then($0.mapError { .redis($0.text) }) }
   }
@@ -329,7 +330,7 @@ package final class ChannelRegistry {
     ask(["EVAL", script, String(keys.count)] + keys + arguments, key: keys[0], then: then)
   }
 
-  /// A flat array of keys and values; empty where it is something else.
+  /// A flat array of keys and values; empty for any other reply.
   private static func pairs(_ reply: RedisReply) -> [(String, String)] {
     guard case .array(let values) = reply else { return [] }
     return stride(from: 0, to: values.count - 1, by: 2).compactMap { index in

@@ -1,11 +1,12 @@
-/// The scripts by which a fleet keeps one registry of channels. They run seldom, so their text goes with them. All keys of
-/// a script have one hash tag: an app in an environment.
+/// The scripts that keep one registry of channels for a fleet. They run rarely, so their text is sent each time. All
+/// keys of a script share one hash tag: an app in an environment.
 package enum ChannelScript {
-  /// KEYS: names, ids, intents, lock, count. ARGV: name, our name, lock (ms), storage, limit, whether we may create.
+  /// KEYS: names, ids, intents, lock, count. ARGV: name, our owner name, lock (ms), storage, limit, whether we may
+  /// create.
   ///
-  /// Replies {0, id, entry} = found; {1} = somebody else has the lock; with the lock ours: {2, intent, now} = an earlier
-  /// create is unfinished, {3, count} = our intent is written, {4} = the number of channels is not known; without it:
-  /// {5, count} = full, {6} = nothing begun.
+  /// Replies {0, id, entry} = found; {1} = another owner holds the lock; with the lock ours: {2, intent, now} = an
+  /// earlier create is unfinished, {3, count} = our intent is stored, {4} = the number of channels is unknown; without
+  /// it: {5, count} = full, {6} = nothing started.
   static let look = """
     local id = redis.call('HGET', KEYS[1], ARGV[1])
     local holder = redis.call('GET', KEYS[4])
@@ -28,10 +29,12 @@ package enum ChannelScript {
     return {3, tonumber(count)}
     """
 
-  /// KEYS: names, ids, intents, lock, count. ARGV: name, our name, id, entry, whether it is new. The fence: whoever lost the
-  /// lock stores nothing, no channel gets two names, and one that was found gets none where somebody took it meanwhile to delete it.
+  /// KEYS: names, ids, intents, lock, count. ARGV: name, our owner name, id, entry, whether it is new. A fence: an
+  /// owner that lost the lock stores nothing, no channel gets two names, and a found channel gets none if another owner
+  /// has claimed it for deletion.
   ///
-  /// Replies 1 = stored, intent and lock are gone; 0 = the lock was lost; 2 = another name has the channel, or whoever deletes it.
+  /// Replies 1 = stored, intent and lock deleted; 0 = the lock was lost; 2 = another name has the channel, or it is
+  /// being deleted.
   static let store = """
     if redis.call('GET', KEYS[4]) ~= ARGV[2] then return 0 end
     local known = redis.call('HGET', KEYS[2], ARGV[3])
@@ -44,7 +47,7 @@ package enum ChannelScript {
     return 1
     """
 
-  /// KEYS: intents, lock. ARGV: name, our name, whether the intent is forgotten, whether the lock is given back.
+  /// KEYS: intents, lock. ARGV: name, our owner name, whether to delete the intent, whether to release the lock.
   static let release = """
     if redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
     if ARGV[3] == '1' then redis.call('HDEL', KEYS[1], ARGV[1]) end
@@ -52,8 +55,8 @@ package enum ChannelScript {
     return 1
     """
 
-  /// KEYS: ids, intents. ARGV: now (ms), whether unfinished creates forbid it, ids…. Remembers channels of a list that the
-  /// registry does not know as somebody's: not while a create is unfinished, which may have made one of them.
+  /// KEYS: ids, intents. ARGV: now (ms), whether unfinished creates forbid it, ids…. Stores channels of a list that the
+  /// registry does not know, without a name. Not during an unfinished create, which may have made one of them.
   static let learn = """
     if ARGV[2] == '1' and redis.call('HLEN', KEYS[2]) > 0 then return 0 end
     local learned = 0
@@ -63,7 +66,7 @@ package enum ChannelScript {
     return learned
     """
 
-  /// KEYS: ids, intents. ARGV: id, storage, now (ms). Remembers the storage policy that APNs gave for a channel.
+  /// KEYS: ids, intents. ARGV: id, storage, now (ms). Stores the storage policy that APNs returned for a channel.
   static let policy = """
     local known = redis.call('HGET', KEYS[1], ARGV[1])
     if known then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. string.match(known, '^[^\\t]*(.*)$'))
@@ -73,9 +76,9 @@ package enum ChannelScript {
     return 0
     """
 
-  /// KEYS: names, ids, used, count. ARGV: id. The channel is gone.
+  /// KEYS: names, ids, used, count. ARGV: id. Forgets a channel that is gone.
   ///
-  /// Replies 1 = forgotten, 0 = not known.
+  /// Replies 1 = forgotten, 0 = unknown.
   static let forget = """
     local known = redis.call('HGET', KEYS[2], ARGV[1])
     redis.call('ZREM', KEYS[3], ARGV[1])
@@ -87,10 +90,10 @@ package enum ChannelScript {
     return 1
     """
 
-  /// KEYS: names, ids, used. ARGV: id, unused since (Unix s). Takes the name away from a channel that was not used since:
-  /// from now on nobody is given it, and it can be deleted.
+  /// KEYS: names, ids, used. ARGV: id, unused since (Unix s). Removes the name of a channel that was not used since:
+  /// ensures no longer return it, and it can be deleted.
   ///
-  /// Replies 1 = it is ours to delete, 0 = it was used, or is gone.
+  /// Replies 1 = we may delete it, 0 = it was used, or is gone.
   package static let claim = """
     local known = redis.call('HGET', KEYS[2], ARGV[1])
     if not known then return 0 end
@@ -101,14 +104,14 @@ package enum ChannelScript {
     return 1
     """
 
-  /// KEYS: ids. ARGV: id, now (ms). Takes a channel that was made in vain, so that nobody finds and adopts it.
+  /// KEYS: ids. ARGV: id, now (ms). Claims a channel that was created in vain, so that nobody finds and adopts it.
   ///
-  /// Replies 1 = it is ours to delete, 0 = somebody has it.
+  /// Replies 1 = we may delete it, 0 = it has an owner.
   static let take = """
     return redis.call('HSETNX', KEYS[1], ARGV[1], '?\\t' .. ARGV[2] .. '\\t\\t')
     """
 
-  /// KEYS: used. ARGV: Unix seconds, ids…. Of two times the later one stays.
+  /// KEYS: used. ARGV: Unix seconds, ids…. The later time wins.
   static let use = """
     for index = 2, #ARGV do
       local known = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[index]) or 0)
