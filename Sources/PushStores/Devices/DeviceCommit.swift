@@ -1,10 +1,10 @@
 import PushCore
 
-/// What a transaction stores, all or nothing.
+/// The writes of a transaction, all or nothing.
 struct DeviceCommit {
   private struct RecordChange {
     var ordinal: UInt32
-    /// Empty: there is none.
+    /// Empty: no record.
     var old: [UInt8]
     var new: [UInt8]
   }
@@ -17,12 +17,12 @@ struct DeviceCommit {
 
   private var records: [RecordChange] = []
   private var sets: [SetChange] = []
-  /// Words that a record names by number and did not before.
+  /// Words that the new records use by number and the old ones did not.
   private(set) var words: [UInt32: String] = [:]
-  /// A forget of one of these that is as late as the registration ends it.
+  /// A forget mark of one of these that is not older than the registration cancels it.
   var forgottenBy: [ForgottenSubject] = []
   var registeredAt: Int64 = 0
-  /// Sets that must hold the ordinals that were read.
+  /// Sets that must still hold the ordinals that were read.
   var guards: [(set: DeviceSet, ordinals: [UInt8])] = []
   var marks: [(subject: ForgottenSubject, at: Int64)] = []
   var osVersions: [OSVersion] = []
@@ -58,7 +58,7 @@ struct DeviceCommit {
 
   // MARK: - To Redis
 
-  /// The arguments of `DeviceScript.commit` for these, fewer than 256.
+  /// The arguments of `DeviceScript.commit` for fewer than 256 commits.
   static func arguments(_ commits: [DeviceCommit]) -> RedisArguments {
     var subjects: [ForgottenSubject: Int] = [:]
     var names: [String] = []
@@ -75,7 +75,7 @@ struct DeviceCommit {
     var arguments = RedisArguments()
     for count in [names.count, words.count, versions.count] { arguments.append(count) }
     for name in names { arguments.append(name) }
-    // In their order, so that the same commits are the same bytes.
+    // Sorted, so that equal commits give equal bytes.
     for (number, text) in words.sorted(by: { $0.key < $1.key }) {
       arguments.append(DeviceCommit.bytes(number))
       arguments.append(text)
@@ -112,7 +112,7 @@ struct DeviceCommit {
     }
   }
 
-  /// What each set gains and loses in each chunk.
+  /// Ordinals that each set gains and loses, by chunk.
   private static func append(sets commits: [DeviceCommit], to arguments: inout RedisArguments) {
     var order: [DeviceSetName] = []
     var chunks: [DeviceSetName: [(chunk: Int, changes: [UInt8])]] = [:]

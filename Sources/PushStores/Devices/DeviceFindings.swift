@@ -1,9 +1,9 @@
 import PushCore
 import PushIO
 
-/// What `DeviceScript.find` found for one transaction.
+/// The reply of `DeviceScript.find` for one transaction.
 struct DeviceFindings {
-  /// The ordinals of a set, and the records of those that have one.
+  /// The ordinals of a set, and their records.
   struct SetValue {
     var ordinals: [UInt8] = []
     var records: [[UInt8]?] = []
@@ -11,7 +11,7 @@ struct DeviceFindings {
 
   private var id = SetValue()
   private var token = SetValue()
-  /// Of the ordinal that was asked for.
+  /// The record of the requested ordinal.
   private var own: [UInt8]?
   private var newOrdinal: UInt32?
 
@@ -53,7 +53,7 @@ struct DeviceFindings {
 
   // MARK: - Reading
 
-  /// One for each transaction; nil: it is no reply of the script.
+  /// One for each transaction; nil: not a reply of the script.
   static func parse(_ reply: RedisReply, count: Int) -> [DeviceFindings]? {
     guard case .array(let items) = reply, items.count == count else { return nil }
     var all: [DeviceFindings] = []
@@ -73,7 +73,7 @@ struct DeviceFindings {
     return all
   }
 
-  /// The devices that the transaction is about.
+  /// The devices of the transaction.
   func found(
     _ transaction: DeviceTransaction, _ words: borrowing DeviceWords
   ) throws(DeviceRecordError) -> DeviceTransaction.Found {
@@ -100,7 +100,7 @@ struct DeviceFindings {
     return found
   }
 
-  /// A set's name is a hash: another one's members may be in it.
+  /// A set's name is a hash, so a set may hold members of another one with the same hash.
   private func first(
     _ value: SetValue, _ words: borrowing DeviceWords, _ isMeant: (DeviceRecord) -> Bool
   ) throws(DeviceRecordError) -> DeviceTransaction.Known? {

@@ -2,7 +2,7 @@ package import PushCore
 import PushIO
 
 extension DeviceRegistry {
-  /// The ordinals in a set, ascending: at most `limit` of those behind `ordinal`. Empty: there are no more.
+  /// The ordinals in a set, ascending: at most `limit` after `ordinal`. Empty: no more.
   package func members(
     of set: DeviceSet, after ordinal: UInt32? = nil, limit: Int, in scope: AppScope, then: @escaping Then<[UInt32]>
   ) {
@@ -29,7 +29,7 @@ extension DeviceRegistry {
     }
   }
 
-  /// Chunk by chunk, until there are enough.
+  /// Reads chunk by chunk until it has enough.
   private func members(
     of name: DeviceSetName, chunk: Int, last: Int, after ordinal: UInt32?, limit: Int, _ keys: RegistryKeys,
     found: [UInt32], _ then: @escaping Then<[UInt32]>

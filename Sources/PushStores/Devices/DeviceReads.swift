@@ -2,7 +2,7 @@ package import PushCore
 import PushIO
 
 extension DeviceRegistry {
-  /// A device as it is stored.
+  /// A stored device.
   package struct Entry: Hashable, Sendable {
     package var ordinal: UInt32
     package var record: DeviceRecord
@@ -13,7 +13,7 @@ extension DeviceRegistry {
     }
   }
 
-  /// The devices with these ordinals, in their order; nil where there is none (any more).
+  /// The devices with these ordinals, in the same order; nil: no such device (any more).
   package func records(of ordinals: [UInt32], in scope: AppScope, then: @escaping Then<[DeviceRecord?]>) {
     guard !ordinals.isEmpty else { return then(.success([])) }
     var packed: [UInt8] = []
@@ -59,7 +59,7 @@ extension DeviceRegistry {
     }
   }
 
-  /// The devices in a set, ascending, in parts: at most `limit` of those behind `ordinal`.
+  /// A page of a set's devices, ascending: at most `limit` after `ordinal`.
   package func entries(
     of set: DeviceSet, after ordinal: UInt32? = nil, limit: Int, in scope: AppScope, then: @escaping Then<[Entry]>
   ) {
@@ -70,7 +70,7 @@ extension DeviceRegistry {
         records(of: ordinals, in: scope) {
           then(
             $0.map { records in
-              // One that went meanwhile is none.
+              // Skip devices that were removed meanwhile.
               zip(ordinals, records).compactMap { ordinal, record in record.map { Entry(ordinal: ordinal, record: $0) }
               }
             })
@@ -79,7 +79,7 @@ extension DeviceRegistry {
     }
   }
 
-  /// How many devices are in a set.
+  /// The number of devices in a set.
   package func count(_ set: DeviceSet, in scope: AppScope, then: @escaping Then<Int>) {
     let name = DeviceSetName(set)
     var arguments = RedisArguments()
@@ -95,7 +95,7 @@ extension DeviceRegistry {
     }
   }
 
-  /// Every app and environment that has, or had, devices.
+  /// All apps and environments that have or had devices.
   package func scopes(then: @escaping Then<[AppScope]>) {
     let key = RegistryKeys.scopes(prefix: prefix)
     ask(["SMEMBERS", key], key: key) { result in

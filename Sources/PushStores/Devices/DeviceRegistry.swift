@@ -1,17 +1,17 @@
 package import PushCore
 package import PushIO
 
-/// The devices of all apps, in Redis, for the whole fleet: `DeviceChange` decides, this reads and stores.
+/// The devices of all apps, in Redis, for the whole fleet. `DeviceChange` decides; this reads and writes.
 ///
-/// A change reads what it touches, decides, and is stored by one script that compares what it finds with what was read. So each device and
-/// all sets change in one step or not at all, whoever dies when. Changes of one turn go to Redis together. Changes of one device by this
-/// registry are made in their order.
+/// A change reads the records and sets it needs, decides, and commits in one script that compares the current values
+/// with those that were read (optimistic locking). So each device and all its sets change atomically, even if a worker
+/// crashes. Changes of one turn go to Redis in batches. This registry applies changes of one device in order.
 ///
-/// Not Sendable: it belongs to the thread of its loop, whose owner calls `turn` after the Redis client's; every `then` is called there.
+/// Not Sendable: it belongs to its loop's thread, and calls every `then` there. Call `turn` after the Redis client's.
 package final class DeviceRegistry {
   package typealias Then<Value> = (Result<Value, DeviceRegistryFailure>) -> Void
 
-  /// What was stored so far, and how often it had to be tried again.
+  /// Stored changes, and retries because of conflicts.
   package struct Counters: Sendable {
     package var stored: UInt64 = 0
     package var conflicts: UInt64 = 0
@@ -24,14 +24,14 @@ package final class DeviceRegistry {
   let prefix: String
   private var scopes: [AppScope: DeviceRegistryScope] = [:]
 
-  /// Changes of one script: about two milliseconds of Redis.
+  /// Maximum changes in one script: about two milliseconds of Redis.
   private static let batch = 32
-  /// A device that others change so often meanwhile is given up.
+  /// A change is given up after this many conflicting changes of its device.
   private static let attemptsMaximum = 50
-  /// An app is told to have devices again after so long: what Redis forgot is mended.
+  /// Interval at which the app is added again to the list of apps with devices, in case Redis lost it.
   private static let announceMilliseconds: Int64 = 600_000
 
-  /// - Parameter prefix: begins the name of every key.
+  /// - Parameter prefix: of every key.
   package init(loop: EventLoop, redis: RedisClient, prefix: String) {
     self.loop = loop
     self.redis = redis
@@ -49,7 +49,7 @@ package final class DeviceRegistry {
 
   // MARK: - Changes
 
-  /// Applies what was registered.
+  /// Applies a registration.
   /// - Parameter at: Unix milliseconds.
   package func register(
     _ registration: DeviceRegistration, at: Int64, in scope: AppScope, then: @escaping Then<RegistrationAnswer>
@@ -57,17 +57,17 @@ package final class DeviceRegistry {
     enqueue(DeviceTransaction(.id(registration.device), .register(registration, at: at), then: then), in: scope)
   }
 
-  /// Something else than a registration told of a device: where it is not known it is from now on, and what it registers, though it be older,
-  /// is no older for that.
-  /// - Parameter at: Unix milliseconds; a forget that is no older stands.
+  /// Adds a device that was seen in something other than a registration, unless it is known. The new record counts as
+  /// older than any registration.
+  /// - Parameter at: Unix milliseconds; a forget that is not older wins.
   package func appear(_ device: String, at: Int64, in scope: AppScope, then: @escaping Then<RegistrationAnswer>) {
     let action = DeviceTransaction.Action.register(DeviceRegistration(device: device), at: at)
     enqueue(DeviceTransaction(.id(device), action, isAppearance: true, then: then), in: scope)
   }
 
-  /// A token got a 410: the device loses it, unless it registered it later. Tells whether there was one.
+  /// A token got a 410: the device loses it, unless it registered the token later. Returns whether a device had it.
   /// - Parameters:
-  ///   - ordinal: the device's; nil: whoever has it as alert token.
+  ///   - ordinal: the device's; nil: the device with this alert token.
   ///   - at: since when the token is unregistered, Unix milliseconds.
   package func lose(
     _ token: [UInt8], ordinal: UInt32? = nil, at: Int64, in scope: AppScope, then: @escaping Then<Bool>
@@ -77,12 +77,12 @@ package final class DeviceRegistry {
       DeviceTransaction(place, .lose(token, at: at)) { then($0.map { $0 == .changed }) }, in: scope)
   }
 
-  /// Forgets a device, or all devices of a user, as far as they were not seen since; registrations up to then are ignored for a day. Tells how
-  /// many devices it were.
+  /// Forgets a device, or all devices of a user, unless seen later than `at`; registrations up to `at` are ignored for
+  /// a day. Returns the number of devices.
   package func forget(
     _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping Then<Int>
   ) {
-    // First: whoever stores a registration after this sees it, and what was stored before is seen by us.
+    // Mark first: every later registration sees the mark, and the forget sees every earlier one.
     mark(subject, at: at, in: scope) { [self] failure in
       if let failure { return then(.failure(failure)) }
       switch subject {
@@ -107,7 +107,7 @@ package final class DeviceRegistry {
     }
   }
 
-  /// A part of a user's devices at a time.
+  /// Pages through a user's devices.
   private func forget(
     _ user: String, at: Int64, in scope: AppScope, after ordinal: UInt32?, count: Int, _ then: @escaping Then<Int>
   ) {
@@ -155,7 +155,7 @@ package final class DeviceRegistry {
   ) {
     guard case .id(let id) = transaction.place else { return transaction.answer(result) }
     if case .failure = result {
-      // Those behind it fail too: done before it they would make it the older one, and lost.
+      // Changes behind it fail too: if they were applied first, this one would be older, and lost.
       let behind = entry.queues.removeValue(forKey: id) ?? []
       for transaction in [transaction] + behind { transaction.answer(result) }
       return
@@ -170,7 +170,7 @@ package final class DeviceRegistry {
 
   // MARK: - Turns
 
-  /// Sends what was asked for and decided since the last turn.
+  /// Sends the reads and writes queued since the last turn.
   package func turn() {
     for entry in scopes.values {
       while !entry.storing.isEmpty {
@@ -203,7 +203,7 @@ package final class DeviceRegistry {
     }
   }
 
-  /// Words that are not known yet are looked up for those that need them, as long as there are some that were not asked for.
+  /// Looks up unknown words, then decides again. Fails if a lookup did not find them.
   private func decide(
     _ all: [(transaction: DeviceTransaction, findings: DeviceFindings)], _ entry: DeviceRegistryScope,
     asked: Set<UInt32>
@@ -238,7 +238,7 @@ package final class DeviceRegistry {
     switch transaction.decide(found, now: loop.now.unixMilliseconds, entry.words) {
     case .done(let answer): finish(transaction, .success(answer), entry)
     case .store(let commit):
-      // A Redis that was emptied begins with 0.
+      // Ordinal 0: Redis may have been emptied.
       if found.newOrdinal == 0 { entry.announcedAt = nil }
       entry.storing.append((transaction, commit))
     }
@@ -265,7 +265,7 @@ package final class DeviceRegistry {
         case .failure(let failure):
           for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
         case .success(let reply):
-          // A word that the table does not take: all is done again with it written out.
+          // A word conflicts with the word table, or the table is full: retry with the word written out.
           if case .bulk(let number) = reply {
             let clashing = part.lazy.flatMap(\.commit.words).first { DeviceCommit.bytes($0.key) == number }
             if let clashing { entry.words.clashed(clashing.value) } else { entry.words.filled() }
@@ -303,7 +303,7 @@ package final class DeviceRegistry {
     }
   }
 
-  /// Has the app in the list of those that have devices, before its first device is stored.
+  /// Adds the app to the list of apps with devices, before its first device is stored.
   private func announce(_ entry: DeviceRegistryScope, then: @escaping (DeviceRegistryFailure?) -> Void) {
     let now = loop.now.monotonic
     if let last = entry.announcedAt, now < last.adding(milliseconds: DeviceRegistry.announceMilliseconds) {

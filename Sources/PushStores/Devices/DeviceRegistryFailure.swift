@@ -1,12 +1,12 @@
 import PushCore
 
-/// Why the registry of devices could not do or tell something.
+/// Why an operation of the device registry failed.
 package enum DeviceRegistryFailure: Error, Hashable, Sendable, CustomStringConvertible {
-  /// Redis did not answer, or refused. What was asked may have been done; done again it comes to the same.
+  /// Redis did not answer, or refused. The operation may have been carried out; repeating it is safe.
   case redis(String)
-  /// What lies in Redis is nothing that this version reads.
+  /// This version cannot read the data in Redis.
   case unreadable(String)
-  /// Somebody else changed it each time before it could be stored.
+  /// Conflicting changes each time before it could be stored.
   case busy(String)
 
   static func unreadable(_ error: DeviceRecordError, _ keys: RegistryKeys) -> DeviceRegistryFailure {

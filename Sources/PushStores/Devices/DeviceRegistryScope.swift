@@ -1,18 +1,19 @@
 import PushCore
 import PushIO
 
-/// What a registry knows, and has under way, of one app in one environment.
+/// A registry's state for one app in one environment.
 final class DeviceRegistryScope {
   let scope: AppScope
   let keys: RegistryKeys
   var words = DeviceWords()
-  /// To be read with the next turn.
+  /// To read in the next turn.
   var reading: [DeviceTransaction] = []
-  /// To be stored with the next turn.
+  /// To store in the next turn.
   var storing: [(transaction: DeviceTransaction, commit: DeviceCommit)] = []
-  /// When it was told last that this app has devices.
+  /// When the app was last added to the list of apps with devices.
   var announcedAt: Instant?
-  /// By device: what waits until the change before it is made. A device whose changes are all made has no entry.
+  /// Changes that wait for an earlier change of the same device, by device. A device without a change in progress has
+  /// no entry.
   var queues: [String: [DeviceTransaction]] = [:]
 
   init(_ scope: AppScope, prefix: String) {

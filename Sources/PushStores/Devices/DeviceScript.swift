@@ -1,21 +1,23 @@
 import PushCore
 
-/// The scripts by which a fleet keeps one registry of devices. They know records and sets as bytes only: what a record means is decided by
-/// workers, who read it, make another one of it, and store that where nobody changed it meanwhile.
+/// The scripts that keep one registry of devices for a fleet. They treat records and sets as bytes. Workers interpret
+/// records: they read one, build a new one, and store it if nobody changed it meanwhile.
 ///
-/// All keys begin with KEYS[1]; those of sets and records are made of it in the scripts, because a worker does not know them before it has
-/// read. KEYS[1] is itself no key: where a cluster moves the slot, a script with a key that is missing and another one is refused, until all
-/// is in one place.
+/// All keys begin with KEYS[1]. The scripts build the keys of sets and records from it, because a worker does not know
+/// them before it has read. KEYS[1] is not a key itself: while a cluster migrates the slot, it refuses a script that
+/// has a missing and another key, until the migration is complete.
 enum DeviceScript {
-  /// A set with more members goes to chunks.
+  /// A set with more members is stored in chunks.
   static let smallMaximum = 15
-  /// A bitmap with at most so many members becomes a list again.
+  /// A bitmap with at most this many members becomes a list again.
   static let shrinkMaximum = 256
 
-  /// KEYS: tag, next. ARGV: rest of freed ordinals (s), then for each device: bucket and word of its id (empty: not asked), bucket and word of a
-  /// token (or empty), an ordinal (or empty), when a new ordinal is wanted: 0 never, 1 where the id has none, 2 always.
+  /// KEYS: tag, next. ARGV: rest of freed ordinals (s), then for each device: bucket and word of its id (empty: skip),
+  /// bucket and word of a token (or empty), an ordinal (or empty), whether to allocate a new ordinal: 0 never, 1 if the
+  /// id has none, 2 always.
   ///
-  /// Replies for each: {the id's ordinals, their records…}, {the token's ordinals, their records…}, the ordinal's record, the new ordinal.
+  /// Replies for each device: {the id's ordinals, their records…}, {the token's ordinals, their records…}, the
+  /// ordinal's record, the new ordinal.
   static let find = LuaScript(
     #"""
     local P = KEYS[1]
@@ -52,20 +54,21 @@ enum DeviceScript {
     return result
     """#)
 
-  /// KEYS: tag, next. ARGV: how many forget marks, words and OS versions there are; each
+  /// KEYS: tag, next. ARGV: the numbers of forget marks, words and OS versions; each
   /// - forget mark: its name,
   /// - word: number, text,
   /// - OS version: its text;
-  /// then the number of changes, each with the numbers of its forget marks, guards, records and marks, and for each
-  /// - forget mark: which one, the registration's time: a mark as late as that ends the change;
-  /// - guard: a set's bucket and word, its ordinals as they were read;
-  /// - record: hash, field, its bytes as they were read (empty: none), its new bytes (empty: none);
-  /// - mark: a forget mark's name, its time, how long it stays (s).
-  /// Then for each set: bucket, word, word's digits, number of chunks; for each of them its number, and four bytes for each change in it:
-  /// which change, 1 = enters or 0 = leaves, place.
+  /// then the number of changes; each with its numbers of forget marks, guards, records and marks, and each
+  /// - forget mark: its index, the registration's time: a mark that is not older cancels the change;
+  /// - guard: a set's bucket and word, its ordinals as read;
+  /// - record: hash, field, its bytes as read (empty: none), its new bytes (empty: none);
+  /// - mark: a forget mark's name, its time, its TTL (s).
+  /// Then for each set: bucket, word, word's digits, number of chunks; for each chunk its number, and four bytes for
+  /// each change: the change's index, 1 = enters or 0 = leaves, place (two bytes).
   ///
-  /// Replies for each change: 1 = done, 0 = something is not as it was read, less = forgotten, the time turned over. What is not done changed nothing. Where a word's
-  /// number is another one's, or the words' table is full, replies that number, or nothing, and did nothing.
+  /// Replies for each change: 1 = stored, 0 = conflict, negative = forgotten, the negated time of the mark. A change
+  /// that is not stored has no effect. If a word's number belongs to another word, replies that number; if the word
+  /// table is full, replies an empty string. In both cases nothing is stored.
   static let commit = LuaScript(
     #"""
     local P = KEYS[1]
@@ -299,7 +302,7 @@ enum DeviceScript {
     return codes
     """#)
 
-  /// KEYS: tag, next. ARGV: ordinals, four bytes each, little-endian. Replies the record of each, or nothing.
+  /// KEYS: tag, next. ARGV: ordinals, four bytes each, little-endian. Replies the record of each, or nil.
   static let records = LuaScript(
     #"""
     local P = KEYS[1]
@@ -322,10 +325,10 @@ enum DeviceScript {
     return result
     """#)
 
-  /// KEYS: tag, next. ARGV: words' numbers. Replies the word of each, or nothing.
+  /// KEYS: tag, next. ARGV: words' numbers. Replies the word of each, or nil.
   static let words = LuaScript("return redis.call('HMGET', KEYS[1] .. 'word', unpack(ARGV))")
 
-  /// KEYS: tag, next. ARGV: name of a forget mark, its time (Unix ms), how long it stays (s). Of two times the later one stays.
+  /// KEYS: tag, next. ARGV: name of a forget mark, its time (Unix ms), its TTL (s). The later time wins.
   static let mark = LuaScript(
     """
     local key = KEYS[1] .. ARGV[1]
@@ -334,7 +337,7 @@ enum DeviceScript {
     return 0
     """)
 
-  /// KEYS: tag, next. ARGV: bucket, word, word's digits. Replies how many devices are in a set.
+  /// KEYS: tag, next. ARGV: bucket, word, word's digits. Replies the number of devices in a set.
   static let count = LuaScript(
     """
     local P = KEYS[1]

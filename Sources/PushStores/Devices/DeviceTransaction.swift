@@ -1,24 +1,23 @@
 import PushCore
 
-/// One change of a device: read, decide, store where nobody changed it meanwhile, else all over again.
+/// One change of a device: read, decide, store if nobody changed it meanwhile, else retry.
 final class DeviceTransaction {
   enum Action {
     case register(DeviceRegistration, at: Int64)
     /// A token got a 410.
     case lose([UInt8], at: Int64)
-    /// The device goes, if it was not seen since, and belongs to this user where one is named.
+    /// Removes the device if it was not seen later, and belongs to `user`, if not nil.
     case forget(at: Int64, user: String?)
   }
 
-  /// Which device.
   enum Place: Hashable {
     case id(String)
     case ordinal(UInt32)
-    /// Whoever has this alert token.
+    /// The device with this alert token.
     case token([UInt8])
   }
 
-  /// A record as it was read.
+  /// A record, as read.
   struct Known {
     var ordinal: UInt32
     var bytes: [UInt8]
@@ -27,16 +26,16 @@ final class DeviceTransaction {
     var words: Set<UInt32>
   }
 
-  /// What was found.
+  /// The result of the read.
   struct Found {
     /// nil: there is no such device.
     var device: Known?
-    /// The ordinals in the set of its id, as they were read.
+    /// The ordinals in the set of its id, as read.
     var idSet: [UInt8] = []
-    /// Another device with the alert token that a registration brings.
+    /// Another device with the registration's alert token.
     var holder: Known?
     var tokenSet: [UInt8] = []
-    /// For a device that is new.
+    /// For a new device.
     var newOrdinal: UInt32?
   }
 
@@ -49,11 +48,11 @@ final class DeviceTransaction {
   private(set) var action: Action
   private let then: (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
   var attempts = 0
-  /// Something else than a registration told of the device: it is known from now on, and whatever it has registered counts, however old.
+  /// The device was seen in something other than a registration: only add it if it is unknown, with the earliest time.
   private let isAppearance: Bool
-  /// The registration came too late: what is left is to forget the device.
+  /// The registration is older than a forget: only forget the device.
   private var isForgotten = false
-  /// The set of its id holds another device: an ordinal is asked for all the same.
+  /// The set of its id holds another device with the same hash: ask for an ordinal anyway.
   var wantsOrdinal = false
 
   init(
@@ -66,7 +65,8 @@ final class DeviceTransaction {
     self.then = then
   }
 
-  /// The device or its user was forgotten, no earlier than the registration: the device goes, whichever came first.
+  /// The device or its user was forgotten, not before the registration: the device is removed, in whichever order the
+  /// two came.
   func forget(at: Int64) {
     action = .forget(at: at, user: nil)
     isForgotten = true
@@ -76,13 +76,13 @@ final class DeviceTransaction {
     then(isForgotten ? result.map { _ in .forgotten } : result)
   }
 
-  /// The alert token that a registration brings.
+  /// The registration's alert token.
   var claimedToken: [UInt8]? {
     guard case .register(let registration, _) = action, case .set(let token) = registration.token else { return nil }
     return token
   }
 
-  /// Goes on with what was found.
+  /// Decides by what was read.
   /// - Parameter now: Unix milliseconds.
   func decide(_ found: Found, now: Int64, _ words: borrowing DeviceWords) -> Step {
     switch action {

@@ -1,8 +1,8 @@
 import PushCore
 
-/// Reads the two forms in which sets hold ordinals.
+/// Reads the two encodings of ordinals in sets.
 enum OrdinalList {
-  /// One of a small set's ordinals.
+  /// One ordinal of a small set.
   static func ordinal(_ bytes: [UInt8], _ index: Int) -> UInt32 {
     (0..<4).reduce(0) { $0 | UInt32(bytes[index * 4 + $1]) << UInt32($1 * 8) }
   }

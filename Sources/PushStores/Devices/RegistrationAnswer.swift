@@ -1,20 +1,20 @@
 package import PushCore
 
-/// What became of a registration.
+/// The result of a registration.
 package enum RegistrationAnswer: Hashable, Sendable {
-  /// The device is known now.
+  /// The device is new.
   case added
   case changed
-  /// Everything was so already.
+  /// Nothing to change.
   case unchanged
-  /// Something newer is known.
+  /// A newer registration is known.
   case older
-  /// The device, or its user, was forgotten since.
+  /// The device or its user was forgotten, not before the registration.
   case forgotten
   /// It cannot be applied to this device.
   case refused(JobError)
 
-  /// As metrics have it.
+  /// The label in metrics.
   package var word: String {
     switch self {
     case .added: "added"

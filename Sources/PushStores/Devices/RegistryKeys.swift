@@ -1,34 +1,36 @@
 package import PushCore
 
-/// The names of an app's device keys in Redis: one hash tag, so that all lie in one slot of a cluster and change in one script.
+/// The names of an app's device keys in Redis. They share one hash tag, so all are in one slot of a cluster and change
+/// in one script.
 package struct RegistryKeys: Hashable, Sendable {
-  /// Begins every name.
+  /// The prefix of every name.
   package let tag: String
 
   package init(prefix: String, scope: AppScope) {
     tag = "\(prefix){devices:\(scope.environment.name):\(scope.app)}:"
   }
 
-  /// Set: which apps have devices, `<environment>:<app>`.
+  /// Set: apps that have devices, as `<environment>:<app>`.
   package static func scopes(prefix: String) -> String { "\(prefix)devices:scopes" }
 
   /// The next ordinal.
   package var next: String { tag + "next" }
-  /// Sorted set: ordinals that no device has, by the time since when (Unix s). They are given out again after a rest. One that was given
-  /// out stays here until its device is stored, so that none is lost with the worker that asked for it.
+  /// Sorted set: ordinals without a device, by when they were freed (Unix s). They are reused after a rest. An
+  /// allocated ordinal stays here until its device is stored, so that none is lost if the worker crashes.
   package var free: String { tag + "free" }
   /// Hash: a word's number (four bytes, little-endian) → the word.
   package var words: String { tag + "word" }
-  /// Set: versions that devices have had, as `OSVersion.text`.
+  /// Set: the OS versions that devices have had, as `OSVersion.text`.
   package var osVersions: String { tag + "os" }
 
-  /// Hash: the ordinal's place among 64 → the device's record.
+  /// Hash: the ordinal modulo 64 → the device's record.
   package func records(of ordinal: UInt32) -> String { tag + "d:\(ordinal / 64)" }
-  /// Hash: a set's word (eight bytes, little-endian) → its ordinals (four bytes each, little-endian, ascending), or `*`: they are in chunks.
+  /// Hash: a set's word (eight bytes, little-endian) → its ordinals (four bytes each, little-endian, ascending), or
+  /// `*`: in chunks.
   package func bucket(of set: DeviceSetName) -> String { tag + "p:\(set.bucket)" }
-  /// A large set's part in a chunk, as `OrdinalChunk` says.
+  /// A large set's part in a chunk, encoded as `OrdinalChunk` describes.
   package func chunk(_ index: Int, of set: DeviceSetName) -> String { "\(tag)c:\(set.wordDigits):\(index)" }
-  /// When it was forgotten, Unix milliseconds; ends.
+  /// When it was forgotten, Unix milliseconds; expires.
   package func forgotten(_ subject: ForgottenSubject) -> String { tag + RegistryKeys.forgottenName(subject) }
 
   static func forgottenName(_ subject: ForgottenSubject) -> String {
@@ -40,12 +42,12 @@ package struct RegistryKeys: Hashable, Sendable {
 }
 
 extension DeviceSetName {
-  /// The word as keys have it: 16 hex digits.
+  /// The word in keys: 16 hex digits.
   var wordDigits: String {
     let digits = String(word, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits
   }
 
-  /// The word as hashes have it: eight bytes, little-endian.
+  /// The word in hashes: eight bytes, little-endian.
   var wordBytes: [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64($0 * 8)) } }
 }
