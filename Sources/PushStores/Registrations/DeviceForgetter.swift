@@ -1,15 +1,16 @@
 package import PushCore
 import PushIO
 
-/// Forgets devices, or users with all their devices, and with them what they are to Live Activities.
+/// Forgets devices, or users with all their devices, and their Live Activities.
 ///
-/// They leave their activities before they go: whoever dies between the two does it again, and finds them still. And once more behind
-/// that: an update token may have come meanwhile. Belongs to the thread of its registries' loop.
+/// Removes devices from their activities before it forgets them: after a crash between the two steps, a retry still
+/// finds the devices. Then it removes them once more, because an update token may have come meanwhile. Belongs to the
+/// thread of its registries' loop.
 package final class DeviceForgetter {
   private let devices: DeviceRegistry
   private let activities: ActivityRegistry
 
-  /// Devices of a user that are looked at together.
+  /// Maximum devices of a user in one step.
   private static let part = 128
 
   package init(devices: DeviceRegistry, activities: ActivityRegistry) {
@@ -17,7 +18,7 @@ package final class DeviceForgetter {
     self.activities = activities
   }
 
-  /// As `DeviceRegistry.forget`.
+  /// Like `DeviceRegistry.forget`.
   /// - Parameter at: Unix milliseconds.
   package func forget(
     _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping DeviceRegistry.Then<Int>
@@ -34,7 +35,7 @@ package final class DeviceForgetter {
     }
   }
 
-  /// A part at a time. Tells whom it concerns: ordinals.
+  /// Pages through the devices. Returns the ordinals of those to forget.
   private func leave(
     _ subject: ForgottenSubject, _ at: Int64, _ scope: AppScope, after ordinal: UInt32?, _ found: [UInt32],
     _ then: @escaping DeviceRegistry.Then<[UInt32]>

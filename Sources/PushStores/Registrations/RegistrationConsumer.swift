@@ -4,8 +4,8 @@ package import PushIO
 import PushLane
 import Synchronization
 
-/// The registration consumer of a worker: a thread beside the lanes with its own connections, which takes the queue `push.registrations`. This is its
-/// door for the others.
+/// The registration consumer of a worker: a thread beside the lanes with its own connections. It consumes the queue
+/// `push.registrations`. This is the interface for other threads.
 package final class RegistrationConsumer: Sendable {
   private struct State {
     var mailbox: Mailbox?
@@ -20,24 +20,24 @@ package final class RegistrationConsumer: Sendable {
   private let watchesUntilEmpty: Bool
   private let state = Mutex(State())
 
-  /// It looks at its deadlines at least so often.
+  /// Longest interval between deadline checks.
   private static let waitMilliseconds = 100
   private static let closeMilliseconds: Int64 = 1_000
 
-  /// - Parameter untilEmpty: it watches whether registrations wait in the queue, for `isExhausted`.
+  /// - Parameter untilEmpty: check whether registrations wait in the queue, for `isExhausted`.
   package init(_ settings: RegistrationConsumerSettings, logger: Logger, untilEmpty: Bool = false) {
     self.settings = settings
     self.logger = logger
     watchesUntilEmpty = untilEmpty
   }
 
-  /// Starts the thread, which connects. Once.
+  /// Starts the thread, which connects. Call it once.
   package func start() {
     let thread = LoopThread(name: "registrations") { [self] in run() }
     state.withLock { $0.thread = thread }
   }
 
-  /// Takes no more registrations, and finishes those that it has until the drain's time is over.
+  /// Takes no more registrations, and finishes those it has until the drain's deadline.
   package func drain() {
     let mailbox = state.withLock { state in
       state.isDrainWanted = true
@@ -53,7 +53,7 @@ package final class RegistrationConsumer: Sendable {
 
   package var counters: RegistrationCounters { state.withLock { $0.counters } }
 
-  /// No registration waits in the queue, and none is on its way here. Tells nothing where it does not watch.
+  /// No registration waits in the queue or is in progress. Meaningless without `untilEmpty`.
   package var isExhausted: Bool { state.withLock { $0.isExhausted } }
 
   private func run() {
@@ -70,16 +70,16 @@ package final class RegistrationConsumer: Sendable {
     }.run()
   }
 
-  /// What its thread does, until it is drained.
+  /// The work of its thread, until it is drained.
   /// - Parameters:
-  ///   - seed: of everything that it draws.
-  ///   - log: hears of changes, never of registrations.
+  ///   - seed: of all its random numbers.
+  ///   - log: receives state changes, never single registrations.
   package func work(
     on loop: EventLoop, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
   ) -> any LoopWork {
     let quiet = LogNotices()
     let consumer = RegistrationConsumerLoop(loop: loop, settings: settings, seed: seed) { level, text in
-      // A connection's state is news once.
+      // Log a connection's state only when it changes.
       if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
       log(level, text)
     }
@@ -90,7 +90,7 @@ package final class RegistrationConsumer: Sendable {
     let loop: EventLoop
     private let door: RegistrationConsumer
     private let consumer: RegistrationConsumerLoop
-    /// It says goodbye, until then at most; nil: it works.
+    /// Deadline of the close; nil: not closing.
     private var closeDeadline: Instant?
 
     init(door: RegistrationConsumer, loop: EventLoop, consumer: RegistrationConsumerLoop) {

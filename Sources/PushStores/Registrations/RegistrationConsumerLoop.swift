@@ -3,10 +3,10 @@ import PushCore
 import PushIO
 import PushLane
 
-/// The registration consumer's work on its thread: takes registrations from the queue, has them stored, acknowledges.
+/// The registration consumer's work on its thread. It takes registrations from the queue, stores and acknowledges them.
 ///
-/// A registration is acknowledged once Redis took it, a wrong one once the broker has confirmed its dead letter. While Redis is away they
-/// wait here, as many as the broker gives ahead, and are tried again in the order in which they came.
+/// A registration is acknowledged once Redis stored it, an invalid one once the broker confirmed its dead letter. While
+/// Redis is unavailable, registrations wait here, up to the prefetch, and are retried in delivery order.
 final class RegistrationConsumerLoop {
   private let loop: EventLoop
   private let settings: RegistrationConsumerSettings
@@ -19,33 +19,33 @@ final class RegistrationConsumerLoop {
   private let dead: AMQPExchange
   private let notice: (Logger.Level, String) -> Void
 
-  /// Not acknowledged, by tag, of the consumer connection in use.
+  /// Unacknowledged deliveries by tag, of the current consumer connection.
   private var deliveries: [UInt64: RegistrationDelivery] = [:]
   private var watermark: AckWatermark
-  /// Those that Redis did not take, and those that came since.
+  /// Registrations that Redis did not store, and all later ones.
   private var held: [RegistrationDelivery] = []
   private var retryAt: Instant?
   private var backoff: Backoff
   private var random: SeededRandom
   private var received: UInt64 = 0
   private var results: [RegistrationCounters.Key: UInt64] = [:]
-  /// Of the consumer connection in use, or the last.
+  /// Of the current or last consumer connection.
   private var epoch: UInt32 = 0
   private var isConsuming = false
   private var emptyWatch: RabbitMQEmptyWatch?
-  /// The queue was empty at two looks in a row, and nothing came between them.
+  /// The queue was empty in two checks in a row, with no delivery between them.
   private var isQueueEmpty = false
-  /// The request for registrations, which is answered before anything else is asked on its channel.
+  /// The consume operation: it is answered before anything else is requested on its channel.
   private var consuming: UInt32?
   private var isAskable = false
   private var drainDeadline: Instant?
   private var isClosing = false
 
   private static let consumeChannel: UInt16 = 1
-  /// An acknowledgement alone costs a frame: only where an old delivery holds up so many.
+  /// A single acknowledgement costs a frame: only if an old delivery blocks this many.
   private static let aloneMinimum = 64
 
-  /// - Parameter seed: of everything that it draws.
+  /// - Parameter seed: of all its random numbers.
   init(
     loop: EventLoop, settings: RegistrationConsumerSettings, seed: UInt64,
     notice: @escaping (Logger.Level, String) -> Void
@@ -92,16 +92,17 @@ final class RegistrationConsumerLoop {
 
   // MARK: - Until empty
 
-  /// From now on it looks whether registrations wait in the queue; `isExhausted` tells.
+  /// Checks from now on whether registrations wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     emptyWatch = RabbitMQEmptyWatch(queues: [settings.rabbitmq.topology.registrationsQueue])
     lookWhetherEmpty()
   }
 
-  /// No registration waits, and none is on its way here.
+  /// No registration waits or is in progress.
   var isExhausted: Bool { isQueueEmpty && deliveries.isEmpty }
 
-  /// Asks on the channel that registrations come on: those that the queue gave before it counted are heard before the answer.
+  /// Asks on the channel that delivers registrations: messages that left the queue before it was counted arrive before
+  /// the answer.
   private func lookWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
     emptyWatch?.look(on: connection, channel: RegistrationConsumerLoop.consumeChannel)
@@ -109,7 +110,7 @@ final class RegistrationConsumerLoop {
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
     if operation == consuming {
-      // Not before: a quorum queue may answer a question before it answers the consumer that came first.
+      // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
       return lookWhetherEmpty()
@@ -127,7 +128,7 @@ final class RegistrationConsumerLoop {
   func turn() {
     redis.turn()
     publisher.turn()
-    // The queues exist then, and dead letters can be published.
+    // By then the queues exist, and dead letters can be published.
     if publisher.isReady, drainDeadline == nil { consumer.start() }
     while let event = consumer.nextEvent() { take(event) }
     retry()
@@ -137,7 +138,6 @@ final class RegistrationConsumerLoop {
 
   // MARK: - The end
 
-  /// Takes no more registrations.
   func drain() {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
@@ -147,13 +147,14 @@ final class RegistrationConsumerLoop {
     }
   }
 
-  /// What was taken is done, or the drain's time is over. What waits for Redis goes back to the queue.
+  /// All registrations are finished or wait for Redis, or the drain's deadline has passed. Those that wait are
+  /// requeued.
   var isDrained: Bool {
     guard let drainDeadline else { return false }
     return deliveries.count == held.count || loop.now.monotonic >= drainDeadline
   }
 
-  /// Says goodbye everywhere: unacknowledged registrations go back to their queue. Keep turning until `isClosed`.
+  /// Closes all connections: unacknowledged registrations are requeued. Keep turning until `isClosed`.
   func close() {
     guard !isClosing else { return }
     isClosing = true
@@ -161,7 +162,7 @@ final class RegistrationConsumerLoop {
     deliveries = [:]
     held = []
     publisher.close()
-    // A channel of a quorum queue forgets acknowledgements that are under way when it closes.
+    // A quorum queue drops acknowledgements in flight when their channel closes.
     loop.schedule(afterMilliseconds: 100) { [consumer, redis] in
       consumer.stop()
       redis.close()
@@ -202,7 +203,7 @@ final class RegistrationConsumerLoop {
     }
   }
 
-  /// What was taken comes again, to whoever is next; done twice it comes to the same.
+  /// Unacknowledged registrations are redelivered; storing one twice is idempotent.
   private func consumingEnded() {
     isConsuming = false
     isAskable = false
@@ -225,7 +226,7 @@ final class RegistrationConsumerLoop {
   }
 
   private func settled(_ delivery: RegistrationDelivery) {
-    // An answer that came after its connection was lost.
+    // Ignore an answer that came after its connection was lost.
     guard delivery.epoch == epoch, deliveries.removeValue(forKey: delivery.tag) != nil else { return }
     watermark.done(delivery.tag, now: loop.now.monotonic)
   }

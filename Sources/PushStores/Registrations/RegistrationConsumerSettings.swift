@@ -3,18 +3,18 @@ package import PushIO
 package import PushLane
 package import PushSettings
 
-/// What a registration consumer is made from: every bound by its name.
+/// The settings of a registration consumer, with all its limits.
 package struct RegistrationConsumerSettings: Sendable {
-  /// Its random seed is not used: the consumer's work draws one.
+  /// Its random seed is ignored: the consumer draws its own.
   package var rabbitmq: RabbitMQSettings
   package var redis: RedisConfiguration
   package var redisTLS: TLSContext?
-  /// Begins the name of every key.
+  /// Prefix of every key.
   package var prefix: String
-  /// Registrations that are on their way at once: what is held while Redis is away.
+  /// Maximum registrations in progress, including those held while Redis is unavailable.
   package var registrationsMaximum: UInt16 = 1_000
-  /// A message that was given to workers so often becomes a dead letter: it may be what ends them. Less than the limit at which newer
-  /// brokers drop messages of this queue, more than the restarts of one outage.
+  /// A message that was delivered this often becomes a dead letter: it may crash workers. Less than the limit at which
+  /// newer brokers drop messages of this queue, more than the restarts of one outage.
   package var deliveriesMaximum: UInt32 = 10
   package var retryInitialMilliseconds: Int64 = 100
   package var retryMaximumMilliseconds: Int64 = 5_000
@@ -29,8 +29,7 @@ package struct RegistrationConsumerSettings: Sendable {
     self.prefix = prefix
   }
 
-  /// What a configuration asks for.
-  /// - Parameter hostName: names it to RabbitMQ.
+  /// - Parameter hostName: part of the connection's name in RabbitMQ.
   package init(_ configuration: Configuration, hostName: String) throws {
     let parts = try LaneParts(configuration, laneCount: 1)
     let redis = try RedisConfiguration(url: configuration.registryURL)

@@ -1,9 +1,9 @@
-/// What became of registrations here, since the start. Counters only grow; the others are gauges.
+/// Results of registrations in this process since the start. Counters only grow; the others are gauges.
 package struct RegistrationCounters: Sendable {
   package struct Key: Hashable, Sendable {
     /// `device`, `activity`, `forget`, or `unknown`.
     package let kind: String
-    /// What became of it, or why it became a dead letter.
+    /// The result, or the reason of the dead letter.
     package let result: String
 
     package init(kind: String, result: String) {
@@ -15,11 +15,11 @@ package struct RegistrationCounters: Sendable {
   package var results: [Key: UInt64] = [:]
   /// Taken from the queue and not acknowledged.
   package var inFlight = 0
-  /// Those of them that wait for Redis.
+  /// Of those in flight, the ones that wait for Redis.
   package var waiting = 0
-  /// Changes that had to be decided again because somebody else was faster.
+  /// Changes that were decided again because of a conflicting change.
   package var conflicts: UInt64 = 0
-  /// Pushes that update tokens were due because they came after an update or an end of their activity.
+  /// Pushes to update tokens that came after an update or the end of their activity.
   package var latePushes: UInt64 = 0
   /// The queue is consumed, and Redis is connected.
   package var isConnected = false

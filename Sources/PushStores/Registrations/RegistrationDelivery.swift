@@ -2,15 +2,15 @@ import PushCore
 import PushIO
 import PushLane
 
-/// One message of the queue of registrations, from its receipt to its acknowledgement.
+/// One message of the registration queue, from its receipt to its acknowledgement.
 final class RegistrationDelivery {
   /// Why it becomes a dead letter.
   struct Refusal: Equatable {
     enum Reason {
       case invalid
-      /// The registry cannot take it, though nothing is wrong with it.
+      /// The registry cannot store it, although it is valid.
       case failed
-      /// Workers were given it too often.
+      /// It was delivered too often.
       case redelivered
 
       var word: StaticString {
@@ -26,13 +26,13 @@ final class RegistrationDelivery {
     var detail: String
   }
 
-  /// As it came: of two, the one with the smaller number came first.
+  /// In delivery order.
   let number: UInt64
   let epoch: UInt32
   let tag: UInt64
   let metadata: MessageMetadata
   let body: [UInt8]
-  /// The body is not kept: its dead letter is published at once, or it goes back to the queue.
+  /// The body is not kept: its dead letter is published at once, or the delivery is requeued.
   let isOversized: Bool
   /// nil: it is refused.
   let registration: PushCore.Registration?
