@@ -1,10 +1,10 @@
 package import PushCore
 
-/// Whom an audience is made of.
+/// The definition of an audience.
 package enum AudienceQuery: Hashable, Sendable {
   case filter(SegmentFilter)
   case segment(SegmentCode)
-  /// Devices that are in one of these sets at least.
+  /// Devices in at least one of these sets.
   case sets([DeviceSet])
 
   /// Users by their ids.

@@ -1,16 +1,16 @@
 package import PushCore
 import PushIO
 
-/// An audience that was prepared: reads the chunks of its sets and evaluates them, in order, in bounded memory.
+/// A prepared audience: reads the chunks of its sets in order and evaluates them, in bounded memory.
 package final class AudienceReader {
-  /// What a bucket says of a set.
+  /// A set's entry in its bucket.
   enum SetState {
     /// Its ordinals, ascending.
     case few([UInt32])
-    /// They are in chunks.
+    /// Its ordinals are in chunks.
     case many
 
-    /// nil: not what the registry writes.
+    /// nil: the registry did not write it.
     init?(_ bytes: [UInt8]) {
       if bytes == [UInt8(ascii: "*")] {
         self = .many
@@ -28,19 +28,19 @@ package final class AudienceReader {
   }
 
   package let plan: FilterPlan
-  /// Chunks that there are: their indexes are below.
+  /// Number of chunks: their indexes are below it.
   package let chunkCount: Int
   private let redis: RedisClient
   private let keys: RegistryKeys
   private let names: [DeviceSetName]
   private let states: [SetState]
-  /// Indexes of the sets that are in chunks.
+  /// Indexes of the sets in chunks.
   private let large: [Int]
   private var evaluation: FilterEvaluation
 
-  /// Keys of one command: half a MiB of bitmaps.
+  /// Maximum keys of one command: half a MiB of bitmaps.
   private static let keysMaximum = 64
-  /// Bytes that are asked for ahead.
+  /// Maximum bytes of read-ahead.
   private static let aheadBytes = 4 << 20
   private static let aheadMaximum = 16
 
@@ -60,17 +60,17 @@ package final class AudienceReader {
 
   // MARK: - Chunks
 
-  /// The audience's devices of one chunk.
+  /// The audience's devices in one chunk.
   package func evaluate(chunk: Int, then: @escaping SegmentThen<ChunkBitmap>) {
     guard isWorthReading(chunk) else { return then(.success(ChunkBitmap())) }
     parts(of: chunk) { [self] result in then(result.map { evaluated($0) }) }
   }
 
-  /// Reads ahead, and reports chunks in their order; those without a device of the audience are passed over.
+  /// Reads ahead, and reports chunks in order; skips chunks without a device of the audience.
   /// - Parameters:
-  ///   - chunk: where it begins; `OrdinalChunk.index(of:)` of a cursor.
-  ///   - each: a chunk's index and its devices; false ends the reading.
-  ///   - then: all was reported, or ended, or failed. Nothing is reported afterwards.
+  ///   - chunk: the first one; `OrdinalChunk.index(of:)` of a cursor.
+  ///   - each: receives a chunk's index and its devices; returns false to stop.
+  ///   - then: called after the last chunk, a stop or a failure. `each` is not called afterwards.
   package func stream(
     from chunk: Int = 0, each: @escaping (Int, ChunkBitmap) -> Bool, then: @escaping SegmentThen<Void>
   ) {
@@ -79,7 +79,7 @@ package final class AudienceReader {
     AudienceStream(self, from: max(0, chunk), ahead: ahead, each: each, then: then).goOn()
   }
 
-  /// Whether the chunk can have a device of the audience: small sets are known.
+  /// Whether the chunk may have a device of the audience, judged by the small sets, which are in memory.
   func isWorthReading(_ chunk: Int) -> Bool {
     guard 0..<chunkCount ~= chunk else { return false }
     return plan.canMatch { index in
@@ -95,7 +95,7 @@ package final class AudienceReader {
     return evaluation.result
   }
 
-  /// Each set's part in a chunk.
+  /// The part of each set in a chunk.
   func parts(of chunk: Int, then: @escaping SegmentThen<[ChunkPart]>) {
     let parts = Parts(
       states.map { if case .few(let ordinals) = $0 { ChunkPart(ordinals: ordinals, chunk: chunk) } else { .none } })
@@ -124,7 +124,7 @@ package final class AudienceReader {
     }
   }
 
-  /// Answers as they come.
+  /// Collects the answers.
   private final class Parts {
     var values: [ChunkPart]
     var left = 0
@@ -135,7 +135,7 @@ package final class AudienceReader {
 
   // MARK: - All at once
 
-  /// How many devices the audience has.
+  /// The number of devices in the audience.
   package func count(then: @escaping SegmentThen<Int>) {
     var count = 0
     stream(
@@ -146,8 +146,9 @@ package final class AudienceReader {
       then: { result in then(result.map { count }) })
   }
 
-  /// Some devices of the audience, each as likely as any other, ascending; all where there are no more. And how many there are in all.
-  /// - Parameter limit: so many at most.
+  /// A uniform random sample of the audience, ascending, and the number of all its devices. The whole audience if it is
+  /// not larger than `limit`.
+  /// - Parameter limit: maximum size of the sample.
   package func sample(
     _ limit: Int, using random: SeededRandom, then: @escaping SegmentThen<(ordinals: [UInt32], count: Int)>
   ) {
@@ -156,7 +157,7 @@ package final class AudienceReader {
     var count = 0
     stream(
       each: { chunk, devices in
-        // Each device takes a place with the probability that it has at its turn (reservoir sampling).
+        // Reservoir sampling.
         var place = 0
         while let found = devices.next(from: place) {
           place = found + 1
@@ -173,7 +174,7 @@ package final class AudienceReader {
       then: { result in then(result.map { (chosen.sorted(), count) }) })
   }
 
-  /// What each of the plan's sets holds, ascending.
+  /// The ordinals of each of the plan's sets, ascending.
   func ordinalsOfEachSet(then: @escaping SegmentThen<[DeviceSet: [UInt32]]>) {
     var found: [DeviceSet: [UInt32]] = [:]
     for (set, state) in zip(plan.sets, states) {

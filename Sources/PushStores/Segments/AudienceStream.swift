@@ -1,16 +1,16 @@
 import PushCore
 
-/// One reading of an audience's chunks: asks for some ahead, and reports them in their order.
+/// One pass over an audience's chunks: reads ahead, and reports them in order.
 final class AudienceStream {
   private let reader: AudienceReader
   private let ahead: Int
   private let each: (Int, ChunkBitmap) -> Bool
-  /// nil: it has ended.
+  /// nil: ended.
   private var then: SegmentThen<Void>?
-  /// Chunks that were asked for, in order; nil: not answered yet.
+  /// Requested chunks, in order; nil: not answered yet.
   private var asked: [(chunk: Int, parts: [ChunkPart]?)] = []
   private var next: Int
-  /// A question that is answered at once goes on where it was asked, not deeper.
+  /// Avoids recursion when a request is answered at once.
   private var isGoingOn = false
 
   init(

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// A segment as it is kept: its filter, and since when. In Redis it is `<Unix ms> <filter in JSON>`.
+/// A stored segment: its filter and the time it was stored. In Redis: `<Unix ms> <filter in JSON>`.
 package struct SegmentEntry: Hashable, Sendable {
   package let filter: SegmentFilter
   /// Unix milliseconds.
@@ -11,7 +11,7 @@ package struct SegmentEntry: Hashable, Sendable {
     self.putAt = putAt
   }
 
-  /// nil: not what was encoded.
+  /// nil: not in this encoding.
   init?(_ bytes: [UInt8]) {
     guard let space = bytes.firstIndex(of: UInt8(ascii: " ")),
       let putAt = Int64(String(decoding: bytes[..<space], as: UTF8.self)),

@@ -3,7 +3,7 @@ import PushIO
 
 /// Finds the devices of an audience in the registry, chunk by chunk.
 ///
-/// Not Sendable: it belongs to the thread of its Redis client, and every `then` is called there.
+/// Not Sendable: it belongs to its Redis client's thread, and calls every `then` there.
 package final class SegmentEvaluator {
   private let redis: RedisClient
   private let prefix: String
@@ -16,11 +16,12 @@ package final class SegmentEvaluator {
     store = SegmentStore(redis: redis, prefix: prefix)
   }
 
-  /// Prepares an audience: a few rounds of questions to Redis, however many devices there are.
+  /// Prepares an audience: a few round trips to Redis, regardless of the number of devices.
   ///
-  /// What devices do from then on may be seen or not. One that is in the audience all the time is always found, one that never is never.
-  /// - Parameter unixMilliseconds: what `seen_within` counts from. The steps of one job give the same time, so that its audience does
-  ///   not move while it is expanded.
+  /// Later changes of devices may be seen or not. A device that stays in the audience is always found; one that is
+  /// never in it is never found.
+  /// - Parameter unixMilliseconds: the base of `seen_within`. All steps of one job use the same time, so that its
+  ///   audience does not change while it is expanded.
   package func open(
     _ query: AudienceQuery, in scope: AppScope, unixMilliseconds: Int64, then: @escaping SegmentThen<AudienceReader>
   ) {
@@ -49,7 +50,8 @@ package final class SegmentEvaluator {
     }
   }
 
-  /// The devices of each set, ascending, by the sets' order: for few sets with few devices. All are held in memory.
+  /// The devices of each set, ascending, in the order of the sets. For few sets with few devices: all are held in
+  /// memory.
   package func ordinals(of sets: [DeviceSet], in scope: AppScope, then: @escaping SegmentThen<[[UInt32]]>) {
     prepare(FilterPlan(anyOf: sets), scope) { result in
       switch result {
@@ -65,7 +67,7 @@ package final class SegmentEvaluator {
   private func prepare(_ plan: FilterPlan, _ scope: AppScope, _ then: @escaping SegmentThen<AudienceReader>) {
     let keys = RegistryKeys(prefix: prefix, scope: scope)
     let names = plan.sets.map(DeviceSetName.init)
-    // One more answer: the number of ordinals.
+    // And one more answer: the number of ordinals.
     let gathered = Gathered(count: names.count)
     let redis = redis
     func isComplete() {
@@ -110,7 +112,7 @@ package final class SegmentEvaluator {
     }
   }
 
-  /// Answers as they come.
+  /// Collects the answers.
   private final class Gathered {
     var states: [AudienceReader.SetState]
     var ordinalCount = 0

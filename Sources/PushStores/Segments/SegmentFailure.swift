@@ -1,12 +1,12 @@
 package import PushCore
 
-/// Why an audience could not be told.
+/// Why an audience could not be determined.
 package enum SegmentFailure: Error, Hashable, Sendable, CustomStringConvertible {
-  /// Redis did not answer, or refused: what is asked again later may succeed.
+  /// Redis did not answer, or refused: a retry may succeed.
   case redis(String)
-  /// The filter itself cannot be evaluated: it names a segment that is not there, or leads back to itself.
+  /// The filter cannot be evaluated: it names a missing segment, or contains itself.
   case filter(FilterPlanError)
-  /// A key holds something that the registry does not write.
+  /// A key holds a value that the registry did not write.
   case foreign(key: String)
 
   package var description: String {

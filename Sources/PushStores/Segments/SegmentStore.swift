@@ -1,16 +1,17 @@
 package import PushCore
 import PushIO
 
-/// The segments of an app and environment, in Redis beside its devices.
+/// The segments of an app and environment, in Redis next to its devices.
 ///
-/// Not Sendable: it belongs to the thread of its Redis client, and every `then` is called there.
+/// Not Sendable: it belongs to its Redis client's thread, and calls every `then` there.
 package final class SegmentStore {
   private let redis: RedisClient
   private let prefix: String
 
-  /// Codes that one command asks for.
+  /// Maximum codes in one command.
   private static let codesMaximum = 64
-  /// So many segments may hang together at most: a plan of more has too many conditions, or they lie too deep in each other.
+  /// Maximum segments that a filter may reference, directly or not: a plan with more has too many conditions, or nests
+  /// too deep.
   private static let closureMaximum = SegmentLimits.allConditionsMaximum * SegmentLimits.nestingMaximum
 
   /// - Parameter prefix: `redis.prefix`.
@@ -21,9 +22,9 @@ package final class SegmentStore {
 
   // MARK: - One
 
-  /// Stores a filter under a code, in the place of one that is there. It fails with `filter` where the filter names segments that are
-  /// not there, or itself.
-  /// - Parameter unixMilliseconds: the time that it is stored with.
+  /// Stores a filter under a code, and replaces an existing one. Fails with `filter` if the filter names a missing
+  /// segment, or itself.
+  /// - Parameter unixMilliseconds: the stored time.
   package func put(
     _ code: SegmentCode, _ filter: SegmentFilter, in scope: AppScope, unixMilliseconds: Int64,
     then: @escaping SegmentThen<Void>
@@ -45,12 +46,12 @@ package final class SegmentStore {
     }
   }
 
-  /// nil: there is none of this code.
+  /// nil: no segment has this code.
   package func entry(_ code: SegmentCode, in scope: AppScope, then: @escaping SegmentThen<SegmentEntry?>) {
     entries([code], in: scope) { result in then(result.map { $0[code] }) }
   }
 
-  /// Deletes a segment that no other one names.
+  /// Deletes a segment that no other segment names.
   package func delete(_ code: SegmentCode, in scope: AppScope, then: @escaping SegmentThen<SegmentDeletion>) {
     all(scope) { [self] result in
       switch result {
@@ -68,12 +69,11 @@ package final class SegmentStore {
 
   // MARK: - Several
 
-  /// All segments.
   package func all(_ scope: AppScope, then: @escaping SegmentThen<[SegmentCode: SegmentEntry]>) {
     scan(key(scope), cursor: "0", found: [:], then: then)
   }
 
-  /// Filters of all segments that a filter names, and that those name, as far as there are any.
+  /// The filters of all segments that a filter names, directly or through other segments, as far as they exist.
   package func segments(
     of filter: SegmentFilter, in scope: AppScope, then: @escaping SegmentThen<[SegmentCode: SegmentFilter]>
   ) {
@@ -88,7 +88,7 @@ package final class SegmentStore {
     collect(Array(codes), scope, asked: codes, known, then)
   }
 
-  /// Asks for these codes, then for what they name.
+  /// Loads these codes, then those that they name.
   private func collect(
     _ codes: [SegmentCode], _ scope: AppScope, asked: Set<SegmentCode>, _ known: [SegmentCode: SegmentFilter],
     _ then: @escaping SegmentThen<[SegmentCode: SegmentFilter]>
@@ -164,12 +164,12 @@ package final class SegmentStore {
   private func key(_ scope: AppScope) -> String { RegistryKeys(prefix: prefix, scope: scope).segments }
 }
 
-/// What became of a segment that was to be deleted.
+/// The result of deleting a segment.
 package enum SegmentDeletion: Hashable, Sendable {
   case deleted
-  /// There was none.
+  /// No segment had this code.
   case unknown
-  /// It stays: these would be left without it.
+  /// Not deleted: these segments name it.
   case isNamed(by: [SegmentCode])
 }
 
