@@ -1,6 +1,6 @@
 import PushCore
 
-/// A script for Redis, with the name by which a server that has it runs it.
+/// A Lua script for Redis, and the digest that runs it on a server that has it.
 package struct LuaScript: Sendable {
   package let text: String
   /// SHA-1 of the text, 40 hex digits.

@@ -1,7 +1,7 @@
 import PushCore
 import PushIO
 
-/// Arguments of a script, of any bytes, as they go over the wire.
+/// Arguments of a script, as arbitrary bytes, encoded for the wire.
 package struct RedisArguments {
   private var command = RedisCommand()
   package private(set) var count = 0

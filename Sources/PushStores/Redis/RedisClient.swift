@@ -1,10 +1,10 @@
 import PushCore
 package import PushIO
 
-/// Commands to Redis with an answer each, on an event loop: for what is not on a job's way and must not block.
+/// Redis commands with one answer each, on an event loop: for work off the job path that must not block.
 ///
-/// Commands wait while Redis is being connected to, and follow the slots of a cluster. Each one is answered once, at the
-/// latest after the timeout. Not Sendable: it belongs to the thread of its loop. Errors are words: what failed, where.
+/// Commands wait while Redis is being connected, and follow moved cluster slots. Each one is answered once, at the
+/// latest after the timeout. Not Sendable: it belongs to its loop's thread. An error is a text: what failed, and where.
 package final class RedisClient {
   package struct Failure: Error, Hashable, Sendable {
     package let text: String
@@ -15,9 +15,9 @@ package final class RedisClient {
   private struct Call {
     let slot: Int
     var command: RedisCommand
-    /// Called by its digest; nil where that failed, and for other commands.
+    /// Called by its digest; nil: the server did not have it, or this is another command.
     var script: LuaScript?
-    /// Arguments of the command, and where those behind a script's digest begin.
+    /// Number of the command's arguments, and where those after a script's digest begin.
     let argumentCount: Int
     var tailStart = 0
     let deadline: Instant
@@ -28,20 +28,20 @@ package final class RedisClient {
   private let loop: EventLoop
   private let router: RedisRouter
   private let timeoutMilliseconds: Int64
-  /// Not sent yet: the node is not connected.
+  /// Not sent: the node is not connected.
   private var waiting: [Call] = []
   /// By node and tag.
   private var sent: [[UInt64: Call]] = []
   private var nextTag: UInt64 = 0
   private var lastFailure: String?
 
-  /// A command follows a slot that moves so often.
+  /// Maximum redirects of one command.
   private static let redirectsMaximum = 8
-  /// A list of all channels of an app in one reply.
+  /// Enough for a list of all channels of an app.
   private static let replyBytesMaximum = 16 << 20
   private static let replyValuesMaximum = 1 << 17
 
-  /// `seed`: of the pauses between connects, different in each client.
+  /// - Parameter seed: of the pauses between connects; different in each client.
   package init(
     loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, timeoutMilliseconds: Int64 = 5_000,
     seed: UInt64
@@ -58,7 +58,7 @@ package final class RedisClient {
 
   package var isConnected: Bool { router.isWhole }
 
-  /// Asks. `key` says which node of a cluster is asked; `last` is one more argument, of any bytes.
+  /// Sends a command. `key` selects the node of a cluster; `last` is one more argument, of any bytes.
   package func call(_ arguments: [String], last: [UInt8]? = nil, key: String, then: @escaping Answer) {
     var command = RedisCommand()
     let count = arguments.count + (last == nil ? 0 : 1)
@@ -70,8 +70,8 @@ package final class RedisClient {
         slot: RedisSlot.of(key.utf8.span), command: command, argumentCount: count, deadline: deadline, then: then))
   }
 
-  /// Runs a script. Its text goes over the wire only where the server does not have it.
-  /// - Parameter keys: at least one; the first says which node of a cluster is asked.
+  /// Runs a script. Its text is sent only if the server does not have it.
+  /// - Parameter keys: at least one; the first selects the node of a cluster.
   package func run(_ script: LuaScript, keys: [String], _ arguments: RedisArguments, then: @escaping Answer) {
     var command = RedisCommand()
     let count = 3 + keys.count + arguments.count
@@ -94,7 +94,7 @@ package final class RedisClient {
     if !send(call) { waiting.append(call) }
   }
 
-  /// What came since the last turn; answers are reported from here.
+  /// Handles everything received since the last turn; answers are reported from here.
   package func turn() {
     while let (node, event) = router.nextEvent() {
       switch event {
@@ -117,13 +117,13 @@ package final class RedisClient {
     dropLate()
   }
 
-  /// Ends for good; what waits is answered as failed.
+  /// Closes for good; outstanding commands fail.
   package func close() {
     router.close()
     fail { _ in true }
   }
 
-  /// Nobody hears of what was asked for: who asked is gone, and would be kept by what it waits for.
+  /// Drops all calls unanswered: their owner is gone, and their closures would keep it alive.
   package func abandon() {
     waiting = []
     sent = []
@@ -190,7 +190,7 @@ package final class RedisClient {
       waiting.removeAll(where: isOver)
     }
     for node in sent.indices {
-      // As they were sent: who hears of it asks for the next thing in the same order.
+      // In the order sent: callers send their next commands in the same order.
       for (tag, call) in sent[node].filter({ isOver($0.value) }).sorted(by: { $0.key < $1.key }) {
         over.append(call)
         sent[node][tag] = nil
