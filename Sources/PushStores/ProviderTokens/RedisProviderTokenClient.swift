@@ -2,7 +2,7 @@ import PushCore
 import PushCredentials
 import PushIO
 
-/// Runs the fleet's rules for provider tokens over one Redis connection, for every key that is in use here.
+/// Runs the fleet's rules for provider tokens over one Redis connection, for each key in use.
 ///
 /// Not Sendable: it belongs to the store's thread.
 final class RedisProviderTokenClient {
@@ -11,11 +11,11 @@ final class RedisProviderTokenClient {
     var state = ProviderTokenFleetState()
     var asker: ProviderTokens.Asker
     var offer: (token: [UInt8], issuedAt: Int64)?
-    /// The newest that serves here.
+    /// The newest token in use here.
     var carried: (token: [UInt8], issuedAt: Int64)?
-    /// The command whose reply is awaited; replies to others come too late.
+    /// The command that waits for a reply; replies to others are late and ignored.
     var pending: Command?
-    /// A stored token that cannot be read was reported.
+    /// An unreadable stored token was reported.
     var isProblemReported = false
   }
 
@@ -23,14 +23,14 @@ final class RedisProviderTokenClient {
     case look, others, store, keep
   }
 
-  /// A command on its way.
+  /// A command in progress.
   private struct Command {
     var node: Int
     var tag: UInt64
     var kind: Kind
     var arguments: [String]
     var last: [UInt8]?
-    /// It was sent to another node of a cluster after this one said so.
+    /// It was redirected to another node of the cluster.
     var isRedirected: Bool
   }
 
@@ -40,7 +40,7 @@ final class RedisProviderTokenClient {
   private let prefix: String
   private let seal: TokenSeal?
   private let onProblem: (String) -> Void
-  /// This process among those that share the lock.
+  /// This process's name as a lock owner.
   private let owner: String
   private var entries: [Entry] = []
   private var random: SeededRandom
@@ -56,14 +56,14 @@ final class RedisProviderTokenClient {
     random = SeededRandom(seed: seed)
     owner = String(random.next(), radix: 36) + String(random.next(), radix: 36)
     var limits = RedisReader.Limits()
-    // CLIENT LIST tells of every connection in some 300 bytes.
+    // CLIENT LIST replies about 300 bytes for each connection.
     limits.bytesMaximum = 16 << 20
     router = RedisRouter(
       loop: loop, configuration: configuration, tls: tls, seed: random.next(), limits: limits)
     router.connect()
   }
 
-  /// The longest that the loop may sleep.
+  /// Longest time that the loop may sleep.
   var waitMilliseconds: Int {
     let next = entries.compactMap { $0.state.nextTurn(isConnected: router.isWhole) }.min()
     guard let next else { return 1000 }
@@ -72,7 +72,7 @@ final class RedisProviderTokenClient {
 
   func close() {
     for index in entries.indices {
-      // Nobody waits for the end of a lock that we hold.
+      // So that nobody waits for our lock to expire.
       release(index)
     }
     router.close()
@@ -109,7 +109,7 @@ final class RedisProviderTokenClient {
 
   // MARK: - Turns
 
-  /// What came since the last turn, and what is due.
+  /// Handles everything received since the last turn, and everything due.
   func turn() {
     while let (node, event) = router.nextEvent() {
       switch event {
@@ -143,7 +143,7 @@ final class RedisProviderTokenClient {
     let now = loop.now
     switch (kind, reply) {
     case (.others, let reply):
-      // Refused (an ACL without CLIENT LIST): others may be there.
+      // Refused (an ACL without CLIENT LIST): assume that there are others.
       let count = reply.text.map { text in
         text.split(separator: "\n").count { $0.contains(" name=herald-tokens:\(prefix) ") }
       }
@@ -234,7 +234,7 @@ final class RedisProviderTokenClient {
       case .waiting: .waiting
       case .unreachable: .unreachable
       }
-    // What follows from it comes back as a letter.
+    // Its follow-up comes back as a letter.
     asker.tokens.storeAnswered(asker.handle, reported, now: loop.now, random: random.next())
   }
 
@@ -249,13 +249,13 @@ final class RedisProviderTokenClient {
     _ = router.connections[node(index)].request(["EVAL", RedisTokenScript.release, "1", keys(index)[1], owner])
   }
 
-  /// The number of the node that has the keys.
+  /// The number of the node with the keys.
   private func node(_ index: Int) -> Int {
     let key = keys(index)[0]
     return router.node(ofSlot: RedisSlot.of(key.utf8.span))
   }
 
-  /// The slot moved: the command goes to its new owner, once.
+  /// The slot moved: sends the command to the new node, once.
   private func isRedirected(_ command: Command, _ reply: RedisReply, _ index: Int) -> Bool {
     guard case .error(let error) = reply, !command.isRedirected,
       case .moved(let node) = router.redirect(error, from: command.node),
@@ -271,17 +271,17 @@ final class RedisProviderTokenClient {
 
   // MARK: - Values
 
-  /// A token older than this is of no use to anybody.
+  /// Nobody can use a token older than this.
   private static let lifeSeconds = 3600
 
-  /// Of the token and of its lock.
+  /// The keys of the token and of its lock.
   private func keys(_ index: Int) -> [String] {
     let name = entries[index].name
     let tag = "\(prefix){token:\(name.teamID):\(name.keyID)}:"
     return [tag + "value", tag + "lock"]
   }
 
-  /// The letter in front says how the rest is written.
+  /// The first letter gives the encoding of the rest.
   private func sealed(_ token: [UInt8], _ index: Int) -> [UInt8]? {
     guard let seal else { return [UInt8(ascii: "p")] + token }
     return seal.seal(token, belongingTo: owner(of: index)).map { [UInt8(ascii: "g")] + $0 }

@@ -5,11 +5,12 @@ package import PushIO
 package import PushSettings
 import Synchronization
 
-/// Provider tokens shared through Redis: a thread of its own with one connection, beside the lanes.
+/// Provider tokens shared through Redis: a thread beside the lanes with one connection.
 ///
-/// `ProviderTokenFleetState` decides, `RedisProviderTokenClient` runs it on that thread; this is its door for the others.
+/// `ProviderTokenFleetState` decides, and `RedisProviderTokenClient` runs it on that thread. This is the interface for
+/// other threads.
 package final class RedisProviderTokenStore: ProviderTokenStore {
-  /// What was asked of the thread.
+  /// A request to the thread.
   enum Letter: Sendable {
     case ask(ProviderTokenName, newerThan: Int64, ProviderTokens.Asker)
     case offer(ProviderTokenName, token: [UInt8], issuedAt: Int64, ProviderTokens.Asker)
@@ -32,15 +33,15 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
   private let state = Mutex(State())
 
   /// - Parameters:
-  ///   - prefix: begins the name of every key.
-  ///   - seal: hides tokens from who reads Redis; nil: they are stored as they are.
-  ///   - onProblem: called with stored tokens that cannot be read, once until one can, from the store's thread.
+  ///   - prefix: of every key.
+  ///   - seal: hides tokens from readers of Redis; nil: they are stored in plain text.
+  ///   - onProblem: called on the store's thread if a stored token cannot be read; once until one can.
   package init(
     configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seal: TokenSeal? = nil,
     onProblem: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     var own = configuration
-    // Also how the processes of a fleet find out whether they are alone.
+    // The processes of a fleet also use it to find out whether they are alone.
     own.clientName = "herald-tokens:\(prefix)"
     self.configuration = own
     self.tls = tls
@@ -49,7 +50,7 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
     self.onProblem = onProblem
   }
 
-  /// Of the Redis that a configuration names.
+  /// With the Redis of a configuration.
   package convenience init(_ configuration: Configuration, logger: Logger) throws {
     let redis = try RedisConfiguration(url: configuration.redis.url)
     self.init(
@@ -58,13 +59,13 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
     ) { problem in logger.warning("redis: \(problem)") }
   }
 
-  /// Starts the thread, which connects. What is asked before is answered then. Once.
+  /// Starts the thread, which connects. It answers earlier requests then. Call it once.
   package func start() {
     let thread = LoopThread(name: "tokens") { [self] in run() }
     state.withLock { $0.thread = thread }
   }
 
-  /// Ends the thread and its connection; questions are not answered any more.
+  /// Ends the thread and its connection; requests are no longer answered.
   package func stop() {
     let (thread, mailbox) = state.withLock { state in
       state.isStopping = true
@@ -92,7 +93,7 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
   }
 
   private func post(_ letter: Letter) {
-    // Bounded by the askers: each has one question at a time, and a token changes every 20 minutes at most.
+    // Bounded by the askers: each has one request at a time, and a token changes at most every 20 minutes.
     let mailbox = state.withLock { state in
       if !state.isStopping { state.letters.append(letter) }
       return state.mailbox
@@ -105,15 +106,15 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
     do {
       loop = try EventLoop()
     } catch {
-      // Every process is alone then: silence is "unreachable".
+      // Each process works alone then: no answer means "unreachable".
       onProblem("provider tokens are not shared: \(error)")
       return
     }
     work(on: loop, seed: .random(in: .min ... .max)).run()
   }
 
-  /// What its thread does, until it is stopped.
-  /// - Parameter seed: of everything that it draws.
+  /// The work of its thread, until it is stopped.
+  /// - Parameter seed: of all its random numbers.
   package func work(on loop: EventLoop, seed: UInt64) -> any LoopWork {
     Work(
       store: self, loop: loop,
@@ -126,7 +127,7 @@ package final class RedisProviderTokenStore: ProviderTokenStore {
     let loop: EventLoop
     private let store: RedisProviderTokenStore
     private let client: RedisProviderTokenClient
-    /// What was asked before the mailbox was known woke nobody.
+    /// Requests before the mailbox was set woke nobody.
     private var hasBegun = false
 
     init(store: RedisProviderTokenStore, loop: EventLoop, client: RedisProviderTokenClient) {

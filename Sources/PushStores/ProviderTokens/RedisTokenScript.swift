@@ -1,15 +1,17 @@
-/// The scripts by which a fleet shares one provider token for a key. They run seldom, so their text goes with them.
+/// The scripts with which a fleet shares one provider token for a key. They run rarely, so their text is sent each
+/// time.
 ///
-/// The token's value: `iat` (Unix seconds, 10 digits), when it was made by Redis' clock (10 digits), the token. The lock's
-/// value is its holder's name. Both keys have one hash tag, and both end.
+/// The token's value: `iat` (Unix seconds, 10 digits), its creation time by Redis' clock (10 digits), the token. The
+/// lock's value is its owner's name. Both keys share one hash tag, and both expire.
 ///
-/// A token whose `iat` is ahead of Redis' clock by more than the gap comes from a worker whose clock was wrong. APNs refuses it until then,
-/// so a token with an earlier `iat` may follow it.
+/// A token whose `iat` is ahead of Redis' clock by more than the gap comes from a worker with a wrong clock. APNs
+/// refuses it until that time, so a token with an earlier `iat` may replace it.
 enum RedisTokenScript {
-  /// KEYS: token, lock. ARGV: newer than this `iat`, renewal age (s), gap between tokens (s), our name, lock (ms).
+  /// KEYS: token, lock. ARGV: newer than this `iat`, renewal age (s), gap between tokens (s), our owner name, lock
+  /// (ms).
   ///
-  /// Replies a token that suits, or is too young to be followed by another one; 1 = the lock is ours and there is no token;
-  /// 2 = the lock is ours, to follow an older token; 0 = somebody else has it.
+  /// Replies a token that is usable, or too young to be replaced; 1 = the lock is ours and there is no token; 2 = the
+  /// lock is ours, to replace an older token; 0 = another owner holds the lock.
   static let look = """
     local known = redis.call('GET', KEYS[1])
     if known then
@@ -28,10 +30,10 @@ enum RedisTokenScript {
     return known and 2 or 1
     """
 
-  /// KEYS: token, lock. ARGV: our name, `iat`, gap (s), life (s), token. The fence: whoever lost the lock stores nothing,
-  /// `iat` only grows unless it was ahead, and no token follows another one too soon.
+  /// KEYS: token, lock. ARGV: our owner name, `iat`, gap (s), life (s), token. A fence: an owner that lost the lock
+  /// stores nothing, `iat` only grows unless it was ahead, and tokens keep the gap.
   ///
-  /// Replies the token that serves now; 0 = the lock was lost.
+  /// Replies the token in use now; 0 = the lock was lost.
   static let store = """
     if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
     local known = redis.call('GET', KEYS[1])
@@ -47,9 +49,9 @@ enum RedisTokenScript {
     return ARGV[5]
     """
 
-  /// KEYS: token. ARGV: `iat`, age (s), life (s), gap (s), token. Puts a token that serves somewhere back where Redis forgot it.
+  /// KEYS: token. ARGV: `iat`, age (s), life (s), gap (s), token. Stores a token in use again if Redis lost it.
   ///
-  /// Replies the token that is stored now, where it is another one; 0 where it is this one.
+  /// Replies the stored token if it is another one; 0 if it is this one.
   static let keep = """
     local known = redis.call('GET', KEYS[1])
     local issued = known and tonumber(string.sub(known, 1, 10)) or 0
@@ -63,7 +65,7 @@ enum RedisTokenScript {
     return 0
     """
 
-  /// KEYS: lock. ARGV: our name. Compare and delete.
+  /// KEYS: lock. ARGV: our owner name. Compare and delete.
   static let release = """
     if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
     return 0
