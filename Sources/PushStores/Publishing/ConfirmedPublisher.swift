@@ -3,25 +3,25 @@ import PushCore
 package import PushIO
 package import PushLane
 
-/// Publishes messages on a connection of its own, and publishes each again until the broker confirms it. Declares the queues first.
+/// Publishes messages on its own connection, each again until the broker confirms it. Declares the queues first.
 ///
-/// Belongs to the thread of its loop. A message that is published again may arrive twice.
+/// Belongs to its loop's thread. A message that is published again may arrive twice.
 package final class ConfirmedPublisher {
-  /// A message, and what follows it.
   struct Message {
     let exchange: AMQPExchange
     let routingKey: [UInt8]
-    /// Adds properties and headers; they are empty before.
+    /// Adds properties and headers to empty ones.
     let describe: (AMQPProperties) -> Void
-    /// The broker confirmed it. false: it could not be published, and its body is not kept (see `publishOnce`).
+    /// Called when the broker confirmed it. false: it could not be published, and its body is not kept (see
+    /// `publishOnce`).
     let then: (_ isConfirmed: Bool) -> Void
   }
 
   private struct Entry {
     let message: Message
-    /// nil: published once, and not kept for a second time.
+    /// nil: published once; the body is not kept.
     let body: [UInt8]?
-    /// Its number on the connection in use; nil: it is to be published.
+    /// Its number on the current connection; nil: to be published.
     var number: UInt64?
     var publishedAt: Instant
 
@@ -35,19 +35,19 @@ package final class ConfirmedPublisher {
   private let topology: Topology
   private let client: RabbitMQClient
   private let properties = AMQPProperties()
-  /// Not confirmed, in their order.
+  /// Unconfirmed, in publishing order.
   private var entries: [Entry] = []
   private var isBlocked = false
-  /// On the connection in use.
+  /// On the current connection.
   private var publishedCount: UInt64 = 0
-  /// After a refusal it waits until then.
+  /// Pauses until then after a refusal.
   private var heldUntil: Instant
   private var isClosing = false
 
   private static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
   private static let refusedPauseMilliseconds: Int64 = 1_000
-  /// Much longer than a broker takes, also one whose queues elect a leader.
+  /// Much longer than a broker needs, even while its queues elect a leader.
   private static let confirmMilliseconds: Int64 = 60_000
 
   package init(
@@ -73,17 +73,18 @@ package final class ConfirmedPublisher {
     entries.append(Entry(message: message, body: body, number: nil, publishedAt: loop.now.monotonic))
   }
 
-  /// Publishes a message whose body is too large to be kept. Where that cannot be done at once, or must be done again, it ends unconfirmed.
+  /// Publishes a message whose body is too large to keep. If that fails at once, or would need a retry, it ends
+  /// unconfirmed.
   func publishOnce(_ body: [UInt8], as message: Message) {
     guard !isPausing, let connection = client.connection else { return message.then(false) }
     let number = send(body, as: message, on: connection)
     entries.append(Entry(message: message, body: nil, number: number, publishedAt: loop.now.monotonic))
   }
 
-  /// Whoever asked for messages asks again: none of them is told of an end.
+  /// Drops all messages without calling back: their owners send them again.
   package func forget() { entries = [] }
 
-  /// A queue is gone: it is declared again.
+  /// A queue is gone: declare it again.
   func declareAgain() {
     guard let connection = client.connection else { return }
     for operation in topology.declarations {
@@ -91,7 +92,7 @@ package final class ConfirmedPublisher {
     }
   }
 
-  /// Says goodbye. Keep turning until `isClosed`.
+  /// Closes the connection. Keep turning until `isClosed`.
   package func close() {
     isClosing = true
     entries = []
@@ -135,14 +136,14 @@ package final class ConfirmedPublisher {
       guard let connection = client.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
         break
       }
-      // Its confirm comes all the same, and finds nothing.
+      // Its confirm still follows, and matches nothing.
       for index in entries.indices where entries[index].number == number { entries[index].number = nil }
       declareAgain()
       pause()
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
       isBlocked = false
-      // The broker read nothing meanwhile: the time for its confirms counts from now on.
+      // The broker read nothing while it blocked us: confirm timeouts start now.
       for index in entries.indices { entries[index].publishedAt = loop.now.monotonic }
     case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
       .connection(.channelClosed), .connection(.closed):
@@ -169,7 +170,7 @@ package final class ConfirmedPublisher {
     for entry in dropped { entry.message.then(false) }
   }
 
-  /// A confirm that does not come for so long is lost, and its message would wait for ever.
+  /// A confirm that is this late is lost: without a new connection its message would wait forever.
   private func missConfirms() {
     let milliseconds = ConfirmedPublisher.confirmMilliseconds
     let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
