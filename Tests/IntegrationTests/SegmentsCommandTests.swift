@@ -101,12 +101,12 @@ struct SegmentsCommandTests {
       (["put", "a b", "--filter", #"{"has":"token"}"#], "the code must be 1 to 64 letters"),
       (
         ["put", "a", "--filter", #"{"not":{"all":[{"has":"token"},{"segment":"b"}]}}"#],
-        "/not/all/1/segment names the segment b, which there is not"
+        "/not/all/1/segment names the segment b, which does not exist"
       ),
       (["put", "a", "--filter", #"{"segment":"a"}"#], "/segment leads back to the segment a (a → a)"),
       (["count"], "give a segment's code, or a --filter"),
       (["count", "a", "--filter", #"{"has":"token"}"#], "not both"),
-      (["count", "--filter", #"{"segment":"b"}"#], "/segment names the segment b, which there is not"),
+      (["count", "--filter", #"{"segment":"b"}"#], "/segment names the segment b, which does not exist"),
       (["sample", "a", "--limit", "0"], "--limit must be from 1 to 1000, not 0"),
     ]
     for (arguments, words) in cases {
@@ -115,7 +115,7 @@ struct SegmentsCommandTests {
       #expect(result.output.isEmpty)
     }
     let unknown = try commands.run(["count", "nowhere"])
-    #expect(unknown.status == 1 && unknown.errors.contains("names the segment nowhere, which there is not"))
+    #expect(unknown.status == 1 && unknown.errors.contains("names the segment nowhere, which does not exist"))
     let long = String(repeating: " ", count: 70_000)
     let refused = try commands.run(["put", "a", "--filter", "-"], input: long)
     #expect(refused.status == 64 && refused.errors.contains("must be at most 65536 bytes, not 65537"))

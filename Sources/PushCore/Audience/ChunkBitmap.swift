@@ -1,12 +1,12 @@
-/// Which ordinals of a chunk: a bit each.
+/// A set of ordinals in a chunk, one bit each.
 ///
-/// Words hold a bitmap's bytes as they lie in Redis, the first byte lowest, so that none is turned around to be joined.
+/// Words hold the bytes of a bitmap in Redis' order, the first byte lowest, so that no byte swaps are needed to combine
+/// them.
 package struct ChunkBitmap: Hashable, Sendable {
   package static let wordCount = OrdinalChunk.bitmapBytes / 8
 
   private var words: [UInt64]
 
-  /// None.
   package init() {
     words = Array(repeating: 0, count: ChunkBitmap.wordCount)
   }
@@ -35,11 +35,11 @@ package struct ChunkBitmap: Hashable, Sendable {
     for index in words.indices { words[index] = 0 }
   }
 
-  /// The first place that is in it, from this one on.
+  /// The first place in the set at or after this one.
   package func next(from place: Int) -> Int? {
     guard place < OrdinalChunk.count else { return nil }
     var index = place >> 6
-    // Turned around, the lowest place is the highest bit.
+    // After the byte swap, the lowest place is the highest bit.
     var word = words[index].byteSwapped & UInt64.max >> UInt64(place & 63)
     while word == 0 {
       index += 1
@@ -51,10 +51,10 @@ package struct ChunkBitmap: Hashable, Sendable {
 
   /// Appends ordinals, ascending.
   /// - Parameters:
-  ///   - chunk: which chunk this is part of.
-  ///   - cursor: the smallest ordinal that is taken.
-  ///   - limit: so many are taken at most.
-  /// - Returns: the ordinal to go on from; nil: the chunk has no more.
+  ///   - chunk: the index of this chunk.
+  ///   - cursor: the smallest ordinal to take.
+  ///   - limit: maximum number to take.
+  /// - Returns: the ordinal to continue from; nil: the chunk has no more.
   package func appendOrdinals(
     chunk: Int, from cursor: UInt32 = 0, limit: Int = .max, to ordinals: inout [UInt32]
   ) -> UInt32? {
@@ -136,7 +136,7 @@ package struct ChunkBitmap: Hashable, Sendable {
     }
   }
 
-  /// Takes those of another that are in the part, too.
+  /// Adds the members of `other` that are in the part.
   package mutating func formUnion(_ other: ChunkBitmap, in part: ChunkPart) {
     switch part.form {
     case .none: break
@@ -151,7 +151,7 @@ package struct ChunkBitmap: Hashable, Sendable {
     }
   }
 
-  /// Takes those of another that are not in the part.
+  /// Adds the members of `other` that are not in the part.
   package mutating func formUnion(_ other: ChunkBitmap, notIn part: ChunkPart) {
     switch part.form {
     case .none: formUnion(other)

@@ -1,4 +1,4 @@
-/// A set's part in a chunk, as the registry keeps it.
+/// A set's part in a chunk, as the registry stores it.
 package struct ChunkPart: Hashable, Sendable {
   enum Form: Hashable, Sendable {
     case none
@@ -9,14 +9,12 @@ package struct ChunkPart: Hashable, Sendable {
 
   let form: Form
 
-  /// Nobody of the chunk is in the set.
+  /// The set has no member in the chunk.
   package static let none = ChunkPart(form: .none)
 
   private init(form: Form) { self.form = form }
 
-  /// A large set's value in Redis.
-  ///
-  /// nil: it is neither a list nor a bitmap of a chunk.
+  /// A large set's value in Redis. nil: neither a list nor a bitmap of a chunk.
   package init?(value bytes: [UInt8]) {
     if bytes.count == OrdinalChunk.bitmapBytes {
       form = .bitmap(bytes)
@@ -33,7 +31,7 @@ package struct ChunkPart: Hashable, Sendable {
     form = bytes.isEmpty ? .none : .list(bytes)
   }
 
-  /// Those ordinals of a small set that are in the chunk.
+  /// The ordinals of a small set that are in the chunk.
   /// - Parameter ordinals: ascending.
   package init(ordinals: [UInt32], chunk: Int) {
     var bytes: [UInt8] = []
@@ -45,10 +43,10 @@ package struct ChunkPart: Hashable, Sendable {
     form = bytes.isEmpty ? .none : .list(bytes)
   }
 
-  /// Nobody of the chunk is known to be in the set.
+  /// The set has no member in the chunk.
   package var isEmpty: Bool { if case .none = form { true } else { false } }
 
-  /// The next word of a bitmap in which a list has places, and those; nil: the list is at its end.
+  /// The next bitmap word in which the list has places, and a mask of those places; nil: the end of the list.
   @inline(__always)
   static func nextWord(_ bytes: Span<UInt8>, _ offset: inout Int) -> (index: Int, mask: UInt64)? {
     guard let first = place(bytes, at: offset) else { return nil }

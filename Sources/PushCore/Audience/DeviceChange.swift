@@ -1,22 +1,23 @@
-/// What a registration, a 410 and a forget make of a device. Pure: who stores the result compares it with what is there then.
+/// How a registration, a 410 and a forget change a device. Pure: the caller stores the result only if the record is
+/// unchanged.
 ///
-/// Of two times the later one counts. But what is known from a time that is yet to come (the clock of an app's server was wrong) gives way to
-/// what comes now: else the device would be deaf until then, and could not be forgotten.
+/// The later time wins. But a known time in the future (from an app's server with a wrong clock) yields to a present
+/// one: otherwise the device would ignore changes until then, and could not be forgotten.
 package enum DeviceChange {
   package enum Outcome: Hashable, Sendable {
-    /// Something newer is known.
+    /// A newer registration is known.
     case older
     /// The registration cannot be applied to this device.
     case refused(JobError)
-    /// - loser: the device that had the alert token until now, without it.
+    /// - loser: the device that had the alert token before, without it.
     case changed(DeviceRecord, loser: DeviceRecord?)
   }
 
   /// - Parameters:
-  ///   - at: of the registration, Unix milliseconds.
+  ///   - at: the registration's time, Unix milliseconds.
   ///   - now: Unix milliseconds.
-  ///   - record: of its device; nil: it is new.
-  ///   - holder: another device that has the alert token which the registration brings.
+  ///   - record: its device; nil: a new one.
+  ///   - holder: another device with the registration's alert token.
   package static func registering(
     _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil
   ) -> Outcome {
@@ -36,7 +37,7 @@ package enum DeviceChange {
   }
 
   /// A token got a 410. nil: the device does not have it, or registered it later.
-  /// - Parameter at: since when it is unregistered, by APNs' clock.
+  /// - Parameter at: when the token became unregistered, by APNs' clock.
   package static func losing(_ token: [UInt8], at: Int64, now: Int64, from record: DeviceRecord) -> DeviceRecord? {
     func isLost(_ own: DeviceRecord.Token) -> Bool { own.bytes == token && !isLater(own.at, than: at, now: now) }
     var next = record
@@ -50,12 +51,12 @@ package enum DeviceChange {
     return next
   }
 
-  /// Whether a forget of this time takes the device: it was not seen since.
+  /// Whether a forget at this time removes the device: it was not seen later.
   package static func forgets(_ record: DeviceRecord, at: Int64, now: Int64) -> Bool {
     !isLater(record.at, than: at, now: now)
   }
 
-  /// Whether what is known stands against what comes.
+  /// Whether the known time wins over the new one.
   private static func isLater(_ known: Int64, than at: Int64, now: Int64) -> Bool {
     known > at && !(known > now && at <= now)
   }
@@ -81,7 +82,7 @@ package enum DeviceChange {
       record.token = nil
       return nil
     case .set(let bytes):
-      // The device has no other token than this one, and this one is not its own any more.
+      // Another device registered this token later. This device has replaced its old token, so it has none now.
       let isHeldByNewer = holder?.token.map { $0.bytes == bytes && isLater($0.at, than: at, now: now) } ?? false
       guard !isHeldByNewer, revive(bytes, &record, at: at) else {
         record.token = nil
@@ -105,7 +106,7 @@ package enum DeviceChange {
     record.startTokens.sort { $0.type < $1.type }
   }
 
-  /// Whether a token that is registered at this time lives: no 410 is as late. One that lives is gone no more.
+  /// Whether a token registered at this time is alive: no 410 is as late. Removes a live token from the gone ones.
   private static func revive(_ token: [UInt8], _ record: inout DeviceRecord, at: Int64) -> Bool {
     guard !record.goneTokens.isEmpty else { return true }
     let fingerprint = DeviceRecord.GoneToken.fingerprint(of: token)
@@ -130,7 +131,7 @@ package enum DeviceChange {
       case .remove:
         break
       case .increment where isRepeated:
-        // It was added when this registration came before.
+        // This registration added it before.
         tags[tag.name] = known
       case .increment(let addend):
         let field = "tags.\(JobError.describe(tag.name))"

@@ -1,8 +1,8 @@
-/// Bounds of what is kept of a device.
+/// Limits of a device's stored data.
 package enum DeviceLimits {
   /// A registration's message.
   package static let registrationBytesMaximum = 64 * 1024
-  /// A device's packed record. It bounds what one device costs, however its tags came together.
+  /// A device's encoded record. Limits the cost of one device, whatever sequence of registrations set its tags.
   package static let recordBytesMaximum = 16 * 1024
   /// `device`, `user`, `activity`.
   package static let idBytesMaximum = 128
@@ -11,17 +11,17 @@ package enum DeviceLimits {
   /// Attributes types with a push-to-start token.
   package static let startTokensMaximum = 32
   package static let timeZoneBytesMaximum = 64
-  /// Tokens that got a 410 and are remembered, the newest ones.
+  /// Tokens that got a 410 and are remembered; the newest are kept.
   package static let goneTokensMaximum = 4
-  /// The largest magnitude up to which each integer is a number of its own as a tag.
+  /// The largest magnitude up to which a number represents every integer exactly.
   package static let exactIntegerMaximum: Int64 = 1 << 53
-  /// `at` is never before September 2001: so small a number is Unix seconds.
+  /// Earliest `at`, in September 2001: a smaller number must be Unix seconds.
   package static let timeMinimum: Int64 = 1_000_000_000_000
-  /// What is further ahead of the worker's clock is no time in Unix milliseconds. Less is a clock that is wrong, and harms nobody for long
-  /// (`DeviceChange`).
+  /// A time further ahead of the worker's clock is not in Unix milliseconds. A time less far ahead comes from a wrong
+  /// clock, and causes no lasting harm (`DeviceChange`).
   package static let aheadMilliseconds: Int64 = 366 * 86_400_000
-  /// How long a forgotten device or user is remembered as such, seconds.
+  /// How long a forget is remembered, seconds.
   package static let forgottenSeconds: Int64 = 86_400
-  /// An ordinal that became free is given to no other device for so long, seconds: pages carry ordinals.
+  /// How long a freed ordinal is not reused, seconds: pages carry ordinals.
   package static let ordinalRestSeconds: Int64 = 86_400
 }

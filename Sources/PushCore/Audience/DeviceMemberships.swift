@@ -35,14 +35,14 @@ extension DeviceRecord {
   }
 }
 
-/// Which sets a device enters and leaves.
+/// The sets that a device enters and leaves.
 package struct DeviceSetChanges: Hashable, Sendable {
   package var added: [DeviceSetName] = []
   package var removed: [DeviceSetName] = []
 
-  /// `old`, `new`: nil where there is no such device, before or afterwards.
+  /// `old`, `new`: nil: no such device before or after.
   package init(from old: DeviceRecord?, to new: DeviceRecord?) {
-    // By name, which is made of bytes: texts that are equal may have different ones.
+    // Compare names, which are hashes of bytes: equal strings may have different bytes.
     let before = (old?.memberships ?? []).map(DeviceSetName.init)
     let after = (new?.memberships ?? []).map(DeviceSetName.init)
     if before.isEmpty || after.isEmpty {

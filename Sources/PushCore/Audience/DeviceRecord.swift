@@ -1,8 +1,8 @@
-/// All that the registry keeps of one device.
+/// Everything the registry stores about one device.
 package struct DeviceRecord: Hashable, Sendable {
   package struct Token: Hashable, Sendable {
     package var bytes: [UInt8]
-    /// When it was registered last, Unix milliseconds.
+    /// When it was last registered, Unix milliseconds.
     package var at: Int64
 
     package init(bytes: [UInt8], at: Int64) {
@@ -32,10 +32,10 @@ package struct DeviceRecord: Hashable, Sendable {
     }
   }
 
-  /// A token that APNs called unregistered.
+  /// A token that APNs reported as unregistered.
   package struct GoneToken: Hashable, Sendable {
     package var fingerprint: UInt64
-    /// Since when, Unix milliseconds: a registration of this token up to then is ignored.
+    /// Since when, Unix milliseconds; a registration of this token up to then is ignored.
     package var at: Int64
 
     package init(_ token: [UInt8], at: Int64) {
@@ -55,14 +55,14 @@ package struct DeviceRecord: Hashable, Sendable {
   }
 
   package var id: String
-  /// Of the newest registration, Unix milliseconds: when the device was last seen.
+  /// The time of the newest registration, Unix milliseconds: when the device was last seen.
   package var at: Int64
   package var user: String?
   /// The alert token.
   package var token: Token?
   /// Ascending by type.
   package var startTokens: [StartToken] = []
-  /// As it was given, with hyphens.
+  /// As registered, with hyphens.
   package var locale: String?
   package var osVersion: OSVersion?
   package var timeZone: String?

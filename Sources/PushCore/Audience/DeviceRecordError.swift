@@ -1,8 +1,8 @@
-/// Why the bytes of a record cannot be read.
+/// Why the bytes of a record cannot be decoded.
 package enum DeviceRecordError: Error, Hashable, Sendable {
   /// Words that must be looked up first.
   case unknownWords([UInt32])
-  /// Written by a version of Herald that is newer than this one, or by something else.
+  /// Written by a newer version of Herald, or by another program.
   case unknownVersion(UInt8)
   case broken
 

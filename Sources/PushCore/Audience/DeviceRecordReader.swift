@@ -1,5 +1,5 @@
 extension DeviceRecord {
-  /// Reads what `encoded` wrote.
+  /// Decodes the bytes of `encoded`.
   /// - Returns: the record, and the numbers of its words.
   package static func decoded(
     _ bytes: [UInt8], _ words: borrowing DeviceWords
@@ -14,7 +14,7 @@ extension DeviceRecord {
   }
 }
 
-/// Walks over a record's bytes. Whatever they are, it ends in a record or an error.
+/// Reads a record's bytes. Any bytes give a record or an error.
 private struct DeviceRecordReader {
   let bytes: [UInt8]
   var position = 0
@@ -77,7 +77,7 @@ private struct DeviceRecordReader {
     var shift: UInt64 = 0
     while shift < 64 {
       let byte = try byte()
-      // Of the tenth byte only the lowest bit has room.
+      // The tenth byte has room for one bit only.
       if shift == 63, byte > 1 { throw .broken }
       number |= UInt64(byte & 127) << shift
       if byte < 128 { return number }
@@ -102,7 +102,7 @@ private struct DeviceRecordReader {
     return number
   }
 
-  /// How many of something follow, each of at least a byte.
+  /// The number of elements that follow, each at least one byte.
   private mutating func count() throws(DeviceRecordError) -> Int {
     let number = try number()
     guard number <= UInt64(bytes.count - position) else { throw .broken }

@@ -1,8 +1,8 @@
-/// The bytes of a record: about 200 for a device with two tokens, a user and eight tags.
+/// The encoding of a record: about 200 bytes for a device with two tokens, a user and eight tags.
 ///
-/// A version, then which fields there are (`Field`), then the fields in this order. A number has seven bits a byte, the lowest first,
-/// 128 where more follow; a signed one has its sign in its lowest bit. Times but the record's own are how much earlier they are than that.
-/// An id is a UUID's 16 bytes where it is one, else text behind its length.
+/// A version, then the fields that are present (`Field`), then the fields in this order. A number is a varint: seven
+/// bits a byte, the lowest first, 128 set if more follow. A signed number has its sign in the lowest bit. Other times
+/// are stored as the record's time minus theirs. An id is 16 bytes if it is a UUID, else text after its length.
 extension DeviceRecord {
   package static let version: UInt8 = 1
 
@@ -20,14 +20,14 @@ extension DeviceRecord {
     static let all: UInt64 = 511
   }
 
-  /// The two low bits in front of an id.
+  /// The two low bits of the number before an id.
   enum IDForm {
     static let text: UInt64 = 0
     static let lowerCaseUUID: UInt64 = 1
     static let upperCaseUUID: UInt64 = 2
   }
 
-  /// The three low bits in front of a tag's value; the others are its length, or the number itself.
+  /// The three low bits of the number before a tag's value; the other bits are its length, or the number itself.
   enum ValueForm {
     static let text: UInt64 = 0
     static let no: UInt64 = 1
@@ -37,7 +37,7 @@ extension DeviceRecord {
     static let list: UInt64 = 5
   }
 
-  /// - Returns: the bytes, and the words that they name by number.
+  /// - Returns: the bytes, and the words that they refer to by number.
   package func encoded(_ words: borrowing DeviceWords) -> (bytes: [UInt8], words: [UInt32: String]) {
     var writer = DeviceRecordWriter()
     writer.bytes.reserveCapacity(320)
@@ -94,7 +94,6 @@ extension DeviceRecord {
   }
 }
 
-/// Appends a record's parts.
 private struct DeviceRecordWriter {
   var bytes: [UInt8] = []
   var words: [UInt32: String] = [:]
@@ -143,8 +142,8 @@ private struct DeviceRecordWriter {
     append(signed: at &- token.at)
   }
 
-  /// The word's number in four bytes, the highest first, with the highest bit set; or the word behind its length, which is below 128 or, behind
-  /// a zero, not.
+  /// The word's number in four bytes, the highest first, with the highest bit set. Or the word after its length: one
+  /// byte below 128, or a zero byte and a varint.
   mutating func append(word: String, _ table: borrowing DeviceWords) {
     guard let number = table.number(of: word) else {
       if word.utf8.count > 127 { bytes.append(0) }
@@ -164,7 +163,7 @@ private struct DeviceRecordWriter {
     case .flag(let flag):
       append(flag ? DeviceRecord.ValueForm.yes : DeviceRecord.ValueForm.no)
     case .number(let number):
-      // 2^53 with its sign is 54 bits; three more fit.
+      // 2^53 with its sign takes 54 bits; three more fit.
       if let integer = Int64(exactly: number), integer.magnitude <= DeviceLimits.exactIntegerMaximum.magnitude {
         append(UInt64(bitPattern: integer << 1 ^ integer >> 63) << 3 | DeviceRecord.ValueForm.integer)
       } else {
@@ -179,7 +178,7 @@ private struct DeviceRecordWriter {
 }
 
 extension UUIDValue {
-  /// Of canonical text in upper case, as Apple's devices write it.
+  /// Canonical text in upper case, as Apple's devices write it.
   fileprivate init?(upperCase text: String) {
     guard text.utf8.count == UUIDValue.textCount else { return nil }
     var lowered: [UInt8] = []

@@ -1,5 +1,5 @@
-/// A set of an app's devices. The registry keeps each as ordinals, and all that it finds devices by is made of them: one device by its
-/// id, a user's devices, a segment.
+/// A set of an app's devices. The registry stores each set as ordinals. All lookups of devices combine such sets: one
+/// device by its id, a user's devices, a segment.
 package enum DeviceSet: Hashable, Sendable {
   case everyone
   /// The device with this id: at most one.
@@ -8,15 +8,15 @@ package enum DeviceSet: Hashable, Sendable {
   case token([UInt8])
   case user(String)
   case hasToken
-  /// Has a push-to-start token for this attributes type; `*` is one for any type.
+  /// Has a push-to-start token for this attributes type; `*`: one for any type.
   case hasPushToStart(String)
-  /// Lower case, with hyphens: `en-gb`. A device is in the set of its locale and in that of each shorter form (`en`).
+  /// Lower case, with hyphens: `en-gb`. A device is in the set of its locale and in those of all shorter forms (`en`).
   case locale(String)
-  /// The version's own set; `os_at_least` is a union.
+  /// One set for each version; `os_at_least` is a union.
   case osVersion(OSVersion)
   /// Last seen on this day, counted from 1 January 1970 UTC.
   case seen(day: Int32)
-  /// The tag is this text, or its list has it as a member.
+  /// The tag is this text, or a list that contains it.
   case tagText(String, String)
   case tagFlag(String, Bool)
   case tagExists(String)
@@ -26,7 +26,7 @@ package enum DeviceSet: Hashable, Sendable {
   case tagBit(String, UInt8)
 }
 
-/// An operating system's version, as far as three numbers tell it.
+/// An operating system's version, up to three numbers.
 package struct OSVersion: Hashable, Comparable, Sendable {
   package var major: UInt16
   package var minor: UInt16
@@ -43,7 +43,7 @@ package struct OSVersion: Hashable, Comparable, Sendable {
   }
 }
 
-/// A number as 64 bits that sort as the numbers do.
+/// A number as 64 bits with the same sort order.
 package enum SortableNumber {
   /// - Parameter number: finite.
   package static func bits(_ number: Double) -> UInt64 {

@@ -1,15 +1,17 @@
-/// Names a set of devices in Redis: a hash of what it is.
+/// The name of a set of devices in Redis: a hash of its definition.
 ///
-/// 82 of the 128 bits are kept: among 100 million sets two have one name with a probability below one in a hundred million.
+/// 82 of the 128 bits are kept: among 100 million sets, the probability of a collision is below one in a hundred
+/// million.
 package struct DeviceSetName: Hashable, Sendable {
-  /// Small sets share a key with others of their bucket.
+  /// Small sets of one bucket share a key.
   package static let bucketCount: UInt32 = 1 << 18
 
   package let bucket: UInt32
-  /// Within the bucket; also names the keys of a large set's chunks.
+  /// Its name in the bucket, and in the keys of a large set's chunks.
   package let word: UInt64
 
-  /// SipHash-2-4 with a fixed key: all workers must agree. Each text's length stands before it, so no two sets give the same bytes.
+  /// SipHash-2-4 with a fixed key, because all workers must agree. Each text follows its length, so no two sets give
+  /// the same bytes.
   package init(_ set: DeviceSet) {
     var hash = SipHash128(key0: 0x6865_7261_6C64_2061, key1: 0x7564_6965_6E63_6573)
     switch set {

@@ -1,5 +1,5 @@
 extension DeviceSet {
-  /// The sets of the device that a job names by its id or by its alert token: lower-case hex digits may be either.
+  /// The sets to look up a device that a job names by its id or alert token: lower-case hex digits may be either.
   package static func sets(ofDevice text: String) -> [DeviceSet] {
     let digits = text.utf8.span
     guard Limits.tokenDigitsMinimum...Limits.tokenDigitsMaximum ~= digits.count, digits.count % 2 == 0,

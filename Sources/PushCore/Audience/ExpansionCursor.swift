@@ -1,11 +1,11 @@
-/// How far the expansion of an audience came: what the message of its next step carries, so that the step can be done even where Redis
-/// forgot what was before.
+/// The progress of an audience's expansion. The message of the next step carries it, so that the step can continue even
+/// if Redis lost the earlier state.
 package struct ExpansionCursor: Hashable, Sendable {
-  /// From 0 on.
+  /// From 0.
   package var step: UInt32
-  /// Devices before this ordinal are in pages.
+  /// All devices before this ordinal are in pages.
   package var ordinal: UInt32
-  /// Pages and devices of the steps before.
+  /// Pages and devices of the earlier steps.
   package var pages: UInt32
   package var devices: UInt64
 
@@ -19,7 +19,7 @@ package struct ExpansionCursor: Hashable, Sendable {
   /// `2:65280:40:19874`.
   package var text: String { "\(step):\(ordinal):\(pages):\(devices)" }
 
-  /// nil: it is none that a step writes.
+  /// nil: not written by a step.
   package init?(_ text: String) {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 4, let step = UInt32(parts[0]), let ordinal = UInt32(parts[1]), let pages = UInt32(parts[2]),

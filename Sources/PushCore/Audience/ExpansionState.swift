@@ -1,18 +1,18 @@
-/// One job for an audience while it becomes pages, and until all their devices have their ends.
+/// One job for an audience, from its expansion into pages until every device has its outcome.
 ///
-/// Steps go through the audience by ordinal. A step fixes its pages before it publishes them, so that a step that is repeated publishes
-/// the same ones; the message of the next step goes out behind them, so that its arrival tells that they are in their queues. Ends are
-/// counted by page and position, so that they may be told twice. Whatever is lost, repeated or late: no device is left out, none is in
-/// two pages, none counts twice, and the job completes once.
+/// Steps go through the audience by ordinal. A step fixes its pages before it publishes them, so that a repeated step
+/// publishes the same pages. The message of the next step is published after them, so its arrival proves that they are
+/// in their queues. Outcomes are counted by page and position, so duplicates do no harm. Whatever is lost, repeated or
+/// late: no device is left out, none is in two pages, none counts twice, and the job completes once.
 ///
-/// What Redis keeps is this: its scripts do the same to the same fields, which a test compares.
+/// This models the state in Redis: the scripts there do the same to the same fields, and a test compares them.
 package struct ExpansionState: Hashable, Sendable {
   package enum Phase: String, CaseIterable, Sendable {
-    /// Goes on. May become any other.
+    /// In progress. May become any other.
     case running
     /// No step fixes pages. May become `running` or `cancelled`.
     case paused
-    /// The next step ends the audience. May become `completed`.
+    /// The next step ends the expansion. May become `completed`.
     case cancelled
     /// Its outcome is published. Final.
     case completed
@@ -20,7 +20,7 @@ package struct ExpansionState: Hashable, Sendable {
 
   package struct Page: Hashable, Sendable {
     package var ordinals: [UInt32]
-    /// A `PageEnd` letter for each of them.
+    /// A `PageEnd` letter for each ordinal.
     package var ends: [UInt8]
   }
 
@@ -28,21 +28,21 @@ package struct ExpansionState: Hashable, Sendable {
   package private(set) var isCancelled = false
   /// Steps whose pages are fixed.
   package private(set) var fixedSteps: UInt32
-  /// Steps whose pages are all in their queues, as far as it is known: those before the latest that came.
+  /// Steps whose pages are known to be in their queues: those before the latest step that arrived.
   package private(set) var publishedSteps: UInt32
-  /// Where the step after the fixed ones begins; nil: the audience is at its end.
+  /// Where the next step starts; nil: the end of the audience.
   package private(set) var ordinal: UInt32?
   package private(set) var pageCount: UInt32
   package private(set) var settledPages: UInt32
-  /// Those that have devices without an end.
+  /// Pages that have devices without an outcome.
   package private(set) var openPages: [UInt32: Page] = [:]
-  /// Of the last fixed step.
+  /// The pages of the last fixed step.
   package private(set) var lastStepPages: Range<UInt32>
   package private(set) var summary = AudienceSummary()
-  /// Redis forgot how devices of earlier pages ended: they are in the summary's `devices` alone.
+  /// Redis lost the outcomes of devices in earlier pages: they count in the summary's `devices` only.
   package private(set) var isPartlyForgotten: Bool
 
-  /// A job's first message came: of its first step, or, where Redis forgot the ones before, of a later one.
+  /// A job's first message came: of its first step, or of a later one if Redis lost the earlier ones.
   package init(_ cursor: ExpansionCursor) {
     fixedSteps = cursor.step
     publishedSteps = cursor.step
@@ -54,10 +54,10 @@ package struct ExpansionState: Hashable, Sendable {
     isPartlyForgotten = cursor.step > 0
   }
 
-  /// Every device has its end, and it is not told yet.
+  /// Every device has its outcome, and the job's outcome is not published.
   package var isComplete: Bool { phase != .completed && ordinal == nil && settledPages == pageCount }
 
-  /// The message that goes out behind the last fixed step's pages; nil: there is no step after it.
+  /// The message to publish after the last fixed step's pages; nil: there is no further step.
   package var next: ExpansionCursor? {
     ordinal.map { ExpansionCursor(step: fixedSteps, ordinal: $0, pages: pageCount, devices: summary.devices) }
   }
@@ -65,20 +65,20 @@ package struct ExpansionState: Hashable, Sendable {
   // MARK: steps
 
   package enum Opening: Hashable, Sendable {
-    /// A later step came already, or the job is completed: nothing is left to do for this one.
+    /// A later step came already, or the job is completed: nothing to do.
     case done
     /// Find devices from this ordinal on.
     case evaluate(from: UInt32)
-    /// Its pages are fixed: publish them, those that are open, and `next` behind them.
+    /// Its pages are fixed: publish the open ones, then `next`.
     case publish(Range<UInt32>)
-    /// Later: a command paused the job.
+    /// Try later: a command paused the job.
     case paused
-    /// Later: so many pages have no end that more would only fill the queues.
+    /// Try later: there are so many open pages that more would only fill the queues.
     case full
   }
 
-  /// A step's message came, for the first time or again.
-  /// - Parameter openMaximum: pages without an end, from which on no step fixes more.
+  /// A step's message came, for the first time or redelivered.
+  /// - Parameter openMaximum: no step fixes more pages from this number of open pages on.
   package mutating func opened(_ cursor: ExpansionCursor, openMaximum: UInt32) -> Opening {
     guard phase != .completed else { return .done }
     guard cursor.step >= publishedSteps else { return .done }
@@ -99,7 +99,7 @@ package struct ExpansionState: Hashable, Sendable {
     }
   }
 
-  /// Redis knows less than the message: it lost its last writes. What became of those pages nobody tells.
+  /// Redis is behind the message: it lost its last writes. The outcomes of those pages are lost.
   private mutating func adopt(_ cursor: ExpansionCursor) {
     fixedSteps = cursor.step
     ordinal = cursor.ordinal
@@ -114,10 +114,10 @@ package struct ExpansionState: Hashable, Sendable {
 
   /// The devices that a step found.
   /// - Parameters:
-  ///   - pages: their ordinals, ascending, none of them empty; of a dry run none.
+  ///   - pages: their ordinals, ascending, none empty; no pages for a dry run.
   ///   - counted: devices of a dry run.
-  ///   - next: where the next step begins; nil: this was the last one.
-  /// - Returns: false: it is not this step's turn any more, or a command came between; it is to be opened again.
+  ///   - next: where the next step starts; nil: this was the last one.
+  /// - Returns: false: another step is current, or a command came meanwhile; open the step again.
   package mutating func found(
     step: UInt32, pages: [[UInt32]], counted: UInt64 = 0, next: UInt32?
   ) -> Bool {
@@ -139,7 +139,7 @@ package struct ExpansionState: Hashable, Sendable {
     ordinal = next
   }
 
-  /// The broker confirmed a step's pages and the message of the next one: whoever comes with the step again has nothing to do.
+  /// The broker confirmed a step's pages and the message of the next one: a redelivered step has nothing to do.
   package mutating func published(step: UInt32) {
     guard step < fixedSteps else { return }
     publishedSteps = max(publishedSteps, step + 1)
@@ -147,7 +147,7 @@ package struct ExpansionState: Hashable, Sendable {
 
   // MARK: ends
 
-  /// A page, or a copy of a part of it, told how its devices ended. What was told before, and pages that nobody knows, change nothing.
+  /// A page, or a copy of a part of it, reported its devices' outcomes. Duplicates and unknown pages change nothing.
   package mutating func settled(page: UInt32, position: Int, ends: [UInt8]) {
     guard phase != .completed, var known = openPages[page] else { return }
     for (index, letter) in ends.enumerated() {
@@ -166,7 +166,7 @@ package struct ExpansionState: Hashable, Sendable {
     }
   }
 
-  /// The broker has its outcome.
+  /// The job's outcome is published.
   package mutating func completed() {
     phase = .completed
     openPages = [:]
@@ -178,7 +178,7 @@ package struct ExpansionState: Hashable, Sendable {
     case pause, resume, cancel
   }
 
-  /// false: there is nothing left that the command could change.
+  /// false: the command can change nothing any more.
   package mutating func ordered(_ command: Command) -> Bool {
     switch (command, phase) {
     case (.pause, .running), (.pause, .paused): phase = .paused

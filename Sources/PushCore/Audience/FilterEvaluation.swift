@@ -1,4 +1,4 @@
-/// Evaluates a plan, one chunk after another. It keeps its bitmaps, and allocates nothing once it has been made.
+/// Evaluates a plan chunk by chunk. It reuses its bitmaps, and allocates nothing after its creation.
 package struct FilterEvaluation: Sendable {
   package let plan: FilterPlan
   private var registers: [ChunkBitmap]
@@ -6,15 +6,15 @@ package struct FilterEvaluation: Sendable {
   package init(_ plan: FilterPlan) {
     self.plan = plan
     registers = Array(repeating: ChunkBitmap(), count: plan.registerCount)
-    // Equal arrays share their memory until they are written to.
+    // Equal arrays share storage until a write: separate them now.
     for index in registers.indices { registers[index].removeAll() }
   }
 
-  /// The devices of the chunk that was evaluated last.
+  /// The devices of the last evaluated chunk.
   package var result: ChunkBitmap { registers[0] }
 
   /// Evaluates a chunk.
-  /// - Parameter parts: what the plan's sets have in the chunk, in their order.
+  /// - Parameter parts: the parts of the plan's sets in the chunk, in order.
   package mutating func evaluate(_ parts: [ChunkPart]) {
     precondition(parts.count == plan.sets.count, "each set has its part")
     for step in plan.steps {
@@ -31,8 +31,8 @@ package struct FilterEvaluation: Sendable {
     }
   }
 
-  /// From the most significant bit on. The register above holds those whose bits were equal so far; the target holds those that were
-  /// decided by the first bit that differs.
+  /// Starts at the most significant bit. The register above holds the devices whose bits were equal so far; the target
+  /// holds those decided by the first different bit.
   private mutating func compare(_ comparison: FilterComparison, _ parts: [ChunkPart], _ target: Int) {
     registers[target].removeAll()
     registers[target + 1].removeAll()

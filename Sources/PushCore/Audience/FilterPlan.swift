@@ -1,8 +1,8 @@
-/// How a filter is evaluated: which sets of devices it needs, and what is done with them, one chunk after another.
+/// How to evaluate a filter: the sets of devices it needs, and the steps for each chunk.
 ///
-/// Made once for an evaluation: it holds the days and the OS versions of its time.
+/// Valid for one evaluation: it contains the days and the OS versions of its time.
 package struct FilterPlan: Sendable {
-  /// The sets, each once. Steps name them by their index.
+  /// The sets, each once. Steps refer to them by index.
   package private(set) var sets: [DeviceSet] = []
   private(set) var steps: [FilterStep] = []
   private(set) var registerCount = 1
@@ -12,10 +12,10 @@ package struct FilterPlan: Sendable {
   private var today: Int32 = 0
 
   /// - Parameters:
-  ///   - segments: all that the filter names, and that those name.
-  ///   - unixMilliseconds: the time that `seen_within` counts from. Its days are those of UTC and whole: of 30 days the last 30 and
-  ///     today count, and tomorrow, where a device's clock may be.
-  ///   - osVersions: all that devices of the app and environment ever had.
+  ///   - segments: all that the filter names, directly or through other segments.
+  ///   - unixMilliseconds: the base of `seen_within`. Days are whole days in UTC: 30 days are the last 30, today, and
+  ///     tomorrow, for devices with a fast clock.
+  ///   - osVersions: all that devices of the app and environment have ever had.
   package init(
     _ filter: SegmentFilter, segments: [SegmentCode: SegmentFilter] = [:], unixMilliseconds: Int64,
     osVersions: [OSVersion]
@@ -28,14 +28,14 @@ package struct FilterPlan: Sendable {
     assign(filter, 0)
   }
 
-  /// Devices that are in one of these sets at least.
+  /// Devices in at least one of these sets.
   package init(anyOf sets: [DeviceSet]) {
     steps.append(.clear(0))
     for set in sets { steps.append(.unite(index(set), 0)) }
   }
 
-  /// Whether a chunk can have a device of the filter. So it is known without a look at large sets where small ones decide.
-  /// - Parameter isThere: whether a set can have a device in the chunk, by its index.
+  /// Whether a chunk can have a device of the filter. If small sets decide it, large sets need not be read.
+  /// - Parameter isThere: whether the set with this index can have a device in the chunk.
   package func canMatch(_ isThere: (Int) -> Bool) -> Bool {
     var registers = Array(repeating: false, count: registerCount)
     for step in steps {
@@ -63,12 +63,12 @@ package struct FilterPlan: Sendable {
 
   private mutating func use(_ register: Int) { registerCount = max(registerCount, register + 1) }
 
-  /// The register becomes the filter's devices. Registers above it are free.
+  /// Sets the register to the filter's devices. The registers above it are free.
   private mutating func assign(_ filter: SegmentFilter, _ target: Int) {
     use(target)
     switch filter {
     case .all(let filters):
-      // What is subtracted needs something to be subtracted from.
+      // A subtraction needs a set to subtract from.
       let positive = filters.filter { if case .not = $0 { false } else { true } }
       if let first = positive.first { assign(first, target) } else { assignEveryone(target) }
       for filter in positive.dropFirst() { intersect(filter, target) }
@@ -127,11 +127,11 @@ package struct FilterPlan: Sendable {
     steps.append(.subtractNext(target))
   }
 
-  /// It needs the register above its target.
+  /// Also uses the register above the target.
   private mutating func compare(_ kind: FilterComparison.Kind, _ tag: String, _ number: Double, _ target: Int) {
     use(target + 1)
     let bits = SortableNumber.bits(number)
-    // Those that are equal down to the lowest bit that is set are at least so much, whatever their other bits are.
+    // A number that is equal down to the lowest set bit is at least this large, whatever its other bits are.
     let lowest = kind == .atLeast ? bits.trailingZeroBitCount : 0
     let numbers = index(.tagIsNumber(tag))
     var planes: [Int] = []
@@ -141,7 +141,7 @@ package struct FilterPlan: Sendable {
 
   // MARK: - Conditions
 
-  /// The sets of which a device is in one at least; with `comparisons(of:)` the whole condition.
+  /// A device is in at least one of these sets; with `comparisons(of:)` they are the whole condition.
   private func sets(of condition: SegmentCondition) -> [DeviceSet] {
     switch condition {
     case .tagIs(let tag, let value): FilterPlan.set(tag, value).map { [$0] } ?? []

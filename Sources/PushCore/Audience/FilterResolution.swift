@@ -1,37 +1,37 @@
-/// Why the segments that a filter names cannot be put in its place.
+/// Why the segments in a filter cannot be resolved.
 package enum FilterPlanError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// The way from the filter to the segment that is not there: the segments that name it, it as the last.
+  /// The path from the filter to the missing segment: the segments that name it, and it as the last.
   case unknownSegment([SegmentCode])
-  /// The way to a segment that is its own part, twice on it.
+  /// The path to a segment that contains itself; it is in the path twice.
   case circle([SegmentCode])
-  /// Segments lie deeper in each other than `SegmentLimits.nestingMaximum`.
+  /// Segments are nested deeper than `SegmentLimits.nestingMaximum`.
   case tooDeep([SegmentCode])
-  /// The filter has more conditions than `SegmentLimits.allConditionsMaximum` in all.
+  /// The filter and its segments have more conditions than `SegmentLimits.allConditionsMaximum`.
   case tooManyConditions([SegmentCode])
 
-  /// The way to what is wrong; its first is named by the filter itself.
+  /// The path to the fault; the filter itself names its first segment.
   package var way: [SegmentCode] {
     switch self {
     case .unknownSegment(let way), .circle(let way), .tooDeep(let way), .tooManyConditions(let way): way
     }
   }
 
-  /// In words that stand behind the place where the first of the way is named.
+  /// Text to follow the place where the first segment of the path is named.
   package var description: String {
     let through = way.count > 1 ? " (\(way.map(\.text).joined(separator: " → ")))" : ""
     let last = way.last.map { " \($0)" } ?? ""
     return switch self {
-    case .unknownSegment: "names the segment\(last), which there is not\(through)"
+    case .unknownSegment: "names the segment\(last), which does not exist\(through)"
     case .circle: "leads back to the segment\(last)\(through)"
     case .tooDeep:
-      "leads through more than \(SegmentLimits.nestingMaximum) segments that lie in each other\(through)"
+      "leads through more than \(SegmentLimits.nestingMaximum) nested segments\(through)"
     case .tooManyConditions:
-      "makes more than \(SegmentLimits.allConditionsMaximum) conditions, those of its segments included\(through)"
+      "has more than \(SegmentLimits.allConditionsMaximum) conditions, including those of its segments\(through)"
     }
   }
 }
 
-/// Puts filters in the place of segments that are named.
+/// Replaces named segments by their filters.
 struct FilterResolution {
   private let segments: [SegmentCode: SegmentFilter]
   private var conditionCount = 0

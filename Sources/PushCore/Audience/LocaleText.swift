@@ -1,12 +1,12 @@
-/// Locales as sets of devices name them: lower case, with hyphens.
+/// Locales in the names of sets: lower case, with hyphens.
 package enum LocaleText {
-  /// As long as language tags that programs must take (RFC 5646, 4.4.1).
+  /// The length of language tags that programs must support (RFC 5646, 4.4.1).
   package static let bytesMaximum = 35
-  /// What a text must be, in words that stand before what it is.
+  /// The rule as a text, to be followed by the wrong value.
   package static let rule =
     "must be a locale such as en-GB: letters and digits with hyphens, 1 to \(bytesMaximum) bytes"
 
-  /// `en-gb` of `en-GB` and `en_GB`; nil where a part is empty or holds something else than letters and digits.
+  /// `en-gb` for `en-GB` and `en_GB`; nil if a part is empty or has other characters than letters and digits.
   package static func canonical(_ text: String) -> String? {
     guard 1...bytesMaximum ~= text.utf8.count else { return nil }
     var bytes: [UInt8] = []

@@ -1,5 +1,5 @@
 extension OSVersion {
-  /// What a text must be, in words that stand before what it is.
+  /// The rule as a text, to be followed by the wrong value.
   package static let rule = "must be a version such as 18.1: one to three numbers below 65536"
 
   /// `18`, `18.1`, `18.1.2`; nil for others.
@@ -20,6 +20,6 @@ extension OSVersion {
       major: numbers[0], minor: numbers.count > 1 ? numbers[1] : 0, patch: numbers.count > 2 ? numbers[2] : 0)
   }
 
-  /// `18.1`, or `18.1.2` where there is a patch.
+  /// `18.1`, or `18.1.2` if there is a patch.
   package var text: String { patch == 0 ? "\(major).\(minor)" : "\(major).\(minor).\(patch)" }
 }

@@ -1,11 +1,13 @@
-/// How sets of devices are cut into chunks. A device has an ordinal in its app and environment, from 0 on; a chunk holds a fixed range of
-/// ordinals. A set's part in a chunk is one value in one of two forms, told apart by length.
+/// How sets of devices are split into chunks. A device has an ordinal in its app and environment, from 0; a chunk is a
+/// fixed range of ordinals. A set's part in a chunk is one value in one of two encodings, distinguished by length.
 package enum OrdinalChunk {
-  /// Ordinals of a chunk. 8,160 bytes of bitmap with Redis' header stay within an 8 KiB block; 65,536 ordinals would take 10 KiB.
+  /// Ordinals in a chunk. 8,160 bytes of bitmap with Redis' header fit in an 8 KiB block; 65,536 ordinals would take 10
+  /// KiB.
   package static let count = 65_280
   /// Bytes of a bitmap: bit `i` is ordinal `i` of the chunk, the most significant bit of a byte first, as `SETBIT` counts.
   package static let bitmapBytes = count / 8
-  /// A set with at most so many ordinals in a chunk is a list there: ascending, two bytes each, little-endian. Above, it is a bitmap.
+  /// A set with at most this many ordinals in a chunk is a list there: ascending, two bytes each, little-endian. With
+  /// more it is a bitmap.
   package static let listMaximum = 512
 
   /// The chunk of an ordinal.

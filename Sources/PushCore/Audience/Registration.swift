@@ -1,4 +1,5 @@
-/// A message of the queue `push.registrations`, version 1, as checked: what an app's server tells of a device or an activity.
+/// A checked message of the queue `push.registrations`, version 1: an app's server reports about a device or an
+/// activity.
 package struct Registration: Hashable, Sendable {
   package enum Subject: Hashable, Sendable {
     case device(DeviceRegistration)
@@ -7,7 +8,7 @@ package struct Registration: Hashable, Sendable {
   }
 
   package var scope: AppScope
-  /// When it was so, Unix milliseconds.
+  /// The time of the event, Unix milliseconds.
   package var at: Int64
   package var subject: Subject
 
@@ -30,16 +31,16 @@ package struct Registration: Hashable, Sendable {
   }
 }
 
-/// What a registration says of one field of a device.
+/// How a registration changes one field of a device.
 package enum FieldChange<Value: Hashable & Sendable>: Hashable, Sendable {
-  /// It was absent: the field stays as it is.
+  /// Absent: the field is unchanged.
   case keep
-  /// It was null.
+  /// Null.
   case remove
   case set(Value)
 }
 
-/// What a registration says of a device.
+/// A registration's data about a device.
 package struct DeviceRegistration: Hashable, Sendable {
   package struct StartToken: Hashable, Sendable {
     /// The attributes type, `*` for any.
@@ -57,7 +58,7 @@ package struct DeviceRegistration: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
       case set(TagValue)
       case remove
-      /// Adds to the number that is there, or to 0.
+      /// Adds to the existing number, or to 0.
       case increment(Double)
     }
 
@@ -74,18 +75,19 @@ package struct DeviceRegistration: Hashable, Sendable {
   package var user = FieldChange<String>.keep
   /// The alert token's bytes.
   package var token = FieldChange<[UInt8]>.keep
-  /// All start tokens are removed, before `startTokens`.
+  /// Removes all start tokens, before `startTokens`.
   package var removesStartTokens = false
   /// By type, each once.
   package var startTokens: [StartToken] = []
   package var locale = FieldChange<String>.keep
   package var osVersion = FieldChange<OSVersion>.keep
   package var timeZone = FieldChange<String>.keep
-  /// All tags are removed, before `tags`.
+  /// Removes all tags, before `tags`.
   package var removesTags = false
   /// By name, each once.
   package var tags: [Tag] = []
-  /// Of the message's bytes: tells a repetition of this registration from another one of the same time. Only increments need it.
+  /// A hash of the message: distinguishes a redelivery from another registration with the same time. Only increments
+  /// need it.
   package var fingerprint: UInt32 = 0
 
   package init(device: String) {
@@ -101,7 +103,7 @@ package struct DeviceRegistration: Hashable, Sendable {
 package struct ActivityRegistration: Hashable, Sendable {
   package var device: String
   package var activity: String
-  /// nil: the activity is over on this device.
+  /// nil: the activity ended on this device.
   package var token: [UInt8]?
 
   package init(device: String, activity: String, token: [UInt8]?) {
@@ -111,7 +113,7 @@ package struct ActivityRegistration: Hashable, Sendable {
   }
 }
 
-/// Whose devices are to be forgotten.
+/// A device to forget, or a user with all devices.
 package enum ForgottenSubject: Hashable, Sendable {
   case device(String)
   case user(String)

@@ -1,4 +1,4 @@
-/// The one pass over a registration's bytes: JSON, keys, types. What fields mean together is `RegistrationParser`'s.
+/// One pass over a registration's bytes: JSON, keys, types. `RegistrationParser` checks the combination of fields.
 struct RegistrationFields {
   enum Key: String, CaseIterable {
     case version, kind, at, app, environment, device, user, token
@@ -33,7 +33,7 @@ struct RegistrationFields {
   var at: Int64?
   var startTokens: [DeviceRegistration.StartToken] = []
   var tags: [DeviceRegistration.Tag] = []
-  /// The first thing that is wrong.
+  /// The first fault.
   var fault: JobError?
 
   mutating func fail(_ field: String, _ rule: String) {
@@ -145,7 +145,7 @@ struct RegistrationFields {
     }
   }
 
-  /// nil: it is wrong.
+  /// nil: invalid.
   private mutating func tagChange(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ path: String
   ) throws(JSONError) -> DeviceRegistration.Tag.Change? {
@@ -219,7 +219,7 @@ struct RegistrationFields {
     return value
   }
 
-  /// Walks over an object's members; anything else is a fault.
+  /// Reads an object's members; any other value is a fault.
   private mutating func members(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, of field: String,
     _ body: (
@@ -274,7 +274,7 @@ struct RegistrationFields {
     return text
   }
 
-  /// A number that stays what it is: finite, and an integer only where it is exact.
+  /// A number that keeps its value: finite, and an integer only if it is exact.
   private mutating func double(
     _ bytes: Span<UInt8>, _ scanner: inout JSONScanner, _ path: String
   ) throws(JSONError) -> Double? {

@@ -1,8 +1,8 @@
-/// Makes a `Registration` of a message's bytes, by `config/schemas/registration.schema.json`.
+/// Parses a message into a `Registration`, by `config/schemas/registration.schema.json`.
 ///
-/// Unlike in jobs, null has a meaning: it removes. An unknown key is an error that names the nearest known one.
+/// Unlike in jobs, null has a meaning: it removes. An unknown key is an error that suggests the nearest known one.
 package enum RegistrationParser {
-  /// - Parameter now: of the worker's clock, Unix milliseconds.
+  /// - Parameter now: the worker's clock, Unix milliseconds.
   package static func parse(_ bytes: [UInt8], now: Int64) throws(JobError) -> Registration {
     guard bytes.count <= DeviceLimits.registrationBytesMaximum else { throw oversized(bytes.count) }
     var fields = RegistrationFields()
@@ -23,7 +23,7 @@ package enum RegistrationParser {
     return Registration(scope: scope, at: at, subject: subject)
   }
 
-  /// What is wrong with a message of so many bytes.
+  /// The error for a message of this size.
   package static func oversized(_ count: Int) -> JobError {
     JobError(field: "body", rule: "must be at most \(DeviceLimits.registrationBytesMaximum) bytes, not \(count)")
   }
@@ -77,13 +77,13 @@ package enum RegistrationParser {
     return text
   }
 
-  /// An id of somebody else's making.
+  /// An id from outside.
   private static func checked(_ id: String, _ key: RegistrationFields.Key) throws(JobError) -> String {
     if let rule = idFault(id) { throw JobError(field: key.rawValue, rule: rule) }
     return id
   }
 
-  /// What is wrong with a device's, user's or activity's id; nil: nothing.
+  /// The broken rule of a device's, user's or activity's id; nil: valid.
   package static func idFault(_ id: String) -> String? {
     guard 1...DeviceLimits.idBytesMaximum ~= id.utf8.count else {
       return "must be 1 to \(DeviceLimits.idBytesMaximum) bytes, not \(id.utf8.count)"

@@ -1,6 +1,6 @@
 extension DeviceRecord {
-  /// The registration that makes this record where nothing is known of the device, as JSON in one line. Only when each token was registered,
-  /// and tokens that are gone, are not told: a registration has one time.
+  /// The registration that creates this record for an unknown device, as one line of JSON. It leaves out the tokens'
+  /// own times and the gone tokens: a registration has one time.
   package func registration(in scope: AppScope) -> [UInt8] {
     var writer = RegistrationWriter()
     writer.bytes.append(text: "{\"version\":1,\"kind\":\"device\",\"at\":")

@@ -1,7 +1,7 @@
-/// What a segment is called in its app and environment: 1 to 64 letters, digits, `-`, `_`, `.` and `:`.
+/// A segment's name in its app and environment: 1 to 64 letters, digits, `-`, `_`, `.` and `:`.
 package struct SegmentCode: Hashable, Comparable, Sendable, CustomStringConvertible {
   package static let bytesMaximum = 64
-  /// The rule in words, to stand behind what breaks it.
+  /// The rule as a text, to follow the place of the wrong value.
   package static let rule = "must be 1 to \(bytesMaximum) letters, digits, hyphens, underscores, dots and colons"
 
   package let text: String

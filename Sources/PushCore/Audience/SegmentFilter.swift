@@ -1,15 +1,15 @@
-/// Which devices of an app and environment belong to a segment.
+/// The condition for a device of an app and environment to belong to a segment.
 ///
-/// A filter that a parser made keeps the bounds of `SegmentLimits`; its text in JSON is `json`, which is parsed to the same filter.
+/// A parsed filter is within `SegmentLimits`; its JSON is `json`, which parses to an equal filter.
 package indirect enum SegmentFilter: Hashable, Sendable {
-  /// At least one filter; so has `any`.
+  /// At least one filter; the same for `any`.
   case all([SegmentFilter])
   case any([SegmentFilter])
-  /// All devices of the app and environment but those: also the ones that lack the tag.
+  /// All other devices of the app and environment, including those without the tag.
   case not(SegmentFilter)
   case leaf(SegmentCondition)
 
-  /// Levels, its own among them: 1 for a condition.
+  /// Levels, including its own: 1 for a condition.
   package var depth: Int {
     switch self {
     case .all(let filters), .any(let filters): 1 + (filters.lazy.map(\.depth).max() ?? 0)
@@ -31,13 +31,13 @@ package indirect enum SegmentFilter: Hashable, Sendable {
     return codes
   }
 
-  /// Where the filter leads to what is wrong with its segments.
+  /// The error, with the place where the filter names the first segment on the path to it.
   package func place(_ error: FilterPlanError) -> SegmentFilterError {
     let pointer = error.way.first.flatMap(pointer(to:))
     return SegmentFilterError(.pointer(pointer ?? ""), error.description)
   }
 
-  /// Where a segment is named first.
+  /// The first place that names a segment.
   private func pointer(to code: SegmentCode) -> String? {
     switch self {
     case .all(let filters): SegmentFilter.pointer(to: code, in: filters, "/all")
@@ -63,29 +63,28 @@ package indirect enum SegmentFilter: Hashable, Sendable {
   }
 }
 
-/// A filter's leaf: what one device has or has not.
+/// A leaf of a filter: a condition for one device.
 package enum SegmentCondition: Hashable, Sendable {
-  /// The tag is the value; a tag that is a list has it as a member.
+  /// The tag is this value, or a list that contains it.
   case tagIs(String, SegmentValue)
   /// One of the values, as in `tagIs`. At least one, each once.
   case tagIn(String, [SegmentValue])
-  /// The tag is a number, and at least this one.
+  /// The tag is a number, and at least this large.
   case tagAtLeast(String, Double)
   case tagAtMost(String, Double)
   case tagExists(String)
-  /// Lower case, with hyphens: `en` takes `en-gb` too.
+  /// Lower case, with hyphens: `en` includes `en-gb`.
   case locale(String)
   case osAtLeast(OSVersion)
-  /// Days are those of UTC, and whole: nobody is left out who was seen within so many times 24 hours, and some are taken
-  /// that were seen up to a day before.
+  /// Whole days in UTC: includes every device seen within this many times 24 hours, and some seen up to a day earlier.
   case seenWithin(days: Int32)
   case hasToken
-  /// Has a push-to-start token that serves this attributes type: one for it, or one for any type. `*`: one for any type.
+  /// Has a push-to-start token for this attributes type, or one for any type. `*`: one for any type.
   case hasPushToStart(String)
   case segment(SegmentCode)
 }
 
-/// What a tag is compared with.
+/// A value to compare a tag with.
 package enum SegmentValue: Hashable, Sendable {
   case text(String)
   /// Finite; -0 is 0.

@@ -1,14 +1,14 @@
-/// Why a filter is refused, and where in it.
+/// Why a filter is refused, and where.
 package struct SegmentFilterError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Place: Hashable, Sendable {
     /// A JSON pointer (RFC 6901), such as `/any/1/tag`; empty for the whole filter.
     case pointer(String)
-    /// In JSON that is broken, and in the text form.
+    /// In broken JSON, and in the text form.
     case byte(Int)
   }
 
   package let place: Place
-  /// In words that may stand behind the place: "must be a string, not 7". Printable ASCII but for the ellipsis, bounded.
+  /// Text that can follow the place: "must be a string, not 7". Printable ASCII and the ellipsis, bounded.
   package let rule: String
 
   package init(_ place: Place, _ rule: String) {
@@ -29,7 +29,7 @@ package struct SegmentFilterError: Error, Hashable, Sendable, CustomStringConver
     }
   }
 
-  /// What stands at an offset, to follow a rule; nothing at the end.
+  /// The byte at an offset, as a text to follow a rule; empty at the end.
   static func seen(_ bytes: Span<UInt8>, at offset: Int) -> String {
     guard offset < bytes.count else { return "" }
     return ", not \(JobError.describe(bytes, ByteRange(start: offset, count: 1)))"

@@ -1,7 +1,7 @@
-/// Makes a `SegmentFilter` of bytes from outside: of JSON, by `config/schemas/segment-filter.schema.json`, or of the text form
+/// Parses a `SegmentFilter` from foreign bytes: JSON, by `config/schemas/segment-filter.schema.json`, or the text form
 /// (`SegmentTextParser`), which never begins with a brace.
 package enum SegmentFilterParser {
-  /// - Throws: the first fault, with its place. Nothing that anybody can send traps, or nests the parser deeper than a few levels.
+  /// - Throws: the first fault, with its place. No input can trap, or cause deep recursion.
   package static func parse(_ bytes: [UInt8]) throws(SegmentFilterError) -> SegmentFilter {
     guard bytes.count <= SegmentLimits.bytesMaximum else { throw tooLong(bytes.count) }
     let span = bytes.span
@@ -10,10 +10,10 @@ package enum SegmentFilterParser {
     guard first != 0 || scanner.position < span.count else {
       throw SegmentFilterError(.pointer(""), "is empty")
     }
-    // All other JSON is refused in JSON's words.
+    // Any other JSON gets the error messages of JSON.
     let isJSON = first == ASCII.openBrace || first == ASCII.openBracket || first == ASCII.quote
     let filter = isJSON ? try parseJSON(span) : try SegmentTextParser.parse(span)
-    // Escapes that JSON needs make some texts longer than they were.
+    // JSON escapes make some texts longer.
     let count = filter.json.count
     guard count <= SegmentLimits.bytesMaximum else { throw tooLong(count) }
     return filter

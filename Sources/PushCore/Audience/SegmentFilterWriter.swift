@@ -1,5 +1,5 @@
 extension SegmentFilter {
-  /// The filter in JSON, without spaces, its keys in a fixed order: equal filters have equal bytes.
+  /// The filter in JSON, without spaces, keys in a fixed order: equal filters give equal bytes.
   package var json: [UInt8] {
     var bytes: [UInt8] = []
     append(to: &bytes)
@@ -78,7 +78,7 @@ extension SegmentValue {
       if number.magnitude <= 9_007_199_254_740_992, Double(Int64(number)) == number {
         bytes.append(decimal: Int64(number))
       } else {
-        // The shortest text that is read as the same number; in JSON's own form as long as the number is finite.
+        // The shortest text that parses to the same number; valid JSON for finite numbers.
         bytes.append(text: number.description)
       }
     }

@@ -1,4 +1,4 @@
-/// A filter's JSON, read forward, with the path to the value that is being read.
+/// Reads a filter's JSON in one pass, with the path to the current value.
 struct SegmentJSONWalk {
   private enum Key: String, CaseIterable {
     case all, any, not, tag
@@ -10,7 +10,7 @@ struct SegmentJSONWalk {
     case seenWithin = "seen_within"
     case has, segment
 
-    /// Stands beside `tag`.
+    /// Used together with `tag`.
     var isOperator: Bool {
       switch self {
       case .is, .in, .atLeast, .atMost, .exists: true
@@ -23,7 +23,7 @@ struct SegmentJSONWalk {
     }
   }
 
-  /// What stands beside `tag`.
+  /// The condition on `tag`.
   private enum Operand {
     case `is`(SegmentValue)
     case `in`([SegmentValue])
@@ -32,7 +32,7 @@ struct SegmentJSONWalk {
     case exists
   }
 
-  /// The members of one object, as far as they were read.
+  /// The members of one object that were read.
   private struct Members {
     var keys: [Key] = []
     var tag: String?
@@ -44,7 +44,7 @@ struct SegmentJSONWalk {
   private var path: [String] = []
   private var conditionCount = 0
 
-  /// One filter. It calls itself, `SegmentLimits.depthMaximum` levels deep.
+  /// One filter. Recursive, at most `SegmentLimits.depthMaximum` levels.
   mutating func filter(_ bytes: Span<UInt8>, depth: Int) throws(SegmentFilterError) -> SegmentFilter {
     guard depth <= SegmentLimits.depthMaximum else {
       throw fault("is nested deeper than \(SegmentLimits.depthMaximum) levels")
@@ -64,7 +64,7 @@ struct SegmentJSONWalk {
     return try assembled(members)
   }
 
-  /// Nothing may follow.
+  /// Fails if anything follows.
   mutating func end(_ bytes: Span<UInt8>) throws(SegmentFilterError) {
     try json(bytes) { scanner, bytes throws(JSONError) in try scanner.end(bytes) }
   }
@@ -243,7 +243,7 @@ struct SegmentJSONWalk {
     throw fault("is not a key of a filter\(hint ?? "; the keys are \(Key.names { _ in true })")", at: shown)
   }
 
-  /// The next byte; the end of the bytes is broken JSON.
+  /// The next byte; the end of input is broken JSON.
   private mutating func peek(_ bytes: Span<UInt8>) throws(SegmentFilterError) -> UInt8 {
     let byte = scanner.peek(bytes)
     guard scanner.position < bytes.count else {
@@ -260,7 +260,7 @@ struct SegmentJSONWalk {
 
   private func described(_ bytes: Span<UInt8>) -> String { JobError.describe(bytes, valueAt: scanner.position) }
 
-  /// A fault of the value that is being read, or of this member of it.
+  /// A fault of the current value, or of its member.
   private func fault(_ rule: String, at member: String? = nil) -> SegmentFilterError {
     let places = member.map { path + [$0] } ?? path
     return SegmentFilterError(.pointer(places.map { "/" + SegmentJSONWalk.escaped($0) }.joined()), rule)

@@ -1,4 +1,4 @@
-/// Bounds of a segment's filter. With them a filter is evaluated in bounded memory.
+/// Limits of a segment's filter. They bound the memory of its evaluation.
 package enum SegmentLimits {
   /// Levels of one filter.
   package static let depthMaximum = 8
@@ -9,8 +9,8 @@ package enum SegmentLimits {
   /// A filter's JSON, as given and as stored.
   package static let bytesMaximum = 64 * 1024
   package static let seenDaysMaximum: Int32 = 1000
-  /// Segments within segments: so many filters lie in each other at most.
+  /// Maximum depth of segments within segments.
   package static let nestingMaximum = 8
-  /// Conditions of a filter, with those of the segments that it names.
+  /// Conditions of a filter, including those of the segments that it names.
   package static let allConditionsMaximum = 256
 }

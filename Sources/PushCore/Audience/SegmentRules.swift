@@ -1,24 +1,24 @@
-/// Rules that both forms of a filter share: each tells what it breaks, in words that stand behind a place.
+/// Rules that both forms of a filter share. A broken rule is a text to follow a place.
 enum SegmentRules {
   struct Broken: Error {
     let rule: String
   }
 
-  /// nil: a tag may have this name.
+  /// The broken rule of a tag's name; nil: valid.
   static func tag(_ text: String) -> String? {
     let maximum = Limits.tagNameBytesMaximum
     let count = text.utf8.count
     return 1...maximum ~= count ? nil : "must be a tag's name of 1 to \(maximum) bytes, not of \(count)"
   }
 
-  /// nil: a tag may have this text.
+  /// The broken rule of a tag's text; nil: valid.
   static func value(_ text: String) -> String? {
     let maximum = Limits.tagTextBytesMaximum
     let count = text.utf8.count
     return count <= maximum ? nil : "must be at most \(maximum) bytes, not \(count)"
   }
 
-  /// nil: beyond a double's range. -0 is 0.
+  /// nil: outside a double's range. -0 is 0.
   static func number(_ bytes: Span<UInt8>, _ range: ByteRange) -> Double? {
     guard let number = Double(text(range, bytes)), number.isFinite else { return nil }
     return number == 0 ? 0 : number
@@ -72,7 +72,7 @@ enum SegmentRules {
 
   // MARK: - Texts
 
-  /// A string that the scanner passed.
+  /// A string that the scanner has read.
   static func text(_ string: JSONString, _ bytes: Span<UInt8>) -> String {
     guard string.hasEscapes else { return text(string.range, bytes) }
     return String(decoding: JSONEscape.unescaped(string.range, of: bytes), as: UTF8.self)
@@ -84,13 +84,13 @@ enum SegmentRules {
     return String(decoding: copy, as: UTF8.self)
   }
 
-  /// A value from outside, printable and cut short.
+  /// A foreign value, printable and shortened.
   static func shown(_ text: String) -> String {
     let bytes = Array(text.utf8)
     return JobError.describe(bytes.span, ByteRange(start: 0, count: bytes.count))
   }
 
-  /// Digits alone, at most six of them; nil for others.
+  /// One to six digits; nil: anything else.
   private static func digits(_ text: some Collection<UInt8>) -> Int32? {
     guard 1...6 ~= text.count else { return nil }
     var number: Int32 = 0

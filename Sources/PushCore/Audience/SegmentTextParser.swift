@@ -1,8 +1,10 @@
-/// The text form of filters, for clients that have it: `(T("plan", EQ, "gold") + T("level", GTE, 7)) * T("vip", EQ, true)`.
+/// The text form of filters, for clients that use it:
+/// `(T("plan", EQ, "gold") + T("level", GTE, 7)) * T("vip", EQ, true)`.
 ///
-/// `T("tag", OPERATOR, value)` with EQ, NOTEQ, GTE, LTE, BETWEEN, IN and NOTIN; values are strings in double quotes (escapes as in
-/// JSON), numbers, `true`, `false`, and lists in brackets for IN, NOTIN and BETWEEN. `+` unites, `*` intersects and binds tighter,
-/// `\` subtracts and stands beside another operator only in parentheses. NOTEQ and NOTIN take devices that lack the tag, as `not` does.
+/// `T("tag", OPERATOR, value)` with EQ, NOTEQ, GTE, LTE, BETWEEN, IN and NOTIN. Values are strings in double quotes
+/// (escapes as in JSON), numbers, `true`, `false`, and lists in brackets for IN, NOTIN and BETWEEN. `+` is union, `*`
+/// is intersection and binds tighter, `\` is difference and needs parentheses next to another operator. NOTEQ and NOTIN
+/// include devices without the tag, as `not` does.
 enum SegmentTextParser {
   static func parse(_ bytes: Span<UInt8>) throws(SegmentFilterError) -> SegmentFilter {
     var walk = SegmentTextWalk()
@@ -33,16 +35,16 @@ private struct SegmentTextWalk {
   private var scanner = JSONScanner()
   private var conditionCount = 0
 
-  /// Clients put a pair around each operator: as many as there are conditions.
+  /// Clients put parentheses around each operator, so there may be as many pairs as conditions.
   private static let parenthesesMaximum = SegmentLimits.conditionsMaximum
   /// The longest word is BETWEEN.
   private static let wordMaximum = 16
 
   // MARK: - Sets
 
-  /// What operators join, up to the end or a closing parenthesis. It calls itself, once for each open parenthesis.
+  /// Operands and operators up to the end or a closing parenthesis. Recursive, once for each open parenthesis.
   mutating func expression(_ bytes: Span<UInt8>, parentheses: Int) throws(SegmentFilterError) -> SegmentFilter {
-    // What `+` joins, each with what `*` joins.
+    // The operands of `+`, each a list of the operands of `*`.
     var sums = [[try operand(bytes, parentheses: parentheses)]]
     var subtracted: [SegmentFilter] = []
     var first: UInt8?
@@ -82,7 +84,7 @@ private struct SegmentTextWalk {
     return filter
   }
 
-  /// One filter, or all of them, with those that are made of `all` put in.
+  /// One filter, or `all` of them, with nested `all` filters flattened.
   private static func all(_ filters: [SegmentFilter]) -> SegmentFilter {
     filters.count == 1
       ? filters[0] : .all(filters.flatMap { if case .all(let parts) = $0 { parts } else { [$0] } })
@@ -244,7 +246,7 @@ private struct SegmentTextWalk {
 
   // MARK: - Bytes
 
-  /// Letters, at least one.
+  /// One or more letters.
   private mutating func word(_ bytes: Span<UInt8>, or rule: String) throws(SegmentFilterError) -> String {
     var text = ""
     _ = scanner.peek(bytes)
