@@ -257,7 +257,7 @@ final class RegistrationConsumerLoop {
       guard !received.isOversized else { throw RegistrationParser.oversized(received.bodyCount) }
       registration = try RegistrationParser.parse(body, now: loop.now.unixMilliseconds)
       if metadata.deliveryCount >= settings.deliveriesMaximum {
-        refusal = .init(reason: .redelivered, detail: "it was given to workers \(metadata.deliveryCount) times before")
+        refusal = .init(reason: .redelivered, detail: "it was delivered \(metadata.deliveryCount) times before")
       }
     } catch {
       refusal = .init(reason: .invalid, detail: error.detail)

@@ -14,7 +14,7 @@ package enum SegmentFailure: Error, Hashable, Sendable, CustomStringConvertible 
     case .redis(let text): "redis: \(text)"
     case .filter(let error): "the filter \(error)"
     case .foreign(let key):
-      "redis: \(key) holds something else than the registry writes: does something else use this key?"
+      "redis: \(key) holds a value that the registry did not write: does something else use this key?"
     }
   }
 }
