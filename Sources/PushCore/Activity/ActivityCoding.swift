@@ -1,4 +1,4 @@
-/// The bytes of an activity and of its members in Redis: first the form's number or flags, then numbers, little-endian.
+/// The encoding of an activity and of its members in Redis: first a version or flags, then numbers, little-endian.
 extension ActivityState {
   private static let form: UInt8 = 1
   private static let fixedCount = 23
@@ -29,7 +29,7 @@ extension ActivityState {
     return bytes
   }
 
-  /// nil: no encoding of this version.
+  /// nil: not encoded by this version.
   package init?(decoding bytes: Span<UInt8>) {
     guard bytes.count >= Self.fixedCount, bytes[0] == Self.form, let phase = Phase(rawValue: bytes[1]) else {
       return nil
@@ -61,7 +61,7 @@ extension ActivityState {
 
 extension ActivityMember {
   private static let hasStart: UInt8 = 1
-  /// It has, or had, a token: what follows is known too.
+  /// It has or had a token: the fields of a registration follow.
   private static let hasRegistered: UInt8 = 2
   private static let isOver: UInt8 = 4
   private static let hasLeft: UInt8 = 8
@@ -70,7 +70,7 @@ extension ActivityMember {
   private static let wayMask: UInt8 = 3
   private static let isAlert: UInt8 = 128
 
-  /// 9 bytes of a device that was started and no more, 21 and its token of one that was started and is live.
+  /// 9 bytes for a device that was only started; 21 and its token for one that was started and is live.
   package func encode() -> [UInt8] {
     var bytes: [UInt8] = []
     let hasRegistered = isOver || !token.isEmpty || changedAt != 0
@@ -91,7 +91,7 @@ extension ActivityMember {
     return bytes
   }
 
-  /// nil: no encoding.
+  /// nil: invalid.
   package init?(decoding bytes: Span<UInt8>) {
     guard !bytes.isEmpty, let way = Way(rawValue: bytes[0] >> Self.wayShift & Self.wayMask) else { return nil }
     let isAlert = bytes[0] & Self.isAlert != 0

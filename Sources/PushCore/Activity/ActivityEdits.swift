@@ -1,14 +1,14 @@
-/// What Herald writes into an activity's payload. All else stays byte for byte.
+/// The changes that Herald makes to an activity's payload. Everything else stays byte for byte.
 package struct ActivityEdits: Sendable {
-  /// Unix seconds; takes the place of the payload's own.
+  /// Unix seconds; replaces the payload's own.
   package var timestamp: Int64
-  /// Of a start: the id, and where it stands in `attributes`.
+  /// For a start: the id, and its place in `attributes`.
   package var id: (id: ActivityID, attribute: ActivityIDAttribute)?
-  /// Of a start: the broadcast channel that updates come on, base64.
+  /// For a start: the broadcast channel for updates, base64.
   package var inputPushChannel: String?
-  /// Of an end that has none: the content state to show last, a JSON object.
+  /// For an end without one: the content state to show last, a JSON object.
   package var contentState: [UInt8]?
-  /// Of a start or update without `stale-date`: so many seconds behind the timestamp.
+  /// For a start or update without `stale-date`: seconds after the timestamp.
   package var staleAfterSeconds: Int64?
 
   package init(timestamp: Int64) {

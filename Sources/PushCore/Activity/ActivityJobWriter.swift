@@ -1,14 +1,14 @@
-/// Writes an activity's job as it goes out: the job's own bytes, but for what `ActivityEdits` writes into its payload, and with what was left
-/// to Herald in front.
+/// Writes an activity's job for delivery: the job's own bytes, with the changes of `ActivityEdits` in its payload, and
+/// with the fields that the producer left to Herald at the front.
 package enum ActivityJobWriter {
-  /// A start that a device does not get within ten minutes is too old to show: an activity's first state would be that old.
+  /// After ten minutes without delivery a start is too old: the activity's first state would be that old.
   private static let startExpirationSeconds: Int64 = 600
 
   /// Appends the body.
   /// - Parameters:
-  ///   - job: parsed; names an activity, and has no revision yet.
-  ///   - payload: the job's.
-  ///   - edited: the payload as it goes out.
+  ///   - job: parsed; names an activity, and has no revision.
+  ///   - payload: the job's payload.
+  ///   - edited: the payload to send.
   ///   - isLeave: the revision ends the activity for some devices only.
   ///   - now: Unix seconds.
   package static func append(
@@ -27,7 +27,7 @@ package enum ActivityJobWriter {
       append(string: bytes.extracting(job.activity.range), to: &output)
     }
     if job.idText.isEmpty {
-      // The message id stood for it, which nobody knows who makes a late push of this.
+      // The message id served as the job's id; the writer of a late push from this job does not know it.
       output.append(text: ",\"id\":")
       append(string: bytes.extracting(job.id.range), to: &output)
     }
@@ -52,7 +52,7 @@ package enum ActivityJobWriter {
     output.append(ByteRange(start: rest, count: job.bodyCount - rest), of: job.bytes)
   }
 
-  /// One start of an activity waits for a device that is offline, not several.
+  /// So that a device that is offline gets only one start of an activity.
   private static func appendCollapseID(_ id: Span<UInt8>, to output: inout [UInt8]) {
     if id.count <= Limits.collapseIDBytesMaximum, HeaderText.isValue(id) { return append(string: id, to: &output) }
     var hash = SipHash128(key0: 0x6865_7261_6C64_2061, key1: 0x6374_6976_6974_7943)

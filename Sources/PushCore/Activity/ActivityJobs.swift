@@ -1,8 +1,8 @@
-/// Which jobs an activity's last revisions came from: a job that comes twice gets one revision.
+/// The jobs of an activity's last revisions: a duplicate of a job gets the same revision.
 ///
-/// Bounded: a job that comes again after so many newer ones counts as new.
+/// Bounded: a duplicate after this many newer jobs counts as new.
 package struct ActivityJobs: Hashable, Sendable {
-  /// 4 KiB in Redis. At one update a second it is more than eight minutes; the broker gives a job again within seconds.
+  /// 4 KiB in Redis. At one update a second this covers more than eight minutes; the broker redelivers within seconds.
   package static let countMaximum = 512
 
   /// A word for each revision, the newest last.
@@ -10,7 +10,7 @@ package struct ActivityJobs: Hashable, Sendable {
 
   package init() {}
 
-  /// The word of a job's id.
+  /// A hash of the job's id.
   package static func word(of id: Span<UInt8>) -> UInt64 {
     var hash = SipHash128(key0: 0x6865_7261_6C64_2061, key1: 0x6374_6976_6974_7921)
     hash.append(UInt64(id.count))
@@ -18,7 +18,7 @@ package struct ActivityJobs: Hashable, Sendable {
     return hash.finish().first
   }
 
-  /// The revision that a job got, the newest being `last`.
+  /// The revision of a job; `last` is the number of the newest one.
   func number(of job: UInt64, last: UInt32) -> UInt32? {
     guard let place = words.lastIndex(of: job) else { return nil }
     return last - UInt32(words.count - 1 - place)
@@ -39,7 +39,7 @@ package struct ActivityJobs: Hashable, Sendable {
     return bytes
   }
 
-  /// nil: no encoding.
+  /// nil: invalid.
   package init?(decoding bytes: Span<UInt8>) {
     guard bytes.count % 8 == 0, bytes.count <= ActivityJobs.countMaximum * 8 else { return nil }
     words = stride(from: 0, to: bytes.count, by: 8).map { bytes.word(at: $0) }
@@ -47,7 +47,7 @@ package struct ActivityJobs: Hashable, Sendable {
 }
 
 extension [UInt8] {
-  /// Appends the lowest `count` bytes of a number, the lowest first.
+  /// Appends the lowest `count` bytes of a number, lowest first.
   mutating func append(littleEndian number: UInt64, count: Int) {
     for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(place * 8))) }
   }

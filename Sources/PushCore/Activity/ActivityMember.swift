@@ -1,47 +1,47 @@
-/// What one activity is to one device.
+/// The state of one activity on one device.
 package struct ActivityMember: Hashable, Sendable {
   package enum Status: UInt8, CaseIterable, Sendable {
-    /// A start was sent and no update token came: APNs takes stale start tokens too, so it may show nothing. May become any other but
-    /// `alerted`.
+    /// A start was sent, and no update token came. The activity may not show: APNs accepts stale start tokens too. May
+    /// become any other but `alerted`.
     case started
     /// It had no start token, and was sent the start's fallback alert. May become any other but `started`.
     case alerted
     /// It has an update token. May become over or left.
     case live
-    /// It was swiped away, or APNs said that its token is none. A newer token makes it live again.
+    /// The user removed it, or APNs reported its token as unregistered. A newer token makes it live again.
     case over
-    /// The activity was ended for this device alone. Final.
+    /// The activity was ended for this device only. Final.
     case left
 
     package var name: String { "\(self)" }
   }
 
-  /// How the newest revision gets to the device.
+  /// How the newest revision is sent to the device.
   package enum Way: UInt8, CaseIterable, Sendable {
-    /// With the pushes to all.
+    /// With the pages to all members.
     case page
-    /// By a push of its own, because its token came late; whoever claimed it publishes it.
+    /// By a late push of its own, because its token came late; the claiming worker publishes it.
     case lateClaimed
-    /// That push was taken up.
+    /// A worker has taken up the late push.
     case lateTaken
   }
 
   package struct Start: Hashable, Sendable {
-    /// Of the job that started it.
+    /// The job that started it.
     package let job: UInt32
     /// Unix seconds.
     package let at: UInt32
-    /// The fallback alert was sent in its place.
+    /// The fallback alert was sent instead.
     package let isAlert: Bool
   }
 
   package internal(set) var start: Start?
   /// Empty: none.
   package internal(set) var token: [UInt8] = []
-  /// When the device registered this, Unix milliseconds.
+  /// When the device registered its current state, Unix milliseconds.
   package internal(set) var changedAt: Int64 = 0
-  /// Since when APNs knows the token no more, Unix milliseconds; 0: it knows it. Registrations of this token up to then are of no use; those
-  /// of another one are.
+  /// When APNs reported the token as unregistered, Unix milliseconds; 0: not reported. Registrations of this token up
+  /// to then are ignored; those of other tokens are not.
   package internal(set) var goneAt: Int64 = 0
   package internal(set) var isOver = false
   package internal(set) var hasLeft = false
@@ -62,8 +62,8 @@ package struct ActivityMember: Hashable, Sendable {
     case older, taken, over
   }
 
-  /// The newest registration wins. Of two of one time, over wins, then the token that sorts last: in whatever order they come, and
-  /// however often, the same one stays.
+  /// The newest registration wins. At equal times, over wins, then the token that sorts last, so that order and
+  /// duplicates do not matter.
   mutating func register(_ new: [UInt8], at: Int64) -> Registered {
     if at < changedAt || new == token && at <= goneAt { return .older }
     if at == changedAt && !new.isEmpty && (token.isEmpty && isOver || new.lexicographicallyPrecedes(token)) {
@@ -81,8 +81,8 @@ package struct ActivityMember: Hashable, Sendable {
     return isOver ? .over : .taken
   }
 
-  /// A revision that was not sent to this token is its late push's from now on. Also where it was so before and nobody has taken that
-  /// push up: it may not have been published.
+  /// Claims a revision that was not sent to this token for a late push. Also if an earlier claim was not taken up: its
+  /// push may not have been published.
   mutating func claim(_ revision: UInt32) -> Bool {
     if sent < revision {
       sent = revision
@@ -103,11 +103,11 @@ package struct ActivityMember: Hashable, Sendable {
     return .send(token, registeredAt: changedAt)
   }
 
-  /// The activity ends for this device alone.
+  /// Ends the activity for this device only.
   mutating func leave() { hasLeft = true }
 
-  /// Whether this start, or the fallback alert in its place, goes out: the first of the two, or the same once more while nothing shows
-  /// that it came.
+  /// Whether to send this start, or its fallback alert: the first of the two, or the same one again while no
+  /// registration proves that it arrived.
   mutating func start(_ job: UInt32, isAlert: Bool = false, at now: Int64) -> Bool {
     guard token.isEmpty, !isOver, !hasLeft else { return false }
     if let start { return start.job == job && start.isAlert == isAlert }
@@ -115,17 +115,17 @@ package struct ActivityMember: Hashable, Sendable {
     return true
   }
 
-  /// APNs refused the start for good: another job may start this device.
-  /// - Returns: whether the member is to be forgotten: nothing else is known of it.
+  /// APNs refused the start permanently: another job may start this device.
+  /// - Returns: whether to delete the member: it has no other data.
   package mutating func startRefused(_ job: UInt64) -> Bool {
     guard start?.job == UInt32(truncatingIfNeeded: job), token.isEmpty, !isOver, !hasLeft else { return false }
     start = nil
     return true
   }
 
-  /// APNs knows the token no more.
+  /// APNs reported the token as unregistered.
   /// - Parameter at: since when, Unix milliseconds.
-  /// - Returns: whether that changed something: not where the device has registered since.
+  /// - Returns: whether that changed something; not if the device has registered since.
   package mutating func unregistered(_ gone: [UInt8], at: Int64) -> Bool {
     guard !gone.isEmpty, gone == token, changedAt <= at, goneAt < at else { return false }
     isOver = true

@@ -1,8 +1,9 @@
-/// The payload of a Live Activity's push: what an activity needs to know of it, and where Herald writes into it.
+/// The payload of a Live Activity's push: the values that an activity needs, and the places that Herald edits.
 ///
-/// The rules of its keys are `PayloadRule`'s; here a key that is written or read must be there once, and of its kind. null counts as absent.
+/// `PayloadRule` has the rules of its keys. Here a key that is read or edited must be unique, and of the right type.
+/// null counts as absent.
 package struct ActivityPayload: Sendable {
-  /// Where a key's value stands.
+  /// The place of a key's value.
   struct Value: Hashable, Sendable {
     var range: ByteRange
     var isNull: Bool
@@ -30,19 +31,19 @@ package struct ActivityPayload: Sendable {
     var path: String { "payload.aps.\(name)" }
   }
 
-  /// As the producer wrote it: one JSON object.
+  /// As written by the producer: one JSON object.
   package let bytes: [UInt8]
   package private(set) var event = ActivityEvent.update
-  /// Of a start: the Swift type of the app's attributes; empty where there is none.
+  /// For a start: the Swift type of the app's attributes; empty if missing.
   package private(set) var attributesType = ""
-  /// Behind the opening brace of `aps`.
+  /// After the opening brace of `aps`.
   private(set) var apsStart = 0
   private(set) var apsIsEmpty = true
   private var values = [Value?](repeating: nil, count: Key.allCases.count)
 
   private static let keys = KeyTable(Key.allCases.map(\.name))
 
-  /// - Throws: what is wrong, as the detail of an invalid job.
+  /// - Throws: the detail of an invalid job.
   package init(_ bytes: [UInt8]) throws(JobError) {
     self.bytes = bytes
     var fault: JobError?
@@ -63,26 +64,26 @@ package struct ActivityPayload: Sendable {
     }
   }
 
-  /// The value of a key that is there and not null.
+  /// The value of a key; nil: absent or null.
   subscript(key: Key) -> Value? {
     values[key.rawValue].flatMap { $0.isNull ? nil : $0 }
   }
 
-  /// The value of a key as it stands, null or not.
+  /// The value of a key, even if null.
   func written(_ key: Key) -> Value? { values[key.rawValue] }
 
   package var hasAlert: Bool { self[.alert] != nil }
   package var hasStaleDate: Bool { self[.staleDate] != nil }
   package var hasDismissalDate: Bool { self[.dismissalDate] != nil }
-  /// The start says itself how updates come.
+  /// The start itself says how updates arrive.
   package var hasUpdateWay: Bool { self[.inputPushToken] != nil || self[.inputPushChannel] != nil }
 
-  /// What the activity shows from now on: a JSON object, as written.
+  /// The state to show, a JSON object as written.
   package var contentState: [UInt8]? {
     self[.contentState].map { Array(bytes[$0.range.range]) }
   }
 
-  /// Of what two starts must have alike: everything but the timestamp.
+  /// Equal for two starts that differ only in the timestamp.
   package var digest: UInt64 {
     var hash = SipHash128(key0: 0x6865_7261_6C64_2061, key1: 0x6374_6976_6974_792E)
     let all = bytes.span
@@ -94,7 +95,8 @@ package struct ActivityPayload: Sendable {
     return hash.finish().first
   }
 
-  /// `apns-priority`: the job's own, else by what it does. APNs gives an app few pushes of priority 10 an hour, and any number of 5.
+  /// `apns-priority`: the job's own, else by the event. APNs allows an app few pushes of priority 10 an hour, and any
+  /// number of 5.
   package func priority(ofJob priority: UInt8?) -> UInt8 {
     if let priority { return priority }
     return switch event {
@@ -105,7 +107,7 @@ package struct ActivityPayload: Sendable {
 
   // MARK: - Reading
 
-  /// Returns the first key of ours that is there twice.
+  /// Returns the first duplicate of our keys.
   private mutating func scan(_ bytes: Span<UInt8>) throws(JSONError) -> JobError? {
     var scanner = JSONScanner()
     var fault: JobError?

@@ -1,12 +1,12 @@
-/// Writing into a payload: only what `ActivityEdits` names changes.
+/// Edits a payload: only what `ActivityEdits` names changes.
 extension ActivityPayload {
-  /// Bytes that take the place of others.
+  /// Bytes that replace others.
   private struct Edit {
     var range: Range<Int>
     var bytes: [UInt8]
   }
 
-  /// The payload as it goes to APNs.
+  /// The payload to send to APNs.
   /// - Throws: what cannot be written, as the detail of an invalid job.
   package func edited(_ edits: ActivityEdits) throws(JobError) -> [UInt8] {
     var changes: [Edit] = []
@@ -37,7 +37,7 @@ extension ActivityPayload {
     return apply(changes)
   }
 
-  /// Whether APNs takes a payload of this length, which edits may have made too long.
+  /// Whether APNs accepts a payload of this length; edits may have made it too long.
   package static func check(length count: Int, isBroadcast: Bool) throws(JobError) {
     let maximum =
       isBroadcast
@@ -54,7 +54,7 @@ extension ActivityPayload {
 
   // MARK: - Members of aps
 
-  /// Gives a key of `aps` a value: where it stands, or in front of the others.
+  /// Sets a key of `aps`: replaces its value, or adds it before the others.
   private func set(_ key: Key, _ value: [UInt8], _ changes: inout [Edit], _ members: inout [[UInt8]]) {
     if let written = written(key) {
       changes.append(Edit(range: written.range.range, bytes: value))
@@ -78,7 +78,7 @@ extension ActivityPayload {
 
   // MARK: - The id
 
-  /// Writes the id into `attributes`; objects on the way are made where they are not there.
+  /// Writes the id into `attributes`; creates missing objects on the path.
   private func place(
     _ id: ActivityID, _ attribute: ActivityIDAttribute, _ changes: inout [Edit], _ members: inout [[UInt8]]
   ) throws(JobError) {
@@ -117,7 +117,8 @@ extension ActivityPayload {
     }
   }
 
-  /// A member of an object that was scanned before: where its value stands, whether the object is empty, and whether it is there twice.
+  /// A member of an object that was scanned before: the place of its value, whether the object is empty, and whether
+  /// the key is there twice.
   private func member(_ key: String, ofObjectAt start: Int) -> (value: Range<Int>?, isEmpty: Bool, isTwice: Bool) {
     var scanner = JSONScanner(position: start)
     let bytes = self.bytes.span
@@ -159,7 +160,7 @@ extension ActivityPayload {
     string(key) + [ASCII.colon] + value
   }
 
-  /// The value inside of an object for each key.
+  /// Wraps the value in one object for each key.
   private static func object(_ path: ArraySlice<String>, _ value: [UInt8]) -> [UInt8] {
     path.reversed().reduce(value) { inner, key in [ASCII.openBrace] + member(key, inner) + [ASCII.closeBrace] }
   }

@@ -1,10 +1,10 @@
-/// Why an activity does not take a job: the job is invalid, whatever is tried again.
+/// Why an activity refuses a job: the job is invalid, and a retry makes no sense.
 package enum ActivityRefusal: Error, Hashable, Sendable, CaseIterable {
-  /// No start and no update token of it came, or its end is so long ago that it was forgotten.
+  /// No start or update token of it came, or it ended so long ago that it was forgotten.
   case unknown
   case ended
   case expired
-  /// A start of a running id with another payload than its own.
+  /// A start of a running id with a different payload.
   case otherPayload
 
   /// For people: what is wrong with the activity, and what to do.

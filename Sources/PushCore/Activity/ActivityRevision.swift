@@ -1,6 +1,7 @@
-/// One state that was given to an activity: its number, from 1 on, and the payload's `timestamp`.
+/// One state of an activity: its number, from 1, and the payload's `timestamp`.
 ///
-/// A device ignores a timestamp that is not newer than what it shows. So two revisions that were sent never have one timestamp.
+/// A device ignores a timestamp that is not newer than the one it shows, so two revisions that were sent never share a
+/// timestamp.
 package struct ActivityRevision: Hashable, Sendable {
   package let number: UInt32
   /// Unix seconds.

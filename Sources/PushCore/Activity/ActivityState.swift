@@ -1,48 +1,50 @@
-/// The life of one Live Activity and its revision clock. What it is to one device is an `ActivityMember`.
+/// The life of one Live Activity and its revision clock. Its state on one device is an `ActivityMember`.
 ///
-/// Events in, answers out; whoever keeps the value in Redis commits it together with the members that changed, and only where nobody
-/// else changed it meanwhile.
+/// Pure: events in, answers out. The caller stores the new state in Redis together with the changed members, and only
+/// if nobody else changed it meanwhile.
 package struct ActivityState: Hashable, Sendable {
   package enum Phase: UInt8, CaseIterable, Sendable {
-    /// A start was taken, and no device has registered an update token yet. May become active, ended or expired.
+    /// A start was accepted, and no device has registered an update token. May become active, ended or expired.
     case starting
-    /// A device registered an update token: after a start, or because the app started the activity itself. May become ended or expired.
+    /// A device registered an update token: after a start, or because the app started the activity itself. May become
+    /// ended or expired.
     case active
-    /// An end was taken. Refuses starts and updates; answers late tokens with the end until it would have expired. Final.
+    /// An end was accepted. Refuses starts and updates; answers late tokens with the end until it would have expired.
+    /// Final.
     case ended
-    /// 8 hours have passed since the start, when the system ends an activity by itself. Takes and answers nothing. Final.
+    /// 8 hours after the start, when the system ends an activity itself. Accepts and answers nothing. Final.
     case expired
 
     package var name: String { "\(self)" }
   }
 
-  /// The newest state that an update or the end gave.
+  /// The newest state of an update or the end.
   package struct Content: Hashable, Sendable {
     package let revision: ActivityRevision
     package let isEnd: Bool
-    /// Pushes of it may be on their way. Until then a newer one takes its place, and its timestamp.
+    /// Its pushes may be in progress. Until then a newer one replaces it, and uses its timestamp.
     package internal(set) var isBegun: Bool
   }
 
-  /// The system ends an activity so long after its start.
+  /// The system ends an activity this long after its start.
   package static let lifeMilliseconds: Int64 = 8 * 3_600_000
-  /// The lock screen shows it for four more hours. Then no device knows it, and neither do we. Well below the 24 hours after which an
-  /// ordinal may mean another device.
+  /// The lock screen shows it for four more hours. After that no device knows it, and we forget it. Well below the 24
+  /// hours after which an ordinal may belong to another device.
   package static let memoryMilliseconds: Int64 = 12 * 3_600_000
 
   /// Unix milliseconds: of the start, or of the first update token.
   package let createdAt: Int64
-  /// The Swift type of its attributes, as the start gave it; empty where the app started it itself.
+  /// The Swift type of its attributes, from the start; empty if the app started it itself.
   package internal(set) var attributesType: String
-  /// Of the start's payload, without its timestamp; nil where the app started it itself.
+  /// Of the start's payload without its timestamp; nil if the app started it itself.
   package internal(set) var startDigest: UInt64?
   package internal(set) var startRevision: ActivityRevision?
   package internal(set) var content: Content?
-  /// The newest end that was for some devices only.
+  /// The newest end for some devices only.
   package internal(set) var leave: ActivityRevision?
-  /// The newest revision's number, whatever it was for; 0: none.
+  /// The number of the newest revision of any kind; 0: none.
   package internal(set) var lastNumber: UInt32 = 0
-  /// The newest timestamp that may be on its way to a device, Unix seconds.
+  /// The newest timestamp that may have been sent to a device, Unix seconds.
   package internal(set) var sentTimestamp: Int64 = 0
   var storedPhase: Phase
 
@@ -52,21 +54,21 @@ package struct ActivityState: Hashable, Sendable {
     attributesType = ""
   }
 
-  /// - Parameter now: Unix milliseconds, as everywhere here.
+  /// - Parameter now: Unix milliseconds, as in all functions here.
   package func phase(now: Int64) -> Phase {
     storedPhase != .ended && now >= expiresAt ? .expired : storedPhase
   }
 
   package var expiresAt: Int64 { createdAt + ActivityState.lifeMilliseconds }
-  /// Its keys end.
+  /// Its keys expire.
   package var forgottenAt: Int64 { createdAt + ActivityState.memoryMilliseconds }
 
   // MARK: - Jobs
 
-  /// A job starts the activity, or adds devices to one that runs.
+  /// A job starts the activity, or adds devices to a running one.
   /// - Parameters:
   ///   - digest: of the payload without its timestamp.
-  ///   - job: the word of its id; a job that comes twice gets the same answer.
+  ///   - job: the hash of its id; a duplicate gets the same answer.
   package static func start(
     _ activity: inout ActivityState?, type: String, digest: UInt64, job: UInt64, jobs: inout ActivityJobs, now: Int64
   ) throws(ActivityRefusal) -> ActivityRevision {
@@ -85,13 +87,14 @@ package struct ActivityState: Hashable, Sendable {
     return revision
   }
 
-  /// What becomes of an update or an end.
+  /// The result of an update or an end.
   package enum Revised: Hashable, Sendable {
-    /// Its pushes go out now.
+    /// Its pushes are sent now.
     case begun(ActivityRevision)
-    /// Its pushes go out after so long, when its timestamp has come, by `begin`: an activity takes one update a second.
+    /// Its pushes are sent after this delay, when its timestamp is due, by `begin`: an activity takes one update a
+    /// second.
     case waits(ActivityRevision, milliseconds: Int64)
-    /// A newer one came before its pushes went out: nothing is sent.
+    /// A newer one came before its pushes were sent: nothing is sent.
     case superseded(number: UInt32, by: UInt32)
   }
 
@@ -101,7 +104,7 @@ package struct ActivityState: Hashable, Sendable {
   ) throws(ActivityRefusal) -> Revised {
     guard var state = activity else { throw .unknown }
     if let number = jobs.number(of: job, last: state.lastNumber) {
-      // It came again. Where a newer one has come since, that one goes to every member.
+      // A duplicate. If a newer revision came meanwhile, that one goes to every member.
       return ActivityState.begin(&activity, number: number, now: now)
     }
     try state.requireRunning(now)
@@ -112,7 +115,7 @@ package struct ActivityState: Hashable, Sendable {
     return begin(&activity, number: revision.number, now: now)
   }
 
-  /// The pushes of a revision shall go out: those of one that waited, when its time has come.
+  /// Begins the pushes of a revision; one that waited begins when its timestamp is due.
   package static func begin(_ activity: inout ActivityState?, number: UInt32, now: Int64) -> Revised {
     guard var state = activity, var content = state.content, content.revision.number == number else {
       return .superseded(number: number, by: activity?.content?.revision.number ?? number)
@@ -126,8 +129,8 @@ package struct ActivityState: Hashable, Sendable {
     return .begun(content.revision)
   }
 
-  /// A job ends the activity for some devices, members or not; the others keep what they show. All of them leave at once, so that no
-  /// newer update goes to one before its end does.
+  /// A job ends the activity for some devices, members or not; the others keep their state. All of them leave at once,
+  /// so that no newer update reaches one before its end does.
   package static func leave(
     _ activity: inout ActivityState?, _ members: inout [ActivityMember?], job: UInt64, jobs: inout ActivityJobs,
     now: Int64
@@ -157,7 +160,7 @@ package struct ActivityState: Hashable, Sendable {
     }
   }
 
-  /// The clock's next revision. A timestamp that surely no device has seen is used again.
+  /// The clock's next revision. Reuses a timestamp if certainly no device has seen it.
   private mutating func next(_ job: UInt64, _ jobs: inout ActivityJobs, _ now: Int64) -> ActivityRevision {
     lastNumber += 1
     jobs.append(job)
@@ -166,13 +169,13 @@ package struct ActivityState: Hashable, Sendable {
 
   // MARK: - Devices
 
-  /// What a registration of an update token did.
+  /// The result of registering an update token.
   package enum Registered: Hashable, Sendable {
-    /// It changed nothing: an older one than what is known, or the activity is over for good.
+    /// Nothing changed: a newer registration is known, or the activity is over for good.
     case ignored
     case stored
-    /// It is stored, and the device must be sent a state that it has not seen: the newest, or the end where it shall have the
-    /// activity no more. The state is the device's by now: whoever reads this publishes that push, or registers again.
+    /// Stored, and the device must be sent a state that it has not seen: the newest one, or the end if it left the
+    /// activity. The state is claimed for the device: the caller must publish that push, or register again.
     case late(ActivityRevision, isLeave: Bool)
     /// The activity is over on this device.
     case over
@@ -181,7 +184,7 @@ package struct ActivityState: Hashable, Sendable {
   /// A device registered its update token for the activity.
   /// - Parameters:
   ///   - token: empty: the activity is over on this device.
-  ///   - at: when the device said so, Unix milliseconds.
+  ///   - at: when the device reported it, Unix milliseconds.
   package static func register(
     _ activity: inout ActivityState?, _ member: inout ActivityMember?, token: [UInt8], at: Int64, now: Int64
   ) -> Registered {
@@ -212,12 +215,12 @@ package struct ActivityState: Hashable, Sendable {
     return .late(content.revision, isLeave: false)
   }
 
-  /// What a push to one member carries.
+  /// A push to one member.
   package struct Push: Hashable, Sendable {
     package var revision: UInt32
     /// It answers a late token; else it is one of the pushes to all.
     package var isLate: Bool
-    /// It ends the activity for this device alone.
+    /// It ends the activity for this device only.
     package var isLeave: Bool
 
     package init(revision: UInt32, isLate: Bool = false, isLeave: Bool = false) {
@@ -227,29 +230,30 @@ package struct ActivityState: Hashable, Sendable {
     }
   }
 
-  /// Why a device is sent nothing, and is no failure.
+  /// Why nothing is sent to a device, without being a failure.
   package enum Skip: Hashable, Sendable, CaseIterable {
-    /// It is no member, or its activity is over.
+    /// It is not a member, or its activity is over.
     case over
     /// It was started and has not registered an update token; it gets the newest state when it does.
     case noToken
-    /// Its late push carries the same revision.
+    /// Its late push has the same revision.
     case sentLate
     /// The activity was ended for this device.
     case left
-    /// It was started before, or sent the alert instead, or started it itself.
+    /// It was started before, or sent the alert instead, or started the activity itself.
     case started
   }
 
   package enum Resolved: Hashable, Sendable {
     /// Send to this token, registered at this time (Unix milliseconds).
     case send([UInt8], registeredAt: Int64)
-    /// A newer revision was sent to this device, or is the activity's end.
+    /// A newer revision was sent to this device, or ends the activity.
     case superseded(by: UInt32)
     case skipped(Skip)
   }
 
-  /// A push is about to be sent to a member: to which token, if at all. Marks it as sent; the same push may ask again.
+  /// Call before a push to a member: returns its token, if any, and marks the push as sent. The same push may ask
+  /// again.
   package func resolve(_ push: Push, _ member: inout ActivityMember?, now: Int64) -> Resolved {
     guard now < expiresAt, var known = member else { return .skipped(.over) }
     if let content, content.isEnd, !push.isLeave, push.revision < content.revision.number {
@@ -260,11 +264,12 @@ package struct ActivityState: Hashable, Sendable {
     return resolved
   }
 
-  /// A start is about to be sent to a device: whether it is. Marks it as started; the same job may ask again.
+  /// Call before a start to a device: returns nil to send it, and marks the device as started. The same job may ask
+  /// again.
   /// - Parameters:
-  ///   - job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion to one,
-  ///     and then a device may be started twice.
-  ///   - isAlert: it is sent the fallback alert instead. Nobody is sent both.
+  ///   - job: the start's; 32 bits are kept. Two starts of one activity collide with a probability of one in four
+  ///     billion; then a device may be started twice.
+  ///   - isAlert: the fallback alert is sent instead. No device gets both.
   package func resolveStart(_ job: UInt64, isAlert: Bool = false, _ member: inout ActivityMember?, now: Int64) -> Skip?
   {
     switch phase(now: now) {
