@@ -1,4 +1,4 @@
-/// Things that happen at their time; those of one time in the order in which they were added. A binary heap.
+/// Timed events, in time order; events of the same time in insertion order. A binary heap.
 struct EventQueue<Element> {
   private struct Entry {
     let time: Int64

@@ -1,17 +1,17 @@
 package import PushIO
 
-/// A machine of the simulated world, as one loop sees it: its sockets end in the simulated network, and its clocks are the world's,
-/// ahead or behind by so much.
+/// A machine of the simulated world, as one event loop sees it. Its sockets use the simulated network; its clocks are the
+/// world's, with an offset on the wall clock.
 package final class SimulatedKernel: Kernel {
   private final class Socket {
     var line: SimulatedLine?
     let side: Int
-    /// Where it listens, and what waits to be accepted there.
+    /// A listener's port, and connections to accept.
     let port: UInt16?
     var backlog: [SimulatedLine] = []
-    /// With what is reported unasked.
+    /// The interest includes what epoll always reports.
     var watch: (interest: Readiness, data: UInt64)?
-    /// Where it was asked to listen.
+    /// A listener's address.
     let address: SocketAddress?
 
     init(line: SimulatedLine? = nil, side: Int = 0, port: UInt16? = nil, address: SocketAddress? = nil) {
@@ -27,7 +27,7 @@ package final class SimulatedKernel: Kernel {
   package var wallClockMilliseconds: Int64
   /// By descriptor.
   private var sockets: [Socket?] = []
-  /// Whether a watched socket is ready, as long as nothing has happened to any: it is asked before each of the world's turns.
+  /// Whether a watched socket is ready; nil: unknown. A cache, because the world asks before each of its turns.
   private var knownReady: Bool?
   private var events: [(data: UInt64, readiness: Readiness)] = []
   private static let firstDescriptor = 3
@@ -45,7 +45,7 @@ package final class SimulatedKernel: Kernel {
   package var monotonicNanoseconds: Int64 { network.now }
   package var unixMilliseconds: Int64 { wallClockMilliseconds + network.now / 1_000_000 }
 
-  /// Every socket ends, as the machine's kernel does it where a process dies.
+  /// Closes every socket, as a kernel does when a process dies.
   package func kill() {
     for descriptor in sockets.indices where sockets[descriptor] != nil { close(Int32(descriptor)) }
   }
@@ -117,7 +117,7 @@ package final class SimulatedKernel: Kernel {
     guard let socket = sockets[Int(fileDescriptor)], let line = socket.line, !process.isDead else {
       return -Int(SimulatedErrors.badDescriptor)
     }
-    // The other side has room again.
+    // The other side may have room again.
     defer { network.touched(line) }
     return unsafe line.ends[socket.side].read(into: buffer)
   }
@@ -158,7 +158,7 @@ package final class SimulatedKernel: Kernel {
     let end = line.ends[socket.side]
     end.owner = .nobody
     end.isGone = true
-    // What was not read is gone, and the other side is told so.
+    // Unread bytes are lost, so the other side gets a reset.
     if end.unreadCount > 0 { network.reset(line, from: socket.side) } else { network.close(line, side: socket.side) }
   }
 
@@ -195,7 +195,7 @@ package final class SimulatedKernel: Kernel {
   private static let ended: Readiness = [.readable, .peerEnded]
   private static let broken: Readiness = [.readable, .writable, .peerEnded, .hangUp, .failed]
 
-  /// A watched socket is ready.
+  /// Whether a watched socket is ready.
   package var isReady: Bool {
     if let knownReady { return knownReady }
     let isReady = sockets.contains { socket in
@@ -206,10 +206,10 @@ package final class SimulatedKernel: Kernel {
     return isReady
   }
 
-  /// Something happened to a connection of its.
+  /// The state of one of its sockets may have changed.
   func touched() { knownReady = nil }
 
-  /// Never waits: time passes between the turns.
+  /// Returns at once: simulated time passes between turns.
   package func wait(milliseconds: Int32) -> Int {
     events.removeAll(keepingCapacity: true)
     for socket in sockets {

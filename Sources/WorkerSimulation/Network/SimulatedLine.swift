@@ -1,10 +1,10 @@
-/// A connection of the simulated network: two ends, of which the first one asked for it.
+/// A connection of the simulated network: two ends, 0 the client's, 1 the server's.
 package final class SimulatedLine {
   package let id: SimulatedConnectionID
-  /// Where it was asked for.
+  /// The port that the client connected to.
   package let port: UInt16
   let ends = [SimulatedEnd(), SimulatedEnd()]
-  /// Nothing arrives; what would have waits here.
+  /// No event is delivered; events are held back until the line is healed.
   package internal(set) var isSilent = false
   var held: [(side: Int, event: SimulatedNetwork.Event)] = []
 
@@ -13,11 +13,11 @@ package final class SimulatedLine {
     self.port = port
   }
 
-  /// Nothing happens on it any more.
+  /// Both ends are finished: no more events.
   var isOver: Bool { ends[0].isOver && ends[1].isOver }
 }
 
-/// One side of a connection, as its owner sees it.
+/// One end of a connection, as its owner sees it.
 final class SimulatedEnd {
   enum Owner {
     /// Not accepted yet, or closed.
@@ -27,20 +27,20 @@ final class SimulatedEnd {
   }
 
   var owner = Owner.nobody
-  /// When the last thing arrives that is on its way to it.
+  /// The arrival time of the last event on its way to this end.
   var lastArrival: Int64 = 0
-  /// Bytes that were sent to it and were not read.
+  /// Bytes sent to this end and not read yet.
   var underWay = 0
   private(set) var isConnected = false
-  /// It said that it sends nothing more.
+  /// This end sends nothing more.
   var hasClosed = false
   private(set) var hasHeardEnd = false
   var isBroken = false
-  /// Its owner closed it: nobody reads any more.
+  /// The owner closed it: no reader is left.
   var isGone = false
   private var inbox: [UInt8] = []
   private var readCount = 0
-  /// What the next system call says.
+  /// The error number that the next system call returns.
   private var error: Int32 = 0
 
   var isOver: Bool { isBroken || (hasClosed && hasHeardEnd) }
@@ -63,13 +63,13 @@ final class SimulatedEnd {
     error = code
   }
 
-  /// The error that is to be told, once.
+  /// The pending error, reported once; 0: none.
   func takeError() -> Int32 {
     defer { error = 0 }
     return error
   }
 
-  /// As a socket is read: a count, 0 at the end, or a negated error.
+  /// Reads like a socket: returns a count, 0 at the end, or a negated error.
   func read(into buffer: UnsafeMutableRawBufferPointer) -> Int {
     if unreadCount > 0 {
       let count = min(unreadCount, buffer.count)
@@ -88,7 +88,7 @@ final class SimulatedEnd {
 
 }
 
-/// Numbers of errors that the simulated kernel gives, as Linux has them.
+/// Linux error numbers that the simulated kernel returns.
 enum SimulatedErrors {
   static let again: Int32 = 11
   static let badDescriptor: Int32 = 9

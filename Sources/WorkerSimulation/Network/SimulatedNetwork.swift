@@ -1,21 +1,21 @@
 import PushCore
 
-/// The network of a simulated world: connections between sockets of simulated kernels and peers, byte by byte, on a clock of its own.
+/// The network of a simulated world: byte streams between sockets of simulated kernels and peers, on a simulated clock.
 ///
-/// Bytes arrive late, in other parts than they were sent, but in order; connections are refused, break, or fall silent. One seed
+/// Bytes arrive late and split, but in order. Connections are refused, break, or go silent. The same seed
 /// gives the same network, event by event. Times are nanoseconds.
 package final class SimulatedNetwork {
-  /// How the network behaves where nothing is wrong.
+  /// The network's behaviour without faults.
   package struct Settings: Sendable {
-    /// From the sending to the arrival.
+    /// From sending to arrival.
     package var latency: ClosedRange<Int64> = 50_000...2_000_000
-    /// The largest part that arrives at once; most are larger than what is sent at once.
+    /// The largest segment that arrives at once; most sends are smaller.
     package var segmentMaximum = 64 * 1024
-    /// So many of 1000 sends are taken apart at any byte.
+    /// Per mille of the segments that are split at a random byte.
     package var splits = 100
-    /// Of each direction of a connection; nil: as much as comes.
+    /// For each direction of a connection; nil: unlimited.
     package var bytesPerSecond: Int64?
-    /// What a socket takes before its owner has to wait.
+    /// Send buffer of a socket: how much is accepted before the owner must wait.
     package var bufferBytes = 256 * 1024
 
     package init() {}
@@ -27,7 +27,7 @@ package final class SimulatedNetwork {
     case end
     /// The other side broke the connection.
     case reset
-    /// The connection is there, at the side that asked for it.
+    /// The connection is established, at the client's end.
     case connected
     case refused(Int32)
   }
@@ -38,10 +38,10 @@ package final class SimulatedNetwork {
   private var queue = EventQueue<(line: SimulatedLine, side: Int, event: Event)>()
   private var lastNumber = 0
   private var listeners: [UInt16: Listener] = [:]
-  /// Whoever may have something to do, in the order of their ports, and when: asking them costs more than all else that a step of a
-  /// quiet world does.
+  /// Peers with their pending deadlines, by port. The deadlines are cached: asking the peers takes most of the time of a step in a
+  /// quiet world.
   private var peers: [(port: UInt16, peer: any SimulatedPeer, deadline: Int64?)] = []
-  /// Hears of every event as it happens.
+  /// Receives each event as it happens.
   package var trace: ((SimulatedTraceEntry) -> Void)?
 
   enum Listener {
@@ -56,7 +56,7 @@ package final class SimulatedNetwork {
 
   // MARK: - Time
 
-  /// When something happens next by itself; nil: never.
+  /// The time of the next event; nil: none is scheduled.
   package var nextEvent: Int64? {
     var next = queue.earliest
     for (_, _, deadline) in peers {
@@ -65,7 +65,7 @@ package final class SimulatedNetwork {
     return next
   }
 
-  /// Lets time pass up to then, and everything happen that is due.
+  /// Advances the time to `time` and handles all events that are due.
   package func advance(to time: Int64) {
     while let next = nextEvent, next <= time {
       now = max(now, next)
@@ -79,9 +79,9 @@ package final class SimulatedNetwork {
     now = max(now, time)
   }
 
-  // MARK: - Who listens
+  // MARK: - Listeners
 
-  /// The peer takes connections to this port.
+  /// Makes the peer accept connections to this port.
   package func listen(_ port: UInt16, _ peer: any SimulatedPeer) {
     listeners[port] = .peer(peer)
     peers.removeAll { $0.port == port }
@@ -95,10 +95,10 @@ package final class SimulatedNetwork {
     return true
   }
 
-  /// Nobody takes connections to this port any more. The peer itself stays, with the connections that it has.
+  /// Stops listening on this port. A peer keeps its connections.
   package func refuse(_ port: UInt16) { listeners[port] = nil }
 
-  /// Takes what a peer does of itself, after the world has done something to it.
+  /// Carries out a peer's pending actions, also after the world changed the peer.
   package func act(_ peer: any SimulatedPeer) {
     while let action = peer.nextAction() {
       switch action {
@@ -112,21 +112,21 @@ package final class SimulatedNetwork {
 
   // MARK: - Faults
 
-  /// Connections that are not over, the oldest first.
+  /// Connections that are not finished, oldest first.
   package private(set) var lines: [SimulatedLine] = []
 
   func line(_ id: SimulatedConnectionID) -> SimulatedLine? { lines.first { $0.id == id } }
 
-  /// Breaks a connection for both sides; what was on its way is lost.
+  /// Resets a connection at both ends, after the bytes on their way.
   package func cut(_ line: SimulatedLine) {
     schedule(.reset, line, to: 0)
     schedule(.reset, line, to: 1)
   }
 
-  /// Nothing arrives on it any more, in either direction, until it is `heal`ed.
+  /// Stops all delivery on the connection, in both directions, until `heal`.
   package func silence(_ line: SimulatedLine) { line.isSilent = true }
 
-  /// What waits arrives, at once and in order: nothing may overtake it.
+  /// Delivers the held events, at once and in order, so that no later event overtakes them.
   package func heal(_ line: SimulatedLine) {
     line.isSilent = false
     let held = line.held
@@ -141,12 +141,12 @@ package final class SimulatedNetwork {
     let line = SimulatedLine(SimulatedConnectionID(lastNumber), port: port)
     line.ends[0].owner = .socket(kernel, fileDescriptor)
     lines.append(line)
-    // The other side hears of it half a round trip later; who does not listen refuses.
+    // The server's end hears of it after one latency; without a listener it refuses.
     schedule(.connected, line, to: 1)
     return line
   }
 
-  /// As much as there is room for; 0: none.
+  /// Sends all bytes, split at random; the caller checks `room`.
   func send(_ bytes: ArraySlice<UInt8>, _ line: SimulatedLine, from side: Int) {
     guard !line.ends[side].hasClosed, !line.ends[side].isBroken else { return }
     var rest = bytes
@@ -159,19 +159,19 @@ package final class SimulatedNetwork {
     }
   }
 
-  /// How much a sender may still send.
+  /// How many bytes the sender may still send.
   func room(_ line: SimulatedLine, from side: Int) -> Int {
     max(0, settings.bufferBytes - line.ends[1 - side].underWay)
   }
 
-  /// This side sends nothing more.
+  /// Closes one direction: this side sends nothing more.
   func close(_ line: SimulatedLine, side: Int) {
     guard !line.ends[side].hasClosed, !line.ends[side].isBroken else { return }
     line.ends[side].hasClosed = true
     schedule(.end, line, to: 1 - side)
   }
 
-  /// This side is gone at once.
+  /// Breaks the connection from this side, at once.
   func reset(_ line: SimulatedLine, from side: Int) {
     guard !line.ends[side].isBroken else { return }
     line.ends[side].isBroken = true
@@ -194,7 +194,7 @@ package final class SimulatedNetwork {
     queue.add((line, side, event), at: time)
   }
 
-  /// Whoever has a socket of it looks at it again.
+  /// Kernels with a socket at either end must check its readiness again.
   func touched(_ line: SimulatedLine) {
     for end in line.ends { if case .socket(let kernel, _) = end.owner { kernel.touched() } }
   }
@@ -236,7 +236,7 @@ package final class SimulatedNetwork {
     let end = line.ends[side]
     guard !end.isBroken, !end.isGone else {
       end.underWay -= bytes.count
-      // Nobody is there any more: who sends to it hears so.
+      // The end is gone, so the sender gets a reset.
       if !end.isBroken { reset(line, from: side) }
       return
     }
@@ -257,7 +257,7 @@ package final class SimulatedNetwork {
     guard case .peer(let peer) = end.owner else { return }
     peer.ended(line.id, isReset: false, now: now)
     act(peer)
-    // A server that hears the end has nothing more to say.
+    // A server that hears the end has nothing more to send.
     close(line, side: side)
   }
 
@@ -271,7 +271,7 @@ package final class SimulatedNetwork {
   }
 }
 
-/// What happened on the network.
+/// One event of the network.
 package struct SimulatedTraceEntry {
   package let time: Int64
   package let line: SimulatedConnectionID
@@ -279,13 +279,13 @@ package struct SimulatedTraceEntry {
   package let isToServer: Bool
   let event: SimulatedNetwork.Event
 
-  /// Bytes that arrived; empty where it was something else.
+  /// The bytes that arrived; empty for other events.
   package var bytes: [UInt8] {
     if case .bytes(let bytes) = event { return bytes }
     return []
   }
 
-  /// What it was, in a word.
+  /// The kind of event, in one word.
   package var name: String {
     switch event {
     case .bytes: "bytes"

@@ -1,31 +1,31 @@
-/// A server of the simulated world, seen from its sockets: what it hears, when it wants to be woken, and what it does.
+/// A server of the simulated world, as its connections see it: it receives events, has a deadline, and returns actions.
 ///
-/// A peer does no I/O and knows no clock but what it is told. Times are nanoseconds of the world's own clock. Bytes come in any
-/// parts, as a network would hand them on; a connection's number is never used again.
+/// A peer does no I/O, and its only clock is `now`, nanoseconds of the world's clock. Bytes come in any
+/// segments, as on a network; a connection's number is never reused.
 package protocol SimulatedPeer: AnyObject {
   /// A client connected.
   func opened(_ connection: SimulatedConnectionID, now: Int64)
-  /// Bytes came, at least one.
+  /// At least one byte came.
   func received(_ bytes: [UInt8], on connection: SimulatedConnectionID, now: Int64)
-  /// The client closed its half, or the connection broke: nothing more comes, and what is sent reaches nobody if it broke.
+  /// The client closed its half, or the connection broke: no more bytes come, and after a reset nothing can be sent.
   func ended(_ connection: SimulatedConnectionID, isReset: Bool, now: Int64)
-  /// Its deadline came.
+  /// The deadline passed.
   func woke(now: Int64)
-  /// When it wants to be woken next; nil: not before something comes.
+  /// When to call `woke` next; nil: no timer is pending.
   var deadline: Int64? { get }
-  /// Takes what it does next, in order; nil: nothing more for now.
+  /// Takes the next action, in order; nil: none.
   func nextAction() -> SimulatedPeerAction?
 }
 
 package enum SimulatedPeerAction: Equatable {
   case send(SimulatedConnectionID, [UInt8])
-  /// Closes its half after everything that was sent.
+  /// Closes its half after all sent bytes.
   case close(SimulatedConnectionID)
-  /// Ends the connection at once; what is under way may be lost.
+  /// Ends the connection at once; bytes on their way may be lost.
   case reset(SimulatedConnectionID)
 }
 
-/// A connection between a worker and a peer: a number of the world's own.
+/// A connection to a peer, numbered by the world.
 package struct SimulatedConnectionID: Hashable, Comparable, CustomStringConvertible {
   package let number: Int
 

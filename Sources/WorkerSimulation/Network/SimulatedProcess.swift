@@ -1,16 +1,16 @@
-/// A process as its machine knows it, which may die at any byte that it writes: what it does after that in the same turn reaches nobody.
+/// A process that may die at any byte that it writes: what it does after that in the same turn has no effect.
 package final class SimulatedProcess {
-  /// nil: it lives on.
+  /// nil: no death is planned.
   private var bytesLeft: Int?
 
   package init() {}
 
   var isDead: Bool { bytesLeft == 0 }
 
-  /// It dies once it has written so many bytes more.
+  /// Kills the process after it has written this many more bytes, at least one.
   func die(afterBytes count: Int) { bytesLeft = max(1, count) }
 
-  /// It writes so many bytes. Returns how many of them leave.
+  /// Counts a write. Returns how many of the bytes are sent.
   func write(_ count: Int) -> Int {
     guard let left = bytesLeft else { return count }
     bytesLeft = max(0, left - count)
