@@ -1,10 +1,10 @@
-/// A channel, as the server keeps it.
+/// The server's state of a channel.
 final class RabbitChannel {
   enum Phase {
-    /// Its first frame came, and must be the one that opens it.
+    /// Its first frame came and must open the channel.
     case starting
     case open
-    /// The server closed it, and waits for the answer. What consumers hold is theirs until then.
+    /// The server closed it and waits for close-ok. Until then, consumers keep their deliveries.
     case closing
   }
 
@@ -15,7 +15,7 @@ final class RabbitChannel {
     case body(RabbitIncoming)
   }
 
-  /// A delivery that its client did not settle.
+  /// A delivery that the client has not settled.
   struct Unsettled {
     let tag: UInt64
     let consumer: RabbitConsumer
@@ -23,18 +23,18 @@ final class RabbitChannel {
     let at: Int64
   }
 
-  /// A publish whose confirm was not sent.
+  /// A publish without a confirm.
   struct Unconfirmed {
     let number: UInt64
     let message: RabbitMessage
-    /// Queues that did not say what they did with it.
+    /// Queues that have not accepted or refused it.
     var openQueues: Int
     var isRefused: Bool
-    /// When the confirm goes out.
+    /// When to send the confirm.
     var dueAt: Int64
   }
 
-  /// A consumer that was asked for.
+  /// A consumer that was requested and has not started.
   struct Start {
     let consumer: RabbitConsumer
     let prefetch: Int
@@ -46,23 +46,23 @@ final class RabbitChannel {
   let openedAt: Int64
   var phase = Phase.starting
   var assembly = Assembly.method
-  /// What `basic.qos` said last, for consumers that start after it.
+  /// The last `basic.qos`; applies to consumers that start after it.
   var prefetch = 0
   var hasGlobalPrefetch = false
   var consumers: [RabbitConsumer] = []
-  /// Consumers that are asked for, and start a little later.
+  /// Requested consumers that start a little later.
   var starts: [Start] = []
-  /// What an empty queue name means.
+  /// The queue that an empty queue name means.
   var lastQueue: [UInt8] = []
   private(set) var unsettled: [Unsettled] = []
   private var nextTag: UInt64 = 1
   var isConfirming = false
   private(set) var unconfirmed: [Unconfirmed] = []
   private var nextPublish: UInt64 = 1
-  /// When the next confirm goes out.
+  /// When to send the next confirm.
   private(set) var nextConfirmAt = Int64.max
 
-  /// More would be a client without any window.
+  /// A client with more has no publish window.
   private static let unconfirmedMaximum = 1_000_000
 
   init(number: UInt16, session: RabbitSession, now: Int64) {
@@ -73,7 +73,7 @@ final class RabbitChannel {
 
   // MARK: - Deliveries
 
-  /// Numbers a delivery; nothing is to be settled of one that needs no acknowledgement.
+  /// Assigns a delivery tag. A delivery without acknowledgements leaves nothing to settle.
   func delivered(id: Int, to consumer: RabbitConsumer, now: Int64) -> UInt64 {
     let tag = nextTag
     nextTag += 1
@@ -81,7 +81,7 @@ final class RabbitChannel {
     return tag
   }
 
-  /// The deliveries that a tag means, which are then settled, oldest first; nil: the tag means none.
+  /// Settles the deliveries that a tag covers. Returns them, oldest first; nil: the tag is unknown.
   func settle(_ tag: UInt64, isMultiple: Bool) -> [Unsettled]? {
     if tag == 0, isMultiple {
       defer { unsettled = [] }
@@ -100,7 +100,7 @@ final class RabbitChannel {
 
   // MARK: - Confirms
 
-  /// Numbers a publish, which `openQueues` queues must say something about.
+  /// Numbers a publish that `openQueues` queues must accept or refuse.
   func published(_ message: RabbitMessage, openQueues: Int) -> UInt64 {
     precondition(unconfirmed.count < RabbitChannel.unconfirmedMaximum, "too many unconfirmed publishes")
     let number = nextPublish
@@ -110,7 +110,7 @@ final class RabbitChannel {
     return number
   }
 
-  /// A queue said what it did with a publish. Returns whether now all is known; a refusal is enough.
+  /// Records a queue's answer. Returns whether the confirm is decided: all queues accepted, or this one refused.
   func answered(_ number: UInt64, isRefused: Bool) -> Bool {
     guard let index = index(of: number), unconfirmed[index].dueAt == .max, !unconfirmed[index].isRefused else {
       return false
@@ -120,14 +120,14 @@ final class RabbitChannel {
     return isRefused || unconfirmed[index].openQueues <= 0
   }
 
-  /// The confirm of a publish goes out then.
+  /// Schedules the confirm of a publish.
   func confirm(_ number: UInt64, at due: Int64) {
     guard let index = index(of: number) else { return }
     unconfirmed[index].dueAt = due
     nextConfirmAt = min(nextConfirmAt, due)
   }
 
-  /// Takes out what is due.
+  /// Removes and returns the publishes whose confirm is due.
   func takeConfirms(now: Int64) -> [Unconfirmed] {
     guard nextConfirmAt <= now else { return [] }
     let due = unconfirmed.filter { $0.dueAt <= now }
@@ -146,7 +146,7 @@ final class RabbitChannel {
   }
 }
 
-/// A publish that is still coming in.
+/// A publish whose content is still arriving.
 struct RabbitIncoming {
   let exchange: [UInt8]
   let routingKey: [UInt8]
@@ -154,11 +154,11 @@ struct RabbitIncoming {
   let isImmediate: Bool
   var properties: [UInt8] = []
   var body: [UInt8] = []
-  /// Bytes of the body that are to come; less than none where more came than was announced.
+  /// Bytes of the body that are missing; negative if more came than announced.
   var remaining: Int64 = 0
 }
 
-/// A publish that waits for a queue.
+/// A publish that waits for a queue's answer.
 struct RabbitPublish {
   let channel: RabbitChannel
   let number: UInt64

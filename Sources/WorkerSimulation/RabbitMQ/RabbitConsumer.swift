@@ -1,11 +1,11 @@
-/// Who takes a queue's messages: one `basic.consume` on a channel, as the queue knows it.
+/// A consumer: one `basic.consume` on a channel, from the queue's view.
 final class RabbitConsumer {
   enum Status {
-    /// It takes messages; may become all others.
+    /// Receives messages; may become all others.
     case active
-    /// Its client cancelled it: it takes nothing more, and is there until what it holds is settled.
+    /// The client cancelled it: it receives nothing more, and stays until its messages are settled.
     case cancelled
-    /// The queue forgot it: what it still settles changes nothing.
+    /// The queue removed it: settling its messages has no effect.
     case gone
   }
 
@@ -14,15 +14,15 @@ final class RabbitConsumer {
   unowned let channel: RabbitChannel
   var needsNoAck: Bool
   var status = Status.active
-  /// Messages that it may still be given.
+  /// How many more messages it may receive.
   var credit: Int
-  /// It waits for messages, in the queue's round.
+  /// It waits for messages in the queue's round-robin.
   var isInRound = false
-  /// What it was given and did not settle, oldest first.
+  /// Messages that it received and did not settle, oldest first.
   private(set) var held: [(id: Int, entry: RabbitEntry)] = []
   private var nextID = 0
 
-  /// What `basic.qos 0` comes to at a quorum queue.
+  /// The credit that a quorum queue grants for `basic.qos 0`.
   static let unlimitedCredit = 2000
 
   init(tag: [UInt8], queue: RabbitQueue, channel: RabbitChannel, prefetch: Int, needsNoAck: Bool) {
@@ -33,14 +33,14 @@ final class RabbitConsumer {
     credit = prefetch == 0 ? RabbitConsumer.unlimitedCredit : prefetch
   }
 
-  /// It was cancelled with messages in hand, and is asked for again.
+  /// Reactivates a consumer that was cancelled while it held messages.
   func revive(prefetch: Int, needsNoAck: Bool) {
     status = .active
     self.needsNoAck = needsNoAck
     credit = max(0, (prefetch == 0 ? RabbitConsumer.unlimitedCredit : prefetch) - held.count)
   }
 
-  /// Takes a message into its hand. Returns its number there.
+  /// Holds a message. Returns its number.
   func hold(_ entry: RabbitEntry) -> Int {
     precondition(credit > 0, "a consumer holds more than it may")
     credit -= 1
@@ -49,7 +49,7 @@ final class RabbitConsumer {
     return nextID - 1
   }
 
-  /// What it holds under this number, which it then does not any more; nil: it never did, or the queue took it back.
+  /// Removes and returns the message with this number; nil: there is none, or the queue took it back.
   func release(_ id: Int) -> RabbitEntry? {
     // Numbers ascend, and most are settled in order.
     if let first = held.first, first.id == id { return held.removeFirst().entry }
@@ -62,19 +62,19 @@ final class RabbitConsumer {
     return held.remove(at: low).entry
   }
 
-  /// Everything that it holds, oldest first; nothing afterwards.
+  /// Removes and returns all held messages, oldest first.
   func releaseAll() -> [RabbitEntry] {
     defer { held = [] }
     return held.map(\.entry)
   }
 
-  /// Puts what it settled before a crash back into its hand, for the queue never heard of it.
+  /// Holds a message again that was settled before a crash: the queue lost the settlement.
   func holdAgain(_ id: Int, _ entry: RabbitEntry) {
     let index = held.firstIndex { $0.id > id } ?? held.count
     held.insert((id, entry), at: index)
   }
 
-  /// A settled message makes room for another.
+  /// Restores credit for settled messages.
   func regain(_ count: Int) {
     if status == .active { credit += count }
   }

@@ -1,4 +1,4 @@
-/// A fault of the client, as a server names it: it ends the channel or, where it is hard, the connection.
+/// A client's error with the server's code and text. It ends the channel or, if it is hard, the connection.
 struct RabbitError: Error, Equatable {
   enum Kind {
     case connectionForced, accessRefused, notFound, resourceLocked, preconditionFailed
@@ -9,10 +9,10 @@ struct RabbitError: Error, Equatable {
   let code: UInt16
   let text: [UInt8]
   let isHard: Bool
-  /// The method that caused it; 0: none did.
+  /// The method that caused it; 0: none.
   var method: UInt32
 
-  /// What a short text can carry.
+  /// The limit of a short string.
   private static let textMaximum = 255
 
   init(_ kind: Kind, _ explanation: String, method: UInt32 = 0) {
@@ -33,7 +33,7 @@ struct RabbitError: Error, Equatable {
     case .notImplemented: (code, name, isHard) = (540, "NOT_IMPLEMENTED", true)
     case .internalError: (code, name, isHard) = (541, "INTERNAL_ERROR", true)
     }
-    // What went wrong inside is nobody's business outside.
+    // The server gives no details of an internal error.
     let whole = Array((kind == .internalError ? name : "\(name) - \(explanation)").utf8)
     text =
       whole.count > RabbitError.textMaximum

@@ -8,7 +8,7 @@ final class RabbitExchange {
     let queue: RabbitQueue
     let key: [UInt8]
     let arguments: RabbitTable
-    /// Of a topic: the words of its key.
+    /// For a topic exchange: the words of the key.
     let words: [ArraySlice<UInt8>]
   }
 
@@ -18,10 +18,10 @@ final class RabbitExchange {
   let isAutoDelete: Bool
   let isInternal: Bool
   let arguments: RabbitTable
-  /// Where messages go that no queue takes here.
+  /// The exchange for messages that match no binding here.
   let alternate: [UInt8]?
   private var bindings: [Binding] = []
-  /// Of a direct exchange: the queues of each key.
+  /// For a direct exchange: the queues of each key.
   private var direct: [[UInt8]: [RabbitQueue]] = [:]
 
   private static let bindingsMaximum = 100_000
@@ -54,7 +54,7 @@ final class RabbitExchange {
     rebuild()
   }
 
-  /// A queue is gone.
+  /// Removes the bindings of a deleted queue.
   func forget(_ queue: RabbitQueue) {
     bindings.removeAll { $0.queue === queue }
     rebuild()
@@ -67,7 +67,7 @@ final class RabbitExchange {
     }
   }
 
-  /// The queues that take a message, each once.
+  /// The queues that a message is routed to, without duplicates.
   func queues(for key: [UInt8]) -> [RabbitQueue] {
     switch kind {
     case .direct: return direct[key] ?? []
@@ -75,7 +75,7 @@ final class RabbitExchange {
     case .topic:
       let words = RabbitExchange.words(key)
       return unique(bindings.filter { RabbitExchange.matches($0.words[...], words[...]) })
-    // Nothing of ours is bound to one.
+    // Herald binds nothing to a headers exchange.
     case .headers: return []
     }
   }
@@ -87,11 +87,11 @@ final class RabbitExchange {
   }
 
   private static func words(_ key: [UInt8]) -> [ArraySlice<UInt8>] {
-    // A key of nothing is no words.
+    // An empty key has no words.
     key.isEmpty ? [] : key.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
   }
 
-  /// `*` is one word, `#` any number of them.
+  /// `*` matches one word, `#` any number of words.
   private static func matches(_ pattern: ArraySlice<ArraySlice<UInt8>>, _ words: ArraySlice<ArraySlice<UInt8>>) -> Bool
   {
     guard let first = pattern.first else { return words.isEmpty }

@@ -1,4 +1,4 @@
-/// A queue of values: out at the head in constant time, in at the tail; the array behind it moves now and then.
+/// A FIFO queue on an array: removes at the head in constant time, and compacts the array now and then.
 struct RabbitFIFO<Element> {
   private var elements: [Element] = []
   private var head = 0
@@ -7,7 +7,7 @@ struct RabbitFIFO<Element> {
   var count: Int { elements.count - head }
   var isEmpty: Bool { head == elements.count }
   var first: Element? { isEmpty ? nil : elements[head] }
-  /// What is in it, from the head on.
+  /// All elements, from the head on.
   var all: ArraySlice<Element> { elements[head...] }
 
   mutating func append(_ element: Element) { elements.append(element) }
@@ -36,7 +36,7 @@ struct RabbitFIFO<Element> {
     elements.removeAll(where: isGone)
   }
 
-  /// Puts an element before the first one that is behind it.
+  /// Inserts an element before the first one for which `isBehind` is true.
   mutating func insert(_ element: Element, before isBehind: (Element) -> Bool) {
     let index = elements[head...].firstIndex(where: isBehind) ?? elements.count
     elements.insert(element, at: index)

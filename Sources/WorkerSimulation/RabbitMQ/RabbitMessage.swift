@@ -1,8 +1,8 @@
-/// A message as it was published, or made of one that was dead-lettered: what several queues may share, and nobody changes.
+/// A message as it was published or dead-lettered. Queues share it; only `atRiskUntil` changes.
 package final class RabbitMessage {
-  /// Counts the messages of a broker, from 1.
+  /// Numbers the messages of a broker, from 1.
   package let number: Int
-  /// The one that it was made of when that was dead-lettered; 0: it was published.
+  /// The message that was dead-lettered into this one; 0: it was published.
   package let origin: Int
   package let exchange: [UInt8]
   package let routingKey: [UInt8]
@@ -11,7 +11,7 @@ package final class RabbitMessage {
   package let body: [UInt8]
   /// `expiration`, nanoseconds.
   let lifetime: Int64?
-  /// Until then a crash may take it: nobody was told that it is kept.
+  /// Before this time a crash may lose the message: its publisher has no confirm.
   var atRiskUntil: Int64
 
   init(
@@ -32,15 +32,15 @@ package final class RabbitMessage {
 /// A message's place in a queue.
 package struct RabbitEntry {
   package let message: RabbitMessage
-  /// How often it came back from a consumer.
+  /// How often it was requeued.
   package var deliveryCount = 0
-  /// It was given to a consumer before.
+  /// It was delivered before.
   package var isRedelivered = false
   var expiresAt: Int64?
-  /// The order in which the queue got it.
+  /// Its place in the order in which the queue received messages.
   let position: Int
 
-  /// The properties with what the queue says of earlier deliveries.
+  /// The properties, with the queue's delivery count.
   func deliveredProperties(countsDeliveries: Bool) -> [UInt8] {
     guard countsDeliveries, deliveryCount > 0, var decoded = RabbitProperties(message.properties) else {
       return message.properties

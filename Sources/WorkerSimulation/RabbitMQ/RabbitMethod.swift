@@ -47,13 +47,13 @@ enum RabbitMethod {
 
   static let basicClass: UInt16 = 60
 
-  /// What a client may send that a real server understands, and this one does not: answered as not implemented.
+  /// Client methods that a real server supports and this one does not: it answers "not implemented".
   static let missing: [UInt32] = [
     0x000A_0015, 0x000A_0046, 0x0028_001E, 0x0028_0028, 0x003C_0046, 0x003C_0064, 0x003C_006E, 0x005A_000A,
     0x005A_0014, 0x005A_001E,
   ]
 
-  /// Whether the protocol has such a method, a client's or a server's.
+  /// Whether the protocol has this method, for clients or servers.
   static func isKnown(_ method: UInt32) -> Bool {
     let number = method & 0xFFFF
     switch method >> 16 {
@@ -71,15 +71,15 @@ enum RabbitMethod {
   }
 }
 
-/// Kinds of frames, and the byte that ends each.
+/// Frame types and the end mark.
 enum RabbitFrame {
   static let method: UInt8 = 1
   static let header: UInt8 = 2
   static let body: UInt8 = 3
   static let heartbeat: UInt8 = 8
   static let endMark: UInt8 = 0xCE
-  /// Kind, channel, size and end mark.
+  /// Type, channel, size and end mark.
   static let overhead = 8
-  /// What may come before both sides agreed on more.
+  /// The frame size that is allowed before tuning.
   static let smallestMaximum = 4096
 }

@@ -1,4 +1,4 @@
-/// A message's properties, decoded: what a server looks into, and an auditor.
+/// A message's properties, decoded: those that the server or an auditor reads.
 package struct RabbitProperties: Equatable, Sendable {
   package var contentType: [UInt8]?
   package var contentEncoding: [UInt8]?
@@ -7,7 +7,7 @@ package struct RabbitProperties: Equatable, Sendable {
   package var priority: UInt8?
   package var correlationID: [UInt8]?
   package var replyTo: [UInt8]?
-  /// Milliseconds, in digits.
+  /// Milliseconds, in decimal digits.
   package var expiration: [UInt8]?
   package var messageID: [UInt8]?
   /// Unix seconds.
@@ -19,11 +19,11 @@ package struct RabbitProperties: Equatable, Sendable {
 
   package init() {}
 
-  /// Reads the flags and what they announce; nil where that is not what is there.
+  /// Decodes the flags and their properties; nil: malformed.
   package init?(_ bytes: [UInt8]) {
     var reader = RabbitReader(bytes)
     let flags = reader.short()
-    // A second word of flags would say things that no property of this class is.
+    // No property of this class uses a second word of flags.
     guard flags & 1 == 0 else { return nil }
     func has(_ bit: UInt16) -> Bool { flags >> bit & 1 == 1 }
     if has(15) { contentType = reader.shortText() }
@@ -43,7 +43,7 @@ package struct RabbitProperties: Equatable, Sendable {
     guard !reader.hasFailed, reader.remainingCount == 0 else { return nil }
   }
 
-  /// The flags and what they announce.
+  /// The encoded flags and properties.
   package var bytes: [UInt8] {
     let texts = [
       (15, contentType), (14, contentEncoding), (10, correlationID), (9, replyTo), (8, expiration), (7, messageID),
@@ -67,8 +67,8 @@ package struct RabbitProperties: Equatable, Sendable {
     return writer.take()
   }
 
-  /// Whether these encoded properties have none of the three that a server looks into when a message is published: headers,
-  /// expiration and user. Most have not, and need not be decoded.
+  /// Whether these encoded properties have no headers, expiration or user: the three that the server checks in a publish.
+  /// Most messages have none, and need no decoding.
   static func isPlain(_ bytes: [UInt8]) -> Bool {
     guard bytes.count >= 2 else { return false }
     let flags = UInt16(bytes[0]) << 8 | UInt16(bytes[1])

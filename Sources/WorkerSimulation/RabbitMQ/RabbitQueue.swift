@@ -1,8 +1,8 @@
-/// A queue: what is ready, who takes it in which order, and what becomes of what comes back.
+/// A queue: its ready messages, its consumers, and the rules for returned messages.
 ///
-/// The order is a quorum queue's of RabbitMQ 3.10: what consumers gave back comes before everything else, in the order in which it
-/// came back; without a delivery limit, what a consumer returns on purpose goes behind everything. A classic queue puts back
-/// where it was. A queue never calls another one: what leaves it for good it tells its broker.
+/// The order is that of a quorum queue of RabbitMQ 3.10: returned messages come first, in the order in which they were
+/// returned. Without a delivery limit, messages that a consumer returns on purpose go to the end. A classic queue puts a message back
+/// in its old place. A queue never calls another queue: it reports messages that leave it for good to its broker.
 final class RabbitQueue {
   enum DeathReason: String {
     case expired, rejected, maxlen
@@ -10,36 +10,36 @@ final class RabbitQueue {
   }
 
   let name: [UInt8]
-  /// The same, for who looks on.
+  /// The name as text, for observers.
   let title: String
   let settings: RabbitQueueSettings
   unowned let broker: SimulatedRabbitMQ
-  /// Ready messages that were never given to anybody.
+  /// Ready messages that were never delivered.
   private(set) var ready = RabbitFIFO<RabbitEntry>()
-  /// Ready messages that came back.
+  /// Ready messages that were returned.
   private(set) var returned = RabbitFIFO<RabbitEntry>()
   private(set) var consumers: [RabbitConsumer] = []
-  /// Beside a single active consumer: who comes after it.
+  /// With a single active consumer: the consumers that wait for their turn.
   private(set) var waiting: [RabbitConsumer] = []
-  /// Consumers with credit, next one first.
+  /// Consumers with credit, in round-robin order.
   private var round = RabbitFIFO<RabbitConsumer>()
-  /// Dead letters that no queue took yet.
+  /// Dead letters that no queue accepted yet.
   var undelivered: [RabbitDeadLetter] = []
   private(set) var readyBytes = 0
   private var positions = 0
-  /// Publishes are refused until it is far enough under its limit.
+  /// Publishes are refused until the queue is far enough below its limit.
   private(set) var isFull = false
   var isDeleted = false
-  /// Without a leader until then: nothing is given, and what is published waits.
+  /// Until this time it has no leader: nothing is delivered, and publishes wait.
   var unavailableUntil: Int64 = .min
-  /// What was published meanwhile.
+  /// Messages published while the queue has no leader.
   var heldBack: [(message: RabbitMessage, publish: RabbitPublish?)] = []
-  /// Dead letters that their queue took a while ago, for a restart that hands them on again.
+  /// Recently handed-over dead letters, for a restart that hands them over again.
   var handedOver = RabbitFIFO<RabbitDeadLetter>()
-  /// Dead letters wait until then: a restart's doing.
+  /// After a restart, dead letters wait until this time.
   var handsOverFrom: Int64 = .min
 
-  /// A full queue takes publishes again below this part of its limit, in hundredths.
+  /// A full queue accepts publishes again below this percentage of its limit.
   private static let lowLimitPercent = 80
 
   init(name: [UInt8], settings: RabbitQueueSettings, broker: SimulatedRabbitMQ) {
@@ -50,23 +50,23 @@ final class RabbitQueue {
   }
 
   var readyCount: Int { ready.count + returned.count }
-  /// As a declaration answers it: one that waits for its turn does not count.
+  /// As in a declaration's answer, which does not count consumers that wait for their turn.
   var consumerCount: Int { consumers.count }
   var isQuorum: Bool { settings.kind == .quorum }
   var heldCount: Int { consumers.reduce(0) { $0 + $1.held.count } }
-  /// Wherever they wait.
+  /// All messages: ready, held, undelivered and held back.
   var messageCount: Int { readyCount + heldCount + undelivered.count + heldBack.count }
 
-  /// When the first message's time is over; nil: never.
+  /// When the first message expires; nil: never.
   var expiresAt: Int64? { (returned.first ?? ready.first)?.expiresAt }
 
-  // MARK: - Messages come
+  // MARK: - Enqueue
 
-  /// Takes a message. Where that makes it too long, something goes, or it takes no more.
+  /// Adds a message. If the queue exceeds its limit, it drops messages or refuses further publishes.
   func enqueue(_ message: RabbitMessage, now: Int64) {
     var entry = RabbitEntry(message: message, position: nextPosition())
     if let lifetime = [settings.lifetime, message.lifetime].compactMap({ $0 }).min() {
-      // A time of nothing is over with the next millisecond.
+      // A lifetime of 0 ends with the next millisecond.
       entry.expiresAt = now + max(lifetime, 1_000_000)
     }
     ready.append(entry)
@@ -83,16 +83,16 @@ final class RabbitQueue {
     return positions
   }
 
-  /// A stream remembers its last messages, for who looks.
+  /// A stream keeps its last messages, for observers.
   private func keepStreamShort() {
     while ready.count > broker.settings.streamMessagesMaximum, let old = ready.popFirst() {
       readyBytes -= old.message.body.count
     }
   }
 
-  // MARK: - Messages go
+  // MARK: - Deliver
 
-  /// Gives what is ready to those with credit, one each in turn, after what is over was taken away.
+  /// Removes expired messages, then delivers ready ones to consumers with credit, round-robin.
   func checkout(now: Int64) {
     guard settings.kind != .stream else { return }
     var given: [(consumer: RabbitConsumer, id: Int, entry: RabbitEntry)] = []
@@ -113,7 +113,7 @@ final class RabbitQueue {
     deliver(given, now: now)
   }
 
-  /// What one pass gave comes to a channel consumer by consumer.
+  /// A channel receives the deliveries of one pass grouped by consumer.
   private func deliver(_ given: [(consumer: RabbitConsumer, id: Int, entry: RabbitEntry)], now: Int64) {
     guard let first = given.first else { return }
     if given.allSatisfy({ $0.consumer === first.consumer }) {
@@ -144,14 +144,14 @@ final class RabbitQueue {
     while let expiresAt, expiresAt <= now, let entry = takeFirst() { broker.died(entry, .expired, in: self) }
   }
 
-  /// A queue that is too long drops its head, or says no to what comes.
+  /// Enforces the limit: drops from the head, or refuses publishes.
   private func limit(now: Int64) {
     guard settings.countMaximum != nil || settings.bytesMaximum != nil else { return }
     switch settings.overflow {
     case .dropHead:
       var dropped: [RabbitEntry] = []
       while isOver(percent: 100), let entry = takeFirst() { dropped.append(entry) }
-      // What is dropped at once goes on last one first: so does RabbitMQ 3.10.
+      // Of messages dropped together the last is dead-lettered first, as in RabbitMQ 3.10.
       for entry in dropped.reversed() { broker.died(entry, .maxlen, in: self) }
     case .rejectPublish:
       if isOver(percent: 100) {
@@ -171,8 +171,8 @@ final class RabbitQueue {
 
   // MARK: - Consumers
 
-  /// Starts to give messages to a consumer, and says under which name the queue knows it: one that was cancelled and still
-  /// holds messages is the same as before.
+  /// Adds a consumer. Returns the one that the queue uses: a cancelled consumer with the same tag that still
+  /// holds messages is reactivated.
   func add(_ consumer: RabbitConsumer, prefetch: Int, now: Int64) -> RabbitConsumer {
     if let old = consumers.first(where: { $0.tag == consumer.tag && $0.channel === consumer.channel }),
       !settings.hasSingleActiveConsumer || activeConsumer == nil
@@ -206,7 +206,7 @@ final class RabbitQueue {
     round.append(consumer)
   }
 
-  /// Its client wants no more messages; what it holds it may still settle.
+  /// Cancels a consumer for its client, which may still settle the messages that it holds.
   func cancel(_ consumer: RabbitConsumer, now: Int64) {
     if let index = waiting.firstIndex(where: { $0 === consumer }) {
       waiting.remove(at: index)
@@ -227,7 +227,7 @@ final class RabbitQueue {
     consumers.removeAll { $0 === consumer }
   }
 
-  /// Consumers are gone without a word: what they held is ready again. Nothing is given out before all of them are.
+  /// Removes consumers that disappeared and requeues their messages. Delivers only after all are removed.
   func lose(where isLost: (RabbitConsumer) -> Bool, now: Int64) {
     let gone = consumers.filter(isLost)
     for consumer in waiting where isLost(consumer) { consumer.status = .gone }
@@ -242,7 +242,7 @@ final class RabbitQueue {
     checkout(now: now)
   }
 
-  /// Channel by channel as they came, and by name within one: so a queue notices that they are gone.
+  /// Channels in order of arrival, consumers by tag within a channel: the order in which a queue notices that they are gone.
   private static func inOrder(_ consumers: [RabbitConsumer]) -> [RabbitConsumer] {
     var channels: [RabbitChannel] = []
     for consumer in consumers where !channels.contains(where: { $0 === consumer.channel }) {
@@ -255,7 +255,7 @@ final class RabbitQueue {
 
   // MARK: - Settled deliveries
 
-  /// Done with these.
+  /// Removes acknowledged messages.
   func complete(_ ids: [Int], of consumer: RabbitConsumer, now: Int64) {
     var count = 0
     for id in ids {
@@ -266,7 +266,7 @@ final class RabbitQueue {
     settledSome(count, of: consumer, now: now)
   }
 
-  /// A consumer will not have these: they are dead.
+  /// Dead-letters messages that a consumer rejected.
   func discard(_ ids: [Int], of consumer: RabbitConsumer, now: Int64) {
     var count = 0
     for id in ids {
@@ -278,7 +278,7 @@ final class RabbitQueue {
     settledSome(count, of: consumer, now: now)
   }
 
-  /// A consumer gives these back, for somebody else or for later.
+  /// Requeues messages that a consumer returned.
   func giveBack(_ ids: [Int], of consumer: RabbitConsumer, now: Int64) {
     if isQuorum, settings.deliveryLimit == nil {
       for id in ids {
@@ -294,7 +294,7 @@ final class RabbitQueue {
     for id in ids {
       guard let entry = consumer.release(id) else { continue }
       count += 1
-      // What is given back too often makes room twice: so does RabbitMQ 3.10.
+      // A message beyond the delivery limit frees two credits, as in RabbitMQ 3.10.
       if !takeBack(entry, from: consumer) { count += 1 }
     }
     settledSome(count, of: consumer, now: now)
@@ -315,7 +315,7 @@ final class RabbitQueue {
     return entry
   }
 
-  /// false: it came back too often, and is dead.
+  /// Requeues a message. false: it exceeded the delivery limit and is dead.
   private func takeBack(_ entry: RabbitEntry, from consumer: RabbitConsumer) -> Bool {
     let entry = counted(entry)
     if isQuorum, let limit = settings.deliveryLimit, entry.deliveryCount > limit {
@@ -332,9 +332,9 @@ final class RabbitQueue {
     return true
   }
 
-  // MARK: - What an operator or a crash does
+  // MARK: - Operator actions and crashes
 
-  /// Drops what is ready. Returns how many.
+  /// Drops the ready messages. Returns how many.
   func purge(now: Int64) -> Int {
     let count = readyCount
     ready.removeAll()
@@ -344,7 +344,7 @@ final class RabbitQueue {
     return count
   }
 
-  /// The server is gone, and with it everybody: what they held is ready, and nothing is given to anybody.
+  /// The server crashed: removes all consumers and requeues their messages, without delivering.
   func loseEverybody() {
     for consumer in RabbitQueue.inOrder(consumers) {
       consumer.status = .gone
@@ -356,7 +356,7 @@ final class RabbitQueue {
     round.removeAll()
   }
 
-  /// It is deleted.
+  /// Empties the deleted queue.
   func clear() {
     for consumer in consumers + waiting {
       consumer.status = .gone
@@ -372,7 +372,7 @@ final class RabbitQueue {
     readyBytes = 0
   }
 
-  /// A crash loses some that nobody was promised.
+  /// Loses the entries that a crash may lose.
   func lose(entriesWhere isLost: (RabbitEntry) -> Bool) {
     ready.removeAll(where: isLost)
     returned.removeAll(where: isLost)
@@ -380,7 +380,7 @@ final class RabbitQueue {
       ready.all.reduce(0) { $0 + $1.message.body.count } + returned.all.reduce(0) { $0 + $1.message.body.count }
   }
 
-  /// Its leader changed: what consumers hold is given again, and what they settle of it changes nothing. They stay.
+  /// Changes the leader: redelivers what consumers hold, and ignores their later settlements. The consumers stay.
   func moveLeader(now: Int64) {
     for consumer in consumers {
       let entries = consumer.releaseAll()
@@ -394,10 +394,10 @@ final class RabbitQueue {
   }
 }
 
-/// A message that left a queue without being done, on its way to another.
+/// A dead message on its way to the next queue.
 struct RabbitDeadLetter {
   let message: RabbitMessage
   let reason: RabbitQueue.DeathReason
-  /// When it was handed over, or may be tried again.
+  /// When it was handed over, or may be retried.
   var at: Int64
 }

@@ -1,4 +1,4 @@
-/// What a queue was declared with.
+/// The settings from a queue's declaration.
 struct RabbitQueueSettings {
   enum Kind {
     case quorum, classic, stream
@@ -11,7 +11,7 @@ struct RabbitQueueSettings {
       }
     }
 
-    /// The arguments that it knows, in the order in which a declaration is compared.
+    /// Supported arguments, in the order in which a redeclaration is compared.
     var argumentNames: [String] {
       switch self {
       case .quorum:
@@ -48,7 +48,7 @@ struct RabbitQueueSettings {
   let deliveryLimit: Int?
   let deadLetterExchange: [UInt8]?
   let deadLetterRoutingKey: [UInt8]?
-  /// Dead letters stay here until their queue has them.
+  /// Dead letters stay here until the next queue has confirmed them.
   let keepsDeadLetters: Bool
   let lifetime: Int64?
   let overflow: Overflow
@@ -116,7 +116,7 @@ struct RabbitQueueSettings {
         "invalid arg 'x-single-active-consumer' for \(name): {unacceptable_type,\(value.kindName)}")
     }
     let strategy = try RabbitQueueSettings.text("x-dead-letter-strategy", arguments, name)
-    // At-least-once is possible only where the queue may be full; else it falls back.
+    // At-least-once requires `reject-publish`; otherwise the server falls back to at-most-once.
     keepsDeadLetters =
       type == .quorum && overflow == .rejectPublish && deadLetterExchange != nil
       && strategy?.elementsEqual("at-least-once".utf8) == true
@@ -143,9 +143,9 @@ struct RabbitQueueSettings {
     return text
   }
 
-  // MARK: - A second declaration
+  // MARK: - Redeclaration
 
-  /// Throws where a declaration asks for something else than is there.
+  /// Throws if a declaration differs from the existing queue.
   func compare(_ other: RabbitTable, isDurable: Bool, isAutoDelete: Bool, name: String) throws(RabbitError) {
     try RabbitQueueSettings.compare("durable", .flag(isDurable), .flag(self.isDurable), name)
     try RabbitQueueSettings.compare("auto_delete", .flag(isAutoDelete), .flag(self.isAutoDelete), name)
@@ -154,7 +154,7 @@ struct RabbitQueueSettings {
     }
   }
 
-  /// Compares one argument; what either lacks differs from what the other has.
+  /// Compares one argument; a missing value differs from a present one.
   static func compare(
     _ argument: String, _ received: RabbitValue?, _ current: RabbitValue?, _ name: String
   ) throws(RabbitError) {

@@ -1,10 +1,10 @@
-/// Reads fields of AMQP 0-9-1 from a part of some bytes. Past the end everything reads as zero, and `hasFailed` says so.
+/// Reads fields of AMQP 0-9-1 from a range of bytes. Reads past the end return zero and set `hasFailed`.
 struct RabbitReader {
   private let bytes: [UInt8]
   private(set) var position: Int
   private let end: Int
   private(set) var hasFailed = false
-  /// Tables within tables; a deeper one is no table.
+  /// The maximum nesting of tables; a deeper one is invalid.
   private static let depthMaximum = 32
 
   init(_ bytes: [UInt8], from start: Int, to end: Int) {
@@ -36,10 +36,10 @@ struct RabbitReader {
   mutating func shortText() -> [UInt8] { part(Int(octet())) }
   mutating func longText() -> [UInt8] { part(Int(long())) }
 
-  /// Everything that is left.
+  /// The remaining bytes.
   mutating func rest() -> [UInt8] { part(remainingCount) }
 
-  /// The next bytes, which may be none.
+  /// The next `count` bytes; 0 is allowed.
   mutating func part(_ count: Int) -> [UInt8] {
     guard count <= end - position else {
       hasFailed = true

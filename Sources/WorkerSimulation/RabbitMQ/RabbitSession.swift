@@ -1,25 +1,25 @@
-/// A client's connection, as the server keeps it: its bytes, what was agreed on, and its channels.
+/// The server's state of a client's connection: its bytes, the tuned limits, and its channels.
 final class RabbitSession {
   enum Phase {
-    /// Waits for the protocol's header.
+    /// Waits for the protocol header.
     case greeting
     /// Waits for name and password.
     case starting
     case tuning
     case opening
     case running
-    /// An alarm: not a byte is read. May become running again.
+    /// An alarm is on: no bytes are read. May become running again.
     case blocked
-    /// The server closed it, and waits for the answer; or answered the client's goodbye, and waits for its end.
+    /// The server closed it and waits for close-ok; or it answered the client's close and waits for the end.
     case closing
-    /// Nothing is heard or said any more; it ends at `endsAt`.
+    /// Nothing is read or sent any more; the connection ends at `endsAt`.
     case silent
     case gone
   }
 
   enum Frame {
     case greeting([UInt8])
-    /// A part of `input`.
+    /// A range of `input`.
     case frame(kind: UInt8, channel: UInt16, start: Int, end: Int)
     case tooLarge(kind: UInt8, count: Int)
     case unended(kind: UInt8, mark: UInt8)
@@ -31,7 +31,7 @@ final class RabbitSession {
   private(set) var input: [UInt8] = []
   private var start = 0
   var writer = RabbitWriter()
-  /// It is in the list of those with something to send.
+  /// It is in the list of connections with unsent bytes.
   var isDirty = false
   var frameMaximum = RabbitFrame.smallestMaximum
   var channelMaximum = 0
@@ -41,7 +41,7 @@ final class RabbitSession {
   var wantsCancelNotices = false
   var wantsBlockedNotices = false
   var wantsLoginRefusals = false
-  /// It was told that it is blocked.
+  /// Whether `connection.blocked` was sent.
   var wasToldBlocked = false
 
   /// Nanoseconds; 0: none.
@@ -54,7 +54,7 @@ final class RabbitSession {
   private var receivedCountBefore = 0
   private var silentTurns = 0
 
-  /// A client that sends more while it is blocked would stand at a full socket.
+  /// A client that sends more while it is blocked would be stopped by a full socket buffer.
   private static let inputMaximum = 256 << 20
 
   init(_ id: SimulatedConnectionID) {
@@ -80,13 +80,13 @@ final class RabbitSession {
     input.append(contentsOf: bytes)
   }
 
-  /// Drops what came and was not read.
+  /// Drops unread input.
   func dropInput() {
     input = []
     start = 0
   }
 
-  /// The next whole frame; nil: more must come.
+  /// The next whole frame; nil: more bytes are needed.
   func nextFrame() -> Frame? {
     let available = input.count - start
     if phase == .greeting {
@@ -98,7 +98,7 @@ final class RabbitSession {
     let kind = input[start]
     var size = 0
     for index in start + 3..<start + 7 { size = size << 8 | Int(input[index]) }
-    // As RabbitMQ: a client may be off by a frame's overhead.
+    // Like RabbitMQ, allows a frame's overhead above the limit.
     if frameMaximum > 0, size > frameMaximum { return .tooLarge(kind: kind, count: size) }
     guard available >= size + RabbitFrame.overhead else { return nil }
     let channel = UInt16(input[start + 1]) << 8 | UInt16(input[start + 2])
@@ -131,8 +131,8 @@ final class RabbitSession {
 
   // MARK: - Heartbeats
 
-  /// What was agreed on, seconds: something is sent in every half of it, and somebody who says nothing for two of them is given
-  /// up.
+  /// Starts heartbeats at the tuned interval, seconds. One is due every half interval; a client that is silent for two
+  /// intervals is lost.
   func startHeartbeat(seconds: UInt16, now: Int64) {
     heartbeat = Int64(seconds) * 1_000_000_000
     guard heartbeat > 0 else { return }
@@ -142,7 +142,7 @@ final class RabbitSession {
 
   func didSend(_ count: Int) { sentCount += count }
 
-  /// Nothing is read, so nothing can be missed.
+  /// While nothing is read, heartbeats cannot be missed.
   func pauseListening() { listensAt = .max }
 
   func resumeListening(now: Int64) {
@@ -155,12 +155,12 @@ final class RabbitSession {
 
   var deadline: Int64 { min(endsAt ?? .max, min(sendsAt, listensAt)) }
 
-  /// Whether a heartbeat is to be sent now.
+  /// Whether to send a heartbeat now.
   func mustSend(now: Int64) -> Bool {
     guard now >= sendsAt else { return false }
     sendsAt = now + heartbeat / 2
     let isIdle = sentCountBefore == sentCount || sentCountBefore < 0
-    // Heartbeats do not count as something that was sent.
+    // Heartbeats do not count as traffic.
     sentCountBefore = isIdle ? sentCount + RabbitFrame.overhead : sentCount
     return isIdle
   }

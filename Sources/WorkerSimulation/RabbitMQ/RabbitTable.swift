@@ -1,4 +1,4 @@
-/// A field table of AMQP 0-9-1: names and values in the order in which they came.
+/// A field table of AMQP 0-9-1: names and values in wire order.
 package struct RabbitTable: Equatable, Sendable {
   package struct Field: Equatable, Sendable {
     package var name: [UInt8]
@@ -23,7 +23,7 @@ package struct RabbitTable: Equatable, Sendable {
   }
 }
 
-/// A value of a field table. Numbers keep the letter of their kind, for a server that compares arguments names it.
+/// A value of a field table. Numbers keep their type letter: a server that compares arguments names the type.
 package indirect enum RabbitValue: Equatable, Sendable {
   case flag(Bool)
   case number(kind: UInt8, Int64)
@@ -32,12 +32,12 @@ package indirect enum RabbitValue: Equatable, Sendable {
   case bytes([UInt8])
   case table(RabbitTable)
   case array([RabbitValue])
-  /// Floats and decimals, which nobody here looks into.
+  /// Floats and decimals, kept undecoded.
   case opaque(kind: UInt8, [UInt8])
   case void
 
   package static func text(_ text: String) -> RabbitValue { .text(Array(text.utf8)) }
-  /// 64 bits with a sign.
+  /// A signed 64-bit number.
   package static func number(_ number: Int64) -> RabbitValue { .number(kind: UInt8(ascii: "l"), number) }
 
   package var number: Int64? {
@@ -50,7 +50,7 @@ package indirect enum RabbitValue: Equatable, Sendable {
     return nil
   }
 
-  /// The server's word for its kind.
+  /// The server's name of the type.
   var kindName: String {
     switch self {
     case .flag: "bool"
@@ -74,7 +74,7 @@ package indirect enum RabbitValue: Equatable, Sendable {
     }
   }
 
-  /// As a server writes it in an error.
+  /// As a server prints it in an error.
   var printed: String {
     switch self {
     case .flag(let flag): "\(flag)"

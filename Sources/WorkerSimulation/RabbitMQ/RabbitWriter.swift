@@ -6,7 +6,7 @@ struct RabbitWriter {
   var isEmpty: Bool { bytes.isEmpty }
   var count: Int { bytes.count }
 
-  /// What was written, which is empty afterwards.
+  /// Removes and returns the written bytes.
   mutating func take() -> [UInt8] {
     precondition(frameStart < 0, "a frame was not ended")
     let written = bytes
@@ -42,7 +42,7 @@ struct RabbitWriter {
     endFrame()
   }
 
-  /// The header and the body of a message, in frames of at most `frameMaximum` bytes.
+  /// The header and body of a message, in frames of at most `frameMaximum` bytes.
   mutating func content(_ properties: [UInt8], _ body: [UInt8], channel: UInt16, frameMaximum: Int) {
     beginFrame(RabbitFrame.header, channel: channel)
     short(RabbitMethod.basicClass)

@@ -1,41 +1,41 @@
 import PushCore
 
-/// A RabbitMQ 3.10 of the simulated world: it speaks AMQP 0-9-1 on simulated connections, and keeps exchanges, quorum queues,
-/// classic ones and streams as the real server does.
+/// A RabbitMQ 3.10 of the simulated world. It speaks AMQP 0-9-1 on simulated connections, and its exchanges, quorum queues,
+/// classic queues and streams behave like those of the real server.
 ///
-/// The protocol is its own, written from the specification: what a client and this server agree on was written twice.
-/// Not there: transactions, `basic.get`, `basic.recover`, bindings between exchanges, permissions, policies, CC and BCC headers,
-/// priorities, consumers of streams. Everything random comes from the seed; with no faults set, nothing is.
+/// It has its own protocol code, written from the specification, independent of the client's.
+/// Not supported: transactions, `basic.get`, `basic.recover`, bindings between exchanges, permissions, policies, CC and BCC headers,
+/// priorities, consumers of streams. All randomness comes from the seed; without faults there is none.
 package final class SimulatedRabbitMQ: SimulatedPeer {
   package let settings: Settings
   package var faults: Faults
-  /// Is told everything that happens to messages.
+  /// Receives every event of a message.
   package var observer: ((SimulatedRabbitMQEvent) -> Void)?
 
   var random: SeededRandom
   var now: Int64 = 0
-  /// In the order in which they came.
+  /// Oldest first.
   var sessions: [RabbitSession] = []
   private var sessionsByID: [SimulatedConnectionID: RabbitSession] = [:]
-  /// With something to send, first one first.
+  /// Connections with unsent bytes, in order.
   private var dirty: [RabbitSession] = []
   private var actions = RabbitFIFO<SimulatedPeerAction>()
-  /// In the order in which they were declared.
+  /// In order of declaration.
   var queues: [RabbitQueue] = []
   var queuesByName: [[UInt8]: RabbitQueue] = [:]
-  /// Deliveries may still name them.
+  /// Kept because deliveries may still refer to them.
   var deletedQueues: [RabbitQueue] = []
   var exchanges: [[UInt8]: RabbitExchange] = [:]
-  /// What died in this step, and is handed over at its end.
+  /// Messages that died in this step; they are handed over at its end.
   var dead = RabbitFIFO<(queue: RabbitQueue, entry: RabbitEntry, reason: RabbitQueue.DeathReason)>()
   private var messageCount = 0
-  /// What is low, in the server's words; connections that publish are blocked.
+  /// Active alarms, in the server's words; they block connections that publish.
   var alarms: [String] = []
   package internal(set) var isStopped = false
-  /// Confirms that are never sent, of the publishes that come next.
+  /// This many of the next publishes with confirms get none.
   var confirmsToDrop = 0
   var publishesToRefuse = 0
-  /// What consumers settled lately, for a crash that forgets it.
+  /// Recent settlements, for a crash that loses them.
   var recentlySettled = RabbitFIFO<(consumer: RabbitConsumer, id: Int, entry: RabbitEntry, at: Int64)>()
 
   private static let sessionsMaximum = 10_000
@@ -57,7 +57,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
     }
   }
 
-  // MARK: - The world's side
+  // MARK: - Events from the world
 
   package func opened(_ connection: SimulatedConnectionID, now: Int64) {
     advance(to: now)
@@ -75,7 +75,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
 
   package func received(_ bytes: [UInt8], on connection: SimulatedConnectionID, now: Int64) {
     advance(to: now)
-    // What is under way to a connection that ended reaches nobody.
+    // Bytes that arrive after the connection ended are ignored.
     guard let session = sessionsByID[connection], !bytes.isEmpty else { return }
     session.take(bytes)
     read(session)
@@ -85,7 +85,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
   package func ended(_ connection: SimulatedConnectionID, isReset: Bool, now: Int64) {
     advance(to: now)
     guard let session = sessionsByID[connection] else { return }
-    // Half a connection is none: the server ends its half too.
+    // The server does not support half-closed connections: it closes its half too.
     if !isReset { end(session, .close(connection)) } else { end(session, nil) }
     flush()
   }
@@ -116,7 +116,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
 
   package func nextAction() -> SimulatedPeerAction? { actions.popFirst() }
 
-  /// Every entry from the world begins with this.
+  /// Every entry point begins with this.
   func advance(to now: Int64) {
     precondition(now >= self.now, "time does not run backwards")
     self.now = now
@@ -124,7 +124,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
 
   // MARK: - Time
 
-  /// Everything whose time has come.
+  /// Handles everything that is due.
   private func tick() {
     guard !isStopped else { return }
     for queue in queues {
@@ -144,13 +144,13 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
         session.writer.endFrame()
         touch(session)
       }
-      // A client that says nothing gets no word either.
+      // A client that is silent for too long gets no close frame.
       if session.isLost(now: now) { end(session, .close(session.id)) }
       if let endsAt = session.endsAt, endsAt <= now { end(session, .close(session.id)) }
     }
   }
 
-  /// When the oldest delivery of a channel has not been settled for too long, by the channel's own clock, which ticks seldom.
+  /// When the oldest delivery exceeds the consumer timeout, rounded up to the channel's check interval.
   private func timeout(of channel: RabbitChannel) -> Int64? {
     guard settings.consumerTimeoutNanoseconds > 0, channel.phase == .open, let oldest = channel.unsettled.first else {
       return nil
@@ -171,14 +171,14 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
 
   // MARK: - Bytes
 
-  /// Something was written for this connection.
+  /// Marks the connection as having unsent bytes.
   func touch(_ session: RabbitSession) {
     guard !session.isDirty else { return }
     session.isDirty = true
     dirty.append(session)
   }
 
-  /// Hands on what was written. Every entry from the world ends with this.
+  /// Sends written bytes. Every entry point ends with this.
   func flush() {
     guard !dirty.isEmpty else { return }
     for session in dirty { send(session) }
@@ -194,7 +194,7 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
     actions.append(.send(session.id, bytes))
   }
 
-  /// The connection is gone: what its channels held is given to others.
+  /// Ends the connection and requeues the deliveries of its channels.
   func end(_ session: RabbitSession, _ action: SimulatedPeerAction?) {
     guard session.phase != .gone else { return }
     if session.isDirty { send(session) }
@@ -205,14 +205,14 @@ package final class SimulatedRabbitMQ: SimulatedPeer {
     endChannels(of: session)
   }
 
-  // MARK: - Chance
+  // MARK: - Randomness
 
-  /// Happens `perMille` times in a thousand; asks the seed for nothing where it never does.
+  /// True with a probability of `perMille`/1000; draws nothing if that is 0.
   func chance(_ perMille: Int) -> Bool {
     perMille > 0 && pick(1000) < perMille
   }
 
-  /// A number from 0 to `bound` - 1.
+  /// A random number from 0 to `bound` - 1.
   func pick(_ bound: Int64) -> Int64 {
     Int64(random.next() % UInt64(bound))
   }

@@ -1,4 +1,4 @@
-/// Channels: which frame may come next, which method does what, and how a channel ends.
+/// Channels: the order of frames, the dispatch of methods, and how a channel ends.
 extension SimulatedRabbitMQ {
   func takeOnChannel(_ kind: UInt8, _ number: UInt16, _ reader: RabbitReader, _ session: RabbitSession) {
     let isHeader = kind == RabbitFrame.header && reader.remainingCount >= 12
@@ -32,7 +32,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// A method, or a method, a header and a body.
+  /// Handles a method, or assembles a method, a header and a body.
   private func assemble(_ kind: UInt8, _ reader: RabbitReader, _ channel: RabbitChannel) throws(RabbitError) {
     var reader = reader
     switch channel.assembly {
@@ -41,7 +41,7 @@ extension SimulatedRabbitMQ {
         throw RabbitError(.unexpectedFrame, "expected method frame, got non method frame instead")
       }
       let method = reader.long()
-      // A method that nobody knows takes a real server's connection down, without a word.
+      // A real server drops the connection on an unknown method, without an error.
       guard RabbitMethod.isKnown(method) else { return end(channel.session, .close(channel.session.id)) }
       if method == RabbitMethod.basicPublish {
         channel.assembly = .header(try incoming(&reader))
@@ -53,7 +53,7 @@ extension SimulatedRabbitMQ {
       } catch {
         throw RabbitSession.named(error, method)
       }
-      // Not with its own question, but with the next.
+      // Late consumers start with the next method, not with their own.
       if !isStart { startLate(channel) }
     case .header(var incoming):
       guard kind == RabbitFrame.header else {
@@ -78,7 +78,7 @@ extension SimulatedRabbitMQ {
           .unexpectedFrame, "expected content body, got non content body frame instead",
           method: RabbitMethod.basicPublish)
       }
-      // Else the body would be copied with each of its frames.
+      // Releases the state's copy, so that the body is not copied for each frame.
       channel.assembly = .method
       incoming.remaining -= Int64(reader.remainingCount)
       if incoming.body.isEmpty { incoming.body = reader.rest() } else { incoming.body += reader.rest() }
@@ -181,13 +181,13 @@ extension SimulatedRabbitMQ {
     case RabbitMethod.queuePurge: try purge(&reader, on: channel)
     case RabbitMethod.queueDelete: try deleteQueue(&reader, on: channel)
     default:
-      // A real server knows more methods than this one; the rest are a server's own.
+      // A real server supports more methods; the rest are sent by servers only.
       let isMissing = RabbitMethod.missing.contains(method)
       throw RabbitError(isMissing ? .notImplemented : .commandInvalid, "unimplemented method")
     }
   }
 
-  /// A method back, with the arguments that `write` adds.
+  /// Sends a method back, with the arguments that `write` adds.
   func answer(_ channel: RabbitChannel, _ method: UInt32, _ write: (inout RabbitWriter) -> Void = { _ in }) {
     let session = channel.session
     session.writer.beginMethod(method, channel: channel.number)
@@ -198,11 +198,11 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Ends
 
-  /// Ends a channel, or its connection, with a reason.
+  /// Closes a channel, or its connection, with an error.
   func fail(_ channel: RabbitChannel, _ error: RabbitError) {
     guard !error.isHard else { return fail(channel.session, error) }
     guard channel.phase != .closing else { return }
-    // Its deliveries stay its own until the client answers: so does RabbitMQ.
+    // Like RabbitMQ, the channel keeps its deliveries until the client answers.
     channel.phase = .closing
     answer(channel, RabbitMethod.channelClose) {
       $0.short(error.code)
@@ -211,7 +211,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// The channel is gone: what it held is given to others.
+  /// Removes the channel and requeues its deliveries.
   func forget(_ channel: RabbitChannel) {
     channel.session.remove(channel)
     for queue in consumed(by: [channel]) { queue.lose(where: { $0.channel === channel }, now: now) }
@@ -228,7 +228,7 @@ extension SimulatedRabbitMQ {
     handOver()
   }
 
-  /// The queues that have something of these channels' consumers, in the order in which they were declared.
+  /// The queues with consumers on these channels, in order of declaration.
   private func consumed(by channels: [RabbitChannel]) -> [RabbitQueue] {
     queues.filter { queue in
       queue.consumers.contains { consumer in channels.contains { $0 === consumer.channel } }

@@ -1,10 +1,10 @@
-/// Connections: the greeting, what is agreed on, errors, goodbyes and alarms.
+/// Connections: handshake, tuning, errors, closing and alarms.
 extension SimulatedRabbitMQ {
-  /// A connection that did wrong before it was open hears nothing for so long.
+  /// How long the server stays silent before it ends a connection that failed in the handshake.
   private static let silenceNanoseconds: Int64 = 3_000_000_000
   private static let closingNanoseconds: Int64 = 30_000_000_000
 
-  /// Takes in what came, frame by frame, until there is no whole one, or the connection is blocked or done for.
+  /// Handles the input frame by frame, until no whole frame is left, or the connection is blocked or ended.
   func read(_ session: RabbitSession) {
     while session.phase != .blocked, session.phase != .silent, session.phase != .gone, let frame = session.nextFrame() {
       switch frame {
@@ -32,7 +32,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  // MARK: - From greeting to open
+  // MARK: - Handshake
 
   private func greeted(_ session: RabbitSession, _ header: [UInt8]) {
     let ours = Array("AMQP".utf8) + [0, 0, 9, 1]
@@ -163,7 +163,7 @@ extension SimulatedRabbitMQ {
     session.phase = .opening
   }
 
-  /// 0 asks for no limit.
+  /// 0 requests no limit.
   private func agree(_ field: String, _ value: Int, _ minimum: Int, _ maximum: Int) throws(RabbitError) {
     if value != 0, value < minimum {
       throw RabbitError(
@@ -194,7 +194,7 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Errors
 
-  /// Ends the connection with a reason, where its client may be told one.
+  /// Closes the connection with an error, if its state allows a close frame.
   func fail(_ session: RabbitSession, _ error: RabbitError) {
     switch session.phase {
     case .running, .blocked:
@@ -205,13 +205,13 @@ extension SimulatedRabbitMQ {
     case .opening:
       writeClose(error, session)
       awaitEnd(session)
-    // A real server does not say what could not be agreed on.
+    // A real server does not report failed tuning.
     case .greeting, .starting, .tuning: turnAway(session)
     case .closing, .silent, .gone: break
     }
   }
 
-  /// The client's bytes make no sense any more: it is told, and nothing more is read.
+  /// The byte stream cannot be parsed any more: reports this and reads nothing further.
   private func lostFrames(_ session: RabbitSession, _ explanation: String) {
     let wasUsable = session.isUsable
     if wasUsable {
@@ -221,7 +221,7 @@ extension SimulatedRabbitMQ {
     turnAway(session)
   }
 
-  /// Says nothing more, and ends a little later.
+  /// Goes silent, and ends the connection a little later.
   private func turnAway(_ session: RabbitSession) {
     session.phase = .silent
     session.stopHeartbeat()
@@ -239,7 +239,7 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Alarms
 
-  /// A publish came: while something is low, that blocks its connection. Returns whether it did.
+  /// Blocks a connection that publishes while an alarm is on. Returns whether it did.
   func blocksPublish(_ session: RabbitSession) -> Bool {
     guard !alarms.isEmpty, session.phase == .running else { return false }
     session.phase = .blocked
@@ -253,7 +253,7 @@ extension SimulatedRabbitMQ {
     return true
   }
 
-  /// Nothing is low any more: what waited in a blocked connection is read.
+  /// All alarms are off: reads what waits in a blocked connection.
   func unblock(_ session: RabbitSession) {
     guard session.phase == .blocked else { return }
     session.phase = .running
@@ -275,12 +275,12 @@ extension RabbitSession {
     return error
   }
 
-  /// Arguments that cannot be read are a fault of the whole connection.
+  /// Arguments that cannot be decoded are an error of the connection.
   static func check(_ reader: RabbitReader) throws(RabbitError) {
     if reader.hasFailed { throw RabbitError(.frameError, "cannot decode the method's arguments") }
   }
 
-  /// What a blocked client sent before is not read any more.
+  /// Unread input of a blocked client is dropped.
   func dropInputIfBlocked() {
     if phase == .blocked { dropInput() }
   }

@@ -1,17 +1,17 @@
-/// Dead letters: what leaves a queue without being done, and goes where the queue says.
+/// Dead letters: messages that leave a queue without being acknowledged, and are routed on.
 extension SimulatedRabbitMQ {
-  /// A message left its queue. It is handed over at the end of the step: no queue changes while another one works.
+  /// A message died in a queue. It is handed over at the end of the step, so that no queue changes while another one works.
   func died(_ entry: RabbitEntry, _ reason: RabbitQueue.DeathReason, in queue: RabbitQueue) {
     let isGone = queue.settings.deadLetterExchange == nil
     observe(.died(queue: queue.title, message: entry.message, reason: reason.rawValue, isGone: isGone))
     if !isGone { dead.append((queue, entry, reason)) }
   }
 
-  /// Hands over what died in this step, and what dies of that.
+  /// Hands over the messages that died in this step, including those that die during the handover.
   func handOver() {
     while let (queue, entry, reason) = dead.popFirst() {
       let letter = RabbitDeadLetter(message: entry.message, reason: reason, at: now)
-      // At most once: tried, and forgotten.
+      // At most once: handed over without a retry.
       guard queue.settings.keepsDeadLetters, reason != .maxlen else {
         _ = handOver(letter, from: queue)
         continue
@@ -25,7 +25,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// At least once: it stays until every queue that is to have it has it.
+  /// At least once: a dead letter stays until every target queue has it.
   private func tryHandOver(_ letter: RabbitDeadLetter, from queue: RabbitQueue) {
     guard handOver(letter, from: queue) else {
       queue.undelivered.append(
@@ -39,7 +39,7 @@ extension SimulatedRabbitMQ {
     while queue.handedOver.count > SimulatedRabbitMQ.recentMaximum { _ = queue.handedOver.popFirst() }
   }
 
-  /// Tries again what no queue took.
+  /// Retries dead letters that no queue accepted.
   func retryDeadLetters(of queue: RabbitQueue) {
     while let first = queue.undelivered.first, first.at <= now {
       queue.undelivered.removeFirst()
@@ -47,7 +47,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// Publishes a dead letter where its queue says. Returns whether some queue has it, and none refused it.
+  /// Publishes a dead letter to the queue's dead letter exchange. Returns whether a queue has it, and none refused it.
   private func handOver(_ letter: RabbitDeadLetter, from queue: RabbitQueue) -> Bool {
     guard let name = queue.settings.deadLetterExchange else { return true }
     let old = letter.message
@@ -71,7 +71,7 @@ extension SimulatedRabbitMQ {
     return !targets.isEmpty && !isRefused
   }
 
-  /// Notes a death in a message's headers: the last one first, one entry for each queue and reason.
+  /// Records a death in a message's headers: the latest first, one entry for each queue and reason.
   private func addDeath(
     _ letter: RabbitDeadLetter, of queue: RabbitQueue, expiration: [UInt8]?, to headers: inout RabbitTable
   ) {
@@ -105,7 +105,7 @@ extension SimulatedRabbitMQ {
     headers["x-death"] = .array(deaths)
   }
 
-  /// A message that was in this queue before, and never rejected by anybody since, would go round for ever.
+  /// Whether a message would loop for ever: it was in this queue before, and no consumer rejected it since.
   private func isCycle(to queue: RabbitQueue, _ headers: RabbitTable) -> Bool {
     guard case .array(let deaths)? = headers["x-death"] else { return false }
     for value in deaths {
@@ -116,7 +116,7 @@ extension SimulatedRabbitMQ {
     return false
   }
 
-  /// The queue of a publish is gone.
+  /// Settles a publish whose queue is gone.
   func confirmGone(_ publish: RabbitPublish?) {
     guard let publish, publish.channel.answered(publish.number, isRefused: false) else { return }
     publish.channel.confirm(publish.number, at: now)

@@ -1,30 +1,30 @@
-/// What a simulated RabbitMQ did, for who looks on.
+/// An event of a simulated RabbitMQ, for observers.
 package enum SimulatedRabbitMQEvent {
-  /// A queue has a message.
+  /// A queue stored a message.
   case stored(queue: String, message: RabbitMessage)
-  /// A publisher was told that its message is kept, or that no queue wants it.
+  /// The server confirmed a publish: the message is kept, or no queue matched.
   case confirmed(connection: SimulatedConnectionID, channel: UInt16, number: UInt64, message: RabbitMessage)
-  /// A publisher was told that its message may not be kept.
+  /// The server refused a publish: the message may be lost.
   case refused(connection: SimulatedConnectionID, channel: UInt16, number: UInt64, message: RabbitMessage)
-  /// A mandatory message came back.
+  /// A mandatory message was returned.
   case returned(connection: SimulatedConnectionID, channel: UInt16, message: RabbitMessage)
   case delivered(queue: String, message: RabbitMessage, delivery: SimulatedRabbitMQDelivery)
   case acknowledged(queue: String, message: RabbitMessage)
-  /// A consumer will not have it; it may be a dead letter next.
+  /// A consumer rejected the message; it may be dead-lettered next.
   case rejected(queue: String, message: RabbitMessage)
-  /// It came back from a consumer, on purpose or not.
+  /// A consumer returned the message, or lost it.
   case requeued(queue: String, message: RabbitMessage, deliveryCount: Int)
-  /// It left its queue without being done; with no exchange for it, for good.
+  /// The message left its queue without an acknowledgement; `isGone`: there is no dead letter exchange.
   case died(queue: String, message: RabbitMessage, reason: String, isGone: Bool)
-  /// Its copy went to these queues; to none: it waits, or is gone.
+  /// A copy was dead-lettered to these queues; without one, the message waits or is gone.
   case deadLettered(queue: String, message: RabbitMessage, copy: RabbitMessage, to: [String])
-  /// A crash took it.
+  /// A crash lost the message.
   case lost(queue: String, message: RabbitMessage)
-  /// An operator, or a client, dropped what was ready.
+  /// An operator or a client purged the ready messages.
   case purged(queue: String, count: Int)
 }
 
-/// A delivery, as an onlooker sees it.
+/// A delivery, as an observer sees it.
 package struct SimulatedRabbitMQDelivery: Equatable, Sendable {
   package let connection: SimulatedConnectionID
   package let channel: UInt16

@@ -1,8 +1,8 @@
-/// What the world does to the server, and what an onlooker may see of it.
+/// Faults that the world injects, and what an observer may read.
 extension SimulatedRabbitMQ {
   // MARK: - Connections and channels
 
-  /// Ends connections in order, with 320 CONNECTION_FORCED: an operator closes them, or the server shuts down.
+  /// Closes a connection with 320 CONNECTION_FORCED: an operator closed it, or the server shuts down.
   package func closeConnection(_ connection: SimulatedConnectionID, now: Int64) {
     act(now: now) {
       guard let session = sessions.first(where: { $0.id == connection }) else { return }
@@ -10,7 +10,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// Cuts a connection without a word.
+  /// Resets a connection.
   package func resetConnection(_ connection: SimulatedConnectionID, now: Int64) {
     act(now: now) {
       guard let session = sessions.first(where: { $0.id == connection }) else { return }
@@ -18,7 +18,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// Ends a channel as a fault in it would.
+  /// Closes a channel with an error.
   package func closeChannel(_ connection: SimulatedConnectionID, channel: UInt16, now: Int64) {
     act(now: now) {
       guard let session = sessions.first(where: { $0.id == connection }), session.isUsable,
@@ -30,7 +30,7 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Queues
 
-  /// The consumers of a queue are told that they are gone; what they held is given again.
+  /// Cancels the consumers of a queue, notifies them, and requeues their messages.
   package func cancelConsumers(of queue: String, now: Int64) {
     act(now: now) {
       guard let queue = queuesByName[Array(queue.utf8)] else { return }
@@ -39,19 +39,19 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// A queue's leader moves: nothing is given, and publishes wait, for so long. What consumers held is given again afterwards,
-  /// and what they settle of it meanwhile changes nothing; they stay consumers.
+  /// Moves the leader of a queue: for this long nothing is delivered and publishes wait. Then the messages that consumers held
+  /// are redelivered; settlements of them in between have no effect. The consumers stay.
   package func moveLeader(of queue: String, unavailableNanoseconds: Int64, now: Int64) {
     act(now: now) {
       guard let queue = queuesByName[Array(queue.utf8)] else { return }
-      // Until the end of the world's clock it would be lost, not moving.
+      // A longer time would be the loss of a leader, not a move.
       precondition(unavailableNanoseconds >= 0 && unavailableNanoseconds < 86_400_000_000_000, "a leader comes back")
       queue.unavailableUntil = now + unavailableNanoseconds
       queue.moveLeader(now: now)
     }
   }
 
-  /// Somebody deletes a queue with all that is in it.
+  /// Deletes a queue and its messages.
   package func deleteQueue(_ queue: String, now: Int64) {
     act(now: now) {
       guard let queue = queuesByName[Array(queue.utf8)] else { return }
@@ -59,7 +59,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// Somebody removes a binding.
+  /// Removes a binding.
   package func unbind(queue: String, exchange: String, routingKey: String, now: Int64) {
     act(now: now) {
       guard let queue = queuesByName[Array(queue.utf8)], let exchange = exchanges[Array(exchange.utf8)] else { return }
@@ -69,7 +69,7 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Publishers
 
-  /// `memory` or `disk` is low: connections that publish are blocked until nothing is low.
+  /// Turns the alarm for `memory` or `disk` on or off. While an alarm is on, connections that publish are blocked.
   package func setAlarm(_ resource: String, isOn: Bool, now: Int64) {
     act(now: now) {
       alarms.removeAll { $0 == resource }
@@ -79,13 +79,13 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// The next publishes with confirms are kept, and never confirmed.
+  /// The next publishes with confirms are kept, but never confirmed.
   package func dropNextConfirms(_ count: Int) { confirmsToDrop += count }
 
-  /// The next publishes with confirms are refused, and some of them kept, as `Faults.refusedKept` says.
+  /// The next publishes with confirms are refused; some are kept, as `Faults.refusedKept` says.
   package func refuseNextPublishes(_ count: Int) { publishesToRefuse += count }
 
-  /// Nothing goes wrong by itself any more, nor in the next publishes.
+  /// Turns off all random and planned faults.
   package func calm() {
     faults = Faults()
     confirmsToDrop = 0
@@ -94,13 +94,13 @@ extension SimulatedRabbitMQ {
 
   // MARK: - The whole server
 
-  /// The server crashes and is there again at once.
+  /// Crashes the server and starts it again at once.
   package func restart(now: Int64) {
     stop(now: now)
     start(now: now)
   }
 
-  /// The server crashes: every connection is cut. What publishers were told is kept is kept.
+  /// Crashes the server: all connections are cut. Confirmed messages survive.
   package func stop(now: Int64) {
     act(now: now) {
       guard !isStopped else { return }
@@ -114,7 +114,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// The server is there again, with its queues.
+  /// Starts the server again, with its queues.
   package func start(now: Int64) {
     act(now: now) {
       guard isStopped else { return }
@@ -128,7 +128,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// Some of what consumers settled just now was not written down.
+  /// Undoes some recent settlements, as if they had not been stored.
   private func forgetSettlements() {
     while let (consumer, id, entry, at) = recentlySettled.popFirst() {
       guard now - at <= faults.acknowledgementLostNanoseconds, consumer.status != .gone,
@@ -142,7 +142,7 @@ extension SimulatedRabbitMQ {
     let now = now
     queue.lose { entry in
       guard entry.message.atRiskUntil > now, chance(faults.unconfirmedLost) else {
-        // What the queue has after a crash it has.
+        // Confirmed, or spared by chance: it survives.
         return false
       }
       observe(.lost(queue: queue.title, message: entry.message))
@@ -152,8 +152,8 @@ extension SimulatedRabbitMQ {
     queue.heldBack = []
     queue.unavailableUntil = .min
     for (message, publish) in heldBack {
-      // Whoever waits for a confirm publishes it again; a dead letter stays in its queue until the next one has it, so it is handed on
-      // again.
+      // A publisher without a confirm publishes again. A dead letter stays in its queue until the next one has it, so it is handed
+      // over again.
       if publish == nil {
         _ = store(message, in: queue, publish: nil)
       } else {
@@ -162,7 +162,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// A queue that restarts may not know any more what it handed over, and may take its time until it hands over again.
+  /// After a restart, a queue may hand over recent dead letters again, and may start late.
   private func handOnAgain(_ queue: RabbitQueue) {
     if queue.settings.keepsDeadLetters, chance(faults.handedOnLate) {
       queue.handsOverFrom = now + settings.deadLetterRetryNanoseconds
@@ -176,7 +176,7 @@ extension SimulatedRabbitMQ {
     retryDeadLetters(of: queue)
   }
 
-  /// Everything that the world does begins and ends so.
+  /// Wraps every action of the world.
   private func act(now: Int64, _ body: () -> Void) {
     advance(to: now)
     body()
@@ -184,9 +184,9 @@ extension SimulatedRabbitMQ {
     flush()
   }
 
-  // MARK: - Producers and onlookers
+  // MARK: - Producers and observers
 
-  /// Publishes a message as a producer does who is told that it is kept. Returns how many queues have it.
+  /// Publishes a message as a producer that gets a confirm. Returns how many queues have it.
   @discardableResult
   package func publish(
     exchange: String, routingKey: String, properties: RabbitProperties, body: [UInt8], now: Int64
@@ -204,40 +204,39 @@ extension SimulatedRabbitMQ {
     return count
   }
 
-  /// The queues' names, in the order in which they were declared.
+  /// The queues' names, in order of declaration.
   package var queueNames: [String] { queues.map(\.title) }
 
-  /// The connections that are open, oldest first.
+  /// Open connections, oldest first.
   package var connections: [SimulatedConnectionID] { sessions.map(\.id) }
 
-  /// What the next consumer of a queue would get, in that order; nothing where there is no such queue.
+  /// The ready messages of a queue, in delivery order; empty if the queue does not exist.
   package func readyMessages(in queue: String) -> [RabbitEntry] {
     guard let queue = queuesByName[Array(queue.utf8)] else { return [] }
     return Array(queue.returned.all) + Array(queue.ready.all)
   }
 
-  /// What the consumers of a queue hold.
+  /// The messages that consumers of a queue hold.
   package func heldMessages(in queue: String) -> [RabbitEntry] {
     queuesByName[Array(queue.utf8)]?.consumers.flatMap { $0.held.map(\.entry) } ?? []
   }
 
-  /// Dead letters that no queue took yet, and publishes that wait for a leader: in a queue, and not to be had now.
+  /// Dead letters that no queue accepted yet, and publishes that wait for a leader: in the queue, but not deliverable now.
   package func waitingMessages(in queue: String) -> [RabbitMessage] {
     guard let queue = queuesByName[Array(queue.utf8)] else { return [] }
     return queue.undelivered.map(\.message) + queue.heldBack.map(\.message)
   }
 
-  /// How many messages wait in a queue or with its consumers.
+  /// How many messages a queue has, including those that consumers hold.
   package func messageCount(in queue: String) -> Int {
     queuesByName[Array(queue.utf8)]?.messageCount ?? 0
   }
 
-  /// Whether all queues are empty but those with these names.
+  /// Whether all queues are empty, except the left-out ones.
   func isEmpty(besides isLeftOut: (String) -> Bool) -> Bool {
     queues.allSatisfy { $0.messageCount == 0 || isLeftOut($0.title) }
   }
 
-  /// How many consumers a queue has.
   package func consumerCount(of queue: String) -> Int {
     queuesByName[Array(queue.utf8)].map { $0.consumers.count + $0.waiting.count } ?? 0
   }

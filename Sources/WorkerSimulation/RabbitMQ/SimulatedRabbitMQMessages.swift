@@ -1,8 +1,8 @@
 /// Messages: published, routed, confirmed, delivered and settled.
 extension SimulatedRabbitMQ {
-  /// Larger ones are refused.
+  /// The largest body, bytes; larger ones are refused.
   private static let bodyMaximum = 134_217_728
-  /// A publish that nobody is told of is safe after so long.
+  /// A crash cannot lose a publish without confirms after this time.
   private static let untoldRiskNanoseconds: Int64 = 1_000_000_000
 
   // MARK: - Publishes
@@ -32,7 +32,7 @@ extension SimulatedRabbitMQ {
     }
     let number = channel.published(message, openQueues: targets.count)
     let fate = drawFate()
-    // What is refused was kept all the same, or by none of its queues.
+    // A refused publish was stored all the same, or by none of its queues.
     if fate == .refused, !chance(faults.refusedKept) {
       _ = channel.answered(number, isRefused: true)
       confirm(number, on: channel, isDropped: false)
@@ -70,7 +70,7 @@ extension SimulatedRabbitMQ {
     return chance(faults.confirmDropped) ? .silent : .usual
   }
 
-  /// Looks into what a server looks into, and returns how long the message may live by itself.
+  /// Validates the properties like a real server. Returns the message's own lifetime.
   private func checkedLifetime(_ properties: [UInt8], _ channel: RabbitChannel) throws(RabbitError) -> Int64? {
     if RabbitProperties.isPlain(properties) { return nil }
     guard let decoded = RabbitProperties(properties) else { throw RabbitError(.internalError, "") }
@@ -88,7 +88,7 @@ extension SimulatedRabbitMQ {
     return milliseconds * 1_000_000
   }
 
-  /// The queues that take a message; where there is none, those of the exchange's alternate.
+  /// The queues that a message is routed to; if none, those of the alternate exchange.
   func route(_ exchange: RabbitExchange, _ key: [UInt8]) -> [RabbitQueue] {
     var exchange = exchange
     var seen: [[UInt8]] = []
@@ -104,7 +104,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// Puts a message into a queue. nil: the queue says later whether it has it.
+  /// Stores a message in a queue. nil: the queue answers later.
   func store(_ message: RabbitMessage, in queue: RabbitQueue, publish: RabbitPublish?) -> Bool? {
     if queue.isFull, queue.settings.overflow == .rejectPublish, !chance(faults.fullNoticedLate) { return false }
     guard queue.unavailableUntil == .min else {
@@ -117,7 +117,7 @@ extension SimulatedRabbitMQ {
     return true
   }
 
-  /// A queue has a leader again: what was kept back comes to it.
+  /// A queue has a leader again: stores the messages that were held back.
   func becameAvailable(_ queue: RabbitQueue) {
     queue.unavailableUntil = .min
     let heldBack = queue.heldBack
@@ -145,7 +145,7 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Confirms
 
-  /// All is known of a publish: its confirm goes out now, later, or never.
+  /// The fate of a publish is decided: schedules its confirm now, later, or never.
   private func confirm(_ number: UInt64, on channel: RabbitChannel, isDropped: Bool) {
     guard !isDropped else { return }
     var due = now + settings.confirmNanoseconds
@@ -154,11 +154,11 @@ extension SimulatedRabbitMQ {
     channel.confirm(number, at: due)
   }
 
-  /// Sends the confirms that are due: as few as say it, or one by one.
+  /// Sends the confirms that are due: as few as possible, or one by one.
   func sendConfirms(_ channel: RabbitChannel) {
     guard channel.nextConfirmAt <= now else { return }
     let due = channel.takeConfirms(now: now)
-    // A channel that is closing confirms nothing.
+    // A closing channel confirms nothing.
     guard channel.phase == .open, !due.isEmpty else { return }
     for publish in due {
       publish.message.atRiskUntil = .min
@@ -185,7 +185,7 @@ extension SimulatedRabbitMQ {
     writeTogether(refused, others: kept, isRefused: true, channel)
   }
 
-  /// All numbers below the first that is not among them are said at once.
+  /// Confirms all numbers below the first other one at once.
   private func writeTogether(_ numbers: [UInt64], others: [UInt64], isRefused: Bool, _ channel: RabbitChannel) {
     guard let last = numbers.last else { return }
     let end = min(channel.unconfirmed.first?.number ?? last + 1, others.first ?? .max)
@@ -205,7 +205,7 @@ extension SimulatedRabbitMQ {
 
   // MARK: - Deliveries
 
-  /// Gives a message to a consumer.
+  /// Delivers a message to a consumer.
   func deliver(_ entry: RabbitEntry, id: Int, to consumer: RabbitConsumer) {
     let channel = consumer.channel
     let tag = channel.delivered(id: id, to: consumer, now: now)
@@ -250,7 +250,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// What a tag means, by consumer in the order of queues and consumer tags. What its queue forgot is nobody's any more.
+  /// What a tag settles, by consumer in the order of queues and consumer tags. Messages that their queue took back are left out.
   private func settled(
     _ tag: UInt64, isMultiple: Bool, on channel: RabbitChannel
   ) throws(RabbitError) -> [(consumer: RabbitConsumer, ids: [Int])] {
@@ -274,7 +274,7 @@ extension SimulatedRabbitMQ {
     }
   }
 
-  /// A queue let go of what its consumer is done with.
+  /// A queue removed an acknowledged message.
   func settled(_ entry: RabbitEntry, id: Int, of consumer: RabbitConsumer) {
     observe(.acknowledged(queue: consumer.queue.title, message: entry.message))
     guard faults.acknowledgementLost > 0 else { return }
@@ -311,7 +311,7 @@ extension SimulatedRabbitMQ {
     if chance(faults.consumeAnsweredLate) { channel.starts.append(start) } else { self.start(start, on: channel) }
   }
 
-  /// A real server's queue answers this one, while its channel goes on with what comes behind.
+  /// In a real server the queue answers this, while its channel goes on with the next methods.
   private func start(_ start: RabbitChannel.Start, on channel: RabbitChannel) {
     let queue = start.consumer.queue
     if start.isAnswered { answer(channel, RabbitMethod.basicConsumeOK) { $0.shortText(start.consumer.tag) } }
@@ -320,7 +320,7 @@ extension SimulatedRabbitMQ {
     queue.checkout(now: now)
   }
 
-  /// Starts the consumers of a channel that wait for it.
+  /// Starts the channel's waiting consumers.
   func startLate(_ channel: RabbitChannel) {
     guard !channel.starts.isEmpty else { return }
     let starts = channel.starts
@@ -338,11 +338,11 @@ extension SimulatedRabbitMQ {
       let consumer = channel.consumers.remove(at: index)
       if !consumer.queue.isDeleted { consumer.queue.cancel(consumer, now: now) }
     }
-    // Nobody of that name is as good as one who is gone.
+    // An unknown consumer tag is answered like a known one.
     if flags & 1 == 0 { answer(channel, RabbitMethod.basicCancelOK) { $0.shortText(tag) } }
   }
 
-  /// Tells a client that its consumer is gone, where it can hear that.
+  /// Notifies a client that its consumer was cancelled, if the client supports that.
   func noticeCancelled(_ consumer: RabbitConsumer) {
     let channel = consumer.channel
     channel.consumers.removeAll { $0 === consumer }

@@ -1,6 +1,6 @@
-/// Exchanges, queues and bindings: declared, compared, and removed.
+/// Exchanges, queues and bindings: declared, compared, and deleted.
 extension SimulatedRabbitMQ {
-  /// An empty name means the queue that this channel declared last.
+  /// Resolves an empty name to the queue that this channel declared last.
   func named(_ name: [UInt8], on channel: RabbitChannel) throws(RabbitError) -> [UInt8] {
     guard name.isEmpty else { return name }
     if channel.lastQueue.isEmpty { throw RabbitError(.notFound, "no previously declared queue") }
@@ -156,18 +156,18 @@ extension SimulatedRabbitMQ {
     if flags & 4 == 0 { answer(channel, RabbitMethod.queueDeleteOK) { $0.long(UInt32(count)) } }
   }
 
-  /// A queue is gone with all that is in it; its consumers are told.
+  /// Deletes a queue with its messages, and notifies its consumers.
   func remove(_ queue: RabbitQueue) {
     queue.isDeleted = true
     observe(.purged(queue: queue.title, count: queue.readyCount + queue.heldCount))
     queuesByName[queue.name] = nil
     queues.removeAll { $0 === queue }
     deletedQueues.append(queue)
-    // Which exchange comes first decides nothing.
+    // The order of the exchanges does not matter.
     for exchange in exchanges.values { exchange.forget(queue) }
     for consumer in queue.consumers + queue.waiting where consumer.status != .gone { noticeCancelled(consumer) }
     queue.clear()
-    // A queue that is gone says no to nothing: what waited for it counts as kept.
+    // A deleted queue refuses nothing: publishes that waited for it count as kept.
     for (_, publish) in queue.heldBack { confirmGone(publish) }
     queue.heldBack = []
   }
