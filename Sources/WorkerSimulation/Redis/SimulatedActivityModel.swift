@@ -1,4 +1,4 @@
-/// The scripts by which a fleet keeps activities.
+/// Models of the activity scripts.
 enum SimulatedActivityModel {
   static func read(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
     var values: [SimulatedRedisReply] = []
@@ -22,7 +22,7 @@ enum SimulatedActivityModel {
       let value = try call.text(.hget, key(call, at), call.argument(at + 1), line: 8) ?? []
       if try value != call.argument(at + 2) { return .integer(0) }
     }
-    // All keys are here, or nothing is written.
+    // Fails before the first write if a key is on another node.
     try call.call(.exists, call.key(1), call.key(2), line: 11)
     for at in stride(from: first, to: last, by: 4) {
       let (key, field) = (try key(call, at), try call.argument(at + 1))

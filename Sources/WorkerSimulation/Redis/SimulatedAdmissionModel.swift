@@ -1,6 +1,6 @@
-/// The script that admits jobs.
+/// Model of the admission script.
 ///
-/// One call: rules and settings are read once, and what one ask wrote the next one finds.
+/// One value for each call: rules and settings are read once, and each ask sees the writes of earlier ones.
 struct SimulatedAdmissionModel {
   private typealias Lua = SimulatedLuaBytes
   private typealias Head = SimulatedDeviceHead
@@ -13,7 +13,7 @@ struct SimulatedAdmissionModel {
     var life: [UInt8] = []
   }
 
-  /// A value of the script, while it may still become "repeated".
+  /// An answer of the script, before it may become "repeated".
   private enum Answer {
     case number(Double)
     case status([UInt8])
@@ -21,7 +21,7 @@ struct SimulatedAdmissionModel {
     case error([UInt8])
   }
 
-  /// What is known of a job.
+  /// What is stored about a job.
   private struct Known {
     var answer: [UInt8]?
     var claim: ArraySlice<UInt8>?
@@ -119,7 +119,7 @@ struct SimulatedAdmissionModel {
     return rule
   }
 
-  /// The job's answer, else its claim. A claim that ended long ago hides both.
+  /// The job's answer and claim. A claim that expired long ago hides both.
   private func look(_ value: [UInt8], _ name: ArraySlice<UInt8>, from: Int) -> Known {
     var known = Known()
     var next = Lua.find(value, name, from: from)
@@ -219,7 +219,7 @@ struct SimulatedAdmissionModel {
     return .number(0)
   }
 
-  /// Charges the rate and leaves a claim.
+  /// Charges the rate and stores a claim.
   private mutating func charge(
     _ device: [UInt8], _ ask: [UInt8], _ given: [UInt8], _ rule: Rule, _ givenHead: Head, hasRecords: Bool,
     known: Known,

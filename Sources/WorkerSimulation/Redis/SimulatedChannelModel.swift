@@ -1,4 +1,4 @@
-/// The scripts by which a fleet keeps one registry of channels.
+/// Models of the channel registry's scripts.
 enum SimulatedChannelModel {
   private typealias Lua = SimulatedLuaBytes
   private static let yes = Array("1".utf8)
@@ -118,16 +118,16 @@ enum SimulatedChannelModel {
 
   private static func number(_ text: [UInt8]) -> Double { SimulatedRedisNumber.luaNumber(text) ?? 0 }
 
-  /// The entry of a channel of which nobody knows whose it is.
+  /// The entry of a channel without a known owner.
   private static func unknown(since time: [UInt8]) -> [UInt8] { [UInt8(ascii: "?"), tab] + time + [tab, tab] }
 
-  /// When a channel was made, and its name; nil: the text is no entry.
+  /// An entry's creation time and name; nil: malformed.
   private static func parts(_ entry: [UInt8]) -> (created: ArraySlice<UInt8>, name: ArraySlice<UInt8>)? {
     let parts = entry.split(separator: tab, maxSplits: 3, omittingEmptySubsequences: false)
     return parts.count == 4 ? (parts[1], parts[3]) : nil
   }
 
-  /// Takes the channel's name away where the name leads to the channel.
+  /// Removes the channel's name, if the name points to the channel.
   private static func dropName(
     of entry: [UInt8], _ id: [UInt8], _ names: [UInt8], line: Int, _ call: SimulatedRedisScriptCall
   ) throws(SimulatedRedisScriptFailure) {

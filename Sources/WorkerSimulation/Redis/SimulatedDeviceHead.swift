@@ -1,7 +1,7 @@
-/// What stands in front of a device's jobs, as the admission script reads it. Places count from 1; where there is no such record
-/// the first one is 2 and the last one 1: behind the version, and empty.
+/// The head of a device's value, in front of the jobs, as the admission script reads it. Positions count from 1. A missing record
+/// has first 2 and last 1: an empty range after the version.
 struct SimulatedDeviceHead {
-  /// The rate that was asked for.
+  /// The record of the requested rate.
   var first = 2
   var last = 1
   var arrival = 0.0
@@ -12,7 +12,7 @@ struct SimulatedDeviceHead {
   var waiting = 0.0
   var waitingFirst = 2
   var waitingLast = 1
-  /// Since when the token is dead, and when that is forgotten.
+  /// Since when the token is dead, and when this record expires.
   var dead: Double?
   var deadEnds = 0.0
   var deadFirst = 2
@@ -21,7 +21,7 @@ struct SimulatedDeviceHead {
   var elsewhere = 0.0
   var elsewhereFirst = 2
   var elsewhereLast = 1
-  /// Where the jobs start that lie here.
+  /// Position of the first job in this value.
   var row = 2
 
   init(_ value: [UInt8], rate name: ArraySlice<UInt8>) {
@@ -48,14 +48,14 @@ struct SimulatedDeviceHead {
     }
   }
 
-  /// Where a job's record lies.
+  /// Position of a job's record.
   struct Place {
     let start: Int
     let stop: Int
     let isClaim: Bool
   }
 
-  /// The record whose job's name is there; nil: that is no name.
+  /// The record whose job name starts at this position; nil: there is none.
   static func record(_ value: [UInt8], nameAt at: Int) -> Place? {
     guard let count = SimulatedLuaBytes.byte(value, at - 1) else { return nil }
     if count == 5, at + 16 <= value.count { return Place(start: at - 1, stop: at + 16, isClaim: true) }

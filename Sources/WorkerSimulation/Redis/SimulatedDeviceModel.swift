@@ -1,4 +1,4 @@
-/// The scripts that change what is known of one device, or read it.
+/// Models of the scripts that read or change one device's state.
 struct SimulatedDeviceModel {
   private typealias Lua = SimulatedLuaBytes
 
@@ -6,7 +6,7 @@ struct SimulatedDeviceModel {
   private let key: [UInt8]
   private let seconds: Double
   private let now: Double
-  /// Arrival and run by the rule's name. Written in the order of Lua's table.
+  /// Arrival and run by rule name. Written in the order of Lua's table.
   private var rates = SimulatedLuaTable<(arrival: Double, run: UInt8)>()
   private var waiting = 0.0
   private var dead: Double?
@@ -79,7 +79,7 @@ struct SimulatedDeviceModel {
     return .integer(0)
   }
 
-  /// Takes the device's value apart.
+  /// Decodes the device's value.
   private init(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) {
     self.call = call
     key = try call.key(1)
@@ -114,7 +114,7 @@ struct SimulatedDeviceModel {
     ])
   }
 
-  /// Puts the value together again.
+  /// Encodes and stores the value.
   private func store(life: Double) throws(SimulatedRedisScriptFailure) {
     var life = life
     var value: [UInt8] = [209]

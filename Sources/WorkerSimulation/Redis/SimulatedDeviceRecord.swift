@@ -1,7 +1,7 @@
-/// What lies in a device's key, for an auditor: read from the format's description alone.
+/// A device's value, decoded for an auditor from the format's documentation alone.
 package struct SimulatedDeviceRecord: Hashable, Sendable {
   package struct Rate: Hashable, Sendable {
-    /// The rule's, four bytes.
+    /// The rule's name, four bytes.
     package var name: UInt32
     /// Theoretical arrival, Unix microseconds.
     package var arrival: UInt64
@@ -15,7 +15,7 @@ package struct SimulatedDeviceRecord: Hashable, Sendable {
   }
 
   package enum State: Hashable, Sendable {
-    /// On its way; `until` in Unix seconds.
+    /// In flight; `until` in Unix seconds.
     case claimed(number: UInt32, until: UInt32, run: UInt8)
     case answered(SimulatedOutcomeRecord)
   }
@@ -23,18 +23,18 @@ package struct SimulatedDeviceRecord: Hashable, Sendable {
   package var rates: [Rate] = []
   /// Until when delayed jobs may have keys, Unix seconds.
   package var waitingUntil: UInt32?
-  /// Since when the token is dead (Unix ms), and when that is forgotten (Unix s).
+  /// Since when the token is dead (Unix ms), and when this is forgotten (Unix s).
   package var deadSince: Double?
   package var deadUntil: UInt32?
-  /// Until when jobs may lie in keys of their own, Unix seconds.
+  /// Until when jobs may have keys of their own, Unix seconds.
   package var elsewhereUntil: UInt32?
-  /// The oldest first.
+  /// Oldest first.
   package var jobs: [Job] = []
 
-  /// nil: the bytes are no device's.
+  /// nil: the bytes are not a device's value.
   package init?(_ value: [UInt8]) {
     var rest = value[...]
-    // Redis makes it of an answer alone where it had lost the device's.
+    // If Redis lost the device's value, an answer alone creates it, without the version.
     if rest.first == 209 { rest = rest.dropFirst() } else if rest.first != 161 { return nil }
     while let kind = rest.popFirst() {
       switch kind {
@@ -67,7 +67,7 @@ package struct SimulatedDeviceRecord: Hashable, Sendable {
     }
   }
 
-  /// A number, little-endian.
+  /// Takes a little-endian number.
   private static func take(_ count: Int, _ rest: inout ArraySlice<UInt8>) -> UInt64? {
     guard rest.count >= count else { return nil }
     var number: UInt64 = 0
@@ -77,7 +77,7 @@ package struct SimulatedDeviceRecord: Hashable, Sendable {
   }
 }
 
-/// The outcome that an answer holds.
+/// The outcome in an answer.
 package struct SimulatedOutcomeRecord: Hashable, Sendable {
   package enum Kind: UInt8, Hashable, Sendable {
     case accepted, rejected, unregistered, expired, throttled, invalid, failed
@@ -95,7 +95,7 @@ package struct SimulatedOutcomeRecord: Hashable, Sendable {
   package var unregisteredAt: Int64?
   package var reason: String?
 
-  /// nil: the bytes are no outcome.
+  /// nil: the bytes are not an outcome.
   package init?(_ bytes: ArraySlice<UInt8>) {
     var rest = bytes
     guard let head = rest.popFirst(), let kind = Kind(rawValue: head & 7), let completedAt = Self.take(&rest),
@@ -124,7 +124,7 @@ package struct SimulatedOutcomeRecord: Hashable, Sendable {
     }
   }
 
-  /// A number of seven bits a byte, its sign in the lowest bit.
+  /// Takes a number of seven bits a byte, with the sign in the lowest bit.
   private static func take(_ rest: inout ArraySlice<UInt8>) -> Int64? {
     var number: UInt64 = 0
     var shift: UInt64 = 0

@@ -1,11 +1,11 @@
-/// The scripts by which a fleet keeps the progress of audiences: fields and phases as `docs/reference/redis.md` has them.
+/// Models of the scripts that store the progress of audiences; `docs/reference/redis.md` has the fields and phases.
 enum SimulatedExpansionModel {
   private typealias Number = SimulatedRedisNumber
   private static let one = [UInt8(ascii: "1")]
 
   private static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-  /// Of a hash's fields; nil: it has none.
+  /// The values of a hash's fields; nil: the field is missing.
   private static func fields(
     _ call: SimulatedRedisScriptCall, _ key: [UInt8], _ names: [String], line: Int
   ) throws(SimulatedRedisScriptFailure) -> [[UInt8]?] {
@@ -28,7 +28,7 @@ enum SimulatedExpansionModel {
     return try SimulatedRedisScriptCall.number(text)
   }
 
-  /// What a script gives back of a number that it counted.
+  /// A counted number as the script returns it.
   private static func digits(_ number: Double) -> [UInt8] { Number.luaWhole(number) }
 
   // MARK: - Steps
@@ -56,7 +56,7 @@ enum SimulatedExpansionModel {
     if try step < number(known[2]) { return .array([.bulk(bytes("done"))]) }
     try set(call, key, [("published", call.argument(1))], line: 18)
     if step > fixed {
-      // Redis forgot what came before: this step's message knows more.
+      // Redis lost the earlier steps: the step's message has newer values.
       let later = try call.number(3)
       if later > pages {
         settled += later - pages

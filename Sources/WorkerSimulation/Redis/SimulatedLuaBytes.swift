@@ -1,17 +1,17 @@
-/// Strings as the scripts' Lua handles them: bytes, counted from 1.
+/// Strings as in the scripts' Lua: bytes, counted from 1.
 enum SimulatedLuaBytes {
   static func byte(_ text: [UInt8], _ at: Int) -> UInt8? {
     at >= 1 && at <= text.count ? text[at - 1] : nil
   }
 
-  /// `string.sub`; empty where nothing lies there.
+  /// `string.sub`; empty if out of range.
   static func sub(_ text: [UInt8], _ first: Int, _ last: Int = .max) -> ArraySlice<UInt8> {
     let start = max(first, 1)
     let stop = min(last, text.count)
     return start <= stop ? text[start - 1..<stop] : []
   }
 
-  /// `string.find(text, part, from, true)`: where it begins.
+  /// `string.find(text, part, from, true)`: the start of the match.
   static func find(_ text: [UInt8], _ part: ArraySlice<UInt8>, from: Int = 1) -> Int? {
     guard let head = part.first else { return min(max(from, 1), text.count + 1) }
     let start = part.startIndex
@@ -27,7 +27,7 @@ enum SimulatedLuaBytes {
     return nil
   }
 
-  /// `struct.unpack('<I…')` of so many bytes, which must be there.
+  /// `struct.unpack('<I…')` of `count` bytes, which must exist.
   static func unpack(_ text: [UInt8], _ at: Int, count: Int) -> Double {
     var number: UInt64 = 0
     for offset in (0..<count).reversed() { number = number << 8 | UInt64(text[at - 1 + offset]) }
@@ -52,7 +52,7 @@ enum SimulatedLuaBytes {
     for place in 0..<8 { output.append(UInt8(truncatingIfNeeded: number.bitPattern >> UInt64(8 * place))) }
   }
 
-  /// `string.format('%08x%08x', struct.unpack('>I4I4', name))`, of eight bytes.
+  /// `string.format('%08x%08x', struct.unpack('>I4I4', name))` of eight bytes.
   static func hex(_ name: ArraySlice<UInt8>) -> [UInt8] {
     var text: [UInt8] = []
     for byte in name.prefix(8) {

@@ -1,4 +1,4 @@
-/// The order in which Lua 5.1 walks through a table of strings: that of its hash table, which depends on what was added when.
+/// A Lua 5.1 table with string keys, in Lua's iteration order: that of its hash table, which depends on the insertions.
 struct SimulatedLuaTable<Value> {
   private struct Node {
     var key: [UInt8]?
@@ -7,7 +7,7 @@ struct SimulatedLuaTable<Value> {
   }
 
   private var nodes: [Node] = []
-  /// Places from here on are taken, or were.
+  /// Nodes from here on are, or were, occupied.
   private var lastFree = 0
 
   subscript(key: [UInt8]) -> Value? {
@@ -21,7 +21,7 @@ struct SimulatedLuaTable<Value> {
 
   var isEmpty: Bool { nodes.allSatisfy { $0.value == nil } }
 
-  /// As `pairs` gives them.
+  /// In the order of `pairs`.
   var pairs: [(key: [UInt8], value: Value)] {
     nodes.compactMap { node in
       if let key = node.key, let value = node.value { (key, value) } else { nil }
@@ -52,7 +52,7 @@ struct SimulatedLuaTable<Value> {
       guard let free else { return grow(with: key, value) }
       let its = place(of: occupant)
       if its != main {
-        // The occupant is there only because its own place was taken: it moves.
+        // The occupant is not in its main position: it moves.
         var before = its
         while let next = nodes[before].next, next != main { before = next }
         nodes[before].next = free

@@ -1,11 +1,11 @@
-/// A large set's part in a chunk, as it is documented: a list of two bytes for each place, ascending, or a bitmap of 8,160 bytes.
+/// A chunk of a large set, in the documented format: an ascending list of two-byte positions, or a bitmap of 8,160 bytes.
 struct SimulatedOrdinalSet {
   private(set) var places: Set<Int> = []
   private(set) var isBitmap = false
 
   static let bitmapBytes = 8160
   private static let listMaximum = 512
-  /// A bitmap with at most so many places becomes a list again, once some have left.
+  /// After a removal, a bitmap with at most this many positions becomes a list again.
   private static let shrinkMaximum = 256
 
   init(_ value: [UInt8]) {
@@ -21,7 +21,7 @@ struct SimulatedOrdinalSet {
     if isMember { places.insert(place) } else { places.remove(place) }
   }
 
-  /// A list that grew too long becomes a bitmap.
+  /// Turns a list that grew too long into a bitmap.
   mutating func grow() {
     if places.count > SimulatedOrdinalSet.listMaximum { isBitmap = true }
   }
@@ -30,7 +30,7 @@ struct SimulatedOrdinalSet {
     if places.count <= SimulatedOrdinalSet.shrinkMaximum { isBitmap = false }
   }
 
-  /// Empty: there is none.
+  /// Empty: the chunk has no members.
   var value: [UInt8] {
     guard isBitmap else {
       return places.sorted().flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }

@@ -1,44 +1,44 @@
-/// A Redis server of the simulated world: its commands, Herald's scripts, its clock, and its faults.
+/// A Redis server of the simulated world: commands, Herald's scripts, a clock, and faults.
 ///
-/// The world injects faults by the properties and methods below and those of `SimulatedRedisFront`; all are off at first. A node of a
-/// cluster is made by `SimulatedRedisCluster`.
+/// The world injects faults with the properties and methods below and those of `SimulatedRedisFront`; all are off at first.
+/// `SimulatedRedisCluster` creates the nodes of a cluster.
 package final class SimulatedRedis: SimulatedRedisFront {
   package enum Role: Hashable, Sendable {
     case primary
-    /// Of the server there.
+    /// Of the server at this address.
     case replica(host: String, port: UInt16)
   }
 
   package let settings: SimulatedRedisSettings
-  /// A replica takes no writes.
+  /// A replica refuses writes.
   package var role = Role.primary
   var isPrimary: Bool { role == .primary }
-  /// It reads its data set.
+  /// It loads its data set.
   package var isLoading = false
-  /// A script of somebody else runs for too long.
+  /// Another client's script runs for too long.
   package var isBusy = false
-  /// Over `maxmemory`, and nothing may be evicted.
+  /// Over `maxmemory`, and nothing can be evicted.
   package var isOutOfMemory = false
-  /// It could not save its data, and takes no writes.
+  /// It could not save its data, and refuses writes.
   package var cannotSave = false
-  /// `min-replicas-to-write` are not there.
+  /// Fewer replicas than `min-replicas-to-write`.
   package var lacksReplicas = false
-  /// As a replica it lost its primary and does not serve what it has (`replica-serve-stale-data no`).
+  /// A replica that lost its primary and does not serve stale data (`replica-serve-stale-data no`).
   package var isPrimaryDown = false
-  /// Called for each thing that an auditor may want to know.
+  /// Receives everything that an auditor may need.
   package var observe: ((SimulatedRedisObservation) -> Void)?
 
   private(set) var keyspace: SimulatedRedisKeyspace
   private(set) weak var cluster: SimulatedRedisCluster?
-  /// Its place in the cluster.
+  /// Its index in the cluster.
   private(set) var node = 0
-  /// All that it could run, by digest.
+  /// All scripts that have a model, by digest.
   private var known: [[UInt8]: SimulatedRedisScript] = [:]
-  /// Digests of those that it was given.
+  /// Digests of the loaded scripts.
   private(set) var loaded: Set<[UInt8]> = []
-  /// Digests of texts that came, for they come with every call.
+  /// Digests by script text, cached because each EVAL sends the text.
   private var digests: [[UInt8]: [UInt8]] = [:]
-  /// So much its clock is wrong, microseconds.
+  /// The error of its clock, microseconds.
   private var clockOffset: Int64 = 0
   let seed: UInt64
 
@@ -50,7 +50,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
     for script in SimulatedRedisScript.all { register(script) }
   }
 
-  /// Makes it know another script.
+  /// Adds a script's model.
   package func register(_ script: SimulatedRedisScript) { known[script.digest] = script }
 
   func join(_ cluster: SimulatedRedisCluster, as node: Int) {
@@ -58,37 +58,37 @@ package final class SimulatedRedis: SimulatedRedisFront {
     self.node = node
   }
 
-  // MARK: - Its clock
+  // MARK: - Clock
 
-  /// What its clock shows at a time of the world, Unix microseconds.
+  /// The server's clock at a time of the world, Unix microseconds.
   package func unixMicroseconds(at now: Int64) -> Int64 { settings.unixMicroseconds + now / 1000 + clockOffset }
 
-  /// Sets its clock forward or back.
+  /// Sets the clock forward or back.
   package func jumpClock(byMicroseconds offset: Int64) { clockOffset += offset }
 
   func turn(now: Int64) {
     keyspace.turn(clock: unixMicroseconds(at: now) / 1000, now: now, isReplica: role != .primary)
   }
 
-  // MARK: - Faults of its data
+  // MARK: - Data faults
 
-  /// `SCRIPT FLUSH`: it forgets all scripts.
+  /// `SCRIPT FLUSH`: unloads all scripts.
   package func flushScripts() { loaded.removeAll() }
 
-  /// Takes away what ended, as Redis does now and then by itself. Without it such a key goes when it is looked at, and comes back where
+  /// Deletes expired keys, as Redis does now and then. Otherwise an expired key is deleted when it is accessed, and is valid again if
   /// the clock is set back before.
   package func removeEndedKeys(now: Int64) {
     turn(now: now)
     keyspace.removeEnded()
   }
 
-  /// It is emptied.
+  /// Deletes all keys.
   package func flush(now: Int64) {
     turn(now: now)
     keyspace.removeAll()
   }
 
-  /// Evicts some keys, drawn by its seed. Returns them.
+  /// Evicts random keys, drawn from its seed. Returns them.
   @discardableResult
   package func evict(count: Int, now: Int64) -> [[UInt8]] {
     turn(now: now)
@@ -104,7 +104,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
     return evicted
   }
 
-  /// Evicts a key. Returns whether it was there.
+  /// Evicts a key. Returns whether it existed.
   @discardableResult
   package func evict(_ key: [UInt8], database: Int = 0, now: Int64) -> Bool {
     turn(now: now)
@@ -113,18 +113,18 @@ package final class SimulatedRedis: SimulatedRedisFront {
     return true
   }
 
-  /// Takes back what was written in the last so many nanoseconds, as a crash before the data was saved does.
+  /// Undoes the writes of the last `nanoseconds`, like a crash before they were saved.
   package func forgetWrites(ofLast nanoseconds: Int64, now: Int64) { keyspace.forget(since: now - nanoseconds) }
 
-  /// Ends as a crash does: connections are reset, scripts are gone, what was not saved too.
+  /// Crashes: connections are reset; scripts and unsaved writes are lost.
   package func crash(forgetting nanoseconds: Int64, now: Int64) {
     crash()
     flushScripts()
     forgetWrites(ofLast: nanoseconds, now: now)
   }
 
-  /// Becomes the primary with another server's data, as they were so many nanoseconds ago. The other one becomes its
-  /// replica, and has what this one has from now on.
+  /// Becomes the primary with another server's data, without its writes of the last `nanoseconds`. The other one becomes its
+  /// replica and shares its data from now on.
   package func takeOver(from other: SimulatedRedis, forgetting nanoseconds: Int64, now: Int64) {
     takeOver(keyspace: other.keyspace.copy(forgetting: nanoseconds, now: now))
     other.follow(self)
@@ -136,40 +136,40 @@ package final class SimulatedRedis: SimulatedRedisFront {
     isPrimaryDown = false
   }
 
-  /// Becomes the replica of another server, with its data.
+  /// Becomes a replica of another server, with its data.
   package func follow(_ primary: SimulatedRedis) {
     role = .replica(host: primary.settings.host, port: primary.settings.port)
     keyspace = primary.keyspace
   }
 
-  // MARK: - For an auditor
+  // MARK: - For auditors
 
-  /// All keys that did not end, in their order as bytes.
+  /// All keys that have not expired, in byte order.
   package func keys(database: Int = 0, now: Int64) -> [[UInt8]] {
     turn(now: now)
     return keyspace.keys(database)
   }
 
-  /// What lies under a key.
+  /// The value of a key, with its expiry.
   package func entry(_ key: [UInt8], database: Int = 0, now: Int64) -> SimulatedRedisEntry? {
     turn(now: now)
     return keyspace.entry(key, database)
   }
 
-  /// What is known of a device; nil: nothing, or what cannot be read.
+  /// The record of a device; nil: none, or malformed.
   package func device(_ key: [UInt8], database: Int = 0, now: Int64) -> SimulatedDeviceRecord? {
     guard case .string(let value) = entry(key, database: database, now: now)?.value else { return nil }
     return SimulatedDeviceRecord(value)
   }
 
-  /// Puts a value there, as somebody else would.
+  /// Sets a value, like another client.
   package func set(_ key: [UInt8], _ value: [UInt8], endsAfterMilliseconds: Int64? = nil, now: Int64) {
     turn(now: now)
     let endsAt = endsAfterMilliseconds.map { keyspace.clock + $0 }
     keyspace.write(SimulatedRedisEntry(value: .string(value), endsAt: endsAt), at: key, 0)
   }
 
-  /// Puts a field of a hash there.
+  /// Sets a field of a hash.
   package func set(_ key: [UInt8], field: [UInt8], _ value: [UInt8], now: Int64) {
     turn(now: now)
     _ = keyspace.run(.hset, [[], key, field, value], 0)
@@ -179,7 +179,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
 
   func script(_ digest: [UInt8]) -> SimulatedRedisScript? { loaded.contains(digest) ? known[digest] : nil }
 
-  /// Takes a script's text; nil: no model of it.
+  /// Loads a script's text; nil: there is no model of it.
   func load(_ text: [UInt8]) -> SimulatedRedisScript? {
     let digest = digests[text] ?? SimulatedRedisDigest.text(of: text)
     digests[text] = digest
@@ -263,7 +263,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
           unixMicroseconds: unixMicroseconds(at: now))))
   }
 
-  /// What the server's state forbids, in the order in which Redis looks.
+  /// The error for the server's state, in the order in which Redis checks.
   private func refusal(of rules: SimulatedRedisCommand.Rules) -> SimulatedRedisReply? {
     if isOutOfMemory, rules.flags.contains(.denyOOM) { return Self.outOfMemory }
     if rules.flags.contains(.write) || rules.command == .ping, cannotSave, role == .primary { return Self.cannotSave }
@@ -279,7 +279,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
     return nil
   }
 
-  /// Why it takes no writes, full memory aside.
+  /// Why it refuses writes, apart from full memory.
   var writeRefusal: SimulatedRedisReply? {
     if role != .primary { return .error("READONLY You can't write against a read only replica.") }
     if cannotSave { return Self.cannotSave }

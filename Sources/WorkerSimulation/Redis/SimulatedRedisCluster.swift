@@ -1,24 +1,24 @@
-/// Nodes of a Redis Cluster and who has which slot: as it is, and as each node believes.
+/// The nodes of a Redis Cluster and the slots' owners: the actual state, and each node's view of it.
 ///
-/// Slots lie between nodes while they move, masters are followed by replicas, and news of both may reach some nodes later.
+/// Slots migrate between nodes, replicas take over from masters, and some nodes may learn of both late.
 package final class SimulatedRedisCluster {
   package let nodes: [SimulatedRedis]
-  /// By node: whose replica it is; nil: a master.
+  /// By node: the master that it replicates; nil: it is a master.
   package private(set) var primaries: [Int?]
   /// No node serves keys.
   package var isDown = false
 
-  /// By slot: its owner's place; `nobody`.
+  /// By slot: the owner's index, or `nobody`.
   private var owners: [UInt8]
-  /// By node: the same, as it believes.
+  /// By node: the owners as the node knows them.
   private var beliefs: [[UInt8]]
-  /// By slot: between whom it is.
+  /// By slot: its migration's source and target.
   private var moving: [Int: (from: Int, to: Int)] = [:]
   private static let nobody = UInt8.max
 
   /// - Parameters:
-  ///   - settings: a node each; hosts and ports must differ.
-  ///   - masterCount: so many of the first share the slots; the others are their replicas in turn.
+  ///   - settings: one for each node; hosts and ports must differ.
+  ///   - masterCount: this many nodes, from the first on, share the slots; the others are assigned to them as replicas in turn.
   package init(settings: [SimulatedRedisSettings], masterCount: Int, seed: UInt64) {
     precondition(masterCount > 0 && masterCount <= settings.count && settings.count < Int(Self.nobody))
     nodes = settings.enumerated().map { SimulatedRedis(settings: $1, seed: seed &+ UInt64($0) &* 0x9E37_79B9) }
@@ -32,18 +32,18 @@ package final class SimulatedRedisCluster {
     }
   }
 
-  /// The node that has the slot; nil: nobody.
+  /// The node that owns the slot; nil: none.
   package func owner(of slot: Int) -> Int? { owners[slot] == Self.nobody ? nil : Int(owners[slot]) }
 
   // MARK: - Slots
 
-  /// The slot begins to move: new keys are made there, known ones stay until `moveKeys`.
+  /// Starts to migrate the slot: new keys go to the target, existing ones stay until `moveKeys`.
   package func beginMove(of slot: Int, to target: Int) {
     guard let from = owner(of: slot), from != target else { return }
     moving[slot] = (from, target)
   }
 
-  /// Moves so many keys of the slot, in their order. Returns how many were left to move.
+  /// Migrates up to `count` keys of the slot, in byte order. Returns how many are left.
   @discardableResult
   package func moveKeys(of slot: Int, count: Int, now: Int64) -> Int {
     guard let (from, to) = moving[slot] else { return 0 }
@@ -59,7 +59,7 @@ package final class SimulatedRedisCluster {
     return max(0, keys.count - count)
   }
 
-  /// The slot is its new owner's. `telling`: nodes that know so at once, beside the two; nil: all.
+  /// Gives the slot to its new owner. `telling`: nodes that learn of it at once, in addition to source and target; nil: all.
   package func endMove(of slot: Int, telling told: [Int]? = nil, now: Int64) {
     guard let (from, to) = moving[slot] else { return }
     moveKeys(of: slot, count: .max, now: now)
@@ -70,7 +70,7 @@ package final class SimulatedRedisCluster {
     }
   }
 
-  /// Nobody has the slot any more; its keys are lost.
+  /// Takes the slot from its owner; its keys are lost.
   package func abandon(_ slot: Int, now: Int64) {
     if let owner = owner(of: slot) {
       nodes[owner].turn(now: now)
@@ -83,8 +83,8 @@ package final class SimulatedRedisCluster {
     for node in nodes.indices { beliefs[node][slot] = Self.nobody }
   }
 
-  /// A replica takes its master's place, without the writes of the last so many nanoseconds. `telling`: nodes that know so at once,
-  /// beside the replica; nil: all. A master that does not know goes on as one until `spread`.
+  /// Promotes a replica, without its master's writes of the last `nanoseconds`. `telling`: nodes that learn of it at once,
+  /// in addition to the replica; nil: all. A master that does not know goes on as a master until `spread`.
   package func failOver(to replica: Int, forgetting nanoseconds: Int64, telling told: [Int]? = nil, now: Int64) {
     guard let master = primaries[replica] else { return }
     let server = nodes[replica]
@@ -96,7 +96,7 @@ package final class SimulatedRedisCluster {
     for node in nodes.indices where told?.contains(node) ?? true || node == replica { learn(node) }
   }
 
-  /// All nodes know how things are.
+  /// All nodes learn the actual state.
   package func spread() { for node in nodes.indices { learn(node) } }
 
   private func learn(_ node: Int) {
@@ -106,7 +106,7 @@ package final class SimulatedRedisCluster {
 
   // MARK: - Answers
 
-  /// What a node says of keys that it does not serve now; nil: it serves them.
+  /// The error of a node for keys that it does not serve now; nil: it serves them.
   func redirect(_ keys: [[UInt8]], isAsking: Bool, from server: SimulatedRedis) -> SimulatedRedisReply? {
     let slot = SimulatedRedisSlot.of(keys[0])
     for key in keys.dropFirst() where SimulatedRedisSlot.of(key) != slot {
@@ -135,7 +135,7 @@ package final class SimulatedRedisCluster {
 
   private func address(_ node: Int) -> String { "\(nodes[node].settings.host):\(nodes[node].settings.port)" }
 
-  /// `CLUSTER SLOTS` as a node believes.
+  /// `CLUSTER SLOTS`, as the node knows them.
   func slots(for server: SimulatedRedis) -> SimulatedRedisReply {
     let table = beliefs[server.node]
     var ranges: [SimulatedRedisReply] = []

@@ -1,4 +1,4 @@
-/// The commands that a simulated Redis knows: what Herald sends, and what its scripts, its tests and an auditor need.
+/// The commands that a simulated Redis supports: those of Herald, its scripts, its tests and an auditor.
 enum SimulatedRedisCommand: String, CaseIterable {
   case append, asking, auth, client, cluster, decr, del, echo, eval, evalsha, exists, expire, get, hdel, hello
   case hget, hgetall, hincrby, hkeys, hlen, hmget, hset, hsetnx, hvals, incr, incrby, info, mget, pexpire, pexpireat,
@@ -18,33 +18,33 @@ enum SimulatedRedisCommand: String, CaseIterable {
     static let allowBusy = Flags(rawValue: 64)
   }
 
-  /// Which of its arguments are keys.
+  /// Which arguments are keys.
   enum Keys {
     case none
     /// The first one.
     case first
     /// All.
     case all
-    /// As many as the second one says, from the third on.
+    /// The second argument is their count; they start at the third.
     case counted
   }
 
   struct Rules {
     let command: SimulatedRedisCommand
-    /// Words with the command's own; below zero: at least so many.
+    /// The number of words with the command's name; negative: the minimum.
     let arity: Int
     let flags: Flags
     let keys: Keys
   }
 
-  /// By name, in capitals.
+  /// By name, in upper case.
   static let byName: [[UInt8]: Rules] = {
     var byName: [[UInt8]: Rules] = [:]
     for command in allCases { byName[Array(command.rawValue.uppercased().utf8)] = command.rules }
     return byName
   }()
 
-  /// Those with a word of their own behind their name, by that word in capitals; nil: it has none. As `COMMAND INFO` says.
+  /// The rules of a subcommand, by its upper-case name; nil: the command has no subcommands. As in `COMMAND INFO`.
   func rules(of word: [UInt8]) -> Rules? {
     func rules(_ arity: Int, _ flags: Flags) -> Rules { Rules(command: self, arity: arity, flags: flags, keys: .none) }
     return switch (self, String(decoding: word.map(SimulatedRedis.capital), as: UTF8.self)) {
@@ -60,7 +60,7 @@ enum SimulatedRedisCommand: String, CaseIterable {
     }
   }
 
-  /// As `COMMAND INFO` of Redis 7.0 says.
+  /// As in `COMMAND INFO` of Redis 7.0.
   var rules: Rules {
     func rules(_ arity: Int, _ flags: Flags = [], _ keys: Keys = .none) -> Rules {
       Rules(command: self, arity: arity, flags: flags, keys: keys)

@@ -1,11 +1,11 @@
-/// Commands on keys, as Redis answers them.
+/// Commands on keys, with Redis' answers.
 extension SimulatedRedisKeyspace {
   private static let notANumber = SimulatedRedisReply.error("ERR value is not an integer or out of range")
   private static let syntaxError = SimulatedRedisReply.error("ERR syntax error")
   private static let wrongKind = SimulatedRedisReply.error(
     "WRONGTYPE Operation against a key holding the wrong kind of value")
 
-  /// Runs a command whose number of words is right. nil: it is none on keys.
+  /// Runs a command with a valid number of words. nil: it is not a command on keys.
   func run(_ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int) -> SimulatedRedisReply? {
     switch command {
     case .get:
@@ -91,7 +91,7 @@ extension SimulatedRedisKeyspace {
     }
   }
 
-  /// Unix milliseconds; nil: no time that Redis takes.
+  /// The expiry, Unix milliseconds; nil: an invalid time.
   private func end(after time: Int64, inSeconds: Bool) -> Int64? {
     guard time > 0 else { return nil }
     let (milliseconds, isOver) = inSeconds ? time.multipliedReportingOverflow(by: 1000) : (time, false)
@@ -154,7 +154,7 @@ extension SimulatedRedisKeyspace {
     _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int
   ) -> SimulatedRedisReply {
     let key = words[1]
-    // Redis looks at the number first.
+    // Redis checks the number first.
     let step = command == .hincrby ? SimulatedRedisNumber.integer(words[3]) : 0
     guard let step else { return Self.notANumber }
     var entry = entry(key, database)
@@ -229,7 +229,7 @@ extension SimulatedRedisKeyspace {
       guard let first = SimulatedRedisNumber.integer(words[2]), let last = SimulatedRedisNumber.integer(words[3]) else {
         return Self.notANumber
       }
-      // Herald reads all of it: parts, and other options, are not modelled.
+      // Herald reads the whole set; ranges and other options are not modelled.
       let isWhole = first == 0 && last == -1
       guard isWhole, words.count == 4 || words.count == 5 && words[4].map(SimulatedRedis.capital) == Self.withScores
       else {
@@ -238,7 +238,7 @@ extension SimulatedRedisKeyspace {
     }
     var range: ClosedRange<Double>?
     if command == .zrangebyscore || command == .zremrangebyscore {
-      // From the least on, and as many as are wanted: all that Herald asks for.
+      // Herald only asks from the lowest score on, with a limit.
       guard words[2] == Self.least, let last = SimulatedRedisNumber.luaNumber(words[3]) else { return nil }
       range = -.infinity...last
     }

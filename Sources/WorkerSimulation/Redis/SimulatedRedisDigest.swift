@@ -1,6 +1,6 @@
 import PushCore
 
-/// SHA-1, by which Redis names scripts.
+/// SHA-1, as Redis names scripts.
 package enum SimulatedRedisDigest {
   /// 40 lowercase hex digits.
   package static func text(of message: [UInt8]) -> [UInt8] {

@@ -1,6 +1,6 @@
 import PushCore
 
-/// A client of a simulated Redis or Sentinel, as the server sees it.
+/// A client's connection to a simulated Redis or Sentinel.
 final class SimulatedRedisSession {
   let connection: SimulatedConnectionID
   /// `CLIENT ID`.
@@ -12,15 +12,15 @@ final class SimulatedRedisSession {
   var database = 0
   var name: [UInt8] = []
   var isAuthenticated: Bool
-  /// The next command may ask for a slot that comes here.
+  /// The client sent ASKING: the next command may use a slot that migrates to this node.
   var isAsking = false
-  /// It said goodbye, or broke the protocol.
+  /// It sent QUIT or violated the protocol.
   var isClosing = false
-  /// Its connection is gone, but commands that had come are still run.
+  /// Its connection was reset, but commands that had arrived still run.
   var isGone = false
-  /// After so many more bytes of replies the connection is reset.
+  /// After this many more bytes of replies the connection is reset.
   var bytesUntilReset: Int?
-  /// When its last reply goes out.
+  /// When its last reply is sent.
   var repliesAt: Int64 = .min
 
   init(_ connection: SimulatedConnectionID, number: Int64, openedAt: Int64, isAuthenticated: Bool) {
@@ -31,7 +31,7 @@ final class SimulatedRedisSession {
   }
 }
 
-/// The sockets of a simulated Redis or Sentinel: bytes to commands, replies to bytes, and what may happen to both on the way.
+/// The connections of a simulated Redis or Sentinel: parses commands, writes replies, and injects faults into both.
 package class SimulatedRedisFront: SimulatedPeer {
   private enum Held {
     case bytes([UInt8], SimulatedRedisSession)
@@ -43,18 +43,18 @@ package class SimulatedRedisFront: SimulatedPeer {
     let action: SimulatedPeerAction
   }
 
-  /// Connections are accepted.
+  /// It accepts connections.
   package private(set) var isUp = true
-  /// A reply goes out so many nanoseconds after its command ran, drawn anew each time; nil: at once.
+  /// Delay between a command and its reply, nanoseconds, drawn for each reply; nil: none.
   package var replyDelay: ClosedRange<Int64>?
   private(set) var sessions: [SimulatedConnectionID: SimulatedRedisSession] = [:]
   var random: SeededRandom
   private var clientCount: Int64 = 0
-  /// What came since it stands still, in order; nil: it runs.
+  /// Events during a stall, in order; nil: it is not stalled.
   private var held: [Held]?
   private var actions: [SimulatedPeerAction] = []
   private var taken = 0
-  /// By due time, then in order.
+  /// In order of due time, then of insertion.
   private var scheduled: [Scheduled] = []
   private var resetOfNextReply: Int?
 
@@ -62,25 +62,24 @@ package class SimulatedRedisFront: SimulatedPeer {
     random = SeededRandom(seed: seed)
   }
 
-  /// Answers a command of a session.
   func answer(_ words: [[UInt8]], _ session: SimulatedRedisSession, now: Int64) -> SimulatedRedisReply {
     preconditionFailure("a server answers")
   }
 
-  /// The client broke the protocol.
+  /// Reports a protocol violation of a client.
   func heardNonsense(_ text: [UInt8], _ session: SimulatedRedisSession) {}
 
-  /// Clients must say a password first.
+  /// Clients must authenticate first.
   var asksForPassword: Bool { false }
 
   // MARK: - Faults
 
-  /// It stands still, as a stopped process does: it takes bytes and connections, and does nothing.
+  /// Stalls like a stopped process: it accepts bytes and connections, and does nothing.
   package func stall() { if held == nil { held = [] } }
 
   package var isStalled: Bool { held != nil }
 
-  /// It goes on: what came meanwhile is run now, also of connections that are gone.
+  /// Ends a stall and runs the commands that arrived, even those of connections that are gone.
   package func resume(now: Int64) {
     guard let events = held else { return }
     held = nil
@@ -92,13 +91,13 @@ package class SimulatedRedisFront: SimulatedPeer {
     }
   }
 
-  /// Resets a connection once it has got so many more bytes of replies. What it asked is run all the same. nil: that which
-  /// is replied to next.
+  /// Resets a connection after it received this many more bytes of replies. Its commands run all the same. nil: the connection of
+  /// the next reply.
   package func resetReply(to connection: SimulatedConnectionID? = nil, afterBytes count: Int) {
     if let connection { sessions[connection]?.bytesUntilReset = count } else { resetOfNextReply = count }
   }
 
-  /// Resets all connections, and takes no others.
+  /// Resets all connections, and accepts none until `start`.
   package func crash() {
     for connection in connections { actions.append(.reset(connection)) }
     sessions.removeAll()
@@ -107,10 +106,10 @@ package class SimulatedRedisFront: SimulatedPeer {
     isUp = false
   }
 
-  /// Takes connections again.
+  /// Accepts connections again.
   package func start() { isUp = true }
 
-  /// Those that it knows, in order.
+  /// Open connections, in order.
   package var connections: [SimulatedConnectionID] { sessions.keys.sorted() }
 
   // MARK: - SimulatedPeer
@@ -137,7 +136,7 @@ package class SimulatedRedisFront: SimulatedPeer {
     if held == nil { hangUp(session, now: now) } else { held?.append(.ended(session)) }
   }
 
-  /// Redis hangs up on a client that closed its half.
+  /// Closes a connection whose client closed its half.
   private func hangUp(_ session: SimulatedRedisSession, now: Int64) {
     guard sessions[session.connection] === session else { return }
     sessions[session.connection] = nil

@@ -1,6 +1,6 @@
-/// The keys of a simulated Redis. They end by the clock of who asks, which may be another one than that of who wrote.
+/// The keys of a simulated Redis. They expire by the reading server's clock, which may differ from that of the writing server.
 ///
-/// Remembers for a while what was written, so that a failover can forget it. Nothing depends on the order of its tables.
+/// Keeps recent changes, so that a failover can undo them. Nothing depends on the order of its tables.
 final class SimulatedRedisKeyspace {
   private struct Change {
     let at: Int64
@@ -10,16 +10,16 @@ final class SimulatedRedisKeyspace {
   }
 
   let settings: SimulatedRedisSettings
-  /// Orders what Redis gives in no order.
+  /// Orders what Redis returns in no defined order.
   let seed: UInt64
   private var databases: [[[UInt8]: SimulatedRedisEntry]]
   private var changes: [Change] = []
   private var oldest = 0
-  /// The clock of who asks now, Unix milliseconds.
+  /// The clock of the server in use, Unix milliseconds.
   private(set) var clock: Int64 = 0
   /// The world's clock, nanoseconds.
   private var now: Int64 = 0
-  /// Who asks is a replica: it takes nothing away by itself.
+  /// The server in use is a replica: it does not delete expired keys.
   private var isReplica = false
 
   init(settings: SimulatedRedisSettings, seed: UInt64) {
@@ -28,7 +28,7 @@ final class SimulatedRedisKeyspace {
     databases = Array(repeating: [:], count: settings.databaseCount)
   }
 
-  /// As it is, for another server; `forgotten`: without the writes of the last so many nanoseconds.
+  /// A copy for another server, without the writes of the last `forgotten` nanoseconds.
   func copy(forgetting forgotten: Int64, now: Int64) -> SimulatedRedisKeyspace {
     let copy = SimulatedRedisKeyspace(settings: settings, seed: seed)
     copy.databases = databases
@@ -38,7 +38,7 @@ final class SimulatedRedisKeyspace {
     return copy
   }
 
-  /// Says whose clock counts for what comes.
+  /// Sets the server in use.
   func turn(clock: Int64, now: Int64, isReplica: Bool) {
     self.clock = clock
     self.now = now
@@ -64,7 +64,7 @@ final class SimulatedRedisKeyspace {
     }
   }
 
-  /// Takes back what was written at this time of the world or later.
+  /// Undoes the writes since this time of the world.
   func forget(since time: Int64) {
     while changes.count > oldest, let change = changes.last, change.at >= time {
       databases[change.database][change.key] = change.before
@@ -72,13 +72,13 @@ final class SimulatedRedisKeyspace {
     }
   }
 
-  /// All keys that did not end, in their order as bytes.
+  /// All keys that have not expired, in byte order.
   func keys(_ database: Int) -> [[UInt8]] {
     databases[database].filter { $0.value.endsAt.map { clock <= $0 } ?? true }.keys
       .sorted { $0.lexicographicallyPrecedes($1) }
   }
 
-  /// Takes away what ended: it does not come back where the clock is set back.
+  /// Deletes expired keys: they stay deleted if the clock is set back.
   func removeEnded() {
     for database in databases.indices {
       let ended = databases[database].filter { $0.value.endsAt.map { clock > $0 } ?? false }.keys

@@ -1,4 +1,4 @@
-/// Numbers as Redis reads and writes them, and as Lua does within it.
+/// Numbers as Redis reads and writes them, and as its Lua does.
 package enum SimulatedRedisNumber {
   /// Appends the number in decimal.
   static func write(_ number: Int64, to output: inout [UInt8]) {
@@ -18,7 +18,7 @@ package enum SimulatedRedisNumber {
     return output
   }
 
-  /// A whole number as Redis takes it: no `+`, no leading zero, nothing around it. nil: it is none, or does not fit.
+  /// An integer as Redis parses it: no `+`, leading zeros or blanks. nil: invalid, or does not fit.
   static func integer(_ text: [UInt8]) -> Int64? {
     if text.count == 1, text[0] == UInt8(ascii: "0") { return 0 }
     var index = 0
@@ -40,7 +40,7 @@ package enum SimulatedRedisNumber {
     return number
   }
 
-  /// What Lua's `tonumber` makes of a text of Herald's: decimal, with blanks around it. nil: no number.
+  /// Lua's `tonumber` for Herald's texts: decimal, with blanks around it. nil: not a number.
   static func luaNumber(_ text: [UInt8]) -> Double? {
     var range = text[...]
     func isBlank(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
@@ -54,7 +54,7 @@ package enum SimulatedRedisNumber {
     return Double(String(decoding: range, as: UTF8.self))
   }
 
-  /// `string.format('%.0f', number)`. Only for what fits 64 bits: nothing else is a time or a count.
+  /// `string.format('%.0f', number)`.
   static func luaWhole(_ number: Double) -> [UInt8] {
     if number.isNaN { return Array((number.sign == .minus ? "-nan" : "nan").utf8) }
     if number.isInfinite { return Array((number < 0 ? "-inf" : "inf").utf8) }
@@ -64,7 +64,7 @@ package enum SimulatedRedisNumber {
     return largeWhole(rounded)
   }
 
-  /// A whole number beyond 64 bits: a double is a whole number times a power of two.
+  /// A whole number beyond 64 bits, from the double's mantissa and exponent.
   private static func largeWhole(_ number: Double) -> [UInt8] {
     var digits: [UInt8] = [0]
     var mantissa = number.magnitude.significandBitPattern | 1 << 52
@@ -86,12 +86,12 @@ package enum SimulatedRedisNumber {
     return (number < 0 ? [UInt8(ascii: "-")] : []) + digits.reversed().map { $0 + UInt8(ascii: "0") }
   }
 
-  /// A number of a script as the reply has it: what is behind the point is cut off.
+  /// A script's number in a reply: the fraction is cut off.
   static func luaInteger(_ number: Double) -> Int64 {
     Int64(exactly: number.rounded(.towardZero)) ?? Int64.min
   }
 
-  /// A score as Redis writes it.
+  /// A score, as Redis prints it.
   static func text(of number: Double) -> [UInt8] {
     if let whole = Int64(exactly: number), whole.magnitude < 1 << 53 { return text(whole) }
     if number.isInfinite { return Array((number < 0 ? "-inf" : "inf").utf8) }

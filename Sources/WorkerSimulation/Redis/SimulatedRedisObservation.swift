@@ -1,19 +1,19 @@
-/// What an auditor sees of a simulated Redis.
+/// What a simulated Redis reports to an auditor.
 package enum SimulatedRedisObservation {
-  /// A script was called and answered.
+  /// A script ran.
   case script(SimulatedRedisCall, name: String)
-  /// A command on keys was run, not by a script.
+  /// A client ran a command on keys, outside a script.
   case command(SimulatedRedisCall)
-  /// A command that the simulation does not know: answered as Redis answers what it does not know.
+  /// A command that the simulation does not support; the client gets Redis' unknown-command error.
   case unknownCommand([[UInt8]])
-  /// A script whose text no model was written from.
+  /// A script without a model.
   case unknownScript(text: [UInt8], digest: [UInt8])
-  /// A script or command would do what the simulation cannot.
+  /// A script or command needs something that the simulation does not model.
   case unmodelled(what: String, why: String)
-  /// A client sent what is no command.
+  /// A client violated the protocol.
   case nonsense(SimulatedConnectionID, [UInt8])
 
-  /// The run says nothing about the worker then: either the worker or the simulation is wrong.
+  /// The run proves nothing about the worker: the worker or the simulation is wrong.
   package var isLoud: Bool {
     switch self {
     case .script, .command: false
@@ -22,14 +22,14 @@ package enum SimulatedRedisObservation {
   }
 }
 
-/// A call that ran, whoever heard its reply.
+/// A call that ran, even if its reply was lost.
 package struct SimulatedRedisCall {
   package let connection: SimulatedConnectionID
   package let database: Int
   package let keys: [[UInt8]]
-  /// Of a script ARGV, of a command all its words.
+  /// A script's ARGV, or all words of a command.
   package let arguments: [[UInt8]]
   package let reply: SimulatedRedisReply
-  /// Redis' own clock.
+  /// Redis' clock.
   package let unixMicroseconds: Int64
 }

@@ -1,21 +1,21 @@
-/// Takes commands out of what a client sent: arrays of bulk strings, or lines. However the bytes are split, the commands are the same.
+/// Parses a client's bytes into commands: arrays of bulk strings, or inline commands. The split of the bytes does not matter.
 struct SimulatedRedisParser {
   enum Result {
     case command([[UInt8]])
     /// More bytes are needed.
     case incomplete
-    /// The client speaks something else; Redis says this and hangs up.
+    /// A protocol violation; Redis sends this text and closes the connection.
     case failure([UInt8])
   }
 
   private var bytes: [UInt8] = []
   private var position = 0
-  /// Arguments of the command that is being read, and how many there will be.
+  /// Arguments of the current command so far, and their total.
   private var arguments: [[UInt8]] = []
   private var argumentCount = 0
-  /// Length of the argument whose head was read.
+  /// Length of the argument whose header was read.
   private var length: Int?
-  /// No line ends before it.
+  /// No line ends before this position.
   private var searched = 0
 
   private static let lineMaximum = 64 << 10
@@ -75,7 +75,7 @@ struct SimulatedRedisParser {
     }
   }
 
-  /// Up to the next line end, without it.
+  /// The next line, without its end.
   private mutating func takeLine() -> ArraySlice<UInt8>? {
     if searched < position { searched = position }
     while searched < bytes.count, bytes[searched] != 10 { searched += 1 }

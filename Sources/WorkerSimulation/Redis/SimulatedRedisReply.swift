@@ -1,21 +1,21 @@
-/// What a simulated Redis answers to a command, before it is written in one of the protocol's two versions.
+/// A reply to a command, independent of the protocol version.
 package indirect enum SimulatedRedisReply: Hashable, Sendable {
   case status([UInt8])
-  /// Without the `-` in front.
+  /// Without the leading `-`.
   case error([UInt8])
   case integer(Int64)
   case bulk([UInt8])
   case null
-  /// No list: told from no text in RESP2 alone.
+  /// A null array: different from a null only in RESP2.
   case nullArray
   case array([SimulatedRedisReply])
-  /// Keys and values in turn: a map in RESP3, a flat array in RESP2.
+  /// Alternating keys and values: a map in RESP3, a flat array in RESP2.
   case map([SimulatedRedisReply])
-  /// A set in RESP3, a list in RESP2.
+  /// A set in RESP3, an array in RESP2.
   case members([SimulatedRedisReply])
-  /// A number in RESP3, its text in RESP2.
+  /// A double in RESP3, its text in RESP2.
   case double(Double)
-  /// Text for people: of a kind of its own in RESP3.
+  /// Text for people: a verbatim string in RESP3.
   case verbatim([UInt8])
   /// Members and scores: pairs in RESP3, a flat array in RESP2.
   case scored([SimulatedRedisReply])
@@ -24,7 +24,7 @@ package indirect enum SimulatedRedisReply: Hashable, Sendable {
 
   static func error(_ text: String) -> SimulatedRedisReply { .error(Array(text.utf8)) }
 
-  /// Appends the reply as it goes over the wire.
+  /// Appends the encoded reply.
   func write(to output: inout [UInt8], version: Int) {
     switch self {
     case .status(let text): Self.writeLine(UInt8(ascii: "+"), text, to: &output)

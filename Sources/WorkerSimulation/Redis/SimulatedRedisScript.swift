@@ -1,13 +1,13 @@
-/// A script that a simulated Redis can run: recognised by the SHA-1 of its text, played by a model in Swift.
+/// A script that a simulated Redis can run: identified by the SHA-1 of its text, run by a model in Swift.
 ///
-/// A model is written from one text, and names that text's SHA-1. So a script that changes is not known any more, and the simulation
-/// says so at once: then the model is looked through, held against a real Redis by the differential test, and given the new SHA-1.
+/// A model names the SHA-1 of the text that it was written from. A changed script is unknown, and the simulation
+/// reports this at once: then update the model, compare it to a real Redis with the differential test, and set the new SHA-1.
 package struct SimulatedRedisScript: Sendable {
   package typealias Model =
     @Sendable (SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) ->
     SimulatedRedisReply
 
-  /// What observers call it.
+  /// The name for observers.
   package let name: String
   /// 40 lowercase hex digits.
   package let digest: [UInt8]
@@ -20,20 +20,20 @@ package struct SimulatedRedisScript: Sendable {
   }
 }
 
-/// Why a script ended without an answer of its own.
+/// Why a script failed.
 package enum SimulatedRedisScriptFailure: Error {
-  /// A command within it failed: Redis' words for it.
+  /// A command in it failed: Redis' error text.
   case refused([UInt8])
-  /// The script would do what its model cannot: a loud failure, never an answer.
+  /// The script needs something that its model lacks: reported as a failure of the run, never answered.
   case unmodelled(String)
 }
 
-/// One call of a script: what it was given, and Redis as it sees it.
+/// One call of a script: its arguments, and its access to Redis.
 package final class SimulatedRedisScriptCall {
   /// KEYS and ARGV.
   package let keys: [[UInt8]]
   package let arguments: [[UInt8]]
-  /// `TIME`, as the script reads it.
+  /// `TIME` in the script.
   package let seconds: Int64
   package let microseconds: Int64
   private let digest: [UInt8]
@@ -68,13 +68,13 @@ package final class SimulatedRedisScriptCall {
     try Self.number(argument(number))
   }
 
-  /// `tonumber` of what must be a number.
+  /// `tonumber` of a text that must be a number.
   static func number(_ text: [UInt8]) throws(SimulatedRedisScriptFailure) -> Double {
     guard let value = SimulatedRedisNumber.luaNumber(text) else { throw .unmodelled("arithmetic on what is no number") }
     return value
   }
 
-  /// `redis.call`, which ends the script where the command fails. `line` is where the script's text has it.
+  /// `redis.call`, which ends the script if the command fails. `line` is the line in the script's text.
   @discardableResult
   func call(
     _ command: SimulatedRedisCommand, _ arguments: [UInt8]..., line: Int
@@ -84,18 +84,18 @@ package final class SimulatedRedisScriptCall {
     return reply
   }
 
-  /// What Redis says where a command failed in a line of the script.
+  /// Redis' error for a command that failed in a line of the script.
   func refusal(_ text: [UInt8], line: Int) -> SimulatedRedisScriptFailure {
     .refused(text + Array(" script: ".utf8) + digest + Array(", on @user_script:\(line).".utf8))
   }
 
   /// `redis.pcall`.
   func attempt(_ command: SimulatedRedisCommand, _ arguments: [[UInt8]]) -> SimulatedRedisReply {
-    // Its name is not looked at.
+    // The command's name is not used.
     run(command, [[]] + arguments)
   }
 
-  /// `redis.call` of what replies a text or nothing.
+  /// `redis.call` of a command that replies a text or null.
   func text(
     _ command: SimulatedRedisCommand, _ arguments: [UInt8]..., line: Int
   ) throws(SimulatedRedisScriptFailure) -> [UInt8]? {
@@ -108,7 +108,7 @@ package final class SimulatedRedisScriptCall {
     }
   }
 
-  /// `redis.call` of what replies an integer.
+  /// `redis.call` of a command that replies an integer.
   func integer(
     _ command: SimulatedRedisCommand, _ arguments: [UInt8]..., line: Int
   ) throws(SimulatedRedisScriptFailure) -> Int64 {

@@ -1,4 +1,4 @@
-/// EVAL and EVALSHA: what a script may do in the state that the server is in.
+/// EVAL and EVALSHA, and what the server's state allows a script.
 extension SimulatedRedis {
   func runScript(_ words: [[UInt8]], _ session: SimulatedRedisSession, now: Int64) -> SimulatedRedisReply {
     guard let count = SimulatedRedisNumber.integer(words[2]) else {
@@ -27,7 +27,7 @@ extension SimulatedRedis {
       keys: keys, arguments: arguments, unixMicroseconds: time, digest: script.digest
     ) { command, words in
       let rules = command.rules
-      // Nothing is refused in the middle: what wrote once goes on.
+      // Redis refuses no write after a script's first one.
       if rules.flags.contains(.write) {
         if !hasWritten, let refusal = self.writeRefusal { return refusal }
         if !hasWritten, wasOutOfMemory, rules.flags.contains(.denyOOM) { return Self.outOfMemory }

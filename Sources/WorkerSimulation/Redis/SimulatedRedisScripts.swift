@@ -1,4 +1,4 @@
-/// All scripts of Herald, each with the SHA-1 of the text that its model was written from.
+/// All of Herald's scripts, each with the SHA-1 of the text that its model was written from.
 extension SimulatedRedisScript {
   package static let all = [
     SimulatedRedisScript(

@@ -1,6 +1,6 @@
 /// Commands about the connection and the server.
 extension SimulatedRedis {
-  /// Runs a command that is none on keys.
+  /// Runs a command that is not on keys.
   func runOnSession(
     _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ session: SimulatedRedisSession, now: Int64
   ) -> SimulatedRedisReply {
@@ -74,7 +74,7 @@ extension SimulatedRedis {
         "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
       )
     }
-    // Without a password any one is right.
+    // Without a configured password, any password is accepted.
     let isRight = settings.password.map { words.last == Array($0.utf8) } ?? true
     guard user == Array(settings.user.utf8), isRight else {
       return .error("WRONGPASS invalid username-password pair or user is disabled.")

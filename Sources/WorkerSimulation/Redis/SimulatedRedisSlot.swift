@@ -1,4 +1,4 @@
-/// Which of a cluster's slots a key lies in, by the specification of Redis Cluster: CRC16-CCITT (XMODEM) of the key, or of its hash tag.
+/// A key's slot, by the specification of Redis Cluster: CRC16-CCITT (XMODEM) of the key, or of its hash tag.
 package enum SimulatedRedisSlot {
   package static let count = 16_384
 

@@ -1,7 +1,7 @@
-/// What lies under a key, and when it ends.
+/// A key's value and expiry.
 package struct SimulatedRedisEntry: Hashable, Sendable {
   package var value: SimulatedRedisValue
-  /// Unix milliseconds by Redis' clock; nil: it does not end.
+  /// Unix milliseconds by Redis' clock; nil: it does not expire.
   package var endsAt: Int64?
 }
 
@@ -12,11 +12,11 @@ package enum SimulatedRedisValue: Hashable, Sendable {
   case set(SimulatedRedisSet)
 }
 
-/// Fields and values, in the order in which Redis would list them: that of their making while the hash is small, any other one later.
+/// Fields and values, in Redis' order: insertion order in a small hash, any other order in a large one.
 package struct SimulatedRedisHash: Hashable, Sendable {
   package private(set) var fields: [[UInt8]] = []
   private var values: [[UInt8]: [UInt8]] = [:]
-  /// It was so large once that Redis made a table of it, and it stays one.
+  /// It was once large enough to become a table, and remains one.
   private var isTable = false
 
   package var count: Int { fields.count }
@@ -32,17 +32,17 @@ package struct SimulatedRedisHash: Hashable, Sendable {
     return isNew
   }
 
-  /// Returns whether it was there.
+  /// Returns whether the field existed.
   mutating func remove(_ field: [UInt8]) -> Bool {
     guard values.removeValue(forKey: field) != nil else { return false }
     fields.removeAll { $0 == field }
     return true
   }
 
-  /// Fields as HGETALL gives them.
+  /// Fields, in the order of HGETALL.
   func listed(seed: UInt64) -> [[UInt8]] {
     guard isTable else { return fields }
-    // Redis' order is that of a hash function with a secret: any that is not that of their making, and always the same.
+    // Redis hashes with a secret seed: any order works that is stable and not the insertion order.
     func place(_ field: [UInt8]) -> UInt64 {
       var hash = seed ^ 0xCBF2_9CE4_8422_2325
       for byte in field { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
@@ -62,7 +62,7 @@ package struct SimulatedRedisSortedSet: Hashable, Sendable {
   /// Returns whether the member is new.
   mutating func set(_ member: [UInt8], _ score: Double) -> Bool { scores.updateValue(score, forKey: member) == nil }
 
-  /// Returns whether it was there.
+  /// Returns whether the member existed.
   mutating func remove(_ member: [UInt8]) -> Bool { scores.removeValue(forKey: member) != nil }
 
   /// By score, then by name.
@@ -75,19 +75,19 @@ package struct SimulatedRedisSortedSet: Hashable, Sendable {
 
 package struct SimulatedRedisSet: Hashable, Sendable {
   private var members: Set<[UInt8]> = []
-  /// It had a member once that is no number, and is a table since.
+  /// It had a non-numeric member, so it became a table and remains one.
   private var isTable = false
 
   package var count: Int { members.count }
   package func contains(_ member: [UInt8]) -> Bool { members.contains(member) }
 
-  /// Returns whether it is new.
+  /// Returns whether the member is new.
   mutating func insert(_ member: [UInt8]) -> Bool {
     if SimulatedRedisNumber.integer(member) == nil { isTable = true }
     return members.insert(member).inserted
   }
 
-  /// As SMEMBERS gives them: numbers ascending, anything else in any order that is always the same.
+  /// As in SMEMBERS: numbers ascending, anything else in a stable order.
   package var listed: [[UInt8]] {
     if isTable { return members.sorted { $0.lexicographicallyPrecedes($1) } }
     return members.sorted { (SimulatedRedisNumber.integer($0) ?? 0) < (SimulatedRedisNumber.integer($1) ?? 0) }

@@ -1,4 +1,4 @@
-/// The script that changes the registry of devices: each change whole or not at all, by what was read before it.
+/// Model of the script that changes the registry of devices: each change is atomic, and guarded by what was read before.
 struct SimulatedRegistryCommit {
   private struct Write {
     let command: SimulatedRedisCommand
@@ -24,7 +24,7 @@ struct SimulatedRegistryCommit {
   private var writes: [Write] = []
   private var codes: [Double] = []
   private var touched: Set<Place> = []
-  /// Sets that guards looked at.
+  /// Sets that guards read.
   private var seen: [Place: [UInt8]] = [:]
   private var taken: [[UInt8]] = []
   private var lost: [Lost] = []
@@ -96,7 +96,7 @@ struct SimulatedRegistryCommit {
     return times
   }
 
-  /// A reply ends the call: a word's number is another one's.
+  /// A reply ends the call: another word has this number.
   private mutating func addWords(_ count: Int) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply? {
     var added: [[UInt8]] = [keys.words]
     for _ in 0..<count {
@@ -266,7 +266,7 @@ struct SimulatedRegistryCommit {
     if hasLost { lost.append(chunk) }
   }
 
-  /// A bitmap may become a list, and a set that has no member left goes.
+  /// Turns a small bitmap into a list, and removes a set without members.
   private func shrink(_ chunk: Lost) throws(SimulatedRedisScriptFailure) {
     var set = SimulatedOrdinalSet(try call.text(.get, chunk.key, line: 198) ?? [])
     if set.isBitmap {

@@ -1,8 +1,8 @@
-/// The names of the registry's keys, as they are documented: all begin with the first key of a call.
+/// The documented names of the registry's keys: all begin with the first key of a call.
 struct SimulatedRegistryKeys {
   private let tag: [UInt8]
 
-  /// What a set's bucket says where its members are in chunks.
+  /// The bucket's value for a set whose members are in chunks.
   static let large = [UInt8(ascii: "*")]
   static let chunkOrdinals: Int64 = 65_280
 

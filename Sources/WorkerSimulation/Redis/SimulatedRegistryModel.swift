@@ -1,4 +1,4 @@
-/// The scripts that read the registry of devices. They know records and sets as bytes.
+/// Models of the scripts that read the registry of devices. Records and sets are opaque bytes to them.
 enum SimulatedRegistryModel {
   static func find(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
     let keys = try SimulatedRegistryKeys(call)
@@ -25,7 +25,7 @@ enum SimulatedRegistryModel {
       })
   }
 
-  /// Ordinals that nobody has: those that rested first. All of them count as free until a device has them.
+  /// Unused ordinals: first those that are free the longest. They count as free until a device has them.
   private static func give(
     _ call: SimulatedRedisScriptCall, _ keys: SimulatedRegistryKeys, _ count: Int
   ) throws(SimulatedRedisScriptFailure) -> [Int64] {
@@ -58,7 +58,7 @@ enum SimulatedRegistryModel {
     return try call.text(.hget, keys.group(ordinal / 64), field, line: 3).map { .bulk($0) } ?? .null
   }
 
-  /// A set's ordinals and the record of each; null where it is not asked for.
+  /// A set's ordinals and the record of each; null if it was not requested.
   private static func members(
     _ call: SimulatedRedisScriptCall, _ keys: SimulatedRegistryKeys, bucket: [UInt8], word: [UInt8]
   ) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {

@@ -1,6 +1,6 @@
-/// A Redis Sentinel of the simulated world: it names the primaries that the world says.
+/// A Redis Sentinel of the simulated world: it names the primaries that the world sets.
 package final class SimulatedSentinel: SimulatedRedisFront {
-  /// Where the primary of a name is.
+  /// The address of a primary.
   package struct Primary: Hashable, Sendable {
     package var name: String
     package var host: String
@@ -13,11 +13,11 @@ package final class SimulatedSentinel: SimulatedRedisFront {
     }
   }
 
-  /// Those that it knows now. What it says may be out of date.
+  /// The primaries that it names; they may be outdated.
   package var primaries: [Primary]
-  /// nil: everybody may ask.
+  /// nil: no password.
   package var password: String?
-  /// Called for each thing that an auditor may want to know.
+  /// Receives everything that an auditor may need.
   package var observe: ((SimulatedRedisObservation) -> Void)?
 
   package init(_ primaries: [Primary], password: String? = nil, seed: UInt64) {

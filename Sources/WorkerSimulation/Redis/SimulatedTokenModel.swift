@@ -1,4 +1,4 @@
-/// The scripts by which a fleet shares a provider token.
+/// Models of the provider token's scripts.
 enum SimulatedTokenModel {
   private typealias Lua = SimulatedLuaBytes
 
@@ -77,7 +77,7 @@ enum SimulatedTokenModel {
     try SimulatedRedisScriptCall.number(Array(Lua.sub(value, 1, 10)))
   }
 
-  /// When it was made by Redis' clock, Unix seconds.
+  /// When it was created by Redis' clock, Unix seconds.
   private static func made(_ value: [UInt8]) throws(SimulatedRedisScriptFailure) -> Double {
     try SimulatedRedisScriptCall.number(Array(Lua.sub(value, 11, 20)))
   }
