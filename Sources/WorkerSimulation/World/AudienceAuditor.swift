@@ -1,36 +1,36 @@
 import APNsSimulator
 import PushCore
 
-/// The books of what is sent to audiences, kept from outside: what registrations said, what jobs asked for, what outcomes and APNs told. It
+/// Audits audiences from outside: what registrations said, what jobs requested, and what outcomes and APNs reported. It
 /// shares no code with the workers.
 ///
-/// - No gap, no repeat: each device of an audience has one end for a job, as the job's summary counts them, and APNs took it once.
-/// - Newest state to every member: the last push of an activity that a member's token got is its newest revision.
+/// - No gap, no repeat: each device of an audience has one end for a job, as counted in the job's summary, and APNs accepted it once.
+/// - Newest state to every member: the last push to a member's token in an activity is the newest revision.
 /// - A forgotten user is sent nothing.
 package final class AudienceAuditor {
-  /// What became of a job on a device.
+  /// The outcome of a job on a device.
   struct End {
     let apnsID: String
     let name: String
     let isAmbiguous: Bool
   }
 
-  /// What a device said of itself, or of an activity on it.
+  /// A registration of a device, or of an activity on it.
   struct Word {
     let token: String
     let saidAt: Int64
-    /// When Redis surely had it, Unix milliseconds; nil: nobody said so yet.
+    /// When Redis had stored it, Unix milliseconds; nil: no acknowledgement yet.
     var storedAt: Int64?
   }
 
   struct Job {
     let job: SimulatedAudienceJob
     let publishedAt: Int64
-    /// Outcomes of the job as a whole, as they came.
+    /// Outcomes of the whole job, in order.
     var told: [String] = []
     var endedAt: Int64?
     var ends: [String: [End]] = [:]
-    /// Redis lost something while the job was on its way.
+    /// Redis lost data while the job was in progress.
     var isForgotten = false
     var isRepeated = false
   }
@@ -44,13 +44,13 @@ package final class AudienceAuditor {
   private(set) var jobs: [String: Job] = [:]
   private(set) var order: [String] = []
   private(set) var phones: [String: SimulatedPhone] = [:]
-  /// In the order in which they were published.
+  /// In order of publication.
   private(set) var words: [String: [Word]] = [:]
   private(set) var members: [Member: [Word]] = [:]
-  /// By user: when it was asked for, and when Redis surely had it.
+  /// By user: when it was requested, and when Redis had stored it.
   private(set) var forgets: [String: Word] = [:]
   private(set) var hasForgotten = false
-  /// What nobody may say.
+  /// Violations.
   private var wrong: [String] = []
   private var apnsIDs: Set<String> = []
 
@@ -59,18 +59,18 @@ package final class AudienceAuditor {
   }
 
   package var publishedCount: Int { order.count }
-  /// Ends of devices that were told.
+  /// Devices with an end.
   package var endCount: Int { jobs.values.reduce(0) { $0 + $1.ends.count } }
   package private(set) var repeatedCount = 0
-  /// Members whose last push was looked at.
+  /// Members whose last push was checked.
   package internal(set) var memberCount = 0
 
-  /// Clocks were wrong: what an activity's age is, is no question then.
+  /// Some clocks were wrong, so an activity's age cannot be checked.
   var hasWrongClocks: Bool { faults.contains(.setClock) }
 
   func fail(_ text: String) { wrong.append(text) }
 
-  // MARK: - What happens
+  // MARK: - Events
 
   func published(_ event: SimulatedAudienceEvent, unixMilliseconds now: Int64) {
     switch event.kind {
@@ -92,7 +92,7 @@ package final class AudienceAuditor {
     }
   }
 
-  /// Redis lost something: of what came before nobody knows what is left.
+  /// Redis lost data: for everything before, the remaining state is unknown.
   func storeForgot() {
     hasForgotten = true
     for (id, job) in jobs where job.endedAt == nil { jobs[id]?.isForgotten = true }
@@ -100,10 +100,10 @@ package final class AudienceAuditor {
     for (member, said) in members { members[member] = said.map { Word(token: $0.token, saidAt: $0.saidAt) } }
   }
 
-  /// Every job has its outcome, as far as Redis remembers it.
+  /// Every job has its outcome, except those that Redis lost.
   var isComplete: Bool { jobs.values.allSatisfy { $0.endedAt != nil || $0.isForgotten } }
 
-  /// Takes what is about audiences out of what the broker did. false: it is about something else.
+  /// Takes the broker's events about audiences. false: the event is about something else.
   func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds now: Int64) -> Bool {
     switch event {
     case .acknowledged(let queue, let message) where queue.hasSuffix(".registrations"):
@@ -142,17 +142,17 @@ package final class AudienceAuditor {
     }
   }
 
-  /// A message that lies with the dead letters.
+  /// A dead letter.
   private func buried(_ body: [UInt8]) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
-      // One that several workers died of is taken for what they died of.
+      // A registration that several workers held when they died is taken for poison.
       if !faults.contains(where: { $0.family != .apns }) { fail("a sound registration is a dead letter") }
       return true
     }
     let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
     guard jobs[id] != nil else { return false }
     if faults.contains(.deleteQueue) {
-      // Somebody deleted its queue: an operator finds it there.
+      // Its queue was deleted: an operator finds it among the dead letters.
       jobs[id]?.isForgotten = true
       if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = 0 }
     }
@@ -179,9 +179,9 @@ package final class AudienceAuditor {
     return true
   }
 
-  // MARK: - At the end
+  // MARK: - Finish
 
-  /// Everything is over: what was wrong.
+  /// Checks everything after the end. Returns the violations.
   func finish(_ ledger: Ledger) -> [String] {
     for id in order { if let job = jobs[id] { judge(job, ledger) } }
     judgeMembers(ledger)
@@ -211,11 +211,11 @@ package final class AudienceAuditor {
     judge(job, AudienceAuditor.counts(text))
   }
 
-  /// By a clock that was wrong it was too old; or its copy came when it was. An update may be overtaken while it becomes pages.
+  /// The job expired by a wrong clock, or in a late copy. An update may be overtaken while it becomes pages.
   private func isExcused(_ outcome: String, _ job: Job) -> Bool {
     guard AudienceAuditor.summary(outcome) == nil else { return false }
     if outcome.contains("\"outcome\":\"expired\"") {
-      // What was handed over and is not acknowledged comes again when a confirm was lost, after its time.
+      // A job whose confirm was lost after its handover is delivered again, after its expiration.
       return hasWrongClocks || job.isRepeated || faults.contains(.dropConfirms)
     }
     return job.job.push != nil
@@ -227,7 +227,7 @@ package final class AudienceAuditor {
     let ids = Set(ends.map(\.apnsID))
     let count = ids.reduce(0) { $0 + ledger.acceptances(of: $1) }
     if count > 1 { repeatedCount += 1 }
-    // A late token's push is one of its own, beside the page.
+    // The push to a late token has its own id, in addition to the page's.
     if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
     if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, unmarked: \(name)") }
     if count == 0, ends.contains(where: { $0.name == "accepted" }) {
@@ -238,15 +238,15 @@ package final class AudienceAuditor {
     }
   }
 
-  /// What a job's summary counts, against what was told of its devices and who they are.
+  /// Checks a job's summary against the devices' outcomes and the possible devices.
   private func judge(_ job: Job, _ counts: [String: Int]) {
     let id = job.job.id
     let devices = counts["devices"] ?? 0
     let ended = counts.filter { $0.key != "devices" }.values.reduce(0, +)
     if devices != ended { fail("a summary that does not add up: \(id): \(counts.sorted { $0.key < $1.key })") }
     let skipped = counts["skipped"] ?? 0
-    // What was sent and is asked for again finds no token where APNs said meanwhile that it is gone, or its user was forgotten. The device
-    // has the end that was told, and the summary has the other.
+    // A device that is asked for again has no token if APNs reported it as gone meanwhile, or its user was forgotten. The device
+    // has the reported end, and the summary counts it as skipped.
     let mayBeBoth = job.ends.count { device, ends in
       job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" }
     }
@@ -258,7 +258,7 @@ package final class AudienceAuditor {
     let sure = phones.values.filter { job.job.takes($0) && isSurelyKnown($0, for: job) }
     let possible = phones.values.filter { job.job.takes($0) }
     if devices < sure.count { fail("\(devices) devices for an audience of \(sure.count) at least: \(id)") }
-    // One that was forgotten and registers again is another device.
+    // A device that was forgotten and registers again is another device.
     let most = possible.count + possible.count { isForgotten($0.name) }
     if devices > most { fail("\(devices) devices for an audience of \(most) at most: \(id)") }
     for device in job.ends.keys.sorted() where !possible.contains(where: { $0.name == device }) {
@@ -266,12 +266,12 @@ package final class AudienceAuditor {
     }
     guard job.job.push == nil else { return }
     let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
-    // Those that lost their token are skipped.
+    // Devices without a token are skipped.
     let silent = missing.filter { name in words[name]?.allSatisfy { SimulatedJob.behaves($0.token) } ?? true }
     if !silent.isEmpty { fail("devices without an end: \(id): \(silent.prefix(5))") }
   }
 
-  /// Redis had it before the job was published, and its user was not forgotten.
+  /// Redis had stored the device before the job was published, and its user was never forgotten.
   private func isSurelyKnown(_ phone: SimulatedPhone, for job: Job) -> Bool {
     guard forgets[phone.user] == nil, let first = words[phone.name]?.compactMap(\.storedAt).min() else { return false }
     return first < job.publishedAt
@@ -293,18 +293,18 @@ package final class AudienceAuditor {
     return counts
   }
 
-  /// APNs took a push, and no outcome says so.
+  /// Finds pushes that APNs accepted without an outcome.
   private func judgeUntold(_ ledger: Ledger) {
     guard !hasForgotten, !faults.contains(.deleteQueue) else { return }
     for entry in ledger.entries where ledger.acceptances(of: entry.apnsID) > 0 && !apnsIDs.contains(entry.apnsID) {
       let phone = phones.values.first { phone in words[phone.name]?.contains { $0.token == entry.target } ?? false }
-      // Of a start nobody tells where the device has registered its update token meanwhile.
+      // A start has no outcome if the device registered its update token meanwhile.
       guard let phone, !isForgotten(phone.name) else { continue }
       fail("accepted, and no outcome says so: \(entry.apnsID) \(phone.name)")
     }
   }
 
-  /// `apns-id`s of all that went to tokens of devices.
+  /// `apns-id`s of everything that was sent to tokens of devices.
   func apnsIDs(_ ledger: Ledger) -> Set<String> {
     var tokens = Set(phones.values.map(\.startToken))
     for word in words.values.joined() { tokens.insert(word.token) }
@@ -312,9 +312,9 @@ package final class AudienceAuditor {
     return apnsIDs.union(ledger.entries.filter { tokens.contains($0.target) }.map(\.apnsID))
   }
 
-  // MARK: - The forgotten
+  // MARK: - Forgotten users
 
-  /// What lanes had taken before is sent still; what waits in a queue asks again.
+  /// Lanes still send what they had looked up before; pages in a queue are looked up again.
   private static let underWayMilliseconds: Int64 = 30_000
 
   private func judgeForgotten(_ ledger: Ledger) {
@@ -322,7 +322,7 @@ package final class AudienceAuditor {
     for (user, word) in forgets.sorted(by: { $0.key < $1.key }) {
       guard let storedAt = word.storedAt else { continue }
       let mine = phones.values.filter { $0.user == user }
-      // Whoever registers again after that is a user like any other.
+      // A user who registers again after that is a normal user.
       let gone = mine.filter { phone in words[phone.name]?.allSatisfy { $0.saidAt <= word.saidAt } ?? true }
       let tokens = Set(gone.flatMap { phone in (words[phone.name] ?? []).map(\.token) + [phone.startToken] })
       for entry in ledger.entries where tokens.contains(entry.target) {
@@ -335,7 +335,7 @@ package final class AudienceAuditor {
 }
 
 extension WorkerAuditor {
-  /// The number of a field.
+  /// The number in a field.
   static func number(_ name: String, in body: [UInt8]) -> Int64? {
     let text = String(decoding: body, as: UTF8.self)
     guard let range = text.firstRange(of: "\"\(name)\":") else { return nil }

@@ -1,15 +1,15 @@
 import APNsSimulator
 
-/// Activities: the newest state to every member, none out of order.
+/// Activities: the newest state to every member, and none out of order.
 extension AudienceAuditor {
   private struct Push {
-    /// Of the job's content state.
+    /// In the job's content state.
     let number: Int64
     let timestamp: Int64
     let receivedAt: Int64
   }
 
-  /// A push that left before a newer one may come behind it, so many milliseconds.
+  /// A push sent before a newer one may arrive after it, within this time.
   private static let underWayMilliseconds: Int64 = 20_000
 
   func judgeMembers(_ ledger: Ledger) {
@@ -29,7 +29,7 @@ extension AudienceAuditor {
     for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes) }
   }
 
-  /// No device gets a state for the first time after it got a newer one.
+  /// No device gets a state for the first time after a newer one.
   private func judgeOrder(_ token: String, _ pushes: [Push]) {
     var newest: Push?
     var seen: Set<Int64> = []
@@ -43,7 +43,7 @@ extension AudienceAuditor {
     }
   }
 
-  /// The job with an activity's highest revision: of updates and ends, that were not overtaken or refused.
+  /// The job with an activity's highest revision, among updates and ends that were not overtaken or refused.
   private func newest(_ activity: String) -> Job? {
     var newest: (revision: Int64, job: Job)?
     for id in order {
@@ -66,7 +66,7 @@ extension AudienceAuditor {
         SimulatedJob.behaves(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
       else { continue }
       memberCount += 1
-      // What APNs refused, or what came too late for it, has an outcome that says so.
+      // A push that APNs refused, or that came too late, has an outcome that says so.
       let ends = newest.ends[member.device] ?? []
       if ends.contains(where: { $0.name != "accepted" && $0.name != "throttled" }) { continue }
       let shown = pushes[last.token]?.max { $0.timestamp < $1.timestamp }
@@ -77,7 +77,7 @@ extension AudienceAuditor {
     }
   }
 
-  /// A start goes to a device once.
+  /// A start is sent to a device once.
   private func judgeStarts(_ ledger: Ledger) {
     for id in order {
       guard let job = jobs[id], job.job.push == .start, !job.isForgotten, !hasForgotten else { continue }

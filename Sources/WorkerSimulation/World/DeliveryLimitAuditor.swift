@@ -1,21 +1,21 @@
 import PushCore
 
-/// Finds the messages that RabbitMQ takes away by its limit of deliveries although no worker could help it: each one of their deliveries
-/// ended with the worker that held it. One that was given back, or whose connection was lost in another way, is no such message.
+/// Finds messages that RabbitMQ drops by its delivery limit although no worker could prevent it: each delivery
+/// ended because the worker that held it was killed. Messages that were requeued, or whose connection was lost otherwise, do not count.
 struct DeliveryLimitAuditor {
-  /// Of workers that were killed.
+  /// Connections of workers that were killed.
   private var killed: Set<SimulatedConnectionID> = []
-  /// Where a message went, by its number.
+  /// The last receiver of a message, by message number.
   private var holders: [Int: SimulatedConnectionID] = [:]
-  /// How many of its deliveries ended with their worker.
+  /// How many of its deliveries ended with a killed worker.
   private var deaths: [Int: Int] = [:]
   private var deliveryCounts: [Int: Int] = [:]
   private var taken: Set<Int> = []
 
-  /// A worker is killed: its connections end.
+  /// A worker was killed, and its connections end.
   mutating func killed(_ connections: [SimulatedConnectionID]) { killed.formUnion(connections) }
 
-  /// Returns whether a queue got a dead letter of such a message.
+  /// Returns whether a queue stored a dead letter of such a message.
   mutating func happened(_ event: SimulatedRabbitMQEvent) -> Bool {
     switch event {
     case .delivered(_, let message, let delivery): holders[message.number] = delivery.connection

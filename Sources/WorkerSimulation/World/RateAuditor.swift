@@ -1,11 +1,11 @@
 import PushCore
 
-/// Keeps the rates of devices from outside: what the admission script let through, by the clock of the Redis that it ran in. It reads
-/// the script's arguments by their documented format, and knows limits as operators wrote them.
+/// Checks the devices' rates from outside: what the admission script admitted, by its Redis' clock. It reads
+/// the script's arguments in their documented format, and knows the limits from the configuration.
 struct RateAuditor {
   private struct Device: Hashable {
     let key: [UInt8]
-    /// Of its rate's rule.
+    /// The name of the rate's rule.
     let rule: [UInt8]
   }
 
@@ -15,12 +15,12 @@ struct RateAuditor {
   }
 
   var limits: Set<RateLimit> = []
-  /// There are broadcasts, which have no rate.
+  /// Broadcasts are sent, which have no rate.
   var mayBeUnrated = false
   private(set) var violations: [String] = []
-  /// When all that was let through would be over at the rate's pace, microseconds.
+  /// When each rate has paid for everything that was admitted, Unix microseconds.
   private var paidUntil: [Device: Int64] = [:]
-  /// What comes again was paid for, or is charged more than it would have to be.
+  /// A repeated target was paid for, or is charged more than necessary.
   private var admitted: Set<Target> = []
 
   private static let unrated: UInt8 = 255
@@ -32,7 +32,7 @@ struct RateAuditor {
       let ask = call.arguments[index]
       if ask[0] == RateAuditor.unrated, !mayBeUnrated { violations.append("a device without a rate") }
       let start = 24 + Int(ask[0]) * 20
-      // No rule, or only asked about.
+      // No rule, or a query without a charge.
       guard start + 20 <= settings.count, admitted.insert(Target(device: device, job: Array(ask[1..<9]))).inserted
       else {
         continue
@@ -61,7 +61,7 @@ struct RateAuditor {
     }
   }
 
-  /// A double at this place, as a whole number.
+  /// The double at this position, as an integer.
   private func number(_ bytes: [UInt8], _ start: Int) -> Int64 {
     let pattern = bytes[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
     return Int64(Double(bitPattern: pattern))

@@ -1,26 +1,26 @@
 import PushCore
 
-/// What a device, its user or a producer does in the simulated world, drawn before it begins: a message for the fleet.
+/// A message of a device, its user or a producer in the simulated world, drawn before the world starts.
 package struct SimulatedAudienceEvent: Sendable {
   enum Kind: Sendable {
-    /// An app starts, and tells what it knows of its device.
+    /// An app starts and registers its device.
     case register(SimulatedPhone)
-    /// `at`: when the user asked for it, Unix milliseconds.
+    /// `saidAt`: when the user requested it, Unix milliseconds.
     case forget(user: String)
     case job(SimulatedAudienceJob)
-    /// An activity's update token; empty: it is over on the device.
+    /// An activity's update token; empty: the activity ended on the device.
     case token(device: String, activity: String, token: String)
   }
 
   let kind: Kind
   /// The world's nanoseconds.
   let at: Int64
-  /// When the device said so, Unix milliseconds.
+  /// When the device sent it, Unix milliseconds.
   let saidAt: Int64
 
   static let app = SimulatedJob.app
   private static let productionStart: Int64 = 500_000_000
-  /// A registration that lay somewhere for so long, milliseconds.
+  /// Maximum delay of a late registration, milliseconds.
   private static let staleMilliseconds: UInt64 = 20_000
 
   private init(_ kind: Kind, at: Int64, lateByMilliseconds late: Int64 = 0) {
@@ -29,7 +29,7 @@ package struct SimulatedAudienceEvent: Sendable {
     saidAt = WorkerWorld.unixMillisecondsAtZero + at / 1_000_000 - late
   }
 
-  /// All of a world.
+  /// All events of a world.
   static func plan(seed: UInt64, _ settings: WorkerWorld.Settings) -> [SimulatedAudienceEvent] {
     guard settings.audienceDevices > 0 else { return [] }
     var random = SeededRandom(seed: seed ^ 0x7265_6769_7374_6572)
@@ -43,7 +43,7 @@ package struct SimulatedAudienceEvent: Sendable {
     for number in 0..<settings.audienceDevices {
       let phone = SimulatedPhone(number, version: 0)
       events.append(SimulatedAudienceEvent(.register(phone), at: productionStart + Int64(number) * 10_000_000))
-      // Apps say the same at each start, and sometimes have another token.
+      // Apps repeat the registration at each start, sometimes with another token.
       for _ in 0..<pick(3) {
         let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0)
         let late = pick(6) == 0 ? Int64(pick(staleMilliseconds)) : 0
@@ -63,14 +63,14 @@ package struct SimulatedAudienceEvent: Sendable {
       let job = SimulatedAudienceJob(number, audience, isBulk: pick(2) == 0)
       let at = time()
       events.append(SimulatedAudienceEvent(.job(job), at: at))
-      // Its producer heard of no confirm.
+      // The producer got no confirm.
       if pick(8) == 0 { events.append(SimulatedAudienceEvent(.job(job), at: at + Int64(pick(20_000)) * 1_000_000)) }
     }
     for number in 0..<settings.activities { events += plan(activity: number, &random, settings) }
     return events
   }
 
-  /// The life of one activity: a start, updates and an end, while devices register their update tokens, some early, some late.
+  /// One activity: a start, updates and an end, while devices register their update tokens, some early, some late.
   private static func plan(
     activity: Int, _ random: inout SeededRandom, _ settings: WorkerWorld.Settings
   ) -> [SimulatedAudienceEvent] {
@@ -95,7 +95,7 @@ package struct SimulatedAudienceEvent: Sendable {
       let at = start + Int64(pick(12_000) - 1_000) * 1_000_000
       let token = SimulatedPhone.updateToken(device, activity)
       events.append(SimulatedAudienceEvent(.token(device: phone, activity: name, token: token), at: at))
-      // The person swipes it away; or the message comes twice.
+      // The user dismisses the activity; or the message is duplicated.
       switch pick(8) {
       case 0:
         let later = at + Int64(1 + pick(8_000)) * 1_000_000
@@ -110,14 +110,14 @@ package struct SimulatedAudienceEvent: Sendable {
     return events
   }
 
-  /// The same message, published once more.
+  /// The same message, published again.
   private init(_ event: SimulatedAudienceEvent, at: Int64) {
     kind = event.kind
     saidAt = event.saidAt
     self.at = at
   }
 
-  /// As it goes over the wire.
+  /// The body of the message.
   var body: String {
     func registration(_ kind: String, _ fields: String) -> String {
       "{\"version\":1,\"kind\":\"\(kind)\",\"at\":\(saidAt),\"app\":\"\(SimulatedAudienceEvent.app)\",\(fields)}"

@@ -14,7 +14,7 @@ struct SimulatedAudienceJob: Sendable {
   }
 
   static let segment = "GOLD"
-  /// The segment as Redis keeps it.
+  /// The segment as stored in Redis.
   static let segmentEntry = "\(WorkerWorld.unixMillisecondsAtZero) {\"tag\":\"plan\",\"is\":\"gold\"}"
 
   let number: Int

@@ -1,4 +1,4 @@
-/// A device as its app knows it.
+/// A device, from its app's view.
 struct SimulatedPhone: Hashable, Sendable {
   private static let devicesOfUser = 4
   private static let prefixes = ["aaaa", "aaaa", "aaaa", "aaaa", "aaaa", "dead", "1503", "bad0", "aaaa", "aaaa"]
@@ -9,7 +9,7 @@ struct SimulatedPhone: Hashable, Sendable {
   let startToken: String
   let isGold: Bool
 
-  /// - Parameter version: of its token.
+  /// - Parameter version: the token's version.
   init(_ number: Int, version: Int) {
     name = SimulatedPhone.name(number)
     user = SimulatedPhone.user(of: number)

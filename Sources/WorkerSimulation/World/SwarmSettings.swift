@@ -1,12 +1,12 @@
 import PushCore
 
 extension WorkerWorld.Settings {
-  /// A world of this seed: each has other faults on, so that rare pairs meet, and other sizes.
+  /// The world of this seed. Each has another set of faults, so that rare pairs meet, and other sizes.
   package static func swarm(seed: UInt64) -> WorkerWorld.Settings {
     var random = SeededRandom(seed: seed ^ 0x7377_6172_6D00_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     var settings = WorkerWorld.Settings()
-    // What Redis forgot excuses much, so few worlds have that.
+    // Data loss in Redis excuses many errors, so few worlds have it.
     let families = WorkerFault.Family.allCases.filter { pick($0 == .memory ? 5 : 2) == 0 }
     settings.faults = WorkerFault.allCases.filter {
       !WorkerFault.strange.contains($0) && families.contains($0.family) && pick(2) == 0
@@ -26,7 +26,7 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { settings.rabbitmq.confirmDropped = 5 }
     if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
     if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
-    // Those below are named where mistakes were seen by them: they stay as they were.
+    // Known bugs are named by lower seeds: their worlds must not change.
     if seed >= 1000 { settings.makeStranger(seed: seed) }
     if seed >= 4000 { settings.makeStrangest(seed: seed) }
     if seed >= 500_000 { settings.makeOddest(seed: seed) }
@@ -34,7 +34,7 @@ extension WorkerWorld.Settings {
     return settings
   }
 
-  /// Adds what the first worlds of the swarm did not have.
+  /// Adds what the first worlds of the swarm lack.
   private mutating func makeStranger(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x7370_6963_6500_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
@@ -50,7 +50,7 @@ extension WorkerWorld.Settings {
     if pick(5) == 0 {
       redisNodes = 1
       hasSentinels = true
-      // Which of the two may write is for the Sentinels to say.
+      // Only the Sentinels decide which of the two is the primary.
       faults.removeAll { $0 == .readOnlyRedis || $0 == .moveSlots }
       if pick(2) == 0 { faults += [.failOverRedis, .failOverRedis] }
     }
@@ -62,7 +62,7 @@ extension WorkerWorld.Settings {
     hasCampaign = pick(6) == 0
   }
 
-  /// Adds what those did not have.
+  /// Adds what the worlds before these lack.
   private mutating func makeStrangest(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6F64_6465_7374_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
@@ -70,7 +70,7 @@ extension WorkerWorld.Settings {
     if channelRequests > 0 { hasChannelPoison = pick(3) == 0 }
   }
 
-  /// Adds what came last.
+  /// Adds the newest kinds of jobs and faults.
   private mutating func makeOddest(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6C61_7374_0000_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
@@ -89,7 +89,7 @@ extension WorkerWorld.Settings {
     audienceDevices = [6, 20, 40][pick(3)]
     audienceJobs = 4 + pick(20)
     activities = pick(4)
-    // Those of single devices have worlds of their own. A Redis that keeps devices may not evict any.
+    // Other worlds test jobs for single devices. A Redis that stores devices must not evict keys.
     jobs = 40
     faults.removeAll { $0 == .evictRedis }
   }

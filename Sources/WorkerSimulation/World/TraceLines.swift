@@ -34,10 +34,10 @@ extension SimulatedRabbitMQEvent {
 }
 
 extension SimulatedRedisObservation {
-  /// A line of the trace; nil: nothing that explains anything.
+  /// A line of the trace; nil: nothing of interest.
   var line: String? {
     guard case .script(let call, let name) = self else { return isLoud ? "redis \(self)" : nil }
-    // Of an admission: its device, its job, its claim, and what it says of earlier ones.
+    // Of an admission: the device, the job, the claim, and the information about earlier claims.
     let asks = zip(call.keys, call.arguments).map { key, argument in
       "\(String(decoding: key.suffix(9), as: UTF8.self)) "
         + (name == "admit" ? Hex.text(argument) : String(decoding: argument.prefix(40), as: UTF8.self))

@@ -1,10 +1,10 @@
 import APNsSimulator
 import PushCore
 
-/// The books of a world, kept from outside: what producers were confirmed, what RabbitMQ keeps, what APNs accepted. It shares no code
+/// Audits a world from outside: what producers got confirmed, what RabbitMQ stores, what APNs accepted. It shares no code
 /// with the workers.
 package final class WorkerAuditor {
-  /// What became of a target, as analysts are told.
+  /// A target's outcome, as analytics receives it.
   private struct Outcome {
     let apnsID: String
     let name: String
@@ -13,7 +13,7 @@ package final class WorkerAuditor {
 
   private struct Target: Hashable {
     let job: String
-    /// Empty: the job has none that can be read.
+    /// Empty: the job has no readable target.
     let token: String
   }
 
@@ -24,34 +24,34 @@ package final class WorkerAuditor {
   private var outcomes: [Target: [Outcome]] = [:]
   /// Targets without an outcome.
   private var missing = 0
-  /// Jobs of which Redis may have forgotten something.
+  /// Jobs of which Redis may have lost data.
   private var forgotten: Set<String> = []
-  /// Jobs that lie with the dead letters, and need no outcome.
+  /// Jobs among the dead letters, which need no outcome.
   private var buried: Set<String> = []
   private var deliveryLimit = DeliveryLimitAuditor()
-  /// When an outcome said first that a token is dead, Unix milliseconds.
+  /// When an outcome first reported a token as dead, Unix milliseconds.
   private var knownDead: [String: Int64] = [:]
-  /// Provider tokens that workers made which are gone.
+  /// Provider tokens created by workers that ended.
   private var tokensMade: UInt64 = 0
   private var rates = RateAuditor()
   /// - Parameters:
-  ///   - limits: those that operators wrote.
-  ///   - hasBroadcasts: some of what is sent has no rate.
+  ///   - limits: the configured limits.
+  ///   - hasBroadcasts: broadcasts, which have no rate, are sent too.
   func expectRates(_ limits: Set<RateLimit>, hasBroadcasts: Bool) {
     rates.limits = limits
     rates.mayBeUnrated = hasBroadcasts
   }
 
-  /// Nothing comes between a worker and Redis, nor is Redis ever too slow for it: the fleet knows what one of it knows.
+  /// Nothing comes between a worker and Redis, and Redis is fast: what one worker knows, the fleet knows.
   private let knowsAll: Bool
 
-  /// A job that nothing is wrong with is sent before it is too old: faults end long before that, but each confirm that is lost takes a
-  /// minute, and one that waits for its device's rate does so by Redis' clock.
+  /// A sound job is sent before it expires: faults end long before that. But each lost confirm takes a
+  /// minute, and a job that waits for its device's rate waits by Redis' clock.
   private let sendsAllInTime: Bool
-  /// A server or the network may keep a lane from its work.
+  /// A server or the network may stop a lane's progress.
   private let mayStandStill: Bool
 
-  /// - Parameter faults: the kinds that happen at all.
+  /// - Parameter faults: the possible kinds.
   init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings) {
     self.faults = faults
     let network = settings.network
@@ -66,13 +66,13 @@ package final class WorkerAuditor {
   private static let latencyMaximum: Int64 = 2_000_000
 
   package var publishedCount: Int { order.count }
-  /// Targets of the jobs that were published.
+  /// Targets of the published jobs.
   package var targetCount: Int { order.reduce(0) { $0 + targets(of: jobs[$1]!).count } }
   /// Targets that have an outcome.
   package var reportedCount: Int { outcomes.count }
-  /// Outcomes that say that an attempt before may have reached APNs.
+  /// Outcomes that are marked ambiguous.
   package private(set) var ambiguousCount = 0
-  /// Jobs that lie with the dead letters, and need no outcome.
+  /// Jobs among the dead letters, which need no outcome.
   package var buriedCount: Int { buried.count }
   /// Targets that APNs accepted more than once.
   package private(set) var repeatedCount = 0
@@ -81,7 +81,7 @@ package final class WorkerAuditor {
     job.targets.isEmpty ? [Target(job: job.id, token: "")] : job.targets.map { Target(job: job.id, token: $0) }
   }
 
-  /// Returns whether it is the first time.
+  /// Returns whether this is the first publish of the job.
   func published(_ job: SimulatedJob) -> Bool {
     guard jobs.updateValue(job, forKey: job.id) == nil else { return false }
     order.append(job.id)
@@ -89,16 +89,16 @@ package final class WorkerAuditor {
     return true
   }
 
-  /// Redis lost something: what it knew may be sent again, unmarked. What is published from now on it knows.
+  /// Redis lost data: it may allow repeats without a mark. It knows everything that is published from now on.
   func storeForgot() { forgotten.formUnion(order) }
 
-  /// A worker is gone.
+  /// A worker ended.
   func ended(_ worker: SimulatedWorker) {
     tokensMade += worker.tokensMade
     if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) stood still, and nothing was in its way") }
   }
 
-  /// A worker that had these connections is killed.
+  /// A worker with these connections was killed.
   func killed(_ connections: [SimulatedConnectionID]) { deliveryLimit.killed(connections) }
 
   /// Every target has an outcome.
@@ -139,8 +139,8 @@ package final class WorkerAuditor {
     rates.ran(call)
   }
 
-  /// A job whose queue somebody deleted, or all of whose workers were killed, lies with the dead letters, where an operator finds it: it is
-  /// not lost.
+  /// Excuses a job whose queue was deleted, or whose deliveries all ended with killed workers: it is not lost, because
+  /// an operator finds it among the dead letters.
   private func bury(_ id: String) {
     guard buried.insert(id).inserted, let job = jobs[id] else { return }
     missing -= targets(of: job).count { outcomes[$0] == nil }
@@ -154,7 +154,7 @@ package final class WorkerAuditor {
 
   static func says(_ text: String, in body: [UInt8]) -> Bool { end(of: text, in: body) != nil }
 
-  /// Behind the first place where it stands.
+  /// The position after the first match.
   private static func end(of text: String, in body: [UInt8]) -> Int? {
     let wanted = Array(text.utf8)
     guard body.count >= wanted.count else { return nil }
@@ -165,10 +165,10 @@ package final class WorkerAuditor {
     return nil
   }
 
-  // MARK: - At the end
+  // MARK: - Finish
 
-  /// Everything is over.
-  /// - Parameter elsewhere: `apns-id`s that another auditor has in its books.
+  /// Checks everything after the end.
+  /// - Parameter elsewhere: `apns-id`s that another auditor covers.
   func finish(_ ledger: borrowing Ledger, elsewhere: Set<String>) {
     var known = elsewhere
     var targetsOfJobs: Set<Target> = []
@@ -181,7 +181,7 @@ package final class WorkerAuditor {
     for target in outcomes.keys where !targetsOfJobs.contains(target) {
       violations.append("an outcome of nobody: \(target.job) \(target.token)")
     }
-    // The id of a job's only target is the job's.
+    // The only target of a job has the job's id.
     let hasBuriedBatch = buried.contains { id in jobs[id].map { $0.targets.count > 1 } == true }
     for (id, count) in ledger.acceptances {
       var text: [UInt8] = []
@@ -197,7 +197,7 @@ package final class WorkerAuditor {
     if ledger.streamsOverLimit > 0 { violations.append("\(ledger.streamsOverLimit) streams over the limit") }
     let invalid = ledger.connections.reduce(0) { $0 + $1.invalidFrames }
     if invalid > 0 { violations.append("\(invalid) invalid HTTP/2 frames") }
-    // One for the fleet, where it can agree.
+    // The fleet shares one token, if nothing prevents it.
     if knowsAll, !faults.contains(.expireToken), tokensMade > 1 {
       violations.append("\(tokensMade) provider tokens within 20 minutes")
     }
@@ -219,7 +219,7 @@ package final class WorkerAuditor {
     let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(target.job)
     if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(name)") }
     let names = Set(told.map(\.name)).sorted()
-    // Where a clock was wrong a job was too old by it, and not by the next one that was given its copy. One that expired and is
+    // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy. An expired job that is
     // published again is processed again.
     let isOutOfTime =
       names.contains("expired") && (faults.contains(.setClock) || jobs[target.job]!.againAfterNanoseconds != nil)
@@ -237,7 +237,7 @@ package final class WorkerAuditor {
     return job.hasExpiration || job.ageSeconds > 0
   }
 
-  /// The device that came back: who says so is sent to it, and the others until APNs said to one of them that it is gone.
+  /// Checks the device that came back. Jobs with its new registration must be sent; the others until APNs reported it gone to one of them.
   private func judgeReborn(_ entries: [LedgerEntry]) {
     let requested = Set(entries.lazy.filter { $0.target == SimulatedJob.reborn }.map(\.apnsID))
     func areAsked(_ targets: [Target]) -> [Bool] {
@@ -255,7 +255,7 @@ package final class WorkerAuditor {
     }
   }
 
-  /// What APNs saw, request by request.
+  /// Checks the requests that APNs saw.
   private func judge(_ entries: [LedgerEntry]) {
     let refusedAsDead = Set(entries.lazy.filter { $0.status == 410 }.map(\.target))
     for token in knownDead.keys.sorted() where !refusedAsDead.contains(token) {
@@ -270,6 +270,6 @@ package final class WorkerAuditor {
     }
   }
 
-  /// Until what was on its way to a slow APNs has arrived.
+  /// By then everything on its way to a slow APNs has arrived.
   private static let deadMilliseconds: Int64 = 10_000
 }

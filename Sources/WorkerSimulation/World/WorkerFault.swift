@@ -1,30 +1,30 @@
-/// What goes wrong in a world.
+/// A fault that a world injects.
 package enum WorkerFault: String, CaseIterable, Sendable {
   // MARK: the network
   /// A connection breaks.
   case cut
-  /// Nothing arrives on a connection for a while.
+  /// A connection delivers nothing for a while.
   case silence
-  /// Nobody can be reached at a server's address for a while.
+  /// A server refuses connections for a while.
   case refuse
 
   // MARK: the workers
-  /// A worker dies, and is started again, perhaps with another configuration.
+  /// A worker dies and restarts, perhaps with another configuration.
   case killWorker
-  /// A worker is told to end, and another one is started.
+  /// A worker drains, and another one is started.
   case drainWorker
-  /// A worker reads its configuration again: it has other limits.
+  /// A worker reloads its configuration, with other limits.
   case reloadWorker
-  /// A worker is told not to use its credential, until it reads its configuration again.
+  /// A worker must not use its credential until its next reload.
   case revokeCredential
-  /// A worker's wall clock jumps by minutes, or where clocks drift by hours, for a while.
+  /// A worker's wall clock jumps by minutes (by hours if `clocksDriftByHours`) for a while.
   case setClock
 
   // MARK: RabbitMQ
   case restartBroker
-  /// It is away for a while.
+  /// It is down for a while.
   case stopBroker
-  /// All its connections are closed in order.
+  /// All its connections are closed with CONNECTION_FORCED.
   case closeConnections
   case closeChannel
   case cancelConsumers
@@ -33,36 +33,36 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case alarm
   case dropConfirms
   case refusePublishes
-  /// Somebody deletes an empty queue.
+  /// An operator deletes an empty queue.
   case deleteQueue
-  /// Somebody removes the binding of the queue of outcomes.
+  /// An operator removes the binding of the outcomes' queue.
   case unbind
 
   // MARK: Redis
-  /// It answers nothing for a while.
+  /// It does not answer for a while.
   case stallRedis
   case loadRedis
-  /// It takes no writes for a while.
+  /// It refuses writes for a while.
   case readOnlyRedis
   case fullRedis
   case busyRedis
   case flushScripts
   case jumpRedisClock
-  /// A worker is started with overrides of the rate while Redis answers nothing, and is told of their end before Redis answers.
+  /// A worker starts with overrides of the rate while Redis stalls, and is told of their end before Redis answers.
   case fewerLimits
-  /// It loses everything.
+  /// It loses all data.
   case emptyRedis
-  /// It crashes without what it was told last.
+  /// It crashes and loses its latest writes.
   case crashRedis
-  /// It drops some keys.
+  /// It evicts some keys.
   case evictRedis
-  /// Of a cluster: some slots with keys move to other nodes, which takes a while.
+  /// In a cluster: some slots with keys migrate to other nodes, which takes a while.
   case moveSlots
-  /// Where Sentinels name the primary: its replica takes its place, without what it was told last.
+  /// With Sentinels: the replica takes over, without the latest writes.
   case failOverRedis
 
   // MARK: APNs
-  /// It answers 503 now and then, for a while.
+  /// It sometimes answers 503, for a while.
   case failAPNs
   case throttleAPNs
   /// It takes seconds to answer, for a while.
@@ -71,23 +71,23 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case dropAPNs
   /// Requests are refused before they are processed.
   case refuseStreams
-  /// Requests are accepted, and their streams reset.
+  /// Requests are accepted, and their streams are reset.
   case resetStreams
   /// Some requests are never answered, processed or not.
   case silenceStreams
-  /// How many streams a connection may have changes all the time.
+  /// The maximum of streams of a connection changes all the time.
   case changeStreams
   case withholdWindow
   case ignorePings
-  /// It says that the provider token is too old.
+  /// It rejects the provider token as too old.
   case expireToken
-  /// It does not know the key that provider tokens are signed with, for a while.
+  /// It does not know the key of the provider tokens, for a while.
   case revokeKey
 
-  /// Kinds that come of one cause: a world of the swarm has some of them.
+  /// Kinds with a common cause: a world of the swarm has some families.
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
 
-  /// Kinds that came later: only worlds that were made for them have them.
+  /// Newer kinds: only worlds that were added with them have them.
   static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
 
   package var family: Family {

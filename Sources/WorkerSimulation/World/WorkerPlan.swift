@@ -1,14 +1,14 @@
 import PushCore
 
-/// All that will happen in a world, drawn from its seed before it begins: where a part is left out, the rest stays as it was.
+/// All events of a world, drawn from its seed before it starts: if some are left out, the others stay the same.
 package struct WorkerPlan: Sendable {
   package struct Fault: Sendable {
     package let kind: WorkerFault
     /// The world's nanoseconds.
     package var at: Int64
-    /// How long it lasts, where it lasts.
+    /// The duration, if the fault has one.
     package var nanoseconds: Int64
-    /// What it hits.
+    /// Selects the target.
     let draw: UInt64
   }
 
@@ -17,7 +17,7 @@ package struct WorkerPlan: Sendable {
   /// By number; nil: left out.
   package var jobs: [(job: SimulatedJob, at: Int64)?] = []
   package var faults: [Fault?] = []
-  /// What is done with devices, audiences and activities, the same.
+  /// Events of devices, audiences and activities, likewise.
   package var audiences: [SimulatedAudienceEvent?] = []
 
   private static let productionStart: Int64 = 500_000_000
@@ -49,28 +49,28 @@ package struct WorkerPlan: Sendable {
   package var jobCount: Int { jobs.count { $0 != nil } }
   package var faultCount: Int { faults.count { $0 != nil } }
 
-  /// Only these of its jobs.
+  /// Keeps only these jobs.
   package func keeping(jobs kept: Set<Int>) -> WorkerPlan {
     var plan = self
     for number in jobs.indices where !kept.contains(number) { plan.jobs[number] = nil }
     return plan
   }
 
-  /// Only these of its faults.
+  /// Keeps only these faults.
   package func keeping(faults kept: Set<Int>) -> WorkerPlan {
     var plan = self
     for number in faults.indices where !kept.contains(number) { plan.faults[number] = nil }
     return plan
   }
 
-  /// Only these of what is done with audiences.
+  /// Keeps only these audience events.
   package func keeping(audiences kept: Set<Int>) -> WorkerPlan {
     var plan = self
     for number in audiences.indices where !kept.contains(number) { plan.audiences[number] = nil }
     return plan
   }
 
-  /// The numbers of those that are left.
+  /// The numbers of the remaining jobs.
   package var jobNumbers: [Int] { jobs.indices.filter { jobs[$0] != nil } }
   package var faultNumbers: [Int] { faults.indices.filter { faults[$0] != nil } }
   package var audienceNumbers: [Int] { audiences.indices.filter { audiences[$0] != nil } }

@@ -1,15 +1,15 @@
-/// Makes a world that breaks the promise small: the fewest workers, faults and jobs with which it still does.
+/// Shrinks a world that breaks the promise to the fewest workers, faults and jobs that still break it.
 package final class WorkerShrinker {
-  /// Worlds that were played for it.
+  /// Worlds that were run so far.
   package private(set) var played = 0
   private let worldsMaximum: Int
 
-  /// - Parameter worldsMaximum: so many worlds are played at most.
+  /// - Parameter worldsMaximum: the maximum of worlds to run.
   package init(worldsMaximum: Int = 400) {
     self.worldsMaximum = worldsMaximum
   }
 
-  /// The smallest plan that was found and what its world breaks; the plan itself where its world holds.
+  /// The smallest plan found, and its violations; the original plan if its world has none.
   package func shrink(_ plan: WorkerPlan) throws -> (plan: WorkerPlan, violations: [String]) {
     var best = plan
     var violations = try play(plan)
@@ -17,7 +17,7 @@ package final class WorkerShrinker {
     let kind = WorkerShrinker.kind(first)
     func attempt(_ candidate: WorkerPlan) throws -> Bool {
       guard played < worldsMaximum else { return false }
-      // The same, not just anything.
+      // It must be the same violation.
       let found = try play(candidate).filter { WorkerShrinker.kind($0) == kind }
       if found.isEmpty { return false }
       best = candidate
@@ -70,7 +70,7 @@ package final class WorkerShrinker {
     return plan
   }
 
-  /// Bytes come as they were sent.
+  /// Segments are not split.
   private static func plainNetwork(_ plan: WorkerPlan) -> WorkerPlan? {
     guard plan.settings.network.splits > 0 else { return nil }
     var plan = plan
@@ -78,7 +78,7 @@ package final class WorkerShrinker {
     return plan
   }
 
-  /// What is broken, without what broke.
+  /// The kind of violation, without its details.
   private static func kind(_ violation: String) -> String {
     String(violation.prefix { $0 != ":" }.filter { !$0.isNumber })
   }

@@ -1,4 +1,4 @@
-/// What devices, users and producers of audiences do.
+/// Publishes what devices, users and producers of audiences send.
 extension WorkerWorld {
   func publishAudience(_ number: Int) {
     guard let event = plan.audiences[number] else { return }
@@ -21,7 +21,7 @@ extension WorkerWorld {
     audiences.published(event, unixMilliseconds: now)
   }
 
-  /// An operator has put it there.
+  /// Stores the segment, like an operator.
   func putSegment() {
     let key = "push:{devices:production:\(SimulatedAudienceEvent.app)}:segments"
     for node in redis where cluster?.redirect([Array(key.utf8)], isAsking: false, from: node) == nil && node.isPrimary {

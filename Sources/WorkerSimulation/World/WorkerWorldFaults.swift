@@ -39,7 +39,7 @@ extension WorkerWorld {
     act()
   }
 
-  /// Servers say what they have to.
+  /// Carries out pending actions of the servers.
   private func act() {
     network.act(rabbitmq)
     for node in redis { network.act(node) }
@@ -99,7 +99,7 @@ extension WorkerWorld {
       guard let queue = workQueue(fault.draw), rabbitmq.messageCount(in: queue) == 0 else { return }
       rabbitmq.deleteQueue(queue, now: now)
     case .unbind:
-      // Outcomes go nowhere, and come back.
+      // Outcomes cannot be routed, and are returned.
       rabbitmq.unbind(queue: "push.results.log", exchange: "push.results", routingKey: "#", now: now)
 
     case .stallRedis: beginRedis(number, fault) { $0.stall() }
@@ -109,7 +109,7 @@ extension WorkerWorld {
     case .busyRedis: beginRedis(number, fault) { $0.isBusy = true }
     case .flushScripts: node(fault).flushScripts()
     case .jumpRedisClock:
-      // Nodes of a cluster have clocks of their own.
+      // Nodes of a cluster have separate clocks.
       let span = WorkerWorld.jumpNanosecondsMaximum / 1000
       node(fault).jumpClock(byMicroseconds: Int64(fault.draw >> 8 & 0xFFFF_FFFF) % (2 * span) - span)
     case .fewerLimits: try beginFewerLimits(number, fault)
@@ -160,7 +160,7 @@ extension WorkerWorld {
     case .busyRedis: redis[Int(argument)].isBusy = false
     case .crashRedis: redis[Int(argument)].start()
     case .fewerLimits: try endFewerLimits(number, Int(argument))
-    // The third one hears of it later, by asking.
+    // The third node learns of it later, by asking.
     case .moveSlots: cluster?.endMove(of: Int(argument), now: network.now)
     case .failOverRedis:
       redis[Int(argument)].start()
@@ -195,7 +195,7 @@ extension WorkerWorld {
 
   func endHolder(_ connection: SimulatedConnectionID) {
     if settings.firstJobEnds == .connection {
-      // Its worker hears of neither.
+      // The worker notices neither.
       if let line = network.line(connection) { network.silence(line) }
       rabbitmq.closeConnection(connection, now: network.now)
     } else if let index = workers.firstIndex(where: { $0?.owns(connection) == true }), let worker = workers[index] {
@@ -204,7 +204,7 @@ extension WorkerWorld {
     }
   }
 
-  /// The lanes of a new worker ask Redis for nothing before all of it is connected, for a while.
+  /// Starts a worker while Redis stalls: its lanes send Redis nothing until all its connections exist.
   private func beginFewerLimits(_ number: Int, _ fault: WorkerPlan.Fault) throws {
     let index = place(fault.draw >> 8, workers.count)
     guard let worker = workers[index] else { return }
@@ -216,7 +216,7 @@ extension WorkerWorld {
     schedule(.end(number, UInt64(index)), at: network.now + least + fault.nanoseconds % (most - least))
   }
 
-  /// First the worker hears that the overrides are gone, then Redis answers.
+  /// First the worker learns that the overrides are gone, then Redis answers.
   private func endFewerLimits(_ number: Int, _ index: Int) throws {
     guard index < workers.count else {
       for node in redis { node.resume(now: network.now) }
@@ -242,7 +242,7 @@ extension WorkerWorld {
     scheduleEnd(number, fault, UInt64(slot))
   }
 
-  /// The replica takes over. One of the Sentinels hears of it later, and so long it names the old one, which may be gone or there.
+  /// Promotes the replica. One Sentinel learns of it later, and until then names the old primary, which may be down or up.
   private func failOverRedis(_ number: Int, _ fault: WorkerPlan.Fault) {
     guard let old = redis.firstIndex(where: \.isPrimary), redis.count == 2, redis[1 - old].isUp else { return }
     redis[1 - old].takeOver(from: redis[old], forgetting: fault.nanoseconds / 4, now: network.now)
