@@ -18,13 +18,13 @@ package final class Auditor {
   private var acceptedBefore: [Target: Int] = [:]
   /// Events that may legalise one more send or outcome of a target: a redelivery, an ambiguous loss, a repeated publish.
   private var excuses: [Target: Int] = [:]
-  /// Of pages: each target's page and position, and what its audience was told of its end.
+  /// Targets of pages: the page, the position, and the end that the audience was told.
   var positions: [Target: (page: String, position: Int)] = [:]
   var pages: [String: [Target]] = [:]
   var toldEnds: [Target: Character] = [:]
-  /// Targets of which a copy found the device gone.
+  /// Targets whose device was gone when a copy came.
   var skipped: Set<Target> = []
-  /// By token: since when the registry does not have it any more.
+  /// By token: since when the registry lacks it.
   var lostAt: [String: Int64] = [:]
   /// Retry copies that the broker keeps or has kept, by target.
   private var copies: [Target: Int] = [:]
@@ -54,7 +54,7 @@ package final class Auditor {
 
   package init() {}
 
-  /// What was found, by kind: the number, and the first one.
+  /// Violations by kind: the number and the first one.
   package var kinds: [(count: Int, first: String)] {
     var found: [String: (count: Int, first: String)] = [:]
     var order: [String] = []
@@ -70,10 +70,10 @@ package final class Auditor {
 
   // MARK: - Producers
 
-  /// A producer received the confirm for it.
+  /// A producer received the target's confirm.
   /// - Parameters:
-  ///   - endsAt: when it is over, Unix milliseconds; `.max` where nobody can say.
-  ///   - endsNotBefore: the soonest that this may be.
+  ///   - endsAt: when the job expires, Unix milliseconds; `.max` if unknown.
+  ///   - endsNotBefore: the earliest possible expiration.
   package func enqueued(
     _ target: Target, endsAt: Int64 = .max, endsNotBefore: Int64 = .max, registeredAt time: Int64? = nil
   ) {
@@ -139,7 +139,7 @@ package final class Auditor {
 
   package func brokerKeptDeadLetter(job: String) { deadLetters.insert(job) }
 
-  /// The broker's delivery limit removed a job, and nobody reports its result.
+  /// The broker's delivery limit removed a job: no outcome is published.
   package func brokerGaveUp(_ targets: [Target]) {
     for target in targets { violations.append("taken away by the broker without an outcome: \(target)") }
   }
@@ -158,7 +158,7 @@ package final class Auditor {
   /// The lane named a delivery that it must not name.
   package func misnamedDelivery(_ what: String) { violations.append(what) }
 
-  /// Something waits for ever.
+  /// A message or request waits for ever.
   package func didNotRest(_ what: String) { violations.append(what) }
 
   // MARK: - The admission store
@@ -205,7 +205,7 @@ package final class Auditor {
   package func apnsAccepted(_ target: Target, _ apnsID: UUIDValue? = nil) {
     accepted[target, default: 0] += 1
     guard accepted[target] ?? 0 > 1, repeated.contains(target), let apnsID else { return }
-    // This could not be known.
+    // The admission store lost its data, so no lane can detect this repetition.
     if let asked = askedAt[apnsID], emptiedAt >= asked { marked.insert(target) }
   }
 
@@ -231,7 +231,7 @@ package final class Auditor {
 
   private func expectMarkOfRepetition(_ target: Target) {
     let count = accepted[target] ?? 0
-    // Of a copy whose device is gone no outcome tells, whatever became of its earlier attempts.
+    // A copy whose device is gone has no outcome, whatever its earlier attempts did.
     guard count > 1, count > acceptedBefore[target] ?? 0, !marked.contains(target), !skipped.contains(target) else {
       return
     }
@@ -248,7 +248,7 @@ package final class Auditor {
     enqueued.filter { outcomes[$0] == nil && toldEnds[$0] != "s" }.sorted { ($0.job, $0.token) < ($1.job, $1.token) }
   }
 
-  /// Everything is at rest: each target has its end, and nothing happened twice without a reason.
+  /// Everything is at rest: checks that each target has its end, and that nothing happened twice without a reason.
   package func finish() {
     for target in enqueued.sorted(by: { ($0.job, $0.token) < ($1.job, $1.token) }) {
       let outcomes = outcomes[target] ?? []

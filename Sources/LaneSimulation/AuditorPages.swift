@@ -1,5 +1,5 @@
-/// What the auditor asks of pages: each device's end is told to its audience, once and for all, and nothing reaches a device that is
-/// forgotten.
+/// Checks of pages: the audience is told each device's end exactly once, and nothing is sent to a forgotten
+/// device.
 extension Auditor {
   /// The devices of a page, in its order.
   package func expectSettlements(ofPage targets: [Target]) {
@@ -8,7 +8,7 @@ extension Auditor {
     for (position, target) in targets.enumerated() { positions[target] = (page, position) }
   }
 
-  /// The broker keeps what a lane told of a page. Told twice, the first time counts.
+  /// The broker stored a lane's report of a page's ends. If reported twice, the first report counts.
   func brokerKeptSettlement(ofPage page: String, position: Int, ends: String) {
     guard let targets = pages[page] else { return violate("an end of nobody was told: \(page)") }
     for (index, end) in ends.enumerated() where end != "-" {
@@ -23,12 +23,12 @@ extension Auditor {
     }
   }
 
-  /// The registry does not have a device's token any more.
+  /// The registry lost a device's token.
   func lostToken(_ token: String, at time: Int64) {
     if lostAt[token] == nil { lostAt[token] = time }
   }
 
-  /// What its audience counts of a device is what became of it.
+  /// Checks that the end told to the audience matches the device's outcomes.
   func checkToldEnd(_ target: Target, _ outcomes: [String]) {
     guard positions[target] != nil else { return }
     guard let end = toldEnds[target] else { return violate("its audience was never told of its end: \(target)") }

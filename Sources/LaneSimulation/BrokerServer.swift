@@ -2,7 +2,7 @@
 package final class BrokerServer {
   package var ready: [Message] = []
   package var delayed: [(dueAt: Int64, message: Message)] = []
-  /// What producers publish later.
+  /// Messages that producers publish later.
   package var coming: [(at: Int64, message: Message)] = []
   /// Deliveries that consumers have not settled.
   package var unacknowledgedCount = 0

@@ -58,10 +58,10 @@ package struct Faults {
   package var memoryFailsOpen = 0
   package var overRate = 20
 
-  /// Nothing goes wrong.
+  /// No faults.
   package init() {}
 
-  /// Everything does.
+  /// The main faults.
   package static var many: Faults {
     var faults = Faults()
     faults.consumerLost = 8

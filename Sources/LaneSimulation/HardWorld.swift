@@ -2,7 +2,7 @@ import PushCore
 
 /// A named world: its faults, and how it is built.
 package enum HardWorld: String, CaseIterable, Sendable {
-  /// All of it.
+  /// All faults.
   case everything
   /// Consumers that come and go while APNs takes its time.
   case consumers
@@ -18,7 +18,7 @@ package enum HardWorld: String, CaseIterable, Sendable {
   case retries
   /// Limits that change while the admission store hangs.
   case reloads
-  /// Pages of audiences, whose devices a registry knows that comes and goes.
+  /// Pages of audiences, with a registry that is away at times.
   case pages
 
   package var faults: Faults {
@@ -95,7 +95,7 @@ package enum HardWorld: String, CaseIterable, Sendable {
     return settings
   }
 
-  /// The command that repeats it.
+  /// The command that repeats the run.
   package func command(seed: UInt64) -> String {
     "herald-bench simulate --world \(rawValue) --first \(seed) --seeds 1"
   }

@@ -12,7 +12,7 @@ func has(_ text: String, _ body: [UInt8]) -> Bool {
   Data(body).range(of: Data(text.utf8)) != nil
 }
 
-/// What a job of this world is for.
+/// The targets of a job of this world.
 func targets(_ body: [UInt8]) -> [Target] {
   let job = field("id", body)
   let token = field("token", body)
@@ -21,7 +21,7 @@ func targets(_ body: [UInt8]) -> [Target] {
   return (token.isEmpty ? elements("tokens", body) : [token]).map { Target(job: job, token: $0) }
 }
 
-/// Of a page: its devices.
+/// The devices of a page.
 private func ordinals(_ body: [UInt8]) -> [UInt32] {
   let body = Data(body)
   guard let start = body.range(of: Data("\"ordinals\":[".utf8))?.upperBound,
@@ -30,14 +30,14 @@ private func ordinals(_ body: [UInt8]) -> [UInt32] {
   return String(decoding: body[start..<end], as: UTF8.self).split(separator: ",").compactMap { UInt32($0) }
 }
 
-/// What an outcome is about: a token, or a device, whose name says its token.
+/// The target of an outcome: a token, or a device, whose name contains its token.
 func outcomeTarget(_ body: [UInt8]) -> Target {
   let device = field("device", body)
   let token = device.isEmpty ? field("token", body) : String(device.dropFirst("device-".count))
   return Target(job: field("job_id", body), token: token)
 }
 
-/// The number behind a key.
+/// The number in a field.
 func number(_ name: String, _ body: [UInt8]) -> Int {
   let body = Data(body)
   guard let start = body.range(of: Data("\"\(name)\":".utf8))?.upperBound else { return 0 }

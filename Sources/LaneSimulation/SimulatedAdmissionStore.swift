@@ -4,7 +4,7 @@ import PushLane
 /// The admission store's data: the rules of the script in Redis, as implemented by the lane's own memory.
 package final class MemoryServer {
   private var memory = AdmissionMemory(settings: .small)
-  /// What it remembers.
+  /// The answers that it stored.
   package private(set) var answered: [UUIDValue: RememberedOutcome] = [:]
   /// The time in any 410 for a device.
   private var marks: [TargetKey: Int64] = [:]
@@ -28,7 +28,7 @@ package final class MemoryServer {
     return memory.admit(request, now: world.memoryNow)
   }
 
-  /// What it answers when it is made to err.
+  /// Its answer for a mistake made on purpose.
   private func mistakenAdmission(_ request: AdmissionRequest, _ world: SimulatedWorld) -> Admission? {
     switch world.settings.mistake {
     case .forgetsClaims: answered[request.apnsID].map { .duplicate($0) } ?? .proceed

@@ -76,7 +76,7 @@ package struct SimulatedBroker: Broker {
     return server.ready.firstIndex { $0.jobClass == jobClass }
   }
 
-  /// Time passed: connections break and come back, alarms begin and end.
+  /// Handles due events: connections break and come back, alarms begin and end.
   package mutating func step() {
     let now = world.milliseconds
     settle(until: now)
@@ -152,7 +152,7 @@ package struct SimulatedBroker: Broker {
     events.append(.publishingStopped)
   }
 
-  /// The broker keeps what it has, but confirms nothing: all of it may be published again.
+  /// Drops all confirms: the broker keeps the messages, and all of them may be published again.
   private mutating func forgetConfirms() {
     for target in confirms.flatMap(\.targets) { world.auditor.excuse(target) }
     confirms = []
@@ -388,7 +388,7 @@ package struct SimulatedBroker: Broker {
     isStopped = true
   }
 
-  /// The worker is gone without a word.
+  /// The worker died.
   package mutating func die() {
     giveBack()
     forgetConfirms()

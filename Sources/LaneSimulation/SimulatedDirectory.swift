@@ -1,11 +1,11 @@
 package import PushCore
 import PushLane
 
-/// The registry of devices, as lanes ask it about pages.
+/// The registry of devices, which lanes ask for the devices of pages.
 package final class RegistryServer {
   /// By ordinal: when its token was registered, Unix milliseconds; a device without a token has none.
   private var registeredAt: [UInt32: Int64] = [:]
-  /// It answers nobody until then.
+  /// It does not answer until then.
   package var awayUntil: Int64 = 0
   private let auditor: Auditor
 
@@ -22,7 +22,7 @@ package final class RegistryServer {
 
   func registered(_ ordinal: UInt32) -> Int64? { registeredAt[ordinal] }
 
-  /// Somebody asked to be forgotten.
+  /// A device is forgotten.
   package func forget(_ world: SimulatedWorld) {
     let known = registeredAt.keys.sorted()
     guard !known.isEmpty else { return }
@@ -31,7 +31,7 @@ package final class RegistryServer {
     auditor.lostToken(RegistryServer.token(ordinal), at: world.milliseconds)
   }
 
-  /// APNs said that the token is gone since then.
+  /// APNs reported the token as gone since then.
   fileprivate func lose(_ ordinal: UInt32, since: Int64, now: Int64) {
     guard let time = registeredAt[ordinal], time <= since else { return }
     registeredAt[ordinal] = nil
@@ -51,7 +51,7 @@ package final class SimulatedDirectory: AudienceDirectory {
 
   package var knowsDevices: Bool { true }
 
-  /// When something happens by itself next.
+  /// When the next event is due.
   package var nextDue: Int64 { asked.reduce(.max) { min($0, $1.at) } }
 
   package func maintain(now: Now) {}

@@ -47,8 +47,8 @@ package struct SimulatedRun<RunBroker: SimulatedBrokerPort> {
   }
 
   /// Plays until the queues are empty, then checks every job.
-  /// - Parameter replaysDeadLetters: once the queues are empty an operator replays what became a dead letter, and the
-  ///   world, which is whole again, plays on.
+  /// - Parameter replaysDeadLetters: once the queues are empty, an operator replays the dead letters, and the run goes on
+  ///   without faults.
   package mutating func play(replaysDeadLetters: Bool = false) {
     steps = 0
     workers = (0..<world.settings.workers).map { _ in makeWorker() }

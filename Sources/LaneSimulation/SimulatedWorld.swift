@@ -43,7 +43,7 @@ package final class SimulatedWorld {
     Int(random.next() % UInt64(bound))
   }
 
-  /// Happens `perMille` times in a thousand.
+  /// True with a probability of `perMille`/1000.
   package func chance(_ perMille: Int) -> Bool {
     pick(1000) < perMille
   }
@@ -66,9 +66,9 @@ package struct WorldSettings: Sendable {
   /// Of a request to APNs.
   package var timeoutMilliseconds: Int64 = 10_000
   package var limits = RateLimits.none
-  /// Jobs carry enqueue times, collapse ids, ends and registrations, and come over a while.
+  /// Jobs carry enqueue times, collapse ids, expirations and registrations, and are published over time.
   package var hasVariedJobs = false
-  /// Of a thousand jobs of the first app, those that are pages of audiences.
+  /// Per mille of the first app's jobs that are pages of audiences.
   package var pagesPerMille = 0
   /// A mistake made on purpose.
   package var mistake: Mistake?
