@@ -61,7 +61,7 @@ import Testing
 
 /// Mistakes that were made once: the hard worlds must catch each.
 @Suite struct BrokenWorldTests {
-  /// Whether one of a few seeds shows it.
+  /// Whether the auditor catches it in one of a few seeds.
   private func isCaught(
     in world: HardWorld, mistake: Mistake? = nil, fault: BrokenBroker.Fault? = nil, _ saying: (String) -> Bool
   ) -> Bool {
@@ -183,7 +183,7 @@ struct BrokenBroker: SimulatedBrokerPort {
       miscopied(body), jobClass: jobClass, delaySeconds: delay, state: state, metadata: metadata)
   }
 
-  /// A copy for one device of a page, as a lane would write it that forgets where the device stood, or that reads its token early.
+  /// A wrong copy for one device of a page: without the device's position, or with its token.
   private func miscopied(_ body: [UInt8]) -> [UInt8] {
     let text = String(decoding: body, as: UTF8.self)
     guard let position = text.firstRange(of: ",\"position\":"),

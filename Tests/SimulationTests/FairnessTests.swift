@@ -5,12 +5,12 @@ import PushLane
 import PushSettings
 import Testing
 
-/// Two apps with a pool each; one pool takes nothing. The other one's jobs go on, and surplus jobs go to the
-/// retry queues and comes back once the pool takes it.
+/// Two apps with a pool each; one pool accepts nothing. The other app's jobs go on. Surplus jobs of the blocked app go to the
+/// retry queues and come back once its pool accepts them.
 @Suite struct FairnessTests {
   private typealias FairLane = Lane<SimulatedBroker, MemoryAdmissionStore, TwoPools, SimulatedClock>
 
-  /// More than the broker gives at once (20), so that one app's jobs alone could take all of it.
+  /// More than the broker delivers at once (20), so that one app's jobs alone could take all slots.
   private let jobsOfEach = 100
 
   private func makeLane(
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  /// - Parameter after: the time until the lane sees that the pool does not move.
+  /// - Parameter after: the time until the lane notices that the pool is stuck.
   @Test(arguments: [(SendDecision.stalled, 0), (.noRoom, 2_000)] as [(SendDecision, Int64)])
   func theFastOneGoesOnBesideTheSlow(slow: SendDecision, after: Int64) {
     let world = SimulatedWorld(seed: 1, faults: Faults())
@@ -58,8 +58,8 @@ import Testing
     let waitersMaximum = 3
     var lane = makeLane(world, slow: slow, waitersMaximum: waitersMaximum)
     play(&lane, world, milliseconds: after + 2_000)
-    #expect(lane.push.accepted == jobsOfEach + TwoPools.slowAfter, "all of the fast one's")
-    #expect(lane.jobsInFlight >= waitersMaximum && lane.jobsInFlight < 10, "so many of the slow one's go on waiting")
+    #expect(lane.push.accepted == jobsOfEach + TwoPools.slowAfter, "all jobs of the fast app are sent")
+    #expect(lane.jobsInFlight >= waitersMaximum && lane.jobsInFlight < 10, "some jobs of the slow app go on waiting")
     #expect(world.broker.delayed.count > jobsOfEach - 20, "the others are in the retry queues")
     #expect(lane.counters.retries.values.reduce(0, +) >= UInt64(jobsOfEach - 10))
 
@@ -110,11 +110,11 @@ import Testing
   }
 }
 
-/// Two pools: 0 takes a few requests and then gives a scripted decision, or works like 1; 1 takes everything and accepts it 20 ms later.
+/// Two pools: 0 takes a few requests and then gives a scripted decision, or works like 1; 1 takes everything and accepts it after 20 ms.
 private struct TwoPools: PushService {
   let world: SimulatedWorld
   static let slowAfter = 5
-  /// The decision of the slow pool; nil: it is not slow any more.
+  /// The decision of the slow pool; nil: it is not slow.
   var slow: SendDecision?
   private var answers: [(at: Int64, ticket: Ticket)] = []
   private(set) var accepted = 0

@@ -1,7 +1,7 @@
 import LaneSimulation
 import Testing
 
-/// Worlds as hard as production, each with one kind of trouble, and one with all of it. The auditor excuses nothing.
+/// Worlds as hard as production, each with one kind of fault, and one with all of them. The auditor excuses nothing.
 @Suite struct HardWorldTests {
   @Test(arguments: HardWorld.allCases) func nothingIsExcused(world: HardWorld) {
     for seed in 1...(world == .everything ? 12 : 4) as ClosedRange<UInt64> {
@@ -11,7 +11,7 @@ import Testing
     }
   }
 
-  /// Random seeds: each run of the tests plays new ones.
+  /// Random seeds: each test run uses new ones.
   @Test func freshSeeds() {
     let first = UInt64.random(in: 1_000_000...1_000_000_000)
     for seed in first..<first + 5 {

@@ -29,7 +29,7 @@ import Testing
       let outcomes = Set(auditor.outcomes(ofJob: job))
       #expect(outcomes == ["failed"], "seed \(seed): \(job)")
     }
-    // None is given up early. A worker that dies between the copy and its acknowledgement leaves one more copy; twice is rare.
+    // No job is given up early. A worker that dies between the copy and its acknowledgement leaves one more copy; twice is rare.
     let limit = Int(IsolationPolicy().limit)
     #expect(run.deaths >= limit, "seed \(seed)")
     #expect(run.deaths <= 3 * poison.count * limit, "seed \(seed)")

@@ -119,7 +119,7 @@ final class RabbitMQTrace {
     settle()
   }
 
-  /// The bodies that are ready in a queue, in order, each with how often it came back.
+  /// The ready bodies of a queue, in order, each with its number of requeues.
   func ready(_ queue: String) -> [String] { server.readyMessages(in: queue).map(RabbitMQTrace.text) }
   func held(_ queue: String) -> [String] { server.heldMessages(in: queue).map(RabbitMQTrace.text) }
 

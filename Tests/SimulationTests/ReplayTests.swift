@@ -2,7 +2,7 @@ import LaneSimulation
 import PushCore
 import Testing
 
-/// Jobs that fail for good become dead letters, and an operator replays all of them once APNs is well again.
+/// Jobs that fail for good become dead letters, and an operator replays all of them once APNs has recovered.
 @Suite struct ReplayTests {
   /// Most answers are lost after APNs accepted: after its last attempt, a job is a dead letter although APNs accepted it.
   static var faults: Faults {
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  /// A worker may have sent a poison job each time before it ended.
+  /// A worker may have sent a poison job each time before it crashed.
   @Test(arguments: 1...5 as ClosedRange<UInt64>) func poisonIsReplayed(seed: UInt64) {
     var settings = WorldSettings()
     settings.jobs = 20

@@ -58,7 +58,7 @@ struct SimulatedRabbitMQFaultTests {
     trace.server.setAlarm("memory", isOn: true, now: trace.now)
     #expect(trace.heard(client) == [])
     #expect(trace.send(publishes(2), on: client) == ["0 connection.blocked low on memory"])
-    #expect(trace.send(RawAMQP.qos(1, 1), on: client) == [], "not a byte is read")
+    #expect(trace.send(RawAMQP.qos(1, 1), on: client) == [], "a blocked connection is not read")
     #expect(trace.send(RawAMQP.qos(1, 1), on: other) == ["1 method 60.11"])
     #expect(trace.ready("q") == [])
     trace.server.setAlarm("memory", isOn: false, now: trace.now)
@@ -108,7 +108,7 @@ struct SimulatedRabbitMQFaultTests {
     trace.server.cancelConsumers(of: "q", now: trace.now)
     #expect(trace.heard(client) == ["1 basic.cancel c"])
     #expect(trace.ready("q") == ["a+1"])
-    #expect(trace.send(RawAMQP.acknowledge(1, 1), on: client) == [], "too late, and no fault")
+    #expect(trace.send(RawAMQP.acknowledge(1, 1), on: client) == [], "a late acknowledgement is no error")
     #expect(trace.ready("q") == ["a+1"])
   }
 

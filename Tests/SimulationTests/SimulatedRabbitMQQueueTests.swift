@@ -70,7 +70,7 @@ struct SimulatedRabbitMQQueueTests {
     #expect(trace.send(RawAMQP.reject(1, 1, requeues: true), on: client) == ["1 basic.deliver c 2  q  'b'"])
     #expect(trace.ready("q") == ["a+1"])
     trace.disconnect(client)
-    #expect(trace.ready("q") == ["b+1", "a+1"], "what is lost with a consumer is first all the same")
+    #expect(trace.ready("q") == ["b+1", "a+1"], "messages of a lost consumer are still first")
   }
 
   @Test func cancelledConsumersMaySettleWhatTheyHold() {

@@ -14,7 +14,7 @@ struct SimulatedRabbitMQTests {
     #expect(trace.send(RawAMQP.open(), on: client) == ["0 connection.open-ok"])
     #expect(trace.send(RawAMQP.openChannel(1), on: client) == ["1 channel.open-ok"])
     #expect(trace.send(RawAMQP.close, on: client) == ["0 connection.close-ok"])
-    #expect(trace.ends[client] == nil, "the client ends it")
+    #expect(trace.ends[client] == nil, "the client closes the connection")
     trace.disconnect(client, isReset: false)
     #expect(trace.ends[client] == "closed at 0")
   }
@@ -77,7 +77,7 @@ struct SimulatedRabbitMQTests {
     #expect(trace.ends[client] != nil)
   }
 
-  // MARK: - Wrong
+  // MARK: - Errors
 
   @Test func errorsOfAChannelCloseItAndNoOther() {
     let client = trace.open(channels: 2)
@@ -85,7 +85,7 @@ struct SimulatedRabbitMQTests {
       trace.send(RawAMQP.declareQueue("none", 2, isPassive: true), on: client) == [
         "2 channel.close 404 NOT_FOUND - no queue 'none' in vhost '/' by 3276810"
       ])
-    #expect(trace.send(RawAMQP.qos(3, 2), on: client) == [], "nothing is heard until it is answered")
+    #expect(trace.send(RawAMQP.qos(3, 2), on: client) == [], "the channel is ignored until close-ok")
     #expect(trace.send(RawAMQP.closeChannelOK(2) + RawAMQP.openChannel(2), on: client) == ["2 channel.open-ok"])
     #expect(
       trace.send(RawAMQP.acknowledge(7, 2), on: client) == [
@@ -143,7 +143,7 @@ struct SimulatedRabbitMQTests {
       let expected =
         close.hasPrefix("504 CHANNEL_ERROR - expected") ? close.replacing(" by 0", with: " by 3932170") : close
       #expect(trace.send(bytes, on: client) == ["0 connection.close \(expected)"])
-      #expect(trace.send(RawAMQP.openChannel(3), on: client) == [], "only the answer is heard")
+      #expect(trace.send(RawAMQP.openChannel(3), on: client) == [], "only close-ok is read")
       #expect(trace.send(RawAMQP.closeOK, on: client) == [])
       #expect(trace.ends[client] == "closed at 0")
     }
@@ -169,7 +169,7 @@ struct SimulatedRabbitMQTests {
       ])
   }
 
-  // MARK: - Routes
+  // MARK: - Routing
 
   @Test func exchangesRouteAsTheirKindSays() {
     let client = trace.open()

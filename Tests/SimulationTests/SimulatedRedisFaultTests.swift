@@ -151,7 +151,7 @@ import WorkerSimulation
       expected += "\(number) "
     }
     redis.replyDelay = nil
-    #expect(talk.say("PING") == "", "behind those that are late")
+    #expect(talk.say("PING") == "", "after the late replies")
     var heard: [String] = []
     var last = talk.now
     while let deadline = redis.deadline {
@@ -162,7 +162,7 @@ import WorkerSimulation
     }
     let words = heard.joined(separator: " ").split(separator: " ").filter { !$0.hasPrefix("$") }
     #expect(words.joined(separator: " ") == expected + "+PONG")
-    #expect(Set(heard).count > 5, "not all at one time")
+    #expect(Set(heard).count > 5, "not all at the same time")
   }
 
   @Test func aReplicaTakesOver() {

@@ -1,12 +1,12 @@
 import WorkerSimulation
 
-/// Talks to a simulated Redis or Sentinel as a client does, and reads its replies as text.
+/// A client of a simulated Redis or Sentinel that reads the replies as text.
 final class SimulatedRedisTalk {
   let server: SimulatedRedisFront
   /// The world's clock, nanoseconds.
   var now: Int64
   let connection: SimulatedConnectionID
-  /// Its actions other than sending.
+  /// The server's actions other than sending.
   private(set) var ends: [SimulatedPeerAction] = []
 
   init(_ server: SimulatedRedisFront, connection: Int = 1, now: Int64 = 0) {
@@ -16,15 +16,15 @@ final class SimulatedRedisTalk {
     server.opened(self.connection, now: now)
   }
 
-  /// A command as it goes over the wire.
+  /// An encoded command.
   static func encode(_ words: [[UInt8]]) -> [UInt8] {
     Array("*\(words.count)\r\n".utf8) + words.flatMap { Array("$\($0.count)\r\n".utf8) + $0 + [13, 10] }
   }
 
-  /// Words with blanks between them.
+  /// Words separated by spaces.
   static func encode(_ text: String) -> [UInt8] { encode(text.split(separator: " ").map { Array($0.utf8) }) }
 
-  /// Sends commands and returns the immediate replies, with blanks between the lines.
+  /// Sends commands and returns the immediate replies, separated by spaces.
   @discardableResult
   func say(_ commands: String...) -> String { send(commands.flatMap(Self.encode)) }
 
@@ -37,7 +37,7 @@ final class SimulatedRedisTalk {
     return heard()
   }
 
-  /// What it sent to this connection.
+  /// What the server sent to this connection.
   func heard() -> String { Self.text(of: heardBytes()) }
 
   func heardBytes() -> [UInt8] {

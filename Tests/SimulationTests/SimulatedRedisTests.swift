@@ -4,7 +4,7 @@ import WorkerSimulation
 
 @testable import PushLane
 
-/// A simulated Redis without faults: its protocol, its clock, its scripts, and what an auditor sees.
+/// A simulated Redis without faults: its protocol, its clock, its scripts, and what it reports to an auditor.
 @Suite struct SimulatedRedisTests {
   private static let admit = Array(RedisScript.admit.utf8)
   private static let digest = "3316aa0c450bf18162b884467d876d7b1358733b"
@@ -155,7 +155,7 @@ import WorkerSimulation
     #expect(SimulatedRedisDigest.text(of: []) == Array("da39a3ee5e6b4b0d3255bfef95601890afd80709".utf8))
     #expect(SimulatedRedisSlot.of(Array("123456789".utf8)) == 0x31C3)
     #expect(SimulatedRedisSlot.of(Array("push:{123456789}:d".utf8)) == 0x31C3)
-    // An empty tag is none: all of the key counts.
+    // An empty tag does not count: the whole key is hashed.
     #expect(SimulatedRedisSlot.of(Array("foo{}{bar}".utf8)) != SimulatedRedisSlot.of(Array("bar".utf8)))
   }
 }

@@ -3,7 +3,7 @@ import Testing
 
 /// The whole lane over a simulated world. A failing seed reproduces exactly: run its number alone.
 @Suite struct SimulationTests {
-  /// Nothing goes wrong: everything is sent exactly once, and no outcome is marked ambiguous.
+  /// Without faults: everything is sent exactly once, and no outcome is marked ambiguous.
   @Test(arguments: 1...20 as ClosedRange<UInt64>) func nothingGoesWrong(seed: UInt64) {
     var run = SimulatedRun(seed: seed, faults: Faults()) { SimulatedBroker(world: $0) }
     run.play()
@@ -11,7 +11,7 @@ import Testing
     #expect(run.world.auditor.marked.isEmpty, "seed \(seed)")
   }
 
-  /// Half of all retry copies come twice.
+  /// Half of all retry copies are delivered twice.
   static var copiesTwice: Faults {
     var faults = Faults()
     faults.handedOnTwice = 500
@@ -29,7 +29,7 @@ import Testing
     #expect(unexplained == 0, "seed \(seed)")
   }
 
-  /// Everything goes wrong: nothing is lost, and nothing happens twice without a reason.
+  /// With all main faults: nothing is lost, and nothing happens twice without a reason.
   @Test(arguments: 1...60 as ClosedRange<UInt64>) func everythingGoesWrong(seed: UInt64) {
     var run = SimulatedRun(seed: seed, faults: .many) { SimulatedBroker(world: $0) }
     run.play()

@@ -6,7 +6,7 @@ import PushSettings
 import PushWorker
 import Testing
 
-/// A lane whose jobs do not move, in simulated time: probes, metrics, log, and the restart.
+/// A lane whose jobs make no progress, in simulated time: probes, metrics, log, and the restart.
 @Suite struct StandstillTests {
   private typealias StandingLane = Lane<SimulatedBroker, MutableState, OnePool, SimulatedClock>
 
@@ -84,7 +84,7 @@ import Testing
     #expect(bench.metrics.contains("herald_oldest_in_flight_seconds{step=\"admitting\"} 1"))
     #expect(bench.metrics.contains("herald_oldest_in_flight_seconds{step=\"sent\"} 0.0\n"))
     bench.play(untilSecond: 59)
-    #expect(bench.notices.count == 1 && bench.restarts.isEmpty, "said once")
+    #expect(bench.notices.count == 1 && bench.restarts.isEmpty, "reported once")
     bench.play(untilSecond: 62)
     #expect(bench.restarts.map(\.step) == [.admitting])
     #expect(bench.metrics.contains("herald_lane_restarts_total{step=\"admitting\"} 1\n"))
@@ -105,7 +105,7 @@ import Testing
     #expect(bench.restarts.map(\.step) == [.sent])
   }
 
-  /// Every job waits for its 10 s and goes to the retry queues; that settles.
+  /// Every job waits 10 s and goes to the retry queues; that settles the delivery.
   @Test func apnsAwayIsNoStandstill() {
     let bench = Bench(jobs: 40)
     bench.switches.hasRoom = false
@@ -126,7 +126,7 @@ import Testing
     #expect(bench.world.broker.isEmpty)
   }
 
-  /// A full queue: a restart would not help, and would count against the jobs.
+  /// A full queue: a restart would not help, and would cost the jobs a delivery.
   @Test func aBrokerThatRefusesIsAnAlarmWithoutARestart() {
     let bench = Bench(jobs: 5)
     bench.world.faults.publishRefused = 1000
@@ -148,7 +148,7 @@ import Testing
     #expect(bench.notices.isEmpty && bench.lane.isDrained)
   }
 
-  // MARK: what is counted
+  // MARK: - Counters
 
   @Test func aDeadLetterCountsOnceHoweverOftenItIsPublished() {
     let bench = Bench(jobs: 20, isReadable: false)
@@ -170,7 +170,7 @@ import Testing
   }
 }
 
-/// The behaviour of the test doubles from now on.
+/// Changes the behaviour of the test doubles.
 private final class Switches {
   var admits = true
   var hasRoom = true
@@ -179,7 +179,7 @@ private final class Switches {
   var latencyMilliseconds: Int64? = 50
 }
 
-/// An admission store that admits everything, or answers nothing.
+/// An admission store that admits everything, or does not answer.
 private struct MutableState: AdmissionStore {
   let switches: Switches
   private var asked: [Ticket] = []
@@ -205,7 +205,7 @@ private struct MutableState: AdmissionStore {
   mutating func tighten(_ job: borrowing PushJob, device: TargetKey, now: Now) {}
 }
 
-/// One pool that accepts everything after a while, never, or takes nothing.
+/// One pool that accepts everything after a while, never answers, or has no room.
 private struct OnePool: PushService {
   let world: SimulatedWorld
   let switches: Switches

@@ -28,8 +28,8 @@ struct WorkerWorldAudienceTests {
     }
     #expect(world.auditor.violations == [])
     #expect(world.audiences.publishedCount >= 14 && world.audiences.endCount > 40)
-    #expect(world.audiences.repeatedCount == 0, "APNs took each once")
-    #expect(world.audiences.memberCount > 0, "members whose newest state was looked at")
+    #expect(world.audiences.repeatedCount == 0, "APNs accepted each once")
+    #expect(world.audiences.memberCount > 0, "members whose newest state was checked")
     #expect(world.workers.allSatisfy { $0?.expansionCounters?.isConnected == true }, "each consumes push.expansions")
     #expect(world.workers.allSatisfy { $0?.registrationCounters?.isConnected == true })
   }
@@ -43,7 +43,7 @@ struct WorkerWorldAudienceTests {
     #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
   }
 
-  /// Redis and RabbitMQ fail, workers die; nothing is forgotten.
+  /// Redis and RabbitMQ fail, and workers die, but Redis loses no data.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func everythingButRedisMemoryGoesWrong(seed: UInt64) throws {
     let world = try play(seed) { settings in
       settings.faults = WorkerFault.allCases.filter { $0.family != .memory && $0 != .setClock }
@@ -54,7 +54,7 @@ struct WorkerWorldAudienceTests {
     #expect(world.audiences.endCount > 20)
   }
 
-  /// Worlds of the swarm that have audiences.
+  /// Worlds of the swarm with audiences.
   @Test(arguments: [10_000_000, 10_000_001] as [UInt64]) func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
     try world.run()
@@ -62,7 +62,7 @@ struct WorkerWorldAudienceTests {
   }
 
   /// Seeds of the swarm that broke the promise once.
-  /// - 10000033: the worker that had found an audience of nobody ended before it told so, and whoever got the step again did not.
+  /// - 10000033: a worker found an empty audience and died before it reported this; the worker that got the step next did not report it either.
   /// - 10000064: a device that was known by an activity's token ignored its own registration, which was older and came later.
   @Test(arguments: [10_000_033, 10_000_064] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

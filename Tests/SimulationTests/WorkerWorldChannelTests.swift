@@ -2,7 +2,7 @@ import PushStores
 import Testing
 import WorkerSimulation
 
-/// Channels and broadcasts in worlds of whole workers: one channel for a name, an answer for each request, and nothing happens twice.
+/// Channels and broadcasts in worlds of whole workers: a name has one channel, each request has a reply, and nothing happens twice.
 @Suite(.timeLimit(.minutes(3)))
 struct WorkerWorldChannelTests {
   private static let kinds: [WorkerFault] = [
@@ -26,7 +26,7 @@ struct WorkerWorldChannelTests {
     return world
   }
 
-  /// Channel requests and little else, over a slow network.
+  /// Mostly channel requests, over a slow network.
   private func askMuch(_ settings: inout WorkerWorld.Settings, workers: Int) {
     settings.workers = workers
     settings.jobs = 5
@@ -96,7 +96,7 @@ struct WorkerWorldChannelTests {
     #expect(!log.contains { $0.contains("confirm") }, "\(log)")
   }
 
-  /// Requests do not wait for ever.
+  /// A request does not wait for ever for a confirm.
   @Test func anAnswerWhoseConfirmIsLostIsPublishedAgain() throws {
     let world = try play(1, faults: 0) { $0.rabbitmq.confirmDropped = 50 }
     #expect(world.auditor.violations == [])
@@ -153,7 +153,7 @@ struct WorkerWorldChannelTests {
     #expect(world.apns.channels(of: SimulatedChannelUsers.app).count == world.channelUsers.namedCount)
   }
 
-  /// Connections are lost so often that RabbitMQ would drop requests by itself, unanswered: the channels of lost creates would have no
+  /// Connections are lost so often that RabbitMQ would drop requests by its delivery limit, unanswered: channels of lost creates would have no
   /// owner.
   @Test func noRequestIsGivenUpByTheBroker() throws {
     let world = try WorkerWorld(seed: 3027, settings: .swarm(seed: 3027))

@@ -2,7 +2,7 @@ import PushStores
 import Testing
 import WorkerSimulation
 
-/// Whole workers over a simulated network: the promise holds in every world, and a seed is a world.
+/// Whole workers over a simulated network: the promise holds in every world, and the same seed gives the same world.
 @Suite(.timeLimit(.minutes(3)))
 struct WorkerWorldTests {
   private func play(
@@ -45,10 +45,10 @@ struct WorkerWorldTests {
       settings.faults = WorkerFault.allCases
       settings.faultCount = 40
     }
-    #expect(world.auditor.ambiguousCount > 0, "faults that harm nothing are none")
+    #expect(world.auditor.ambiguousCount > 0, "the faults had an effect")
   }
 
-  /// Redis fails over to its replica now and then, and one of the Sentinels learns of it late; some jobs are too old, and workers die while
+  /// Redis sometimes fails over to its replica, and one Sentinel learns of it late; some jobs are too old, and workers die while
   /// they write.
   @Test(arguments: 1...3 as ClosedRange<UInt64>) func aPrimaryIsReplaced(seed: UInt64) throws {
     let world = try holds(seed, keepsTrace: true) { settings in
@@ -59,11 +59,11 @@ struct WorkerWorldTests {
       settings.faultCount = 25
     }
     #expect(world.trace.contains { $0.contains("→6380 bytes") }, "the replica is asked once a Sentinel names it")
-    #expect(world.trace.contains { $0.contains("killed w") }, "in the middle of what it writes")
-    #expect(world.auditor.ambiguousCount > 0, "faults that harm nothing are none")
+    #expect(world.trace.contains { $0.contains("killed w") }, "a worker was killed in the middle of a write")
+    #expect(world.auditor.ambiguousCount > 0, "the faults had an effect")
   }
 
-  /// Each with other faults, sizes and latencies; the last ones differ in each run.
+  /// Each world has other faults, sizes and latencies; the last seeds differ in each run.
   @Test func swarm() throws {
     let fresh = UInt64.random(in: 1_000_000...2_000_000)
     for seed in [12, 26, 116, fresh, fresh + 1] {
@@ -71,8 +71,8 @@ struct WorkerWorldTests {
     }
   }
 
-  /// RabbitMQ takes a job away from whoever never comes to do anything with it. That is excused where each of them was killed, and nowhere
-  /// else.
+  /// RabbitMQ drops a job by its delivery limit if no worker ever gets to process it. The auditor excuses this only if each of them was
+  /// killed.
   @Test(arguments: [.worker, .connection] as [WorkerWorld.Settings.Holder])
   func whatTheBrokerTakesAwayIsLostUnlessEachWorkerWasKilled(holder: WorkerWorld.Settings.Holder) throws {
     let world = try play(1) { settings in
@@ -89,11 +89,11 @@ struct WorkerWorldTests {
   }
 
   /// Seeds of the swarm that broke the promise once.
-  /// - 401382: workers were killed so soon, behind a slow line, that RabbitMQ took away jobs that none of them had heard of.
-  /// - 22520: a channel request that ends workers, and its copies, ended them so soon that jobs were given up, and copies grew.
-  /// - 31314: the same, so soon and so often that RabbitMQ took jobs away before anybody could do anything with them.
-  /// - 20760: many were asked about again at once, room for one was left, and none of them ever left: a lane stood still for nothing.
-  /// - 600860: a worker whose clock was ahead made a provider token; once the clock was right, jobs waited for hours until its time came.
+  /// - 401382: workers on a slow line were killed so soon that RabbitMQ dropped jobs that none of them had received.
+  /// - 22520: a poison channel request and its copies crashed workers so soon that jobs were given up, and copies grew.
+  /// - 31314: the same, so soon and so often that RabbitMQ dropped jobs before any worker could process them.
+  /// - 20760: many sends asked for admission again at once while one slot was free, and none of them left: a lane stood still without a reason.
+  /// - 600860: a worker with a fast clock made a provider token; after a correction, jobs waited for hours until it became valid.
   @Test(arguments: [20760, 22520, 31314, 401382, 600860] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }
@@ -104,7 +104,7 @@ struct WorkerWorldTests {
     let world = try play(seed, keepsTrace: keepsTrace, adjust)
     #expect(
       world.auditor.violations == [],
-      "herald-bench simulate --worker --first \(seed) --seeds 1 --trace, where it is of the swarm")
+      "herald-bench simulate --worker --first \(seed) --seeds 1 --trace, if the seed is of the swarm")
     #expect(world.auditor.publishedCount >= 200 && world.auditor.targetCount > 200)
     return world
   }
