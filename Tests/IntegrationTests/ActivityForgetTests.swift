@@ -7,7 +7,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Who is forgotten is a member of no Live Activity, and none of the tokens is left: with a real Redis and RabbitMQ.
+/// A forgotten device is a member of no Live Activity, and none of its tokens is left: with a real Redis and RabbitMQ.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct ActivityForgetTests {
   private static let payload = #"{"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{}}}"#
@@ -16,7 +16,7 @@ struct ActivityForgetTests {
     [UInt8](repeating: UInt8(0xA0 + ride), count: 15) + [UInt8(device)]
   }
 
-  /// What Redis holds of devices and activities, as text in which bytes are `\x…`; without sets of ordinals.
+  /// Redis' data about devices and activities, as text in which bytes are `\x…`; without sets of ordinals.
   private func dump(_ redis: RedisServer) throws -> String {
     let keys = try redis.cli(["KEYS", "*"]).split(separator: "\n").map(String.init)
     let others = [":free", ":p:", ":c:", ":forgotten:"]
@@ -35,7 +35,7 @@ struct ActivityForgetTests {
     let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
     let scope = registry.scope
     let now = registry.loop.now.unixMilliseconds
-    // So many that they are found in parts.
+    // Enough devices to be found in several parts.
     try registry.register(0..<300, user: { $0 == 7 ? "other" : "user" })
     let rides = try (0..<40).map { try #require(ActivityID("ride-\($0)")) }
     let payload = try ActivityPayload(Array(Self.payload.utf8))
@@ -55,7 +55,7 @@ struct ActivityForgetTests {
         }
       }
     }
-    /// How many tokens are there of the first and of the last of them, and, between, of the other user's.
+    /// How many activities still have the token of the user's first device, of the other user's, and of the user's last device.
     func found(_ text: String) -> [Int] {
       (1...3).map { index in
         rides.indices.count { ride in
@@ -67,7 +67,7 @@ struct ActivityForgetTests {
     let everything = try dump(redis)
     #expect(found(everything) == [40, 40, 40] && everything.contains("user"))
 
-    // Whoever was seen since stays, and what it is to its activities.
+    // A device that was seen since stays, with its memberships.
     let kept = try registry.wait {
       forgetter.forget(.user("user"), at: now - 3_600_000, in: scope, then: $0)
     }
@@ -81,7 +81,7 @@ struct ActivityForgetTests {
     for ride in rides { #expect(try members(of: ride, activities, registry) == [ordinals[2]]) }
     let left = try dump(redis)
     #expect(found(left) == [0, 40, 0] && !left.contains("user") && left.contains("other"), "\(left)")
-    // The other one alone, by its own id.
+    // The other user's device, by its id.
     let last = try registry.wait {
       forgetter.forget(.device("d-7"), at: registry.loop.now.unixMilliseconds, in: scope, then: $0)
     }
@@ -95,7 +95,7 @@ struct ActivityForgetTests {
     try registry.wait { activities.show(id, in: registry.scope, then: $0) }?.members.keys.sorted()
   }
 
-  /// Update tokens and forgets come to two consumers in any order: in the end nobody is a member who is no device.
+  /// Update tokens and forgets reach two consumers in any order: in the end, every member is a device.
   @Test func aTokenThatComesWithTheForgetStaysNowhere() throws {
     let redis = try RedisServer.shared()
     let prefix = "forget-\(UInt32.random(in: 0 ... .max))"

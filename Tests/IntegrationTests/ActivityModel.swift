@@ -1,9 +1,9 @@
 import PushCore
 import PushStores
 
-/// Activities as they are kept where nothing fails and nobody else is about: what the registry must be like.
+/// A model of activities without failures or concurrency: the registry must behave like it.
 struct ActivityModel: Equatable {
-  /// A call, and what is asked for with it.
+  /// A call with its arguments.
   enum Call {
     case start(ActivityID, payload: ActivityPayload, job: UInt64)
     case revise(ActivityID, payload: ActivityPayload, job: UInt64)
@@ -28,7 +28,7 @@ struct ActivityModel: Equatable {
 
   private var entries: [ActivityID: Entry] = [:]
 
-  /// Stands for a job that goes out: which revision it is, and what it was given to fill in.
+  /// Stands for the body of a job that goes out: its revision, and the state to fill in.
   static func body(_ revision: ActivityRevision, _ contentState: [UInt8]) -> [UInt8] {
     Array("\(revision.number) \(revision.timestamp) ".utf8) + contentState
   }
@@ -38,7 +38,7 @@ struct ActivityModel: Equatable {
     return ActivityRegistry.Snapshot(id: id, activity: activity, members: entry.members)
   }
 
-  /// The answer in words.
+  /// The answer as text.
   mutating func perform(_ call: Call, now: Int64) -> String {
     switch call {
     case .forget(let ordinal):
@@ -121,7 +121,7 @@ struct ActivityModel: Equatable {
 }
 
 extension ActivityRegistry {
-  /// The answer in words.
+  /// The answer as text.
   func perform(_ call: ActivityModel.Call, in scope: AppScope, then: @escaping (String) -> Void) {
     func tell<Value>(_ words: @escaping (Value) -> String) -> Then<Value> {
       { result in

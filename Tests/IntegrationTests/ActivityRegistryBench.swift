@@ -24,7 +24,7 @@ final class ActivityRegistryBench {
     for _ in 0..<count { try addRegistry() }
   }
 
-  /// As another process would have.
+  /// A registry as in another process.
   @discardableResult
   func addRegistry() throws -> ActivityRegistry {
     let caller = RedisClient(
@@ -36,7 +36,7 @@ final class ActivityRegistryBench {
     return registry
   }
 
-  /// The last registry's connection is gone and it never speaks again: as after a kill. Returns once Redis has done what it was sent.
+  /// Kills the last registry: it sends nothing more. Returns once Redis has run what it had sent.
   func killLast() throws {
     let caller = callers.removeLast()
     registries.removeLast()
@@ -60,7 +60,7 @@ final class ActivityRegistryBench {
     loop.flush()
   }
 
-  /// Turns until something is so; false after `milliseconds`.
+  /// Turns until the condition holds; false after `milliseconds`.
   func turn(milliseconds: Int64 = 15_000, until isDone: () -> Bool) -> Bool {
     turn()
     let start = loop.now.monotonic

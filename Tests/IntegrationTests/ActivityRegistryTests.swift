@@ -117,7 +117,7 @@ struct ActivityRegistryTests {
     #expect(done > 5 && undone > 5, "\(done) done, \(undone) not")
   }
 
-  /// Updates, registrations and pages at once, from several workers: nobody is missed, whoever is second.
+  /// Concurrent updates, registrations and pages from several workers: no member is missed, in any order.
   @Test(arguments: 0..<4)
   func nobodyIsMissed(round: Int) throws {
     let bench = try ActivityRegistryBench(url: RedisServer.shared().url, registries: 4)

@@ -5,7 +5,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// An activity's way over a real Redis and a real RabbitMQ: jobs get revisions, pages find their devices, late tokens get their push.
+/// An activity over a real Redis and a real RabbitMQ: jobs get revisions, pages find their devices, late tokens get their push.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ActivityWayTests {
   private static let start = #"""
@@ -26,9 +26,9 @@ struct ActivityWayTests {
     let startJob = job("s1", to: #"{"devices":["d1","d2","d3"]}"#, payload: Self.start, #","activity":"ride-17""#)
     let started = try world.goesOut(startJob)
     #expect(started.contains(#""attributes":{"herald":{"id":"ride-17"}}"#) && started.contains(#""revision":1"#))
-    #expect(try world.page(started, 0) == ["d1": "aa01aa01", "d2": "aa02aa02"], "d3 can start none")
+    #expect(try world.page(started, 0) == ["d1": "aa01aa01", "d2": "aa02aa02"], "d3 has no start token")
     #expect(try world.page(started, 0) == ["d1": "aa01aa01", "d2": "aa02aa02"], "the page came again")
-    // Another job for all: nobody is started twice.
+    // Another job for all devices: none is started twice.
     let more = job("s2", to: #"{"devices":["d1","d2","d3"]}"#, payload: Self.start, #","activity":"ride-17""#)
     #expect(try world.page(world.goesOut(more), 0).isEmpty)
     let other = Self.start.replacing("9", with: "8")
@@ -41,13 +41,13 @@ struct ActivityWayTests {
     let updated = try world.goesOut(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     #expect(updated.contains(#""priority":5"#) && updated.contains(#""activity":"ride-17""#))
     #expect(try world.page(updated, 0, live: true) == ["d1": "cc01cc01"])
-    #expect(try world.queued().isEmpty, "nobody was late yet")
+    #expect(try world.queued().isEmpty, "no token was late")
     #expect(try world.token("d2", "cc02cc02") == .changed)
     let late = try world.queued()
     try #require(late.count == 1)
     #expect(late[0].id == "u1/late/d2" && late[0].text.contains(#""eta":5"#))
     #expect(try world.resolve(late[0].text) == ["d2": "cc02cc02"])
-    #expect(try world.token("d2", "cc02cc02") == .changed, "the app says it again")
+    #expect(try world.token("d2", "cc02cc02") == .changed, "the app repeats the token")
     #expect(try world.queued().isEmpty)
 
     // The end shows the last state; d1 is gone.
@@ -61,14 +61,14 @@ struct ActivityWayTests {
       throw TestFailure("an ended activity takes no update")
     }
     #expect(over.detail.hasPrefix("to.activity: has ended"))
-    // Late after the end: the end.
+    // A token that is late after the end gets the end.
     #expect(try world.token("d3", "cc03cc03") == .changed)
     let last = try world.queued()
     #expect(last.map(\.id) == ["e1/late/d3"])
     #expect(try world.resolve(last.first?.text ?? "") == ["d3": "cc03cc03"])
   }
 
-  /// Whatever a device's tokens become: it is started once or alerted once.
+  /// However a device's tokens change, it is started once or alerted once.
   @Test func whoCannotShowItIsAlerted() throws {
     let world = try ActivityWay()
     defer { world.close() }
@@ -83,12 +83,12 @@ struct ActivityWayTests {
     #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "the page came again")
     try world.register("d1", startToken: "bb01bb01")
     #expect(try world.page(first, 2) == ["d2": "bb02bb02"], "d1 was alerted")
-    #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "the alert is still under way to it")
+    #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "its alert is still in flight")
     let second = try world.goesOut(job("s2", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
     #expect(try world.page(second, 0).isEmpty)
     #expect(try world.resolve(world.fallbackPage(second, 1)).isEmpty)
 
-    // A token that is none is forgotten, and so is its alert: now it can be started.
+    // A bad token is forgotten, and so is its alert: now the device can be started.
     try world.tokenGone(alerts, ordinal: 0)
     #expect(try world.resolve(alerts).isEmpty)
     #expect(try world.page(second, 0) == ["d1": "bb01bb01"])
@@ -97,7 +97,7 @@ struct ActivityWayTests {
   @Test func anAppMayStartItItself() throws {
     let world = try ActivityWay()
     defer { world.close() }
-    #expect(try world.token("new", "dd01dd01") == .changed, "an activity may be the first that is heard of a device")
+    #expect(try world.token("new", "dd01dd01") == .changed, "a device may be known by its activity first")
     let updated = try world.goesOut(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     #expect(try world.page(updated, 0, live: true) == ["new": "dd01dd01"])
     #expect(try world.token("new", "", at: 5) == .changed)
@@ -127,7 +127,7 @@ struct ActivityWayTests {
     #expect(try world.page(String(decoding: body, as: UTF8.self), 0, live: true) == ["d": "dd01dd01"])
   }
 
-  /// Whoever stored a late token dies before its push is confirmed: the registration comes again, and so does the push.
+  /// The worker that stored a late token dies before its push is confirmed: the registration is redelivered, and the push is sent.
   @Test func aDeadRegistrarLosesNoPush() throws {
     let world = try ActivityWay()
     defer { world.close() }
@@ -145,7 +145,7 @@ struct ActivityWayTests {
   }
 }
 
-/// Takes update tokens, with connections of its own.
+/// Registers update tokens, with its own connections.
 private final class Tokens {
   let registrar: ActivityRegistrar
   private let redis: RedisClient
@@ -175,7 +175,7 @@ private final class Tokens {
   }
 }
 
-/// One app's activities, with everything on one loop.
+/// One app's activities on one loop.
 private final class ActivityWay {
   let loop: EventLoop
   let scope: AppScope
@@ -266,7 +266,7 @@ private final class ActivityWay {
     _ tokens: Tokens, _ device: String, _ token: String, at: Int64?,
     _ then: @escaping ActivityRegistrar.Then
   ) {
-    // Small numbers: one after another; others: again as it was.
+    // Small numbers are milliseconds from now; others are the time of an earlier registration.
     lastAt = (at ?? 2) > 1_000 ? at ?? 0 : loop.now.unixMilliseconds + (at ?? 2)
     let bytes = token.isEmpty ? nil : Hex.bytes(token.utf8.span)
     tokens.registrar.register(
@@ -312,7 +312,7 @@ private final class ActivityWay {
     return try wait { taker.begin(id, in: scope, number: number, then: $0) }
   }
 
-  /// The job as it goes out, at once or after its wait.
+  /// The job's body when it goes out, at once or after its wait.
   func goesOut(_ text: String) throws -> String {
     var taken = try take(text)
     if case .waits(let number, let milliseconds) = taken {
@@ -323,7 +323,7 @@ private final class ActivityWay {
     return String(decoding: body, as: UTF8.self)
   }
 
-  /// Makes a page of a job that went out, for the first devices or for the live members, and finds it: tokens by device.
+  /// Makes a page of a job that went out, for the first devices or for the live members, and resolves it: tokens by device.
   func page(_ text: String, _ number: UInt32, live: Bool = false) throws -> [String: String] {
     var ordinals: [UInt32] = [0, 1, 2]
     if live {
@@ -348,7 +348,7 @@ private final class ActivityWay {
     return String(decoding: body, as: UTF8.self)
   }
 
-  /// APNs says that the token of a page's only target is gone: returns once the registry has forgotten it, and the activity the device.
+  /// APNs reports the token of a page's only target as gone. Returns once the registry and the activity have forgotten it.
   func tokenGone(_ text: String, ordinal: UInt32) throws {
     var job = PushJob()
     try parse(text, into: &job)
@@ -384,7 +384,7 @@ private final class ActivityWay {
     return tokens
   }
 
-  /// APNs says that a member's token is gone.
+  /// APNs reports a member's token as gone.
   func gone(_ text: String, device: String, _ token: String) throws {
     guard let id = ActivityID("ride-17") else { throw TestFailure("no id") }
     let ordinals = try wait { devices.members(of: .id(device), limit: 1, in: scope, then: $0) }.get()
@@ -395,7 +395,7 @@ private final class ActivityWay {
     #expect(try isOver.get())
   }
 
-  /// What waits for lanes; it is gone then.
+  /// Takes the messages that wait for lanes.
   func queued() throws -> [(id: String, text: String)] {
     var messages: [(id: String, text: String)] = []
     try admin.consume(

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What tests of Live Activities do through a worker: publish jobs, register update tokens, wait for outcomes.
+/// Helpers for tests of Live Activities through a worker: publish jobs, register update tokens, wait for outcomes.
 final class ActivityWorld {
   struct Outcome: Decodable {
     struct To: Decodable { let device: String? }
@@ -29,7 +29,7 @@ final class ActivityWorld {
     """#
 
   private let world: WorkerWorld
-  /// Those that were read until now.
+  /// The outcomes read so far.
   private(set) var outcomes: [Outcome] = []
 
   init(_ world: WorkerWorld) { self.world = world }
@@ -42,7 +42,7 @@ final class ActivityWorld {
     try world.publish(ActivityWorld.job(id, to, payload, more), routingKey: "transactional")
   }
 
-  /// An app says the update token of `ride-17` on its device.
+  /// Registers the device's update token of `ride-17`, like an app.
   func register(_ device: String, _ token: String) throws {
     let now = Int64(Date().timeIntervalSince1970 * 1000)
     try world.outside.publish(

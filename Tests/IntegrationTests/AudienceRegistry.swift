@@ -5,7 +5,7 @@ import PushLane
 import PushStores
 import TestSupport
 
-/// The registry, segments and audiences' progress of a test's own: on a loop that turns while it waits.
+/// A registry, segments and audiences' progress for one test, on a loop that turns while it waits.
 final class AudienceRegistry {
   let loop: EventLoop
   let scope: AppScope
@@ -47,7 +47,7 @@ final class AudienceRegistry {
     }
   }
 
-  /// Devices `d-<number>` with tokens of their own, of the user that is named.
+  /// Registers the devices `d-<number>`, each with its own token and the named user.
   func register(
     _ numbers: Range<Int>, user: (Int) -> String? = { _ in nil }, tags: [DeviceRegistration.Tag] = [],
     hasToken: (Int) -> Bool = { _ in true }

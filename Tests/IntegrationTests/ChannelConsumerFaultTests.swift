@@ -98,7 +98,7 @@ struct ChannelConsumerFaultTests {
     let worker = try world.startWorker()
     let requester = ChannelRequester(port: world.rabbitmq.port)
     let isolated = "\(world.prefix).channels.isolated"
-    // One of its copies was alone with 17 workers that ended, the other one with none.
+    // One of the copies was alone with 17 workers that crashed, the other one with none.
     for deliveries in [17, nil] as [Int64?] {
       _ = try requester.ask([.init(ensure("cup"), replyTo: nil, deliveries: deliveries)], queue: isolated)
       let replies = take(1, from: world.outcomesQueue, world).map { String(decoding: $0.body, as: UTF8.self) }
@@ -155,7 +155,7 @@ struct ChannelConsumerFaultTests {
     #expect(second.drain(seconds: 60) == 0, "\(second.log)")
   }
 
-  /// A made-up time in our header ends neither the worker nor the request too early.
+  /// An impossible time in our header ends neither the worker nor the request too early.
   @Test func aFirstReceiptOutOfThisWorldIsNotBelieved() throws {
     let world = try WorkerWorld("channels-time")
     try world.simulator.setFaults("status=503,reason=ServiceUnavailable")
@@ -179,7 +179,7 @@ struct ChannelConsumerFaultTests {
     try world.simulator.setFaults("status=503,reason=ServiceUnavailable")
     try ask(world, ensure("final"))
     let worker = try world.startWorker(["--until-empty"])
-    // It retries for much longer than it takes to see that there are no jobs.
+    // It retries much longer than `--until-empty` waits for jobs.
     #expect(waitForRequests(6, world), "\(worker.log)")
     let early = try world.outside.drain(world.outcomesQueue).map { String(decoding: $0.body, as: UTF8.self) }
     let counters = try world.simulator.counters()
@@ -226,11 +226,11 @@ struct ChannelConsumerFaultTests {
     redis.kill()
     #expect(waitForMetric("herald_redis_up 0", world), "\(worker.log)")
     #expect(waitForPostponed(atLeast: 1, world), "\(worker.log)")
-    #expect(try world.outside.drain(world.outcomesQueue).isEmpty, "it is not known yet")
+    #expect(try world.outside.drain(world.outcomesQueue).isEmpty, "the result is still unknown")
     try redis.start()
     let done = try replies(take(1, from: world.outcomesQueue, world))
     #expect(done.map(\.ok) == [true], "\(worker.log)")
-    #expect(try world.simulator.counters().answers["201"] ?? 1 == 1, "made once")
+    #expect(try world.simulator.counters().answers["201"] ?? 1 == 1, "created once")
     let listed = try channels(world)
     #expect(listed.count == 1 && listed.first?.contains("\"name\":\"final\"") == true, "\(listed)")
     #expect(listed.first?.contains(done.first?.channel ?? "?") == true)

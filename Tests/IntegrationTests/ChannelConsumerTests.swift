@@ -121,7 +121,7 @@ struct ChannelConsumerTests {
       ], queue: queue)
     #expect(answers.count == 4)
     let byID = Dictionary(grouping: answers) { $0.messageID ?? "" }
-    #expect(byID["create-1"]?.first?.body == made.body, "remembered, and not made again")
+    #expect(byID["create-1"]?.first?.body == made.body, "remembered, and not created again")
     let fault = try reply(try #require(byID["broken"]?.first?.body))
     #expect(!fault.ok && fault.error?.kind == "invalid" && fault.error?.detail == "name: is missing")
     #expect(try reply(try #require(byID["m4"]?.first?.body)).ok)
@@ -247,7 +247,7 @@ struct ChannelConsumerTests {
     #expect(reaped.output.split(separator: "\n").count == 1 && reaped.output.contains("\"deleted\":true"))
     let left = try channels(world)
     #expect(left.count == 2 && left.contains { $0.contains("\"name\":\"used\"") } && !left.joined().contains(old))
-    #expect(left.contains { line in foreign.contains(line.split(separator: "\"")[7]) }, "another's channel stays")
+    #expect(left.contains { line in foreign.contains(line.split(separator: "\"")[7]) }, "a foreign channel stays")
     #expect(try herald("ensure", "old").output.hasPrefix(old) == false, "the name is free again")
     #expect(try herald("reap", "--unused-for", "5m").status == 64)
   }

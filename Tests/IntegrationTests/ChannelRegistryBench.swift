@@ -90,7 +90,7 @@ final class ChannelRegistryBench {
     for _ in 0..<count { try addRegistry() }
   }
 
-  /// Another registry, as another process would have it.
+  /// Another registry, as in another process.
   @discardableResult
   func addRegistry() throws -> ChannelRegistry {
     var timing = ChannelEnsureState.Timing(requestMilliseconds: 100, patienceMilliseconds: 15_000)

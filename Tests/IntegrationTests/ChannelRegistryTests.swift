@@ -107,7 +107,7 @@ struct ChannelRegistryTests {
     #expect(settled.origin == .created && bench.manager.createCount == 2)
     #expect(bench.registries[0].counters.undecided == 1)
     #expect(bench.notices.contains { $0.contains("another sender makes channels") })
-    #expect(try bench.snapshot().entries.count == 3, "the others are remembered as somebody's")
+    #expect(try bench.snapshot().entries.count == 3, "the others are stored without an owner")
   }
 
   @Test func theLimitIsReportedBeforeItIsReached() throws {

@@ -141,7 +141,7 @@ struct DeadLetterTests {
     #expect(try rows(world).count == 8)
     let replay = try world.herald(["dead-letters", "replay", "--reason", "failed", "--limit", "3"])
     #expect(replay.status == 0 && replay.output == "3 of 3 matching dead letters replayed\n", "\(replay.errors)")
-    // Those that stay keep their order.
+    // The remaining ones keep their order.
     #expect(try rows(world).map(\.id) == ["d-3", "d-4", "d-5", "d-6", "d-7"])
     let bulk = try takeAll(topology.jobsQueue(.bulk), world)
     #expect(bulk.map(\.messageID) == ["d-1"])
@@ -223,7 +223,7 @@ struct DeadLetterTests {
     #expect(Set(replayed.filter(\.ambiguous).compactMap(\.apnsID)) == Set(twice.keys), "\(replayed)")
   }
 
-  /// Each worker that gave the job back may have sent it.
+  /// Each worker that returned the job may have sent it.
   @Test func aReplayMarksWhatTheBrokersLimitTookAway() throws {
     let world = try WorkerWorld("dead-limit")
     try world.publish(world.job("given-back"))
@@ -268,7 +268,7 @@ struct DeadLetterTests {
     replay.kill()
     let before = replayed()
     #expect(before < count, "killed too late to show anything")
-    // The messages that it held come back.
+    // The messages that it held are requeued.
     let isBack = ChildProcess.poll(timeoutMilliseconds: 10_000) {
       replayed() + ready(topology.deadQueue) >= count ? true : nil
     }
@@ -280,7 +280,7 @@ struct DeadLetterTests {
     var ids: [String] = []
     for jobClass in JobClass.allCases { ids += try takeAll(topology.jobsQueue(jobClass), world).map(\.messageID) }
     #expect(Set(ids) == Set((0..<count).map { "d-\($0)" }))
-    // One was copied and not acknowledged; a few acknowledgements may have been on their way.
+    // One was copied and not acknowledged; a few acknowledgements may have been in flight.
     #expect(ids.count - count <= 32, "\(ids.count - count) twice")
   }
 }

@@ -4,19 +4,19 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Registries of devices over a real Redis, on one loop, driven turn by turn, and what lies in Redis then.
+/// Registries of devices over a real Redis, on one loop, driven turn by turn, and their data in Redis.
 final class DeviceRegistryBench {
-  /// What lies in Redis, as plainly as it can be read.
+  /// The data in Redis, in readable form.
   struct Dump {
     /// By ordinal.
     var records: [UInt32: DeviceRecord] = [:]
     /// By bucket and word.
     var sets: [String: Set<UInt32>] = [:]
-    /// Those that are in chunks.
+    /// Sets that are stored in chunks.
     var large: Set<String> = []
     var free: Set<UInt32> = []
     var next: UInt32 = 0
-    /// Keys of chunks that no set leads to.
+    /// Keys of chunks without a set.
     var strayChunks: [String] = []
 
     func ids(_ ordinals: Set<UInt32>) -> Set<String> { Set(ordinals.map { records[$0]?.id ?? "#\($0)" }) }
@@ -28,7 +28,7 @@ final class DeviceRegistryBench {
   private(set) var registries: [DeviceRegistry] = []
   private var clients: [RedisClient] = []
   private let url: String
-  /// For what tests ask Redis themselves.
+  /// For the tests' own commands.
   let client: RedisClient
 
   init(url: String, registries count: Int = 1, prefix: String? = nil) throws {
@@ -41,7 +41,7 @@ final class DeviceRegistryBench {
     for _ in 0..<count { try addRegistry() }
   }
 
-  /// As another process would have.
+  /// A registry as in another process.
   func addRegistry() throws {
     let client = RedisClient(
       loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, timeoutMilliseconds: 20_000,
@@ -50,7 +50,7 @@ final class DeviceRegistryBench {
     registries.append(DeviceRegistry(loop: loop, redis: client, prefix: prefix))
   }
 
-  /// Its connection is gone and it never speaks again: as after a kill.
+  /// Kills a registry: its connection closes, and it sends nothing more.
   func kill(_ index: Int) { clients[index].close() }
 
   var keys: RegistryKeys { registries[0].keys(scope) }
@@ -63,7 +63,7 @@ final class DeviceRegistryBench {
     loop.flush()
   }
 
-  /// Turns until something is so; false after `milliseconds`.
+  /// Turns until the condition holds; false after `milliseconds`.
   func turn(milliseconds: Int64 = 30_000, until isDone: () -> Bool) -> Bool {
     turn()
     let start = loop.now.monotonic
@@ -95,14 +95,14 @@ final class DeviceRegistryBench {
     try wait { registries[index].forget(subject, at: at, in: scope, then: $0) }
   }
 
-  // MARK: - What lies there
+  // MARK: - Contents of Redis
 
   func dump() throws -> Dump {
     var dump = Dump()
     dump.next = UInt32(try redis("GET", keys.next).text ?? "0") ?? 0
     dump.free = Set(
       try strings(redis("ZRANGE", keys.free, "0", "-1")).compactMap { UInt32(String(decoding: $0, as: UTF8.self)) })
-    // Every record by a registry that knows no words yet.
+    // A registry without cached words reads all records.
     let reader = DeviceRegistry(loop: loop, redis: client, prefix: prefix)
     registries.append(reader)
     defer { registries.removeLast() }
@@ -165,7 +165,7 @@ final class DeviceRegistryBench {
     return replies.map { if case .bulk(let bytes) = $0 { bytes } else { [] } }
   }
 
-  /// Devices, sets and ordinals are as the model says, and there is nothing else.
+  /// Devices, sets and ordinals are those of the model, and there is nothing else.
   func expect(_ model: RegistryModel, _ comment: Comment, sourceLocation: SourceLocation = #_sourceLocation) throws {
     let dump = try dump()
     let records = Dictionary(grouping: dump.records.values, by: \.id)
@@ -177,7 +177,7 @@ final class DeviceRegistryBench {
     expect(dump, model.sets, comment, sourceLocation: sourceLocation)
   }
 
-  /// Sets and ordinals fit the records that are there, whatever these are.
+  /// Sets and ordinals match the existing records.
   func expectConsistent(_ comment: Comment, sourceLocation: SourceLocation = #_sourceLocation) throws {
     let dump = try dump()
     var sets: [DeviceSet: Set<String>] = [:]

@@ -4,7 +4,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Devices in a real Redis: every index is the model's, whatever happened and whoever died.
+/// Devices in a real Redis: every index matches the model, whatever happens and whichever worker dies.
 @Suite(.serialized, .timeLimit(.minutes(4)))
 struct DeviceRegistryTests {
   private enum Operation {
@@ -14,7 +14,7 @@ struct DeviceRegistryTests {
     case forgetUser(String, at: Int64)
   }
 
-  /// No two have one time.
+  /// Each has a different time.
   private func operations(_ source: inout RandomRegistrations, count: Int) -> [Operation] {
     (0..<count).map { index in
       let at = source.time() + Int64(index)
@@ -37,7 +37,7 @@ struct DeviceRegistryTests {
     }
   }
 
-  /// Starts one; `done` hears when it ended.
+  /// Starts an operation; `done` is called at its end.
   private func start(
     _ operation: Operation, _ bench: DeviceRegistryBench, by index: Int, ordinals: [String: UInt32],
     done: @escaping (DeviceRegistryFailure?) -> Void
@@ -92,7 +92,7 @@ struct DeviceRegistryTests {
     try play(DeviceRegistryBench(url: cluster.url, registries: 2), seed: 5, rounds: 3)
   }
 
-  /// One change of each device, and no 410 of a token that moves: then those of different devices may come in any order.
+  /// One change for each device, and no 410 for a token that moves: so changes of different devices may run in any order.
   private func group(_ source: inout RandomRegistrations) -> [Operation] {
     var seen: Set<String> = []
     return operations(&source, count: 60).filter { operation in
@@ -105,7 +105,7 @@ struct DeviceRegistryTests {
     }
   }
 
-  /// A worker dies at any point of a group of changes; another one gets the same group again.
+  /// A worker dies at any point of a group of changes; another worker gets the same group.
   @Test(arguments: UInt64(10)..<16)
   func whoDiesLeavesNothingHalf(seed: UInt64) throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
@@ -133,7 +133,7 @@ struct DeviceRegistryTests {
     }
   }
 
-  /// Who begins to forget a user and dies, and who does it again, leave nothing of that user.
+  /// A worker that starts to forget a user and dies, and another one that repeats it, leave nothing of that user.
   @Test(arguments: [1, 3, 5, 7, 9])
   func aUserIsForgottenThoughSomebodyDies(turns: Int) throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
@@ -149,7 +149,7 @@ struct DeviceRegistryTests {
     try bench.expectConsistent("forgotten")
   }
 
-  /// Many changes of the same few devices by three registries at once: some must try again, and nothing is half.
+  /// Many changes of the same few devices by three registries at once: some must retry, and no change is half done.
   @Test(arguments: UInt64(30)..<34)
   func severalAtOnceLeaveNothingHalf(seed: UInt64) throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 3)
@@ -199,13 +199,13 @@ struct DeviceRegistryTests {
     #expect(answers.isSubset(of: [.added, .changed, .unchanged]))
   }
 
-  /// Across the border of two chunks a set grows from a few to lists to bitmaps, and becomes small again, and none.
+  /// Across the border of two chunks, a set grows from a few members to lists and bitmaps, and shrinks until it is empty.
   @Test func setsChangeTheirFormAndStayThemselves() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
     var model = RegistryModel()
     let start = OrdinalChunk.count - 600
     try bench.redis("SET", bench.keys.next, String(start))
-    // The ordinals in front of them belong to nobody.
+    // The ordinals before them belong to no device.
     for first in stride(from: 0, to: start, by: 5_000) {
       let members = (first..<min(start, first + 5_000)).flatMap { ["9999999999", String($0)] }
       let free = bench.keys.free
@@ -226,7 +226,7 @@ struct DeviceRegistryTests {
     }
     let count = try bench.wait { bench.registries[0].count(.everyone, in: bench.scope, then: $0) }
     #expect(count == 1_200)
-    // All of a user, in parts.
+    // All devices of a user, in parts.
     model.forget(user: "user", at: time + 2)
     #expect(try bench.forget(.user("user"), at: time + 2) == 1_200)
     try bench.expect(model, "forgotten")
@@ -253,7 +253,7 @@ struct DeviceRegistryTests {
     }
   }
 
-  // MARK: - Odd things
+  // MARK: - Special cases
 
   @Test func aWordWhoseNumberAnotherHasIsWrittenOut() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
@@ -299,7 +299,7 @@ struct DeviceRegistryTests {
     #expect(scopes == [bench.scope])
   }
 
-  /// A freed ordinal rests for a day, and is then given to somebody else.
+  /// A freed ordinal rests for a day, and is then given to another device.
   @Test func ordinalsRest() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
     #expect(try bench.register(device(1, plan: nil), at: 1_796_000_000_000) == .added)
@@ -307,7 +307,7 @@ struct DeviceRegistryTests {
     #expect(try bench.register(device(1, plan: nil), at: 1_796_000_000_001) == .forgotten)
     #expect(try bench.register(device(2, plan: nil), at: 1_796_000_000_000) == .added)
     #expect(try bench.dump().records.keys.sorted() == [2])
-    // The one that was forgotten, and the one that was kept for it in vain.
+    // The ordinal of the forgotten device, and the unused one that was reserved for it.
     for ordinal in ["0", "1"] { try bench.redis("ZADD", bench.keys.free, "1000", ordinal) }
     #expect(try bench.register(device(3, plan: nil), at: 1_796_000_000_000) == .added)
     #expect(try bench.register(device(1, plan: nil), at: 1_796_000_000_002) == .added)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// `herald devices` and the worker that stores what is registered: programs, a real RabbitMQ and Redis.
+/// `herald devices` and the worker that stores registrations: programs, a real RabbitMQ and Redis.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct DevicesCommandTests {
   private func device(_ number: Int, _ environment: String = "production", user: String = "u-1") -> String {
@@ -54,7 +54,7 @@ struct DevicesCommandTests {
     let again = try world.herald(["devices", "import", "--json", file] + options, configuration: other)
     #expect(again.output.contains("\"added\":2,\"changed\":0,\"unchanged\":10"), "\(again.output)")
 
-    // Everywhere, for a privacy request; and what is on its way still is ignored.
+    // In all environments, for a privacy request; registrations in flight are ignored.
     let forgotten = try herald("forget", "--user", "u-1", "--json")
     #expect(forgotten.status == 0 && forgotten.output.contains("\"environment\":\"sandbox\",\"forgotten\":1"))
     #expect(forgotten.output.contains("\"environment\":\"production\",\"forgotten\":12"), "\(forgotten.output)")
@@ -65,7 +65,7 @@ struct DevicesCommandTests {
     #expect(try herald("forget", "hwid-1").status == 64)
     #expect(try world.herald(["devices", "forget", "hwid-1"] + options).output.contains("0 forgotten"))
 
-    // The wrong one is replayed to where it came from, and is wrong again.
+    // The invalid one is replayed to its queue, and is invalid again.
     let replayed = try world.herald(["dead-letters", "replay", "--reason", "invalid"])
     #expect(replayed.output == "1 of 1 matching dead letters replayed\n", "\(replayed.output)\(replayed.errors)")
     try world.runUntilEmpty()

@@ -3,7 +3,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// The scripts that keep an audience's progress do what `ExpansionState` does, event by event.
+/// The scripts that store an audience's progress behave like `ExpansionState`, event by event.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ExpansionStoreTests {
   private func registry() throws -> AudienceRegistry {
@@ -27,7 +27,7 @@ struct ExpansionStoreTests {
     }
   }
 
-  /// A job that ends before it has a step, and is delivered again, ends in the same way; its step in the queue does nothing.
+  /// A job that ends before its first step, and is delivered again, ends in the same way; its queued step does nothing.
   @Test func aJobIsWithdrawnBeforeItsFirstStepOnly() throws {
     let registry = try registry()
     func withdraw(_ id: String, _ why: String) throws -> String? {
@@ -47,7 +47,7 @@ struct ExpansionStoreTests {
     #expect(running?.withdrawn == nil && running?.phase == .running)
   }
 
-  /// Some of them are a fallback's: by their devices, so that it is known of each again.
+  /// Some pages are a fallback's, chosen by their size, so that the choice is repeatable.
   private func stored(_ pages: [[UInt32]]) -> [PageOrdinals] {
     pages.map { PageOrdinals($0, isFallback: $0.count % 2 == 0) }
   }
@@ -63,7 +63,7 @@ struct ExpansionStoreTests {
       let place = "seed \(seed), step \(step)"
       switch pick(10) {
       case 0...3:
-        // Now and then of a step that Redis knows nothing of.
+        // Sometimes a step that Redis does not know.
         var cursor = cursors[pick(UInt64(cursors.count))]
         if pick(40) == 0 {
           cursor = ExpansionCursor(
@@ -151,7 +151,7 @@ struct ExpansionStoreTests {
     #expect(try open(registry, "facts", ExpansionCursor()) == .done, "its id is used up")
   }
 
-  /// Two apps may have chosen one id: the second one's job must not be taken for the first's.
+  /// Two apps may choose the same id: the second app's job must not be taken for the first's.
   @Test func anIDOfAnotherAppIsNotTaken() throws {
     let registry = try registry()
     #expect(try open(registry, "twin", ExpansionCursor()) == .evaluate(from: 0))

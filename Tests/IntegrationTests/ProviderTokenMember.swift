@@ -7,14 +7,14 @@ import PushStores
 import Synchronization
 import TestSupport
 
-/// The complaints of a store.
+/// The problems that a store reported.
 final class ProviderTokenProblems: Sendable {
   private let texts = Mutex<[String]>([])
   func add(_ text: String) { texts.withLock { $0.append(text) } }
   var all: [String] { texts.withLock { $0 } }
 }
 
-/// What one process has: its tokens and its store.
+/// One process of the fleet: its tokens and its store.
 final class ProviderTokenMember: Sendable {
   let tokens: ProviderTokens
   let store: RedisProviderTokenStore

@@ -71,7 +71,7 @@ struct RedisAdmissionStoreTests {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         let job = makeJob(token: "aa")
         #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
-        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "on its way")
+        #expect(try Answered(driver.admit(job, id: 1)) == .claimed, "in flight")
         driver.remember(accepted, of: job, id: 1)
         #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
         #expect(try Answered(driver.admit(job, id: 2)) == .proceed, "another job")
@@ -99,7 +99,7 @@ struct RedisAdmissionStoreTests {
         let job = makeJob(token: "dead")
         #expect(try Answered(driver.admit(job, id: 1)) == .proceed)
         driver.remember(unregistered(mark), of: job, id: 1)
-        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(unregistered(mark)), "answered comes first")
+        #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(unregistered(mark)), "the answer has priority")
         #expect(try Answered(driver.admit(job, id: 2)) == .dead(mark))
         #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark - 1), id: 3)) == .dead(mark))
         #expect(try Answered(driver.admit(makeJob(token: "dead", registeredAt: mark), id: 4)) == .dead(mark))
@@ -179,7 +179,7 @@ struct RedisAdmissionStoreTests {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {
         var random = SeededRandom(seed: 42)
         let job = makeJob(token: "window")
-        // Bounds of each admission's time: before the question, after the answer.
+        // Bounds of each admission's time: before the request, after the answer.
         var sent: [(before: Int64, after: Int64)] = []
         var id: UInt64 = 0
         let start = driver.now.monotonic

@@ -31,13 +31,13 @@ extension RedisAdmissionStoreTests {
           let first = try again(driver.claim(of: both[0]))
           #expect(first.answered == .proceed)
           #expect(try again(0).answered == .claimed)
-          #expect(try again(driver.claim(of: both[0])).answered == .claimed, "the broker hands it on twice")
+          #expect(try again(driver.claim(of: both[0])).answered == .claimed, "the broker delivers it twice")
           let second = try again(first.claim)
           #expect(second.answered == .proceed)
           #expect(try Answered(driver.answer(driver.ask(job, id: id, earlier: second.claim))) == .proceed, "replayed")
           driver.remember(accepted, of: job, id: id)
           #expect(try again(0).answered == .duplicate(accepted))
-          #expect(try again(second.claim).answered == .duplicate(accepted), "answered comes first")
+          #expect(try again(second.claim).answered == .duplicate(accepted), "the answer has priority")
         }
       }
     }
@@ -54,7 +54,7 @@ extension RedisAdmissionStoreTests {
           let returning = driver.ask(job, id: 1, firstSeen: driver.now.unixMilliseconds, isOver: true)
           #expect(try Answered(driver.answer(returning)) == .proceed)
         }
-        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "it was not on its way")
+        #expect(try Answered(driver.admit(job, id: 1)) == .proceed, "it was not in flight")
         #expect(try Answered(driver.answer(driver.ask(job, id: 1, isOver: true))) == .claimed, "now it is")
         driver.remember(accepted, of: job, id: 1)
         #expect(try Answered(driver.answer(driver.ask(job, id: 1, isOver: true))) == .duplicate(accepted))
@@ -73,7 +73,7 @@ extension RedisAdmissionStoreTests {
         #expect(try Answered(driver.answer(first)) == .proceed)
         #expect(try Answered(driver.admit(job, id: 1)) == .claimed)
         try driver.turn(forMilliseconds: 1100)
-        #expect(try Answered(driver.admit(job, id: 1)) == .repeated(.proceed), "its time is over")
+        #expect(try Answered(driver.admit(job, id: 1)) == .repeated(.proceed), "its claim expired")
         #expect(try Answered(driver.admit(job, id: 2)) == .proceed)
         #expect(try Answered(driver.admit(job, id: 3)) == .proceed)
         try driver.turn(forMilliseconds: 1100)
@@ -108,10 +108,10 @@ extension RedisAdmissionStoreTests {
         let answers = try successors.map { try Answered(driver.answer($0)) }
         #expect(answers == [.repeated(.proceed), .claimed])
         let old = driver.ask(job, id: 1, firstSeen: start, earlier: driver.claim(of: first))
-        #expect(try Answered(driver.answer(old)) == .claimed, "it has no claim any more")
+        #expect(try Answered(driver.answer(old)) == .claimed, "its claim was taken over")
         let again = driver.ask(
           job, id: 1, firstSeen: start, earlier: driver.claim(of: successors[0]), takeover: .oldClaims)
-        #expect(try Answered(driver.answer(again)) == .proceed, "its own")
+        #expect(try Answered(driver.answer(again)) == .proceed, "its own claim")
         let isolated = driver.ask(job, id: 1, takeover: .anyClaim)
         #expect(try Answered(driver.answer(isolated)) == .repeated(.proceed))
       }
@@ -119,7 +119,7 @@ extension RedisAdmissionStoreTests {
     try run(kind, limit: nil, claimSeconds: 10, Scenario())
   }
 
-  /// Two copies end differently: the copy that was not sent here is marked `ambiguous`, for the other may have been sent.
+  /// Two copies end differently: the copy that was not sent here is marked `ambiguous`, because the other may have been sent.
   @Test(arguments: Kind.allCases) func whatIsSupersededOrLimitedIsMarkedToo(kind: Kind) throws {
     struct Scenario: AdmissionScenario {
       func run(_ driver: AdmissionDriver<some AdmissionStore>) throws {

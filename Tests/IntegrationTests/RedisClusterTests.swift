@@ -90,7 +90,7 @@ struct RedisClusterTests {
     cluster.stop()
   }
 
-  /// While a slot is between two nodes, each of them knows some of its devices, and takes commands with one key only.
+  /// While a slot migrates, each of the two nodes has some of its devices, and accepts commands with one key only.
   @Test func aSlotOnItsWayIsAskedToo() throws {
     let cluster = try RedisCluster()
     let driver = try makeDriver(cluster.url)
@@ -194,7 +194,7 @@ struct RedisClusterTests {
       guard isShared else { continue }
       let snapshots = members.compactMap { $0.tokens.snapshots().first }
       #expect(snapshots.map { $0.refreshes + $0.adoptions } == [1, 1])
-      #expect(snapshots.map(\.refreshes).reduce(0, +) == 1, "one was made, and the other member has it too")
+      #expect(snapshots.map(\.refreshes).reduce(0, +) == 1, "one was made, and both members have it")
       return
     }
   }

@@ -168,7 +168,7 @@ struct RedisDeviceKeyTests {
     driver.state.close()
   }
 
-  /// An answer is reported again after its claim ended, and other jobs move it to a key of its own: it stays known and grows no larger.
+  /// An answer is reported again after its claim expired, and other jobs move it to its own key: it stays known and grows no larger.
   @Test func anAnswerThatIsToldTwiceIsMovedWithItsEnd() throws {
     var fleet = Fleet(try RedisServer.shared(), limit: nil)
     fleet.settings.claimSeconds = 1
@@ -261,7 +261,7 @@ struct RedisDeviceKeyTests {
       end
       """
     try fleet.server.cli(["EVAL", next, "3"] + (0..<3).map { fleet.key(job($0)) })
-    #expect(try Answered(driver.admit(job(0), id: 1)) == .proceed, "nothing is known of it")
+    #expect(try Answered(driver.admit(job(0), id: 1)) == .proceed, "the stored value is ignored")
     driver.remember(accepted, of: job(0), id: 1)
     #expect(try Answered(driver.admit(job(0), id: 1)) == .duplicate(accepted))
     // Scripts that change the value ignore it too.
@@ -281,7 +281,7 @@ struct RedisDeviceKeyTests {
     let all = UInt64(0)..<300
     var tickets = all.map { driver.ask(job, id: $0) }
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
-    #expect(try fleet.number("STRLEN", fleet.key(job)) < 300 * 18 + 10, "what is on its way stays")
+    #expect(try fleet.number("STRLEN", fleet.key(job)) < 300 * 18 + 10, "jobs in flight stay")
     tickets = all.map { driver.ask(job, id: $0) }
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .claimed) }
     for id in all { driver.remember(accepted, of: job, id: id) }

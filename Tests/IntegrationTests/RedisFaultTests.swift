@@ -106,7 +106,7 @@ struct RedisFaultTests {
     server.stop()
   }
 
-  /// Admissions wait for an answer while the limits that they were asked under change.
+  /// Admissions wait for an answer while the limits of their requests change.
   @Test func fewerLimitsWhileRedisHangsHarmNothing() throws {
     let server = try RedisServer()
     let driver = try makeDriver(server.url, timeoutMilliseconds: 2000)
@@ -128,7 +128,7 @@ struct RedisFaultTests {
     for ticket in waiting {
       if case .repeated(.proceed) = try Answered(driver.answer(ticket)) { proceeded += 1 }
     }
-    #expect(proceeded == 3, "by the rule under which they were asked about")
+    #expect(proceeded == 3, "by the rule of their request")
     server.resume()
     driver.state.close()
     server.stop()
@@ -206,7 +206,7 @@ struct RedisFaultTests {
     let waited = driver.now.monotonic.milliseconds(since: asked)
     #expect(waited >= 45 && waited < 500, "\(waited) ms for a timeout of 50")
     #expect(driver.state.counters.timeouts == 10)
-    #expect(driver.state.degradation(of: .duplicates) == nil, "one bad moment is no outage")
+    #expect(driver.state.degradation(of: .duplicates) == nil, "one timeout is no outage")
     var id: UInt64 = 100
     while driver.state.degradation(of: .duplicates) == nil, id < 200 {
       #expect(try Answered(driver.admit(makeJob(token: "hang-\(id)"), id: id)) == .repeated(.proceed))
@@ -227,7 +227,7 @@ struct RedisFaultTests {
     try driver.turn(forMilliseconds: 50)
     #expect(driver.state.counters.lateReplies == timeouts, "dropped, and not taken for answers to others")
     #expect(try Answered(driver.admit(job, id: 1)) == .duplicate(accepted))
-    #expect(try Answered(driver.admit(makeJob(token: "hang-10"), id: 10)) == .claimed, "Redis heard of it late")
+    #expect(try Answered(driver.admit(makeJob(token: "hang-10"), id: 10)) == .claimed, "Redis ran the request late")
     driver.state.close()
     server.stop()
   }
@@ -325,7 +325,7 @@ struct RedisFaultTests {
     try driver.turn(untilWithinSeconds: 8, "degraded") { driver.state.degradation(of: .deadTokens) != nil }
     driver.remember(
       RememberedOutcome(outcome: .unregistered, status: 410, attempts: 1, sentAt: 5, completedAt: 6), of: job, id: 1)
-    #expect(try Answered(driver.admit(job, id: 2)) == .repeated(.dead(6)), "by this lane, which asked nobody")
+    #expect(try Answered(driver.admit(job, id: 2)) == .repeated(.dead(6)), "decided by this lane alone")
     try server.start()
     try driver.catchUp(1, withinSeconds: 3)
     let elsewhere = try makeDriver(server.url, limit: nil, timeoutMilliseconds: 2000)

@@ -25,8 +25,8 @@ struct RedisProviderTokenTests {
     }
     let tokens = seen.withLock { $0 }
     #expect(tokens.count == 1 && !tokens.contains([]))
-    #expect(try server.cli(["PTTL", "fleet:{token:TEAM:KEY}:value"]).hasPrefix("-") == false, "it ends")
-    #expect(try server.cli(["EXISTS", "fleet:{token:TEAM:KEY}:lock"]).hasPrefix("0"), "the lock was given back")
+    #expect(try server.cli(["PTTL", "fleet:{token:TEAM:KEY}:value"]).hasPrefix("-") == false, "it expires")
+    #expect(try server.cli(["EXISTS", "fleet:{token:TEAM:KEY}:lock"]).hasPrefix("0"), "the lock was released")
     // A worker that starts later uses the same token.
     let late = try ProviderTokenMember(server.url, signer: signer)
     #expect(late.token() == tokens.first)
@@ -85,7 +85,7 @@ struct RedisProviderTokenTests {
     #expect(second.token() == token)
     try server.cli(["FLUSHALL"])
     let third = try ProviderTokenMember(server.url, signer: signer)
-    #expect(third.token(withinMilliseconds: 5_000) != nil, "made alone")
+    #expect(third.token(withinMilliseconds: 5_000) != nil, "its own token")
     for member in [first, second, third] { member.store.stop() }
     server.stop()
   }

@@ -54,7 +54,7 @@ struct RedisStartTests {
     cluster.release()
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
     #expect(driver.state.counters.answeredInTime == 3 && driver.state.counters.decidedLocally == 0)
-    #expect(driver.state.isConnected && driver.state.nextNotice() == nil, "what is not connected yet is no news")
+    #expect(driver.state.isConnected && driver.state.nextNotice() == nil, "an unfinished start is not reported")
     driver.state.close()
   }
 
@@ -64,7 +64,7 @@ struct RedisStartTests {
     let driver = try makeDriver(cluster.url, loop)
     let tokens = tokens(cluster)
     try driver.turn(untilWithinSeconds: 10, "one is asked for the table") {
-      // The node that is asked first never answers, whichever it is.
+      // The node that is asked first, whichever it is, never answers.
       if cluster.withoutTable.isEmpty {
         for (index, node) in cluster.nodes.enumerated() where node.count(of: "SCRIPT") > 0 {
           cluster.withoutTable = [index]
@@ -92,7 +92,7 @@ struct RedisStartTests {
     cluster.withoutTable = []
     cluster.release()
     for ticket in tickets { #expect(try Answered(driver.answer(ticket)) == .proceed) }
-    #expect(driver.state.counters.answeredInTime == 3, "the others have all of the cluster")
+    #expect(driver.state.counters.answeredInTime == 3, "the other nodes have the whole cluster")
     #expect(driver.state.counters.decidedLocally == 0)
     driver.state.close()
   }

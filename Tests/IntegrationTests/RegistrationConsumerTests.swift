@@ -7,10 +7,10 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Registrations from a real RabbitMQ to a real Redis: taken once Redis has them, refused with a reason, never lost.
+/// Registrations from a real RabbitMQ to a real Redis: acknowledged once Redis has them, refused with a reason, never lost.
 @Suite(.serialized, .timeLimit(.minutes(4)))
 struct RegistrationConsumerTests {
-  /// A queue of its own, and what is done with it.
+  /// A private queue and its consumers.
   private struct Desk {
     let rabbitmq: RabbitMQServer
     let redis: String
@@ -105,7 +105,7 @@ struct RegistrationConsumerTests {
     let results = consumer.counters.results
     end(consumer)
     #expect(try desk.queued() == 0)
-    // The forget may overtake the registrations that it is about; it comes to the same.
+    // The forget may overtake the registrations that it is about; the result is the same.
     let kept = results[.init(kind: "device", result: "added"), default: 0]
     let forgotten = results[.init(kind: "device", result: "forgotten"), default: 0]
     #expect((kept, forgotten) == (3, 0) || (kept, forgotten) == (2, 2), "\(results)")
@@ -144,7 +144,7 @@ struct RegistrationConsumerTests {
     try redis.start()
     wait("all are stored") { consumer.isExhausted }
     #expect(consumer.counters.results == [.init(kind: "device", result: "added"): 300])
-    // Frozen in the middle: what was asked may have been done, and is done again.
+    // Frozen in the middle: the requests may have been executed, and are executed again.
     redis.pause()
     try desk.publish((0..<300).map { device($0, ",\"user\":\"u\"", at: 1_796_000_000_001) })
     wait("registrations wait") { consumer.counters.inFlight == 100 }
@@ -158,7 +158,7 @@ struct RegistrationConsumerTests {
     #expect(try desk.dead().isEmpty)
   }
 
-  /// Two workers share the queue, and the broker hangs up on both.
+  /// Two workers share the queue, and the broker closes both connections.
   @Test func severalWorkersMayShareTheQueue() throws {
     let desk = try Desk(redis: RedisServer.shared().url)
     let consumers = try (0..<2).map { _ in try desk.consumer { $0.registrationsMaximum = 50 } }
@@ -178,7 +178,7 @@ struct RegistrationConsumerTests {
     try bench.expectConsistent("shared")
   }
 
-  /// What was taken and not stored goes back at the end; what came too often becomes a dead letter.
+  /// Unstored registrations are requeued at the end; one that was delivered too often becomes a dead letter.
   @Test func whatIsGivenToWorkersTooOftenIsPutAside() throws {
     let redis = try RedisServer()
     let desk = try Desk(redis: redis.url)
@@ -190,7 +190,7 @@ struct RegistrationConsumerTests {
       end(consumer)
     }
     let consumer = try desk.consumer { $0.deliveriesMaximum = 2 }
-    wait("it is put aside") { consumer.counters.results[.init(kind: "device", result: "redelivered")] == 1 }
+    wait("it is dead-lettered") { consumer.counters.results[.init(kind: "device", result: "redelivered")] == 1 }
     wait("the queue is empty") { consumer.isExhausted }
     end(consumer)
     let letters = try desk.dead()

@@ -3,7 +3,7 @@ import PushIO
 import PushStores
 import TestSupport
 
-/// Segments over a real Redis, with devices as the registry keeps them.
+/// Segments over a real Redis, with devices in the registry's format.
 final class SegmentBench {
   let loop: EventLoop
   let redis: RedisClient
@@ -26,9 +26,9 @@ final class SegmentBench {
 
   deinit { redis.close() }
 
-  // MARK: - Asking
+  // MARK: - Queries
 
-  /// Turns the loop until it holds; false: not within 20 s.
+  /// Turns the loop until the condition holds; false: not within 20 s.
   func turn(until isDone: () -> Bool) -> Bool {
     let deadline = loop.now.monotonic.adding(milliseconds: 20_000)
     while !isDone() {
@@ -59,7 +59,7 @@ final class SegmentBench {
     try wait { evaluator.open(query, in: scope, unixMilliseconds: now, then: $0) }
   }
 
-  /// All of an audience.
+  /// All ordinals of an audience.
   func ordinals(_ query: AudienceQuery, now: Int64 = 0, from chunk: Int = 0) throws -> [UInt32] {
     let reader = try reader(query, now: now)
     var ordinals: [UInt32] = []
@@ -76,7 +76,7 @@ final class SegmentBench {
 
   // MARK: - Devices
 
-  /// Registers devices as a worker does, and waits for the last of them.
+  /// Registers devices like a worker, and waits for the last of them.
   func register(_ devices: [(registration: DeviceRegistration, at: Int64)]) throws {
     var left = devices.count
     var failure: DeviceRegistryFailure?
@@ -99,7 +99,7 @@ final class SegmentBench {
     return try answer.get().map { $0?.id ?? "nobody" }
   }
 
-  /// Stores a set as the registry does. - Parameter ordinals: ascending.
+  /// Stores a set in the registry's format. - Parameter ordinals: ascending.
   func put(_ set: DeviceSet, _ ordinals: [UInt32]) throws {
     let name = DeviceSetName(set)
     let word = (0..<8).map { UInt8(truncatingIfNeeded: name.word >> UInt64($0 * 8)) }

@@ -33,7 +33,7 @@ struct SegmentEvaluatorTests {
       #expect(try bench.ordinals(.filter(filter), now: world.now) == expected, "\(text)")
       let reader = try bench.reader(.filter(filter), now: world.now)
       #expect(try bench.wait { reader.count(then: $0) } == expected.count)
-      // One chunk by itself, as the steps of an expansion ask.
+      // One chunk at a time, like the steps of an expansion.
       var single: [UInt32] = []
       for chunk in 0..<reader.chunkCount {
         let devices = try bench.wait { reader.evaluate(chunk: chunk, then: $0) }
@@ -44,7 +44,7 @@ struct SegmentEvaluatorTests {
     }
   }
 
-  /// From registration to audience: what devices said of themselves is what filters find.
+  /// From registration to audience: filters find the registered data.
   @Test func registeredDevicesAreFound() throws {
     let bench = try bench("registered")
     var random = SeededRandom(seed: 11)
@@ -105,7 +105,7 @@ struct SegmentEvaluatorTests {
     #expect(try bench.ordinals(.users(["u-2", "nobody", "u-1", "u-1"])) == [5, 70_000, 190_000])
     #expect(try bench.ordinals(.users(["many", "u-1"])) == Set(many + [5, 70_000]).sorted())
     #expect(try bench.ordinals(.devices(["hwid-1", "deadbeef", token, "unknown"])) == [9, 11, 190_001])
-    #expect(try bench.ordinals(.devices([token.uppercased()])).isEmpty, "an id, and nobody's")
+    #expect(try bench.ordinals(.devices([token.uppercased()])).isEmpty, "an unknown id")
     #expect(try bench.ordinals(.users([])).isEmpty)
     let sets: [DeviceSet] = [.user("u-2"), .user("nobody"), .user("many"), .user("u-2")]
     let found = try bench.wait { bench.evaluator.ordinals(of: sets, in: bench.scope, then: $0) }

@@ -57,7 +57,7 @@ struct SegmentStoreTests {
     #expect(Set(filters.keys) == [a, b, c])
   }
 
-  /// More than one answer holds.
+  /// More segments than fit in one answer.
   @Test func manySegmentsAreListed() throws {
     let bench = try bench("many")
     for number in 0..<300 { try put(bench, "s\(number)", #"{"tag":"n","is":\#(number)}"#, at: Int64(number)) }

@@ -3,8 +3,8 @@ import TestSupport
 
 @testable import PushStores
 
-/// Random calls of the scripts that keep devices, activities and the progress of audiences: of few of each, so that they meet often, and as
-/// many members of a set as make it large, and small again.
+/// Random calls of the scripts for devices, activities and the progress of audiences. There are few of each, so that calls collide often,
+/// and enough members of a set to make it large, and small again.
 struct SimulatedAudienceCalls {
   static let scripts: [(name: String, text: String)] = [
     ("registry find", DeviceScript.find.text), ("registry commit", DeviceScript.commit.text),
@@ -62,7 +62,7 @@ struct SimulatedAudienceCalls {
       let (device, token) = (below(6), below(6))
       for set in [device, token] { if set == 5 { add("", "") } else { add(set, word(set)) } }
       if below(2) == 0 { add("") } else { add(below(130)) }
-      // Who asks for no device has none, or wants an ordinal all the same.
+      // A call without a device requests no ordinal, or one in any case.
       add(device == 5 ? 2 * below(2) : below(3))
     }
     return registry("registry find")
@@ -102,7 +102,7 @@ struct SimulatedAudienceCalls {
     for _ in 0..<marked { add("forgotten:d:d-\(below(3))", milliseconds - below(9_000), 1 + below(60)) }
   }
 
-  /// For a while more enter than leave, then the other way round.
+  /// For a while, more members enter than leave, then the other way round.
   private mutating func change(set: Int, _ changes: Int) {
     add(set, word(set), digits(of: set))
     let chunks = below(5) == 0 ? [0, 1] : [0]
@@ -159,7 +159,7 @@ struct SimulatedAudienceCalls {
     add(compared)
     for index in 0..<compared {
       add(index == 0 ? 3 : 4 + below(2), index == 0 ? "s" : "m\(below(4))")
-      // Most are as they were read.
+      // Most values are unchanged since the read.
       add(["", "x", "y"][below(3)], ["", "x", "y"][below(3)])
     }
     for _ in 0..<below(3) { add(3, ["j", "c", "b"][below(3)], "text \(below(9))") }

@@ -2,11 +2,11 @@ import TestSupport
 import Testing
 import WorkerSimulation
 
-/// Random scripts of client operations, played against the simulated RabbitMQ and a real one: both must say the same.
+/// Random scripts of client operations, run against the simulated RabbitMQ and a real one: both must answer the same.
 ///
 /// Declarations of eight kinds of queues, publishes with and without confirms, mandatory ones, returns, consumers, every way to
-/// settle, limits, expiry, dead letters, purges, closed channels, lost connections, and what is wrong. Every second script is
-/// given to the simulated one in pieces.
+/// settle, limits, expiry, dead letters, purges, closed channels, lost connections, and errors. In every second script the
+/// simulated one receives split bytes.
 @Suite(.timeLimit(.minutes(3)))
 struct SimulatedRabbitMQDifferentialTests {
   private static let scriptCount: UInt64 = 8
@@ -72,7 +72,7 @@ struct SimulatedRabbitMQDifferentialTests {
         server.send(bytes, on: 0)
         let heard = server.hear(expected: expected)
         expected = heard.map(\.count)
-        // The text in the middle shows bytes, which differ.
+        // The text in between contains bytes, which differ.
         answers.append(
           heard[0].map { line in
             let words = line.text.split(separator: " ")
@@ -84,7 +84,7 @@ struct SimulatedRabbitMQDifferentialTests {
     }
   }
 
-  /// A channel that the server closed gets messages until the client answers, and keeps its deliveries until then.
+  /// A channel that the server closed receives messages until the client answers, and keeps its deliveries until then.
   @Test func aClosingChannelIsGivenMessagesStill() throws {
     let port = try RabbitMQServer.shared().port
     let real = try RawAMQPPort(port: port, connectionCount: 2, queue: "closing.barrier")
@@ -121,7 +121,7 @@ struct SimulatedRabbitMQDifferentialTests {
     #expect(real.hear(expected: expected.map(\.count)) == expected)
   }
 
-  /// A full queue refuses until it is well below its limit; a message that is returned too often makes room twice.
+  /// A full queue refuses until it is well below its limit; a message that is returned too often frees two credits.
   @Test func limitsAreAlike() throws {
     let port = try RabbitMQServer.shared().port
     let real = try RawAMQPPort(port: port, connectionCount: 1, queue: "limits.barrier")

@@ -2,7 +2,7 @@ import PushCore
 import TestSupport
 import WorkerSimulation
 
-/// The simulated RabbitMQ as a script sees it, with a clock that a script moves.
+/// The simulated RabbitMQ for a script, with a clock that the script advances.
 final class SimulatedRabbitMQPlayer: RawAMQPServer {
   let server: SimulatedRabbitMQ
   private var now: Int64 = 0
@@ -12,7 +12,7 @@ final class SimulatedRabbitMQPlayer: RawAMQPServer {
   private let splits: Bool
   private var random: SeededRandom
 
-  /// `splits`: bytes come to the server in pieces.
+  /// `splits`: the server receives split bytes.
   init(seed: UInt64, connectionCount: Int, splits: Bool) {
     server = SimulatedRabbitMQ(seed: seed)
     random = SeededRandom(seed: seed)
@@ -379,7 +379,7 @@ struct SimulatedRabbitMQScript {
     for connection in expected.indices { answer(expected[connection], on: connection) }
   }
 
-  /// By channel: deliveries in order, confirms in any order, all else in order.
+  /// By channel: deliveries in order, confirms in any order, all others in order.
   private func sorted(_ lines: [RawAMQPListener.Line]) -> [String] {
     var result: [String] = []
     for channel in 0...UInt16(Self.channelCount) {

@@ -21,7 +21,7 @@ struct SimulatedRedisCalls {
     ("channel claim", ChannelScript.claim), ("channel take", ChannelScript.take), ("channel use", ChannelScript.use),
   ]
 
-  /// With those of audiences.
+  /// Including those of audiences.
   static var allScripts: [(name: String, text: String)] { scripts + SimulatedAudienceCalls.scripts }
 
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
@@ -114,7 +114,7 @@ struct SimulatedRedisCalls {
   }
 
   private mutating func device() -> [UInt8] {
-    // One device gets so many pushes that its jobs move to keys of their own.
+    // One device gets most pushes, so that its jobs move to their own keys.
     let number = below(3) == 0 ? 0 : below(100) == 0 ? 40 : below(40)
     return Array("\(Self.prefix){device-\(number)}".utf8)
   }

@@ -42,7 +42,7 @@ struct TokensCommandTests {
     // Of two marks the later one counts.
     _ = try rows(world.herald(["tokens", "import", live, "--unregistered-at", "5", "--json"] + of))
     #expect(try rows(world.herald(["tokens", "show", live, "--json"] + of))[0].unregisteredAt == 1_795_000_000_000)
-    // Other environments and apps have marks of their own.
+    // Other environments and apps have separate marks.
     let sandbox = try rows(
       world.herald(["tokens", "show", live, "--json", "--app", "com.example.app", "--environment", "sandbox"]))
     #expect(sandbox.map(\.dead) == [false])

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Members of a Live Activity through a worker whose registry is a Redis of its own: swiped away, and forgotten.
+/// Members of a Live Activity through a worker with a separate Redis for its registry: dismissed, and forgotten.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerActivityMemberTests {
   private struct Shown: Decodable {
@@ -66,14 +66,14 @@ struct WorkerActivityMemberTests {
     for number in 0..<2 { try activity.register("d-\(number)", Self.updateTokens[number]) }
     _ = try wait(for: ["live": 2])
 
-    // The first one's user swipes it away: APNs knows the update token no more.
+    // The first user dismisses the activity: APNs does not know the update token any more.
     try world.simulator.setDevices("\(Self.updateTokens[0]) unregistered \(Self.now)")
     try update("u1", 1)
     #expect(try activity.end(of: "u1").summary == ["devices": 2, "accepted": 1, "unregistered": 1])
     _ = try wait(for: ["over": 1, "live": 1])
     try update("u2", 2)
     #expect(try activity.end(of: "u2").summary == ["devices": 1, "accepted": 1])
-    // A mark would stay for a month, and no job names that token again.
+    // A mark would stay for a month, although no job uses that token again.
     let marks = try herald(["tokens", "show", "--json", Self.updateTokens[0]] + Self.of)
     #expect(marks.contains("\"dead\":false"), "\(marks)")
     let metrics = try #require(world.admin("/metrics")?.body)
@@ -81,11 +81,11 @@ struct WorkerActivityMemberTests {
       metrics.contains("\nherald_apns_bad_device_token_warnings_total") && !metrics.contains("warnings_total{} 1"))
     let paused = metrics.split(separator: "\n").filter { $0.hasPrefix("herald_apns_paused") }
     #expect(!paused.isEmpty && paused.allSatisfy { $0.hasSuffix(" 0") }, "\(paused)")
-    // Of three states one had no date from which on it is old.
+    // One of three states had no stale date.
     #expect(metrics.contains("\nherald_activities_without_stale_date_total 1\n"))
     #expect(worker.log.matches(of: /jobs without stale-date/).count == 1, "\(worker.log)")
 
-    // It comes back there, and is told the newest state.
+    // The device joins again, and is sent the newest state.
     try activity.register("d-0", Self.updateTokens[2])
     #expect(try activity.end(of: "u2/late/d-0").outcome == "accepted")
     _ = try wait(for: ["live": 2])

@@ -5,7 +5,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Live Activities by id through a worker and real servers: start, update, end, and what becomes of what is late or wrong.
+/// Live Activities by id through a worker and real servers: start, update, end, and late or wrong input.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerActivityTests {
   @Test func anActivityIsStartedUpdatedAndEnded() throws {
@@ -38,7 +38,7 @@ struct WorkerActivityTests {
     for number in 0..<2 { try activity.register("d-\(number)", "5\(number)50505050505050") }
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) { try? live() == 2 ? true : nil } != nil)
-    // Three of one second: lanes may hand them over in another order, and one of them at least is never sent.
+    // Three within one second: lanes may hand them over in another order, and at least one is never sent.
     let updates = (1...3).map { number in
       ActivityWorld.job(
         "u\(number)", #"{"activity":"ride-17"}"#,
@@ -55,7 +55,7 @@ struct WorkerActivityTests {
     }
     #expect(ends.contains { $0.outcome == "throttled" }, "\(ends)")
 
-    // A late token is due the newest state, and counts in no summary.
+    // A late token gets the newest state, and counts in no summary.
     try activity.register("d-2", "5250505050505050")
     #expect(try activity.end(of: "\(newest)/late/d-2").outcome == "accepted")
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// The way of a Live Activity by its id, as it stands in `docs/live-activities.md`.
+/// The walk-through of a Live Activity by its id, in `docs/live-activities.md`.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerActivityWalkTests {
   @Test func theWalkThroughIsTrue() throws {

@@ -5,7 +5,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Jobs for users, devices and segments through real servers: pages, outcomes by device, one outcome of the whole.
+/// Jobs for users, devices and segments through real servers: pages, outcomes by device, one outcome of the whole job.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerAudienceTests {
   private struct Outcome: Decodable {
@@ -65,7 +65,7 @@ struct WorkerAudienceTests {
       return try #require(end, "\(id) did not end", sourceLocation: location)
     }
 
-    /// What the expansion consumer does before it publishes a page of a job: the only page.
+    /// Does what the expansion consumer does before it publishes the only page of a job.
     func prepare(_ id: String, ordinals: [UInt32]) throws {
       let body =
         #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
@@ -100,7 +100,7 @@ struct WorkerAudienceTests {
 
     func jobs(_ arguments: String...) throws -> ChildProcess.Output { try world.herald(["jobs"] + arguments) }
 
-    /// As `herald jobs show --json` tells it.
+    /// The output of `herald jobs show --json`.
     func show(_ id: String) throws -> [String: Any] {
       let output = try jobs("show", id, "--json")
       return try JSONSerialization.jsonObject(with: Data(output.output.utf8)) as? [String: Any] ?? [:]
@@ -116,7 +116,7 @@ struct WorkerAudienceTests {
 
   @Test func usersDevicesAndNobody() throws {
     let world = try World("audience")
-    // Three users have four devices; one of them has no token, and d-9 is nobody's.
+    // Three users have four devices, one without a token; d-9 has no user.
     try world.registry.register(0..<5, user: { ["u-1", "u-1", "u-2", "u-3", "u-3"][$0] }, hasToken: { $0 != 4 })
     try world.registry.register(9..<10)
     try world.publish("users", to: #"{"users":["u-1","u-2","u-3","u-1","nobody"]}"#, routingKey: "transactional")
@@ -163,7 +163,7 @@ struct WorkerAudienceTests {
     #expect(try world.world.simulator.counters().accepted == 3_000)
   }
 
-  /// Killed in the middle, three times: each device has its push once, or its outcome says that nobody knows.
+  /// Killed in the middle, three times: each device gets its push once, or its outcome is marked ambiguous.
   @Test func aWorkerThatIsKilledLeavesNobodyOut() throws {
     let world = try World("killed")
     try world.registry.register(0..<12_000)
@@ -187,7 +187,7 @@ struct WorkerAudienceTests {
     let counters = try world.world.simulator.counters()
     let twice = counters.accepted - 12_000
     #expect(counters.acceptedIDs == 12_000)
-    #expect(children.count { $0.ambiguous } >= twice, "\(twice) devices had it twice")
+    #expect(children.count { $0.ambiguous } >= twice, "\(twice) devices were sent twice")
   }
 
   @Test func pauseResumeAndCancel() throws {
@@ -203,7 +203,7 @@ struct WorkerAudienceTests {
     #expect(try world.jobs("resume", "paused").status == 0)
     #expect(try world.waitForEnd(of: "paused").summary == ["devices": 1_500, "accepted": 1_500])
 
-    // Known before its first step: everything of it is still to come.
+    // Stored before its first step: all of it is still to come.
     let _: ExpansionStore.Opening = try world.registry.wait {
       world.registry.store.open(
         "cancelled", in: world.registry.scope, ExpansionCursor(), openMaximum: 1, isDryRun: false,
@@ -238,7 +238,7 @@ struct WorkerAudienceTests {
     #expect(Set(world.children(of: "all").map { $0.to?.device }).count == 900)
   }
 
-  /// The page is in its queue when a user is forgotten: nothing reaches that user.
+  /// A user is forgotten while the page is queued: nothing is sent to that user.
   @Test func whoIsForgottenGetsNothing() throws {
     let world = try World("forgotten")
     try world.registry.register(0..<3, user: { "u-\($0)" })
@@ -251,7 +251,7 @@ struct WorkerAudienceTests {
     #expect(try world.world.simulator.counters().requests == 2)
   }
 
-  /// APNs says that a token is gone: the registry forgets it, and the next audience does not have the device.
+  /// APNs reports a token as gone: the registry forgets it, and the next audience does not include the device.
   @Test func aTokenThatIsGoneLeavesTheRegistry() throws {
     let world = try World("gone")
     try world.registry.register(0..<2)

@@ -98,8 +98,8 @@ struct WorkerBrokerFaultTests {
     #expect(try world.simulator.counters().duplicateIDs == 0)
   }
 
-  /// A producer that got no confirm publishes again; a retry queue that restarts delivers a message twice that the job queue has
-  /// already. Here the second copy comes while APNs is slow to answer the first: it waits for the first one's answer.
+  /// A producer that got no confirm publishes again, or a retry queue that restarts delivers a message again that the job queue already
+  /// has. Here the second copy comes while APNs is slow to answer the first: it waits for the first one's answer.
   @Test func aJobThatComesTwiceIsSentOnce() throws {
     var options = WorkerWorld.Options()
     options.lanes = 2
@@ -132,7 +132,7 @@ struct WorkerBrokerFaultTests {
     #expect(try world.takeOutcomes().allSatisfy { $0.outcome == "accepted" && !$0.ambiguous })
   }
 
-  /// The wait for a too large job's dead letter holds up all other deliveries, but it has a limit.
+  /// The wait for a too large job's dead letter delays all other deliveries, but it has a limit.
   @Test func aFullQueueOfDeadLettersStopsNobody() throws {
     let world = try WorkerWorld("dead-full")
     let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.rabbitmq.url)], tls: nil, name: "herald test")

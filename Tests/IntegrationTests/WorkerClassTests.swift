@@ -3,13 +3,13 @@ import PushIO
 import TestSupport
 import Testing
 
-/// A backlog of bulk jobs, and transactional ones beside it.
+/// A backlog of bulk jobs, and concurrent transactional jobs.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerClassTests {
   private struct Measured {
     /// Milliseconds from a job's publish to its outcome, sorted.
     var waits: [Int64] = []
-    /// Outcomes of bulk jobs that came meanwhile.
+    /// Outcomes of bulk jobs in the meantime.
     var bulkCount = 0
   }
 
@@ -38,7 +38,7 @@ struct WorkerClassTests {
       } else {
         measured.bulkCount += 1
       }
-      // Messages after the last one go back to the queue.
+      // Messages after the last one are requeued.
       return published.isEmpty ? nil : .acknowledge
     }
     #expect(published.isEmpty, "\(published.count) of \(numbers.count) without outcome")

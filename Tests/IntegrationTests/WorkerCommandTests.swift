@@ -24,7 +24,7 @@ struct WorkerCommandTests {
     let worker = try world.startWorker(configuration: world.configuration(rabbitmqURL: url))
     #expect(worker.waitForLine("ACCESS_REFUSED"), "\(worker.log)")
     usleep(4_000_000)
-    // Once by the lane, once by each consumer beside it: they have connections of their own.
+    // Once by the lane, once by each other consumer: they have separate connections.
     let reporters = worker.lines.filter { $0.contains("ACCESS_REFUSED") }
       .map { $0.firstMatch(of: /"lane":"([^"]+)"/).map { String($0.1) } ?? "?" }
     #expect(reporters.sorted() == ["0", "channels", "expansions", "registrations"], "\(worker.log)")

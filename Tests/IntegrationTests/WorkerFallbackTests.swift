@@ -5,7 +5,7 @@ import PushStores
 import TestSupport
 import Testing
 
-/// Who gets a start and who its fallback, through a worker and real servers.
+/// Which devices get a start and which the fallback, through a worker and real servers.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerFallbackTests {
   private struct Notification: Decodable {
@@ -37,7 +37,7 @@ struct WorkerFallbackTests {
     let members: [String: Int]
   }
 
-  /// Of one audience some are started and some alerted, more of them than a page holds: each once, whatever comes again.
+  /// Some devices of an audience are started and some alerted, more than fit in a page: each once, despite redeliveries.
   @Test func whoCannotShowItIsAlerted() throws {
     let url = try RedisServer.shared().url
     let world = try WorkerWorld("fallback", redisURL: url)
@@ -53,7 +53,7 @@ struct WorkerFallbackTests {
         registry.devices.register(registration, at: registry.loop.now.unixMilliseconds, in: registry.scope, then: $0)
       }
     }
-    // Its page has a device that is sent nothing, too.
+    // One device of its page gets no push.
     let dead = AudienceRegistry.token(600)
     let digits = dead.flatMap { [Hex.digit($0 >> 4), Hex.digit($0 & 15)] }
     let now = registry.loop.now.unixMilliseconds
@@ -99,7 +99,7 @@ struct WorkerFallbackTests {
     #expect(shown.members == ["started": 3, "alerted": 601, "live": 0, "over": 0, "left": 0], "\(show)")
   }
 
-  /// Its pages were fixed by another job with its id, of which some were a fallback's.
+  /// The job's pages were made by another job with the same id, which had a fallback.
   @Test func aJobWithoutAFallbackEndsNoWorker() throws {
     let url = try RedisServer.shared().url
     let world = try WorkerWorld("twin", redisURL: url)
@@ -123,7 +123,7 @@ struct WorkerFallbackTests {
       {"id":"twin","app":"com.example.app","push_type":"alert","to":{"devices":["d-0"]},\
       "payload":{"aps":{"alert":"x"}}}
       """)
-    // Its id is that of the body in Redis, which has none.
+    // The worker reads the body in Redis by the job's id; it has no fallback.
     let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> ActivityWorld.Outcome? in
       let messages = (try? world.outside.drain(world.outcomesQueue)) ?? []
       return messages.compactMap { try? JSONDecoder().decode(ActivityWorld.Outcome.self, from: Data($0.body)) }.first {

@@ -87,7 +87,7 @@ struct WorkerOutageTests {
     try world.waitForAccepted(600)
     world.simulator.stop()
     usleep(1_500_000)
-    // Its ledger is empty again.
+    // A new simulator has an empty ledger.
     try world.simulator.start()
     let isDone = ChildProcess.poll(timeoutMilliseconds: 40_000, everyMilliseconds: 500) { () -> Bool? in
       guard let outcomes = try? world.takeOutcomes() else { return nil }

@@ -75,7 +75,7 @@ struct WorkerOutsideClientTests {
     #expect(outcomes.filter { $0.outcome == "accepted" }.count == 40)
     let invalid = outcomes.filter { $0.outcome == "invalid" }
     #expect(invalid.count == 2)
-    #expect(Set(invalid.map(\.apnsID)).count == 2, "jobs that nothing is known of are not one job")
+    #expect(Set(invalid.map(\.apnsID)).count == 2, "unreadable jobs are different jobs")
     for count in [huge.utf8.count, alsoHuge.utf8.count] {
       #expect(invalid.contains { $0.detail?.contains("\(count) bytes") == true }, "\(invalid.map(\.detail))")
     }

@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// A running `herald run` and what it says.
+/// A running `herald run` and its log.
 struct WorkerProcess {
   let child: ChildProcess
   fileprivate let folder: TemporaryFolder
@@ -13,11 +13,11 @@ struct WorkerProcess {
     self.logName = logName
   }
 
-  /// Everything that it wrote.
+  /// Its whole log.
   var log: String { folder.read(logName) }
   var lines: [Substring] { log.split(separator: "\n") }
 
-  /// Waits until its log has a line with all of these words; false where it has none in time.
+  /// Waits for a log line with all of these words; false: none came in time.
   func waitForLine(_ words: String..., seconds: Int = 20) -> Bool {
     ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 50) {
       lines.contains { line in words.allSatisfy { line.contains($0) } } ? true : nil
@@ -26,7 +26,7 @@ struct WorkerProcess {
 
   func waitForExit(seconds: Int) -> Int32? { child.wait(timeoutMilliseconds: seconds * 1000) }
 
-  /// SIGTERM, and its exit status; nil where it went on for so long.
+  /// Sends SIGTERM and waits. Returns the exit status; nil: it did not end in time.
   func drain(seconds: Int) -> Int32? {
     child.signalLeader(SIGTERM)
     return waitForExit(seconds: seconds)

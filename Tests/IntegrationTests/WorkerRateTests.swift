@@ -32,7 +32,7 @@ struct WorkerRateTests {
     #expect(Set(outcomes.map(\.outcome)) == ["accepted", "throttled"])
     let sent = outcomes.filter { $0.outcome == "accepted" }.sorted { ($0.sentAt ?? 0) < ($1.sentAt ?? 0) }
     #expect(try world.simulator.counters().requests == sent.count && sent.count >= 2)
-    // Each was admitted some time between its receipt and its sending.
+    // Each was admitted between its receipt and its sending.
     for first in sent.indices {
       for last in first..<sent.count {
         let received = try #require(sent[first...last].compactMap(\.receivedAt).min())

@@ -117,7 +117,7 @@ struct WorkerRedisAccessTests {
     cluster.stop()
   }
 
-  /// Devices, a segment of them, a job and a Live Activity for it, and the commands about all of that.
+  /// Devices, a segment of them, a job and a Live Activity for it, and the commands for all of these.
   @Test func theRegistry() throws {
     let redis = try RedisServer()
     let world = try WorkerWorld("access-registry", redisURL: redis.url, options: options)
@@ -148,7 +148,7 @@ struct WorkerRedisAccessTests {
       )
     }
 
-    // So many that sets are lists, and bitmaps.
+    // Enough devices that sets are lists and bitmaps.
     let devices = (1000..<1700).map { number in
       """
       {"kind":"device","at":1700000000000,"app":"com.example.app","device":"d-\(number)","user":"u","token":"00fc\(number)",\

@@ -47,7 +47,7 @@ struct WorkerReloadTests {
 
   @Test func reloadsWithoutLosingAJob() throws {
     let world = try WorkerWorld("reload")
-    // Started again, it takes any key.
+    // After its restart, the simulator accepts any key.
     world.simulator.stop()
     try world.simulator.start()
     let worker = try world.startWorker()

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Something that a lane waits for stops silently. Its own timeout is longer than these tests, so the lane
+/// A server that a lane waits for stops silently. Its own timeout is longer than these tests, so the lane
 /// notices, restarts the connection, and goes on.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerStandstillTests {
@@ -66,7 +66,7 @@ struct WorkerStandstillTests {
     await worker.drain()
     _ = try world.expectAccepted(0..<40)
     let ambiguous = Set(try world.takeOutcomes().filter(\.ambiguous).compactMap(\.jobID))
-    #expect(ambiguous == Set((5..<40).map { "job-\($0)" }), "whether they had been processed, nobody can tell")
+    #expect(ambiguous == Set((5..<40).map { "job-\($0)" }), "it is unknown whether they were processed")
   }
 
   @Test func aFrozenBrokerIsLeft() async throws {
@@ -130,7 +130,7 @@ private final class StandingWorker: Sendable {
     }
   }
 
-  /// Whether a line with this text comes.
+  /// Whether a line with this text is logged in time.
   func logs(_ text: String) async throws -> Bool {
     let end = ContinuousClock.now.advanced(by: .seconds(40))
     while !log.contains(text), ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(20)) }

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A worker that ends in the middle of its work, by SIGKILL or in order: the next one finishes it.
+/// A worker that ends in the middle of its work, by SIGKILL or by a drain: the next one finishes the work.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerStopTests {
   @Test func afterAKillTheNextWorkerFinishesTheRest() throws {
@@ -48,7 +48,7 @@ struct WorkerStopTests {
     #expect(first.lines.count < 20, "\(first.log)")
   }
 
-  /// Nothing answers during the shutdown: neither confirms nor closes come.
+  /// No server answers during the shutdown: neither confirms nor closes come.
   @Test func frozenServersHoldNoStopUp() throws {
     let rabbitmq = try RabbitMQServer()
     let redis = try RedisServer()

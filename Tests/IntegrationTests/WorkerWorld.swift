@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Everything that a worker needs, as processes, and third-party clients to look at it.
+/// Everything that a worker needs, as processes, with third-party clients to observe it.
 final class WorkerWorld {
   /// The fields of an outcome that the tests use.
   struct Outcome: Decodable {
@@ -154,8 +154,8 @@ final class WorkerWorld {
     try outside.publish(body, exchange: "\(prefix).jobs", routingKey: routingKey)
   }
 
-  /// Publishes jobs `job-<number>`, each for a device of its own. Confirmed: of many messages that a client publishes
-  /// without confirms and then closes, a quorum queue loses the last.
+  /// Publishes jobs `job-<number>`, each for another device. With confirms: if a client publishes many messages
+  /// without confirms and then closes, a quorum queue loses the last ones.
   func publishJobs(_ numbers: Range<Int>, jobClass: String = "transactional") throws(TestFailure) {
     let lines = numbers.map { job("job-\($0)", number: $0) }.joined(separator: "\n") + "\n"
     let result = try herald(["enqueue", "--class", jobClass], input: lines)
@@ -166,7 +166,7 @@ final class WorkerWorld {
 
   // MARK: outcomes
 
-  /// All outcomes that were published until now.
+  /// All outcomes published so far.
   func takeOutcomes() throws -> [Outcome] {
     for message in try outside.drain(outcomesQueue) {
       outcomes.append(try JSONDecoder().decode(Outcome.self, from: Data(message.body)))
@@ -214,7 +214,7 @@ final class WorkerWorld {
   /// The end of the last worker's log.
   private var log: Substring { folder.read("worker-\(workerCount).log").suffix(3_000) }
 
-  /// The steps at which a running worker's jobs are.
+  /// How many of a running worker's jobs are at each step.
   private var gauges: String {
     let names = [
       "jobs_", "outcomes_", "apns_connections", "apns_streams", "responses", "retries", "unconfirmed", "connected",
