@@ -72,8 +72,8 @@ struct WorkerWorldTests {
   }
 
   /// RabbitMQ drops a job by its delivery limit if no worker ever gets to process it. The auditor excuses this only if each of them was
-  /// killed.
-  @Test(arguments: [.worker, .connection] as [WorkerWorld.Settings.Holder])
+  /// killed, or lost its connection before the job arrived.
+  @Test(arguments: [.worker, .connection, .connectionLater] as [WorkerWorld.Settings.Holder])
   func whatTheBrokerTakesAwayIsLostUnlessEachWorkerWasKilled(holder: WorkerWorld.Settings.Holder) throws {
     let world = try play(1) { settings in
       settings.jobs = 1
@@ -82,19 +82,22 @@ struct WorkerWorldTests {
       settings.restMilliseconds = 600_000
     }
     switch holder {
-    case .worker: #expect(world.auditor.violations == [] && world.auditor.buriedCount == 1)
-    case .connection:
+    case .worker, .connection: #expect(world.auditor.violations == [] && world.auditor.buriedCount == 1)
+    case .connectionLater:
       #expect(world.auditor.violations.map { $0.prefix(6) } == ["lost: "] && world.auditor.buriedCount == 0)
     }
   }
 
   /// Seeds of the swarm that broke the promise once.
-  /// - 401382: workers on a slow line were killed so soon that RabbitMQ dropped jobs that none of them had received.
+  /// - 401382, 704332: workers on a slow line were killed, or lost their connections, so soon that RabbitMQ dropped jobs that none of them
+  ///   had received.
   /// - 22520: a poison channel request and its copies crashed workers so soon that jobs were given up, and copies grew.
   /// - 31314: the same, so soon and so often that RabbitMQ dropped jobs before any worker could process them.
   /// - 20760: many sends asked for admission again at once while one slot was free, and none of them left: a lane stood still without a reason.
   /// - 600860: a worker with a fast clock made a provider token; after a correction, jobs waited for hours until it became valid.
-  @Test(arguments: [20760, 22520, 31314, 401382, 600860] as [UInt64]) func whatWasFoundHolds(seed: UInt64) throws {
+  @Test(arguments: [20760, 22520, 31314, 401382, 600860, 704332] as [UInt64]) func whatWasFoundHolds(seed: UInt64)
+    throws
+  {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }
 

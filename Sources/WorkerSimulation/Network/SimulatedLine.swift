@@ -31,6 +31,9 @@ final class SimulatedEnd {
   var lastArrival: Int64 = 0
   /// Bytes sent to this end and not read yet.
   var underWay = 0
+  /// Bytes that were sent to this end, and those of them that arrived, since the connection was opened.
+  var sentCount = 0
+  var arrivedCount = 0
   private(set) var isConnected = false
   /// This end sends nothing more.
   var hasClosed = false

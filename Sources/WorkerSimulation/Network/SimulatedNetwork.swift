@@ -149,6 +149,7 @@ package final class SimulatedNetwork {
   /// Sends all bytes, split at random; the caller checks `room`.
   func send(_ bytes: ArraySlice<UInt8>, _ line: SimulatedLine, from side: Int) {
     guard !line.ends[side].hasClosed, !line.ends[side].isBroken else { return }
+    line.ends[1 - side].sentCount += bytes.count
     var rest = bytes
     while !rest.isEmpty {
       var count = min(rest.count, settings.segmentMaximum)
@@ -234,6 +235,7 @@ package final class SimulatedNetwork {
 
   private func deliver(_ bytes: [UInt8], _ line: SimulatedLine, _ side: Int) {
     let end = line.ends[side]
+    end.arrivedCount += bytes.count
     guard !end.isBroken, !end.isGone else {
       end.underWay -= bytes.count
       // The end is gone, so the sender gets a reset.

@@ -28,7 +28,7 @@ package final class WorkerAuditor {
   private var forgotten: Set<String> = []
   /// Jobs among the dead letters, which need no outcome.
   private var buried: Set<String> = []
-  private var deliveryLimit = DeliveryLimitAuditor()
+  private var deliveryLimit: DeliveryLimitAuditor
   /// When an outcome first reported a token as dead, Unix milliseconds.
   private var knownDead: [String: Int64] = [:]
   /// Provider tokens created by workers that ended.
@@ -52,15 +52,15 @@ package final class WorkerAuditor {
   private let mayStandStill: Bool
 
   /// - Parameter faults: the possible kinds.
-  init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings) {
+  init(faults: Set<WorkerFault>, _ settings: WorkerWorld.Settings, _ network: SimulatedNetwork) {
     self.faults = faults
-    let network = settings.network
+    deliveryLimit = DeliveryLimitAuditor(network)
     sendsAllInTime =
       faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
     mayStandStill = !Set(faults.map(\.family)).isSubset(of: [.worker]) || settings.rabbitmq.confirmDropped > 0
     knowsAll =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
-      && network.latency.upperBound <= WorkerAuditor.latencyMaximum && network.bytesPerSecond == nil
+      && settings.network.latency.upperBound <= WorkerAuditor.latencyMaximum && settings.network.bytesPerSecond == nil
   }
 
   private static let latencyMaximum: Int64 = 2_000_000
