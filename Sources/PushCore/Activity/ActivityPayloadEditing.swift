@@ -152,7 +152,7 @@ extension ActivityPayload {
 
   private static func string(_ text: String) -> [UInt8] {
     var bytes: [UInt8] = []
-    bytes.append(addingCapacity: JSONText.countMaximum(text.utf8.count)) { $0.append(jsonString: text.utf8.span) }
+    bytes.append(jsonString: text)
     return bytes
   }
 

@@ -163,7 +163,7 @@ package enum RegistrationParser {
     JobError(field: key.rawValue, rule: "\(rule), not \"\(JobError.describe(text))\"")
   }
 
-  private static func isTimeZone(_ text: String) -> Bool {
+  static func isTimeZone(_ text: String) -> Bool {
     1...DeviceLimits.timeZoneBytesMaximum ~= text.utf8.count
       && text.utf8.allSatisfy { byte in
         switch byte {

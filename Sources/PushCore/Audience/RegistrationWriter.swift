@@ -39,7 +39,7 @@ private struct RegistrationWriter {
   var bytes: [UInt8] = []
 
   mutating func string(_ text: String) {
-    bytes.append(addingCapacity: JSONText.countMaximum(text.utf8.count)) { $0.append(jsonString: text.utf8.span) }
+    bytes.append(jsonString: text)
   }
 
   mutating func key(_ name: String) {

@@ -84,10 +84,3 @@ extension SegmentValue {
     }
   }
 }
-
-extension [UInt8] {
-  fileprivate mutating func append(jsonString text: String) {
-    let span = text.utf8.span
-    append(addingCapacity: JSONText.countMaximum(span.count)) { $0.append(jsonString: span) }
-  }
-}

@@ -1,0 +1,107 @@
+/// The Live Activities API of an outside service, `/json/1.3/…`, as jobs and registrations of ours: a pure mapping. `DeviceReader` and
+/// `NotificationReader` say what a call means.
+package struct LiveActivitiesAPI: Sendable {
+  /// By its code.
+  private let applications: [String: LiveActivitiesApplication]
+  /// A start without a target is for all devices of the app.
+  private let allowsEveryone: Bool
+
+  /// Of one request.
+  package static let notificationsMaximum = 1000
+
+  package init(applications: [String: LiveActivitiesApplication], allowsEveryone: Bool) {
+    self.applications = applications
+    self.allowsEveryone = allowsEveryone
+  }
+
+  /// - Parameters:
+  ///   - method: the last part of the path.
+  ///   - authorization: the header's value; nil: absent.
+  ///   - now: Unix milliseconds.
+  ///   - random: makes the ids of jobs.
+  package func read(
+    method name: String, body: [UInt8], authorization: String?, now: Int64, random: inout some RandomNumberGenerator
+  ) -> LiveActivitiesReading {
+    guard let method = LiveActivitiesMethod(rawValue: name) else {
+      return .open(.refused(LiveActivitiesFault(LiveActivitiesMethod.refusal(of: name))))
+    }
+    let json: CheckedJSON
+    do throws(JSONError) {
+      json = try CheckedJSON(body)
+    } catch {
+      return .open(.unparsable(error, in: body.span))
+    }
+    var access: LiveActivitiesReading.Access?
+    do throws(LiveActivitiesFault) {
+      let plan = try plan(method, json, authorization, now, &random, &access)
+      return LiveActivitiesReading(access: access, decision: .plan(plan))
+    } catch {
+      return LiveActivitiesReading(access: access, decision: .answer(.refused(error)))
+    }
+  }
+
+  /// - Parameter access: set as soon as it is known.
+  private func plan(
+    _ method: LiveActivitiesMethod, _ json: CheckedJSON, _ authorization: String?, _ now: Int64,
+    _ random: inout some RandomNumberGenerator, _ access: inout LiveActivitiesReading.Access?
+  ) throws(LiveActivitiesFault) -> LiveActivitiesPlan {
+    let envelope = try RequestObject<RequestKeys.Envelope>(json, at: json.start, path: "")
+    let request: RequestObject<RequestKeys.Request>? = try envelope.object(.request)
+    guard let request else { throw LiveActivitiesFault(RequestKeys.Envelope.request.rawValue, "is missing") }
+    guard let code = try request.text(.application), let application = applications[code] else {
+      throw LiveActivitiesFault.application
+    }
+    guard let token = try token(request, authorization, method.permission) else { throw LiveActivitiesFault.account }
+    switch method.permission {
+    case .register:
+      let scope = try DeviceReader.scope(request, of: application)
+      access = LiveActivitiesReading.Access(token: token, permission: .register, scope: scope)
+      var reader = DeviceReader(request, method, scope: scope, now: now)
+      try reader.read()
+      return reader.plan
+    case .send:
+      access = LiveActivitiesReading.Access(token: token, permission: .send, scope: application.scope)
+      var reader = NotificationReader(application, allowsEveryone: allowsEveryone, now: now)
+      for (index, place) in try notifications(request).enumerated() {
+        let path = "notifications[\(index)]"
+        try reader.read(
+          NotificationReader.Notification(json, at: place, path: path), isStart: method == .startLiveActivity,
+          jobID: UUIDValue.version4(&random).text)
+      }
+      return reader.plan
+    }
+  }
+
+  /// Where the notifications stand: at least one.
+  private func notifications(
+    _ request: RequestObject<RequestKeys.Request>
+  ) throws(LiveActivitiesFault) -> [Int] {
+    guard let place = request[.notifications] else { throw LiveActivitiesFault.noNotifications }
+    guard let places = request.json.elements(at: place) else {
+      throw request.wrong(.notifications, "must be an array of objects")
+    }
+    guard !places.isEmpty else { throw LiveActivitiesFault.noNotifications }
+    guard places.count <= LiveActivitiesAPI.notificationsMaximum else {
+      throw LiveActivitiesFault(
+        "notifications", "must hold 1 to \(LiveActivitiesAPI.notificationsMaximum) objects, not \(places.count)")
+    }
+    return places
+  }
+
+  /// Servers give it as `auth`, devices in a header; each may do as the other does. nil: neither is there.
+  private func token(
+    _ request: RequestObject<RequestKeys.Request>, _ authorization: String?,
+    _ permission: LiveActivitiesMethod.Permission
+  ) throws(LiveActivitiesFault) -> String? {
+    let inHeader = authorization.flatMap(LiveActivitiesAPI.token)
+    if permission == .register, let inHeader { return inHeader }
+    return try request.filledText(.auth) ?? inHeader
+  }
+
+  /// What stands behind `Token` or `Bearer`.
+  private static func token(ofHeader value: String) -> String? {
+    let parts = value.split(separator: " ", omittingEmptySubsequences: true)
+    guard parts.count == 2, ["token", "bearer"].contains(parts[0].lowercased()) else { return nil }
+    return String(parts[1])
+  }
+}

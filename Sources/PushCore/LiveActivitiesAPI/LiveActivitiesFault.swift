@@ -1,0 +1,17 @@
+/// What is wrong with a request that is JSON, in a sentence for its sender.
+struct LiveActivitiesFault: Error, Hashable {
+  var message: String
+
+  init(_ message: String) {
+    self.message = message
+  }
+
+  /// - Parameter path: empty: the request as a whole.
+  init(_ path: String, _ rule: String) {
+    message = "\(path.isEmpty ? "the request" : path) \(rule)"
+  }
+
+  static let application = LiveActivitiesFault("Application not found")
+  static let account = LiveActivitiesFault("Account not found")
+  static let noNotifications = LiveActivitiesFault("No notifications")
+}

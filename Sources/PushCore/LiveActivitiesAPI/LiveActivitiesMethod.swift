@@ -1,0 +1,26 @@
+/// The calls of the Live Activities API that are served: the last part of the path `/json/1.3/…`.
+package enum LiveActivitiesMethod: String, CaseIterable, Sendable {
+  case startLiveActivity, updateLiveActivity
+  case registerDevice, unregisterDevice, registerUser, setTags, setActivityToken, setActivityPushToStartToken
+
+  /// What a key must allow.
+  package enum Permission: String, Sendable {
+    case send, register
+  }
+
+  package var permission: Permission {
+    switch self {
+    case .startLiveActivity, .updateLiveActivity: .send
+    case .registerDevice, .unregisterDevice, .registerUser, .setTags, .setActivityToken, .setActivityPushToStartToken:
+      .register
+    }
+  }
+
+  /// What is said of a call that is not served.
+  static func refusal(of name: String) -> String {
+    let served = allCases.map(\.rawValue)
+    let hint = EditDistance.nearest(to: name, among: served).map { "did you mean \($0)?" }
+    let shown = name.isEmpty ? "A call without a name" : JobError.describe(name)
+    return "\(shown) is not served here; \(hint ?? "these are: \(served.joined(separator: ", "))")"
+  }
+}
