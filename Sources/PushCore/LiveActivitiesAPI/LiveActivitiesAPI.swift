@@ -46,8 +46,8 @@ package struct LiveActivitiesAPI: Sendable {
     _ random: inout some RandomNumberGenerator, _ access: inout LiveActivitiesReading.Access?
   ) throws(LiveActivitiesFault) -> LiveActivitiesPlan {
     let envelope = try RequestObject<RequestKeys.Envelope>(json, at: json.start, path: "")
-    let request: RequestObject<RequestKeys.Request>? = try envelope.object(.request)
-    guard let request else { throw LiveActivitiesFault(RequestKeys.Envelope.request.rawValue, "is missing") }
+    guard let place = envelope[.request] else { throw LiveActivitiesFault("request is missing") }
+    let request = try RequestObject<RequestKeys.Request>(json, at: place, path: "")
     guard let code = try request.text(.application), let application = applications[code] else {
       throw LiveActivitiesFault.application
     }

@@ -125,7 +125,10 @@ extension NotificationTarget {
         throw notification.wrong(key, "\(SegmentCode.rule), or be a filter such as T(\"plan\", EQ, \"gold\")")
       }
     } else {
-      source = Array(try notification.rawObject(key) ?? [])
+      guard json.bytes[place] == ASCII.openBrace else {
+        throw notification.wrong(key, "must be a segment's code, or a filter")
+      }
+      source = Array(json.raw(at: place))
     }
     do throws(SegmentFilterError) {
       return .filter(try SegmentFilterParser.parse(source))
