@@ -20,6 +20,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
     FuzzTarget(name: "http2-server", rounds: 2_000, subject: HTTP2ServerSubject.self),
     FuzzTarget(name: "apns-body", rounds: 20_000, subject: APNsBodySubject.self),
     FuzzTarget(name: "segment-filter", rounds: 10_000, subject: SegmentFilterSubject.self),
+    FuzzTarget(name: "live-activities-api", rounds: 1_000, subject: LiveActivitiesAPISubject.self),
     FuzzTarget(name: "proxy", rounds: 20_000, subject: ProxySubject.self),
   ]
 }

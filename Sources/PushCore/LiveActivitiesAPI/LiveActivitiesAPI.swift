@@ -5,6 +5,7 @@ package struct LiveActivitiesAPI: Sendable {
   private let applications: [String: LiveActivitiesApplication]
   /// A start without a target is for all devices of the app.
   private let allowsEveryone: Bool
+  private let tables = JobParser.Tables()
 
   /// Of one request.
   package static let notificationsMaximum = 1000
@@ -61,7 +62,7 @@ package struct LiveActivitiesAPI: Sendable {
       return reader.plan
     case .send:
       access = LiveActivitiesReading.Access(token: token, permission: .send, scope: application.scope)
-      var reader = NotificationReader(application, allowsEveryone: allowsEveryone, now: now)
+      var reader = NotificationReader(application, allowsEveryone: allowsEveryone, tables, now: now)
       for (index, place) in try notifications(request).enumerated() {
         let path = "notifications[\(index)]"
         try reader.read(

@@ -60,6 +60,11 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
   package static let forbidden = LiveActivitiesAnswer(
     status: 200, code: 403, "Token restrictions forbid this operation")
 
+  /// The app has no such segment in its environment.
+  package static func unknownSegment(_ code: SegmentCode) -> LiveActivitiesAnswer {
+    refused(LiveActivitiesFault("Filter not found: \(code)"))
+  }
+
   /// The body is not JSON.
   static func unparsable(_ error: JSONError, in bytes: Span<UInt8>) -> LiveActivitiesAnswer {
     let offset = error.offset

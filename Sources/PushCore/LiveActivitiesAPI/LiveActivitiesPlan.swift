@@ -1,6 +1,6 @@
 /// What a request wants done, and the answer to it.
 ///
-/// The order: `segments` into Redis, then all of `publications`, then `answer`. A request whose answer is not known may be sent again: a start
+/// The order: a look at `namedSegments`, `segments` into Redis, all of `publications`, then `answer`. A request whose answer is not known may be sent again: a start
 /// reaches no device twice, and an update shows the same again.
 package struct LiveActivitiesPlan: Hashable, Sendable {
   /// A message for RabbitMQ.
@@ -17,10 +17,12 @@ package struct LiveActivitiesPlan: Hashable, Sendable {
     package var filter: SegmentFilter
   }
 
-  /// Of all that is written.
+  /// Of all that is written and looked up.
   package internal(set) var scope: AppScope
   /// Each once.
   package internal(set) var segments: [Segment] = []
+  /// Segments that the request names, each once. Where one is not there, `unknownSegment` is the answer, and nothing is done.
+  package internal(set) var namedSegments: [SegmentCode] = []
   package internal(set) var publications: [Publication] = []
   /// Ids or tokens, each once: those that the registry does not know are told in the answer.
   package internal(set) var devices: [String] = []

@@ -10,15 +10,16 @@ struct NotificationReader: ~Copyable {
   private let allowsEveryone: Bool
   /// Unix milliseconds.
   private let now: Int64
-  private var parser = JobParser()
+  private var parser: JobParser
   private var parsed = PushJob()
   /// Names that the plan has.
   private var devices: Set<String> = []
   private var users: Set<String> = []
   private(set) var plan: LiveActivitiesPlan
 
-  init(_ application: LiveActivitiesApplication, allowsEveryone: Bool, now: Int64) {
+  init(_ application: LiveActivitiesApplication, allowsEveryone: Bool, _ tables: JobParser.Tables, now: Int64) {
     self.application = application
+    parser = JobParser(tables)
     self.allowsEveryone = allowsEveryone
     self.now = now
     plan = LiveActivitiesPlan(scope: application.scope)
@@ -185,11 +186,17 @@ struct NotificationReader: ~Copyable {
     switch target {
     case .devices(let names): for name in names where devices.insert(name).inserted { plan.devices.append(name) }
     case .users(let names): for name in names where users.insert(name).inserted { plan.users.append(name) }
+    case .segment(let code): name([code])
     case .filter(let filter):
+      name(filter.segments.sorted())
       let segment = LiveActivitiesPlan.Segment(code: NotificationTarget.code(of: filter), filter: filter)
       if !plan.segments.contains(segment) { plan.segments.append(segment) }
-    case .segment, .activity, .tokens: break
+    case .activity, .tokens: break
     }
+  }
+
+  private mutating func name(_ segments: [SegmentCode]) {
+    for code in segments where !plan.namedSegments.contains(code) { plan.namedSegments.append(code) }
   }
 
   private mutating func noteIgnored(

@@ -8,12 +8,22 @@
 /// - An empty `collapse_id` counts as none.
 /// - A broadcast without `expiration` gets its channel's expiration when it is sent.
 package struct JobParser: ~Copyable {
-  private let scanner = JobScanner()
-  private let pushTypes = KeyTable(PushType.named.map(\.name))
-  private let payloadRules = PayloadRules()
+  /// What never changes, and takes longer to make than a job to parse. Lanes have their own, so that they share no memory; who parses a
+  /// job now and then keeps one for all of its parsers.
+  package struct Tables: Sendable {
+    fileprivate let scanner = JobScanner()
+    fileprivate let pushTypes = KeyTable(PushType.named.map(\.name))
+    fileprivate let payloadRules = PayloadRules()
+
+    package init() {}
+  }
+
+  private let tables: Tables
   var tokens = TokenSet()
 
-  package init() {}
+  package init(_ tables: Tables = Tables()) {
+    self.tables = tables
+  }
 
   /// Parses `job.bytes[0..<job.bodyCount]` into the job's fields.
   ///
@@ -27,7 +37,7 @@ package struct JobParser: ~Copyable {
     var targets: [ByteRange] = []
     swap(&targets, &job.targets)
     do throws(JSONError) {
-      try scanner.scan(job.bytes.span.extracting(0..<job.bodyCount), &fields, &targets)
+      try tables.scanner.scan(job.bytes.span.extracting(0..<job.bodyCount), &fields, &targets)
     } catch {
       broken = JobError(error, in: job.bytes.span.extracting(0..<job.bodyCount))
     }
@@ -136,7 +146,7 @@ package struct JobParser: ~Copyable {
   }
 
   private func setPushType(_ job: inout PushJob, hasTopic: Bool) -> JobError? {
-    let index = pushTypes.index(job.bytes.span, job.pushTypeName)
+    let index = tables.pushTypes.index(job.bytes.span, job.pushTypeName)
     job.pushType = index.flatMap { PushType(rawValue: UInt8(truncatingIfNeeded: $0)) } ?? .other
     if job.pushType != .other { return nil }
     let bytes = job.bytes.span
@@ -309,7 +319,7 @@ package struct JobParser: ~Copyable {
         .payloadLength, "must be at most \(maximum) bytes for \(name(of: job)), not \(job.payload.count)")
     }
     let isWallet = HeaderText.hasPrefix(job.bytes.span.extracting(job.topic.range), "pass.")
-    let violation = payloadRules.violation(
+    let violation = tables.payloadRules.violation(
       facts, rules.payload, isWallet: isWallet, isBroadcast: isBroadcast, isOfActivity: !job.activity.isEmpty,
       job.bytes.span.extracting(0..<job.bodyCount), payload: job.payload)
     if let violation { throw violation }

@@ -87,6 +87,21 @@ import Testing
     #expect(plan.jobs.count == 2)
   }
 
+  /// A name that is wrong is told at once, not in an outcome.
+  @Test func namedSegmentsAreLookedUp() throws {
+    #expect(try plan(["devices": nil, "filter_code": #""Gold""#]).namedSegments.map(\.text) == ["Gold"])
+    let filter = #"{"any":[{"segment":"B"},{"not":{"segment":"A"}},{"segment":"B"}]}"#
+    #expect(try plan(["devices": nil, "filter": filter]).namedSegments.map(\.text) == ["A", "B"])
+    #expect(try plan(["devices": #"["d"]"#, "filter_code": #""Gold""#]).namedSegments.isEmpty)
+    var bench = try Bench()
+    let starts = ["Gold", "Gold", "Silver"].map { Bench.start(["devices": nil, "filter_code": "\"\($0)\""]) }
+    let plan = try bench.plan("startLiveActivity", Bench.request(starts.joined(separator: ",")))
+    #expect(plan.namedSegments.map(\.text) == ["Gold", "Silver"])
+    let answer = LiveActivitiesAnswer.unknownSegment(plan.namedSegments[0])
+    #expect(answer.status == 200)
+    #expect(answer.text == #"{"status_code":210,"status_message":"Filter not found: Gold","response":null}"#)
+  }
+
   @Test func aFilterThatIsNoneIsRefused() throws {
     let cases = [
       (#""Gold customers""#, "notifications[0].filter_code must be 1 to 64 letters, digits, hyphens"),
