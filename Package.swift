@@ -102,8 +102,9 @@ let package = Package(
     module(
       "PushFront",
       [
-        "PushCore", "PushIO", "PushSettings", "PushWorker", "PushOperations",
+        "PushCore", "PushIO", "PushSettings", "PushStores", "PushWorker", "PushOperations",
         .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "HummingbirdTLS", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),

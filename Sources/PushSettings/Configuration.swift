@@ -65,6 +65,18 @@ package struct Configuration: Equatable, Sendable {
     package let port: UInt16
   }
 
+  package struct Gateway: Equatable, Sendable {
+    package let host: String
+    package let port: UInt16
+    /// nil: plain HTTP.
+    package let tls: GatewayTLSFiles?
+    /// nil: Redis keeps the keys.
+    package let keysFile: String?
+    package let connectionsMaximum: Int
+    package let allowsEveryone: Bool
+    package let applications: [GatewayApplication]
+  }
+
   package struct Log: Equatable, Sendable {
     package let level: Logger.Level
     package let format: LogFormat
@@ -95,6 +107,7 @@ package struct Configuration: Equatable, Sendable {
   package let lanes: Int
   package let drainTimeoutMilliseconds: Int64
   package let admin: Admin
+  package let gateway: Gateway
   package let log: Log
 
   /// The file it was read from; nil if there was none.
@@ -103,7 +116,10 @@ package struct Configuration: Equatable, Sendable {
   let values: [String: ConfigurationValue]
 
   /// `values` has every option of the table, with valid values.
-  init(values: ConfigurationValues, credentials: [CredentialConfiguration], file: String?) {
+  init(
+    values: ConfigurationValues, credentials: [CredentialConfiguration], applications: [GatewayApplication],
+    file: String?
+  ) {
     let urls = values.texts("rabbitmq.urls")
     rabbitmq = RabbitMQ(
       urls: urls.isEmpty ? [values.text("rabbitmq.url")] : urls, prefix: values.text("rabbitmq.prefix"),
@@ -141,6 +157,17 @@ package struct Configuration: Equatable, Sendable {
     lanes = values.integer("lanes")
     drainTimeoutMilliseconds = Int64(values.integer("drain_timeout_s")) * 1000
     admin = Admin(host: values.text("admin.host"), port: UInt16(values.integer("admin.port")))
+    gateway = Gateway(
+      host: values.text("gateway.host"), port: UInt16(values.integer("gateway.port")),
+      tls: values.optionalText("gateway.certificate_file").flatMap { certificate in
+        values.optionalText("gateway.private_key_file").map { key in
+          GatewayTLSFiles(
+            certificate: certificate, privateKey: key, clientCA: values.optionalText("gateway.client_ca_file"))
+        }
+      },
+      keysFile: values.optionalText("gateway.keys_file"),
+      connectionsMaximum: values.integer("gateway.connections_max"),
+      allowsEveryone: values.flag("gateway.allow_everyone"), applications: applications)
     log = Log(level: values.choice("log.level"), format: values.choice("log.format"))
     self.credentials = credentials
     self.file = file

@@ -22,6 +22,8 @@ struct ConfigurationFile {
   let name: String
   private(set) var options: [Entry] = []
   private(set) var credentials: [Item] = []
+  /// `gateway.applications`, by code: each with its keys; those of an inner mapping behind a dot.
+  private(set) var applications: [(code: String, item: Item)] = []
   private(set) var problems: [ConfigurationError.Problem] = []
 
   /// Reads and flattens the file. Errors are collected in `problems`.
@@ -87,7 +89,28 @@ struct ConfigurationFile {
       problem(line, section, "must be a mapping of options")
       return
     }
-    options += entries(mapping, prefix: section + ".")
+    for entry in mapping where section == "gateway" && entry.key.scalar?.string == "applications" {
+      readApplications(entry.value, entry.key.mark?.line)
+    }
+    options += entries(mapping, prefix: section + ".").filter { $0.path != "gateway.applications" }
+  }
+
+  private mutating func readApplications(_ node: Node, _ line: Int?) {
+    if Self.isNull(node) { return }
+    guard case .mapping(let mapping) = node else {
+      problem(line, "gateway.applications", "must be a mapping of application codes")
+      return
+    }
+    for (key, value) in mapping {
+      var found: [Entry]?
+      if case .mapping(let inner) = value {
+        found = inner.flatMap { name, value -> [Entry] in
+          guard case .mapping(let deeper) = value else { return entries(Node.Mapping([(name, value)]), prefix: "") }
+          return entries(deeper, prefix: (name.scalar?.string ?? "?") + ".")
+        }
+      }
+      applications.append((key.scalar?.string ?? "?", Item(entries: found, line: key.mark?.line)))
+    }
   }
 
   private mutating func readCredentials(_ node: Node, _ line: Int?) {

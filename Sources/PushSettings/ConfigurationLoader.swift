@@ -26,6 +26,7 @@ package struct ConfigurationLoader {
   private var values = ConfigurationValues()
   private var layers: [String: Layer] = [:]
   private var credentials: [CredentialConfiguration] = []
+  private var applications: [GatewayApplication] = []
   private var problems: [ConfigurationError.Problem] = []
 
   /// Loads a configuration.
@@ -44,7 +45,8 @@ package struct ConfigurationLoader {
     }
     loader.checkRelations()
     guard loader.problems.isEmpty else { throw ConfigurationError(problems: loader.problems) }
-    return Configuration(values: loader.values, credentials: loader.credentials, file: file)
+    return Configuration(
+      values: loader.values, credentials: loader.credentials, applications: loader.applications, file: file)
   }
 
   /// The file to read if no flag names one: `HERALD_CONFIG`, then the first of the default places that exists.
@@ -67,6 +69,9 @@ package struct ConfigurationLoader {
     var reader = CredentialReader(file: file, folder: folder)
     credentials = reader.read()
     problems += reader.problems
+    var applicationReader = GatewayApplicationReader(file: file)
+    applications = applicationReader.read()
+    problems += applicationReader.problems
   }
 
   // MARK: Environment
@@ -179,6 +184,14 @@ package struct ConfigurationLoader {
       problem(
         "", "retry.age_max_s",
         "must be above the longest of retry.delays_s (\(last)), not \(age): that delay could never be used")
+    }
+    let tls = ["gateway.certificate_file", "gateway.private_key_file", "gateway.client_ca_file"].map {
+      values.optionalText($0) != nil
+    }
+    if tls[0] != tls[1] {
+      problem("", tls[0] ? "gateway.private_key_file" : "gateway.certificate_file", "is missing beside the other file")
+    } else if tls[2], !tls[0] {
+      problem("", "gateway.client_ca_file", "needs gateway.certificate_file: clients show certificates in TLS alone")
     }
     let burst = values.integer("limits.per_device_burst")
     let rate = values.number("limits.per_device_per_second")

@@ -111,6 +111,27 @@ extension ConfigurationOption {
       "admin.port", .integer(0...65_535), .integer(8080), "The port of health and metrics; 0 = any free one."),
 
     ConfigurationOption(
+      "gateway.host", .text(.host), .text("127.0.0.1"), "The address on which the gateway listens."),
+    ConfigurationOption(
+      "gateway.port", .integer(0...65_535), .integer(8090), "The port of the gateway; 0 = any free one."),
+    ConfigurationOption(
+      "gateway.certificate_file", .text(.file), .none,
+      "The certificate chain of the gateway, PEM: with it, it speaks TLS. Read again on SIGHUP, and when the file changes."),
+    ConfigurationOption(
+      "gateway.private_key_file", .text(.file), .none, "The private key of the certificate, PEM."),
+    ConfigurationOption(
+      "gateway.client_ca_file", .text(.file), .none,
+      "The CA of client certificates: with it, a client without one cannot connect."),
+    ConfigurationOption(
+      "gateway.keys_file", .text(.file), .none, "The file that keeps API keys; without it, Redis keeps them."),
+    ConfigurationOption(
+      "gateway.connections_max", .integer(1...1_000_000), .integer(10_000),
+      "Connections at a time; the gateway answers more of them with 503 and closes them."),
+    ConfigurationOption(
+      "gateway.allow_everyone", .flag, .flag(false),
+      "A request of the Live Activities API that names no target means everybody."),
+
+    ConfigurationOption(
       "log.level", .choice(["trace", "debug", "info", "notice", "warning", "error", "critical"]), .text("info"),
       "The least severe message that is written.", isReloadable: true),
     ConfigurationOption(

@@ -66,6 +66,12 @@ extension [UInt8] {
     append(contentsOf: other[range.range])
   }
 
+  /// Appends UTF-8 text as a JSON string.
+  package mutating func append(jsonString text: String) {
+    let span = text.utf8.span
+    append(addingCapacity: JSONText.countMaximum(span.count)) { $0.append(jsonString: span) }
+  }
+
   /// Appends a number in decimal.
   package mutating func append(decimal value: Int64) {
     append(addingCapacity: 20) { $0.append(decimal: value) }

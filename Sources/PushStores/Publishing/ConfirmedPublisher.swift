@@ -3,57 +3,75 @@ import PushCore
 package import PushIO
 package import PushLane
 
-/// Publishes messages on its own connection, each again until the broker confirms it. Declares the queues first.
+/// Publishes messages on a connection of its own, and publishes each again until the broker confirms it. Declares the queues first.
 ///
-/// Belongs to its loop's thread. A message that is published again may arrive twice.
+/// Belongs to the thread of its loop. A message that is published again may arrive twice.
 package final class ConfirmedPublisher {
-  struct Message {
+  /// A message, and what follows it.
+  package struct Message {
     let exchange: AMQPExchange
     let routingKey: [UInt8]
-    /// Adds properties and headers to empty ones.
+    /// Adds properties and headers; they are empty before.
     let describe: (AMQPProperties) -> Void
-    /// Called when the broker confirmed it. false: it could not be published, and its body is not kept (see
-    /// `publishOnce`).
+    /// The broker confirmed it. false: it could not be published, and its body is not kept (see `publishOnce`).
     let then: (_ isConfirmed: Bool) -> Void
+
+    package init(
+      exchange: AMQPExchange, routingKey: [UInt8], describe: @escaping (AMQPProperties) -> Void,
+      then: @escaping (_ isConfirmed: Bool) -> Void
+    ) {
+      self.exchange = exchange
+      self.routingKey = routingKey
+      self.describe = describe
+      self.then = then
+    }
   }
 
   private struct Entry {
     let message: Message
-    /// nil: published once; the body is not kept.
+    /// nil: published once, and not kept for a second time.
     let body: [UInt8]?
-    /// Its number on the current connection; nil: to be published.
-    var number: UInt64?
-    var publishedAt: Instant
-
-    func isSettled(by number: UInt64, isMultiple: Bool) -> Bool {
-      guard let own = self.number else { return false }
-      return own == number || isMultiple && own < number
-    }
+    /// On the connection in use.
+    var publishedAt = Instant(nanoseconds: .min)
   }
 
   private let loop: EventLoop
   private let topology: Topology
   private let client: RabbitMQClient
   private let properties = AMQPProperties()
-  /// Unconfirmed, in publishing order.
-  private var entries: [Entry] = []
-  private var isBlocked = false
-  /// On the current connection.
+  private let confirmMilliseconds: Int64
+  /// To be published, in their order.
+  private var waiting: [Entry] = []
+  /// Published on the connection in use and not confirmed, by their numbers.
+  private var sent: [UInt64: Entry] = [:]
+  /// No number below it is in `sent`.
+  private var oldest: UInt64 = 1
+  package private(set) var isBlocked = false
+  /// The broker read nothing before: the time for its confirms counts from then on.
+  private var readsSince = Instant(nanoseconds: .min)
+  /// On the connection in use.
   private var publishedCount: UInt64 = 0
-  /// Pauses until then after a refusal.
+  /// After a refusal it waits until then.
   private var heldUntil: Instant
+  /// Queues are not declared again before this time.
+  private var nextDeclaration = Instant(nanoseconds: .min)
   private var isClosing = false
 
   private static let publishChannel: UInt16 = 1
   private static let controlChannel: UInt16 = 2
   private static let refusedPauseMilliseconds: Int64 = 1_000
-  /// Much longer than a broker needs, even while its queues elect a leader.
-  private static let confirmMilliseconds: Int64 = 60_000
+  /// Minimum time between two declarations.
+  private static let declarationMilliseconds: Int64 = 1_000
+  /// Much longer than a broker takes, also one whose queues elect a leader.
+  package static let confirmMilliseconds: Int64 = 60_000
 
   package init(
-    loop: EventLoop, settings: RabbitMQSettings, notice: @escaping (Logger.Level, String) -> Void
+    loop: EventLoop, settings: RabbitMQSettings,
+    confirmMilliseconds: Int64 = ConfirmedPublisher.confirmMilliseconds,
+    notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
+    self.confirmMilliseconds = confirmMilliseconds
     topology = settings.topology
     heldUntil = loop.now.monotonic
     client = RabbitMQClient(
@@ -67,35 +85,42 @@ package final class ConfirmedPublisher {
   }
 
   /// The queues exist.
-  var isReady: Bool { client.isUp }
+  package var isReady: Bool { client.isUp }
+
+  /// Published and not confirmed.
+  package var unconfirmedCount: Int { sent.count }
 
   func publish(_ body: [UInt8], as message: Message) {
-    entries.append(Entry(message: message, body: body, number: nil, publishedAt: loop.now.monotonic))
+    waiting.append(Entry(message: message, body: body))
   }
 
-  /// Publishes a message whose body is too large to keep. If that fails at once, or would need a retry, it ends
-  /// unconfirmed.
-  func publishOnce(_ body: [UInt8], as message: Message) {
-    guard !isPausing, let connection = client.connection else { return message.then(false) }
-    let number = send(body, as: message, on: connection)
-    entries.append(Entry(message: message, body: nil, number: number, publishedAt: loop.now.monotonic))
+  /// Publishes a message whose body is not kept: it is too large, or somebody else can bring it again. Where that cannot be done at once,
+  /// or must be done again, it ends unconfirmed.
+  package func publishOnce(_ body: [UInt8], as message: Message) {
+    guard !isBlocked, let connection = client.connection else { return message.then(false) }
+    send(Entry(message: message, body: nil), body, on: connection)
   }
 
-  /// Drops all messages without calling back: their owners send them again.
-  package func forget() { entries = [] }
+  /// Whoever asked for messages asks again: none of them is told of an end.
+  package func forget() {
+    waiting = []
+    sent = [:]
+  }
 
-  /// A queue is gone: declare it again.
+  /// A queue is gone: it is declared again.
   func declareAgain() {
-    guard let connection = client.connection else { return }
+    let now = loop.now.monotonic
+    guard nextDeclaration <= now, let connection = client.connection else { return }
+    nextDeclaration = now.adding(milliseconds: ConfirmedPublisher.declarationMilliseconds)
     for operation in topology.declarations {
       connection.request(operation, channel: ConfirmedPublisher.controlChannel)
     }
   }
 
-  /// Closes the connection. Keep turning until `isClosed`.
+  /// Says goodbye. Keep turning until `isClosed`.
   package func close() {
     isClosing = true
-    entries = []
+    forget()
     client.stop()
   }
 
@@ -107,89 +132,96 @@ package final class ConfirmedPublisher {
   package func turn() {
     while let event = client.nextEvent() { take(event) }
     missConfirms()
-    dropUnkept()
-    guard !isPausing, let connection = client.connection else { return }
-    for index in entries.indices where entries[index].number == nil {
-      guard let body = entries[index].body else { continue }
-      entries[index].number = send(body, as: entries[index].message, on: connection)
-      entries[index].publishedAt = loop.now.monotonic
+    guard !waiting.isEmpty, !isBlocked, heldUntil <= loop.now.monotonic, let connection = client.connection else {
+      return
+    }
+    let entries = waiting
+    waiting = []
+    for entry in entries {
+      guard let body = entry.body else { preconditionFailure("what waits was kept") }
+      send(entry, body, on: connection)
     }
   }
-
-  private var isPausing: Bool { isBlocked || loop.now.monotonic < heldUntil }
 
   private func take(_ event: RabbitMQClient.Event) {
     switch event {
     case .up:
       client.provedItself()
       isBlocked = client.blockedReason != nil
-      publishedCount = 0
       lost()
     case .down: lost()
-    case .connection(.confirmed(_, let number, let isMultiple)): confirmed(number, isMultiple)
+    case .connection(.confirmed(_, let number, let isMultiple)):
+      for entry in settled(by: number, isMultiple: isMultiple) { entry.message.then(true) }
     case .connection(.refused(_, let number, let isMultiple)):
-      pause()
-      for index in entries.indices where entries[index].isSettled(by: number, isMultiple: isMultiple) {
-        entries[index].number = nil
-      }
+      again(settled(by: number, isMultiple: isMultiple))
     case .connection(.returned):
       guard let connection = client.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
         break
       }
-      // Its confirm still follows, and matches nothing.
-      for index in entries.indices where entries[index].number == number { entries[index].number = nil }
       declareAgain()
-      pause()
+      // Its confirm comes all the same, and finds nothing.
+      if let entry = sent.removeValue(forKey: number) { again([entry]) }
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
       isBlocked = false
-      // The broker read nothing while it blocked us: confirm timeouts start now.
-      for index in entries.indices { entries[index].publishedAt = loop.now.monotonic }
+      readsSince = loop.now.monotonic
     case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
       .connection(.channelClosed), .connection(.closed):
       break
     }
   }
 
-  private func confirmed(_ number: UInt64, _ isMultiple: Bool) {
-    let settled = entries.filter { $0.isSettled(by: number, isMultiple: isMultiple) }
-    entries.removeAll { $0.isSettled(by: number, isMultiple: isMultiple) }
-    for entry in settled { entry.message.then(true) }
-  }
-
-  private func pause() {
-    heldUntil = loop.now.monotonic.adding(milliseconds: ConfirmedPublisher.refusedPauseMilliseconds)
-  }
-
-  private func lost() { for index in entries.indices { entries[index].number = nil } }
-
-  private func dropUnkept() {
-    guard entries.contains(where: { $0.body == nil && $0.number == nil }) else { return }
-    let dropped = entries.filter { $0.body == nil && $0.number == nil }
-    entries.removeAll { $0.body == nil && $0.number == nil }
-    for entry in dropped { entry.message.then(false) }
-  }
-
-  /// A confirm that is this late is lost: without a new connection its message would wait forever.
-  private func missConfirms() {
-    let milliseconds = ConfirmedPublisher.confirmMilliseconds
-    let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
-    guard client.isUp, !isBlocked, entries.contains(where: { $0.number != nil && $0.publishedAt <= limit }) else {
-      return
+  /// Removes what a confirm or a refusal is about.
+  private func settled(by number: UInt64, isMultiple: Bool) -> [Entry] {
+    guard number <= publishedCount else { return [] }
+    var entries: [Entry] = []
+    for number in (isMultiple ? min(oldest, number) : number)...number {
+      if let entry = sent.removeValue(forKey: number) { entries.append(entry) }
     }
-    client.fail(.timedOut(operation: "the confirm of a message", milliseconds: milliseconds))
+    return entries
+  }
+
+  /// The broker did not take these: those that are kept are published again after a pause.
+  private func again(_ entries: [Entry]) {
+    let kept = entries.filter { $0.body != nil }
+    if !kept.isEmpty {
+      waiting += kept
+      heldUntil = loop.now.monotonic.adding(milliseconds: ConfirmedPublisher.refusedPauseMilliseconds)
+    }
+    for entry in entries where entry.body == nil { entry.message.then(false) }
+  }
+
+  /// The connection is another one.
+  private func lost() {
+    let entries = sent.sorted { $0.key < $1.key }.map(\.value)
+    sent = [:]
+    publishedCount = 0
+    oldest = 1
+    waiting = entries.filter { $0.body != nil } + waiting
+    for entry in entries where entry.body == nil { entry.message.then(false) }
+  }
+
+  /// A confirm that does not come for so long is lost, and its message would wait for ever.
+  private func missConfirms() {
+    while oldest <= publishedCount, sent[oldest] == nil { oldest += 1 }
+    guard client.isUp, !isBlocked, let entry = sent[oldest] else { return }
+    let due = max(entry.publishedAt, readsSince).adding(milliseconds: confirmMilliseconds)
+    guard due <= loop.now.monotonic else { return }
+    client.fail(.timedOut(operation: "the confirm of a message", milliseconds: confirmMilliseconds))
     lost()
   }
 
-  private func send(_ body: [UInt8], as message: Message, on connection: AMQPConnection) -> UInt64 {
+  private func send(_ entry: Entry, _ body: [UInt8], on connection: AMQPConnection) {
     properties.reset()
-    message.describe(properties)
+    entry.message.describe(properties)
     publishedCount += 1
     RabbitMQPublishNumber.add(publishedCount, to: properties)
     let number = connection.publish(
-      to: message.exchange, channel: ConfirmedPublisher.publishChannel, routingKey: message.routingKey.span,
-      properties: properties, body: body.span)
+      to: entry.message.exchange, channel: ConfirmedPublisher.publishChannel,
+      routingKey: entry.message.routingKey.span, properties: properties, body: body.span)
     assert(number == publishedCount)
-    return number
+    var entry = entry
+    entry.publishedAt = loop.now.monotonic
+    sent[number] = entry
   }
 }

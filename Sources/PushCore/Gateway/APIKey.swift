@@ -1,0 +1,60 @@
+/// What is kept of an API key: never the key itself.
+package struct APIKey: Hashable, Codable, Sendable {
+  package let id: String
+  /// SHA-256 of the key's text, hex digits. A key is random, so that a slow hash would add nothing.
+  package let hash: String
+  /// nil: requests name the app. Only with `admin`.
+  package let app: String?
+  /// nil: requests name the environment.
+  package let environment: String?
+  package let scopes: Set<KeyScope>
+  /// Requests a minute; nil: no limit.
+  package let rate: Int?
+  /// Unix milliseconds.
+  package let createdAt: Int64
+
+  package static let rateMaximum = 1_000_000
+
+  enum CodingKeys: String, CodingKey {
+    case id, hash, app, environment, scopes, rate
+    case createdAt = "created_at"
+  }
+
+  /// - Parameter hash: 32 bytes.
+  package init(
+    id: String, hash: [UInt8], app: String?, environment: APNsEnvironment?, scopes: Set<KeyScope>, rate: Int?,
+    createdAt: Int64
+  ) {
+    self.id = id
+    self.hash = Hex.text(hash)
+    self.app = app
+    self.environment = environment?.name
+    self.scopes = scopes
+    self.rate = rate
+    self.createdAt = createdAt
+  }
+
+  package func allows(_ scope: KeyScope) -> Bool { scopes.contains(scope) || scopes.contains(.admin) }
+
+  /// Whether this is the key of a text with this hash, 32 bytes. Takes as long for every hash.
+  package func matches(hash other: [UInt8]) -> Bool {
+    guard let own = Hex.bytes(hash.utf8.span), own.count == other.count else { return false }
+    var difference: UInt8 = 0
+    for index in own.indices { difference |= own[index] ^ other[index] }
+    return difference == 0
+  }
+
+  /// Where a request goes: the key's own app and environment win; nil: it names another one, or none.
+  /// - Parameters: what the request names.
+  package func scope(app named: String?, environment word: String?) -> Result<AppScope, KeyRefusal> {
+    if let app, let named, named != app { return .failure(.otherApp) }
+    if let environment, let word, word != environment { return .failure(.otherEnvironment) }
+    let name = environment ?? word ?? APNsEnvironment.production.name
+    guard let environment = APNsEnvironment.allCases.first(where: { $0.name == name }) else {
+      return .failure(.unknownEnvironment)
+    }
+    guard let app = app ?? named else { return .failure(.noApp) }
+    guard let scope = AppScope(app: app, environment: environment) else { return .failure(.badApp) }
+    return .success(scope)
+  }
+}

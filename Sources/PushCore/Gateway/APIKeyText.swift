@@ -1,0 +1,37 @@
+/// An API key as its owner writes it: `hk_`, an id of 8 letters and digits, `_`, and a secret of 32.
+package struct APIKeyText: Sendable {
+  package static let prefix = "hk_"
+  private static let idCount = 8
+  private static let secretCount = 32
+  private static let alphabet = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789".utf8)
+
+  /// Names the key; no secret.
+  package let id: String
+  /// The whole key.
+  package let text: String
+
+  /// nil: not of this form.
+  package init?(_ text: String) {
+    let bytes = Array(text.utf8)
+    let start = APIKeyText.prefix.utf8.count
+    let dash = start + APIKeyText.idCount
+    guard bytes.count == dash + 1 + APIKeyText.secretCount, text.hasPrefix(APIKeyText.prefix),
+      bytes[dash] == UInt8(ascii: "_"),
+      (bytes[start..<dash] + bytes[(dash + 1)...]).allSatisfy({ APIKeyText.alphabet.contains($0) })
+    else { return nil }
+    id = String(decoding: bytes[start..<dash], as: UTF8.self)
+    self.text = text
+  }
+
+  /// A new one: 190 bits of its secret are random.
+  package init(using random: inout some RandomNumberGenerator) {
+    func letters(_ count: Int) -> String {
+      String(
+        decoding: (0..<count).map { _ in
+          APIKeyText.alphabet[Int.random(in: 0..<APIKeyText.alphabet.count, using: &random)]
+        }, as: UTF8.self)
+    }
+    id = letters(APIKeyText.idCount)
+    text = "\(APIKeyText.prefix)\(id)_\(letters(APIKeyText.secretCount))"
+  }
+}

@@ -1,0 +1,65 @@
+/// The members of a JSON object, and nothing of what is in their values.
+struct JSONMembers {
+  struct Member {
+    var name: String
+    var value: ByteRange
+    /// nil: the value is no string.
+    var text: String?
+  }
+
+  private(set) var all: [Member] = []
+  /// Behind the opening brace.
+  private(set) var start = 0
+
+  /// Checks all of the bytes.
+  init(_ bytes: Span<UInt8>) throws(JSONError) {
+    var scanner = JSONScanner()
+    var hasMember = try scanner.beginObject(bytes)
+    start = hasMember ? JSONMembers.behindBrace(bytes) : 0
+    while hasMember {
+      let name = JSONMembers.text(try scanner.key(bytes), bytes)
+      var text: String?
+      let first = scanner.peek(bytes)
+      let start = scanner.position
+      if first == ASCII.quote {
+        text = JSONMembers.text(try scanner.string(bytes), bytes)
+      } else {
+        try scanner.skipValue(bytes)
+      }
+      all.append(Member(name: name, value: ByteRange(start: start, count: scanner.position - start), text: text))
+      hasMember = try scanner.nextMember(bytes)
+    }
+    try scanner.end(bytes)
+  }
+
+  subscript(name: String) -> Member? { all.first { $0.name == name } }
+
+  /// A copy of the object's bytes with more members in front of its own.
+  func adding(_ members: [UInt8], to bytes: borrowing [UInt8]) -> [UInt8] {
+    var copy: [UInt8] = []
+    copy.reserveCapacity(bytes.count + members.count + 1)
+    copy.append(ASCII.openBrace)
+    copy.append(contentsOf: members)
+    if all.isEmpty {
+      copy.append(ASCII.closeBrace)
+    } else {
+      copy.append(ASCII.comma)
+      copy.append(contentsOf: bytes[start...])
+    }
+    return copy
+  }
+
+  private static func behindBrace(_ bytes: Span<UInt8>) -> Int {
+    var scanner = JSONScanner()
+    _ = scanner.peek(bytes)
+    return scanner.position + 1
+  }
+
+  private static func text(_ string: JSONString, _ bytes: Span<UInt8>) -> String {
+    if string.hasEscapes { return String(decoding: JSONEscape.unescaped(string.range, of: bytes), as: UTF8.self) }
+    var copy: [UInt8] = []
+    copy.reserveCapacity(Int(string.range.count))
+    for index in string.range.range { copy.append(bytes[index]) }
+    return String(decoding: copy, as: UTF8.self)
+  }
+}

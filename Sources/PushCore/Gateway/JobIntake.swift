@@ -1,0 +1,89 @@
+/// A job that the gateway publishes.
+package struct TakenJob: Hashable, Sendable {
+  package var body: [UInt8]
+  package var id: String
+  package var scope: AppScope
+}
+
+/// Takes jobs from the owner of a key: checks them as the worker does, and adds what they leave to the key.
+package struct JobIntake: ~Copyable {
+  /// Whose request it is.
+  package struct Sender: Sendable {
+    package var key: APIKey
+    /// As the request names them.
+    package var app: String?
+    package var environment: String?
+
+    package init(key: APIKey, app: String?, environment: String?) {
+      self.key = key
+      self.app = app
+      self.environment = environment
+    }
+  }
+
+  private var parser = JobParser()
+  private var job = PushJob()
+
+  package init() {}
+
+  /// - Parameter newID: of a job that brings none.
+  package mutating func take(
+    _ bytes: [UInt8], from sender: Sender, newID: () -> UUIDValue
+  ) throws(Problem) -> TakenJob {
+    let members: JSONMembers
+    do throws(JSONError) {
+      members = try JSONMembers(bytes.span)
+    } catch {
+      throw Problem(Problem.Fault(JobError(error, in: bytes.span)))
+    }
+    let scope = try scope(members, sender)
+    var added: [String] = []
+    var id = members["id"]?.text
+    if members["id"] == nil {
+      let new = newID().text
+      id = new
+      added.append("\"id\":\"\(new)\"")
+    }
+    if members["app"] == nil { added.append("\"app\":\"\(scope.app)\"") }
+    if members["environment"] == nil, scope.environment != .production {
+      added.append("\"environment\":\"\(scope.environment.name)\"")
+    }
+    let body = added.isEmpty ? bytes : members.adding(Array(added.joined(separator: ",").utf8), to: bytes)
+    try check(body)
+    guard let id else { throw Problem(Problem.Fault(pointer: "/id", rule: "must be a string")) }
+    return TakenJob(body: body, id: id, scope: scope)
+  }
+
+  private func scope(_ members: JSONMembers, _ sender: Sender) throws(Problem) -> AppScope {
+    let app = members["app"]?.text
+    let environment = members["environment"]?.text
+    if let app, let named = sender.app, app != named {
+      throw Problem(Problem.Fault(pointer: "/app", rule: "must be that of the query, or be left out"))
+    }
+    if let environment, let named = sender.environment, environment != named {
+      throw Problem(Problem.Fault(pointer: "/environment", rule: "must be that of the query, or be left out"))
+    }
+    switch sender.key.scope(app: app ?? sender.app, environment: environment ?? sender.environment) {
+    case .success(let scope): return scope
+    case .failure(let refusal): throw Problem(refusal)
+    }
+  }
+
+  private mutating func check(_ body: [UInt8]) throws(Problem) {
+    guard body.count <= Limits.jobBytesMaximum else {
+      throw Problem(
+        Problem.Fault(pointer: "", rule: "must be at most \(Limits.jobBytesMaximum) bytes, not \(body.count)"))
+    }
+    job.bytes = body
+    job.bodyCount = body.count
+    do throws(JobError) {
+      let none: [UInt8] = []
+      try parser.parse(into: &job, fallbackID: none.span)
+    } catch {
+      throw Problem(Problem.Fault(error))
+    }
+    guard job.targetKind != .page else {
+      throw Problem(Problem.Fault(pointer: "/to", rule: "must name token, tokens, channel, activity, devices, users or segment"))
+    }
+  }
+}

@@ -1,0 +1,23 @@
+/// Why a key does not open what a request names.
+package enum KeyRefusal: Error, Hashable, Sendable {
+  case otherApp, otherEnvironment
+  case unknownEnvironment, noApp, badApp
+
+  /// Another key might: 403; else the request is wrong: 400.
+  package var isForbidden: Bool {
+    switch self {
+    case .otherApp, .otherEnvironment: true
+    case .unknownEnvironment, .noApp, .badApp: false
+    }
+  }
+
+  package var text: String {
+    switch self {
+    case .otherApp: "the key is of another app"
+    case .otherEnvironment: "the key is of the other environment"
+    case .unknownEnvironment: "environment must be production or sandbox"
+    case .noApp: "the key is of no app: name one with ?app="
+    case .badApp: "app must be a bundle id"
+    }
+  }
+}

@@ -1,0 +1,50 @@
+/// Makes registrations, as apps' servers publish them, of requests to the gateway.
+package enum RegistrationIntake {
+  /// What the request's path and its key say, so that its body must not.
+  private static let told = ["version", "kind", "at", "app", "environment", "device"]
+
+  /// - Parameters:
+  ///   - body: a registration's JSON object without what is told.
+  ///   - at: Unix milliseconds.
+  package static func device(
+    _ id: String, body: [UInt8], in scope: AppScope, at: Int64
+  ) throws(Problem) -> [UInt8] {
+    let members: JSONMembers
+    do throws(JSONError) {
+      members = try JSONMembers(body.span)
+    } catch {
+      throw Problem(Problem.Fault(JobError(error, in: body.span)))
+    }
+    if let member = members.all.first(where: { told.contains($0.name) }) {
+      throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is told by the path and the key: leave it out"))
+    }
+    var head = head("device", scope, at)
+    head.append(text: ",\"device\":")
+    head.append(jsonString: id)
+    return try checked(members.adding(head, to: body), at)
+  }
+
+  package static func forget(user: String, in scope: AppScope, at: Int64) throws(Problem) -> [UInt8] {
+    var bytes = [ASCII.openBrace] + head("forget", scope, at)
+    bytes.append(text: ",\"user\":")
+    bytes.append(jsonString: user)
+    bytes.append(ASCII.closeBrace)
+    return try checked(bytes, at)
+  }
+
+  private static func head(_ kind: String, _ scope: AppScope, _ at: Int64) -> [UInt8] {
+    Array(
+      """
+      "version":1,"kind":"\(kind)","at":\(at),"app":"\(scope.app)","environment":"\(scope.environment.name)"
+      """.utf8)
+  }
+
+  private static func checked(_ bytes: [UInt8], _ now: Int64) throws(Problem) -> [UInt8] {
+    do throws(JobError) {
+      _ = try RegistrationParser.parse(bytes, now: now)
+      return bytes
+    } catch {
+      throw Problem(Problem.Fault(error))
+    }
+  }
+}

@@ -1,0 +1,25 @@
+/// Reads the body of a request that brings a segment's filter: `{"filter": F}`, F as JSON or as text.
+package enum SegmentIntake {
+  package static func filter(_ body: [UInt8]) throws(Problem) -> SegmentFilter {
+    let members: JSONMembers
+    do throws(JSONError) {
+      members = try JSONMembers(body.span)
+    } catch {
+      throw Problem(Problem.Fault(JobError(error, in: body.span)))
+    }
+    if let other = members.all.first(where: { $0.name != "filter" }) {
+      throw Problem(Problem.Fault(pointer: "/\(JobError.describe(other.name))", rule: "is not known: give filter alone"))
+    }
+    guard members.all.count == 1, let member = members["filter"] else {
+      throw Problem(Problem.Fault(pointer: "/filter", rule: "must be there once"))
+    }
+    do throws(SegmentFilterError) {
+      return try SegmentFilterParser.parse(member.text.map { Array($0.utf8) } ?? Array(body[member.value.range]))
+    } catch {
+      switch error.place {
+      case .pointer(let pointer): throw Problem(Problem.Fault(pointer: "/filter\(pointer)", rule: error.rule))
+      case .byte(let offset): throw Problem(Problem.Fault(pointer: "/filter", rule: "\(error.rule) (at its byte \(offset))"))
+      }
+    }
+  }
+}

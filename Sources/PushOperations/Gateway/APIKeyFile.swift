@@ -1,0 +1,60 @@
+import Foundation
+package import PushCore
+
+/// API keys in a file, one JSON object a line; it holds no key itself.
+package struct APIKeyFile: Sendable {
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  package let path: String
+
+  package init(_ path: String) {
+    self.path = path
+  }
+
+  /// None where the file does not exist.
+  package func read() throws(Failure) -> [APIKey] {
+    guard FileManager.default.fileExists(atPath: path) else { return [] }
+    guard let data = FileManager.default.contents(atPath: path) else {
+      throw Failure(description: "the keys file \(path) cannot be read")
+    }
+    var keys: [APIKey] = []
+    for (index, line) in data.split(separator: UInt8(ascii: "\n")).enumerated() {
+      guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(line)) else {
+        throw Failure(description: "line \(index + 1) of the keys file \(path) is no key as `herald keys create` writes it")
+      }
+      keys.append(key)
+    }
+    return keys
+  }
+
+  /// Replaces the file at once; only its owner may read it.
+  func write(_ keys: [APIKey]) throws {
+    let text = try keys.map { try $0.json() + "\n" }.joined()
+    let new = "\(path).new"
+    guard
+      FileManager.default.createFile(atPath: new, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
+    else { throw Failure(description: "the keys file \(new) cannot be written") }
+    if FileManager.default.fileExists(atPath: path) {
+      _ = try FileManager.default.replaceItemAt(URL(filePath: path), withItemAt: URL(filePath: new))
+    } else {
+      try FileManager.default.moveItem(atPath: new, toPath: path)
+    }
+  }
+}
+
+extension APIKey {
+  /// One line.
+  func json() throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    return String(decoding: try encoder.encode(self), as: UTF8.self)
+  }
+
+  /// nil: not what `json` wrote.
+  init?(json: [UInt8]) {
+    guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(json)) else { return nil }
+    self = key
+  }
+}

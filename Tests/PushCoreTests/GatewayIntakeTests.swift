@@ -1,0 +1,164 @@
+import PushCore
+import Testing
+
+/// What the gateway makes of bodies: jobs, registrations, filters.
+@Suite struct GatewayIntakeTests {
+  private let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+  private let uuid = UUIDValue(high: 0x0102_0304_0506_4708, low: 0x890A_0B0C_0D0E_0F10)
+
+  private func sender(_ app: String? = "com.example.app", query: String? = nil, environment: String? = nil)
+    -> JobIntake.Sender
+  {
+    let key = APIKey(
+      id: "abcdefgh", hash: [], app: app, environment: nil, scopes: [.admin], rate: nil, createdAt: 1)
+    return JobIntake.Sender(key: key, app: query, environment: environment)
+  }
+
+  private func take(_ json: String, _ sender: JobIntake.Sender? = nil) -> Result<TakenJob, Problem> {
+    var intake = JobIntake()
+    do throws(Problem) {
+      return .success(try intake.take(Array(json.utf8), from: sender ?? self.sender(), newID: { uuid }))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private var rest: String {
+    #""push_type":"alert","to":{"token":"\#(token)"},"payload":{"aps":{"alert":{"title":"Shipped"}}}}"#
+  }
+
+  @Test func aWholeJobStaysAsItIs() throws {
+    let json = #" {"id":"j-1","app":"com.example.app","environment":"sandbox",\#(rest)"#
+    let job = try take(json).get()
+    #expect(job.body == Array(json.utf8))
+    #expect(job.id == "j-1" && job.scope == AppScope(app: "com.example.app", environment: .sandbox))
+  }
+
+  @Test func whatAJobLeavesOutComesFromTheKey() throws {
+    let job = try take(" {" + rest, sender(environment: "sandbox")).get()
+    #expect(job.id == uuid.text)
+    #expect(
+      String(decoding: job.body, as: UTF8.self)
+        == #"{"id":"\#(uuid.text)","app":"com.example.app","environment":"sandbox","# + rest)
+    // The default environment is not written.
+    #expect(try take(#"{"id":"a",\#(rest)"#).get().body == Array(#"{"app":"com.example.app","id":"a",\#(rest)"#.utf8))
+  }
+
+  @Test func anotherAppIsForbidden() {
+    guard case .failure(let problem) = take(#"{"app":"com.example.other",\#(rest)"#) else {
+      Issue.record("it was taken")
+      return
+    }
+    #expect(problem.kind == .forbidden && problem.kind.status == 403)
+    // A key of no app takes the job's, and the query's must not differ.
+    #expect((try? take(#"{"app":"com.example.other",\#(rest)"#, sender(nil)).get()) != nil)
+    #expect((try? take(#"{"app":"com.example.other",\#(rest)"#, sender(nil, query: "com.example.app")).get()) == nil)
+    #expect((try? take("{" + rest, sender(nil)).get()) == nil)
+  }
+
+  @Test(arguments: [
+    ("{", "", "ends too early"), ("[]", "", "object must begin"), ("{}", "/push_type", "is missing"),
+    (#"{"id":7,"push_type":"alert"}"#, "/id", "string"),
+    (#"{"push_type":"alert","to":{"tokens":["00fc13ad","x"]},"payload":{"aps":{}}}"#, "/to/tokens/1", "hexadecimal"),
+    (#"{"push_type":"alert","to":{"token":"00fc13ad"},"payload":{"aps":{"badge":"x"}}}"#, "/payload/aps/badge", ""),
+    (#"{"app":"com.example.app","app":"com.example.app","push_type":"alert"}"#, "/app", "once"),
+    (#"{"surprise":1,"push_type":"alert"}"#, "/surprise", ""),
+  ])
+  func whatIsWrongIsNamed(_ json: String, _ pointer: String, _ rule: String) {
+    guard case .failure(let problem) = take(json) else {
+      Issue.record("\(json) was taken")
+      return
+    }
+    #expect(problem.kind == .invalid && problem.kind.status == 400)
+    #expect(problem.faults.count == 1 && problem.faults.first?.pointer == pointer, "\(problem)")
+    #expect(problem.detail.contains(rule), "\(problem.detail)")
+  }
+
+  @Test func aJobOfTooManyBytesIsRefused() {
+    let json = #"{"id":"a","meta":{"m":"\#(String(repeating: "x", count: 600_000))"},\#(rest)"#
+    #expect((try? take(json).get()) == nil)
+  }
+
+  /// No bytes trap, and what is taken is a job of the key's app to the parser too.
+  @Test func noBytesHarmTheIntake() {
+    var random = SeededRandom(seed: 4)
+    let seed = Array((#"{"id":"j","app":"com.example.app",\#(rest)"#).utf8)
+    var intake = JobIntake()
+    var taken = 0
+    for _ in 0..<3_000 {
+      var bytes = seed
+      for _ in 0...(random.next() % 3) {
+        let place = Int(random.next() % UInt64(bytes.count))
+        switch random.next() % 3 {
+        case 0: bytes[place] = UInt8(truncatingIfNeeded: random.next())
+        case 1: bytes.remove(at: place)
+        default: bytes.insert(contentsOf: bytes[..<min(place, 9)], at: place)
+        }
+      }
+      do throws(Problem) {
+        let job = try intake.take(bytes, from: sender(), newID: { uuid })
+        #expect(job.scope.app == "com.example.app")
+        taken += 1
+      } catch {
+        #expect(!error.json.isEmpty)
+      }
+    }
+    #expect(taken > 0 && taken < 3_000)
+  }
+
+  @Test func registrationsAreCompletedByPathAndKey() throws {
+    let scope = try #require(AppScope(app: "com.example.app", environment: .sandbox))
+    let bytes = try RegistrationIntake.device(
+      "hw\"1", body: Array(#"{"user":"u-1","tags":{"level":{"increment":1}}}"#.utf8), in: scope, at: 1_796_000_000_000)
+    let registration = try RegistrationParser.parse(bytes, now: 1_796_000_000_000)
+    #expect(registration.scope == scope && registration.at == 1_796_000_000_000)
+    guard case .device(let device) = registration.subject else {
+      Issue.record("no device")
+      return
+    }
+    #expect(device.device == "hw\"1" && device.user == .set("u-1") && device.hasIncrement)
+    let empty = try RegistrationIntake.device("a", body: Array("{}".utf8), in: scope, at: 1_796_000_000_000)
+    #expect(try RegistrationParser.parse(empty, now: 1_796_000_000_000).kind == .device)
+    let gone = try RegistrationIntake.forget(user: "u/1", in: scope, at: 1_796_000_000_000)
+    #expect(
+      try RegistrationParser.parse(gone, now: 1_796_000_000_000).subject == .forget(.user("u/1")))
+  }
+
+  @Test(arguments: [
+    (#"{"app":"com.example.app"}"#, "/app"), (#"{"user":7}"#, "/user"), (#"{"tags":{"a":[1]}}"#, "/tags/a"), ("x", ""),
+  ])
+  func wrongRegistrationsAreRefused(_ body: String, _ pointer: String) throws {
+    let scope = try #require(AppScope(app: "com.example.app", environment: .sandbox))
+    #expect {
+      try RegistrationIntake.device("a", body: Array(body.utf8), in: scope, at: 1_796_000_000_000)
+    } throws: { ($0 as? Problem)?.faults.first?.pointer.hasPrefix(pointer) ?? false }
+  }
+
+  @Test func filtersComeAsJSONOrText() throws {
+    let filter = try SegmentIntake.filter(Array(#"{"filter":{"tag":"plan","is":"gold"}}"#.utf8))
+    #expect(filter == .leaf(.tagIs("plan", .text("gold"))))
+    #expect(throws: Problem.self) { try SegmentIntake.filter(Array(#"{"filter":{"tag":"plan"},"x":1}"#.utf8)) }
+    #expect {
+      try SegmentIntake.filter(Array(#"{"filter":{"any":[{"tag":7}]}}"#.utf8))
+    } throws: { ($0 as? Problem)?.faults.first?.pointer == "/filter/any/0/tag" }
+    #expect(throws: Problem.self) { try SegmentIntake.filter(Array("{}".utf8)) }
+  }
+
+  @Test func linesAreThoseThatHoldAnything() {
+    let lines = JSONLines(Array("a\r\n\n  \nb\n\r\nc".utf8)).map { String(decoding: $0, as: UTF8.self) }
+    #expect(lines == ["a\r", "b", "c"])
+    #expect(Array(JSONLines([])).isEmpty)
+  }
+
+  @Test func aProblemIsJSON() {
+    let problem = Problem(Problem.Fault(JobError(field: "to.tokens[3]", rule: "must be \"hex\"")))
+    #expect(
+      String(decoding: problem.json, as: UTF8.self) == """
+        {"type":"/docs#invalid","title":"The body breaks a rule","status":400,"detail":"/to/tokens/3 must be \\"hex\\"",\
+        "errors":[{"pointer":"/to/tokens/3","rule":"must be \\"hex\\""}]}
+        """)
+    #expect(
+      String(decoding: Problem(.forbidden, "no").line(2), as: UTF8.self)
+        == "{\"index\":2,\"status\":403,\"errors\":[{\"pointer\":\"\",\"rule\":\"no\"}]}\n")
+  }
+}
