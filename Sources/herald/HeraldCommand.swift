@@ -11,6 +11,7 @@ struct HeraldCommand: AsyncParsableCommand {
     subcommands: [
       RunCommand.self, CheckCommand.self, SendCommand.self, EnqueueCommand.self, ResultsCommand.self,
       DeadLettersCommand.self, TokensCommand.self, ChannelsCommand.self, DevicesCommand.self, SegmentsCommand.self,
-      JobsCommand.self, ActivitiesCommand.self, KeysCommand.self, RevokeCommand.self,
+      JobsCommand.self, ActivitiesCommand.self, GatewayCommand.self, KeysCommand.self,
+      RevokeCommand.self,
     ])
 }

@@ -36,13 +36,16 @@ package enum AMQPDisposition: Sendable {
 package enum AMQPStreamOffset: Equatable, Sendable {
   case first, last, next
   case at(unixSeconds: UInt64)
+  /// The number of a message in its stream.
+  case offset(Int64)
 
-  var argument: AMQPArgument {
+  package var argument: AMQPArgument {
     switch self {
     case .first: AMQPArgument("x-stream-offset", .text("first"))
     case .last: AMQPArgument("x-stream-offset", .text("last"))
     case .next: AMQPArgument("x-stream-offset", .text("next"))
     case .at(let seconds): AMQPArgument("x-stream-offset", .timestamp(unixSeconds: seconds))
+    case .offset(let offset): AMQPArgument("x-stream-offset", .number(offset))
     }
   }
 }

@@ -1,10 +1,9 @@
 import Foundation
-import PushCore
-import PushOperations
-import PushStores
+package import PushCore
+package import PushStores
 
 /// Live Activities as lines: a table for people, JSON for programs.
-struct ActivitiesTable {
+package struct ActivitiesTable {
   private struct Line: Encodable {
     let activity: String
     let app: String
@@ -80,7 +79,7 @@ struct ActivitiesTable {
   /// Unix milliseconds.
   private let now: Int64
 
-  init(_ scope: AppScope, now: Int64) {
+  package init(_ scope: AppScope, now: Int64) {
     self.scope = scope
     self.now = now
   }
@@ -99,11 +98,11 @@ struct ActivitiesTable {
     return String(decoding: try encoder.encode(line), as: UTF8.self)
   }
 
-  func jsonLines(_ activities: [ActivityRegistry.Snapshot]) throws -> [String] {
+  package func jsonLines(_ activities: [ActivityRegistry.Snapshot]) throws -> [String] {
     try activities.map { try json($0, members: nil, devices: nil) }
   }
 
-  func jsonLine(_ shown: ActivitiesClient.Shown) throws -> String {
+  package func jsonLine(_ shown: ActivitiesClient.Shown) throws -> String {
     let counts = ActivityMember.Status.allCases.map { ($0.name, shown.activity.count($0)) }
     return try json(
       shown.activity, members: Dictionary(uniqueKeysWithValues: counts), devices: devices(shown))
@@ -113,7 +112,7 @@ struct ActivitiesTable {
     shown.activity.members.sorted { $0.key < $1.key }.map { Device($0.value, shown.devices[$0.key]) }
   }
 
-  func lines(_ activities: [ActivityRegistry.Snapshot]) -> [String] {
+  package func lines(_ activities: [ActivityRegistry.Snapshot]) -> [String] {
     TextTable.lines(
       [["ACTIVITY", "STATE", "TYPE", "REVISION", "SINCE"]]
         + activities.map { activity in
@@ -125,7 +124,7 @@ struct ActivitiesTable {
         })
   }
 
-  func lines(_ shown: ActivitiesClient.Shown) -> [String] {
+  package func lines(_ shown: ActivitiesClient.Shown) -> [String] {
     let counts = ActivityMember.Status.allCases.map { "\(shown.activity.count($0)) \($0.name)" }
     let head = lines([shown.activity]) + ["", "Members: \(counts.joined(separator: ", "))"]
     if shown.activity.members.isEmpty { return head }

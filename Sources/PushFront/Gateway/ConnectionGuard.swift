@@ -1,0 +1,155 @@
+import HTTPTypes
+import NIOCore
+import NIOHTTPTypes
+import PushCore
+import Synchronization
+
+/// Watches one connection: counts it, answers one too many with 503, and ends those that are slow or were answered before they had sent
+/// all.
+///
+/// Its times are of the wall clock, however much comes: a client that sends a byte now and then is as slow as one that sends none.
+final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPRequestPart
+  typealias InboundOut = HTTPRequestPart
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = HTTPResponsePart
+
+  private enum State {
+    /// Waits for a request's head. → reading
+    case idle
+    /// The body comes. → answering, refused
+    case reading
+    /// The request came whole. → idle, refused
+    case answering
+    /// What comes is not read any more; it ends soon.
+    case refused
+  }
+
+  private let metrics: GatewayMetrics
+  private let connectionsMaximum: Int
+  private var state = State.idle
+  private var isCounted = false
+  /// One too many.
+  private var isExcess = false
+  private var hasResponseBegun = false
+  private var closesAfterResponse = false
+  private var timer: Scheduled<Void>?
+
+  init(metrics: GatewayMetrics, connectionsMaximum: Int) {
+    self.metrics = metrics
+    self.connectionsMaximum = connectionsMaximum
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    if context.channel.isActive { begin(context) }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) { end() }
+
+  func channelActive(context: ChannelHandlerContext) {
+    begin(context)
+    context.fireChannelActive()
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    end()
+    context.fireChannelInactive()
+  }
+
+  private func begin(_ context: ChannelHandlerContext) {
+    guard !isCounted else { return }
+    isCounted = true
+    isExcess = metrics.connections.add(1, ordering: .relaxed).newValue > connectionsMaximum
+    if isExcess { metrics.connectionsRefused.add(1, ordering: .relaxed) }
+    arm(context, seconds: isExcess ? GatewayLimits.lingerSeconds : GatewayLimits.headSeconds)
+  }
+
+  private func end() {
+    timer?.cancel()
+    timer = nil
+    guard isCounted else { return }
+    isCounted = false
+    metrics.connections.subtract(1, ordering: .relaxed)
+  }
+
+  // MARK: - Requests
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let part = unwrapInboundIn(data)
+    if case .refused = state { return }
+    switch part {
+    case .head:
+      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections")) }
+      state = .reading
+      hasResponseBegun = false
+      arm(context, seconds: GatewayLimits.bodySeconds)
+    case .body: break
+    case .end:
+      if case .reading = state { state = .answering }
+      timer?.cancel()
+    }
+    context.fireChannelRead(data)
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    if case .refused = state {
+      promise?.succeed()
+      return
+    }
+    switch unwrapOutboundIn(data) {
+    case .head(let head):
+      hasResponseBegun = true
+      closesAfterResponse = head.headerFields[.connection]?.lowercased() == "close"
+      context.write(data, promise: promise)
+    case .body: context.write(data, promise: promise)
+    case .end:
+      context.writeAndFlush(data, promise: promise)
+      responded(context)
+    }
+  }
+
+  private func responded(_ context: ChannelHandlerContext) {
+    switch state {
+    case .answering where !closesAfterResponse:
+      state = .idle
+      arm(context, seconds: GatewayLimits.idleSeconds)
+    case .idle, .reading, .answering: leave(context)
+    case .refused: break
+    }
+  }
+
+  // MARK: - Ends
+
+  /// A response that did not wait for its request, or for none; nothing else follows.
+  private func refuse(_ context: ChannelHandlerContext, _ problem: Problem) {
+    let bytes = problem.json
+    let head = HTTPResponse(
+      status: HTTPResponse.Status(code: problem.kind.status),
+      headerFields: [
+        .contentType: "application/problem+json", .contentLength: "\(bytes.count)", .connection: "close",
+        .retryAfter: "\(GatewayLimits.retryAfterSeconds)",
+      ])
+    context.write(wrapOutboundOut(.head(head)), promise: nil)
+    context.write(wrapOutboundOut(.body(ByteBuffer(bytes: bytes))), promise: nil)
+    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    leave(context)
+  }
+
+  /// What was written arrives, though the client still sends: it is read and dropped for a while.
+  private func leave(_ context: ChannelHandlerContext) {
+    state = .refused
+    context.close(mode: .output, promise: nil)
+    arm(context, seconds: GatewayLimits.lingerSeconds)
+  }
+
+  private func arm(_ context: ChannelHandlerContext, seconds: Int64) {
+    timer?.cancel()
+    timer = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) { [self] in
+      switch state {
+      case .reading where !hasResponseBegun:
+        refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
+      case .idle, .reading, .answering, .refused: context.close(promise: nil)
+      }
+    }
+  }
+}

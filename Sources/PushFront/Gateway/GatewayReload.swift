@@ -1,0 +1,59 @@
+import Logging
+import PushSettings
+import PushWorker
+import ServiceLifecycle
+import UnixSignals
+
+/// Reads the certificate again on SIGHUP, and when its files have changed; on SIGHUP also the log's level. Keys are read every two seconds
+/// in any case.
+struct GatewayReload: Service {
+  private static let lookSeconds = 2
+
+  let tls: GatewayTLS?
+  let logger: Logger
+  let load: @Sendable () throws -> Configuration
+
+  func run() async throws {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await hearSignals() }
+      group.addTask { await cancelWhenGracefulShutdown { await watchFiles() } }
+    }
+  }
+
+  private func hearSignals() async {
+    for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+      do {
+        Log.reload(try load().log)
+      } catch {
+        logger.error("not reloaded (SIGHUP): \(error); nothing has changed")
+      }
+      reload(because: "SIGHUP")
+    }
+  }
+
+  private func watchFiles() async {
+    let files = tls?.files.all ?? []
+    var known = FileStamps(files)
+    var seen = known
+    while !Task.isCancelled {
+      try? await Task.sleep(for: .seconds(GatewayReload.lookSeconds))
+      let now = FileStamps(files)
+      // A file that is being written counts when it has stopped changing.
+      if now == seen, !now.isIncomplete, now != known {
+        known = now
+        reload(because: "a file changed")
+      }
+      seen = now
+    }
+  }
+
+  private func reload(because reason: String) {
+    guard let tls else { return }
+    do {
+      try tls.reload()
+      logger.notice("the certificate was read again (\(reason))")
+    } catch {
+      logger.error("the certificate was not read again (\(reason)): \(error); the old one stays")
+    }
+  }
+}

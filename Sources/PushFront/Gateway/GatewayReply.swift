@@ -1,0 +1,40 @@
+import PushCore
+
+/// What a route answers, before it is HTTP.
+struct GatewayReply: Sendable {
+  static let json = "application/json"
+  static let lines = "application/x-ndjson"
+  private static let problem = "application/problem+json"
+
+  var status: Int
+  var contentType: String
+  var bytes: [UInt8]
+  var location: String?
+  /// The answer to an earlier request with the same idempotency key.
+  var isReplayed = false
+  /// Why it is none that was wished for.
+  var problem: Problem.Kind?
+
+  init(_ status: Int, _ bytes: [UInt8], contentType: String = GatewayReply.json, location: String? = nil) {
+    self.status = status
+    self.bytes = bytes
+    self.contentType = contentType
+    self.location = location
+  }
+
+  init(_ status: Int, _ text: String, contentType: String = GatewayReply.json) {
+    self.init(status, Array(text.utf8), contentType: contentType)
+  }
+
+  init(_ problem: Problem) {
+    self.init(problem.kind.status, problem.json, contentType: GatewayReply.problem)
+    self.problem = problem.kind
+  }
+
+  /// A JSON string.
+  static func quoted(_ text: String) -> String {
+    var bytes: [UInt8] = []
+    bytes.append(jsonString: text)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}

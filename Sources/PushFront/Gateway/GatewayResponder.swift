@@ -1,0 +1,132 @@
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOHTTP1
+import PushCore
+import PushIO
+import PushOperations
+
+/// Finds the route of a request, asks for its key, and answers.
+struct GatewayResponder: HTTPResponder {
+  typealias Context = BasicRequestContext
+
+  let services: GatewayServices
+  let page: GatewayPage
+
+  func respond(to request: Request, context: Context) async throws -> Response {
+    let began = ContinuousClock.now
+    let route = GatewayRoute(path: request.uri.path)
+    let response: Response
+    do {
+      response = try await answer(request, route)
+    } catch let error as HTTPParserError {
+      throw error
+    } catch {
+      services.logger.debug("a request ended early: \(type(of: error))")
+      response = GatewayAnswer.response(
+        GatewayReply(Problem(.badRequest, "the request could not be read")), rate: nil, allowed: [])
+    }
+    let duration = began.duration(to: .now).components
+    services.metrics.count(
+      route?.template ?? "other", response.status.code,
+      nanoseconds: duration.seconds * 1_000_000_000 + duration.attoseconds / 1_000_000_000)
+    return response
+  }
+
+  private func answer(_ request: Request, _ route: GatewayRoute?) async throws -> Response {
+    var rate: RequestRate.Answer?
+    do {
+      guard let route else { throw Problem(.notFound, "there is no such path") }
+      guard route.methods.contains(request.method.rawValue) else {
+        throw Problem(.notAllowed, "\(route.template) takes \(route.methods.joined(separator: ", "))")
+      }
+      guard let scope = route.scope else { return response(try await open(route), nil, route) }
+      let key = try await key(of: request)
+      rate = services.backend.keys.take(key, now: GatewayClock.now)
+      if let rate, !rate.isAllowed {
+        throw Problem(.overRate, "the key may make \(rate.limit) requests a minute")
+      }
+      guard key.allows(scope) else { throw Problem(.forbidden, "the key has not the scope \(scope.rawValue)") }
+      let call = GatewayCall(request: request, key: key, services: services)
+      if route == .outcomes { return try await OutcomeRoute.get(call) }
+      return response(try await reply(route, call), rate, route)
+    } catch let problem as Problem {
+      return response(GatewayReply(problem), rate, route)
+    }
+  }
+
+  private func response(_ reply: GatewayReply, _ rate: RequestRate.Answer?, _ route: GatewayRoute?) -> Response {
+    GatewayAnswer.response(reply, rate: rate, allowed: route?.methods ?? [])
+  }
+
+  /// Of a key's owner.
+  private func reply(_ route: GatewayRoute, _ call: GatewayCall) async throws -> GatewayReply {
+    switch route {
+    case .jobs: return try await JobRoutes.post(call)
+    case .job(let id): return try await JobRoutes.get(id, call)
+    case .order(let command, let id): return try await JobRoutes.order(command, id, call)
+    case .device(let id): return try await RegistrationRoutes.put(id, call)
+    case .user(let id): return try await RegistrationRoutes.delete(user: id, call)
+    case .segment(let code):
+      switch call.request.method {
+      case .put: return try await SegmentRoutes.put(code, call)
+      case .get: return try await SegmentRoutes.get(code, call)
+      default: return try await SegmentRoutes.delete(code, call)
+      }
+    case .segmentCount(let code): return try await SegmentRoutes.count(code, call)
+    case .activity(let id): return try await ActivityRoutes.get(id, call)
+    case .outcomes, .liveActivities, .description, .page, .alive, .ready, .metrics:
+      preconditionFailure("such a route asks for no key here")
+    }
+  }
+
+  /// Of anybody.
+  private func open(_ route: GatewayRoute) async throws(Problem) -> GatewayReply {
+    switch route {
+    case .description: return GatewayReply(200, page.json)
+    case .page: return GatewayReply(200, page.html, contentType: "text/html; charset=utf-8")
+    case .alive: return text(200, "ok\n")
+    case .ready:
+      let problems = readinessProblems
+      return problems.isEmpty ? text(200, "ok\n") : text(503, problems.joined(separator: "\n") + "\n")
+    case .metrics:
+      return GatewayReply(
+        200, services.metrics.text(services.backend.status), contentType: "text/plain; version=0.0.4; charset=utf-8")
+    // The Live Activities API has its own answers, keys and errors: it begins here.
+    case .liveActivities: throw Problem(.notFound, "there is no such path")
+    case .jobs, .job, .order, .device, .user, .segment, .segmentCount, .activity, .outcomes:
+      preconditionFailure("such a route asks for a key")
+    }
+  }
+
+  private func text(_ status: Int, _ text: String) -> GatewayReply {
+    GatewayReply(status, text, contentType: "text/plain; charset=utf-8")
+  }
+
+  private var readinessProblems: [String] {
+    let status = services.backend.status
+    var problems: [String] = []
+    if !status.isRabbitMQReady { problems.append("RabbitMQ takes nothing now") }
+    if !services.backend.keys.isReady { problems.append("the keys were not read yet") }
+    return problems
+  }
+
+  private func key(of request: Request) async throws(Problem) -> APIKey {
+    let words = (request.headers[.authorization] ?? "").split(separator: " ", omittingEmptySubsequences: true)
+    guard words.count == 2, words[0].lowercased() == "bearer" else {
+      throw Problem(.unauthorized, "send Authorization: Bearer hk_…, as `herald keys create` prints it")
+    }
+    let text = String(words[1])
+    for isLast in [false, true] {
+      switch services.backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
+      case .found(let key): return key
+      case .wrong: throw Problem(.unauthorized, "the key is not valid")
+      case .unknown where isLast:
+        guard services.backend.keys.isReady else { throw Problem(.unavailable, "the keys were not read yet") }
+      // It may be a minute old.
+      case .unknown: await services.backend.lookForKeys()
+      }
+    }
+    throw Problem(.unauthorized, "the key is not valid")
+  }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import PushCore
+import PushIO
+import PushOperations
+import PushStores
+
+/// `POST /v1/jobs` and what follows of a job.
+enum JobRoutes {
+  /// - Returns: 202 only for what RabbitMQ confirmed.
+  static func post(_ call: GatewayCall) async throws -> GatewayReply {
+    let format = try call.format()
+    let jobClass = try call.jobClass()
+    let idempotency = try call.idempotencyKey()
+    let body = try await GatewayBody(call.request, budget: call.services.budget)
+    let bytes = body.bytes
+    let answer: @Sendable (IdempotencyKey?) async throws(Problem) -> GatewayReply = { key async throws(Problem) in
+      switch format {
+      case .json: try await one(bytes, jobClass, call, key)
+      case .lines: try await lines(bytes, jobClass, call, key)
+      }
+    }
+    guard let idempotency else { return try await answer(nil) }
+    let fingerprint = Hex.text(SHA256Digest.of((Array("\(format) \(call.query)\n".utf8) + bytes).span))
+    return try await IdempotentRequest(key: idempotency, route: "jobs", fingerprint: fingerprint, call: call)
+      .answer { () async throws(Problem) in try await answer(idempotency) }
+  }
+
+  private static func one(
+    _ bytes: [UInt8], _ jobClass: JobClass, _ call: GatewayCall, _ key: IdempotencyKey?
+  ) async throws(Problem) -> GatewayReply {
+    let job = try call.services.take(bytes, from: call.sender) { newID(call, key, 0) }
+    try await call.services.publish(
+      GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, call.trace), job.body))
+    return GatewayReply(
+      202, Array("{\"id\":\(GatewayReply.quoted(job.id))}".utf8), location: location(job.id))
+  }
+
+  private static func lines(
+    _ bytes: [UInt8], _ jobClass: JobClass, _ call: GatewayCall, _ key: IdempotencyKey?
+  ) async throws(Problem) -> GatewayReply {
+    let trace = call.trace
+    let sender = call.sender
+    /// A message, or why there is none.
+    var lines: [Result<String, Problem>] = []
+    var messages: [GatewayMessage] = []
+    for (index, line) in JSONLines(bytes).enumerated() {
+      do throws(Problem) {
+        let job = try call.services.take(line, from: sender) { newID(call, key, index) }
+        messages.append(GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, trace), job.body))
+        lines.append(.success(job.id))
+      } catch {
+        lines.append(.failure(error))
+      }
+    }
+    guard !lines.isEmpty else { throw Problem(Problem.Fault(pointer: "", rule: "must hold a job a line, one at least")) }
+    var results = await call.services.backend.publish(messages).makeIterator()
+    var text: [UInt8] = []
+    var statuses: Set<Int> = []
+    for (index, line) in lines.enumerated() {
+      switch line {
+      case .success(let id) where results.next() == true:
+        statuses.insert(202)
+        text.append(text: "{\"index\":\(index),\"status\":202,\"id\":")
+        text.append(jsonString: id)
+        text.append(text: "}\n")
+      case .success:
+        statuses.insert(GatewayServices.unconfirmed.kind.status)
+        text.append(contentsOf: GatewayServices.unconfirmed.line(index))
+      case .failure(let problem):
+        statuses.insert(problem.kind.status)
+        text.append(contentsOf: problem.line(index))
+      }
+    }
+    let status = statuses.contains(202) ? 202 : statuses.contains(503) ? 503 : 400
+    return GatewayReply(status, text, contentType: GatewayReply.lines)
+  }
+
+  /// The same for a repeated request with an idempotency key, so that a worker sends nothing twice.
+  private static func newID(_ call: GatewayCall, _ key: IdempotencyKey?, _ index: Int) -> UUIDValue {
+    guard let key else {
+      var random = SystemRandomNumberGenerator()
+      return UUIDValue.version4(&random)
+    }
+    return UUIDValue.version5(
+      namespace: .heraldNamespace, name: "gateway/\(call.key.id)/\(key.text)/\(index)".utf8.span)
+  }
+
+  private static func location(_ id: String) -> String {
+    "/v1/jobs/" + (id.addingPercentEncoding(withAllowedCharacters: unreserved) ?? "")
+  }
+
+  private static let unreserved = CharacterSet(
+    charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+
+  static func get(_ id: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
+    let scope = try call.scope()
+    switch try await call.services.ask({ desk, then in desk.job(id, in: scope, then: then) }) {
+    case .unknown: throw unknown
+    case .queued: return GatewayReply(200, "{\"id\":\(GatewayReply.quoted(id)),\"state\":\"queued\"}")
+    case .audience(let progress): return GatewayReply(200, json(id, progress))
+    }
+  }
+
+  static func order(_ command: ExpansionState.Command, _ id: String, _ call: GatewayCall) async throws(Problem)
+    -> GatewayReply
+  {
+    let scope = try call.scope()
+    let answer = try await call.services.ask { desk, then in desk.order(command, id, in: scope, then: then) }
+    guard let answer else {
+      throw Problem(.notFound, "no worker took up a job of this id for devices, users or a segment within 24 hours")
+    }
+    guard answer.isTaken else {
+      throw Problem(.conflict, "the job is \(answer.before.rawValue): nothing of it is left to \(command.rawValue)")
+    }
+    return try await get(id, call)
+  }
+
+  private static let unknown = Problem(.notFound, "no job of this id was taken within 24 hours")
+
+  private static func json(_ id: String, _ progress: ExpansionProgress) -> [UInt8] {
+    var bytes: [UInt8] = []
+    // A cancelled job ends as completed once its published pages have ended.
+    let state = progress.phase == .cancelled ? ExpansionState.Phase.running : progress.phase
+    bytes.append(text: "{\"id\":")
+    bytes.append(jsonString: id)
+    bytes.append(text: ",\"state\":\"\(state.rawValue)\",\"cancelled\":\(progress.isCancelled),\"summary\":")
+    bytes.append(addingCapacity: 1_000) { progress.summary.append(to: &$0) }
+    bytes.append(text: "}")
+    return bytes
+  }
+}

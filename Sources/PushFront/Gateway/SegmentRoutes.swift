@@ -1,0 +1,53 @@
+import PushCore
+import PushOperations
+import PushStores
+
+/// Saved filters.
+enum SegmentRoutes {
+  static func put(_ text: String, _ call: GatewayCall) async throws -> GatewayReply {
+    try call.requireJSON()
+    let code = try code(text)
+    let scope = try call.scope()
+    let body = try await GatewayBody(call.request, budget: call.services.budget)
+    let filter = try SegmentIntake.filter(body.bytes)
+    try await call.services.ask { desk, then in desk.put(code, filter, in: scope, then: then) }
+    return try await get(text, call)
+  }
+
+  static func get(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
+    let code = try code(text)
+    let scope = try call.scope()
+    let entry = try await call.services.ask { desk, then in desk.segment(code, in: scope, then: then) }
+    guard let entry else { throw unknown }
+    let filter = String(decoding: entry.filter.json, as: UTF8.self)
+    return GatewayReply(200, "{\"segment\":\"\(code)\",\"filter\":\(filter),\"put_at\":\(entry.putAt)}")
+  }
+
+  static func delete(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
+    let code = try code(text)
+    let scope = try call.scope()
+    switch try await call.services.ask({ desk, then in desk.delete(code, in: scope, then: then) }) {
+    case .deleted: return GatewayReply(204, [], contentType: "")
+    case .unknown: throw unknown
+    case .isNamed(let users):
+      throw Problem(.conflict, "these segments name it: \(users.map(\.text).joined(separator: ", "))")
+    }
+  }
+
+  static func count(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
+    let code = try code(text)
+    let scope = try call.scope()
+    guard try await call.services.ask({ desk, then in desk.segment(code, in: scope, then: then) }) != nil else {
+      throw unknown
+    }
+    let count = try await call.services.ask { desk, then in desk.count(code, in: scope, then: then) }
+    return GatewayReply(200, "{\"segment\":\"\(code)\",\"devices\":\(count)}")
+  }
+
+  private static func code(_ text: String) throws(Problem) -> SegmentCode {
+    guard let code = SegmentCode(text) else { throw Problem(.badRequest, "a segment's code \(SegmentCode.rule)") }
+    return code
+  }
+
+  private static let unknown = Problem(.notFound, "there is no segment of this code")
+}

@@ -1,0 +1,232 @@
+import Logging
+package import PushCore
+import PushIO
+import PushLane
+package import PushStores
+
+/// Everything that requests to the gateway need of RabbitMQ and Redis. Belongs to the thread of its loop; each question is answered once,
+/// in bounded time.
+package final class GatewayDesk {
+  package typealias Then<Value> = (Result<Value, GatewayFailure>) -> Void
+
+  let loop: EventLoop
+  let publisher: GatewayPublisher
+  let outcomes: OutcomeFeed
+  let keys: KeyReader
+  private let redis: RedisClient
+  private let names: GatewayRedisKeys
+  private let expansions: ExpansionStore
+  private let segments: SegmentStore
+  private let evaluator: SegmentEvaluator
+  private let devices: DeviceRegistry
+  private let activities: ActivityRegistry
+
+  /// How long a job is known, and an answer kept for its idempotency key.
+  private static let rememberedSeconds = 86_400
+  /// A request that was begun with an idempotency key is answered in this time, or never.
+  private static let flightMilliseconds = 60_000
+  /// Devices in one reply.
+  private static let part = 500
+  private static let begin = LuaScript(
+    """
+    local kept = redis.call('GET', KEYS[1])
+    if kept then return kept end
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    return false
+    """)
+
+  init(loop: EventLoop, settings: GatewaySettings, ring: KeyRing, notice: @escaping (Logger.Level, String) -> Void) {
+    self.loop = loop
+    let names = GatewayRedisKeys(prefix: settings.prefix)
+    let redis = RedisClient(
+      loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: .random(in: .min ... .max))
+    self.names = names
+    self.redis = redis
+    publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { message in
+      guard case .job(_, let id, let scope, _) = message.kind, redis.isConnected else { return }
+      let key = names.job(id, in: scope)
+      redis.call(["SET", key, "", "EX", "\(GatewayDesk.rememberedSeconds)"], key: key) { _ in }
+    }
+    outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
+    keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
+      notice(.error, $0)
+    }
+    expansions = ExpansionStore(redis, prefix: settings.prefix) { loop.now.unixMilliseconds }
+    segments = SegmentStore(redis: redis, prefix: settings.prefix)
+    evaluator = SegmentEvaluator(redis: redis, prefix: settings.prefix)
+    devices = DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+  }
+
+  var isRedisConnected: Bool { redis.isConnected }
+
+  func turn() {
+    redis.turn()
+    devices.turn()
+    keys.turn()
+    publisher.turn()
+    outcomes.turn()
+  }
+
+  func close() {
+    publisher.close()
+    outcomes.close()
+    redis.close()
+  }
+
+  var isClosed: Bool { publisher.isClosed && outcomes.isClosed }
+
+  // MARK: - Jobs
+
+  /// What is known of a job of an app.
+  package enum JobState: Sendable {
+    case unknown
+    /// It was taken, and no worker made an audience of it.
+    case queued
+    case audience(ExpansionProgress)
+  }
+
+  package func job(_ id: String, in scope: AppScope, then: @escaping Then<JobState>) {
+    expansions.progress(id) { [redis, names] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure.asUnavailable))
+      case .success(let progress?):
+        let isOwn = progress.app == scope.app && progress.environment == scope.environment.name
+        then(.success(isOwn ? .audience(progress) : .unknown))
+      case .success(nil):
+        let key = names.job(id, in: scope)
+        redis.call(["EXISTS", key], key: key) { result in
+          then(result.map { $0 == .integer(1) ? .queued : .unknown }.mapError(\.asUnavailable))
+        }
+      }
+    }
+  }
+
+  /// What became of a command; nil: nobody knows the job in this scope.
+  package func order(
+    _ command: ExpansionState.Command, _ id: String, in scope: AppScope,
+    then: @escaping Then<(before: ExpansionState.Phase, isTaken: Bool)?>
+  ) {
+    job(id, in: scope) { [expansions] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(.unknown), .success(.queued): then(.success(nil))
+      case .success(.audience):
+        expansions.order(command, id) { result in
+          then(result.map { $0.map { ($0.before, $0.isTaken) } }.mapError(\.asUnavailable))
+        }
+      }
+    }
+  }
+
+  // MARK: - Idempotency
+
+  package func begin(
+    _ idempotency: IdempotencyKey, of key: APIKey, _ route: String, fingerprint: String,
+    then: @escaping Then<IdempotentAnswer.Finding>
+  ) {
+    var arguments = RedisArguments()
+    arguments.append(IdempotentAnswer.pending(fingerprint))
+    arguments.append(GatewayDesk.flightMilliseconds)
+    redis.run(GatewayDesk.begin, keys: [names.idempotency(key, route, idempotency)], arguments) { result in
+      then(
+        result.map { reply in
+          let kept: [UInt8]? = if case .bulk(let bytes) = reply { bytes } else { nil }
+          return IdempotentAnswer.find(kept, fingerprint: fingerprint)
+        }.mapError(\.asUnavailable))
+    }
+  }
+
+  /// - Parameter answer: nil: the request may be made again.
+  package func end(
+    _ idempotency: IdempotencyKey, of key: APIKey, _ route: String, answer: IdempotentAnswer?,
+    then: @escaping Then<Void>
+  ) {
+    let name = names.idempotency(key, route, idempotency)
+    let done: RedisClient.Answer = { then($0.map { _ in }.mapError(\.asUnavailable)) }
+    if let answer {
+      redis.call(
+        ["SETEX", name, "\(GatewayDesk.rememberedSeconds)"], last: answer.encoded, key: name, then: done)
+    } else {
+      redis.call(["DEL", name], key: name, then: done)
+    }
+  }
+
+  // MARK: - Segments
+
+  package func put(_ code: SegmentCode, _ filter: SegmentFilter, in scope: AppScope, then: @escaping Then<Void>) {
+    segments.put(code, filter, in: scope, unixMilliseconds: loop.now.unixMilliseconds) {
+      then($0.mapError(GatewayFailure.init))
+    }
+  }
+
+  package func segment(_ code: SegmentCode, in scope: AppScope, then: @escaping Then<SegmentEntry?>) {
+    segments.entry(code, in: scope) { then($0.mapError(GatewayFailure.init)) }
+  }
+
+  package func delete(_ code: SegmentCode, in scope: AppScope, then: @escaping Then<SegmentDeletion>) {
+    segments.delete(code, in: scope) { then($0.mapError(GatewayFailure.init)) }
+  }
+
+  /// How many devices a segment has now.
+  package func count(_ code: SegmentCode, in scope: AppScope, then: @escaping Then<Int>) {
+    evaluator.open(.segment(code), in: scope, unixMilliseconds: loop.now.unixMilliseconds) { result in
+      switch result {
+      case .failure(let failure): then(.failure(GatewayFailure(failure)))
+      case .success(let reader): reader.count { then($0.mapError(GatewayFailure.init)) }
+      }
+    }
+  }
+
+  // MARK: - Activities
+
+  /// nil: it is not known.
+  package func activity(_ id: ActivityID, in scope: AppScope, then: @escaping Then<ActivitiesClient.Shown?>) {
+    activities.show(id, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(.unavailable("\(failure)")))
+      case .success(nil): then(.success(nil))
+      case .success(let snapshot?): name(snapshot, snapshot.members.keys.sorted()[...], scope, [:], then)
+      }
+    }
+  }
+
+  private func name(
+    _ snapshot: ActivityRegistry.Snapshot, _ ordinals: ArraySlice<UInt32>, _ scope: AppScope,
+    _ known: [UInt32: String], _ then: @escaping Then<ActivitiesClient.Shown?>
+  ) {
+    let part = Array(ordinals.prefix(GatewayDesk.part))
+    guard !part.isEmpty else { return then(.success(ActivitiesClient.Shown(activity: snapshot, devices: known))) }
+    devices.records(of: part, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(.unavailable("\(failure)")))
+      case .success(let records):
+        var known = known
+        for (ordinal, record) in zip(part, records) { known[ordinal] = record?.id }
+        name(snapshot, ordinals.dropFirst(part.count), scope, known, then)
+      }
+    }
+  }
+
+  // MARK: - Devices
+
+  /// Which of these ids or alert tokens name a registered device, in their order.
+  package func areKnown(_ names: [String], in scope: AppScope, then: @escaping Then<[Bool]>) {
+    let sets = names.map(DeviceSet.sets(ofDevice:))
+    evaluator.ordinals(of: sets.flatMap(\.self), in: scope) { result in
+      then(
+        result.map { ordinals in
+          var rest = ordinals[...]
+          return sets.map { sets in
+            let own = rest.prefix(sets.count)
+            rest = rest.dropFirst(sets.count)
+            return own.contains { !$0.isEmpty }
+          }
+        }.mapError(GatewayFailure.init))
+    }
+  }
+}
+
+extension RedisClient.Failure {
+  fileprivate var asUnavailable: GatewayFailure { .unavailable("redis: \(text)") }
+}

@@ -1,0 +1,22 @@
+import PushStores
+
+/// Why the gateway's backend could not do what it was asked.
+package enum GatewayFailure: Error, Sendable, CustomStringConvertible {
+  /// What is asked again later may succeed.
+  case unavailable(String)
+  /// The filter cannot be evaluated.
+  case filter(String)
+
+  init(_ failure: SegmentFailure) {
+    switch failure {
+    case .redis, .foreign: self = .unavailable("\(failure)")
+    case .filter: self = .filter("\(failure)")
+    }
+  }
+
+  package var description: String {
+    switch self {
+    case .unavailable(let text), .filter(let text): text
+    }
+  }
+}

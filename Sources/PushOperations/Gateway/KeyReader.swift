@@ -1,0 +1,99 @@
+import PushCore
+import PushIO
+import PushStores
+
+/// Keeps a `KeyRing` up to date, and tells Redis when keys were used. Belongs to the thread of its loop.
+final class KeyReader {
+  private let loop: EventLoop
+  private let redis: RedisClient
+  private let names: GatewayRedisKeys
+  private let file: APIKeyFile?
+  private let ring: KeyRing
+  private let notice: (String) -> Void
+  /// Asked and not answered.
+  private var isReading = false
+  private var then: [() -> Void] = []
+  private var nextReading = Instant(nanoseconds: .min)
+  private var nextLook = Instant(nanoseconds: .min)
+  private var nextTelling: Instant
+  private var failure: String?
+
+  private static let readMilliseconds: Int64 = 2_000
+  /// A key that nobody knows is looked for no more often.
+  private static let lookMilliseconds: Int64 = 500
+  private static let tellMilliseconds: Int64 = 5_000
+
+  /// - Parameter notice: what is wrong, once.
+  init(
+    loop: EventLoop, redis: RedisClient, names: GatewayRedisKeys, file: APIKeyFile?, ring: KeyRing,
+    notice: @escaping (String) -> Void
+  ) {
+    self.loop = loop
+    self.redis = redis
+    self.names = names
+    self.file = file
+    self.ring = ring
+    self.notice = notice
+    nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
+  }
+
+  /// Reads the keys soon; `then` follows in any case.
+  func look(then: @escaping () -> Void) {
+    self.then.append(then)
+    nextReading = min(nextReading, max(loop.now.monotonic, nextLook))
+  }
+
+  func turn() {
+    let now = loop.now.monotonic
+    if nextTelling <= now { tell() }
+    guard !isReading, nextReading <= now else { return }
+    nextReading = now.adding(milliseconds: KeyReader.readMilliseconds)
+    nextLook = now.adding(milliseconds: KeyReader.lookMilliseconds)
+    if let file {
+      do throws(APIKeyFile.Failure) {
+        finish(.success(try file.read()))
+      } catch {
+        finish(.failure("\(error)"))
+      }
+    } else {
+      isReading = true
+      redis.call(["HGETALL", names.keys], key: names.keys) { [self] result in
+        isReading = false
+        switch result {
+        case .failure(let failure): finish(.failure("redis: \(failure.text)"))
+        case .success(let reply):
+          guard let hash = reply.hash else { return finish(.failure("redis: \(names.keys) holds no keys")) }
+          let keys = hash.values.compactMap(APIKey.init(json:))
+          finish(keys.count == hash.count ? .success(keys) : .failure("redis: \(names.keys) holds what is no key"))
+        }
+      }
+    }
+  }
+
+  private enum Reading {
+    case success([APIKey])
+    case failure(String)
+  }
+
+  /// After a failure the keys stay as they were.
+  private func finish(_ reading: Reading) {
+    switch reading {
+    case .success(let keys):
+      ring.replace(keys)
+      failure = nil
+    case .failure(let text):
+      if text != failure { notice("API keys: \(text)") }
+      failure = text
+    }
+    let waiting = then
+    then = []
+    for one in waiting { one() }
+  }
+
+  private func tell() {
+    nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
+    let used = ring.takeUsed()
+    guard !used.isEmpty else { return }
+    redis.call(["HSET", names.used] + used.flatMap { [$0.key, "\($0.value)"] }, key: names.used) { _ in }
+  }
+}

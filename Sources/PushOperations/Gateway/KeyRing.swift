@@ -1,0 +1,63 @@
+package import PushCore
+import PushIO
+import Synchronization
+
+/// The API keys as they were last read, for requests on any thread.
+package final class KeyRing: Sendable {
+  private struct State {
+    /// nil: not read yet.
+    var keys: [String: APIKey]?
+    var rates: [String: RequestRate] = [:]
+    /// Since they were last told, Unix milliseconds.
+    var used: [String: Int64] = [:]
+  }
+
+  private let state = Mutex(State())
+
+  init() {}
+
+  package var isReady: Bool { state.withLock { $0.keys != nil } }
+
+  package enum Finding: Sendable {
+    case found(APIKey)
+    /// Perhaps it is new.
+    case unknown
+    case wrong
+  }
+
+  /// Whose key this is.
+  package func find(_ text: String, now: Int64) -> Finding {
+    guard let parsed = APIKeyText(text) else { return .wrong }
+    let hash = SHA256Digest.of(parsed.text.utf8.span)
+    return state.withLock { state in
+      guard let key = state.keys?[parsed.id] else { return .unknown }
+      guard key.matches(hash: hash) else { return .wrong }
+      state.used[key.id] = now
+      return .found(key)
+    }
+  }
+
+  /// Charges a request; nil: the key has no rate.
+  package func take(_ key: APIKey, now: Instant) -> RequestRate.Answer? {
+    guard let limit = key.rate else { return nil }
+    return state.withLock { state in
+      state.rates[key.id, default: RequestRate(limit: limit, now: now)].take(now: now)
+    }
+  }
+
+  func replace(_ keys: [APIKey]) {
+    state.withLock { state in
+      let newer = Dictionary(keys.map { ($0.id, $0) }) { $1 }
+      state.rates = state.rates.filter { newer[$0.key]?.rate == state.keys?[$0.key]?.rate }
+      state.keys = newer
+    }
+  }
+
+  /// When keys were used since the last call.
+  func takeUsed() -> [String: Int64] {
+    state.withLock { state in
+      defer { state.used = [:] }
+      return state.used
+    }
+  }
+}

@@ -1,0 +1,174 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// Reads the results log for many at a time: one connection, a channel for each reader. Belongs to the thread of its loop.
+///
+/// A reader holds at most a prefetch of outcomes that it did not acknowledge. When the connection ends, all readers end: they come again
+/// with the last number they saw.
+final class OutcomeFeed {
+  /// One who reads.
+  struct Reader {
+    var scope: AppScope
+    /// The first number that is told; nil: from now on.
+    var from: Int64?
+    /// false: it is gone.
+    var tell: (OutcomeEvent) -> Bool
+    var end: () -> Void
+  }
+
+  private struct Open {
+    var reader: Reader
+    var lastTold: Instant
+  }
+
+  private enum Channel {
+    case reading(Open)
+    /// Until its close is answered.
+    case closing(UInt32)
+  }
+
+  private let loop: EventLoop
+  private let queue: String
+  private let client: RabbitMQClient
+  private let readersMaximum: Int
+  private var channels: [UInt16: Channel] = [:]
+  /// Readers that came before the connection.
+  private var waiting: [(reader: Reader, deadline: Instant)] = []
+  private var isStarted = false
+
+  private static let firstChannel: UInt16 = 2
+  private static let prefetch: UInt16 = 200
+  private static let quietMilliseconds: Int64 = 15_000
+  private static let waitMilliseconds: Int64 = 5_000
+
+  init(loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void) {
+    self.loop = loop
+    readersMaximum = settings.readersMaximum
+    queue = settings.rabbitmq.topology.resultsLogQueue
+    var rabbitmq = settings.rabbitmq
+    rabbitmq.connection.channelCount = OutcomeFeed.firstChannel + UInt16(settings.readersMaximum)
+    client = RabbitMQClient(loop: loop, role: .consumer, settings: rabbitmq, setUp: [(.openChannel, 1)]) {
+      notice($0, "rabbitmq (outcomes): \($1)")
+    }
+  }
+
+  var readerCount: Int { channels.count + waiting.count }
+
+  /// Begins to tell. false: there are too many readers.
+  func add(_ reader: Reader) -> Bool {
+    guard readerCount < readersMaximum else { return false }
+    if !isStarted {
+      isStarted = true
+      client.start()
+    }
+    if let connection = client.connection {
+      begin(reader, connection)
+    } else {
+      waiting.append((reader, loop.now.monotonic.adding(milliseconds: OutcomeFeed.waitMilliseconds)))
+    }
+    return true
+  }
+
+  /// An outcome was written to its reader.
+  func acknowledge(_ tag: UInt64, channel: UInt16) {
+    guard case .reading = channels[channel], let connection = client.connection, connection.isOpen(channel: channel)
+    else { return }
+    connection.acknowledge(tag, isMultiple: false, channel: channel)
+  }
+
+  func turn() {
+    while let event = client.nextEvent() { take(event) }
+    let now = loop.now.monotonic
+    for (channel, state) in channels {
+      guard case .reading(var open) = state,
+        open.lastTold.adding(milliseconds: OutcomeFeed.quietMilliseconds) <= now
+      else { continue }
+      open.lastTold = now
+      channels[channel] = .reading(open)
+      if !open.reader.tell(.quiet) { leave(channel) }
+    }
+    while let first = waiting.first, first.deadline <= now {
+      waiting.removeFirst()
+      first.reader.end()
+    }
+  }
+
+  /// Ends every reader.
+  func close() {
+    endAll()
+    client.stop()
+  }
+
+  var isClosed: Bool { client.state == .idle }
+
+  private func begin(_ reader: Reader, _ connection: AMQPConnection) {
+    guard
+      let channel = (OutcomeFeed.firstChannel..<(OutcomeFeed.firstChannel + UInt16(readersMaximum))).first(where: {
+        channels[$0] == nil
+      })
+    else { return reader.end() }
+    channels[channel] = .reading(Open(reader: reader, lastTold: loop.now.monotonic))
+    let offset = reader.from.map(AMQPStreamOffset.offset) ?? .next
+    connection.request(.openChannel, channel: channel)
+    connection.request(.prefetch(OutcomeFeed.prefetch), channel: channel)
+    connection.request(
+      .consume(queue: queue, consumerTag: "outcomes", arguments: [offset.argument]), channel: channel)
+  }
+
+  private func take(_ event: RabbitMQClient.Event) {
+    switch event {
+    case .up:
+      client.provedItself()
+      let readers = waiting.map(\.reader)
+      waiting = []
+      if let connection = client.connection { for reader in readers { begin(reader, connection) } }
+    case .down: endAll()
+    case .connection(.delivery(let delivery)): told(delivery)
+    case .connection(.completed(let channel, let operation, _)):
+      if case .closing(operation) = channels[channel] { channels[channel] = nil }
+    case .connection(.cancelled(let channel)):
+      if case .reading(let open) = channels[channel] { open.reader.end() }
+      leave(channel)
+    case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
+      .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
+      break
+    }
+  }
+
+  private func told(_ delivery: AMQPDelivery) {
+    guard case .reading(var open) = channels[delivery.channel], let connection = client.connection else { return }
+    var body: [UInt8] = []
+    connection.copyBody(into: &body)
+    let offset = connection.headers().lazy.compactMap { header -> Int64? in
+      guard header.name == "x-stream-offset", case .number(let number) = header.value else { return nil }
+      return number
+    }.first
+    guard let offset, offset >= open.reader.from ?? 0, !delivery.isOversized,
+      OutcomeScope.of(body) == open.reader.scope
+    else { return acknowledge(delivery.tag, channel: delivery.channel) }
+    open.lastTold = loop.now.monotonic
+    channels[delivery.channel] = .reading(open)
+    if !open.reader.tell(.outcome(offset: offset, body: body, tag: delivery.tag, channel: delivery.channel)) {
+      leave(delivery.channel)
+    }
+  }
+
+  private func leave(_ channel: UInt16) {
+    guard let connection = client.connection, connection.isOpen(channel: channel) else {
+      channels[channel] = nil
+      return
+    }
+    channels[channel] = .closing(connection.request(.closeChannel, channel: channel))
+  }
+
+  private func endAll() {
+    let readers = channels.values.compactMap { state -> Reader? in
+      if case .reading(let open) = state { open.reader } else { nil }
+    }
+    channels = [:]
+    for reader in readers + waiting.map(\.reader) { reader.end() }
+    waiting = []
+  }
+}
