@@ -41,6 +41,7 @@ format:
 
 reference:
 	@scripts/reference
+	@scripts/openapi
 
 documentation:
 	@scripts/build

@@ -96,5 +96,6 @@ steps_without_build() {
   step "Auditor" 2 scripts/chaos/check
   step "Mutants" 2 scripts/mutants/run --check
   step "Schemas" 2 scripts/check-schemas
+  step "OpenAPI" 1 scripts/openapi --check
   step "Producers" 3 scripts/check-producers
 }

@@ -116,7 +116,8 @@ extension ConfigurationOption {
       "gateway.port", .integer(0...65_535), .integer(8090), "The port of the gateway; 0 = any free one."),
     ConfigurationOption(
       "gateway.certificate_file", .text(.file), .none,
-      "The certificate chain of the gateway, PEM: with it, it speaks TLS. Read again on SIGHUP, and when the file changes."),
+      "The certificate chain of the gateway, PEM: with it, it speaks TLS. Read again on SIGHUP, and when the file changes."
+    ),
     ConfigurationOption(
       "gateway.private_key_file", .text(.file), .none, "The private key of the certificate, PEM."),
     ConfigurationOption(

@@ -22,7 +22,9 @@ import Testing
   @Test func otherTextsAreNoKeys() {
     var random = SeededRandom(seed: 2)
     let text = APIKeyText(using: &random).text
-    for wrong in ["", "hk_", String(text.dropLast()), text + "a", text.replacing("_", with: "-"), "HK" + text.dropFirst(2)] {
+    for wrong in [
+      "", "hk_", String(text.dropLast()), text + "a", text.replacing("_", with: "-"), "HK" + text.dropFirst(2),
+    ] {
       #expect(APIKeyText(wrong) == nil, "\(wrong)")
     }
     // Each other byte at each place.
@@ -118,7 +120,8 @@ import Testing
     #expect(TraceContext(traceparent: parent, tracestate: "a=\u{7}")?.tracestate == "")
     for wrong in [
       nil, "", parent + "0", parent.uppercased(), "ff" + parent.dropFirst(2),
-      "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+      "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+      "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
     ] {
       #expect(TraceContext(traceparent: wrong, tracestate: "a=b") == nil)
     }

@@ -75,6 +75,30 @@ import Testing
       ["herald.yaml:1: apns.sandbox: must be a URL https://host:port, not \"https://a/path\""]
     ),
     ("admin: {host: \"a b\"}", ["herald.yaml:1: admin.host: must be an address or host name, not \"a b\""]),
+    // The gateway.
+    (
+      "gateway: {certificate_file: c.pem}", ["gateway.private_key_file: is missing beside the other file"]
+    ),
+    (
+      "gateway: {client_ca_file: c.pem}",
+      ["gateway.client_ca_file: needs gateway.certificate_file: clients show certificates in TLS alone"]
+    ),
+    ("gateway: {applications: [a]}", ["herald.yaml:1: gateway.applications: must be a mapping of application codes"]),
+    (
+      "gateway:\n  applications:\n    A-B: {ap: com.example.app}",
+      [
+        "herald.yaml:3: gateway.applications.A-B.ap: unknown key; did you mean app?",
+        "herald.yaml:3: gateway.applications.A-B.app: must be a bundle id",
+      ]
+    ),
+    (
+      "gateway:\n  applications:\n    A-B: {app: com.example.app, environment: test}",
+      ["herald.yaml:3: gateway.applications.A-B.environment: must be production or sandbox, not test"]
+    ),
+    (
+      "gateway:\n  applications:\n    A-B: {app: com.example.app, default_alert: {title: a}}",
+      ["herald.yaml:3: gateway.applications.A-B.default_alert: must have both, title and body"]
+    ),
     // A wrong URL is shown, its password is not.
     (
       "rabbitmq: {url: \"amqp://user:secret@host:port/\"}",

@@ -42,6 +42,13 @@ import Testing
     #expect(configuration.drainTimeoutMilliseconds == 25_000)
     #expect(configuration.admin.host == "127.0.0.1")
     #expect(configuration.admin.port == 8080)
+    #expect(configuration.gateway.host == "127.0.0.1")
+    #expect(configuration.gateway.port == 8090)
+    #expect(configuration.gateway.tls == nil)
+    #expect(configuration.gateway.keysFile == nil)
+    #expect(configuration.gateway.connectionsMaximum == 10_000)
+    #expect(!configuration.gateway.allowsEveryone)
+    #expect(configuration.gateway.applications.isEmpty)
     #expect(configuration.log.level == .info)
     #expect(configuration.log.format == .auto)
     #expect(configuration.file == nil)
@@ -82,6 +89,9 @@ import Testing
       // Satisfies the rules between options.
       if option.path == "apns.request_timeout_ms" { environment["HERALD_DRAIN_TIMEOUT_S"] = "3600" }
       if option.path == "redis.timeout_ms" { environment["HERALD_APNS_REQUEST_TIMEOUT_MS"] = "20000" }
+      if option.path.hasPrefix("gateway.") {
+        for name in ["CERTIFICATE", "PRIVATE_KEY"] { environment["HERALD_GATEWAY_\(name)_FILE"] = "other" }
+      }
       let configuration = try ConfigurationLoader.load(file: nil, environment: environment)
       let effective = configuration.effective.first { $0.path == option.path }
       #expect(effective?.value != option.defaultValue.yaml, "\(option.path)")
@@ -130,6 +140,33 @@ import Testing
         CredentialConfiguration(
           name: "desk", kind: .pkcs12(file: folder.path("d.p12"), passphrase: "pass phrase"),
           environments: [.production, .sandbox], apps: ["com.example.desk"]),
+      ])
+  }
+
+  @Test func applicationsOfTheGatewayAreMapped() throws {
+    let file = try File(
+      """
+      gateway:
+        allow_everyone: true
+        applications:
+          AAAAA-BBBBB: {app: com.example.app}
+          CCCCC-DDDDD:
+            app: com.example.other
+            environment: sandbox
+            id_attribute: herald.id
+            default_alert: {title: "Your order", body: "Follow it"}
+      """)
+    let gateway = try ConfigurationLoader.load(file: file.path).gateway
+    #expect(gateway.allowsEveryone)
+    #expect(gateway.applications.map(\.code) == ["AAAAA-BBBBB", "CCCCC-DDDDD"])
+    #expect(
+      gateway.applications.map(\.scope.description) == [
+        "com.example.app in production", "com.example.other in sandbox",
+      ])
+    #expect(gateway.applications.map(\.idAttribute.description) == ["pushwoosh.activityId", "herald.id"])
+    #expect(
+      gateway.applications.map(\.defaultAlert) == [
+        nil, GatewayApplication.Alert(title: "Your order", body: "Follow it"),
       ])
   }
 

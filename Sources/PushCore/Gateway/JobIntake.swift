@@ -83,7 +83,8 @@ package struct JobIntake: ~Copyable {
       throw Problem(Problem.Fault(error))
     }
     guard job.targetKind != .page else {
-      throw Problem(Problem.Fault(pointer: "/to", rule: "must name token, tokens, channel, activity, devices, users or segment"))
+      throw Problem(
+        Problem.Fault(pointer: "/to", rule: "must name token, tokens, channel, activity, devices, users or segment"))
     }
   }
 }

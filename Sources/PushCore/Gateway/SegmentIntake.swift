@@ -8,7 +8,8 @@ package enum SegmentIntake {
       throw Problem(Problem.Fault(JobError(error, in: body.span)))
     }
     if let other = members.all.first(where: { $0.name != "filter" }) {
-      throw Problem(Problem.Fault(pointer: "/\(JobError.describe(other.name))", rule: "is not known: give filter alone"))
+      throw Problem(
+        Problem.Fault(pointer: "/\(JobError.describe(other.name))", rule: "is not known: give filter alone"))
     }
     guard members.all.count == 1, let member = members["filter"] else {
       throw Problem(Problem.Fault(pointer: "/filter", rule: "must be there once"))
@@ -18,7 +19,8 @@ package enum SegmentIntake {
     } catch {
       switch error.place {
       case .pointer(let pointer): throw Problem(Problem.Fault(pointer: "/filter\(pointer)", rule: error.rule))
-      case .byte(let offset): throw Problem(Problem.Fault(pointer: "/filter", rule: "\(error.rule) (at its byte \(offset))"))
+      case .byte(let offset):
+        throw Problem(Problem.Fault(pointer: "/filter", rule: "\(error.rule) (at its byte \(offset))"))
       }
     }
   }

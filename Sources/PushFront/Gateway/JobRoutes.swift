@@ -52,7 +52,9 @@ enum JobRoutes {
         lines.append(.failure(error))
       }
     }
-    guard !lines.isEmpty else { throw Problem(Problem.Fault(pointer: "", rule: "must hold a job a line, one at least")) }
+    guard !lines.isEmpty else {
+      throw Problem(Problem.Fault(pointer: "", rule: "must hold a job a line, one at least"))
+    }
     var results = await call.services.backend.publish(messages).makeIterator()
     var text: [UInt8] = []
     var statuses: Set<Int> = []

@@ -7,13 +7,15 @@ enum RegistrationRoutes {
     try call.requireJSON()
     let scope = try call.scope()
     let body = try await GatewayBody(call.request, budget: call.services.budget)
-    let registration = try RegistrationIntake.device(device, body: body.bytes, in: scope, at: GatewayClock.unixMilliseconds)
+    let registration = try RegistrationIntake.device(
+      device, body: body.bytes, in: scope, at: GatewayClock.unixMilliseconds)
     try await call.services.publish(GatewayMessage(.registration, registration))
     return GatewayReply(202, "{\"device\":\(GatewayReply.quoted(device))}")
   }
 
   static func delete(user: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
-    let registration = try RegistrationIntake.forget(user: user, in: try call.scope(), at: GatewayClock.unixMilliseconds)
+    let registration = try RegistrationIntake.forget(
+      user: user, in: try call.scope(), at: GatewayClock.unixMilliseconds)
     try await call.services.publish(GatewayMessage(.registration, registration))
     return GatewayReply(202, "{\"user\":\(GatewayReply.quoted(user))}")
   }

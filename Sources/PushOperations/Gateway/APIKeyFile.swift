@@ -22,7 +22,8 @@ package struct APIKeyFile: Sendable {
     var keys: [APIKey] = []
     for (index, line) in data.split(separator: UInt8(ascii: "\n")).enumerated() {
       guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(line)) else {
-        throw Failure(description: "line \(index + 1) of the keys file \(path) is no key as `herald keys create` writes it")
+        throw Failure(
+          description: "line \(index + 1) of the keys file \(path) is no key as `herald keys create` writes it")
       }
       keys.append(key)
     }

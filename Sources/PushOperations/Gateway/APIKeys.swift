@@ -69,7 +69,8 @@ package struct APIKeys {
   private func stored() throws -> [APIKey] {
     try hash(redisKeys.keys).map { id, json in
       guard let key = APIKey(json: json) else {
-        throw Failure(description: "redis: \(redisKeys.keys) holds \(id), which is no key as `herald keys create` writes it")
+        throw Failure(
+          description: "redis: \(redisKeys.keys) holds \(id), which is no key as `herald keys create` writes it")
       }
       return key
     }

@@ -46,7 +46,8 @@ package final class GatewayBackend: Sendable {
 
   /// Starts the thread, which connects. Once.
   package func start() {
-    thread.withLock { $0 = LoopThread(name: "gateway") { [self] in
+    thread.withLock {
+      $0 = LoopThread(name: "gateway") { [self] in
         run()
         state.withLock { state in
           state.hasEnded = true

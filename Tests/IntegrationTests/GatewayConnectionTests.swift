@@ -1,0 +1,131 @@
+import Foundation
+import Glibc
+import PushIO
+import TestSupport
+import Testing
+
+/// Clients that are slow, send too much, or are too many; and TLS.
+@Suite(.serialized, .timeLimit(.minutes(4)))
+struct GatewayConnectionTests {
+  private func head(_ world: GatewayWorld, _ further: String) -> [UInt8] {
+    Array("POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\n\(further)\r\n\r\n".utf8)
+  }
+
+  /// What comes until the end, or for so long; nil: no end came.
+  private func readAll(_ socket: RawSocket, seconds: Int) -> String? {
+    var text = ""
+    _ = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 10) { () -> Bool? in
+      text += String(decoding: socket.receive(milliseconds: 100), as: UTF8.self)
+      return socket.isAtEnd ? true : nil
+    }
+    return socket.isAtEnd ? text : nil
+  }
+
+  @Test func aBodyIsCountedWhileItIsRead() throws {
+    let world = try GatewayWorld("large")
+    let announced = try RawSocket(port: world.port)
+    announced.send(head(world, "Content-Length: 1048577"))
+    #expect(readAll(announced, seconds: 10)?.hasPrefix("HTTP/1.1 413") ?? false)
+    // Chunks without end: the client is answered, then not read for long.
+    let endless = try RawSocket(port: world.port)
+    endless.send(head(world, "Transfer-Encoding: chunked"))
+    let chunk = Array("8000\r\n".utf8) + Array(repeating: UInt8(ascii: " "), count: 0x8000) + Array("\r\n".utf8)
+    for _ in 0..<33 { endless.send(chunk) }
+    #expect(readAll(endless, seconds: 10)?.hasPrefix("HTTP/1.1 413") ?? false)
+    // As large as is allowed.
+    let lines = world.job() + "\n"
+    let count = (1 << 20) / lines.utf8.count
+    let answer = try world.ask(
+      "POST", "/v1/jobs", headers: ["Content-Type: application/x-ndjson"],
+      body: String(repeating: lines, count: count))
+    #expect(answer.status == 202 && answer.body.split(separator: "\n").count == count)
+    let header = try RawSocket(port: world.port)
+    header.send(head(world, "X-A: \(String(repeating: "a", count: 20_000))\r\nContent-Length: 0"))
+    #expect(readAll(header, seconds: 10)?.hasPrefix("HTTP/1.1 4") ?? false)
+    let garbage = try RawSocket(port: world.port)
+    garbage.send(Array("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n\u{1}\u{2}garbage\r\n\r\n".utf8))
+    #expect(readAll(garbage, seconds: 10)?.contains("400 Bad Request") ?? false)
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job()).status == 202)
+  }
+
+  @Test func slowClientsEndWhileOthersAreServed() throws {
+    let world = try GatewayWorld("slow")
+    let began = ContinuousClock.now
+    let slow = try (0..<20).map { _ in try RawSocket(port: world.port) }
+    let body = try RawSocket(port: world.port)
+    body.send(head(world, "Content-Length: 1000"))
+    for socket in slow { socket.send(Array("GET /livez HT".utf8)) }
+    var open = slow
+    while !open.isEmpty, began.duration(to: .now) < .seconds(30) {
+      for socket in open { socket.send([UInt8(ascii: "T")]) }
+      #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
+      for socket in open { _ = socket.receive(milliseconds: 5) }
+      open.removeAll(where: \.isAtEnd)
+      usleep(200_000)
+    }
+    #expect(open.isEmpty && began.duration(to: .now) > .seconds(8))
+    let text = readAll(body, seconds: 40)
+    #expect(text?.hasPrefix("HTTP/1.1 408") ?? false, "\(text ?? "no end")")
+  }
+
+  @Test func tooManyConnectionsAreToldSo() throws {
+    let world = try GatewayWorld("many", further: ["connections_max: 5"])
+    let kept = try (0..<5).map { _ in try RawSocket(port: world.port) }
+    for socket in kept { socket.send(Array("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) }
+    for socket in kept {
+      #expect(String(decoding: socket.receive(milliseconds: 5_000), as: UTF8.self).hasPrefix("HTTP/1.1 200"))
+    }
+    let refused = LoopbackHTTP.request("GET", "/livez", port: world.port)
+    #expect(refused?.status == 503 && refused?.headers["content-type"] == "application/problem+json")
+    // The others are served, and the next one as soon as one of them left.
+    kept[0].send(Array("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8))
+    #expect(readAll(kept[0], seconds: 5)?.hasPrefix("HTTP/1.1 200") ?? false)
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200 ? true : nil
+      } == true)
+    #expect(
+      LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body.contains(
+        "herald_gateway_connections_refused_total") ?? false)
+  }
+
+  @Test func aCertificateIsReplacedWithoutARestart() throws {
+    let folder = try TemporaryFolder("tls")
+    let authority = try CertificateFactory(commonName: "Gateway test CA")
+    try folder.write(authority.certificatePEM, to: "ca.pem")
+    func issue(_ name: String) throws {
+      try authority.issue(CertificateFactory.Request(commonName: name, dnsNames: ["localhost"])).write(
+        certificateFile: folder.path("certificate.pem"), keyFile: folder.path("key.pem"))
+    }
+    try issue("first")
+    let world = try GatewayWorld(
+      "tls",
+      further: [
+        "certificate_file: \"\(folder.path("certificate.pem"))\"", "private_key_file: \"\(folder.path("key.pem"))\"",
+      ], isPlain: false)
+    func subject() throws -> String {
+      try ChildProcess.run(
+        [
+          "/usr/bin/openssl", "s_client", "-connect", "127.0.0.1:\(world.port)", "-CAfile", folder.path("ca.pem"),
+          "-verify_return_error",
+        ], input: "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+      ).output
+    }
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 100) {
+        (try? subject())?.contains("CN = first") ?? false ? true : nil
+      } == true, "\(world.process.log)")
+    try issue("second")
+    world.process.child.signalLeader(SIGHUP)
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 100) {
+        (try? subject())?.contains("CN = second") ?? false ? true : nil
+      } == true, "\(world.process.log)")
+    // A broken one changes nothing.
+    try folder.write("no certificate", to: "certificate.pem")
+    world.process.child.signalLeader(SIGHUP)
+    #expect(world.process.waitForLine("the old one stays"))
+    #expect(try subject().contains("CN = second"))
+    #expect(world.process.drain(seconds: 20) == 0)
+  }
+}

@@ -1,0 +1,154 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// Jobs over HTTP: what 202 promises, and what is refused.
+@Suite(.serialized, .timeLimit(.minutes(4)))
+struct GatewayJobTests {
+  @Test func aJobIsInItsQueueWhenItIsAnswered() throws {
+    let world = try GatewayWorld("job")
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    let answer = try world.ask("POST", "/v1/jobs", headers: ["traceparent: \(trace)"], body: world.job())
+    let id = try world.id(answer)
+    #expect(answer.status == 202 && answer.headers["location"] == "/v1/jobs/\(id)")
+    let named = try world.ask("POST", "/v1/jobs?class=bulk&environment=sandbox", body: world.job("\"id\":\"a/b c\","))
+    #expect(named.status == 202 && named.headers["location"] == "/v1/jobs/a%2Fb%20c")
+    let jobs = try world.takeJobs()
+    #expect(jobs.count == 1)
+    let job = try #require(jobs.first)
+    #expect(job.messageID == id && job.deliveryMode == 2 && job.headers["traceparent"] == trace)
+    let body = String(decoding: job.body, as: UTF8.self)
+    #expect(body.hasPrefix("{\"id\":\"\(id)\",\"app\":\"com.example.app\","))
+    let bulk = try world.takeJobs("bulk")
+    #expect(bulk.map(\.messageID) == ["a/b c"])
+    let bulkBody = String(decoding: try #require(bulk.first).body, as: UTF8.self)
+    #expect(bulkBody.contains("\"environment\":\"sandbox\""))
+    // Known from the answer on.
+    #expect(try world.ask("GET", "/v1/jobs/a%2Fb%20c").body == "{\"id\":\"a/b c\",\"state\":\"queued\"}")
+    #expect(try world.ask("GET", "/v1/jobs/nobody").status == 404)
+    #expect(try world.ask("POST", "/v1/jobs/a%2Fb%20c/pause").status == 404)
+    #expect(try world.ask("POST", "/v1/jobs/a%2Fb%20c/stop").status == 404)
+  }
+
+  @Test func whatIsWrongIsNamedAndNothingPublished() throws {
+    let world = try GatewayWorld("wrong")
+    let broken = try world.ask("POST", "/v1/jobs", body: "{")
+    #expect(broken.status == 400 && broken.headers["content-type"] == "application/problem+json")
+    let field = try world.ask("POST", "/v1/jobs", body: world.job("\"priority\":7,"))
+    #expect(field.status == 400 && field.body.contains("\"errors\":[{\"pointer\":\"/priority\",\"rule\":\"must be"))
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"app\":\"com.example.other\",")).status == 403)
+    #expect(try world.ask("POST", "/v1/jobs?class=fast", body: world.job()).status == 400)
+    #expect(try world.ask("POST", "/v1/jobs", headers: ["Content-Type: text/plain"], body: world.job()).status == 415)
+    #expect(try world.ask("POST", "/v1/jobs", headers: ["Content-Encoding: gzip"], body: world.job()).status == 415)
+    #expect(try world.ask("POST", "/v1/job", body: world.job()).status == 404)
+    let method = try world.ask("PUT", "/v1/jobs", body: world.job())
+    #expect(method.status == 405 && method.headers["allow"] == "POST")
+    #expect(try world.ask("POST", "/json/1.3/startLiveActivity", body: "{}").status != 500)
+    #expect(try world.takeJobs().isEmpty)
+  }
+
+  @Test func eachLineHasItsResult() throws {
+    let world = try GatewayWorld("lines")
+    let lines = [
+      world.job("\"id\":\"one\","), "{\"id\":\"two\"}", "", world.job("\"app\":\"com.example.other\","), "x",
+      world.job("\"id\":\"six\","),
+    ]
+    let answer = try world.ask(
+      "POST", "/v1/jobs", headers: ["Content-Type: application/x-ndjson"], body: lines.joined(separator: "\n"))
+    #expect(answer.status == 202 && answer.headers["content-type"] == "application/x-ndjson")
+    struct Line: Decodable {
+      struct Fault: Decodable {
+        let pointer: String
+        let rule: String
+      }
+      let index: Int
+      let status: Int
+      let id: String?
+      let errors: [Fault]?
+    }
+    let results = try answer.body.split(separator: "\n").map {
+      try JSONDecoder().decode(Line.self, from: Data($0.utf8))
+    }
+    #expect(results.map(\.index) == [0, 1, 2, 3, 4])
+    #expect(results.map(\.status) == [202, 400, 403, 400, 202])
+    #expect(results.map(\.id) == ["one", nil, nil, nil, "six"])
+    #expect(results[1].errors?.first?.pointer == "/push_type")
+    #expect(try world.takeJobs().map(\.messageID) == ["one", "six"])
+    let wrong = try world.ask(
+      "POST", "/v1/jobs", headers: ["Content-Type: application/x-ndjson"], body: "x\n{}\n")
+    #expect(wrong.status == 400 && wrong.body.split(separator: "\n").count == 2)
+    #expect(
+      try world.ask("POST", "/v1/jobs", headers: ["Content-Type: application/x-ndjson"], body: "\n").status == 400)
+  }
+
+  @Test func aRepeatedRequestIsCarriedOutOnce() throws {
+    let world = try GatewayWorld("repeat")
+    let headers = ["Idempotency-Key: \"order-1\""]
+    let first = try world.ask("POST", "/v1/jobs", headers: headers, body: world.job())
+    let again = try world.ask("POST", "/v1/jobs", headers: headers, body: world.job())
+    #expect(first.status == 202 && first.headers["idempotency-replayed"] == nil)
+    #expect(again.status == 202 && again.headers["idempotency-replayed"] == "true")
+    #expect(again.body == first.body && again.headers["location"] == first.headers["location"])
+    #expect(try world.ask("POST", "/v1/jobs", headers: headers, body: world.job() + " ").status == 422)
+    #expect(try world.ask("POST", "/v1/jobs?class=bulk", headers: headers, body: world.job()).status == 422)
+    #expect(try world.ask("POST", "/v1/jobs", headers: ["Idempotency-Key: a b"], body: world.job()).status == 400)
+    // What was refused may be asked again.
+    let other = ["Idempotency-Key: order-2"]
+    #expect(try world.ask("POST", "/v1/jobs", headers: other, body: "{}").status == 400)
+    #expect(try world.ask("POST", "/v1/jobs", headers: other, body: "{}").status == 400)
+    // Another key's requests are others.
+    let key = try world.makeKey(["--app", "com.example.app"])
+    #expect(try world.ask("POST", "/v1/jobs", key: key, headers: headers, body: world.job() + " ").status == 202)
+    #expect(try world.takeJobs().count == 2)
+  }
+
+  @Test func withoutTheBrokerNothingIsTaken() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("broker", rabbitmq: rabbitmq)
+    // While it is paused, nothing is confirmed: the answer comes after the time for confirms.
+    rabbitmq.pause()
+    let late = try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"late\","))
+    rabbitmq.resume()
+    #expect(late.status == 503 && late.headers["retry-after"] == "1", "\(late.body)")
+    rabbitmq.kill()
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+        LoopbackHTTP.request("GET", "/readyz", port: world.port)?.status == 503 ? true : nil
+      } == true)
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"down\",")).status == 503)
+    #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
+    try rabbitmq.start()
+    #expect(world.waitUntilReady())
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"back\",")).status == 202)
+    let ids = try world.takeJobs().map(\.messageID)
+    #expect(ids.contains("back") && !ids.contains("down"))
+  }
+
+  /// Every 202 that came before and during a kill of the broker, and a drain, is in the queue.
+  @Test(arguments: ["broker", "gateway", "drain"])
+  func noAnsweredJobIsLost(_ end: String) throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("lost", rabbitmq: rabbitmq)
+    let clients = (0..<8).map { GatewayStorm(world, number: $0) }
+    for client in clients { client.start() }
+    _ = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
+      clients.map(\.takenCount).reduce(0, +) > 300 ? true : nil
+    }
+    switch end {
+    case "broker":
+      rabbitmq.kill()
+      try rabbitmq.start()
+      #expect(world.waitUntilReady())
+    case "gateway":
+      world.process.child.kill()
+    default:
+      #expect(world.process.drain(seconds: 20) == 0, "\(world.process.log)")
+    }
+    for client in clients { client.stop() }
+    let taken = Set(clients.flatMap(\.taken))
+    #expect(taken.count > 300)
+    let kept = Set(try world.takeJobs().compactMap(\.messageID))
+    #expect(taken.subtracting(kept).isEmpty, "\(taken.subtracting(kept).count) of \(taken.count) are lost")
+  }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// Keys: who may do what, for which app, how often.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct GatewayKeyTests {
+  @Test func aKeyOpensItsScopesAlone() throws {
+    let world = try GatewayWorld("scopes")
+    let send = try world.makeKey(["--app", "com.example.app", "--scope", "send"])
+    let read = try world.makeKey(["--app", "com.example.app", "--scope", "read"])
+    let register = try world.makeKey(["--app", "com.example.app", "--scope", "register"])
+    #expect(try world.ask("POST", "/v1/jobs", key: send, body: world.job()).status == 202)
+    #expect(try world.ask("GET", "/v1/jobs/a", key: send).status == 403)
+    #expect(try world.ask("POST", "/v1/jobs", key: read, body: world.job()).status == 403)
+    #expect(try world.ask("GET", "/v1/activities/a", key: read).status == 404)
+    #expect(try world.ask("PUT", "/v1/devices/d", key: register, body: "{}").status == 202)
+    #expect(try world.ask("DELETE", "/v1/users/u", key: register).status == 202)
+    #expect(try world.ask("PUT", "/v1/segments/s", key: register, body: "{}").status == 403)
+    for wrong in ["", "hk_", send + "a", String(send.dropLast()) + (send.hasSuffix("a") ? "b" : "a")] {
+      let answer = try world.ask("POST", "/v1/jobs", key: wrong, body: world.job())
+      #expect(answer.status == 401 && answer.headers["www-authenticate"] == "Bearer", "\(answer.body)")
+    }
+    #expect(LoopbackHTTP.request("POST", "/v1/jobs", port: world.port)?.status == 401)
+    // Nothing of a key or a token is in the log.
+    #expect(!world.process.log.contains("hk_") && !world.process.log.contains("00fc13ad"))
+  }
+
+  @Test func appAndEnvironmentAreTheKeysOrNamed() throws {
+    let world = try GatewayWorld("apps")
+    let admin = try world.makeKey(["--scope", "admin"])
+    let sandbox = try world.makeKey(["--app", "com.example.other", "--environment", "sandbox"])
+    #expect(try world.ask("POST", "/v1/jobs", key: admin, body: world.job()).status == 400)
+    #expect(try world.ask("POST", "/v1/jobs?app=com.example.x", key: admin, body: world.job()).status == 202)
+    #expect(try world.ask("POST", "/v1/jobs?environment=production", key: sandbox, body: world.job()).status == 403)
+    #expect(try world.ask("POST", "/v1/jobs", key: sandbox, body: world.job()).status == 202)
+    let bodies = try world.takeJobs().map { String(decoding: $0.body, as: UTF8.self) }
+    #expect(bodies.count == 2 && bodies[0].contains("\"app\":\"com.example.x\""))
+    #expect(bodies[1].contains("\"app\":\"com.example.other\",\"environment\":\"sandbox\""))
+    // A key without an app may do everything, so it says so.
+    #expect(try world.herald(["keys", "create", "--scope", "send"]).status == 64)
+    // A segment of one app is not there for another.
+    let filter = "{\"filter\":{\"tag\":\"plan\",\"is\":\"gold\"}}"
+    #expect(try world.ask("PUT", "/v1/segments/gold", body: filter).status == 200)
+    #expect(try world.ask("GET", "/v1/segments/gold?app=com.example.x", key: admin).status == 404)
+    #expect(try world.ask("GET", "/v1/segments/gold?app=com.example.app", key: admin).status == 200)
+    #expect(try world.ask("POST", "/v1/segments/gold/count").body == "{\"segment\":\"gold\",\"devices\":0}")
+    #expect(
+      try world.ask("PUT", "/v1/segments/loop", body: "{\"filter\":{\"segment\":\"loop\"}}").status == 400)
+    #expect(try world.ask("PUT", "/v1/segments/two", body: "{\"filter\":{\"segment\":\"gold\"}}").status == 200)
+    #expect(try world.ask("DELETE", "/v1/segments/gold").status == 409)
+    #expect(try world.ask("DELETE", "/v1/segments/two").status == 204)
+    #expect(try world.ask("DELETE", "/v1/segments/gold").status == 204)
+    #expect(try world.ask("GET", "/v1/segments/gold").status == 404)
+  }
+
+  @Test(arguments: [false, true])
+  func keysAreListedUsedAndRevoked(_ isInFile: Bool) throws {
+    let folder = try TemporaryFolder("keys")
+    let file = folder.path("keys.jsonl")
+    let world = try GatewayWorld("revoke", further: isInFile ? ["keys_file: \"\(file)\""] : [])
+    let old = try world.makeKey(["--app", "com.example.app"])
+    let new = try world.makeKey(["--app", "com.example.app"])
+    for key in [old, new] { #expect(try world.ask("POST", "/v1/jobs", key: key, body: world.job()).status == 202) }
+    let listed = try world.herald(["keys", "list", "--app", "com.example.app", "--json"])
+    #expect(listed.status == 0 && listed.output.split(separator: "\n").count == 3)
+    #expect(
+      !listed.output.contains("hash") && !listed.output.contains(old) && listed.output.contains("\"scopes\":[\"send\"]")
+    )
+    #expect(try world.herald(["keys", "revoke", old]).status == 0)
+    #expect(try world.herald(["keys", "revoke", old]).status == 1)
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        (try? world.ask("POST", "/v1/jobs", key: old, body: world.job()).status) == 401 ? true : nil
+      } == true)
+    #expect(try world.ask("POST", "/v1/jobs", key: new, body: world.job()).status == 202)
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 500) {
+        let output = try? world.herald(["keys", "list", "--json"]).output
+        return output?.firstMatch(of: /"used_at":[0-9]{13}/) == nil ? nil : true
+      } == true)
+    if isInFile {
+      let text = try String(contentsOfFile: file, encoding: .utf8)
+      #expect(text.split(separator: "\n").count == 2 && !text.contains("hk_"))
+      let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+      #expect(mode == 0o600)
+    }
+  }
+
+  @Test func aKeyOverItsRateWaits() throws {
+    let world = try GatewayWorld("rate")
+    let key = try world.makeKey(["--app", "com.example.app", "--rate", "3"])
+    for left in [2, 1, 0] {
+      let answer = try world.ask("POST", "/v1/jobs", key: key, body: world.job())
+      #expect(answer.status == 202 && answer.headers["ratelimit-policy"] == "\"key\";q=3;w=60")
+      #expect(answer.headers["ratelimit"]?.hasPrefix("\"key\";r=\(left);t=") ?? false)
+    }
+    let over = try world.ask("POST", "/v1/jobs", key: key, body: world.job())
+    #expect(over.status == 429 && over.body.contains("/docs#quota-exceeded"))
+    let seconds = try #require(over.headers["retry-after"].flatMap { Int($0) })
+    #expect((1...20).contains(seconds))
+    // Another key is not concerned.
+    let other = try world.ask("POST", "/v1/jobs", body: world.job())
+    #expect(other.status == 202 && other.headers["ratelimit"] == nil)
+  }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// A running `herald gateway` with its servers, and a client.
+final class GatewayWorld {
+  let rabbitmq: RabbitMQServer
+  let outside: OutsideClient
+  let prefix: String
+  let port: UInt16
+  let folder: TemporaryFolder
+  private(set) var process: WorkerProcess
+  /// Of com.example.app, with every scope.
+  private(set) var key = ""
+  private let configurationFile: String
+
+  private static let environment = ChildProcess.inheritedEnvironment(without: ["HERALD_"])
+
+  /// Starts the gateway and, if it speaks plain HTTP, waits until it is ready.
+  /// - Parameters:
+  ///   - rabbitmq, redisURL: nil: shared ones.
+  ///   - further: lines of the section `gateway`.
+  ///   - isPlain: it speaks HTTP without TLS.
+  init(
+    _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, further: [String] = [],
+    isPlain: Bool = true
+  ) throws {
+    self.rabbitmq = try rabbitmq ?? .shared()
+    outside = OutsideClient(port: self.rabbitmq.port)
+    prefix = "gateway-\(name)-\(UInt32.random(in: 0 ... .max))"
+    port = try LoopbackPort.free()
+    folder = try TemporaryFolder("gateway")
+    let lines = ["port: \(port)"] + further
+    configurationFile = try folder.write(
+      """
+      rabbitmq: {url: "\(self.rabbitmq.url)", prefix: "\(prefix)"}
+      redis: {url: "\(try redisURL ?? RedisServer.shared().url)", prefix: "\(prefix):"}
+      drain_timeout_s: 20
+      gateway:
+        \(lines.joined(separator: "\n  "))
+
+      """, to: "herald.yaml")
+    process = try GatewayWorld.start(configurationFile, folder)
+    key = try makeKey(["--app", "com.example.app", "--scope", "send,register,read,admin"])
+    if isPlain { try #require(waitUntilReady(), "\(process.log)") }
+  }
+
+  private static func start(_ file: String, _ folder: TemporaryFolder) throws(TestFailure) -> WorkerProcess {
+    let log = folder.path("gateway.log")
+    let child = try ChildProcess(
+      [try BuiltProgram.path("herald"), "gateway", "--config", file], environment: environment, output: log,
+      errors: log)
+    return WorkerProcess(child: child, folder: folder, logName: "gateway.log")
+  }
+
+  func restart() throws {
+    process = try GatewayWorld.start(configurationFile, folder)
+    try #require(waitUntilReady(), "\(process.log)")
+  }
+
+  func waitUntilReady(seconds: Int = 30) -> Bool {
+    ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 50) {
+      LoopbackHTTP.request("GET", "/readyz", port: port)?.status == 200 ? true : nil
+    } ?? false
+  }
+
+  func herald(_ arguments: [String]) throws(TestFailure) -> ChildProcess.Output {
+    try ChildProcess.run(
+      [try BuiltProgram.path("herald")] + arguments + ["--config", configurationFile],
+      environment: GatewayWorld.environment, timeoutMilliseconds: 60_000)
+  }
+
+  func makeKey(_ options: [String]) throws -> String {
+    let made = try herald(["keys", "create"] + options)
+    try #require(made.status == 0, "\(made.errors)")
+    return made.output.trimmingCharacters(in: .newlines)
+  }
+
+  /// One request on a connection of its own.
+  func ask(
+    _ method: String, _ path: String, key: String? = nil, headers: [String] = [], body: String = ""
+  ) throws -> LoopbackHTTP.Answer {
+    let type = headers.contains { $0.lowercased().hasPrefix("content-type") } ? [] : ["Content-Type: application/json"]
+    return try #require(
+      LoopbackHTTP.request(
+        method, path, port: port, headers: ["Authorization: Bearer \(key ?? self.key)"] + type + headers, body: body,
+        timeoutMilliseconds: 20_000), "\(process.log.suffix(2_000))")
+  }
+
+  /// Takes the messages of the transactional queue.
+  func takeJobs(_ jobClass: String = "transactional") throws -> [OutsideClient.Message] {
+    try outside.drain("\(prefix).jobs.\(jobClass)")
+  }
+
+  /// A job for one device, without what the key says.
+  func job(_ members: String = "") -> String {
+    let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+    return
+      "{\(members)\"push_type\":\"alert\",\"to\":{\"token\":\"\(token)\"},\"payload\":{\"aps\":{\"alert\":\"hi\"}}}"
+  }
+
+  func id(_ answer: LoopbackHTTP.Answer) throws -> String {
+    struct Body: Decodable { let id: String }
+    return try JSONDecoder().decode(Body.self, from: Data(answer.body.utf8)).id
+  }
+}
