@@ -54,7 +54,7 @@ struct GatewayConnectionTests {
     let slow = try (0..<20).map { _ in try RawSocket(port: world.port) }
     let body = try RawSocket(port: world.port)
     body.send(head(world, "Content-Length: 1000"))
-    for socket in slow { socket.send(Array("GET /livez HT".utf8)) }
+    for socket in slow { socket.send(Array("GET /livez HTTP/1.1\r\nX-A: ".utf8)) }
     var open = slow
     while !open.isEmpty, began.duration(to: .now) < .seconds(30) {
       for socket in open { socket.send([UInt8(ascii: "T")]) }

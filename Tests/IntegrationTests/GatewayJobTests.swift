@@ -119,7 +119,7 @@ struct GatewayJobTests {
     #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"down\",")).status == 503)
     #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
     try rabbitmq.start()
-    #expect(world.waitUntilReady())
+    #expect(world.waitUntilReady(seconds: 60), "\(world.process.log)\n\(rabbitmq.log.suffix(1_000))")
     #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"back\",")).status == 202)
     let ids = try world.takeJobs().map(\.messageID)
     #expect(ids.contains("back") && !ids.contains("down"))
@@ -139,7 +139,7 @@ struct GatewayJobTests {
     case "broker":
       rabbitmq.kill()
       try rabbitmq.start()
-      #expect(world.waitUntilReady())
+      #expect(world.waitUntilReady(seconds: 60), "\(world.process.log)\n\(rabbitmq.log.suffix(1_000))")
     case "gateway":
       world.process.child.kill()
     default:

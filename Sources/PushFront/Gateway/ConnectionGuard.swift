@@ -78,10 +78,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     let part = unwrapInboundIn(data)
     if case .refused = state { return }
     switch part {
-    case .head:
+    case .head(let head):
       if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections")) }
       state = .reading
       hasResponseBegun = false
+      closesAfterResponse = ConnectionGuard.closes(head.headerFields)
       arm(context, seconds: GatewayLimits.bodySeconds)
     case .body: break
     case .end:
@@ -99,7 +100,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     switch unwrapOutboundIn(data) {
     case .head(let head):
       hasResponseBegun = true
-      closesAfterResponse = head.headerFields[.connection]?.lowercased() == "close"
+      closesAfterResponse = closesAfterResponse || ConnectionGuard.closes(head.headerFields)
       context.write(data, promise: promise)
     case .body: context.write(data, promise: promise)
     case .end:
@@ -107,6 +108,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
       responded(context)
     }
   }
+
+  private static func closes(_ fields: HTTPFields) -> Bool { fields[.connection]?.lowercased() == "close" }
 
   private func responded(_ context: ChannelHandlerContext) {
     switch state {

@@ -33,15 +33,9 @@ package struct APIKeyFile: Sendable {
   /// Replaces the file at once; only its owner may read it.
   func write(_ keys: [APIKey]) throws {
     let text = try keys.map { try $0.json() + "\n" }.joined()
-    let new = "\(path).new"
-    guard
-      FileManager.default.createFile(atPath: new, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
-    else { throw Failure(description: "the keys file \(new) cannot be written") }
-    if FileManager.default.fileExists(atPath: path) {
-      _ = try FileManager.default.replaceItemAt(URL(filePath: path), withItemAt: URL(filePath: new))
-    } else {
-      try FileManager.default.moveItem(atPath: new, toPath: path)
-    }
+    let file = URL(filePath: path)
+    try Data(text.utf8).write(to: file, options: .atomic)
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
   }
 }
 
