@@ -76,12 +76,6 @@ extension [UInt8] {
   package mutating func append(decimal value: Int64) {
     append(addingCapacity: 20) { $0.append(decimal: value) }
   }
-
-  /// Appends text as a JSON string with quotes and the necessary escapes.
-  mutating func append(jsonString text: String) {
-    let span = text.utf8.span
-    append(addingCapacity: JSONText.countMaximum(span.count)) { $0.append(jsonString: span) }
-  }
 }
 
 /// Lengths of JSON strings.
