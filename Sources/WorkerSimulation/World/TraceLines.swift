@@ -11,7 +11,11 @@ extension SimulatedRabbitMQEvent {
       return "message \(message.number), job \(id ?? "?")"
     }
     switch self {
-    case .stored(let queue, let message): return "broker stored in \(queue): \(name(message))"
+    case .stored(let queue, let message):
+      let outcome = queue.hasSuffix(".results.log") ? WorkerAuditor.text("outcome", in: message.body) : nil
+      let token = outcome == nil ? nil : WorkerAuditor.text("token", in: message.body)
+      return "broker stored in \(queue): \(name(message))"
+        + (outcome.map { ", \($0)" } ?? "") + (token.map { " for …\($0.suffix(4))" } ?? "")
     case .confirmed(let connection, let channel, let number, let message):
       return "broker confirmed \(connection)/\(channel) \(number): \(name(message))"
     case .refused(let connection, let channel, let number, let message):

@@ -57,6 +57,8 @@ package final class WorkerAuditor {
     deliveryLimit = DeliveryLimitAuditor(network)
     sendsAllInTime =
       faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
+      // A broker that restarts often makes a lane isolate hundreds of jobs: on the slowest line they take longer than a job may be old.
+      && settings.network.bytesPerSecond ?? .max >= WorkerAuditor.usualBytesPerSecond
     mayStandStill = !Set(faults.map(\.family)).isSubset(of: [.worker]) || settings.rabbitmq.confirmDropped > 0
     knowsAll =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
@@ -64,6 +66,7 @@ package final class WorkerAuditor {
   }
 
   private static let latencyMaximum: Int64 = 2_000_000
+  private static let usualBytesPerSecond: Int64 = 200_000
 
   package var publishedCount: Int { order.count }
   /// Targets of the published jobs.
