@@ -105,7 +105,7 @@ struct GatewayJobTests {
 
   @Test func withoutTheBrokerNothingIsTaken() throws {
     let rabbitmq = try RabbitMQServer()
-    let world = try GatewayWorld("broker", rabbitmq: rabbitmq)
+    let world = try GatewayWorld("broker", rabbitmq: rabbitmq, isLogged: false)
     // While it is paused, nothing is confirmed: the answer comes after the time for confirms.
     rabbitmq.pause()
     let late = try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"late\","))
@@ -129,7 +129,7 @@ struct GatewayJobTests {
   @Test(arguments: ["broker", "gateway", "drain"])
   func noAnsweredJobIsLost(_ end: String) throws {
     let rabbitmq = try RabbitMQServer()
-    let world = try GatewayWorld("lost", rabbitmq: rabbitmq)
+    let world = try GatewayWorld("lost", rabbitmq: rabbitmq, isLogged: false)
     let clients = (0..<8).map { GatewayStorm(world, number: $0) }
     for client in clients { client.start() }
     _ = ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {

@@ -21,10 +21,11 @@ final class GatewayWorld {
   /// - Parameters:
   ///   - rabbitmq, redisURL: nil: shared ones.
   ///   - further: lines of the section `gateway`.
+  ///   - isLogged: false: without the results log. RabbitMQ 3.10 does not find a stream again that was declared a second before a crash.
   ///   - isPlain: it speaks HTTP without TLS.
   init(
     _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, further: [String] = [],
-    isPlain: Bool = true
+    isPlain: Bool = true, isLogged: Bool = true
   ) throws {
     self.rabbitmq = try rabbitmq ?? .shared()
     outside = OutsideClient(port: self.rabbitmq.port)
@@ -36,6 +37,7 @@ final class GatewayWorld {
       """
       rabbitmq: {url: "\(self.rabbitmq.url)", prefix: "\(prefix)"}
       redis: {url: "\(try redisURL ?? RedisServer.shared().url)", prefix: "\(prefix):"}
+      results: {log: \(isLogged)}
       drain_timeout_s: 20
       gateway:
         \(lines.joined(separator: "\n  "))

@@ -17,8 +17,6 @@ enum OutcomeRoute {
     return Response(
       status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
       body: ResponseBody { writer in
-        // Who reads sees at once that it begins.
-        try await writer.write(ByteBuffer(string: ": outcomes\n\n"))
         for await event in events.cancelOnGracefulShutdown() {
           switch event {
           case .quiet: try await writer.write(ByteBuffer(string: ":\n\n"))

@@ -4,6 +4,6 @@ package enum OutcomeEvent: Sendable {
   ///   - offset: its number in the log.
   ///   - tag, channel: to be acknowledged once it is written.
   case outcome(offset: Int64, body: [UInt8], tag: UInt64, channel: UInt16)
-  /// Nothing came for a while.
+  /// It begins, or nothing came for a while.
   case quiet
 }

@@ -20,6 +20,8 @@ final class OutcomeFeed {
 
   private struct Open {
     var reader: Reader
+    /// Its answer means that nothing is missed from then on.
+    var consume: UInt32
     var lastTold: Instant
   }
 
@@ -109,12 +111,12 @@ final class OutcomeFeed {
         channels[$0] == nil
       })
     else { return reader.end() }
-    channels[channel] = .reading(Open(reader: reader, lastTold: loop.now.monotonic))
     let offset = reader.from.map(AMQPStreamOffset.offset) ?? .next
     connection.request(.openChannel, channel: channel)
     connection.request(.prefetch(OutcomeFeed.prefetch), channel: channel)
-    connection.request(
+    let consume = connection.request(
       .consume(queue: queue, consumerTag: "outcomes", arguments: [offset.argument]), channel: channel)
+    channels[channel] = .reading(Open(reader: reader, consume: consume, lastTold: loop.now.monotonic))
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -127,7 +129,12 @@ final class OutcomeFeed {
     case .down: endAll()
     case .connection(.delivery(let delivery)): told(delivery)
     case .connection(.completed(let channel, let operation, _)):
-      if case .closing(operation) = channels[channel] { channels[channel] = nil }
+      switch channels[channel] {
+      case .closing(operation): channels[channel] = nil
+      case .reading(let open) where open.consume == operation:
+        if !open.reader.tell(.quiet) { leave(channel) }
+      case .reading, .closing, nil: break
+      }
     case .connection(.cancelled(let channel)):
       if case .reading(let open) = channels[channel] { open.reader.end() }
       leave(channel)
