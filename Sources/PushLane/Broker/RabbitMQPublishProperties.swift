@@ -62,12 +62,17 @@ package struct RabbitMQPublishProperties {
   }
 
   /// Of one page of an audience. Its age counts from now: the audience may have been paused.
-  /// - Parameter id: the page's.
-  package func describePage(_ id: [UInt8], unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata) {
+  /// - Parameters:
+  ///   - id: the page's.
+  ///   - isRepeated: the page may be in its queue already, or have been sent.
+  package func describePage(
+    _ id: [UInt8], isRepeated: Bool, unixMilliseconds: Int64, _ metadata: borrowing MessageMetadata
+  ) {
     properties.reset()
     properties.setMessageID(id.span)
     properties.setTimestamp(unixMilliseconds: unixMilliseconds)
     passOn(metadata)
+    if isRepeated { properties.addHeader("x-herald-ambiguous", true) }
   }
 
   package func describeDeadLetter(

@@ -25,9 +25,14 @@ final class ExpansionDelivery {
     var body: [UInt8]
     /// Of what its properties are.
     var metadata: MessageMetadata
+    /// A copy of it may have been published before.
+    var isRepeated = false
     var state = State.waiting
     /// When it was published, the last time.
     var sentAt: Instant?
+
+    /// What the broker did not confirm it may have kept all the same.
+    var mayBeRepeated: Bool { isRepeated || sentAt != nil }
   }
 
   let epoch: UInt32

@@ -273,7 +273,8 @@ final class ExpansionQueue {
   ) -> UInt64 {
     switch publish.target {
     case .page(let jobClass, let id):
-      properties.describePage(id, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
+      properties.describePage(
+        id, isRepeated: publish.mayBeRepeated, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
       return send(publish.body, to: jobs, Array(jobClass.name.utf8), on: connection)
     case .step(let cursor):
       properties.describeExpansion(

@@ -162,7 +162,8 @@ final class ExpansionRunner {
       case .success(.evaluate(let ordinal)):
         evaluate(delivery, step, from: ordinal)
       case .success(.publish(let fixed)):
-        publish(delivery, step, fixed)
+        // Whoever fixed them may have published them, and Redis may not be there to tell which devices have their push.
+        publish(delivery, step, fixed, areRepeated: true)
       case .success(.paused):
         counters.waitsPaused += 1
         wait(delivery, seconds: ExpansionRunner.delay(waited: loop.now.unixMilliseconds - delivery.firstSeen))
@@ -243,21 +244,24 @@ final class ExpansionRunner {
         waitForRedis(delivery, failure.text)
         end(step.id)
       case .success(nil): open(delivery, step)
-      case .success(.some(let fixed)): publish(delivery, step, fixed)
+      case .success(.some(let fixed)): publish(delivery, step, fixed, areRepeated: false)
       }
     }
   }
 
   /// Publishes the pages that are fixed and have devices without an end, behind them the next step, and behind that it is remembered that
   /// all of it is in its queues.
-  private func publish(_ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed) {
+  /// - Parameter areRepeated: another delivery of the step may have published the pages: what is sent once more is marked.
+  private func publish(
+    _ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed, areRepeated: Bool
+  ) {
     store.ordinals(step.id, of: fixed.pages) { [self] result in
       guard !delivery.isGone else { return }
       guard case .success(let ordinals) = result else {
         waitForRedis(delivery, "its pages")
         return end(step.id)
       }
-      let pages = pages(delivery, fixed.pages, ordinals)
+      let pages = pages(delivery, fixed.pages, ordinals, areRepeated: areRepeated)
       counters.steps += 1
       counters.pages += UInt64(pages.count)
       delivery.publish(pages) { [self] in
@@ -268,7 +272,7 @@ final class ExpansionRunner {
   }
 
   private func pages(
-    _ delivery: ExpansionDelivery, _ numbers: Range<UInt32>, _ ordinals: [PageOrdinals?]
+    _ delivery: ExpansionDelivery, _ numbers: Range<UInt32>, _ ordinals: [PageOrdinals?], areRepeated: Bool
   ) -> [Publish] {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
@@ -284,7 +288,9 @@ final class ExpansionRunner {
       }
       let id = job.bytes[job.id.range] + Array("/\(number)".utf8)
       pages.append(
-        Publish(target: .page(delivery.jobClass, id: Array(id)), body: body, metadata: delivery.metadata))
+        Publish(
+          target: .page(delivery.jobClass, id: Array(id)), body: body, metadata: delivery.metadata,
+          isRepeated: areRepeated))
       counters.devices += UInt64(ordinals.count)
     }
     return pages

@@ -21,6 +21,8 @@ package final class AudienceAuditor {
     let saidAt: Int64
     /// When Redis had stored it, Unix milliseconds; nil: no acknowledgement yet.
     var storedAt: Int64?
+    /// It is a dead letter: its acknowledgement does not tell that Redis has it.
+    var isBuried = false
   }
 
   struct Job {
@@ -107,7 +109,9 @@ package final class AudienceAuditor {
   func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds now: Int64) -> Bool {
     switch event {
     case .acknowledged(let queue, let message) where queue.hasSuffix(".registrations"):
-      stored(message.body, now)
+      mark(message.body) { word in
+        if word.storedAt == nil, !word.isBuried { word.storedAt = now }
+      }
       return true
     case .stored(let queue, let message) where queue.hasSuffix(".dead"):
       return buried(message.body)
@@ -118,10 +122,14 @@ package final class AudienceAuditor {
     }
   }
 
-  private func stored(_ body: [UInt8], _ now: Int64) {
+  /// Something became of a registration.
+  private func mark(_ body: [UInt8], _ change: (inout Word) -> Void) {
     guard let at = WorkerAuditor.number("at", in: body) else { return }
     if let user = WorkerAuditor.text("user", in: body), WorkerAuditor.says(#""kind":"forget""#, in: body) {
-      if forgets[user]?.saidAt == at, forgets[user]?.storedAt == nil { forgets[user]?.storedAt = now }
+      if var word = forgets[user], word.saidAt == at {
+        change(&word)
+        forgets[user] = word
+      }
       return
     }
     guard let device = WorkerAuditor.text("device", in: body), let token = WorkerAuditor.text("token", in: body) else {
@@ -130,7 +138,7 @@ package final class AudienceAuditor {
     func marked(_ words: [Word]?) -> [Word]? {
       words?.map { word in
         var word = word
-        if word.saidAt == at, word.token == token, word.storedAt == nil { word.storedAt = now }
+        if word.saidAt == at, word.token == token { change(&word) }
         return word
       }
     }
@@ -145,7 +153,8 @@ package final class AudienceAuditor {
   /// A dead letter.
   private func buried(_ body: [UInt8]) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
-      // A registration that several workers held when they died is taken for poison.
+      // One that several workers died of, or whose connection ended so often while Redis took nothing, is taken for what they died of.
+      mark(body) { $0.isBuried = true }
       if !faults.contains(where: { $0.family != .apns }) { fail("a sound registration is a dead letter") }
       return true
     }
@@ -225,7 +234,9 @@ package final class AudienceAuditor {
     let name = "\(job.job.id) \(device)"
     let isMarked = ends.contains(where: \.isAmbiguous) || job.isForgotten || hasForgotten
     let ids = Set(ends.map(\.apnsID))
-    let count = ids.reduce(0) { $0 + ledger.acceptances(of: $1) }
+    let counts = ids.map { ledger.acceptances(of: $0) }
+    // One that was forgotten and registers again is another device, and may be found once more.
+    let count = isForgotten(device) ? counts.max() ?? 0 : counts.reduce(0, +)
     if count > 1 { repeatedCount += 1 }
     // The push to a late token has its own id, in addition to the page's.
     if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
@@ -251,7 +262,9 @@ package final class AudienceAuditor {
       job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" }
     }
     let both = job.ends.count + skipped - devices
-    if both < 0 || both > mayBeBoth {
+    // One that was forgotten and registers again counts as another device.
+    let again = job.ends.reduce(0) { $0 + (isForgotten($1.key) ? Set($1.value.map(\.apnsID)).count - 1 : 0) }
+    if both + again < 0 || both > mayBeBoth {
       fail("\(job.ends.count) devices have ends, and the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
     }
     guard job.job.push == nil || job.job.push == .start else { return }

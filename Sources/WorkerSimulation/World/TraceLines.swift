@@ -8,7 +8,9 @@ extension SimulatedRabbitMQEvent {
       let id = body.firstRange(of: "00000000-0000-4000-8000-").map {
         body[$0.upperBound...].prefix(12).drop { $0 == "0" }
       }
-      return "message \(message.number), job \(id ?? "?")"
+      let device = WorkerAuditor.text("device", in: message.body).map { ", \($0)" } ?? ""
+      let mark = WorkerAuditor.says(#""ambiguous":true"#, in: message.body) ? ", ambiguous" : ""
+      return "message \(message.number), job \(id ?? "?")\(device)\(mark)"
     }
     switch self {
     case .stored(let queue, let message):

@@ -18,6 +18,7 @@ extension WorkerWorld {
       // No worker has declared the queues yet, or the broker is down.
       return schedule(.audience(number), at: network.now + 500_000_000)
     }
+    note("published \(event.body)")
     audiences.published(event, unixMilliseconds: now)
   }
 
