@@ -31,6 +31,8 @@ package struct Configuration: Equatable, Sendable {
   package struct Activities: Equatable, Sendable {
     /// nil: the id is written nowhere.
     package let idAttribute: ActivityIDAttribute?
+    /// Devices.
+    package let channelAbove: Int
     /// nil: for ever.
     package let defaultStaleAfterSeconds: Int64?
   }
@@ -153,6 +155,7 @@ package struct Configuration: Equatable, Sendable {
       logMaximumBytes: values.integer("results.log_max_bytes"))
     activities = Activities(
       idAttribute: values.optionalText("activities.id_attribute").flatMap(ActivityIDAttribute.init),
+      channelAbove: values.integer("activities.channel_above"),
       defaultStaleAfterSeconds: values.optionalInteger("activities.default_stale_after_s").map(Int64.init))
     lanes = values.integer("lanes")
     drainTimeoutMilliseconds = Int64(values.integer("drain_timeout_s")) * 1000

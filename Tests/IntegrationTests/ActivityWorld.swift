@@ -5,7 +5,10 @@ import Testing
 /// Helpers for tests of Live Activities through a worker: publish jobs, register update tokens, wait for outcomes.
 final class ActivityWorld {
   struct Outcome: Decodable {
-    struct To: Decodable { let device: String? }
+    struct To: Decodable {
+      let device: String?
+      let channel: String?
+    }
     let job: String?
     let outcome: String
     let detail: String?

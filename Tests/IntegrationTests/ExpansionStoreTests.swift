@@ -47,9 +47,10 @@ struct ExpansionStoreTests {
     #expect(running?.withdrawn == nil && running?.phase == .running)
   }
 
-  /// Some pages are a fallback's, chosen by their size, so that the choice is repeatable.
+  /// Some of them are a fallback's or on a channel: by their devices, so that it is known of each again.
   private func stored(_ pages: [[UInt32]]) -> [PageOrdinals] {
-    pages.map { PageOrdinals($0, isFallback: $0.count % 2 == 0) }
+    let kinds: [PageOrdinals.Kind] = [.usual, .fallback] + (ChannelID(text: "AbC+/w==").map { [.channel($0)] } ?? [])
+    return pages.map { PageOrdinals($0, kinds[$0.count % kinds.count]) }
   }
 
   @Test(arguments: 0..<12 as Range<UInt64>) func theScriptsAreTheState(_ seed: UInt64) throws {

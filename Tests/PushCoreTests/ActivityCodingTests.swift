@@ -17,7 +17,9 @@ import Testing
       let token = [UInt8](repeating: UInt8(job), count: Int(random.next() % 100))
       switch random.next() % 6 {
       case 0:
-        _ = try? ActivityState.start(&activity, type: "Ride✓", digest: job % 2, job: job, jobs: &jobs, now: now)
+        let channel = job % 3 == 0 ? ChannelID(text: "AbC+") : nil
+        _ = try? ActivityState.start(
+          &activity, type: "Ride✓", digest: job % 2, channel: channel, job: job, jobs: &jobs, now: now)
       case 1, 2:
         let isEnd = random.next() % 9 == 0
         _ = try? ActivityState.revise(&activity, isEnd: isEnd, job: job, jobs: &jobs, now: now)
@@ -29,7 +31,8 @@ import Testing
           _ = try? ActivityState.leave(&activity, &members, job: job, jobs: &jobs, now: now)
           member = members[0]
         } else {
-          _ = activity?.resolveStart(job, isAlert: job % 3 == 0, &member, now: now)
+          _ = activity?.resolveStart(
+            job, isAlert: job % 3 == 0, inputPushChannel: job % 2 == 0 ? "AbC+" : nil, &member, now: now)
         }
       }
       if let activity { #expect(decoded(activity.encode()) == activity) }

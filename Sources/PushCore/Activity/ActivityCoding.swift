@@ -7,6 +7,7 @@ extension ActivityState {
   private static let hasLeave: UInt8 = 4
   private static let isEnd: UInt8 = 8
   private static let isBegun: UInt8 = 16
+  private static let hasChannel: UInt8 = 32
 
   package func encode() -> [UInt8] {
     var flags: UInt8 = 0
@@ -15,6 +16,7 @@ extension ActivityState {
       flags |= Self.hasContent | (content.isEnd ? Self.isEnd : 0) | (content.isBegun ? Self.isBegun : 0)
     }
     if leave != nil { flags |= Self.hasLeave }
+    if channel != nil { flags |= Self.hasChannel }
     var bytes: [UInt8] = [Self.form, storedPhase.rawValue, flags]
     bytes.append(littleEndian: UInt64(bitPattern: createdAt), count: 8)
     bytes.append(littleEndian: UInt64(lastNumber), count: 4)
@@ -25,6 +27,10 @@ extension ActivityState {
     }
     if let content { bytes.append(content.revision) }
     if let leave { bytes.append(leave) }
+    if let channel {
+      bytes.append(UInt8(channel.text.utf8.count))
+      bytes.append(contentsOf: channel.text.utf8)
+    }
     bytes.append(contentsOf: attributesType.utf8)
     return bytes
   }
@@ -53,6 +59,13 @@ extension ActivityState {
     if flags & Self.hasLeave != 0 {
       guard let revision = ActivityRevision(decoding: bytes, &position) else { return nil }
       leave = revision
+    }
+    if flags & Self.hasChannel != 0 {
+      guard position < bytes.count, case let count = Int(bytes[position]), bytes.count - position > count,
+        let known = ChannelID(bytes: bytes.extracting(position + 1..<position + 1 + count))
+      else { return nil }
+      channel = known
+      position += 1 + count
     }
     guard let type = try? UTF8Span(validating: bytes.extracting(position..<bytes.count)) else { return nil }
     attributesType = String(copying: type)

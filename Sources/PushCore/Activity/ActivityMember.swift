@@ -24,6 +24,8 @@ package struct ActivityMember: Hashable, Sendable {
     case lateClaimed
     /// A worker has taken up the late push.
     case lateTaken
+    /// By the broadcast on the activity's channel, which its start named.
+    case channel
   }
 
   package struct Start: Hashable, Sendable {
@@ -76,7 +78,7 @@ package struct ActivityMember: Hashable, Sendable {
     if isNew {
       token = new
       sent = 0
-      way = .page
+      if way != .channel { way = .page }
     }
     return isOver ? .over : .taken
   }
@@ -84,6 +86,7 @@ package struct ActivityMember: Hashable, Sendable {
   /// Claims a revision that was not sent to this token for a late push. Also if an earlier claim was not taken up: its
   /// push may not have been published.
   mutating func claim(_ revision: UInt32) -> Bool {
+    if way == .channel { return false }
     if sent < revision {
       sent = revision
       way = .lateClaimed
@@ -95,6 +98,7 @@ package struct ActivityMember: Hashable, Sendable {
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {
     if hasLeft && !push.isLeave { return .skipped(.left) }
     if isOver { return .skipped(.over) }
+    if way == .channel { return .skipped(.onChannel) }
     if token.isEmpty { return .skipped(.noToken) }
     if sent > push.revision { return .superseded(by: sent) }
     if sent == push.revision && way != .page && !push.isLate { return .skipped(.sentLate) }
@@ -103,15 +107,21 @@ package struct ActivityMember: Hashable, Sendable {
     return .send(token, registeredAt: changedAt)
   }
 
-  /// Ends the activity for this device only.
-  mutating func leave() { hasLeft = true }
+  /// The activity ends for this device alone.
+  mutating func leave() {
+    hasLeft = true
+    // No broadcast ends it for one device.
+    if way == .channel { way = .page }
+  }
 
-  /// Whether to send this start, or its fallback alert: the first of the two, or the same one again while no
-  /// registration proves that it arrived.
-  mutating func start(_ job: UInt32, isAlert: Bool = false, at now: Int64) -> Bool {
+  /// Whether this start, or the fallback alert in its place, goes out: the first of the two, or the same once more while nothing shows
+  /// that it came.
+  /// - Parameter isOnChannel: the start names the channel that updates come on.
+  mutating func start(_ job: UInt32, isAlert: Bool = false, isOnChannel: Bool = false, at now: Int64) -> Bool {
     guard token.isEmpty, !isOver, !hasLeft else { return false }
     if let start { return start.job == job && start.isAlert == isAlert }
     start = Start(job: job, at: UInt32(clamping: now / 1_000), isAlert: isAlert)
+    if isOnChannel { way = .channel }
     return true
   }
 

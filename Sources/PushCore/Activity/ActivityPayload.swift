@@ -78,7 +78,14 @@ package struct ActivityPayload: Sendable {
   /// The start itself says how updates arrive.
   package var hasUpdateWay: Bool { self[.inputPushToken] != nil || self[.inputPushChannel] != nil }
 
-  /// The state to show, a JSON object as written.
+  /// Of a start: the channel that it names for its updates, as a string.
+  package var inputPushChannel: String? {
+    guard let value = self[.inputPushChannel], bytes[Int(value.range.start)] == ASCII.quote else { return nil }
+    let content = ByteRange(start: Int(value.range.start) + 1, count: Int(value.range.count) - 2)
+    return String(decoding: JSONEscape.unescaped(content, of: bytes.span), as: UTF8.self)
+  }
+
+  /// What the activity shows from now on: a JSON object, as written.
   package var contentState: [UInt8]? {
     self[.contentState].map { Array(bytes[$0.range.range]) }
   }

@@ -37,7 +37,18 @@ extension ActivityPayload {
     return apply(changes)
   }
 
-  /// Whether APNs accepts a payload of this length; edits may have made it too long.
+  /// A start's payload, edited before, as devices get it whose updates come on a broadcast channel.
+  /// - Returns: nil: it says itself how updates come, or is no start.
+  package func subscribing(to channel: ChannelID) -> [UInt8]? {
+    guard event == .start, let value = self[.timestamp],
+      let timestamp = Int64(String(decoding: bytes[value.range.range], as: UTF8.self))
+    else { return nil }
+    var edits = ActivityEdits(timestamp: timestamp)
+    edits.inputPushChannel = channel.text
+    return try? edited(edits)
+  }
+
+  /// Whether APNs takes a payload of this length, which edits may have made too long.
   package static func check(length count: Int, isBroadcast: Bool) throws(JobError) {
     let maximum =
       isBroadcast

@@ -39,6 +39,8 @@ package struct ActivityState: Hashable, Sendable {
   /// Of the start's payload without its timestamp; nil if the app started it itself.
   package internal(set) var startDigest: UInt64?
   package internal(set) var startRevision: ActivityRevision?
+  /// Updates come on it to the devices that were started with it; nil: all have tokens. The first start decides.
+  package internal(set) var channel: ChannelID?
   package internal(set) var content: Content?
   /// The newest end for some devices only.
   package internal(set) var leave: ActivityRevision?
@@ -68,9 +70,11 @@ package struct ActivityState: Hashable, Sendable {
   /// A job starts the activity, or adds devices to a running one.
   /// - Parameters:
   ///   - digest: of the payload without its timestamp.
-  ///   - job: the hash of its id; a duplicate gets the same answer.
+  ///   - channel: that its updates shall come on, where no start has said so yet.
+  ///   - job: the word of its id; a job that comes twice gets the same answer.
   package static func start(
-    _ activity: inout ActivityState?, type: String, digest: UInt64, job: UInt64, jobs: inout ActivityJobs, now: Int64
+    _ activity: inout ActivityState?, type: String, digest: UInt64, channel: ChannelID? = nil, job: UInt64,
+    jobs: inout ActivityJobs, now: Int64
   ) throws(ActivityRefusal) -> ActivityRevision {
     var state = activity ?? ActivityState(createdAt: now, phase: .starting)
     try state.requireRunning(now)
@@ -83,6 +87,7 @@ package struct ActivityState: Hashable, Sendable {
     state.startDigest = digest
     state.startRevision = revision
     state.attributesType = type
+    state.channel = channel
     activity = state
     return revision
   }
@@ -242,6 +247,8 @@ package struct ActivityState: Hashable, Sendable {
     case left
     /// It was started before, or sent the alert instead, or started the activity itself.
     case started
+    /// It gets the broadcast.
+    case onChannel
   }
 
   package enum Resolved: Hashable, Sendable {
@@ -267,17 +274,20 @@ package struct ActivityState: Hashable, Sendable {
   /// Call before a start to a device: returns nil to send it, and marks the device as started. The same job may ask
   /// again.
   /// - Parameters:
-  ///   - job: the start's; 32 bits are kept. Two starts of one activity collide with a probability of one in four
-  ///     billion; then a device may be started twice.
-  ///   - isAlert: the fallback alert is sent instead. No device gets both.
-  package func resolveStart(_ job: UInt64, isAlert: Bool = false, _ member: inout ActivityMember?, now: Int64) -> Skip?
-  {
+  ///   - job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion to one,
+  ///     and then a device may be started twice.
+  ///   - isAlert: it is sent the fallback alert instead. Nobody is sent both.
+  ///   - inputPushChannel: the channel that the start names.
+  package func resolveStart(
+    _ job: UInt64, isAlert: Bool = false, inputPushChannel: String? = nil, _ member: inout ActivityMember?, now: Int64
+  ) -> Skip? {
     switch phase(now: now) {
     case .starting, .active: break
     case .ended, .expired: return .over
     }
     var known = member ?? ActivityMember()
-    let isOurs = known.start(UInt32(truncatingIfNeeded: job), isAlert: isAlert, at: now)
+    let isOnChannel = !isAlert && channel.map { $0.text == inputPushChannel } ?? false
+    let isOurs = known.start(UInt32(truncatingIfNeeded: job), isAlert: isAlert, isOnChannel: isOnChannel, at: now)
     member = known
     return isOurs ? nil : .started
   }

@@ -20,5 +20,15 @@ package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
     self.init("request:" + id)
   }
 
+  /// The name for the channel that an activity's updates come on.
+  package init(ofActivity id: ActivityID) {
+    if let name = ChannelName("activity:" + id.text) {
+      self = name
+      return
+    }
+    // Too long, or not to be written in a table.
+    text = "activity:" + String(ActivityJobs.word(of: id.text.utf8.span), radix: 16)
+  }
+
   package var description: String { text }
 }

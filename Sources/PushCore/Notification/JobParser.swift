@@ -71,13 +71,15 @@ package struct JobParser: ~Copyable {
       job.tokenRegisteredAt = try tokenRegisteredAt(fields.tokenRegisteredAt)
       switch job.targetKind {
       case .token, .tokens: try checkTokens(&job)
-      case .channel: try checkChannel(&job)
+      case .channel:
+        try checkChannel(&job)
+        if fields.parentID != nil { try checkBroadcast(&job, fields) }
       case .devices, .users, .segment: try checkAudience(&job, hasActivity: fields.activity != nil)
       case .page: try checkPage(&job, fields)
       case .activity: break
       }
       try checkActivity(&job, fields)
-      if fields.parentID != nil, job.targetKind != .page { throw JobParser.parentFault }
+      if fields.parentID != nil, job.parentID.isEmpty { throw JobParser.parentFault }
       if job.isDryRun, !job.targetKind.isAudience { throw JobParser.dryRunFault }
       try checkPayload(job, fields.facts, rules)
     } catch {
@@ -108,7 +110,8 @@ package struct JobParser: ~Copyable {
     let id = fields.id
     if let id {
       let range = text(id, &job)
-      let maximum = Limits.idBytesMaximum + (fields.targetKind == .page ? Limits.pageNameBytesMaximum : 0)
+      let isPart = fields.targetKind == .page || fields.targetKind == .channel && fields.parentID != nil
+      let maximum = Limits.idBytesMaximum + (isPart ? Limits.pageNameBytesMaximum : 0)
       if range.count >= 1 && range.count <= maximum {
         job.id = range
         job.idText = id.range

@@ -53,6 +53,8 @@ extension JobParser {
 
   private func checkEvent(_ job: borrowing PushJob) throws(JobError) {
     switch (job.targetKind, job.event) {
+    case (.channel, _) where !job.parentID.isEmpty:
+      return
     case (.token, _), (.tokens, _), (.channel, _):
       throw JobError(
         field: "activity",

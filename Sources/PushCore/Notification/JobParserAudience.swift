@@ -44,6 +44,17 @@ extension JobParser {
     return "to.\(kind)[\(index)]"
   }
 
+  /// A job is the broadcast of an activity's update or end if its names are those that `PageWriter` writes.
+  func checkBroadcast(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
+    job.parentID = text(fields.parentID, &job)
+    let bytes = job.bytes.span
+    let (id, parent) = (bytes.extracting(job.id.range), bytes.extracting(job.parentID.range))
+    guard 1...Limits.idBytesMaximum ~= parent.count, id.count > parent.count,
+      id.extracting(0..<parent.count).isSame(as: parent),
+      id.extracting(parent.count..<id.count).equals("/channel"), fields.activity != nil, fields.revision != nil
+    else { throw JobParser.parentFault }
+  }
+
   /// A job is a page if its names are those that `PageWriter` writes.
   func checkPage(_ job: inout PushJob, _ fields: JobFields) throws(JobError) {
     job.parentID = text(fields.parentID, &job)

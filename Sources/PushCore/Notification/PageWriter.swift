@@ -4,11 +4,20 @@ package enum PageWriter {
   /// - Parameters:
   ///   - job: parsed, with an audience.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
-  package static func append(_ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], to output: inout [UInt8]) {
+  ///   - payload: replaces the job's; nil: it has the job's.
+  package static func append(
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], payload: [UInt8]? = nil, to output: inout [UInt8]
+  ) {
     append(
       job, name: Array("/\(number)".utf8),
-      target: Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals + Array("]}".utf8),
+      target: Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals + Array("]}".utf8), payload: payload,
       to: &output)
+  }
+
+  /// Appends the body of the broadcast of an activity's update or end, beside its pages.
+  package static func append(_ job: borrowing PushJob, channel: ChannelID, to output: inout [UInt8]) {
+    append(
+      job, name: Array("/channel".utf8), target: Array("{\"channel\":\"\(channel)\"}".utf8), to: &output)
   }
 
   /// Appends the body of the page for a late token of an activity.
@@ -30,14 +39,14 @@ package enum PageWriter {
   ///   - name: follows the parent's id; already escaped for a JSON string.
   ///   - target: the page's `to`.
   private static func append(
-    _ job: borrowing PushJob, name: [UInt8], target: [UInt8], to output: inout [UInt8]
+    _ job: borrowing PushJob, name: [UInt8], target: [UInt8], payload: [UInt8]? = nil, to output: inout [UInt8]
   ) {
     precondition(job.targetKind.isAudience, "only an audience has pages")
     let bytes = job.bytes.span
     guard let open = (0..<job.bodyCount).first(where: { bytes[$0] == ASCII.openBrace }) else {
       preconditionFailure("a parsed job is an object")
     }
-    output.reserveCapacity(output.count + job.bodyCount + target.count + 1024)
+    output.reserveCapacity(output.count + job.bodyCount + target.count + (payload?.count ?? 0) + 1024)
     output.append(ByteRange(start: 0, count: open + 1), of: job.bytes)
     output.append(text: "\"parent_id\":")
     if job.idText.isEmpty {
@@ -60,7 +69,7 @@ package enum PageWriter {
     // The replaced parts, in the order of the body.
     let edits: [(range: ByteRange, text: [UInt8])] = [
       (ByteRange(start: job.idText.range.upperBound, count: 0), job.idText.isEmpty ? [] : name),
-      (job.to, target),
+      (job.to, target), (job.payload, payload ?? []),
     ].sorted { $0.range.start < $1.range.start }
     var place = open + 1
     for edit in edits where !edit.text.isEmpty {

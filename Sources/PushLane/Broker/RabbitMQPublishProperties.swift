@@ -75,6 +75,13 @@ package struct RabbitMQPublishProperties {
     if isRepeated { properties.addHeader("x-herald-ambiguous", true) }
   }
 
+  /// Of a request for a channel that Herald makes itself.
+  package func describeChannelRequest(_ id: String, unixMilliseconds: Int64) {
+    properties.reset()
+    properties.setMessageID(id.utf8.span)
+    properties.setTimestamp(unixMilliseconds: unixMilliseconds)
+  }
+
   package func describeDeadLetter(
     _ jobClass: JobClass, _ reason: StaticString, _ detail: String, _ apnsID: UUIDValue?,
     _ metadata: borrowing MessageMetadata

@@ -236,7 +236,7 @@ package struct Lane<
       return
     }
     let app = counters.appIndex(of: jobs[ticket].job)
-    if jobs[ticket].job.revision > 0, jobs[ticket].job.page.isEmpty {
+    if jobs[ticket].job.revision > 0, jobs[ticket].job.parentID.isEmpty {
       jobs[ticket].refuseRevision(app: app)
       return
     }

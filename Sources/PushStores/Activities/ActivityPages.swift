@@ -22,6 +22,8 @@ package final class ActivityPages {
     /// Its devices are sent the start's fallback alert.
     let isFallback: Bool
     let attributesType: String
+    /// Of a start: the channel that it names for updates.
+    let inputPushChannel: String?
     let push: ActivityState.Push
   }
 
@@ -51,7 +53,7 @@ package final class ActivityPages {
       id: id, scope: scope, ordinals: ordinals,
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
       isFallback: isFallback,
-      attributesType: payload?.attributesType ?? "",
+      attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
       push: ActivityState.Push(revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave))
   }
 
@@ -83,7 +85,10 @@ package final class ActivityPages {
   ) {
     let tokens = records.map { page.isFallback ? $0?.token : $0?.startToken(for: page.attributesType) }
     let able = zip(page.ordinals, tokens).filter { $0.1 != nil }.map(\.0)
-    activities.resolveStart(of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, to: able) { result in
+    activities.resolveStart(
+      of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
+      to: able
+    ) { result in
       guard case .success(let skips) = result else { return then(nil) }
       var started = zip(able, skips).filter { $0.1 == nil }.map(\.0)[...]
       var resolution = PageResolution()

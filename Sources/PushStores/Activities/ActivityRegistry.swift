@@ -34,15 +34,19 @@ package final class ActivityRegistry {
   // MARK: - Jobs
 
   /// A job starts the activity, or adds devices to it.
-  /// - Parameter payload: as the job has it.
+  /// - Parameters:
+  ///   - payload: as the job has it.
+  ///   - channel: that updates shall come on, where no start has said so yet.
   package func start(
-    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, job: UInt64, then: @escaping Then<ActivityRevision>
+    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, channel: ChannelID? = nil, job: UInt64,
+    then: @escaping Then<ActivityRevision>
   ) {
     change(id, [], scope, hasTexts: true, then) { draft, now in
       do throws(ActivityRefusal) {
         let isNew = draft.activity?.startRevision == nil
         let revision = try ActivityState.start(
-          &draft.activity, type: payload.attributesType, digest: payload.digest, job: job, jobs: &draft.jobs, now: now)
+          &draft.activity, type: payload.attributesType, digest: payload.digest, channel: channel, job: job,
+          jobs: &draft.jobs, now: now)
         // Where the app started it itself and it was updated since, it shows that.
         if isNew && draft.contentState.isEmpty { draft.contentState = payload.contentState ?? [] }
         return .success(revision)
@@ -161,16 +165,19 @@ package final class ActivityRegistry {
   }
 
   /// Starts are about to be sent to devices: to which of them. Marks those as started; nil is one of them.
-  /// - Parameter areAlerts: the fallback alert is sent in their place.
+  /// - Parameters:
+  ///   - areAlerts: the fallback alert is sent in their place.
+  ///   - inputPushChannel: the channel that the start names.
   package func resolveStart(
-    of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, to ordinals: [UInt32],
-    then: @escaping Then<[ActivityState.Skip?]>
+    of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, inputPushChannel: String? = nil,
+    to ordinals: [UInt32], then: @escaping Then<[ActivityState.Skip?]>
   ) {
     change(id, ordinals, scope, hasTexts: false, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .over }) }
       return .success(
         draft.members.indices.map {
-          activity.resolveStart(job, isAlert: areAlerts, &draft.members[$0], now: now)
+          activity.resolveStart(
+            job, isAlert: areAlerts, inputPushChannel: inputPushChannel, &draft.members[$0], now: now)
         })
     }
   }

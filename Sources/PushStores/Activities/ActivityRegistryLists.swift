@@ -193,7 +193,8 @@ extension ActivityRegistry {
 
   // MARK: - Values
 
-  private func state(_ id: ActivityID, in scope: AppScope, then: @escaping Then<ActivityState?>) {
+  /// What is known of one activity without its members; nil: it is not known.
+  package func state(_ id: ActivityID, in scope: AppScope, then: @escaping Then<ActivityState?>) {
     let key = keys(scope).activity(id)
     redis.call(["HGET", key, ActivityField.state.rawValue], key: key) { result in
       guard let reply = ActivityRegistry.take(result, then) else { return }

@@ -31,8 +31,10 @@ package final class ActivityTaker {
   /// - Parameters:
   ///   - body: of the job, which is parsed and names an activity.
   ///   - leaving: ordinals of the devices that it ends for, where it names some.
+  ///   - channel: that updates shall come on, where it is the activity's first start.
   package func take(
-    _ job: consuming PushJob, in scope: AppScope, leaving: [UInt32], then: @escaping (Taken) -> Void
+    _ job: consuming PushJob, in scope: AppScope, leaving: [UInt32], channel: ChannelID? = nil,
+    then: @escaping (Taken) -> Void
   ) {
     let bytes = job.bytes
     let word = ActivityJobs.word(of: bytes.span.extracting(job.id.range))
@@ -50,7 +52,7 @@ package final class ActivityTaker {
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
     switch (payload.event, kind) {
-    case (.start, _): start(id, scope, payload, word, draft, field, then)
+    case (.start, _): start(id, scope, payload, channel, word, draft, field, then)
     case (.end, .devices):
       let edit = { (revision: ActivityRevision, last: [UInt8]) throws(JobError) in
         try draft.body(revision, last: last, isLeave: true)
@@ -71,15 +73,18 @@ package final class ActivityTaker {
 
   /// The start's body must be sound before anybody counts as started.
   private func start(
-    _ id: ActivityID, _ scope: AppScope, _ payload: ActivityPayload, _ word: UInt64, _ draft: Draft, _ field: String,
-    _ then: @escaping (Taken) -> Void
+    _ id: ActivityID, _ scope: AppScope, _ payload: ActivityPayload, _ channel: ChannelID?, _ word: UInt64,
+    _ draft: Draft, _ field: String, _ then: @escaping (Taken) -> Void
   ) {
+    let any = ActivityRevision(number: .max, timestamp: activities.now / 1_000)
     do throws(JobError) {
-      _ = try draft.body(ActivityRevision(number: .max, timestamp: activities.now / 1_000), last: [], isLeave: false)
+      _ = try draft.body(any, last: [], isLeave: false)
     } catch {
       return then(.refused(error))
     }
-    activities.start(id, in: scope, payload: payload, job: word) { result in
+    // Where the payload has no room for the channel, all have tokens.
+    let channel = channel.flatMap { (try? draft.body(any, last: [], channel: $0, isLeave: false)) == nil ? nil : $0 }
+    activities.start(id, in: scope, payload: payload, channel: channel, job: word) { result in
       switch result {
       case .failure(let failure): then(ActivityTaker.taken(failure, field))
       case .success(let revision):
@@ -138,12 +143,17 @@ package final class ActivityTaker {
       self.now = now
     }
 
-    /// - Parameter last: the newest content state before it; empty: none.
-    func body(_ revision: ActivityRevision, last: [UInt8], isLeave: Bool) throws(JobError) -> [UInt8] {
+    /// - Parameters:
+    ///   - last: the newest content state before it; empty: none.
+    ///   - channel: of a start: that updates come on.
+    func body(
+      _ revision: ActivityRevision, last: [UInt8], channel: ChannelID? = nil, isLeave: Bool
+    ) throws(JobError) -> [UInt8] {
       var edits = ActivityEdits(timestamp: revision.timestamp)
       if let attribute = settings.idAttribute { edits.id = (id, attribute) }
       edits.staleAfterSeconds = settings.staleAfterSeconds
       edits.contentState = last.isEmpty ? nil : last
+      edits.inputPushChannel = channel?.text
       let edited = try payload.edited(edits)
       try ActivityPayload.check(length: edited.count, isBroadcast: false)
       var body: [UInt8] = []

@@ -30,7 +30,10 @@ extension ExpansionRunner {
         }
         tell(end, delivery, step)
       case .success(nil):
-        guard step.isLeave, let audience = step.audience else { return take(delivery, step, leaving: []) }
+        guard step.isLeave, let audience = step.audience else {
+          guard let id = step.startOf else { return take(delivery, step) }
+          return chooseChannel(delivery, step, startOf: id) { [self] in take(delivery, step, channel: $0) }
+        }
         reader.read(
           audience, in: step.scope, from: 0, maximum: Limits.targetsMaximum, unixMilliseconds: delivery.firstSeen
         ) { [self] part in
@@ -46,11 +49,13 @@ extension ExpansionRunner {
     }
   }
 
-  private func take(_ delivery: ExpansionDelivery, _ step: Step, leaving: [UInt32]) {
+  private func take(
+    _ delivery: ExpansionDelivery, _ step: Step, leaving: [UInt32] = [], channel: ChannelID? = nil
+  ) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let id = ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self))
-    taker.take(job, in: step.scope, leaving: leaving) { [self] in taken($0, delivery, step, id) }
+    taker.take(job, in: step.scope, leaving: leaving, channel: channel) { [self] in taken($0, delivery, step, id) }
   }
 
   private func taken(

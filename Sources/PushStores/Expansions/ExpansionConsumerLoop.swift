@@ -8,6 +8,8 @@ final class ExpansionConsumerLoop {
   private let loop: EventLoop
   private let settings: ExpansionSettings
   private let redis: RedisClient
+  /// Of the channels' names; the same, unless devices have a Redis of their own.
+  private let channels: RedisClient
   private let queue: ExpansionQueue
   private let runner: ExpansionRunner
   private var drainDeadline: Instant?
@@ -21,11 +23,16 @@ final class ExpansionConsumerLoop {
     settings.rabbitmq.randomSeed = random.next()
     self.settings = settings
     redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
+    channels =
+      settings.channels == settings.redis
+      ? redis
+      : RedisClient(loop: loop, configuration: settings.channels, tls: settings.channelsTLS, seed: random.next())
     let reader = RegistryAudiences(redis: redis, prefix: settings.prefix)
     let store = ExpansionStore(redis, prefix: settings.prefix) { loop.now.unixMilliseconds }
     let activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
     runner = ExpansionRunner(
-      loop: loop, settings: settings, store: store, reader: reader, activities: activities, notice: notice)
+      loop: loop, settings: settings, store: store, reader: reader, activities: activities, channels: channels,
+      notice: notice)
     queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
     queue.onDelivery = { [runner] in runner.take($0) }
     queue.onLost = { [runner] in runner.forgetDeliveries() }
@@ -33,6 +40,7 @@ final class ExpansionConsumerLoop {
 
   deinit {
     redis.abandon()
+    channels.abandon()
     queue.abandon()
   }
 
@@ -50,6 +58,7 @@ final class ExpansionConsumerLoop {
   /// One turn, after the loop's poll.
   func turn() {
     redis.turn()
+    if channels !== redis { channels.turn() }
     queue.turn()
   }
 
@@ -72,6 +81,7 @@ final class ExpansionConsumerLoop {
     isClosing = true
     queue.close()
     redis.close()
+    if channels !== redis { channels.close() }
   }
 
   var isClosed: Bool { isClosing && queue.isClosed }

@@ -12,6 +12,8 @@ final class ExpansionDelivery {
       case invalid(detail: String)
       /// A copy that comes back after so many seconds.
       case retry(seconds: Int)
+      /// A request to the channel consumers.
+      case channelRequest(id: String)
     }
 
     enum State: Equatable {

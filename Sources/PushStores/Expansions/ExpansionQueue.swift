@@ -285,6 +285,9 @@ final class ExpansionQueue {
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, publish.metadata)
       let key = Topology.expansionsRetryRoutingKey(seconds: seconds)
       return send(publish.body, to: retries, Array(key.utf8), on: connection)
+    case .channelRequest(let id):
+      properties.describeChannelRequest(id, unixMilliseconds: loop.now.unixMilliseconds)
+      return send(publish.body, to: direct, Array(settings.rabbitmq.topology.channelsQueue.utf8), on: connection)
     case .outcome(let routingKey, let apnsID):
       properties.describeOutcome(apnsID, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
       return send(publish.body, to: results, routingKey, on: connection)

@@ -11,10 +11,12 @@ final class ExpansionRunner {
   typealias Publish = ExpansionDelivery.Publish
 
   let loop: EventLoop
-  private let settings: ExpansionSettings
+  let settings: ExpansionSettings
   let store: ExpansionStore
   let reader: RegistryAudiences
-  private let activities: ActivityRegistry
+  let activities: ActivityRegistry
+  /// Of the channels' names.
+  let channels: RedisClient
   let taker: ActivityTaker
   private let writer: OutcomeWriter
   let notice: (Logger.Level, String) -> Void
@@ -25,6 +27,8 @@ final class ExpansionRunner {
   /// Jobs whose outcome is being told, with what waits for that: told twice at once it would be published twice.
   private var telling: [String: [() -> Void]] = [:]
 
+  /// Activities that wait for a channel, since when.
+  var channelWaits: [ChannelWait: Instant] = [:]
   /// When each app was last warned that a state of its activities has no date from which on it is old.
   var warnedAt: [AppScope: Instant] = [:]
 
@@ -33,13 +37,14 @@ final class ExpansionRunner {
 
   init(
     loop: EventLoop, settings: ExpansionSettings, store: ExpansionStore, reader: RegistryAudiences,
-    activities: ActivityRegistry, notice: @escaping (Logger.Level, String) -> Void
+    activities: ActivityRegistry, channels: RedisClient, notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
     self.settings = settings
     self.store = store
     self.reader = reader
     self.activities = activities
+    self.channels = channels
     taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
     writer = OutcomeWriter(worker: settings.workerName)
@@ -86,6 +91,8 @@ final class ExpansionRunner {
     let audience: AudienceQuery?
     /// Of an update or end of an activity: its members are the audience.
     let membersOf: ActivityID?
+    /// Of a start of an activity.
+    let startOf: ActivityID?
     let isDryRun: Bool
     /// Its activity has to take it first.
     let needsRevision: Bool
@@ -120,12 +127,12 @@ final class ExpansionRunner {
     guard job.targetKind.isAudience, let scope = AppScope(app: app, environment: job.environment) else {
       throw JobError(field: "to", rule: "names no audience")
     }
-    let membersOf =
-      job.targetKind == .activity ? ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self)) : nil
+    let activity = ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self))
+    let membersOf = job.targetKind == .activity ? activity : nil
     return Step(
       id: String(decoding: job.bytes[job.id.range], as: UTF8.self), scope: scope,
       cursor: delivery.cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
-      membersOf: membersOf, isDryRun: job.isDryRun,
+      membersOf: membersOf, startOf: job.event == .start ? activity : nil, isDryRun: job.isDryRun,
       needsRevision: !job.activity.isEmpty && job.revision == 0 && !job.isDryRun,
       isLeave: job.targetKind == .devices && job.event == .end,
       fallbackType: try ExpansionRunner.fallbackType(job))
@@ -193,12 +200,13 @@ final class ExpansionRunner {
         refuseStep(delivery, step, text)
       case .refused:
         // Its segment was deleted meanwhile: nobody else is in it.
-        fix(delivery, step, [], next: nil, given: ordinal)
+        fix(delivery, step, Parts(), next: nil, given: ordinal)
       case .found(let ordinals, let next, let given):
-        guard let type = step.fallbackType, !step.isDryRun else {
-          return fix(delivery, step, ordinals, next: next, given: given)
+        let parts = Parts(usual: ordinals)
+        guard let id = step.startOf, !step.isDryRun else {
+          return fix(delivery, step, parts, next: next, given: given)
         }
-        split(delivery, step, ordinals, type: type, next: next, given: given)
+        split(delivery, step, parts, startOf: id) { [self] in fix(delivery, step, $0, next: next, given: given) }
       }
     }
   }
@@ -215,28 +223,16 @@ final class ExpansionRunner {
         end(step.id)
       case .success(let live):
         let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
-        fix(delivery, step, live.ordinals, next: live.hasMore ? next : nil, given: next)
+        fix(delivery, step, Parts(usual: live.ordinals), next: live.hasMore ? next : nil, given: next)
       }
     }
   }
 
-  /// - Parameter alerted: devices that are sent the start's fallback instead.
-  func fix(
-    _ delivery: ExpansionDelivery, _ step: Step, _ ordinals: [UInt32], alerted: [UInt32] = [], next: UInt32?,
-    given: UInt32
-  ) {
-    let size = settings.pageDevices
-    let pages =
-      step.isDryRun
-      ? []
-      : [(ordinals, false), (alerted, true)].flatMap { ordinals, isFallback in
-        stride(from: 0, to: ordinals.count, by: size).map {
-          PageOrdinals(ordinals[$0..<min($0 + size, ordinals.count)], isFallback: isFallback)
-        }
-      }
+  private func fix(_ delivery: ExpansionDelivery, _ step: Step, _ parts: Parts, next: UInt32?, given: UInt32) {
+    let pages = step.isDryRun ? [] : parts.pages(of: settings.pageDevices)
     store.fix(
-      step.id, step: step.cursor.step, pages: pages, counted: step.isDryRun ? UInt64(ordinals.count) : 0, next: next,
-      ordinals: given
+      step.id, step: step.cursor.step, pages: pages, counted: step.isDryRun ? UInt64(parts.usual.count) : 0,
+      next: next, ordinals: given
     ) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
@@ -264,9 +260,11 @@ final class ExpansionRunner {
       let pages = pages(delivery, fixed.pages, ordinals, areRepeated: areRepeated)
       counters.steps += 1
       counters.pages += UInt64(pages.count)
-      delivery.publish(pages) { [self] in
-        let next = fixed.next.map { Publish(target: .step($0), body: delivery.body, metadata: delivery.metadata) }
-        delivery.publish(next.map { [$0] } ?? []) { [self] in published(delivery, step, fixed) }
+      broadcast(delivery, step, isRepeated: areRepeated) { [self] broadcast in
+        delivery.publish(pages + broadcast) { [self] in
+          let next = fixed.next.map { Publish(target: .step($0), body: delivery.body, metadata: delivery.metadata) }
+          delivery.publish(next.map { [$0] } ?? []) { [self] in published(delivery, step, fixed) }
+        }
       }
     }
   }
@@ -281,9 +279,13 @@ final class ExpansionRunner {
       guard let ordinals else { continue }
       var body: [UInt8] = []
       // A twin of the job, with the same id, may have none to send: its own pages are no worse than the job's.
-      if ordinals.isFallback && FallbackWriter.canWrite(job) {
+      switch ordinals.kind {
+      case .fallback where FallbackWriter.canWrite(job):
         FallbackWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
-      } else {
+      case .channel(let channel):
+        let payload = (try? ActivityPayload(Array(job.bytes[job.payload.range])))?.subscribing(to: channel)
+        PageWriter.append(job, number: number, ordinals: ordinals.text, payload: payload, to: &body)
+      case .usual, .fallback:
         PageWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
       }
       let id = job.bytes[job.id.range] + Array("/\(number)".utf8)

@@ -10,6 +10,9 @@ package struct ExpansionSettings: Sendable {
   /// Of the registry.
   package var redis: RedisConfiguration
   package var redisTLS: TLSContext?
+  /// Where channels have names.
+  package var channels: RedisConfiguration
+  package var channelsTLS: TLSContext?
   /// Begins the name of every key.
   package var prefix: String
   /// `<host>/expansions`: who reports, in the outcomes of audiences.
@@ -33,6 +36,7 @@ package struct ExpansionSettings: Sendable {
     self.rabbitmq = rabbitmq
     self.redis = redis
     self.redisTLS = redisTLS
+    (channels, channelsTLS) = (redis, redisTLS)
     self.prefix = prefix
     self.workerName = workerName
   }
@@ -45,9 +49,11 @@ package struct ExpansionSettings: Sendable {
     self.init(
       rabbitmq: parts.rabbitmq(name: name, prefetch: 2, randomSeed: 0), redis: parts.registry,
       redisTLS: parts.registryTLS, prefix: configuration.redis.prefix, workerName: name)
+    (channels, channelsTLS) = (parts.redis, parts.redisTLS)
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
     activities = ActivitySettings(
       idAttribute: configuration.activities.idAttribute,
-      staleAfterSeconds: configuration.activities.defaultStaleAfterSeconds)
+      staleAfterSeconds: configuration.activities.defaultStaleAfterSeconds,
+      channelAbove: configuration.activities.channelAbove)
   }
 }

@@ -35,15 +35,14 @@ final class RegistryAudiences {
     }
   }
 
-  /// Which of these devices have a push-to-start token for an attributes type, and which have none.
+  /// Which of these devices are in an audience, and which are not.
   /// - Parameter ordinals: ascending.
   func split(
-    _ ordinals: [UInt32], toStart type: String, in scope: AppScope,
+    _ ordinals: [UInt32], by audience: AudienceQuery, in scope: AppScope,
     then: @escaping SegmentThen<(able: [UInt32], others: [UInt32])>
   ) {
     guard let first = ordinals.first else { return then(.success(([], []))) }
-    let sets = [DeviceSet.hasPushToStart(type), .hasPushToStart("*")]
-    evaluator.open(.sets(sets), in: scope, unixMilliseconds: 0) { result in
+    evaluator.open(audience, in: scope, unixMilliseconds: 0) { result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(let reader):

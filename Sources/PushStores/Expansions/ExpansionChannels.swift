@@ -1,0 +1,163 @@
+import Logging
+import PushCore
+import PushIO
+import PushLane
+
+/// An activity for many devices takes a broadcast channel before it is started: then each update is one broadcast, beside the tokens of those
+/// that have no channels.
+extension ExpansionRunner {
+  struct ChannelWait: Hashable {
+    let scope: AppScope
+    let activity: ActivityID
+  }
+
+  /// A start waits so long for its channel, and then goes on with tokens alone.
+  private static let channelMilliseconds: Int64 = 10_000
+  /// For so long it looks again and again, since an update that overtakes it is refused; then it waits in a queue.
+  private static let heldMilliseconds: Int64 = 2_000
+  private static let lookMilliseconds: Int64 = 100
+  /// A wait that began so long ago was another's, who got its channel.
+  private static let staleMilliseconds: Int64 = 60_000
+  /// More are forgotten, and wait anew.
+  private static let waitsMaximum = 1_000
+  /// Devices that are counted at once.
+  private static let countedDevices = 100_000
+
+  /// Whether the start's updates shall come on a channel, and on which: decided once, by the activity's first start.
+  /// - Parameter take: called with the channel; nil: all have tokens.
+  func chooseChannel(
+    _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID, take: @escaping (ChannelID?) -> Void
+  ) {
+    guard let maximum = settings.activities.channelAbove, let audience = step.audience, hasNoUpdateWay(delivery) else {
+      return take(nil)
+    }
+    activities.state(id, in: step.scope) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let activity) where activity?.startRevision != nil: take(nil)
+      case .success:
+        count(delivery, step, audience, above: maximum) { [self] isAbove in
+          if isAbove { findChannel(delivery, step, startOf: id, take: take) } else { take(nil) }
+        }
+      }
+    }
+  }
+
+  private func hasNoUpdateWay(_ delivery: ExpansionDelivery) -> Bool {
+    var job = PushJob()
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    return (try? ActivityPayload(Array(job.bytes[job.payload.range])))?.hasUpdateWay == false
+  }
+
+  /// Whether more devices of the audience than this can have a channel: reads no more of it than that takes.
+  private func count(
+    _ delivery: ExpansionDelivery, _ step: Step, _ audience: AudienceQuery, above maximum: Int,
+    from ordinal: UInt32 = 0, counted: Int = 0, then: @escaping (Bool) -> Void
+  ) {
+    reader.read(
+      audience, in: step.scope, from: ordinal, maximum: ExpansionRunner.countedDevices,
+      unixMilliseconds: delivery.firstSeen
+    ) { [self] part in
+      guard !delivery.isGone else { return }
+      switch part {
+      case .failed(let text): later(delivery, step, text)
+      // It is refused once it is taken.
+      case .refused: then(false)
+      case .found(let ordinals, let next, _):
+        reader.split(ordinals, by: .withChannels, in: step.scope) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .success(let (able, _)):
+            let counted = counted + able.count
+            guard counted <= maximum, let next else { return then(counted > maximum) }
+            count(delivery, step, audience, above: maximum, from: next, counted: counted, then: then)
+          }
+        }
+      }
+    }
+  }
+
+  private func findChannel(
+    _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID, take: @escaping (ChannelID?) -> Void
+  ) {
+    let name = ChannelName(ofActivity: id)
+    let key = ChannelKeys(prefix: settings.prefix, scope: step.scope).names
+    channels.call(["HGET", key, name.text], key: key) { [self] result in
+      guard !delivery.isGone else { return }
+      let wait = ChannelWait(scope: step.scope, activity: id)
+      let now = loop.now.monotonic
+      if case .success(let reply) = result, let channel = reply.text.flatMap(ChannelID.init(text:)) {
+        channelWaits[wait] = nil
+        return take(channel)
+      }
+      let waited = channelWaits[wait].map { now.milliseconds(since: $0) }
+      guard let waited, waited < ExpansionRunner.staleMilliseconds else {
+        if channelWaits.count >= ExpansionRunner.waitsMaximum { channelWaits = [:] }
+        channelWaits[wait] = now
+        return ask(for: name, delivery, step) { [self] in findChannel(delivery, step, startOf: id, take: take) }
+      }
+      if waited < ExpansionRunner.heldMilliseconds {
+        loop.schedule(afterMilliseconds: ExpansionRunner.lookMilliseconds) { [weak self] in
+          if !delivery.isGone { self?.findChannel(delivery, step, startOf: id, take: take) }
+        }
+      } else if waited < ExpansionRunner.channelMilliseconds {
+        self.wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
+        end(step.id)
+      } else {
+        channelWaits[wait] = nil
+        notice(.warning, "activities of \(step.scope): no channel for \(id.text) in time: its updates go to tokens")
+        take(nil)
+      }
+    }
+  }
+
+  /// Requests the channel. The request is the same however often it is published.
+  private func ask(
+    for name: ChannelName, _ delivery: ExpansionDelivery, _ step: Step, then: @escaping () -> Void
+  ) {
+    let id = "activity-start:" + String(ActivityJobs.word(of: step.id.utf8.span), radix: 16)
+    var body: [UInt8] = []
+    ChannelJobWriter.appendEnsure(name, .mostRecent, id: id, in: step.scope, to: &body)
+    delivery.publish(
+      [Publish(target: .channelRequest(id: id), body: body, metadata: delivery.metadata)], then: then)
+  }
+
+  // MARK: - Updates
+
+  /// The broadcast of an update or end, which goes out with the first step's pages; empty where its activity has no channel.
+  func broadcast(
+    _ delivery: ExpansionDelivery, _ step: Step, isRepeated: Bool, then: @escaping ([Publish]) -> Void
+  ) {
+    guard let id = step.membersOf, step.cursor.step == 0, !step.isDryRun else { return then([]) }
+    activities.state(id, in: step.scope) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let activity):
+        guard let channel = activity?.channel else { return then([]) }
+        let broadcast = broadcast(delivery, on: channel, isRepeated: isRepeated)
+        guard isRepeated else { return then([broadcast]) }
+        // A job that was cancelled before its first step comes here too.
+        store.progress(step.id) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(delivery, step, failure.text)
+          case .success(let progress): then(progress?.isCancelled == true ? [] : [broadcast])
+          }
+        }
+      }
+    }
+  }
+
+  private func broadcast(_ delivery: ExpansionDelivery, on channel: ChannelID, isRepeated: Bool) -> Publish {
+    var job = PushJob()
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    var body: [UInt8] = []
+    PageWriter.append(job, channel: channel, to: &body)
+    let id = Array(job.bytes[job.id.range]) + Array("/channel".utf8)
+    return Publish(
+      target: .page(delivery.jobClass, id: id), body: body, metadata: delivery.metadata, isRepeated: isRepeated)
+  }
+}

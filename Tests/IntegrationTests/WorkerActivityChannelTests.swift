@@ -1,0 +1,158 @@
+import Foundation
+import PushCore
+import PushIO
+import PushStores
+import TestSupport
+import Testing
+
+/// An activity for many devices through a worker and real servers: those that can have its updates on a broadcast channel, the others by
+/// token.
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct WorkerActivityChannelTests {
+  private struct Notification: Decodable {
+    struct Payload: Decodable {
+      struct APS: Decodable {
+        let event: String?
+        let channel: String?
+
+        private enum CodingKeys: String, CodingKey {
+          case event
+          case channel = "input-push-channel"
+        }
+      }
+      let aps: APS
+    }
+    let payload: Payload
+  }
+
+  private struct Way {
+    let world: WorkerWorld
+    let registry: AudienceRegistry
+    let activity: ActivityWorld
+
+    init(_ name: String) throws {
+      let url = try RedisServer.shared().url
+      world = try WorkerWorld(name, redisURL: url)
+      registry = try AudienceRegistry(url: url, prefix: "\(world.prefix):")
+      activity = ActivityWorld(world)
+    }
+
+    func register(_ number: Int, _ version: OSVersion?) throws {
+      var registration = DeviceRegistration(device: "d-\(number)")
+      registration.user = .set("u")
+      if let version { registration.osVersion = .set(version) }
+      registration.startTokens = [.init(type: "*", token: [UInt8](repeating: UInt8(number + 1), count: 32))]
+      _ = try registry.wait {
+        registry.devices.register(registration, at: registry.loop.now.unixMilliseconds, in: registry.scope, then: $0)
+      }
+    }
+
+    func start(above maximum: Int) throws -> WorkerProcess {
+      try world.startWorker(
+        configuration: world.configuration(furtherLines: "activities: {channel_above: \(maximum)}"))
+    }
+
+    func starts() throws -> [Notification] {
+      let seen = try #require(LoopbackHTTP.request("GET", "/notifications", port: world.simulator.controlPort))
+      return try JSONDecoder().decode([Notification].self, from: Data(seen.body.utf8)).filter {
+        $0.payload.aps.event == "start"
+      }
+    }
+
+    /// Waits until so many devices are live.
+    func live(_ count: Int) throws {
+      let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(world.prefix):")
+      let id = try #require(ActivityID("ride-17"))
+      let isLive = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+        let live = try? registry.wait {
+          activities.live(id, in: registry.scope, after: nil, limit: 100, then: $0)
+        }
+        return live?.ordinals.count == count ? true : nil
+      }
+      #expect(isLive != nil)
+    }
+
+    func channels() throws -> String {
+      try world.herald(["channels", "list", "--app", "com.example.app", "--environment", "production", "--json"]).output
+    }
+
+    /// Of a job's devices, by their ids, and of its broadcast.
+    func ends(of job: String) -> (devices: [String], broadcasts: [ActivityWorld.Outcome]) {
+      let outcomes = activity.outcomes.filter { $0.job?.hasPrefix("\(job)/") == true }
+      return (outcomes.compactMap { $0.to?.device }.sorted(), outcomes.filter { $0.to?.channel != nil })
+    }
+  }
+
+  @Test func aboveTheLimitAnUpdateIsOneBroadcastBesideTheTokensOfTheOthers() throws {
+    let way = try Way("activity-channel")
+    // Four of seven can; of one nobody knows.
+    for number in 0..<4 { try way.register(number, OSVersion(major: 18, minor: UInt16(number))) }
+    for number in 4..<6 { try way.register(number, OSVersion(major: 17, minor: 7)) }
+    try way.register(6, nil)
+    let worker = try way.start(above: 3)
+    defer { _ = worker.drain(seconds: 30) }
+
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 7, "accepted": 7], "\(worker.log.suffix(2_000))")
+    let starts = try way.starts()
+    let channel = try #require(starts.compactMap(\.payload.aps.channel).first)
+    #expect(starts.count == 7 && starts.filter { $0.payload.aps.channel == channel }.count == 4)
+    let listed = try way.channels()
+    #expect(listed.contains(channel) && listed.contains(#""name":"activity:ride-17""#), "\(listed)")
+
+    // One that is on the channel registers a token all the same.
+    for number in [0, 4, 5, 6] { try way.activity.register("d-\(number)", "5\(number)50505050505050") }
+    try way.live(4)
+    try way.activity.publish(
+      "u1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
+    #expect(try way.activity.end(of: "u1").summary == ["devices": 4, "accepted": 3, "skipped": 1])
+    #expect(try way.activity.end(of: "u1/channel").outcome == "accepted")
+    let updated = way.ends(of: "u1")
+    #expect(updated.devices == ["d-4", "d-5", "d-6"])
+    #expect(updated.broadcasts.count == 1 && updated.broadcasts[0].to?.channel == channel)
+    #expect(updated.broadcasts[0].activity == "ride-17" && updated.broadcasts[0].revision == 2)
+
+    // Who is added later is on it too, however few they are.
+    try way.register(7, OSVersion(major: 26))
+    try way.activity.publish("s2", #"{"devices":["d-7"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s2").summary == ["devices": 1, "accepted": 1])
+    #expect(try way.starts().filter { $0.payload.aps.channel == channel }.count == 5)
+
+    try way.activity.publish("e1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"end"}}"#)
+    #expect(try way.activity.end(of: "e1").summary == ["devices": 4, "accepted": 3, "skipped": 1])
+    #expect(try way.activity.end(of: "e1/channel").outcome == "accepted")
+    #expect(way.ends(of: "e1").devices == ["d-4", "d-5", "d-6"])
+  }
+
+  @Test func upToTheLimitAllHaveTokens() throws {
+    let way = try Way("activity-tokens")
+    for number in 0..<3 { try way.register(number, OSVersion(major: 18)) }
+    try way.register(3, OSVersion(major: 17))
+    let worker = try way.start(above: 3)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 4, "accepted": 4], "\(worker.log.suffix(2_000))")
+    #expect(try way.starts().allSatisfy { $0.payload.aps.channel == nil })
+    #expect(try way.channels().isEmpty)
+    try way.activity.register("d-0", "5050505050505050")
+    try way.live(1)
+    try way.activity.publish(
+      "u1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
+    #expect(try way.activity.end(of: "u1").summary == ["devices": 1, "accepted": 1])
+    #expect(way.ends(of: "u1").broadcasts.isEmpty)
+  }
+
+  /// APNs makes no channel: the start waits some seconds for it.
+  @Test func withoutAChannelAllHaveTokens() throws {
+    let way = try Way("activity-no-channel")
+    for number in 0..<2 { try way.register(number, OSVersion(major: 18)) }
+    let port = way.world.simulator.controlPort
+    _ = LoopbackHTTP.request("POST", "/apps", port: port, body: "com.example.app broadcast=off")
+    let worker = try way.start(above: 0)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 2, "accepted": 2], "\(worker.log.suffix(2_000))")
+    #expect(try way.starts().allSatisfy { $0.payload.aps.channel == nil })
+    #expect(worker.log.contains("no channel for ride-17 in time"))
+  }
+}

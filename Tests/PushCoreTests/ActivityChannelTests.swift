@@ -1,0 +1,152 @@
+import Testing
+
+@testable import PushCore
+
+/// An activity whose updates come on a broadcast channel: for which devices, and what is sent for it.
+@Suite struct ActivityChannelTests {
+  private static let now: Int64 = 1_796_000_000_000
+  private static let start = #"""
+    {"aps":{"event":"start","attributes-type":"Ride","attributes":{},"content-state":{"eta":9},"alert":{"title":"t","body":"b"}}}
+    """#
+  private let channel = ChannelID(text: "kQot7IkCXMG+642hZY7sZw==")
+
+  private func started(
+    _ activity: inout ActivityState?, _ jobs: inout ActivityJobs, on channel: ChannelID?, job: UInt64 = 1
+  ) throws {
+    _ = try ActivityState.start(
+      &activity, type: "Ride", digest: 7, channel: channel, job: job, jobs: &jobs, now: Self.now)
+  }
+
+  @Test func theFirstStartDecides() throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    try started(&activity, &jobs, on: channel)
+    try started(&activity, &jobs, on: ChannelID(text: "AAAA"), job: 2)
+    #expect(activity?.channel == channel && channel != nil)
+    var other: ActivityState?
+    try started(&other, &jobs, on: nil)
+    try started(&other, &jobs, on: channel, job: 2)
+    #expect(other?.channel == nil, "its first devices have tokens, and the later ones too")
+  }
+
+  @Test func whoIsOnTheChannelIsSentNothingBesideIt() throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    try started(&activity, &jobs, on: channel)
+    var member: ActivityMember?
+    var other: ActivityMember?
+    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &member, now: Self.now) == nil)
+    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &member, now: Self.now) == nil, "once more")
+    #expect(activity?.resolveStart(1, &other, now: Self.now) == nil, "its page names no channel")
+    _ = try ActivityState.revise(&activity, isEnd: false, job: 2, jobs: &jobs, now: Self.now + 5_000)
+    func register(_ member: inout ActivityMember?) -> ActivityState.Registered {
+      ActivityState.register(&activity, &member, token: [1], at: Self.now + 6_000, now: Self.now + 6_000)
+    }
+    #expect(register(&member) == .stored, "it has the broadcast")
+    #expect(member?.token == [1] && member?.status == .live)
+    guard case .late = register(&other) else { return #expect(Bool(false), "it has seen no update") }
+    #expect(activity?.resolve(.init(revision: 2), &member, now: Self.now + 7_000) == .skipped(.onChannel))
+    #expect(
+      activity?.resolve(.init(revision: 2, isLate: true), &other, now: Self.now + 7_000)
+        == .send([1], registeredAt: Self.now + 6_000))
+    // No broadcast ends it for one device.
+    var members = [member]
+    _ = try ActivityState.leave(&activity, &members, job: 3, jobs: &jobs, now: Self.now + 8_000)
+    #expect(
+      activity?.resolve(.init(revision: 3, isLeave: true), &members[0], now: Self.now + 9_000)
+        == .send([1], registeredAt: Self.now + 6_000))
+  }
+
+  @Test func aChannelOfTheProducersIsNone() throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    try started(&activity, &jobs, on: nil)
+    var member: ActivityMember?
+    #expect(activity?.resolveStart(1, inputPushChannel: "AAAA", &member, now: Self.now) == nil)
+    _ = ActivityState.register(&activity, &member, token: [1], at: Self.now, now: Self.now)
+    guard case .send = activity?.resolve(.init(revision: 2), &member, now: Self.now) else {
+      return #expect(Bool(false), "Herald sends nothing on it")
+    }
+  }
+
+  @Test func theStartNamesIt() throws {
+    let channel = try #require(channel)
+    let payload = try ActivityPayload(Array(Self.start.utf8))
+    #expect(payload.subscribing(to: channel) == nil, "it has no timestamp yet")
+    let edited = try ActivityPayload(payload.edited(ActivityEdits(timestamp: 1_796_000_000)))
+    let subscribing = try #require(edited.subscribing(to: channel))
+    let again = try ActivityPayload(subscribing)
+    #expect(again.inputPushChannel == channel.text && edited.inputPushChannel == nil)
+    #expect(again.subscribing(to: channel) == nil, "it says one already")
+    let text = String(decoding: subscribing, as: UTF8.self)
+    let usual = String(decoding: edited.bytes, as: UTF8.self)
+    #expect(text.replacing(#""input-push-channel":"\#(channel)","#, with: "") == usual)
+    let parsed = Parsed(
+      job(
+        "liveactivity", payload: String(decoding: edited.bytes, as: UTF8.self),
+        [("to", #"{"users":["u"]}"#), ("activity", #""ride-17""#), ("revision", "1")]))
+    #expect(parsed.error == nil, "\(parsed.error?.detail ?? "")")
+    var output: [UInt8] = []
+    PageWriter.append(parsed.job, number: 2, ordinals: Array("3,9".utf8), payload: subscribing, to: &output)
+    let page = Parsed(bytes: output)
+    #expect(page.error == nil && page.job.page.count == 2, "\(page.error?.detail ?? "")")
+    #expect(page.text(page.job.payload) == text && page.text(page.job.id) == "\(someID)/2")
+  }
+
+  private func broadcast(_ changes: [(String, String?)]) -> Parsed {
+    Parsed(
+      job(
+        "liveactivity", payload: #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#,
+        [
+          ("id", "\"\(someID)/channel\""), ("parent_id", "\"\(someID)\""), ("to", #"{"channel":"AAAA"}"#),
+          ("activity", #""ride-17""#), ("revision", "3"),
+        ] + changes))
+  }
+
+  @Test func anUpdateIsOneBroadcast() throws {
+    let channel = try #require(channel)
+    let update = Parsed(
+      job(
+        "liveactivity", payload: #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#,
+        [("to", #"{"activity":"ride-17"}"#), ("activity", #""ride-17""#), ("revision", "3")]))
+    #expect(update.error == nil, "\(update.error?.detail ?? "")")
+    var output: [UInt8] = []
+    PageWriter.append(update.job, channel: channel, to: &output)
+    let parsed = Parsed(bytes: output)
+    #expect(parsed.error == nil, "\(parsed.error?.detail ?? "")")
+    #expect(parsed.job.targetKind == .channel && parsed.text(parsed.job.targets[0]) == channel.text)
+    #expect(parsed.text(parsed.job.id) == "\(someID)/channel" && parsed.text(parsed.job.parentID) == someID)
+    #expect(parsed.text(parsed.job.activity) == "ride-17" && parsed.job.revision == 3)
+    #expect(broadcast([]).error == nil)
+  }
+
+  @Test(
+    arguments: [
+      [("id", "\"\(someID)/0\"")], [("id", "\"\(someID)\"")], [("parent_id", "\"other\"")], [("activity", nil)],
+      [("revision", nil)], [("parent_id", "\"\"")],
+    ] as [[(String, String?)]])
+  func noOtherChannelJobHasAParent(_ changes: [(String, String?)]) {
+    let error = broadcast(changes).error
+    #expect(error?.field == "parent_id", "\(error?.detail ?? "none")")
+  }
+
+  @Test func aProducersBroadcastNamesNoActivity() {
+    #expect(broadcast([("parent_id", nil), ("revision", nil), ("id", "\"x\"")]).error?.field == "activity")
+    #expect(broadcast([("leave", "1")]).error?.field == "revision")
+  }
+
+  @Test func theRequestForItIsOne() throws {
+    let scope = try #require(AppScope(app: "com.example.app", environment: .sandbox))
+    let long = String(repeating: "é", count: 64)
+    let ids = try ["ride-17", "a \"b\"\\", "tab\t", long].map { try #require(ActivityID($0)) }
+    let names = ids.map(ChannelName.init(ofActivity:))
+    #expect(names[0].text == "activity:ride-17" && Set(names).count == names.count)
+    for name in names {
+      #expect(ChannelName(name.text) == name, "the rule for names holds")
+      var body: [UInt8] = []
+      ChannelJobWriter.appendEnsure(name, .mostRecent, id: "activity-start:\"1\"", in: scope, to: &body)
+      let job = try ChannelJobParser.parse(body, fallbackID: "")
+      #expect(job == ChannelJob(id: "activity-start:\"1\"", scope: scope, task: .ensure(name, .mostRecent)))
+    }
+  }
+}
