@@ -3,15 +3,15 @@ import PushCore
 import PushIO
 import PushLane
 
-/// Jobs of activities: each is taken by its activity before it becomes pages.
+/// Jobs of activities: the activity gives each a revision before it becomes pages.
 extension ExpansionRunner {
-  /// The longest wait for a revision's time that a message is held for; behind that it waits in a queue.
+  /// Longest wait for a revision's timestamp with the message held here; for a longer one it goes to a retry queue.
   private static var heldMillisecondsMaximum: Int64 { 2_000 }
   private static var warnMilliseconds: Int64 { 3_600_000 }
-  /// Apps that are remembered: more than are in a configuration.
+  /// Maximum remembered apps: more than a configuration has.
   private static var warnedMaximum: Int { 1_000 }
 
-  /// What the activity made of the job comes as a message of its own. Where that was opened, nothing is left to do for this one.
+  /// The job with its revision comes as a separate message. If that was opened, this message has nothing to do.
   func lookWhetherTaken(_ delivery: ExpansionDelivery, _ step: Step) {
     store.progress(step.id) { [self] result in
       guard !delivery.isGone else { return }
@@ -85,8 +85,8 @@ extension ExpansionRunner {
     }
   }
 
-  /// A job that was delivered before may have a step in the queue already, though it would be refused now: that step decides, unless this
-  /// is stored before it begins.
+  /// A redelivered job may already have a step in the queue, although it would be refused now. That step wins, unless
+  /// this is stored before it starts.
   private func withdraw(_ why: ActivityJobEnd, _ delivery: ExpansionDelivery, _ step: Step) {
     store.withdraw(step.id, in: step.scope, because: why.text) { [self] result in
       guard !delivery.isGone else { return }
@@ -120,7 +120,7 @@ extension ExpansionRunner {
     end(step.id)
   }
 
-  /// A device that nothing reaches any more shows such a state as if it were true.
+  /// A device without contact shows such a state as if it were current.
   func warn(of scope: AppScope) {
     counters.endlessStates += 1
     let now = loop.now.monotonic
@@ -136,11 +136,11 @@ extension ExpansionRunner {
   }
 }
 
-/// How a job of an activity ends where nothing of it is sent.
+/// The result of an activity's job of which nothing is sent.
 private enum ActivityJobEnd {
-  /// A newer job, or the activity's end, came before this one was sent to anybody. `number`: its revision.
+  /// A newer job, or the activity's end, came before this one was sent. `number`: its revision.
   case superseded(number: UInt32)
-  /// Its outcome's detail.
+  /// The outcome's detail.
   case invalid(String)
 
   init?(_ text: String) {

@@ -4,8 +4,8 @@ package import PushIO
 import PushLane
 import Synchronization
 
-/// The expansion consumer of a worker: a thread beside the lanes with its own connections, which turns jobs for audiences into pages and
-/// keeps their progress. This is its door for the others.
+/// The expansion consumer of a worker: a thread beside the lanes with its own connections. It turns jobs for audiences
+/// into pages, and stores their progress. This is the interface for other threads.
 package final class ExpansionConsumer: Sendable {
   private struct State {
     var mailbox: Mailbox?
@@ -20,24 +20,24 @@ package final class ExpansionConsumer: Sendable {
   private let watchesUntilEmpty: Bool
   private let state = Mutex(State())
 
-  /// The client looks at its deadlines at least so often.
+  /// Longest interval between checks of the client's deadlines.
   private static let waitMilliseconds = 100
   private static let closeMilliseconds: Int64 = 1_000
 
-  /// - Parameter untilEmpty: it watches whether messages wait in its queues, for `isExhausted`.
+  /// - Parameter untilEmpty: check whether messages wait in its queues, for `isExhausted`.
   package init(_ settings: ExpansionSettings, logger: Logger, untilEmpty: Bool = false) {
     self.settings = settings
     self.logger = logger
     watchesUntilEmpty = untilEmpty
   }
 
-  /// Starts the thread, which connects. Once.
+  /// Starts the thread, which connects. Call it once.
   package func start() {
     let thread = LoopThread(name: "expansions") { [self] in run() }
     state.withLock { $0.thread = thread }
   }
 
-  /// Takes no more messages, and finishes those that it has until the drain's time is over.
+  /// Takes no more messages, and finishes those it has until the drain's deadline.
   package func drain() {
     let mailbox = state.withLock { state in
       state.isDrainWanted = true
@@ -53,7 +53,7 @@ package final class ExpansionConsumer: Sendable {
 
   package var counters: ExpansionCounters { state.withLock { $0.counters } }
 
-  /// No message waits in its queues, and none is on its way here. Tells nothing where it does not watch.
+  /// No message waits in its queues or is in progress. Meaningless without `untilEmpty`.
   package var isExhausted: Bool { state.withLock { $0.isExhausted } }
 
   private func run() {
@@ -70,16 +70,16 @@ package final class ExpansionConsumer: Sendable {
     }.run()
   }
 
-  /// What its thread does, until it is drained.
+  /// The work of its thread, until it is drained.
   /// - Parameters:
-  ///   - seed: of everything that it draws.
-  ///   - log: hears of changes, never of messages.
+  ///   - seed: of all its random numbers.
+  ///   - log: receives state changes, never single messages.
   package func work(
     on loop: EventLoop, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
   ) -> any LoopWork {
     let quiet = LogNotices()
     let consumer = ExpansionConsumerLoop(loop: loop, settings: settings, seed: seed) { level, text in
-      // A connection's state is news once.
+      // Log a connection's state only when it changes.
       let subject = ["rabbitmq", "redis"].first { text.hasPrefix($0) }
       if let subject, quiet.report(subject, text, now: loop.now.monotonic) == nil { return }
       log(level, text)
@@ -91,7 +91,7 @@ package final class ExpansionConsumer: Sendable {
     let loop: EventLoop
     private let expansions: ExpansionConsumer
     private let consumer: ExpansionConsumerLoop
-    /// It says goodbye, until then at most; nil: it works.
+    /// Deadline of the close; nil: not closing.
     private var closeDeadline: Instant?
 
     init(expansions: ExpansionConsumer, loop: EventLoop, consumer: ExpansionConsumerLoop) {

@@ -3,7 +3,7 @@ import PushCore
 import PushIO
 import PushLane
 
-/// The expansion consumer's work on its thread: its queue, the registry, and what brings them together.
+/// The expansion consumer's work on its thread: connects its queue and the registry.
 final class ExpansionConsumerLoop {
   private let loop: EventLoop
   private let settings: ExpansionSettings
@@ -15,7 +15,7 @@ final class ExpansionConsumerLoop {
   private var drainDeadline: Instant?
   private var isClosing = false
 
-  /// - Parameter seed: of everything that it draws.
+  /// - Parameter seed: of all its random numbers.
   init(loop: EventLoop, settings: ExpansionSettings, seed: UInt64, notice: @escaping (Logger.Level, String) -> Void) {
     self.loop = loop
     var random = SeededRandom(seed: seed)
@@ -62,20 +62,19 @@ final class ExpansionConsumerLoop {
     queue.turn()
   }
 
-  /// Takes no more messages.
   func drain() {
     guard drainDeadline == nil else { return }
     drainDeadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
     queue.drain()
   }
 
-  /// What was taken is done, or the drain's time is over.
+  /// All messages are finished, or the drain's deadline has passed.
   var isDrained: Bool {
     guard let drainDeadline else { return false }
     return queue.inFlight == 0 || loop.now.monotonic >= drainDeadline
   }
 
-  /// Says goodbye everywhere. Keep turning until `isClosed`.
+  /// Closes all connections. Keep turning until `isClosed`.
   func close() {
     guard !isClosing else { return }
     isClosing = true

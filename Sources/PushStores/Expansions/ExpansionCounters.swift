@@ -1,23 +1,23 @@
-/// What became of audiences here, since the start. Counters only grow; the others are gauges.
+/// Events of audiences in this process since the start. Counters only grow; the others are gauges.
 package struct ExpansionCounters: Sendable {
   /// Steps whose pages were published.
   package var steps: UInt64 = 0
   package var pages: UInt64 = 0
   /// Devices in those pages.
   package var devices: UInt64 = 0
-  /// What pages told of their devices' ends.
+  /// Reports of pages about their devices' outcomes.
   package var settlements: UInt64 = 0
-  /// Audiences whose outcome was told.
+  /// Audiences whose outcome was published.
   package var completed: UInt64 = 0
-  /// Each time a message waited: for earlier pages, paused, or because Redis did not answer.
+  /// How often a message waited: for earlier pages, paused, or because Redis did not answer.
   package var waitsForPages: UInt64 = 0
   package var waitsPaused: UInt64 = 0
   package var waitsForRedis: UInt64 = 0
-  /// Jobs of activities whose state never becomes old.
+  /// Jobs of activities whose state never becomes stale.
   package var endlessStates: UInt64 = 0
-  /// Messages that were wrong.
+  /// Invalid messages.
   package var invalid: UInt64 = 0
-  /// Messages of the queue that are on their way.
+  /// Messages of the queue in progress.
   package var inFlight = 0
   package var isConnected = false
 

@@ -1,16 +1,17 @@
 import PushCore
 
-/// One message of the expansion queue, from its receipt to its acknowledgement: a step of an audience, or how devices of a page ended.
+/// One message of the expansion queue, from its receipt to its acknowledgement: a step of an audience, or the outcomes
+/// of a page's devices.
 final class ExpansionDelivery {
-  /// A message that must be confirmed before the delivery goes on.
+  /// A message that must be confirmed before the delivery continues.
   struct Publish {
     enum Target: Equatable {
       case page(JobClass, id: [UInt8])
       case step(ExpansionCursor)
       case outcome(routingKey: [UInt8], apnsID: UUIDValue)
-      /// The message itself, as a dead letter.
+      /// The original message, as a dead letter.
       case invalid(detail: String)
-      /// A copy that comes back after so many seconds.
+      /// A copy that returns after this delay.
       case retry(seconds: Int)
       /// A request to the channel consumers.
       case channelRequest(id: String)
@@ -25,12 +26,12 @@ final class ExpansionDelivery {
 
     var target: Target
     var body: [UInt8]
-    /// Of what its properties are.
+    /// The source of its properties.
     var metadata: MessageMetadata
     /// A copy of it may have been published before.
     var isRepeated = false
     var state = State.waiting
-    /// When it was published, the last time.
+    /// When it was last published.
     var sentAt: Instant?
 
     /// What the broker did not confirm it may have kept all the same.
@@ -41,18 +42,18 @@ final class ExpansionDelivery {
   let tag: UInt64
   let body: [UInt8]
   let metadata: MessageMetadata
-  /// Of a step; nil where the message says none, or none that a step writes.
+  /// The cursor of a step; nil: the message has none, or an invalid one.
   let cursor: ExpansionCursor?
   let jobClass: JobClass
-  /// When it was received first, Unix milliseconds: never later than now.
+  /// When it was first received, Unix milliseconds; never later than now.
   let firstSeen: Int64
   private(set) var publishes: [Publish] = []
   private var then: (() -> Void)?
   private(set) var isFinished = false
-  /// Its connection is gone: whoever gets it next does it again.
+  /// Its connection is gone: it will be redelivered.
   var isGone = false {
     didSet {
-      // What would come next holds the delivery.
+      // The continuation holds a reference to the delivery.
       publishes = []
       then = nil
     }
@@ -70,7 +71,7 @@ final class ExpansionDelivery {
     firstSeen = [metadata.firstSeen, metadata.enqueuedAt].compactMap { $0 }.first { $0 > 0 && $0 <= now } ?? now
   }
 
-  /// Publishes these, and goes on once all are confirmed.
+  /// Publishes these messages, and calls `then` once all are confirmed.
   func publish(_ publishes: [Publish], then: @escaping () -> Void) {
     precondition(self.publishes.isEmpty && !isFinished, "one thing at a time is published of a delivery")
     if publishes.isEmpty { return then() }
@@ -78,10 +79,10 @@ final class ExpansionDelivery {
     self.then = then
   }
 
-  /// Nothing is left to do: it is acknowledged.
+  /// Nothing is left to do: acknowledge it.
   func finish() { isFinished = true }
 
-  /// All that it publishes is confirmed: it goes on.
+  /// Continues if all its messages are confirmed.
   func advance() {
     guard !publishes.isEmpty, publishes.allSatisfy({ $0.state == .confirmed }) else { return }
     publishes = []
@@ -95,7 +96,7 @@ final class ExpansionDelivery {
     publishes[index].sentAt = now
   }
 
-  /// The broker settled a publish of ours; one that it did not take is published again.
+  /// The broker settled a message; one that it refused is published again.
   func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
     for index in publishes.indices {
       guard case .unconfirmed(let own) = publishes[index].state, own == number || isMultiple && own <= number else {
@@ -105,26 +106,26 @@ final class ExpansionDelivery {
     }
   }
 
-  /// No queue took it. true: it is of this delivery, and published again.
+  /// No queue took it. true: it belongs to this delivery, and is published again.
   func cameBack(_ number: UInt64) -> Bool {
     guard let index = publishes.firstIndex(where: { $0.state == .unconfirmed(number) }) else { return false }
     publishes[index].state = .waiting
     return true
   }
 
-  /// The publisher's connection is another one: what was not confirmed is published again.
+  /// The publisher has a new connection: unconfirmed messages are published again.
   func publisherLost() {
     for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }
   }
 
-  /// A publish that the broker did not settle was sent before then.
+  /// A message was published at or before `limit`, and the broker has not settled it.
   func waits(since limit: Instant) -> Bool {
     publishes.contains { publish in
       if case .unconfirmed = publish.state { publish.sentAt.map { $0 <= limit } ?? false } else { false }
     }
   }
 
-  /// What the broker has not settled counts as sent then.
+  /// Restarts the confirm timeout of published messages.
   func restamp(_ now: Instant) {
     for index in publishes.indices where publishes[index].sentAt != nil { publishes[index].sentAt = now }
   }

@@ -1,19 +1,19 @@
 package import PushCore
 
-/// What Redis says of one audience: for people, and for its outcome.
+/// The state of one audience in Redis: for people, and for its outcome.
 package struct ExpansionProgress: Sendable {
   package let phase: ExpansionState.Phase
   package let isCancelled: Bool
-  /// Every device of it is known and has its end.
+  /// Every device is known and has its outcome.
   package let isComplete: Bool
-  /// Redis forgot how devices of earlier pages ended.
+  /// Redis lost the outcomes of devices in earlier pages.
   package let isPartlyForgotten: Bool
   package let summary: AudienceSummary
   package let pages: UInt32
   package let settledPages: UInt32
   /// Devices before it are in pages; nil: all are.
   package let ordinal: UInt32?
-  /// Ordinals that the scope has given out, as far as it is known.
+  /// Ordinals that the scope has allocated, if known.
   package let ordinals: UInt32?
   /// Unix milliseconds.
   package let begun: Int64
@@ -22,12 +22,12 @@ package struct ExpansionProgress: Sendable {
   package let environment: String
   package let jobClass: JobClass
   package let isDryRun: Bool
-  /// Why the job ended before it had a step; nil: it had one.
+  /// Why the job ended before its first step; nil: it has a step.
   package let withdrawn: String?
-  /// What else the job's message carried.
+  /// The other properties of the job's message.
   package let metadata: MessageMetadata
 
-  /// nil: it is no state of an audience.
+  /// nil: not the state of an audience.
   init?(_ fields: [String: String]) {
     guard let phase = fields["phase"].flatMap(ExpansionState.Phase.init), let app = fields["app"],
       let environment = fields["environment"], let pages = fields["pages"].flatMap(UInt32.init),
@@ -60,7 +60,8 @@ package struct ExpansionProgress: Sendable {
 }
 
 extension MessageMetadata {
-  /// What Redis keeps of a job's message, for the outcome of its audience: names and values, texts as hex.
+  /// The properties of a job's message that Redis stores for the outcome of its audience: names and values, texts as
+  /// hex.
   var facts: [String] {
     let bytes = self.bytes
     func hex(_ range: ByteRange) -> String {

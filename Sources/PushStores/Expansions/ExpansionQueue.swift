@@ -3,8 +3,8 @@ import PushCore
 import PushIO
 import PushLane
 
-/// RabbitMQ as an expansion consumer sees it: takes messages of the queue, publishes what becomes of them, and acknowledges each once the
-/// broker confirmed all of that.
+/// RabbitMQ for an expansion consumer: takes messages from the queue, publishes their results, and acknowledges each
+/// message once the broker confirmed its results.
 final class ExpansionQueue {
   private let loop: EventLoop
   private let settings: ExpansionSettings
@@ -17,25 +17,25 @@ final class ExpansionQueue {
   private let dead: AMQPExchange
   private let retries: AMQPExchange
 
-  /// What becomes of a delivery.
+  /// Called with each delivery.
   var onDelivery: (ExpansionDelivery) -> Void = { _ in }
-  /// The connection of those deliveries is gone.
+  /// Called when the connection of the deliveries is gone.
   var onLost: () -> Void = {}
 
-  /// As they came.
+  /// In delivery order.
   private var deliveries: [ExpansionDelivery] = []
-  /// Of the consumer connection in use, or the last.
+  /// Of the current or last consumer connection.
   private var epoch: UInt32 = 0
   private(set) var isConsuming = false
   private var isBlocked = false
   private var emptyWatch: RabbitMQEmptyWatch?
-  /// The queues were empty at two looks in a row, and nothing came between them.
+  /// The queues were empty in two checks in a row, with no delivery between them.
   private var areQueuesEmpty = false
-  /// The request for messages, which is answered before anything else is asked on its channel.
+  /// The consume operation: it is answered before anything else is requested on its channel.
   private var consuming: UInt32?
   private var isAskable = false
   private var isDraining = false
-  /// On the publisher's connection in use.
+  /// On the publisher's current connection.
   private var publishedCount: UInt64 = 0
   private var heldUntil: Instant
 
@@ -43,9 +43,9 @@ final class ExpansionQueue {
   private static let controlChannel: UInt16 = 2
   private static let consumeChannel: UInt16 = 1
   private static let refusedPauseMilliseconds: Int64 = 1_000
-  /// Much longer than a broker takes, also one whose queues look for a leader.
+  /// Much longer than a broker needs, even while its queues elect a leader.
   private static let confirmMilliseconds: Int64 = 60_000
-  /// A channel of a quorum queue forgets acknowledgements that are under way when it closes.
+  /// A quorum queue drops acknowledgements in flight when their channel closes.
   private static let lingerMilliseconds: Int64 = 100
 
   init(loop: EventLoop, settings: ExpansionSettings, notice: @escaping (Logger.Level, String) -> Void) {
@@ -79,16 +79,17 @@ final class ExpansionQueue {
 
   // MARK: - Until empty
 
-  /// From now on it looks whether messages wait in the queues; `isExhausted` tells.
+  /// Checks from now on whether messages wait in the queues, for `isExhausted`.
   func watchUntilEmpty() {
     emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.expansionQueues)
     lookWhetherEmpty()
   }
 
-  /// No message waits, and none is on its way here.
+  /// No message waits or is in progress.
   var isExhausted: Bool { areQueuesEmpty && deliveries.isEmpty }
 
-  /// Asks on the channel that messages come on: those that the queue gave before it counted are heard before the answer.
+  /// Asks on the channel that delivers messages: messages that left the queue before it was counted arrive before the
+  /// answer.
   private func lookWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
     emptyWatch?.look(on: connection, channel: ExpansionQueue.consumeChannel)
@@ -96,7 +97,7 @@ final class ExpansionQueue {
 
   private func looked(_ operation: UInt32, _ reply: AMQPReply) {
     if operation == consuming {
-      // Not before: a quorum queue may answer a question before it answers the consumer that came first.
+      // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
       return lookWhetherEmpty()
@@ -144,7 +145,7 @@ final class ExpansionQueue {
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
       isBlocked = false
-      // The broker read nothing meanwhile: what it owes a confirm of counts from now on.
+      // The broker read nothing while it blocked us: confirm timeouts start now.
       for delivery in deliveries { delivery.restamp(loop.now.monotonic) }
     case .connection(.opened), .connection(.completed), .connection(.delivery), .connection(.cancelled),
       .connection(.channelClosed), .connection(.closed):
@@ -186,7 +187,7 @@ final class ExpansionQueue {
       return connection.reject(delivery.tag, requeue: true, channel: ExpansionQueue.consumeChannel)
     }
     guard !delivery.isOversized else {
-      // No lane wrote it: the broker moves it to the dead letters.
+      // No lane wrote it: the broker dead-letters it.
       return connection.reject(delivery.tag, requeue: false, channel: ExpansionQueue.consumeChannel)
     }
     var body: [UInt8] = []
@@ -203,7 +204,7 @@ final class ExpansionQueue {
     onDelivery(taken)
   }
 
-  /// What was taken comes again.
+  /// Unacknowledged messages are redelivered.
   private func consumingEnded() {
     isConsuming = false
     isAskable = false
@@ -214,7 +215,7 @@ final class ExpansionQueue {
     onLost()
   }
 
-  /// The queue is gone: it is declared before it is consumed again.
+  /// The queue is gone: declare it before consuming again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {
@@ -237,7 +238,7 @@ final class ExpansionQueue {
 
   // MARK: - Deliveries
 
-  /// Those whose publishes are confirmed go on; those that are done are acknowledged.
+  /// Continues deliveries whose messages are confirmed, and acknowledges the finished ones.
   private func advance() {
     for delivery in deliveries { delivery.advance() }
     guard deliveries.contains(where: \.isFinished) else { return }
@@ -259,7 +260,8 @@ final class ExpansionQueue {
     }
   }
 
-  /// A confirm that does not come for so long is lost, and its delivery would wait for ever: it is published again on a new connection.
+  /// A confirm that is this late is lost, and its delivery would wait forever: it is published again on a new
+  /// connection.
   private func missConfirms() {
     let milliseconds = ExpansionQueue.confirmMilliseconds
     let limit = loop.now.monotonic.adding(milliseconds: -milliseconds)
@@ -311,7 +313,6 @@ final class ExpansionQueue {
 
   // MARK: - The end
 
-  /// Takes no more messages.
   func drain() {
     guard !isDraining else { return }
     isDraining = true
@@ -320,12 +321,12 @@ final class ExpansionQueue {
     }
   }
 
-  /// Nobody goes on with what is on its way.
+  /// Drops the continuations of all deliveries.
   func abandon() {
     for delivery in deliveries { delivery.isGone = true }
   }
 
-  /// Says goodbye: unacknowledged messages go back to their queue. Keep turning until `isClosed`.
+  /// Closes the connections: unacknowledged messages are requeued. Keep turning until `isClosed`.
   func close() {
     isDraining = true
     emptyWatch = nil

@@ -3,10 +3,10 @@ import PushCore
 import PushIO
 import PushLane
 
-/// What becomes of the expansion queue's messages: steps find devices, fix pages and publish them; what pages told is counted; a job whose
-/// devices all have their ends has its outcome.
+/// Processes the messages of the expansion queue. Steps find devices, fix pages and publish them. Outcomes that pages
+/// report are counted. A job gets its outcome when all its devices have theirs.
 ///
-/// Whatever Redis does not answer waits in a retry queue. What was told may be told again: `ExpansionState` says why that is no harm.
+/// If Redis does not answer, a message waits in a retry queue. Duplicates are harmless: see `ExpansionState`.
 final class ExpansionRunner {
   typealias Publish = ExpansionDelivery.Publish
 
@@ -22,9 +22,10 @@ final class ExpansionRunner {
   let notice: (Logger.Level, String) -> Void
   private var parser = JobParser()
   var counters = ExpansionCounters()
-  /// Jobs of which a step is on its way, with other steps of theirs that came meanwhile: two at once would publish everything twice.
+  /// Jobs with a step in progress, and their further steps that came meanwhile: two at once would publish everything
+  /// twice.
   private var busy: [String: [ExpansionDelivery]] = [:]
-  /// Jobs whose outcome is being told, with what waits for that: told twice at once it would be published twice.
+  /// Jobs whose outcome is being published, and what waits for that: two at once would publish it twice.
   private var telling: [String: [() -> Void]] = [:]
 
   /// Activities that wait for a channel, since when.
@@ -32,7 +33,7 @@ final class ExpansionRunner {
   /// When each app was last warned that a state of its activities has no date from which on it is old.
   var warnedAt: [AppScope: Instant] = [:]
 
-  /// From a call about the end of a job that Redis did not answer to the next one.
+  /// The delay between retries of storing that a job is completed.
   private static let finishMilliseconds: Int64 = 1_000
 
   init(
@@ -56,7 +57,7 @@ final class ExpansionRunner {
     if PageSettlement.isSettlement(body.span) { settle(delivery) } else { begin(delivery) }
   }
 
-  /// Their connection is gone.
+  /// The connection of the deliveries is gone.
   func forgetDeliveries() {
     busy = [:]
     telling = [:]
@@ -83,22 +84,22 @@ final class ExpansionRunner {
 
   // MARK: steps
 
-  /// A step of a job, read.
+  /// A parsed step of a job.
   struct Step {
     let id: String
     let scope: AppScope
     let cursor: ExpansionCursor
     let audience: AudienceQuery?
-    /// Of an update or end of an activity: its members are the audience.
+    /// For an update or end of an activity: its members are the audience.
     let membersOf: ActivityID?
     /// Of a start of an activity.
     let startOf: ActivityID?
     let isDryRun: Bool
-    /// Its activity has to take it first.
+    /// Its activity must give it a revision first.
     let needsRevision: Bool
-    /// It ends its activity for the devices that it names.
+    /// It ends its activity for the named devices.
     let isLeave: Bool
-    /// Of a start with a fallback: devices without a start token for this attributes type get that.
+    /// For a start with a fallback: devices without a start token for this attributes type get the fallback.
     let fallbackType: String?
   }
 
@@ -138,7 +139,7 @@ final class ExpansionRunner {
       fallbackType: try ExpansionRunner.fallbackType(job))
   }
 
-  /// The step is at its end here, whatever became of it: the next one of its job may begin.
+  /// Ends the step in this process, whatever its result: the next one of its job may start.
   func end(_ id: String) {
     guard var waiting = busy.removeValue(forKey: id) else { return }
     guard !waiting.isEmpty else { return }
@@ -187,7 +188,7 @@ final class ExpansionRunner {
     let maximum = step.isDryRun ? settings.countedDevices : settings.stepDevices
     if let id = step.membersOf { return evaluate(delivery, step, membersOf: id, from: ordinal, maximum: maximum) }
     guard let audience = step.audience else { return unknownSegment(delivery, step) }
-    // All steps of a job see the same days as the first: its audience does not move while it is expanded.
+    // All steps of a job use the first one's days, so that its audience does not change while it is expanded.
     reader.read(
       audience, in: step.scope, from: ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
     ) { [self] part in
@@ -299,9 +300,9 @@ final class ExpansionRunner {
   }
 
   private func published(_ delivery: ExpansionDelivery, _ step: Step, _ fixed: ExpansionStore.Fixed) {
-    // Nobody else tells the outcome of an audience that has no page: not before it is told is the step done.
+    // No page will report for an audience without pages: publish its outcome before the step ends.
     if fixed.isComplete { return complete(step.id, delivery) { [self] in end(step.id) } }
-    // Where Redis does not hear of it, whoever comes with the step again publishes it again.
+    // If Redis misses this, a redelivered step is published again.
     store.published(step.id, step: step.cursor.step) { [self] _ in
       guard !delivery.isGone else { return }
       delivery.finish()
@@ -311,8 +312,8 @@ final class ExpansionRunner {
 
   // MARK: the end of a job
 
-  /// Every device has its end: tells the job's outcome, remembers that it is told, and acknowledges the delivery.
-  /// - Parameter left: called when nothing of this is left to do here, also where it is to be done again.
+  /// Every device has its outcome: publishes the job's outcome, stores that, and acknowledges the delivery.
+  /// - Parameter left: called when this process is done with it, also if it must be retried later.
   private func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
     if telling[id] != nil {
       telling[id]?.append { [self] in
@@ -349,7 +350,7 @@ final class ExpansionRunner {
     }
   }
 
-  /// What waited for a job's outcome to be told looks at the job again.
+  /// Continues what waited for the publishing of a job's outcome.
   private func told(_ id: String) {
     for next in telling.removeValue(forKey: id) ?? [] { next() }
   }
@@ -362,7 +363,7 @@ final class ExpansionRunner {
     job.bytes = body
     job.bodyCount = body.count
     let messageID = Array(progress.metadata.bytes[progress.metadata.messageID.range])
-    // It was read when it came; what a newer version would refuse has its outcome all the same.
+    // It was parsed when it came. If this version refuses it, it still gets its outcome.
     _ = try? parser.parse(into: &job, fallbackID: messageID.span)
     var record = OutcomeRecord(
       outcome: .completed, attempts: 0, enqueuedAt: progress.metadata.enqueuedAt,
@@ -378,7 +379,7 @@ final class ExpansionRunner {
     }
   }
 
-  /// Until Redis remembers it: or the outcome would be told again.
+  /// Retries until Redis has stored it: otherwise the outcome would be published again.
   private func finish(_ id: String, _ delivery: ExpansionDelivery, _ then: @escaping () -> Void) {
     store.finish(id) { [self] result in
       guard !delivery.isGone else { return }
@@ -403,7 +404,7 @@ final class ExpansionRunner {
   // MARK: what is wrong
 
   private func unknownSegment(_ delivery: ExpansionDelivery, _ step: Step) {
-    refuseStep(delivery, step, "is no code of a segment")
+    refuseStep(delivery, step, "is not a valid segment code")
   }
 
   private func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String) {
@@ -415,11 +416,11 @@ final class ExpansionRunner {
   func refuseTwin(_ delivery: ExpansionDelivery, app: String, environment: String) {
     var job = PushJob()
     _ = try? read(delivery, into: &job)
-    let detail = "id: is that of another job, of \(app) in \(environment), which Herald knows for 24 hours"
+    let detail = "id: belongs to another job, of \(app) in \(environment); Herald remembers it for 24 hours"
     refuseJob(delivery, job, detail, id: nil)
   }
 
-  /// The job itself is wrong: its outcome and its dead letter. `id`: of a job that Redis knows, and forgets then.
+  /// The job is invalid: publishes its outcome and its dead letter. `id`: of a job in Redis, which is finished then.
   func refuseJob(_ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, id: String?) {
     counters.invalid += 1
     let now = loop.now.unixMilliseconds
@@ -448,21 +449,21 @@ final class ExpansionRunner {
 
   // MARK: later
 
-  /// Redis did not answer: nothing is lost, and the message comes again.
+  /// Redis did not answer: the message is retried, and nothing is lost.
   func waitForRedis(_ delivery: ExpansionDelivery, _ text: String) {
     counters.waitsForRedis += 1
     notice(.warning, "redis: \(text); audiences wait")
     wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
   }
 
-  /// A copy takes its place, which comes back later.
+  /// Replaces the message by a copy that returns later.
   func wait(_ delivery: ExpansionDelivery, seconds: Int) {
     delivery.publish([Publish(target: .retry(seconds: seconds), body: delivery.body, metadata: delivery.metadata)]) {
       delivery.finish()
     }
   }
 
-  /// About as long again as it waited, so that a command is noticed soon where it is expected soon.
+  /// Grows with the time it has waited: a command is noticed soon if it is expected soon.
   static func delay(waited milliseconds: Int64) -> Int {
     let delays = Topology.expansionDelaysSeconds
     return delays.last { Int64($0) * 4000 <= milliseconds } ?? delays[0]

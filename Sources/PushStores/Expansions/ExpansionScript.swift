@@ -1,15 +1,16 @@
-/// The scripts that keep the progress of audiences: each does what an event of `ExpansionState` does, in its words. They run seldom, once
-/// a page or step, so their text goes with them. All keys of one have one hash tag: a job.
+/// The scripts that store the progress of audiences. Each carries out one event of `ExpansionState`. They run rarely,
+/// once for a page or step, so their text is sent each time. All keys of a script share one hash tag: a job.
 ///
-/// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`, `first` (page of the
-/// last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by end), `begun`, `ended` (Unix ms), `of` (ordinals of the scope),
-/// `withdrawn`.
+/// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`,
+/// `first` (page of the last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by outcome), `begun`, `ended`
+/// (Unix ms), `of` (ordinals of the scope), `withdrawn`.
 package enum ExpansionScript {
-  /// KEYS: state, body. ARGV: step, ordinal, pages, devices, pages without an end at most, now (ms), seconds to live, app, environment,
-  /// more facts as names and values…, body. The job is remembered with its first message.
+  /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
+  /// environment, more facts as names and values…, body. A job's first message creates its state.
   ///
-  /// Replies {'done'}, {'taken', app, environment} = a job of another app has the id, {'evaluate', ordinal}, {'paused'}, {'full'}, or
-  /// {'publish', first page, pages, ordinal of the next step, devices, whether the job is complete}.
+  /// Replies {'done'}, {'taken', app, environment} = a job of another app has the id, {'evaluate', ordinal},
+  /// {'paused'}, {'full'}, or {'publish', first page, number of pages so far, ordinal of the next step, devices,
+  /// whether the job is complete}.
   package static let open = """
     local key, step = KEYS[1], tonumber(ARGV[1])
     if redis.call('EXISTS', key) == 0 then
@@ -56,9 +57,9 @@ package enum ExpansionScript {
     return {'publish', tostring(first), tostring(pages), ordinal, string.format('%.0f', devices), complete}
     """
 
-  /// KEYS: state. ARGV: why, now (ms), seconds to live, app, environment. The job ends before it has a step.
+  /// KEYS: state. ARGV: reason, now (ms), TTL (s), app, environment. Ends the job before its first step.
   ///
-  /// Replies why it ended so, the first time that it did; nil = it has a step, and ends by itself.
+  /// Replies the reason of the first call; nil = the job has a step, which decides its end.
   package static let withdraw = """
     local key = KEYS[1]
     if redis.call('EXISTS', key) == 0 then
@@ -70,10 +71,10 @@ package enum ExpansionScript {
     return redis.call('HGET', key, 'withdrawn')
     """
 
-  /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: there is none), devices of a dry run, ordinals of the
-  /// scope, now (ms), seconds to live, then for each page the number of its devices and their ordinals (`PageOrdinals`).
+  /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: none), devices of a dry run, ordinals of
+  /// the scope, now (ms), TTL (s), then for each page the number of its devices and their ordinals (`PageOrdinals`).
   ///
-  /// Replies as `open` does: {'publish', …}; or {'again'}: another worker or a command came between.
+  /// Replies like `open`: {'publish', …}; or {'again'}: another worker or a command came meanwhile.
   package static let fix = """
     local key = KEYS[1]
     local known = redis.call('HMGET', key, 'phase', 'fixed', 'pages', 'settled', 'devices')
@@ -98,7 +99,7 @@ package enum ExpansionScript {
     return {'publish', tostring(first), tostring(pages), ARGV[2], string.format('%.0f', devices), complete}
     """
 
-  /// KEYS: state. ARGV: step. Its pages and the next step's message are confirmed.
+  /// KEYS: state. ARGV: step. Stores that its pages and the next step's message are confirmed.
   package static let published = """
     local known = redis.call('HMGET', KEYS[1], 'fixed', 'published')
     local step = tonumber(ARGV[1])
@@ -108,9 +109,9 @@ package enum ExpansionScript {
     return 0
     """
 
-  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), seconds to live.
+  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), TTL (s).
   ///
-  /// Replies 1 = the job is complete, and its outcome not told; 0 = it is not, or nobody knows the job.
+  /// Replies 1 = the job is complete, and its outcome not published; 0 = not complete, or unknown.
   package static let settle = """
     local key = KEYS[1]
     local phase = redis.call('HGET', key, 'phase')
@@ -145,7 +146,7 @@ package enum ExpansionScript {
 
   /// KEYS: state. ARGV: pause, resume or cancel.
   ///
-  /// Replies {phase, phase afterwards, whether the command changed or may change something}; {} = nobody knows the job.
+  /// Replies {phase, new phase, whether the command changed or may change something}; {} = unknown job.
   package static let command = """
     local key = KEYS[1]
     local phase = redis.call('HGET', key, 'phase')
@@ -161,7 +162,7 @@ package enum ExpansionScript {
     return {phase, wanted, 1}
     """
 
-  /// KEYS: state, body, pages, ordinals. ARGV: seconds to live, now (ms). The job's outcome is told.
+  /// KEYS: state, body, pages, ordinals. ARGV: TTL (s), now (ms). Stores that the job's outcome is published.
   package static let finish = """
     redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
     if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

@@ -3,11 +3,11 @@ package import PushIO
 package import PushLane
 package import PushSettings
 
-/// What an expansion consumer is made from: every bound by its name.
+/// The settings of an expansion consumer, with all its limits.
 package struct ExpansionSettings: Sendable {
-  /// Its random seed is not used: the consumer's work draws one.
+  /// Its random seed is ignored: the consumer draws its own.
   package var rabbitmq: RabbitMQSettings
-  /// Of the registry.
+  /// The registry's Redis.
   package var redis: RedisConfiguration
   package var redisTLS: TLSContext?
   /// Where channels have names.
@@ -15,17 +15,17 @@ package struct ExpansionSettings: Sendable {
   package var channelsTLS: TLSContext?
   /// Begins the name of every key.
   package var prefix: String
-  /// `<host>/expansions`: who reports, in the outcomes of audiences.
+  /// `<host>/expansions`: the worker's name in the outcomes of audiences.
   package var workerName: String
-  /// Messages of the queue that are on their way at once.
+  /// Maximum messages in progress.
   package var messagesMaximum: UInt16 = 64
-  /// Devices of one page.
+  /// Maximum devices of one page.
   package var pageDevices = AudiencePage.devicesMaximum
-  /// Devices of one step: 20 pages go out together, and their confirms come together.
+  /// Maximum devices of one step: 20 pages are published and confirmed together.
   package var stepDevices = 20 * AudiencePage.devicesMaximum
-  /// Devices that one step of a dry run counts.
+  /// Maximum devices that one step of a dry run counts.
   package var countedDevices = 1_000_000
-  /// Pages without an end, from which on the next step waits for a second: more of them than are sent meanwhile.
+  /// From this number of open pages on the next step waits for a second: more pages than are sent in that time.
   package var openPagesMaximum = 200
   package var drainTimeoutMilliseconds: Int64 = 25_000
   package var activities = ActivitySettings()
@@ -41,8 +41,7 @@ package struct ExpansionSettings: Sendable {
     self.workerName = workerName
   }
 
-  /// What a configuration asks for.
-  /// - Parameter hostName: names it to RabbitMQ.
+  /// - Parameter hostName: part of the connection's name in RabbitMQ.
   package init(_ configuration: Configuration, hostName: String) throws {
     let parts = try LaneParts(configuration, laneCount: 1)
     let name = "\(hostName)/expansions"

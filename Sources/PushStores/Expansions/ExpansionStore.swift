@@ -1,14 +1,15 @@
 package import PushCore
 import PushIO
 
-/// The progress of audiences in Redis. Not Sendable: it belongs to the thread of its client's loop, and every `then` is called there.
+/// The progress of audiences in Redis. Not Sendable: it belongs to its client's loop's thread, and calls every `then`
+/// there.
 package final class ExpansionStore {
   package typealias Then<Value> = (Result<Value, RedisClient.Failure>) -> Void
 
-  /// What a step is to do.
+  /// What a step has to do.
   package enum Opening: Hashable, Sendable {
     case done
-    /// A job of another app, or in another environment, has this id.
+    /// A job of another app or environment has this id.
     case taken(app: String, environment: String)
     case evaluate(from: UInt32)
     case publish(Fixed)
@@ -19,12 +20,12 @@ package final class ExpansionStore {
   /// A step whose pages are fixed.
   package struct Fixed: Hashable, Sendable {
     package var pages: Range<UInt32>
-    /// nil: there is no step after it.
+    /// nil: there is no further step.
     package var next: ExpansionCursor?
     package var isComplete: Bool
   }
 
-  /// Progress is kept so long after its last change.
+  /// How long progress is kept after its last change, seconds.
   package static let seconds = 86_400
 
   private let redis: RedisClient
@@ -43,8 +44,8 @@ package final class ExpansionStore {
   // MARK: steps
 
   /// - Parameters:
-  ///   - openMaximum: pages without an end, from which on no step fixes more.
-  ///   - body: remembered with the job's first message, as `metadata` is.
+  ///   - openMaximum: no step fixes more pages from this number of open pages on.
+  ///   - body: stored with the job's first message, like `metadata`.
   package func open(
     _ id: String, in scope: AppScope, _ cursor: ExpansionCursor, openMaximum: Int, isDryRun: Bool,
     metadata: MessageMetadata, body: [UInt8], then: @escaping Then<Opening>
@@ -72,11 +73,11 @@ package final class ExpansionStore {
   }
 
   /// - Parameters:
-  ///   - pages: of a dry run none.
+  ///   - pages: empty for a dry run.
   ///   - counted: devices of a dry run.
-  ///   - next: where the next step begins; nil: this was the last one.
-  ///   - ordinals: that the scope has given out.
-  /// - Returns: nil: another worker or a command came between; the step is to be opened again.
+  ///   - next: where the next step starts; nil: this was the last one.
+  ///   - ordinals: that the scope has allocated.
+  /// - Returns: nil: another worker or a command came meanwhile; open the step again.
   package func fix(
     _ id: String, step: UInt32, pages: [PageOrdinals], counted: UInt64, next: UInt32?, ordinals: UInt32,
     then: @escaping Then<Fixed?>
@@ -106,7 +107,7 @@ package final class ExpansionStore {
     return Fixed(pages: first..<end, next: next, isComplete: words[5] == "1")
   }
 
-  /// The devices of pages; nil for those whose devices all have their ends.
+  /// The devices of pages; nil: all devices of this page have their outcomes.
   package func ordinals(_ id: String, of pages: Range<UInt32>, then: @escaping Then<[PageOrdinals?]>) {
     guard !pages.isEmpty else { return then(.success([])) }
     let key = keys(id).ordinals
@@ -128,9 +129,9 @@ package final class ExpansionStore {
     }
   }
 
-  /// The job ends before it has a step: steps of it that are still in a queue do nothing.
-  /// - Parameter why: remembered, so that the job ends in the same way if it is delivered again.
-  /// - Returns: why it ended so the first time; nil: it has a step, and ends by itself.
+  /// Ends the job before its first step: steps of it that are still in a queue do nothing.
+  /// - Parameter why: stored, so that a redelivered job ends in the same way.
+  /// - Returns: the reason of the first call; nil: the job has a step, which decides its end.
   package func withdraw(_ id: String, in scope: AppScope, because why: String, then: @escaping Then<String?>) {
     let arguments = [why, "\(now())", "\(ExpansionStore.seconds)", scope.app, scope.environment.name]
     eval(ExpansionScript.withdraw, [keys(id).state], arguments) { reply -> String?? in
@@ -142,7 +143,7 @@ package final class ExpansionStore {
 
   // MARK: ends
 
-  /// Tells whether the job is complete now.
+  /// Returns whether the job is complete now.
   package func settle(_ settlement: PageSettlement, then: @escaping Then<Bool>) {
     let keys = keys(String(decoding: settlement.parentID, as: UTF8.self))
     let arguments = [
@@ -156,7 +157,7 @@ package final class ExpansionStore {
     }
   }
 
-  /// What is known of a job; nil: nothing.
+  /// The state of a job; nil: unknown.
   package func progress(_ id: String, then: @escaping Then<ExpansionProgress?>) {
     let key = keys(id).state
     redis.call(["HGETALL", key], key: key) { result in
@@ -174,7 +175,7 @@ package final class ExpansionStore {
     }
   }
 
-  /// The job's body; nil: it is completed, or nobody knows it.
+  /// The job's body; nil: completed or unknown.
   package func body(_ id: String, then: @escaping Then<[UInt8]?>) {
     let key = keys(id).body
     redis.call(["GET", key], key: key) { result in
@@ -182,7 +183,7 @@ package final class ExpansionStore {
     }
   }
 
-  /// The job's outcome is told.
+  /// Stores that the job's outcome is published.
   package func finish(_ id: String, then: @escaping Then<Void>) {
     let keys = keys(id)
     let arguments = ["\(ExpansionStore.seconds)", "\(now())"]
@@ -195,7 +196,7 @@ package final class ExpansionStore {
 
   // MARK: commands
 
-  /// What became of a command: the phase before and after; nil: nobody knows the job.
+  /// The result of a command: the phase before and after; nil: unknown job.
   package func order(
     _ command: ExpansionState.Command, _ id: String,
     then: @escaping Then<(before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)?>

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// The devices of a page, as Redis keeps them from the step that fixed the page until they all have their ends.
+/// The devices of a page. Redis stores them from the step that fixed the page until all have their outcomes.
 package struct PageOrdinals: Hashable, Sendable {
   /// What they are sent.
   package enum Kind: Hashable, Sendable {

@@ -1,15 +1,16 @@
 import PushCore
 import PushIO
 
-/// Finds the devices of audiences in the registry, a part at a time. It belongs to the thread of its Redis client.
+/// Finds the devices of audiences in the registry, part by part. It belongs to its Redis client's thread.
 final class RegistryAudiences {
   /// A part of an audience.
   enum Part {
-    /// `ordinals`: ascending. `next`: where the rest begins; nil: there is none. `given`: ordinals that the scope has given out, about.
+    /// `ordinals`: ascending. `next`: where the rest starts; nil: no rest. `given`: approximate number of ordinals that
+    /// the scope has allocated.
     case found(ordinals: [UInt32], next: UInt32?, given: UInt32)
-    /// There is no such audience: why, for people.
+    /// There is no such audience: the reason, for people.
     case refused(String)
-    /// The registry did not answer: words for people.
+    /// The registry did not answer: the reason, for people.
     case failed(String)
   }
 
@@ -19,9 +20,9 @@ final class RegistryAudiences {
     evaluator = SegmentEvaluator(redis: redis, prefix: prefix)
   }
 
-  /// The devices of an audience from an ordinal on: whole chunks, as long as there are fewer than `maximum`, and of the last one as many
+  /// The devices of an audience from an ordinal on: whole chunks up to `maximum` devices, and as many of the last chunk
   /// as fit.
-  /// - Parameter unixMilliseconds: what days count from.
+  /// - Parameter unixMilliseconds: the base of conditions in days.
   func read(
     _ audience: AudienceQuery, in scope: AppScope, from ordinal: UInt32, maximum: Int, unixMilliseconds: Int64,
     then: @escaping (Part) -> Void
@@ -93,7 +94,7 @@ final class RegistryAudiences {
 }
 
 extension AudienceQuery {
-  /// nil: the job's segment is no code.
+  /// nil: the job's segment is not a valid code.
   init?(_ job: borrowing PushJob) {
     let bytes = job.bytes
     let names = job.targets.map { String(decoding: bytes[$0.range], as: UTF8.self) }

@@ -2,25 +2,26 @@ package import PushCore
 package import PushIO
 import PushLane
 
-/// The registry as a lane's directory of devices, over a connection of its own. It belongs to the thread of its loop.
+/// The registry as a lane's directory of devices, with its own connection. It belongs to its loop's thread.
 package final class RegistryDirectory: AudienceDirectory {
   private let redis: RedisClient
   private let registry: DeviceRegistry
   private let activities: ActivityPages
   private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
   private var next = 0
-  /// Questions and news that the registry has not answered.
+  /// Requests that the registry has not answered.
   private var openCount = 0
-  /// Until then nothing is looked at unless something is open.
+  /// Without open requests nothing is checked until then.
   private var idleUntil = Instant(nanoseconds: 0)
 
-  /// A page whose devices are not named within this time waits in a retry queue: it holds a place among the lane's jobs.
+  /// A page whose devices are not found within this time waits in a retry queue: it occupies a place among the lane's
+  /// jobs.
   private static let timeoutMilliseconds: Int64 = 2_000
-  /// Between two looks at a connection that nobody waits for: a turn of a lane without pages costs nothing here.
+  /// Interval between checks of a connection without open requests: a turn of a lane without pages costs nothing here.
   private static let idleMilliseconds: Int64 = 100
 
   /// - Parameters:
-  ///   - prefix: begins the name of every key.
+  ///   - prefix: of every key.
   ///   - seed: of the pauses between connects.
   package init(loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seed: UInt64) {
     redis = RedisClient(
@@ -94,7 +95,7 @@ package final class RegistryDirectory: AudienceDirectory {
         self?.openCount -= 1
       }
     }
-    // Where Redis is away, the admission store's mark tells it again with the next page.
+    // If Redis is unavailable, the admission store's mark reports it again with the next page.
     openCount += 1
     registry.lose(token, ordinal: job.page.ordinal(target, in: bytes.span), at: since, in: scope) { [weak self] _ in
       self?.openCount -= 1
