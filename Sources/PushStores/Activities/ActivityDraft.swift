@@ -1,16 +1,16 @@
 import PushCore
 import PushIO
 
-/// What was read of an activity and some members, and what shall become of it.
+/// An activity and some members as read, and the changes to store.
 struct ActivityDraft {
   let ordinals: [UInt32]
   var activity: ActivityState?
   var jobs = ActivityJobs()
   /// In the order of `ordinals`.
   var members: [ActivityMember?]
-  /// These were read; they are long, and seldom needed.
+  /// The texts were read; they are long and rarely needed.
   let hasTexts: Bool
-  /// What was decided needs them: it is read again, and decided again.
+  /// The decision needs the texts: read and decide again.
   var needsTexts = false
   /// Empty: none.
   var contentState: [UInt8] = []
@@ -21,14 +21,14 @@ struct ActivityDraft {
   private let readMembers: [(live: [UInt8], rest: [UInt8])]
   private let keys: ActivityKeys
   private let id: ActivityID
-  /// Those of the members' chunks, after the activity's own.
+  /// The indexes of the members' chunks, whose keys follow the activity's.
   private let chunks: [Int]
 
   private static func fields(hasTexts: Bool) -> [ActivityField] { hasTexts ? ActivityField.allCases : [.state] }
 
   // MARK: - Reading
 
-  /// The read's keys and arguments.
+  /// The keys and arguments of the read.
   static func reading(
     _ id: ActivityID, _ ordinals: [UInt32], hasTexts: Bool, _ keys: ActivityKeys
   ) -> (keys: [String], arguments: RedisArguments) {
@@ -49,7 +49,7 @@ struct ActivityDraft {
     return ([keys.activity(id)] + memberKeys(chunks, id, keys), arguments)
   }
 
-  /// nil: Redis holds something that is none of ours.
+  /// nil: Redis holds a foreign value.
   init?(_ id: ActivityID, _ ordinals: [UInt32], hasTexts: Bool, _ keys: ActivityKeys, reply: RedisReply) {
     let fields = ActivityDraft.fields(hasTexts: hasTexts)
     guard case .array(let values) = reply, values.count == fields.count + 2 * ordinals.count else { return nil }
@@ -89,7 +89,7 @@ struct ActivityDraft {
 
   // MARK: - Storing
 
-  /// The commit's keys and arguments; nil where nothing changed.
+  /// The keys and arguments of the commit; nil: nothing changed.
   /// - Parameter now: Unix milliseconds.
   func storing(now: Int64) -> (keys: [String], arguments: RedisArguments)? {
     guard let activity else { return nil }
@@ -131,7 +131,7 @@ struct ActivityDraft {
     var new: [UInt8]
   }
 
-  /// A member that changes is compared in both hashes: it moves where it becomes live, or is so no more.
+  /// A changed member is compared in both hashes: it moves between them when it becomes live, or stops being live.
   private func memberChanges() -> [Change] {
     let numbers = ActivityDraft.numbers(of: chunks)
     var changes: [Change] = []

@@ -1,28 +1,29 @@
 package import PushCore
 
-/// The names of an activity's keys in Redis, below the hash tag of its app's devices. They end when the activity is forgotten.
+/// The names of an activity's keys in Redis, below the hash tag of its app's devices. They expire when the activity is
+/// forgotten.
 package struct ActivityKeys: Hashable, Sendable {
   private let tag: String
 
-  /// - Parameter tag: begins every name, and holds the hash tag.
+  /// - Parameter tag: the prefix of every name, with the hash tag.
   package init(tag: String) {
     self.tag = tag + "a:"
   }
 
-  /// Sorted set: an app's activities by their start, Unix milliseconds.
+  /// Sorted set: an app's activities by start time, Unix milliseconds.
   package var index: String { tag + "index" }
   /// Hash of one activity: its fields are `ActivityField`.
   package func activity(_ id: ActivityID) -> String { tag + "h:" + id.text }
-  /// Set: chunks of ordinals that have members, in decimal.
+  /// Set: the indexes of chunks that have members, in decimal.
   package func chunks(_ id: ActivityID) -> String { tag + "c:" + id.text }
-  /// Hash: an ordinal's place in its chunk (two bytes, little-endian) → its `ActivityMember`. Of those that have an update token: whom an
-  /// update goes to is one list of fields.
+  /// Hash: an ordinal's place in its chunk (two bytes, little-endian) → its `ActivityMember`. Only members with an
+  /// update token: the receivers of an update are the fields of one hash.
   package func live(_ chunk: Int, _ id: ActivityID) -> String { tag + "l:\(chunk):" + id.text }
-  /// The same of all other members.
+  /// The same for all other members.
   package func rest(_ chunk: Int, _ id: ActivityID) -> String { tag + "r:\(chunk):" + id.text }
 }
 
-/// The fields of an activity's hash. All but the first change with it alone, so only the first is compared.
+/// The fields of an activity's hash. The others change only together with the first, so only the first is compared.
 enum ActivityField: String, CaseIterable {
   /// `ActivityState`.
   case state = "s"
@@ -30,8 +31,8 @@ enum ActivityField: String, CaseIterable {
   case jobs = "j"
   /// The newest content state, a JSON object.
   case contentState = "c"
-  /// The newest update or end as a job, from which late pushes are made.
+  /// The newest update or end as a job, the source of late pushes.
   case body = "b"
-  /// The newest end for some devices, the same.
+  /// The newest end for some devices, as a job.
   case leaveBody = "l"
 }

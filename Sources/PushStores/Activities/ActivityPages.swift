@@ -1,8 +1,8 @@
 package import PushCore
 
-/// Who the devices of an activity's page are, and which of them are sent something: reads the devices' records, and marks the members.
+/// Finds the devices of an activity's page that get a push: reads the devices' records, and marks the members.
 ///
-/// Not Sendable: it belongs to the thread of its registries' loop.
+/// Not Sendable: it belongs to its registries' loop's thread.
 package final class ActivityPages {
   private let devices: DeviceRegistry
   private let activities: ActivityRegistry
@@ -12,14 +12,14 @@ package final class ActivityPages {
     self.activities = activities
   }
 
-  /// What a page is of.
+  /// The parts of a page's job that matter here.
   private struct Page {
     let id: ActivityID
     let scope: AppScope
     let ordinals: [UInt32]
-    /// Of the start's job; nil: it is no start.
+    /// The start's job; nil: not a start.
     let startJob: UInt64?
-    /// Its devices are sent the start's fallback alert.
+    /// Its devices get the start's fallback alert.
     let isFallback: Bool
     let attributesType: String
     /// Of a start: the channel that it names for updates.
@@ -27,7 +27,7 @@ package final class ActivityPages {
     let push: ActivityState.Push
   }
 
-  /// The devices of a page of an activity; nil: nobody can say now.
+  /// The devices of an activity's page; nil: unknown now, because Redis did not answer.
   package func find(_ job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
     let page = ActivityPages.page(job, scope)
     devices.records(of: page.ordinals, in: scope) { [self] result in
@@ -43,7 +43,7 @@ package final class ActivityPages {
       preconditionFailure("a parsed job's activity is none too long")
     }
     var ordinals: [UInt32] = []
-    // Once the page is resolved, only those that are sent something: fewer than it counts.
+    // After the page is resolved, only devices that get a push: fewer than its count.
     ordinals.reserveCapacity(job.page.ordinals.count)
     for index in job.page.ordinals.indices { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
     let isFallback = job.pushType == .alert
@@ -63,7 +63,7 @@ package final class ActivityPages {
       var resolution = PageResolution()
       for (record, answer) in zip(records, resolved) {
         guard let record else {
-          // Forgotten since: its tokens are of no use.
+          // Forgotten since: its tokens cannot be used.
           resolution.skip()
           continue
         }
@@ -78,8 +78,8 @@ package final class ActivityPages {
     }
   }
 
-  /// Only those that have a token for it count as started: a start token, or of the fallback an alert token. A device that got its start
-  /// token after the page was made has the alert all the same.
+  /// Only devices with a token count as started: a start token, or an alert token for the fallback. A device that got
+  /// its start token after the page was made still gets the alert.
   private func start(
     _ page: Page, job: UInt64, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void
   ) {
@@ -104,8 +104,9 @@ package final class ActivityPages {
     }
   }
 
-  /// APNs said that a target's token is gone since then (Unix milliseconds). Where Redis is away, it says so again with the next push.
-  /// - Parameter then: called once that is known, or could not be stored.
+  /// APNs reported a target's token as gone since then (Unix milliseconds). If Redis is unavailable, APNs reports it
+  /// again with the next push.
+  /// - Parameter then: called once that is stored, or could not be stored.
   package func tokenGone(
     _ token: [UInt8], _ job: borrowing PushJob, target: Int, since: Int64, in scope: AppScope,
     then: @escaping () -> Void

@@ -2,9 +2,9 @@ package import PushCore
 import PushIO
 package import PushLane
 
-/// Stores the update tokens of activities, and publishes the push that a late token is due before it answers.
+/// Stores the update tokens of activities. Publishes the push for a late token before it answers.
 ///
-/// Belongs to the thread of its registries' loop.
+/// Belongs to its registries' loop's thread.
 package final class ActivityRegistrar {
   package typealias Then = (Result<RegistrationAnswer, DeviceRegistryFailure>) -> Void
 
@@ -13,7 +13,7 @@ package final class ActivityRegistrar {
   private let publisher: ConfirmedPublisher
   private let jobs: AMQPExchange
   private var parser = JobParser()
-  /// Pushes that late tokens were due.
+  /// Pushes to late tokens.
   package private(set) var latePushes: UInt64 = 0
 
   package init(
@@ -25,8 +25,8 @@ package final class ActivityRegistrar {
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
   }
 
-  /// A device's update token for an activity, or that the activity is over on it.
-  /// - Parameter at: when the device said so, Unix milliseconds.
+  /// Registers a device's update token for an activity, or that the activity is over on it.
+  /// - Parameter at: when the device reported it, Unix milliseconds.
   package func register(
     _ registration: ActivityRegistration, at: Int64, in scope: AppScope, then: @escaping Then
   ) {
@@ -38,7 +38,7 @@ package final class ActivityRegistrar {
       case .failure(let failure): then(.failure(failure))
       case .success(let ordinal?): store(registration, id, ordinal, at, scope, then)
       case .success(nil):
-        // An activity may be the first that is heard of a device.
+        // An activity's token may be the first sign of a device.
         devices.appear(registration.device, at: at, in: scope) { [self] result in
           switch result {
           case .failure, .success(.forgotten), .success(.refused): then(result)
@@ -85,7 +85,8 @@ package final class ActivityRegistrar {
     }
   }
 
-  /// A device that was forgotten meanwhile is a member of nothing: whoever forgets it looks at its activities behind that.
+  /// Removes the membership if the device was forgotten meanwhile. Either this sees that the device is gone, or the
+  /// forget, which checks activities after it removed the device, sees the membership.
   private func ask(
     _ device: String, is ordinal: UInt32, in scope: AppScope, _ id: ActivityID, _ then: @escaping Then,
     _ stays: @escaping () -> Void
@@ -118,7 +119,7 @@ package final class ActivityRegistrar {
     latePushes += 1
     var late: [UInt8] = []
     PageWriter.append(job, late: device, ordinal: ordinal, to: &late)
-    // A message id holds 255 bytes at most; the body has the whole id.
+    // A message id has at most 255 bytes; the body has the whole id.
     let id = Array((Array(job.bytes[job.id.range]) + Array("/late/\(device)".utf8)).prefix(255))
     let at = activities.now
     let message = ConfirmedPublisher.Message(
@@ -127,7 +128,7 @@ package final class ActivityRegistrar {
         properties.setMessageID(id.span)
         properties.setTimestamp(unixMilliseconds: at)
       },
-      // Its body is kept until it is confirmed, so it is.
+      // Its body is kept, so it is always confirmed in the end.
       then: { _ in then(.success(.changed)) })
     publisher.publish(late, as: message)
   }

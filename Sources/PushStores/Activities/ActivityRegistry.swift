@@ -1,12 +1,12 @@
 package import PushCore
 package import PushIO
 
-/// The fleet's Live Activities, kept in Redis: `ActivityState` and `ActivityMember` decide, this reads and stores.
+/// The fleet's Live Activities, stored in Redis. `ActivityState` and `ActivityMember` decide; this reads and writes.
 ///
-/// An activity and the members that a call names are read at once, and what was decided is stored at once where nobody changed any of it
-/// meanwhile; else it is read and decided again. So an update and a registration that meet see one another in either order, and whoever
-/// dies between two steps has changed all or nothing. Not Sendable: it belongs to the thread of its loop, and every `then` is called
-/// there.
+/// A call reads an activity and the named members at once, decides, and commits if nobody changed them meanwhile;
+/// otherwise it reads and decides again (optimistic locking). So an update and a concurrent registration see each other
+/// in either order, and a crash leaves all changes or none. Not Sendable: it belongs to its loop's thread, and calls
+/// every `then` there.
 package final class ActivityRegistry {
   package typealias Then<Value> = (Result<Value, ActivityRegistryFailure>) -> Void
 
@@ -15,10 +15,10 @@ package final class ActivityRegistry {
   private let prefix: String
   private let clock: (() -> Int64)?
 
-  /// Others change an activity as often as it gets a revision, and a member as often as its device registers.
+  /// Conflicting changes are as frequent as revisions of an activity, or registrations of one device.
   private static let attemptsMaximum = 20
 
-  /// - Parameter clock: Unix milliseconds, where they are not the loop's.
+  /// - Parameter clock: Unix milliseconds; nil: the loop's clock.
   package init(loop: EventLoop, redis: RedisClient, prefix: String, clock: (() -> Int64)? = nil) {
     self.clock = clock
     self.loop = loop
@@ -56,17 +56,17 @@ package final class ActivityRegistry {
     }
   }
 
-  /// What a job's revision has become, and the job as it goes out.
+  /// The result of a job's revision, and the job to send.
   package struct Revised: Sendable {
     package var answer: ActivityState.Revised
-    /// What `edit` made of it; empty where it is superseded.
+    /// The body from `edit`; empty: superseded.
     package var body: [UInt8]
   }
 
-  /// A job updates or ends the activity for all.
+  /// A job updates or ends the activity for all members.
   /// - Parameters:
-  ///   - payload: as the job has it.
-  ///   - edit: makes the job that goes out, by its revision and the newest content state before it (empty: none).
+  ///   - payload: the job's payload.
+  ///   - edit: makes the job to send, from its revision and the newest content state before it (empty: none).
   package func revise(
     _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, job: UInt64,
     edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8], then: @escaping Then<Revised>
@@ -91,7 +91,7 @@ package final class ActivityRegistry {
     }
   }
 
-  /// The time of a revision that had to wait has come.
+  /// Call when the timestamp of a waiting revision is due.
   package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping Then<Revised>) {
     change(id, [], scope, hasTexts: true, then) { draft, now in
       let answer = ActivityState.begin(&draft.activity, number: number, now: now)
@@ -107,7 +107,7 @@ package final class ActivityRegistry {
   /// A job ends the activity for some devices.
   /// - Parameters:
   ///   - ordinals: at most 1000.
-  ///   - edit: as of `revise`.
+  ///   - edit: as in `revise`.
   package func leave(
     _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], job: UInt64,
     edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8],
@@ -134,7 +134,7 @@ package final class ActivityRegistry {
 
   // MARK: - Devices
 
-  /// What a registration did. Where a push is due, `body` is the job that it is made of.
+  /// The result of a registration. If a push is due, `body` is the job to make it from.
   package struct Registered: Sendable {
     package var answer: ActivityState.Registered
     package var body: [UInt8]
@@ -153,7 +153,7 @@ package final class ActivityRegistry {
     }
   }
 
-  /// Pushes are about to be sent to members: to which token each, if at all. Marks them as sent.
+  /// Call before pushes to members: returns the token of each, if any, and marks the pushes as sent.
   package func resolve(
     _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32],
     then: @escaping Then<[ActivityState.Resolved]>
@@ -182,7 +182,7 @@ package final class ActivityRegistry {
     }
   }
 
-  /// APNs refused starts for good: another job may start these devices.
+  /// APNs refused starts permanently: another job may start these devices.
   package func startRefused(
     of id: ActivityID, in scope: AppScope, job: UInt64, ordinals: [UInt32], then: @escaping Then<Void>
   ) {
@@ -192,7 +192,7 @@ package final class ActivityRegistry {
     }
   }
 
-  /// APNs knows a member's token no more. Tells whether the member is over by that.
+  /// APNs reported a member's token as unregistered. Returns whether the member is over because of that.
   /// - Parameter at: since when, Unix milliseconds.
   package func unregistered(
     _ token: [UInt8], of id: ActivityID, in scope: AppScope, ordinal: UInt32, at: Int64, then: @escaping Then<Bool>
@@ -202,7 +202,7 @@ package final class ActivityRegistry {
     }
   }
 
-  /// Devices are forgotten: they are members no more.
+  /// Removes forgotten devices from an activity.
   package func forget(_ ordinals: [UInt32], of id: ActivityID, in scope: AppScope, then: @escaping Then<Void>) {
     change(id, ordinals, scope, hasTexts: false, then) { draft, _ in
       for index in ordinals.indices { draft.members[index] = nil }

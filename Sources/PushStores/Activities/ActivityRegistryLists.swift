@@ -1,24 +1,24 @@
 package import PushCore
 import PushIO
 
-/// Reading many: an app's activities, an activity's members.
+/// Reads of many values: an app's activities, an activity's members.
 extension ActivityRegistry {
-  /// Members that an update goes to, in the order of their ordinals.
+  /// Members that get an update, in the order of their ordinals.
   package struct Live: Hashable, Sendable {
     package var ordinals: [UInt32]
-    /// There may be more, behind the last of these.
+    /// There may be more after the last of these.
     package var hasMore: Bool
   }
 
-  /// Chunks that are looked into at once.
+  /// Maximum chunks in one request.
   private static let chunksAtOnce = 16
-  /// Activities that devices are taken out of at once.
+  /// Maximum activities from which devices are removed at once.
   private static let forgottenAtOnce = 32
 
   /// The next members with an update token.
   /// - Parameters:
-  ///   - after: those behind this ordinal; nil: from the first on.
-  ///   - limit: at most so many.
+  ///   - after: start after this ordinal; nil: from the first.
+  ///   - limit: maximum number.
   package func live(
     _ id: ActivityID, in scope: AppScope, after: UInt32?, limit: Int, then: @escaping Then<Live>
   ) {
@@ -58,7 +58,7 @@ extension ActivityRegistry {
     }
   }
 
-  /// What is known of one activity.
+  /// The state of one activity.
   package struct Snapshot: Hashable, Sendable {
     package var id: ActivityID
     package var activity: ActivityState
@@ -74,7 +74,7 @@ extension ActivityRegistry {
     package func count(_ status: ActivityMember.Status) -> Int { members.values.count { $0.status == status } }
   }
 
-  /// One activity with its members; nil: it is not known.
+  /// One activity with its members; nil: unknown.
   package func show(_ id: ActivityID, in scope: AppScope, then: @escaping Then<Snapshot?>) {
     state(id, in: scope) { [self] result in
       switch result {
@@ -134,7 +134,7 @@ extension ActivityRegistry {
     }
   }
 
-  /// An app's activities, the newest first.
+  /// An app's activities, newest first.
   package func list(_ scope: AppScope, limit: Int, then: @escaping Then<[Snapshot]>) {
     let key = keys(scope).index
     let oldest = "(\(now - ActivityState.memoryMilliseconds)"
@@ -160,7 +160,7 @@ extension ActivityRegistry {
     }
   }
 
-  /// Devices are forgotten: they are members of no activity any more.
+  /// Removes forgotten devices from all activities.
   package func forget(_ ordinals: [UInt32], in scope: AppScope, then: @escaping Then<Void>) {
     guard !ordinals.isEmpty else { return then(.success(())) }
     let key = keys(scope).index

@@ -1,10 +1,10 @@
-/// The scripts by which a fleet keeps activities. They know bytes only: what they mean is decided by workers, who read, decide, and store where
-/// nobody changed meanwhile what they read.
+/// The scripts that store activities for a fleet. They treat values as bytes. Workers interpret them: they read,
+/// decide, and store if nobody changed the values meanwhile.
 ///
-/// All keys of a script have one hash tag. Each is read before the first write: where a cluster is moving the slot, a key that is not here
-/// ends the script before it changed anything.
+/// All keys of a script share one hash tag. Each key is read before the first write: while a cluster migrates the slot,
+/// a missing key stops the script before it changes anything.
 enum ActivityScript {
-  /// KEYS: hashes. ARGV: for each value the number of its key, and its field.
+  /// KEYS: hashes. ARGV: for each value the index of its key, and its field.
   ///
   /// Replies the values.
   static let read = LuaScript(
@@ -15,13 +15,14 @@ enum ActivityScript {
     """)
 
   /// KEYS: index, chunks, the activity's hash, hashes of members. ARGV:
-  /// - id, time in the index (empty: it is there), the time up to which others leave the index, when the keys end (Unix ms);
+  /// - id, time in the index (empty: already there), the time up to which others are removed from the index, when the
+  ///   keys expire (Unix ms);
   /// - number of chunks, each;
-  /// - number of compared fields; for each the number of its key, the field, its value as it was read (empty: none), its new one
-  ///   (empty: none);
-  /// - written fields; for each the number of its key, the field, its value.
+  /// - number of compared fields; for each the index of its key, the field, its value as read (empty: none), its new
+  ///   value (empty: none);
+  /// - written fields; for each the index of its key, the field, its value.
   ///
-  /// Replies 1 = stored, 0 = something is not as it was read: nothing is changed.
+  /// Replies 1 = stored, 0 = conflict: nothing is changed.
   static let commit = LuaScript(
     """
     local at = 5
@@ -49,9 +50,9 @@ enum ActivityScript {
     return 1
     """)
 
-  /// KEYS: hashes of live members. ARGV: how many are wanted.
+  /// KEYS: hashes of live members. ARGV: the number of wanted members.
   ///
-  /// Replies the fields of each, up to the one by which they are enough.
+  /// Replies the fields of each hash, up to the one that completes this number.
   static let places = LuaScript(
     """
     local lists, count = {}, 0

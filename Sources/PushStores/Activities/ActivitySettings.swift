@@ -1,10 +1,11 @@
 package import PushCore
 
-/// What is configured of activities.
+/// The configuration of activities.
 package struct ActivitySettings: Sendable {
-  /// Where a start's `attributes` say the activity's id; nil: nowhere, so that update tokens come for activities that apps start alone.
+  /// The place of the activity's id in a start's `attributes`; nil: none, so that update tokens only come for
+  /// activities that apps start themselves.
   package var idAttribute: ActivityIDAttribute?
-  /// A state without `stale-date` is shown as old after so long; nil: never.
+  /// A state without `stale-date` is shown as stale after this time; nil: never.
   package var staleAfterSeconds: Int64?
   /// A start for more devices than this that can have one takes a broadcast channel; nil: none does.
   package var channelAbove: Int?

@@ -1,26 +1,26 @@
 package import PushCore
 
-/// Takes jobs of activities: gives each its revision, and makes the job that goes out.
+/// Gives jobs of activities their revision, and makes the jobs to send.
 ///
-/// A job that comes twice gets the same answer. Not Sendable: it belongs to the thread of its registry's loop.
+/// A duplicate gets the same answer. Not Sendable: it belongs to its registry's loop's thread.
 package final class ActivityTaker {
-  /// What becomes of a job.
+  /// The result for a job.
   package enum Taken: Sendable {
-    /// This body takes its place: it has its revision.
+    /// Send this body instead: it has the revision.
     case goesOut([UInt8])
-    /// To be asked again, by `begin`, after so long.
+    /// Call `begin` after this delay.
     case waits(number: UInt32, milliseconds: Int64)
-    /// A newer one came first: it ends `throttled`. `number`: its revision.
+    /// A newer job came first: this one ends `throttled`. `number`: its revision.
     case superseded(number: UInt32)
     /// The job is invalid.
     case refused(JobError)
-    /// Redis did not answer: words for people.
+    /// Redis did not answer: the reason, for people.
     case failed(String)
   }
 
   private let activities: ActivityRegistry
   private let settings: ActivitySettings
-  /// Hears of each start and update without a date from which on its state is old.
+  /// Called for each start and update without a stale date.
   package var onEndlessState: (AppScope) -> Void = { _ in }
 
   package init(_ activities: ActivityRegistry, settings: ActivitySettings) {
@@ -71,7 +71,7 @@ package final class ActivityTaker {
     }
   }
 
-  /// The start's body must be sound before anybody counts as started.
+  /// Checks the start's body before any device counts as started.
   private func start(
     _ id: ActivityID, _ scope: AppScope, _ payload: ActivityPayload, _ channel: ChannelID?, _ word: UInt64,
     _ draft: Draft, _ field: String, _ then: @escaping (Taken) -> Void
@@ -97,7 +97,7 @@ package final class ActivityTaker {
     }
   }
 
-  /// The time of a revision that had to wait has come.
+  /// Call when the timestamp of a waiting revision is due.
   package func begin(_ id: ActivityID, in scope: AppScope, number: UInt32, then: @escaping (Taken) -> Void) {
     activities.begin(id, in: scope, number: number) { then(ActivityTaker.taken($0, "to.activity")) }
   }
