@@ -65,6 +65,11 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
     refused(LiveActivitiesFault("Filter not found: \(code)"))
   }
 
+  /// A filter of the request cannot be evaluated; `rule` says why.
+  package static func unusableFilter(_ rule: String) -> LiveActivitiesAnswer {
+    refused(LiveActivitiesFault("Filter not usable: \(rule)"))
+  }
+
   /// The body is not JSON.
   static func unparsable(_ error: JSONError, in bytes: Span<UInt8>) -> LiveActivitiesAnswer {
     let offset = error.offset
@@ -82,6 +87,9 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
   package static func tooLarge(maximum: Int) -> LiveActivitiesAnswer {
     LiveActivitiesAnswer(status: 413, code: 413, "The request is too large: at most \(maximum) bytes are taken")
   }
+
+  package static let compressed = LiveActivitiesAnswer(
+    status: 415, code: 415, "The body is compressed; send it as it is")
 
   /// Another HTTP method than POST.
   package static let notPOST = LiveActivitiesAnswer(status: 405, code: 405, "Send a POST with a JSON body")

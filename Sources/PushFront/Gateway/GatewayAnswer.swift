@@ -24,6 +24,7 @@ enum GatewayAnswer {
     case .badRequest, .invalid, .forbidden, .notFound, .conflict, .unsupportedMedia, .reused, .internalError, nil:
       break
     }
+    if let retryAfter = reply.retryAfter { headers[.retryAfter] = "\(retryAfter)" }
     return Response(
       status: HTTPResponse.Status(code: reply.status), headers: headers,
       body: reply.bytes.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: reply.bytes)))

@@ -31,7 +31,9 @@ package struct GatewayGroup {
 
   /// Returns after an orderly end.
   package func run() async throws {
-    let services = GatewayServices(backend: backend, metrics: GatewayMetrics(), logger: logger)
+    let services = GatewayServices(
+      backend: backend, metrics: GatewayMetrics(), liveActivities: LiveActivitiesAPI(configuration.gateway),
+      logger: logger)
     let front = GatewayServer.application(
       services, configuration: configuration.gateway, tls: tls, page: GatewayPage.shared, isUp: {})
     var quiet = logger

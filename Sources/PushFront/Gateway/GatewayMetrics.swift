@@ -14,6 +14,7 @@ final class GatewayMetrics: Sendable {
     var requests: [Kind: UInt64] = [:]
     var durations = Histogram()
     var keysRefused: UInt64 = 0
+    var ignored: [LiveActivitiesField: UInt64] = [:]
   }
 
   private let state = Mutex(State())
@@ -29,6 +30,14 @@ final class GatewayMetrics: Sendable {
     }
   }
 
+  /// A request without a valid key was answered with another status than 401.
+  func countRefusedKey() { state.withLock { $0.keysRefused += 1 } }
+
+  /// Fields of a request that have no effect.
+  func count(_ ignored: [LiveActivitiesField]) {
+    state.withLock { state in for field in ignored { state.ignored[field, default: 0] += 1 } }
+  }
+
   func text(_ status: GatewayBackend.Status) -> String {
     let state = state.withLock { $0 }
     var text = PrometheusText()
@@ -41,6 +50,12 @@ final class GatewayMetrics: Sendable {
     text.histogram(state.durations)
     text.family("herald_gateway_keys_refused_total", .counter, "Requests without a valid key.")
     text.sample([:], state.keysRefused)
+    text.family(
+      "herald_gateway_ignored_fields_total", .counter,
+      "Fields without an effect, in requests of the Live Activities API that were carried out.")
+    for field in LiveActivitiesField.allCases {
+      text.sample(["field": field.rawValue], state.ignored[field] ?? 0)
+    }
     text.family("herald_gateway_connections", .gauge, "Clients that are connected.")
     text.sample([:], connections.load(ordering: .relaxed))
     text.family("herald_gateway_connections_refused_total", .counter, "Connections over gateway.connections_max.")

@@ -14,6 +14,8 @@ struct GatewayReply: Sendable {
   var isReplayed = false
   /// Why it is none that was wished for.
   var problem: Problem.Kind?
+  /// Seconds; nil: as for its problem.
+  var retryAfter: Int?
 
   init(_ status: Int, _ bytes: [UInt8], contentType: String = GatewayReply.json, location: String? = nil) {
     self.status = status
@@ -29,6 +31,12 @@ struct GatewayReply: Sendable {
   init(_ problem: Problem) {
     self.init(problem.kind.status, problem.json, contentType: GatewayReply.problem)
     self.problem = problem.kind
+  }
+
+  init(_ answer: LiveActivitiesAnswer) {
+    self.init(answer.status, answer.body)
+    problem = Problem.Kind.allCases.first { $0.status == answer.status }
+    retryAfter = answer.retryAfter
   }
 
   /// A JSON string.

@@ -34,13 +34,16 @@ struct GatewayResponder: HTTPResponder {
   }
 
   private func answer(_ request: Request, _ route: GatewayRoute?) async throws -> Response {
+    if case .liveActivities(let method) = route {
+      return try await LiveActivitiesRoute(method: method, request: request, services: services).response()
+    }
     var rate: RequestRate.Answer?
     do {
       guard let route else { throw Problem(.notFound, "there is no such path") }
       guard route.methods.contains(request.method.rawValue) else {
         throw Problem(.notAllowed, "\(route.template) takes \(route.methods.joined(separator: ", "))")
       }
-      guard let scope = route.scope else { return response(try await open(route), nil, route) }
+      guard let scope = route.scope else { return response(open(route), nil, route) }
       let key = try await key(of: request)
       rate = services.backend.keys.take(key, now: GatewayClock.now)
       if let rate, !rate.isAllowed {
@@ -81,7 +84,7 @@ struct GatewayResponder: HTTPResponder {
   }
 
   /// Of anybody.
-  private func open(_ route: GatewayRoute) async throws(Problem) -> GatewayReply {
+  private func open(_ route: GatewayRoute) -> GatewayReply {
     switch route {
     case .description: return GatewayReply(200, page.json)
     case .page: return GatewayReply(200, page.html, contentType: "text/html; charset=utf-8")
@@ -92,9 +95,7 @@ struct GatewayResponder: HTTPResponder {
     case .metrics:
       return GatewayReply(
         200, services.metrics.text(services.backend.status), contentType: "text/plain; version=0.0.4; charset=utf-8")
-    // The Live Activities API has its own answers, keys and errors: it begins here.
-    case .liveActivities: throw Problem(.notFound, "there is no such path")
-    case .jobs, .job, .order, .device, .user, .segment, .segmentCount, .activity, .outcomes:
+    case .jobs, .job, .order, .device, .user, .segment, .segmentCount, .activity, .outcomes, .liveActivities:
       preconditionFailure("such a route asks for a key")
     }
   }
@@ -116,17 +117,6 @@ struct GatewayResponder: HTTPResponder {
     guard words.count == 2, words[0].lowercased() == "bearer" else {
       throw Problem(.unauthorized, "send Authorization: Bearer hk_…, as `herald keys create` prints it")
     }
-    let text = String(words[1])
-    for isLast in [false, true] {
-      switch services.backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
-      case .found(let key): return key
-      case .wrong: throw Problem(.unauthorized, "the key is not valid")
-      case .unknown where isLast:
-        guard services.backend.keys.isReady else { throw Problem(.unavailable, "the keys were not read yet") }
-      // It may be a minute old.
-      case .unknown: await services.backend.lookForKeys()
-      }
-    }
-    throw Problem(.unauthorized, "the key is not valid")
+    return try await services.key(String(words[1]))
   }
 }

@@ -10,13 +10,30 @@ final class GatewayServices: Sendable {
   let backend: GatewayBackend
   let metrics: GatewayMetrics
   let logger: Logger
+  let liveActivities: LiveActivitiesAPI
   let budget = ByteBudget(maximum: GatewayLimits.bodiesBytesMaximum)
   private let intake = Mutex(JobIntake())
 
-  init(backend: GatewayBackend, metrics: GatewayMetrics, logger: Logger) {
+  init(backend: GatewayBackend, metrics: GatewayMetrics, liveActivities: LiveActivitiesAPI, logger: Logger) {
     self.backend = backend
     self.metrics = metrics
+    self.liveActivities = liveActivities
     self.logger = logger
+  }
+
+  /// Whose key this is.
+  func key(_ text: String) async throws(Problem) -> APIKey {
+    for isLast in [false, true] {
+      switch backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
+      case .found(let key): return key
+      case .wrong: throw Problem(.unauthorized, "the key is not valid")
+      case .unknown where isLast:
+        guard backend.keys.isReady else { throw Problem(.unavailable, "the keys were not read yet") }
+      // It may be a minute old.
+      case .unknown: await backend.lookForKeys()
+      }
+    }
+    throw Problem(.unauthorized, "the key is not valid")
   }
 
   func take(

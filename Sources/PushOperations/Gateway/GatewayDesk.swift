@@ -164,6 +164,26 @@ package final class GatewayDesk {
     segments.entry(code, in: scope) { then($0.mapError(GatewayFailure.init)) }
   }
 
+  /// Puts one after another; stops at the first failure.
+  package func put(_ segments: [LiveActivitiesPlan.Segment], in scope: AppScope, then: @escaping Then<Void>) {
+    put(segments[...], scope, then)
+  }
+
+  private func put(
+    _ segments: ArraySlice<LiveActivitiesPlan.Segment>, _ scope: AppScope, _ then: @escaping Then<Void>
+  ) {
+    guard let segment = segments.first else { return then(.success(())) }
+    put(segment.code, segment.filter, in: scope) { [self] result in
+      guard case .success = result else { return then(result) }
+      put(segments.dropFirst(), scope, then)
+    }
+  }
+
+  /// The first of these codes that no segment has; nil: there is one for each.
+  package func firstMissing(of codes: [SegmentCode], in scope: AppScope, then: @escaping Then<SegmentCode?>) {
+    segments.firstMissing(of: codes, in: scope) { then($0.mapError(GatewayFailure.init)) }
+  }
+
   package func delete(_ code: SegmentCode, in scope: AppScope, then: @escaping Then<SegmentDeletion>) {
     segments.delete(code, in: scope) { then($0.mapError(GatewayFailure.init)) }
   }
@@ -210,19 +230,29 @@ package final class GatewayDesk {
 
   // MARK: - Devices
 
-  /// Which of these ids or alert tokens name a registered device, in their order.
-  package func areKnown(_ names: [String], in scope: AppScope, then: @escaping Then<[Bool]>) {
-    let sets = names.map(DeviceSet.sets(ofDevice:))
-    evaluator.ordinals(of: sets.flatMap(\.self), in: scope) { result in
-      then(
-        result.map { ordinals in
-          var rest = ordinals[...]
-          return sets.map { sets in
-            let own = rest.prefix(sets.count)
-            rest = rest.dropFirst(sets.count)
-            return own.contains { !$0.isEmpty }
-          }
-        }.mapError(GatewayFailure.init))
+  /// Those of these devices, named by id or alert token, and of these users that the registry does not know, in their order.
+  package func unknown(
+    devices: [String], users: [String], in scope: AppScope, then: @escaping Then<[String]>
+  ) {
+    let subjects =
+      devices.map { (name: $0, sets: DeviceSet.sets(ofDevice: $0)) }
+      + users.map { (name: $0, sets: [DeviceSet.user($0)]) }
+    unknown(subjects[...], scope, [], then)
+  }
+
+  private func unknown(
+    _ subjects: ArraySlice<(name: String, sets: [DeviceSet])>, _ scope: AppScope, _ found: [String],
+    _ then: @escaping Then<[String]>
+  ) {
+    let part = subjects.prefix(GatewayDesk.part)
+    guard !part.isEmpty else { return then(.success(found)) }
+    evaluator.setsWithDevices(among: part.flatMap(\.sets), in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(GatewayFailure(failure)))
+      case .success(let known):
+        let more = part.filter { known.isDisjoint(with: $0.sets) }.map(\.name)
+        unknown(subjects.dropFirst(part.count), scope, found + more, then)
+      }
     }
   }
 }

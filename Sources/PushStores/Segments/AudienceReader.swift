@@ -174,37 +174,15 @@ package final class AudienceReader {
       then: { result in then(result.map { (chosen.sorted(), count) }) })
   }
 
-  /// The ordinals of each of the plan's sets, ascending.
-  func ordinalsOfEachSet(then: @escaping SegmentThen<[DeviceSet: [UInt32]]>) {
-    var found: [DeviceSet: [UInt32]] = [:]
+  /// Those of the plan's sets that have a device. One whose ordinals are in chunks counts as such: it has, or had, many.
+  var setsWithDevices: Set<DeviceSet> {
+    var found: Set<DeviceSet> = []
     for (set, state) in zip(plan.sets, states) {
-      if case .few(let ordinals) = state { found[set] = ordinals }
+      switch state {
+      case .few([]): break
+      case .few, .many: found.insert(set)
+      }
     }
-    collect(large[...], found, then)
-  }
-
-  private func collect(
-    _ rest: ArraySlice<Int>, _ found: [DeviceSet: [UInt32]], _ then: @escaping SegmentThen<[DeviceSet: [UInt32]]>
-  ) {
-    guard let index = rest.first else { return then(.success(found)) }
-    let set = plan.sets[index]
-    let reader = AudienceReader(
-      redis: redis, keys: keys, plan: FilterPlan(anyOf: [set]), names: [names[index]], states: [.many],
-      ordinalCount: chunkCount * OrdinalChunk.count)
-    var ordinals: [UInt32] = []
-    reader.stream(
-      each: { chunk, devices in
-        _ = devices.appendOrdinals(chunk: chunk, to: &ordinals)
-        return true
-      },
-      then: { [self] result in
-        switch result {
-        case .failure(let failure): then(.failure(failure))
-        case .success:
-          var found = found
-          found[set] = ordinals
-          collect(rest.dropFirst(), found, then)
-        }
-      })
+    return found
   }
 }

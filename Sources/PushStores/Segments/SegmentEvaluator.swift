@@ -50,16 +50,11 @@ package final class SegmentEvaluator {
     }
   }
 
-  /// The devices of each set, ascending, in the order of the sets. For few sets with few devices: all are held in
-  /// memory.
-  package func ordinals(of sets: [DeviceSet], in scope: AppScope, then: @escaping SegmentThen<[[UInt32]]>) {
-    prepare(FilterPlan(anyOf: sets), scope) { result in
-      switch result {
-      case .failure(let failure): then(.failure(failure))
-      case .success(let reader):
-        reader.ordinalsOfEachSet { found in then(found.map { found in sets.map { found[$0] ?? [] } }) }
-      }
-    }
+  /// Those of a few sets that have a device: one round trip to Redis.
+  package func setsWithDevices(
+    among sets: [DeviceSet], in scope: AppScope, then: @escaping SegmentThen<Set<DeviceSet>>
+  ) {
+    prepare(FilterPlan(anyOf: sets), scope) { then($0.map(\.setsWithDevices)) }
   }
 
   // MARK: - Asking

@@ -69,6 +69,22 @@ package final class SegmentStore {
 
   // MARK: - Several
 
+  /// The first of these codes that no segment has; nil: there is one for each.
+  package func firstMissing(
+    of codes: [SegmentCode], in scope: AppScope, then: @escaping SegmentThen<SegmentCode?>
+  ) {
+    let part = Array(codes.prefix(SegmentStore.codesMaximum))
+    guard !part.isEmpty else { return then(.success(nil)) }
+    entries(part, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let entries):
+        if let missing = part.first(where: { entries[$0] == nil }) { return then(.success(missing)) }
+        firstMissing(of: Array(codes.dropFirst(part.count)), in: scope, then: then)
+      }
+    }
+  }
+
   package func all(_ scope: AppScope, then: @escaping SegmentThen<[SegmentCode: SegmentEntry]>) {
     scan(key(scope), cursor: "0", found: [:], then: then)
   }

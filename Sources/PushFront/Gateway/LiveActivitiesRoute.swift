@@ -1,0 +1,140 @@
+import HTTPTypes
+import Hummingbird
+import PushCore
+import PushOperations
+import PushSettings
+
+/// A request of the Live Activities API, `/json/1.3/…`: it has keys, answers and errors of its own. All answers are JSON.
+struct LiveActivitiesRoute {
+  /// The last part of the path.
+  let method: String
+  let request: Request
+  let services: GatewayServices
+
+  /// Throws why the connection failed.
+  func response() async throws -> Response {
+    var rate: RequestRate.Answer?
+    let answer: LiveActivitiesAnswer
+    do {
+      answer = try await self.answer(&rate)
+    } catch let problem as Problem {
+      answer = LiveActivitiesRoute.answer(problem)
+    }
+    return GatewayAnswer.response(
+      GatewayReply(answer), rate: rate, allowed: GatewayRoute.liveActivities(method).methods)
+  }
+
+  /// - Parameter rate: of the request's key, set as soon as it is known.
+  private func answer(_ rate: inout RequestRate.Answer?) async throws -> LiveActivitiesAnswer {
+    guard request.method == .post else { return .notPOST }
+    let reading = try await read()
+    if let access = reading.access, let refusal = try await refusal(access, &rate) { return refusal }
+    switch reading.decision {
+    case .answer(let answer): return answer
+    case .plan(let plan): return try await carryOut(plan)
+    }
+  }
+
+  private func read() async throws -> LiveActivitiesReading {
+    let body = try await GatewayBody(request, budget: services.budget)
+    var random = SystemRandomNumberGenerator()
+    return services.liveActivities.read(
+      method: method, body: body.bytes, authorization: request.headers[.authorization],
+      now: GatewayClock.unixMilliseconds, random: &random)
+  }
+
+  private static func answer(_ problem: Problem) -> LiveActivitiesAnswer {
+    switch problem.kind {
+    case .tooLarge: .tooLarge(maximum: GatewayLimits.bodyBytesMaximum)
+    case .unsupportedMedia: .compressed
+    case .unavailable: .unconfirmed
+    case .unauthorized: .unknownAccount
+    case .forbidden: .forbidden
+    // What a filter breaks: everything else is found before.
+    case .invalid: .unusableFilter(problem.faults.first?.rule ?? problem.detail)
+    case .badRequest, .notFound, .notAllowed, .timeout, .conflict, .reused, .overRate, .internalError: .failed
+    }
+  }
+
+  // MARK: - The key
+
+  /// nil: the key allows it.
+  private func refusal(
+    _ access: LiveActivitiesReading.Access, _ rate: inout RequestRate.Answer?
+  ) async throws(Problem) -> LiveActivitiesAnswer? {
+    let key: APIKey
+    do throws(Problem) {
+      key = try await services.key(access.token)
+    } catch {
+      if error.kind == .unauthorized { services.metrics.countRefusedKey() }
+      throw error
+    }
+    rate = services.backend.keys.take(key, now: GatewayClock.now)
+    if let rate, !rate.isAllowed { return .tooMany(retryAfter: rate.resetSeconds) }
+    let scope: KeyScope =
+      switch access.permission {
+      case .send: .send
+      case .register: .register
+      }
+    let named = key.scope(app: access.scope.app, environment: access.scope.environment.name)
+    return key.allows(scope) && named == .success(access.scope) ? nil : .forbidden
+  }
+
+  // MARK: - The plan
+
+  private func carryOut(_ plan: LiveActivitiesPlan) async throws(Problem) -> LiveActivitiesAnswer {
+    let (scope, named, segments) = (plan.scope, plan.namedSegments, plan.segments)
+    if !named.isEmpty {
+      let missing = try await services.ask { desk, then in desk.firstMissing(of: named, in: scope, then: then) }
+      if let missing { return .unknownSegment(missing) }
+    }
+    if !segments.isEmpty {
+      try await services.ask { desk, then in desk.put(segments, in: scope, then: then) }
+    }
+    guard await services.backend.publish(messages(of: plan)).allSatisfy(\.self) else {
+      return plan.answer(isConfirmed: false)
+    }
+    services.metrics.count(plan.ignored)
+    return plan.answer(isConfirmed: true, unknown: await unknown(plan))
+  }
+
+  private func messages(of plan: LiveActivitiesPlan) -> [GatewayMessage] {
+    let trace = TraceContext(
+      traceparent: request.headers[.traceparent], tracestate: request.headers[.tracestate])
+    return plan.publications.map { publication in
+      switch publication {
+      case .job(let id, let jobClass, let body):
+        GatewayMessage(.job(jobClass, id: id, scope: plan.scope, trace), body)
+      case .registration(let body): GatewayMessage(.registration, body)
+      }
+    }
+  }
+
+  /// None where Redis does not say: the jobs are with RabbitMQ, and are not to be sent again for this.
+  private func unknown(_ plan: LiveActivitiesPlan) async -> [String] {
+    let (scope, devices, users) = (plan.scope, plan.devices, plan.users)
+    guard !devices.isEmpty || !users.isEmpty else { return [] }
+    let unknown = try? await services.ask { desk, then in
+      desk.unknown(devices: devices, users: users, in: scope, then: then)
+    }
+    return unknown ?? []
+  }
+}
+
+extension LiveActivitiesAPI {
+  /// With the applications of the configuration.
+  init(_ configuration: Configuration.Gateway) {
+    let applications = configuration.applications.map { application in
+      (
+        application.code,
+        LiveActivitiesApplication(
+          scope: application.scope, idAttribute: application.idAttribute,
+          defaultAlert: application.defaultAlert.map {
+            LiveActivitiesApplication.Alert(title: $0.title, body: $0.body)
+          })
+      )
+    }
+    self.init(
+      applications: Dictionary(applications, uniquingKeysWith: { $1 }), allowsEveryone: configuration.allowsEveryone)
+  }
+}
