@@ -106,7 +106,7 @@ struct ChannelRegistryTests {
     let settled = try bench.ensure("match")
     #expect(settled.origin == .created && bench.manager.createCount == 2)
     #expect(bench.registries[0].counters.undecided == 1)
-    #expect(bench.notices.contains { $0.contains("another sender makes channels") })
+    #expect(bench.notices.contains { $0.contains("another sender creates channels") })
     #expect(try bench.snapshot().entries.count == 3, "the others are stored without an owner")
   }
 

@@ -6,7 +6,10 @@ import Synchronization
 package final class RabbitMQServer: Sendable {
   /// The server for tests that need no private one: started at first use (takes seconds), ended with this process.
   /// Queues of different tests must differ: use a prefix of your own.
-  private static let sharedResult = Result { () throws(TestFailure) in try RabbitMQServer() }
+  private static let sharedResult = Result { () throws(TestFailure) in
+    // Another process may take a port between the check and the start. Then the server starts on other ports.
+    do { return try RabbitMQServer() } catch { return try RabbitMQServer() }
+  }
 
   package static func shared() throws(TestFailure) -> RabbitMQServer {
     try sharedResult.get()

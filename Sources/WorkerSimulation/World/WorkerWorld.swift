@@ -9,8 +9,8 @@ import PushSettings
 package final class WorkerWorld {
   /// What the world is made of.
   package struct Settings: Sendable {
-    /// What ends with a delivery: its worker, its connection before a byte of it arrives, or its connection once it has arrived.
-    package enum Holder: Sendable { case worker, connection, connectionLater }
+    /// What ends with a delivery: its worker, or its connection, before a byte of the delivery arrives.
+    package enum Holder: Sendable { case worker, connection }
 
     package var workers = 2
     package var lanes = 2
@@ -130,8 +130,6 @@ package final class WorkerWorld {
   static let absenceNanoseconds: Int64 = 500_000_000
   /// In so long a new worker has jobs and waits for a Redis that answers nothing.
   static let earlyNanoseconds: ClosedRange<Int64> = 400_000_000...1_600_000_000
-  /// A message has arrived by then, where the network is as usual, and was not confirmed.
-  private static let arrivalNanoseconds: Int64 = 2_500_000
   /// A worker heard of a reload by then.
   static let reloadNanoseconds: Int64 = 50_000_000
 
@@ -200,8 +198,7 @@ package final class WorkerWorld {
       if settings.firstJobEnds != nil, case .delivered(_, let message, let delivery) = event,
         WorkerAuditor.text("id", in: message.body) == plan.jobs[0]?.job.id
       {
-        let late = settings.firstJobEnds == .connectionLater ? WorkerWorld.arrivalNanoseconds : 0
-        agenda.add(.endHolder(delivery.connection), at: network.now + late)
+        agenda.add(.endHolder(delivery.connection), at: network.now)
       }
     }
     network.trace = { [unowned self] in note($0) }

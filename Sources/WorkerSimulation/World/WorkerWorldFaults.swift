@@ -194,7 +194,7 @@ extension WorkerWorld {
   }
 
   func endHolder(_ connection: SimulatedConnectionID) {
-    if settings.firstJobEnds != .worker {
+    if settings.firstJobEnds == .connection {
       // The worker notices neither.
       if let line = network.line(connection) { network.silence(line) }
       rabbitmq.closeConnection(connection, now: network.now)
