@@ -20,23 +20,24 @@ final class GatewayWorld {
   /// Starts the gateway and, if it speaks plain HTTP, waits until it is ready.
   /// - Parameters:
   ///   - rabbitmq, redisURL: nil: shared ones.
+  ///   - prefix: of a worker's world, to share its queues and keys; nil: a new one.
   ///   - further: lines of the section `gateway`.
   ///   - isLogged: false: without the results log. RabbitMQ 3.10 does not find a stream again that was declared a second before a crash.
   ///   - isPlain: it speaks HTTP without TLS.
   init(
-    _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, further: [String] = [],
-    isPlain: Bool = true, isLogged: Bool = true
+    _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, prefix: String? = nil,
+    further: [String] = [], isPlain: Bool = true, isLogged: Bool = true
   ) throws {
     self.rabbitmq = try rabbitmq ?? .shared()
     outside = OutsideClient(port: self.rabbitmq.port)
-    prefix = "gateway-\(name)-\(UInt32.random(in: 0 ... .max))"
+    self.prefix = prefix ?? "gateway-\(name)-\(UInt32.random(in: 0 ... .max))"
     port = try LoopbackPort.free()
     folder = try TemporaryFolder("gateway")
     let lines = ["port: \(port)"] + further
     configurationFile = try folder.write(
       """
-      rabbitmq: {url: "\(self.rabbitmq.url)", prefix: "\(prefix)"}
-      redis: {url: "\(try redisURL ?? RedisServer.shared().url)", prefix: "\(prefix):"}
+      rabbitmq: {url: "\(self.rabbitmq.url)", prefix: "\(self.prefix)"}
+      redis: {url: "\(try redisURL ?? RedisServer.shared().url)", prefix: "\(self.prefix):"}
       results: {log: \(isLogged)}
       drain_timeout_s: 20
       gateway:

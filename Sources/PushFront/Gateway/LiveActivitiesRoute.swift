@@ -20,6 +20,7 @@ struct LiveActivitiesRoute {
     } catch let problem as Problem {
       answer = LiveActivitiesRoute.answer(problem)
     }
+    if answer == .unknownAccount { services.metrics.countRefusedKey() }
     return GatewayAnswer.response(
       GatewayReply(answer), rate: rate, allowed: GatewayRoute.liveActivities(method).methods)
   }
@@ -62,13 +63,7 @@ struct LiveActivitiesRoute {
   private func refusal(
     _ access: LiveActivitiesReading.Access, _ rate: inout RequestRate.Answer?
   ) async throws(Problem) -> LiveActivitiesAnswer? {
-    let key: APIKey
-    do throws(Problem) {
-      key = try await services.key(access.token)
-    } catch {
-      if error.kind == .unauthorized { services.metrics.countRefusedKey() }
-      throw error
-    }
+    let key = try await services.key(access.token)
     rate = services.backend.keys.take(key, now: GatewayClock.now)
     if let rate, !rate.isAllowed { return .tooMany(retryAfter: rate.resetSeconds) }
     let scope: KeyScope =
