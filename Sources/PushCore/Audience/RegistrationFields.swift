@@ -59,7 +59,7 @@ struct RegistrationFields {
     var hasMember = try scanner.beginObject(bytes)
     while hasMember {
       let string = try scanner.key(bytes)
-      let name = RegistrationFields.text(string, bytes)
+      let name = string.text(of: bytes)
       if let key = Key(rawValue: name) {
         if seen.insert(key).inserted {
           try value(key, bytes, &scanner)
@@ -236,7 +236,7 @@ struct RegistrationFields {
     while hasMember {
       let key = try scanner.key(bytes)
       try body(
-        &self, bytes, &scanner, RegistrationFields.text(key, bytes), "\(field).\(JobError.describe(bytes, key: key))")
+        &self, bytes, &scanner, key.text(of: bytes), "\(field).\(JobError.describe(bytes, key: key))")
       hasMember = try scanner.nextMember(bytes)
     }
   }
@@ -262,7 +262,7 @@ struct RegistrationFields {
       fail(field, "must be a string\(orNull ? " or null" : ""), not \(JobError.describe(bytes, valueAt: start))")
       return nil
     }
-    return RegistrationFields.text(try scanner.string(bytes), bytes)
+    return try scanner.string(bytes).text(of: bytes)
   }
 
   private mutating func tagText(_ text: String?, _ path: String) -> String? {
@@ -295,12 +295,4 @@ struct RegistrationFields {
   }
 
   private static func isPlain(_ text: String) -> Bool { !text.utf8.contains { $0 < 0x20 || $0 == 0x7F } }
-
-  private static func text(_ string: JSONString, _ bytes: Span<UInt8>) -> String {
-    if string.hasEscapes { return String(decoding: JSONEscape.unescaped(string.range, of: bytes), as: UTF8.self) }
-    var copy: [UInt8] = []
-    copy.reserveCapacity(Int(string.range.count))
-    for index in string.range.range { copy.append(bytes[index]) }
-    return String(decoding: copy, as: UTF8.self)
-  }
 }

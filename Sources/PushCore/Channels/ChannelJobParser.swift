@@ -51,7 +51,7 @@ package enum ChannelJobParser {
     var hasMember = try scanner.beginObject(bytes)
     while hasMember {
       let key = try scanner.key(bytes)
-      let name = text(key, bytes)
+      let name = key.text(of: bytes)
       let first = scanner.peek(bytes)
       let start = scanner.position
       if !keys.contains(name) {
@@ -67,7 +67,7 @@ package enum ChannelJobParser {
         if !isNumber { try scanner.skipValue(bytes) }
         if version != 1 { fields.fail(name, "must be 1, not \(JobError.describe(bytes, valueAt: start))") }
       } else if first == ASCII.quote {
-        fields.texts[name] = text(try scanner.string(bytes), bytes)
+        fields.texts[name] = try scanner.string(bytes).text(of: bytes)
       } else {
         try scanner.skipValue(bytes)
         fields.fail(name, "must be a string, not \(JobError.describe(bytes, valueAt: start))")
@@ -75,13 +75,6 @@ package enum ChannelJobParser {
       hasMember = try scanner.nextMember(bytes)
     }
     try scanner.end(bytes)
-  }
-
-  private static func text(_ string: JSONString, _ bytes: Span<UInt8>) -> String {
-    if string.hasEscapes { return String(decoding: JSONEscape.unescaped(string.range, of: bytes), as: UTF8.self) }
-    var copy: [UInt8] = []
-    for index in string.range.range { copy.append(bytes[index]) }
-    return String(decoding: copy, as: UTF8.self)
   }
 
   // MARK: - Rules

@@ -17,12 +17,12 @@ struct JSONMembers {
     var hasMember = try scanner.beginObject(bytes)
     start = hasMember ? JSONMembers.behindBrace(bytes) : 0
     while hasMember {
-      let name = JSONMembers.text(try scanner.key(bytes), bytes)
+      let name = try scanner.key(bytes).text(of: bytes)
       var text: String?
       let first = scanner.peek(bytes)
       let start = scanner.position
       if first == ASCII.quote {
-        text = JSONMembers.text(try scanner.string(bytes), bytes)
+        text = try scanner.string(bytes).text(of: bytes)
       } else {
         try scanner.skipValue(bytes)
       }
@@ -53,13 +53,5 @@ struct JSONMembers {
     var scanner = JSONScanner()
     _ = scanner.peek(bytes)
     return scanner.position + 1
-  }
-
-  private static func text(_ string: JSONString, _ bytes: Span<UInt8>) -> String {
-    if string.hasEscapes { return String(decoding: JSONEscape.unescaped(string.range, of: bytes), as: UTF8.self) }
-    var copy: [UInt8] = []
-    copy.reserveCapacity(Int(string.range.count))
-    for index in string.range.range { copy.append(bytes[index]) }
-    return String(decoding: copy, as: UTF8.self)
   }
 }

@@ -8,6 +8,15 @@ package struct JSONString: Hashable, Sendable {
     self.range = range
     self.hasEscapes = hasEscapes
   }
+
+  /// A copy of its text, decoded; it was scanned in these bytes.
+  func text(of bytes: Span<UInt8>) -> String {
+    if hasEscapes { return String(decoding: JSONEscape.unescaped(range, of: bytes), as: UTF8.self) }
+    var copy: [UInt8] = []
+    copy.reserveCapacity(Int(range.count))
+    for index in range.range { copy.append(bytes[index]) }
+    return String(decoding: copy, as: UTF8.self)
+  }
 }
 
 /// A number as written.
