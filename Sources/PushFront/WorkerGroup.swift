@@ -1,6 +1,5 @@
 import Foundation
 package import Logging
-import NIOCore
 import PushCore
 import PushIO
 package import PushSettings
@@ -37,7 +36,10 @@ package struct WorkerGroup {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: [
-          .init(service: AdminService(front: admin, configuration: worker.configuration.admin)),
+          .init(
+            service: ListeningService(
+              server: admin, name: "the admin front", section: "admin", host: worker.configuration.admin.host,
+              port: worker.configuration.admin.port)),
           .init(service: ReloadService(worker: worker, logger: logger, load: load)),
           .init(
             service: WorkerService(worker: worker, untilEmpty: untilEmpty, front: front),
@@ -45,33 +47,6 @@ package struct WorkerGroup {
         ],
         gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet))
     try await group.run()
-  }
-}
-
-/// The admin port as a service with errors that say what to do.
-struct AdminService<Front: Service>: Service {
-  let front: Front
-  let configuration: Configuration.Admin
-
-  func run() async throws {
-    do {
-      try await front.run()
-    } catch let error as IOError {
-      throw AdminFrontError(configuration, systemErrorText(error.errnoCode))
-    } catch is SocketAddressError.UnknownHost {
-      throw AdminFrontError(configuration, "there is no such host")
-    }
-  }
-}
-
-/// The admin port cannot listen.
-struct AdminFrontError: Error, CustomStringConvertible {
-  let description: String
-
-  init(_ configuration: Configuration.Admin, _ reason: String) {
-    let address = HostPort.text(configuration.host, configuration.port)
-    description =
-      "the admin front cannot listen at \(address): \(reason); choose another address with admin.host and admin.port"
   }
 }
 

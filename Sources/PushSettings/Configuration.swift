@@ -76,7 +76,8 @@ package struct Configuration: Equatable, Sendable {
     package let keysFile: String?
     package let connectionsMaximum: Int
     package let allowsEveryone: Bool
-    package let applications: [GatewayApplication]
+    /// What clients of the Live Activities API mean by an application's code, `XXXXX-XXXXX`.
+    package let applications: [String: LiveActivitiesApplication]
   }
 
   package struct Log: Equatable, Sendable {
@@ -119,8 +120,8 @@ package struct Configuration: Equatable, Sendable {
 
   /// `values` has every option of the table, with valid values.
   init(
-    values: ConfigurationValues, credentials: [CredentialConfiguration], applications: [GatewayApplication],
-    file: String?
+    values: ConfigurationValues, credentials: [CredentialConfiguration],
+    applications: [String: LiveActivitiesApplication], file: String?
   ) {
     let urls = values.texts("rabbitmq.urls")
     rabbitmq = RabbitMQ(

@@ -26,7 +26,7 @@ package struct ConfigurationLoader {
   private var values = ConfigurationValues()
   private var layers: [String: Layer] = [:]
   private var credentials: [CredentialConfiguration] = []
-  private var applications: [GatewayApplication] = []
+  private var applications: [String: LiveActivitiesApplication] = [:]
   private var problems: [ConfigurationError.Problem] = []
 
   /// Loads a configuration.

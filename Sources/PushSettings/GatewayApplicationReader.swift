@@ -12,11 +12,14 @@ struct GatewayApplicationReader {
     self.file = file
   }
 
-  mutating func read() -> [GatewayApplication] {
-    file.applications.compactMap { read($0.code, $0.item) }
+  /// By code.
+  mutating func read() -> [String: LiveActivitiesApplication] {
+    var applications: [String: LiveActivitiesApplication] = [:]
+    for (code, item) in file.applications { applications[code] = read(code, item) }
+    return applications
   }
 
-  private mutating func read(_ code: String, _ item: ConfigurationFile.Item) -> GatewayApplication? {
+  private mutating func read(_ code: String, _ item: ConfigurationFile.Item) -> LiveActivitiesApplication? {
     let path = "gateway.applications.\(code)"
     guard let entries = item.entries else {
       return refuse(path, item.line, "must be a mapping of app, environment, id_attribute and default_alert")
@@ -48,12 +51,12 @@ struct GatewayApplicationReader {
       return refuse("\(path).default_alert", item.line, "must have both, title and body")
     }
     guard problems.count == count else { return nil }
-    return GatewayApplication(
-      code: code, scope: scope, idAttribute: attribute,
-      defaultAlert: alert.0.map { GatewayApplication.Alert(title: $0, body: alert.1 ?? "") })
+    return LiveActivitiesApplication(
+      scope: scope, idAttribute: attribute,
+      defaultAlert: alert.0.map { LiveActivitiesApplication.Alert(title: $0, body: alert.1 ?? "") })
   }
 
-  private mutating func refuse(_ path: String, _ line: Int?, _ text: String) -> GatewayApplication? {
+  private mutating func refuse(_ path: String, _ line: Int?, _ text: String) -> LiveActivitiesApplication? {
     problems.append(ConfigurationError.Problem(origin: file.origin(line), path: path, text: text))
     return nil
   }

@@ -158,16 +158,15 @@ import Testing
       """)
     let gateway = try ConfigurationLoader.load(file: file.path).gateway
     #expect(gateway.allowsEveryone)
-    #expect(gateway.applications.map(\.code) == ["AAAAA-BBBBB", "CCCCC-DDDDD"])
-    #expect(
-      gateway.applications.map(\.scope.description) == [
-        "com.example.app in production", "com.example.other in sandbox",
-      ])
-    #expect(gateway.applications.map(\.idAttribute.description) == ["pushwoosh.activityId", "herald.id"])
-    #expect(
-      gateway.applications.map(\.defaultAlert) == [
-        nil, GatewayApplication.Alert(title: "Your order", body: "Follow it"),
-      ])
+    #expect(gateway.applications.keys.sorted() == ["AAAAA-BBBBB", "CCCCC-DDDDD"])
+    let (one, other) = (
+      try #require(gateway.applications["AAAAA-BBBBB"]), try #require(gateway.applications["CCCCC-DDDDD"])
+    )
+    #expect(one.scope.description == "com.example.app in production")
+    #expect(one.idAttribute?.description == "pushwoosh.activityId" && one.defaultAlert == nil)
+    #expect(other.scope.description == "com.example.other in sandbox")
+    #expect(other.idAttribute?.description == "herald.id")
+    #expect(other.defaultAlert == LiveActivitiesApplication.Alert(title: "Your order", body: "Follow it"))
   }
 
   @Test func emptyFilesAndSectionsMeanTheDefaults() throws {

@@ -1,5 +1,4 @@
 package import Logging
-import NIOCore
 import PushCore
 import PushIO
 import PushOperations
@@ -32,7 +31,9 @@ package struct GatewayGroup {
   /// Returns after an orderly end.
   package func run() async throws {
     let services = GatewayServices(
-      backend: backend, metrics: GatewayMetrics(), liveActivities: LiveActivitiesAPI(configuration.gateway),
+      backend: backend, metrics: GatewayMetrics(),
+      liveActivities: LiveActivitiesAPI(
+        applications: configuration.gateway.applications, allowsEveryone: configuration.gateway.allowsEveryone),
       logger: logger)
     let front = GatewayServer.application(
       services, configuration: configuration.gateway, tls: tls, page: GatewayPage.shared, isUp: {})
@@ -42,7 +43,10 @@ package struct GatewayGroup {
       services: [
         .init(service: GatewayBackendService(backend: backend)),
         .init(service: GatewayReload(tls: tls, logger: logger, load: load)),
-        .init(service: GatewayFront(front: front, configuration: configuration.gateway)),
+        .init(
+          service: ListeningService(
+            server: front, name: "the gateway", section: "gateway", host: configuration.gateway.host,
+            port: configuration.gateway.port)),
       ],
       gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet)
     // Clients that neither finish their requests nor go.
@@ -61,32 +65,5 @@ private struct GatewayBackendService: Service {
     // From now on a second signal ends the process at once.
     TerminationSignals.restoreDefaults()
     await backend.stop()
-  }
-}
-
-/// The server as a service with errors that say what to do.
-private struct GatewayFront<Front: Service>: Service {
-  let front: Front
-  let configuration: Configuration.Gateway
-
-  func run() async throws {
-    do {
-      try await front.run()
-    } catch let error as IOError {
-      throw GatewayFrontError(configuration, systemErrorText(error.errnoCode))
-    } catch is SocketAddressError.UnknownHost {
-      throw GatewayFrontError(configuration, "there is no such host")
-    }
-  }
-}
-
-/// The gateway cannot listen.
-struct GatewayFrontError: Error, CustomStringConvertible {
-  let description: String
-
-  init(_ configuration: Configuration.Gateway, _ reason: String) {
-    let address = HostPort.text(configuration.host, configuration.port)
-    description =
-      "the gateway cannot listen at \(address): \(reason); choose another address with gateway.host and gateway.port"
   }
 }

@@ -2,7 +2,6 @@ import HTTPTypes
 import Hummingbird
 import PushCore
 import PushOperations
-import PushSettings
 
 /// A request of the Live Activities API, `/json/1.3/…`: it has keys, answers and errors of its own. All answers are JSON.
 struct LiveActivitiesRoute {
@@ -113,23 +112,5 @@ struct LiveActivitiesRoute {
       desk.unknown(devices: devices, users: users, in: scope, then: then)
     }
     return unknown ?? []
-  }
-}
-
-extension LiveActivitiesAPI {
-  /// With the applications of the configuration.
-  init(_ configuration: Configuration.Gateway) {
-    let applications = configuration.applications.map { application in
-      (
-        application.code,
-        LiveActivitiesApplication(
-          scope: application.scope, idAttribute: application.idAttribute,
-          defaultAlert: application.defaultAlert.map {
-            LiveActivitiesApplication.Alert(title: $0.title, body: $0.body)
-          })
-      )
-    }
-    self.init(
-      applications: Dictionary(applications, uniquingKeysWith: { $1 }), allowsEveryone: configuration.allowsEveryone)
   }
 }
