@@ -57,8 +57,6 @@ package final class WorkerAuditor {
     deliveryLimit = DeliveryLimitAuditor(network)
     sendsAllInTime =
       faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
-      // A broker that restarts often makes a lane isolate hundreds of jobs: on the slowest line they take longer than a job may be old.
-      && settings.network.bytesPerSecond ?? .max >= WorkerAuditor.usualBytesPerSecond
     mayStandStill = !Set(faults.map(\.family)).isSubset(of: [.worker]) || settings.rabbitmq.confirmDropped > 0
     knowsAll =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
@@ -66,7 +64,6 @@ package final class WorkerAuditor {
   }
 
   private static let latencyMaximum: Int64 = 2_000_000
-  private static let usualBytesPerSecond: Int64 = 200_000
 
   package var publishedCount: Int { order.count }
   /// Targets of the published jobs.
@@ -228,7 +225,8 @@ package final class WorkerAuditor {
       names.contains("expired") && (faults.contains(.setClock) || jobs[target.job]!.againAfterNanoseconds != nil)
     if names.count > 1, !isMarked, !isOutOfTime { violations.append("two fates, unmarked: \(name): \(names)") }
     if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
-    if names.contains("expired"), !mayExpire(target) {
+    // A late copy of a job that was sent may expire where Redis answers too slowly to be asked: that is another fate, judged above.
+    if names == ["expired"], !mayExpire(target) {
       violations.append("expired, and nothing was in its way: \(name)")
     }
     if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent though it was too old: \(name)") }
