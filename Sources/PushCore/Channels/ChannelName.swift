@@ -27,7 +27,7 @@ package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
       return
     }
     // Too long, or not to be written in a table.
-    text = "activity:" + String(ActivityJobs.word(of: id.text.utf8.span), radix: 16)
+    text = "activity:" + Hex.text(ActivityJobs.word(of: id.text.utf8.span), count: 16)
   }
 
   package var description: String { text }

@@ -43,10 +43,7 @@ package struct RegistryKeys: Hashable, Sendable {
 
 extension DeviceSetName {
   /// The word in keys: 16 hex digits.
-  var wordDigits: String {
-    let digits = String(word, radix: 16)
-    return String(repeating: "0", count: 16 - digits.count) + digits
-  }
+  var wordDigits: String { Hex.text(word, count: 16) }
 
   /// The word in hashes: eight bytes, little-endian.
   var wordBytes: [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64($0 * 8)) } }

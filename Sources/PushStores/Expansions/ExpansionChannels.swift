@@ -117,7 +117,7 @@ extension ExpansionRunner {
   private func ask(
     for name: ChannelName, _ delivery: ExpansionDelivery, _ step: Step, then: @escaping () -> Void
   ) {
-    let id = "activity-start:" + String(ActivityJobs.word(of: step.id.utf8.span), radix: 16)
+    let id = "activity-start:" + Hex.text(ActivityJobs.word(of: step.id.utf8.span), count: 16)
     var body: [UInt8] = []
     ChannelJobWriter.appendEnsure(name, .mostRecent, id: id, in: step.scope, to: &body)
     delivery.publish(

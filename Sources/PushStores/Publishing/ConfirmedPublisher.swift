@@ -3,17 +3,17 @@ import PushCore
 package import PushIO
 package import PushLane
 
-/// Publishes messages on a connection of its own, and publishes each again until the broker confirms it. Declares the queues first.
+/// Publishes messages on its own connection, each again until the broker confirms it. Declares the queues first.
 ///
-/// Belongs to the thread of its loop. A message that is published again may arrive twice.
+/// Belongs to its loop's thread. A message that is published again may arrive twice.
 package final class ConfirmedPublisher {
-  /// A message, and what follows it.
+  /// A message, and the callback for its confirm.
   package struct Message {
     let exchange: AMQPExchange
     let routingKey: [UInt8]
-    /// Adds properties and headers; they are empty before.
+    /// Adds properties and headers to empty ones.
     let describe: (AMQPProperties) -> Void
-    /// The broker confirmed it. false: it could not be published, and its body is not kept (see `publishOnce`).
+    /// Called when the broker confirmed it. false: it could not be published, and its body is not kept (see `publishOnce`).
     let then: (_ isConfirmed: Bool) -> Void
 
     package init(
@@ -29,9 +29,9 @@ package final class ConfirmedPublisher {
 
   private struct Entry {
     let message: Message
-    /// nil: published once, and not kept for a second time.
+    /// nil: published once; the body is not kept.
     let body: [UInt8]?
-    /// On the connection in use.
+    /// On the current connection.
     var publishedAt = Instant(nanoseconds: .min)
   }
 
@@ -40,18 +40,18 @@ package final class ConfirmedPublisher {
   private let client: RabbitMQClient
   private let properties = AMQPProperties()
   private let confirmMilliseconds: Int64
-  /// To be published, in their order.
+  /// To be published, in publishing order.
   private var waiting: [Entry] = []
-  /// Published on the connection in use and not confirmed, by their numbers.
+  /// Published on the current connection and not confirmed, by publish number.
   private var sent: [UInt64: Entry] = [:]
-  /// No number below it is in `sent`.
+  /// A lower bound of the numbers in `sent`.
   private var oldest: UInt64 = 1
   package private(set) var isBlocked = false
-  /// The broker read nothing before: the time for its confirms counts from then on.
+  /// The broker read nothing before this time: confirm timeouts start no earlier.
   private var readsSince = Instant(nanoseconds: .min)
-  /// On the connection in use.
+  /// On the current connection.
   private var publishedCount: UInt64 = 0
-  /// After a refusal it waits until then.
+  /// Pauses until then after a refusal.
   private var heldUntil: Instant
   /// Queues are not declared again before this time.
   private var nextDeclaration = Instant(nanoseconds: .min)
@@ -62,7 +62,7 @@ package final class ConfirmedPublisher {
   private static let refusedPauseMilliseconds: Int64 = 1_000
   /// Minimum time between two declarations.
   private static let declarationMilliseconds: Int64 = 1_000
-  /// Much longer than a broker takes, also one whose queues elect a leader.
+  /// Much longer than a broker needs, even while its queues elect a leader.
   package static let confirmMilliseconds: Int64 = 60_000
 
   package init(
@@ -94,20 +94,20 @@ package final class ConfirmedPublisher {
     waiting.append(Entry(message: message, body: body))
   }
 
-  /// Publishes a message whose body is not kept: it is too large, or somebody else can bring it again. Where that cannot be done at once,
-  /// or must be done again, it ends unconfirmed.
+  /// Publishes a message whose body is not kept, because it is too large or the caller can send it again. If that fails at once, or would
+  /// need a retry, it ends unconfirmed.
   package func publishOnce(_ body: [UInt8], as message: Message) {
     guard !isBlocked, let connection = client.connection else { return message.then(false) }
     send(Entry(message: message, body: nil), body, on: connection)
   }
 
-  /// Whoever asked for messages asks again: none of them is told of an end.
+  /// Drops all messages without calling back: their owners send them again.
   package func forget() {
     waiting = []
     sent = [:]
   }
 
-  /// A queue is gone: it is declared again.
+  /// A queue is gone: declare it again.
   func declareAgain() {
     let now = loop.now.monotonic
     guard nextDeclaration <= now, let connection = client.connection else { return }
@@ -117,7 +117,7 @@ package final class ConfirmedPublisher {
     }
   }
 
-  /// Says goodbye. Keep turning until `isClosed`.
+  /// Closes the connection. Keep turning until `isClosed`.
   package func close() {
     isClosing = true
     forget()
@@ -159,7 +159,7 @@ package final class ConfirmedPublisher {
         break
       }
       declareAgain()
-      // Its confirm comes all the same, and finds nothing.
+      // Its confirm still follows, and matches nothing.
       if let entry = sent.removeValue(forKey: number) { again([entry]) }
     case .connection(.blocked): isBlocked = true
     case .connection(.unblocked):
@@ -171,7 +171,7 @@ package final class ConfirmedPublisher {
     }
   }
 
-  /// Removes what a confirm or a refusal is about.
+  /// Removes the messages that a confirm or a refusal covers.
   private func settled(by number: UInt64, isMultiple: Bool) -> [Entry] {
     guard number <= publishedCount else { return [] }
     var entries: [Entry] = []
@@ -181,7 +181,7 @@ package final class ConfirmedPublisher {
     return entries
   }
 
-  /// The broker did not take these: those that are kept are published again after a pause.
+  /// The broker refused or returned these. Those that are kept are published again after a pause.
   private func again(_ entries: [Entry]) {
     let kept = entries.filter { $0.body != nil }
     if !kept.isEmpty {
@@ -191,7 +191,7 @@ package final class ConfirmedPublisher {
     for entry in entries where entry.body == nil { entry.message.then(false) }
   }
 
-  /// The connection is another one.
+  /// The connection was lost: unconfirmed messages are published again on the next one.
   private func lost() {
     let entries = sent.sorted { $0.key < $1.key }.map(\.value)
     sent = [:]
@@ -201,7 +201,7 @@ package final class ConfirmedPublisher {
     for entry in entries where entry.body == nil { entry.message.then(false) }
   }
 
-  /// A confirm that does not come for so long is lost, and its message would wait for ever.
+  /// Without a confirm for so long, the connection is replaced: its message would wait for ever.
   private func missConfirms() {
     while oldest <= publishedCount, sent[oldest] == nil { oldest += 1 }
     guard client.isUp, !isBlocked, let entry = sent[oldest] else { return }
