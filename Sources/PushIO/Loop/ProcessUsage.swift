@@ -27,6 +27,20 @@ package struct ProcessUsage: Sendable {
     return pages * Int64(sysconf(Int32(_SC_PAGESIZE)))
   }
 
+  /// Resident memory of this process without pages of files, such as code that is read when it runs for the first time; bytes. Nil if the
+  /// kernel does not report it.
+  package static var anonymousBytes: Int64? {
+    guard let file = unsafe fopen("/proc/self/status", "r") else { return nil }
+    defer { unsafe fclose(file) }
+    var line = [CChar](repeating: 0, count: 256)
+    while unsafe fgets(&line, 256, file) != nil {
+      let words = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        .split(whereSeparator: \.isWhitespace)
+      if words.count == 3, words[0] == "RssAnon:", words[2] == "kB" { return Int64(words[1]).map { $0 << 10 } }
+    }
+    return nil
+  }
+
   /// CPU time of a running process, microseconds; nil if there is no such process.
   package static func cpuMicroseconds(of process: Int32) -> Int64? {
     guard let file = unsafe fopen("/proc/\(process)/stat", "r") else { return nil }
