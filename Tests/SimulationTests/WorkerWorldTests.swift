@@ -90,8 +90,11 @@ struct WorkerWorldTests {
   /// - 22520: a poison channel request and its copies crashed workers so soon that jobs were given up, and copies grew.
   /// - 31314: the same, so soon and so often that RabbitMQ dropped jobs before any worker could process them.
   /// - 20760: many sends asked for admission again at once while one slot was free, and none of them left: a lane stood still without a reason.
+  /// - 729512: a job was superseded while it waited, and then published again by its producer; here the auditor was wrong.
   /// - 600860: a worker with a fast clock made a provider token; after a correction, jobs waited for hours until it became valid.
-  @Test(arguments: [20760, 22520, 31314, 401382, 600860, 704332] as [UInt64]) func whatWasFoundHolds(seed: UInt64)
+  @Test(arguments: [20760, 22520, 31314, 401382, 600860, 704332, 729512] as [UInt64]) func whatWasFoundHolds(
+    seed: UInt64
+  )
     throws
   {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }

@@ -219,11 +219,14 @@ package final class WorkerAuditor {
     let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(target.job)
     if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(name)") }
     let names = Set(told.map(\.name)).sorted()
-    // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy. An expired job that is
-    // published again is processed again.
-    let isOutOfTime =
-      names.contains("expired") && (faults.contains(.setClock) || jobs[target.job]!.againAfterNanoseconds != nil)
-    if names.count > 1, !isMarked, !isOutOfTime { violations.append("two fates, unmarked: \(name): \(names)") }
+    // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy.
+    let isOutOfTime = names.contains("expired") && faults.contains(.setClock)
+    // A job that expired or was throttled is processed again if its producer publishes it again.
+    let isProcessedAgain =
+      jobs[target.job]!.againAfterNanoseconds != nil && (names.contains("expired") || told[0].name == "throttled")
+    if names.count > 1, !isMarked, !isOutOfTime, !isProcessedAgain {
+      violations.append("two fates, unmarked: \(name): \(names)")
+    }
     if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
     // A late copy of a job that was sent may expire where Redis answers too slowly to be asked: that is another fate, judged above.
     if names == ["expired"], !mayExpire(target) {
