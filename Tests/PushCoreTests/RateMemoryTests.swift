@@ -6,19 +6,19 @@ struct RateMemoryTests {
   @Test func theTableStaysBoundedAndKeepsWhatIsUsed() {
     var table = AdmissionTable<Int, Int>(capacity: 100)
     for key in 0..<10_000 {
-      table.set(key, for: key, endsAt: 1_000_000, nowUnixMilliseconds: 0)
+      table.set(key, for: key, endsAt: 1_000_000, nowMilliseconds: 0)
       #expect(table.count <= 100)
-      #expect(table.value(for: 0, nowUnixMilliseconds: 0) == 0, "used all the time")
+      #expect(table.value(for: 0, nowMilliseconds: 0) == 0, "used all the time")
     }
-    #expect(table.value(for: 9_999, nowUnixMilliseconds: 0) == 9_999)
-    #expect(table.value(for: 5_000, nowUnixMilliseconds: 0) == nil)
+    #expect(table.value(for: 9_999, nowMilliseconds: 0) == 9_999)
+    #expect(table.value(for: 5_000, nowMilliseconds: 0) == nil)
   }
 
   @Test func entriesEnd() {
     var table = AdmissionTable<Int, Int>(capacity: 10)
-    table.set(1, for: 1, endsAt: 50, nowUnixMilliseconds: 0)
-    #expect(table.value(for: 1, nowUnixMilliseconds: 49) == 1)
-    #expect(table.value(for: 1, nowUnixMilliseconds: 50) == nil)
+    table.set(1, for: 1, endsAt: 50, nowMilliseconds: 0)
+    #expect(table.value(for: 1, nowMilliseconds: 49) == 1)
+    #expect(table.value(for: 1, nowMilliseconds: 50) == nil)
     #expect(table.isEmpty)
   }
 
@@ -33,11 +33,11 @@ struct RateMemoryTests {
       switch random.next() % 3 {
       case 0:
         let endsAt = now + Int64.random(in: 1...500, using: &random)
-        table.set(step, for: key, endsAt: endsAt, nowUnixMilliseconds: now)
+        table.set(step, for: key, endsAt: endsAt, nowMilliseconds: now)
         model[key] = (step, endsAt)
       case 1:
         let expected = model[key].flatMap { $0.endsAt > now ? $0.value : nil }
-        #expect(table.value(for: key, nowUnixMilliseconds: now) == expected)
+        #expect(table.value(for: key, nowMilliseconds: now) == expected)
       default:
         table.removeValue(for: key)
         model[key] = nil

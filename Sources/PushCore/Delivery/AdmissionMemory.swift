@@ -3,6 +3,8 @@
 /// It decides as the script in Redis does, in the same order: answered? claimed? dead? over its rate? Only what will be sent is charged. It
 /// is the whole admission store if there is no Redis, and decides while Redis is down.
 ///
+/// Its times are monotonic: what it remembers lasts as long as it should, even if the wall clock is set.
+///
 /// It has one owner, so access copies nothing.
 package struct AdmissionMemory: ~Copyable, Sendable {
   package struct Settings: Sendable {
@@ -44,7 +46,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
 
   private struct Claim: Sendable {
     var number: UInt32
-    /// Unix milliseconds.
+    /// Monotonic milliseconds.
     var deadline: Int64
     /// The run of its device's rate in which it was charged; 0: in none.
     var run: UInt32
@@ -53,7 +55,7 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   package var settings: Settings
   private var answered: AdmissionTable<JobKey, RememberedOutcome>
   private var claims: AdmissionTable<JobKey, Claim>
-  /// When the last claim expires, Unix milliseconds.
+  /// When the last claim expires, monotonic milliseconds.
   private var claimedUntil: Int64 = .min
   /// When each token was unregistered, Unix milliseconds.
   private var dead: AdmissionTable<TargetKey, Int64>
@@ -82,13 +84,13 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   package var forgottenCount: UInt64 { answered.evictedCount }
 
   /// Whether an entry here may hold a job back.
-  package func mayRecall(now: Now) -> Bool { !isEmpty || claimedUntil > now.unixMilliseconds }
+  package func mayRecall(now: Now) -> Bool { !isEmpty || claimedUntil > now.monotonicMilliseconds }
 
   package mutating func admit(_ request: AdmissionRequest, now: Now) -> Admission {
-    let milliseconds = now.unixMilliseconds
+    let milliseconds = now.monotonicMilliseconds
     let key = JobKey(device: request.device, apnsID: request.apnsID)
-    if let outcome = answered.value(for: key, nowUnixMilliseconds: milliseconds) { return .duplicate(outcome) }
-    let claim = claims.value(for: key, nowUnixMilliseconds: milliseconds)
+    if let outcome = answered.value(for: key, nowMilliseconds: milliseconds) { return .duplicate(outcome) }
+    let claim = claims.value(for: key, nowMilliseconds: milliseconds)
     var isRepeated = false
     if let claim {
       if !request.owns(claim.number) {
@@ -108,28 +110,28 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   /// What is known here against sending, before the shared store is asked; nil: nothing.
   package mutating func recall(_ request: AdmissionRequest, now: Now) -> Admission? {
     let key = JobKey(device: request.device, apnsID: request.apnsID)
-    if let outcome = answered.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) { return .duplicate(outcome) }
-    if let claim = claims.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
+    if let outcome = answered.value(for: key, nowMilliseconds: now.monotonicMilliseconds) { return .duplicate(outcome) }
+    if let claim = claims.value(for: key, nowMilliseconds: now.monotonicMilliseconds),
       !request.owns(claim.number), waits(request, for: claim, now: now)
     {
-      return .claimed(retryAfterMilliseconds: claim.deadline - now.unixMilliseconds)
+      return .claimed(retryAfterMilliseconds: claim.deadline - now.monotonicMilliseconds)
     }
     return recallDead(request, now: now)?.asRepeated
   }
 
   /// The claim's answer may still come, and the job waits for it. Counted in whole seconds, as in Redis.
   private func waits(_ request: AdmissionRequest, for claim: Claim, now: Now) -> Bool {
-    guard claim.deadline > now.unixMilliseconds else { return false }
+    guard claim.deadline > now.monotonicMilliseconds else { return false }
     let madeAt = claim.deadline / 1000 - settings.claimSeconds
     return switch request.takeover {
     case .none: true
-    case .oldClaims: now.unixMilliseconds / 1000 - madeAt < Takeover.oldClaimSeconds
+    case .oldClaims: now.monotonicMilliseconds / 1000 - madeAt < Takeover.oldClaimSeconds
     case .anyClaim: false
     }
   }
 
   private mutating func recallDead(_ request: AdmissionRequest, now: Now) -> Admission? {
-    guard let mark = dead.value(for: request.device, nowUnixMilliseconds: now.unixMilliseconds) else { return nil }
+    guard let mark = dead.value(for: request.device, nowMilliseconds: now.monotonicMilliseconds) else { return nil }
     if request.registeredAt <= mark { return .dead(unregisteredAt: mark) }
     dead.removeValue(for: request.device)
     return nil
@@ -145,8 +147,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     } else if request.isRated {
       if isSuperseded(request, now) { return .superseded }
       let rateKey = RateKey(device: request.device, rule: request.rule.name)
-      let nowMicroseconds = now.unixMilliseconds * 1000
-      let known = rates.value(for: rateKey, nowUnixMilliseconds: now.unixMilliseconds)
+      let nowMicroseconds = now.monotonicMilliseconds * 1000
+      let known = rates.value(for: rateKey, nowMilliseconds: now.monotonicMilliseconds)
       if let limit = request.rule.limit?.share(of: settings.shares) {
         if known == nil { runs &+= 1 }
         var state = known ?? RateState(run: runs)
@@ -165,24 +167,24 @@ package struct AdmissionMemory: ~Copyable, Sendable {
         return .limited(retryAfterMilliseconds: milliseconds)
       }
     }
-    let deadline = now.unixMilliseconds + settings.claimSeconds * 1000
+    let deadline = now.monotonicMilliseconds + settings.claimSeconds * 1000
     claimedUntil = max(claimedUntil, deadline)
     claims.set(
       Claim(number: request.claim, deadline: deadline, run: run), for: key,
-      endsAt: deadline + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now.unixMilliseconds)
+      endsAt: deadline + settings.outcomeSeconds * 1000, nowMilliseconds: now.monotonicMilliseconds)
     return .proceed
   }
 
   private mutating func keep(_ state: RateState, for key: RateKey, now: Now) {
     rates.set(
-      state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowUnixMilliseconds: now.unixMilliseconds)
+      state, for: key, endsAt: (state.arrivalMicroseconds + 999) / 1000, nowMilliseconds: now.monotonicMilliseconds)
   }
 
   /// Whether a newer job came while this one waited. If this one is newer, it is recorded.
   private mutating func isSuperseded(_ request: AdmissionRequest, _ now: Now) -> Bool {
     guard request.collapse != 0, !collapsed.isEmpty else { return false }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
-    guard let newest = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds) else { return false }
+    guard let newest = collapsed.value(for: key, nowMilliseconds: now.monotonicMilliseconds) else { return false }
     // A later copy of the same job does not count as newer.
     if request.isReturning, newest.enqueuedAt > request.enqueuedAt, newest.apnsID != request.apnsID { return true }
     if newest.enqueuedAt < request.enqueuedAt { noteDelayed(request, now) }
@@ -193,14 +195,14 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     guard request.collapse != 0 else { return }
     let key = CollapseKey(device: request.device, collapse: request.collapse)
     var newest = Newest(enqueuedAt: request.enqueuedAt, apnsID: request.apnsID)
-    if let known = collapsed.value(for: key, nowUnixMilliseconds: now.unixMilliseconds),
+    if let known = collapsed.value(for: key, nowMilliseconds: now.monotonicMilliseconds),
       known.enqueuedAt >= request.enqueuedAt
     {
       newest = known
     }
     collapsed.set(
-      newest, for: key, endsAt: now.unixMilliseconds + settings.collapseMilliseconds,
-      nowUnixMilliseconds: now.unixMilliseconds)
+      newest, for: key, endsAt: now.monotonicMilliseconds + settings.collapseMilliseconds,
+      nowMilliseconds: now.monotonicMilliseconds)
   }
 
   /// APNs answered TooManyRequests for the device.
@@ -209,8 +211,8 @@ package struct AdmissionMemory: ~Copyable, Sendable {
     runs &+= 1
     let state = RateState(
       tight: settings.tightMilliseconds * 1000,
-      after: rates.value(for: key, nowUnixMilliseconds: now.unixMilliseconds), run: runs,
-      limit: request.rule.limit?.share(of: settings.shares), nowMicroseconds: now.unixMilliseconds * 1000)
+      after: rates.value(for: key, nowMilliseconds: now.monotonicMilliseconds), run: runs,
+      limit: request.rule.limit?.share(of: settings.shares), nowMicroseconds: now.monotonicMilliseconds * 1000)
     keep(state, for: key, now: now)
   }
 
@@ -233,16 +235,16 @@ package struct AdmissionMemory: ~Copyable, Sendable {
   }
 
   package mutating func remember(_ outcome: RememberedOutcome, of request: AdmissionRequest, now: Now) {
-    let now = now.unixMilliseconds
+    let now = now.monotonicMilliseconds
     _ = takeClaim(of: request)
     answered.set(
       outcome, for: JobKey(device: request.device, apnsID: request.apnsID),
-      endsAt: now + settings.outcomeSeconds * 1000, nowUnixMilliseconds: now)
+      endsAt: now + settings.outcomeSeconds * 1000, nowMilliseconds: now)
     guard let mark = outcome.deadMark else { return }
     // Of two marks the later one counts.
-    let known = dead.value(for: request.device, nowUnixMilliseconds: now) ?? 0
+    let known = dead.value(for: request.device, nowMilliseconds: now) ?? 0
     dead.set(
-      max(mark, known), for: request.device, endsAt: now + settings.deadSeconds * 1000, nowUnixMilliseconds: now)
+      max(mark, known), for: request.device, endsAt: now + settings.deadSeconds * 1000, nowMilliseconds: now)
   }
 }
 

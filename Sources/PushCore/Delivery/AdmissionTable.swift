@@ -4,7 +4,7 @@ package struct AdmissionTable<Key: Hashable & Sendable, Value: Sendable>: Sendab
   private struct Entry: Sendable {
     var key: Key
     var value: Value
-    /// Unix milliseconds.
+    /// Milliseconds of the clock that its owner passes.
     var endsAt: Int64
     var wasUsed: Bool
   }
@@ -24,7 +24,7 @@ package struct AdmissionTable<Key: Hashable & Sendable, Value: Sendable>: Sendab
   package var count: Int { entries.count }
   package var isEmpty: Bool { entries.isEmpty }
 
-  package mutating func value(for key: Key, nowUnixMilliseconds now: Int64) -> Value? {
+  package mutating func value(for key: Key, nowMilliseconds now: Int64) -> Value? {
     guard let position = positions[key] else { return nil }
     guard entries[position].endsAt > now else {
       remove(at: position)
@@ -34,7 +34,7 @@ package struct AdmissionTable<Key: Hashable & Sendable, Value: Sendable>: Sendab
     return entries[position].value
   }
 
-  package mutating func set(_ value: Value, for key: Key, endsAt: Int64, nowUnixMilliseconds now: Int64) {
+  package mutating func set(_ value: Value, for key: Key, endsAt: Int64, nowMilliseconds now: Int64) {
     if let position = positions[key] {
       entries[position].value = value
       entries[position].endsAt = endsAt

@@ -9,7 +9,7 @@ package struct RateState: Sendable {
     case limited(retryAfterMilliseconds: Int64)
   }
 
-  /// Theoretical arrival time, Unix microseconds.
+  /// Theoretical arrival time, microseconds of its owner's clock.
   package private(set) var arrivalMicroseconds: Int64
   /// Identifies the time since the device had its whole burst, or was refused.
   package let run: UInt32

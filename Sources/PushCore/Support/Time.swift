@@ -35,4 +35,7 @@ package struct Now: Sendable {
   }
 
   package var unixSeconds: Int64 { unixMilliseconds / 1000 }
+
+  /// The monotonic time in milliseconds: for what one process remembers, whoever sets its clock.
+  package var monotonicMilliseconds: Int64 { monotonic.nanoseconds / 1_000_000 }
 }
