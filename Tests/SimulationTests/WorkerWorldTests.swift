@@ -91,8 +91,11 @@ struct WorkerWorldTests {
   /// - 31314: the same, so soon and so often that RabbitMQ dropped jobs before any worker could process them.
   /// - 20760: many sends asked for admission again at once while one slot was free, and none of them left: a lane stood still without a reason.
   /// - 729512: a job was superseded while it waited, and then published again by its producer; here the auditor was wrong.
+  /// - 741731: a retry queue of channel requests was deleted, and a worker that ends when all are empty counted its messages, for ever.
+  /// - 742659: a lane whose clock was set back two hours waited for an answer that its memory expected until then.
   /// - 600860: a worker with a fast clock made a provider token; after a correction, jobs waited for hours until it became valid.
-  @Test(arguments: [20760, 22520, 31314, 401382, 600860, 704332, 729512] as [UInt64]) func whatWasFoundHolds(
+  @Test(arguments: [20760, 22520, 31314, 401382, 600860, 704332, 729512, 741731, 742659] as [UInt64])
+  func whatWasFoundHolds(
     seed: UInt64
   )
     throws

@@ -273,7 +273,6 @@ final class ChannelConsumerLoop {
     case .connection(.cancelled(let channel)):
       consumer.fail(.consumerCancelled(channel: channel))
       consumingEnded()
-      declareAgain()
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
       break
@@ -288,9 +287,10 @@ final class ChannelConsumerLoop {
     consuming = []
     isQueueEmpty = false
     requests = []
+    declareAgain()
   }
 
-  /// The queue is gone: declare it before consuming again.
+  /// A queue may be gone: declare it before consuming, or counting its messages, again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {

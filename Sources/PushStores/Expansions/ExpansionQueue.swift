@@ -174,7 +174,6 @@ final class ExpansionQueue {
     case .connection(.cancelled(let channel)):
       consumer.fail(.consumerCancelled(channel: channel))
       consumingEnded()
-      declareAgain()
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
       break
@@ -213,9 +212,10 @@ final class ExpansionQueue {
     for delivery in deliveries { delivery.isGone = true }
     deliveries = []
     onLost()
+    declareAgain()
   }
 
-  /// The queue is gone: declare it before consuming again.
+  /// A queue may be gone: declare it before consuming, or counting its messages, again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {

@@ -196,7 +196,6 @@ final class RegistrationConsumerLoop {
     case .connection(.cancelled(let channel)):
       consumer.fail(.consumerCancelled(channel: channel))
       consumingEnded()
-      publisher.declareAgain()
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
       break
@@ -212,6 +211,8 @@ final class RegistrationConsumerLoop {
     deliveries = [:]
     held = []
     publisher.forget()
+    // The queue may be gone: declare it before consuming again.
+    publisher.declareAgain()
   }
 
   private func acknowledge() {
