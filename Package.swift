@@ -104,7 +104,6 @@ let package = Package(
       [
         "PushCore", "PushIO", "PushSettings", "PushStores", "PushWorker", "PushOperations",
         .product(name: "Hummingbird", package: "hummingbird"),
-        .product(name: "HummingbirdTLS", package: "hummingbird"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),

@@ -133,6 +133,11 @@ package struct ByteQueue: ~Copyable {
     try body(unsafe UnsafeBufferPointer(start: base + start, count: end - start).span)
   }
 
+  /// The waiting bytes, for libraries that copy them. The span must not outlive the call.
+  package func withRawBytes<Result>(_ body: (RawSpan) -> Result) -> Result {
+    body(unsafe UnsafeRawBufferPointer(start: base + start, count: end - start).bytes)
+  }
+
   /// The waiting bytes, for C. The pointer must not outlive the call.
   func withUnsafeBytes<Result, Failure: Error>(
     _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> Result

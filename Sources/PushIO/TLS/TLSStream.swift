@@ -4,15 +4,15 @@ import Glibc
 /// One connection's TLS without I/O: ciphertext comes from one queue and goes to another, so that one receive and one send move many
 /// records.
 @safe
-final class TLSStream {
-  enum HandshakeProgress {
+package final class TLSStream {
+  package enum HandshakeProgress {
     /// The peer's bytes are needed.
     case blocked
     case done
     case failed(TLSError)
   }
 
-  enum ReadProgress {
+  package enum ReadProgress {
     /// All ciphertext is decrypted.
     case blocked
     /// The limit was reached and there is more.
@@ -22,8 +22,8 @@ final class TLSStream {
     case failed(TLSError)
   }
 
-  var ciphertextIn = ByteQueue()
-  var ciphertextOut = ByteQueue()
+  package var ciphertextIn = ByteQueue()
+  package var ciphertextOut = ByteQueue()
 
   private let context: TLSContext
   private let ssl: OpaquePointer
@@ -42,7 +42,7 @@ final class TLSStream {
   private static let readBytesMinimum = 512
 
   /// `serverName`: must be in the server's certificate. `peer` is for error texts and sessions.
-  init(context: TLSContext, serverName: String, peer: String) throws(TLSError) {
+  package init(context: TLSContext, serverName: String, peer: String) throws(TLSError) {
     ERR_clear_error()
     guard let bio = unsafe BIO_new(TLSCallbacks.queueBIO) else {
       throw TLSError(kind: .system, text: "OpenSSL made no BIO: \(takeOpenSSLReasons().text)")
@@ -97,7 +97,7 @@ final class TLSStream {
   }
 
   /// Continues the handshake as far as `ciphertextIn` allows.
-  func handshake() -> HandshakeProgress {
+  package func handshake() -> HandshakeProgress {
     ERR_clear_error()
     let result = unsafe SSL_do_handshake(ssl)
     if result == 1 {
@@ -109,7 +109,7 @@ final class TLSStream {
   }
 
   /// Decrypts received bytes, until `plaintext` holds `limit` bytes.
-  func read(into plaintext: inout ByteQueue, limit: Int) -> ReadProgress {
+  package func read(into plaintext: inout ByteQueue, limit: Int) -> ReadProgress {
     ERR_clear_error()
     defer { keepSession() }
     while true {
@@ -135,7 +135,7 @@ final class TLSStream {
   }
 
   /// Encrypts plaintext until `ciphertextOut` holds about `ciphertextTarget` bytes.
-  func write(from plaintext: inout ByteQueue, ciphertextTarget: Int) -> TLSError? {
+  package func write(from plaintext: inout ByteQueue, ciphertextTarget: Int) -> TLSError? {
     if plaintext.isEmpty { return nil }
     ERR_clear_error()
     while !plaintext.isEmpty, ciphertextOut.count < ciphertextTarget {
@@ -149,7 +149,7 @@ final class TLSStream {
   }
 
   /// Frees empty buffers: OpenSSL uses 33 KiB for records, which a busy connection keeps.
-  func releaseMemory() {
+  package func releaseMemory() {
     ciphertextIn.releaseMemory()
     ciphertextOut.releaseMemory()
     // Only between two records: OpenSSL before 3.0.14 frees the buffer of a record whose header was read (CVE-2024-4741).
@@ -159,7 +159,7 @@ final class TLSStream {
   }
 
   /// Writes close_notify.
-  func sayGoodbye() {
+  package func sayGoodbye() {
     if hasFailed { return }
     unsafe SSL_shutdown(ssl)
     ERR_clear_error()
