@@ -1,4 +1,4 @@
-/// What a request's path asks for.
+/// The route of a request, read from its path.
 package enum GatewayRoute: Hashable, Sendable {
   case jobs
   case job(String)
@@ -14,7 +14,7 @@ package enum GatewayRoute: Hashable, Sendable {
   case description, page
   case alive, ready, metrics
 
-  /// nil: there is no such path.
+  /// nil: no route has this path.
   /// - Parameter path: without a query.
   package init?(path: String) {
     var words: [String] = []
@@ -61,7 +61,7 @@ package enum GatewayRoute: Hashable, Sendable {
     }
   }
 
-  /// For metrics: without what is in its place.
+  /// The path with placeholders instead of values: a label of metrics.
   package var template: String {
     switch self {
     case .jobs: "/v1/jobs"
@@ -82,7 +82,7 @@ package enum GatewayRoute: Hashable, Sendable {
     }
   }
 
-  /// The methods that it takes.
+  /// The HTTP methods that the route allows.
   package var methods: [String] {
     switch self {
     case .jobs, .order, .segmentCount, .liveActivities: ["POST"]
@@ -93,7 +93,7 @@ package enum GatewayRoute: Hashable, Sendable {
     }
   }
 
-  /// What a key must allow; nil: it asks for no key, or looks at it by itself.
+  /// The scope that a request's key needs; nil: the route needs no key, or (`liveActivities`) checks it itself.
   package var scope: KeyScope? {
     switch self {
     case .jobs, .order: .send

@@ -1,9 +1,9 @@
-/// Why a key does not open what a request names.
+/// Why a request's app or environment is refused.
 package enum KeyRefusal: Error, Hashable, Sendable {
   case otherApp, otherEnvironment
   case unknownEnvironment, noApp, badApp
 
-  /// Another key might: 403; else the request is wrong: 400.
+  /// true: the key does not allow it (403). false: the request is wrong (400).
   package var isForbidden: Bool {
     switch self {
     case .otherApp, .otherEnvironment: true

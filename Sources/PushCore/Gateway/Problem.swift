@@ -1,4 +1,4 @@
-/// An error of the gateway, as problem+json (RFC 9457). Its `type` is a place in the gateway's own page.
+/// An error of the gateway, as problem+json (RFC 9457). Its `type` is a link to the gateway's page `/docs`.
 package struct Problem: Error, Hashable, Sendable {
   package enum Kind: String, CaseIterable, Sendable {
     case badRequest = "bad-request"
@@ -54,7 +54,7 @@ package struct Problem: Error, Hashable, Sendable {
     }
   }
 
-  /// A rule that the body breaks.
+  /// A rule that the request's body breaks.
   package struct Fault: Hashable, Sendable {
     /// A JSON pointer (RFC 6901); empty: the body as a whole.
     package var pointer: String
@@ -65,7 +65,7 @@ package struct Problem: Error, Hashable, Sendable {
       self.rule = rule
     }
 
-    /// What is wrong with a job or a registration.
+    /// A fault in a job or a registration.
     package init(_ error: JobError) {
       pointer = Fault.pointer(ofField: error.field)
       rule = error.rule
@@ -111,7 +111,7 @@ package struct Problem: Error, Hashable, Sendable {
     self.faults = faults
   }
 
-  /// One rule that a body breaks.
+  /// The body breaks one rule.
   package init(_ fault: Fault) {
     self.init(.invalid, "\(fault.pointer.isEmpty ? "the body" : fault.pointer) \(fault.rule)", faults: [fault])
   }
@@ -133,7 +133,8 @@ package struct Problem: Error, Hashable, Sendable {
     return bytes
   }
 
-  /// One line of an answer to JSON Lines, with its line break.
+  /// A line of the answer to a JSON Lines request, with its line break.
+  /// - Parameter index: of the request's line, from 0.
   package func line(_ index: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.append(text: "{\"index\":\(index),\"status\":\(kind.status),")

@@ -1,4 +1,4 @@
-/// Reads the body of a request that brings a segment's filter: `{"filter": F}`, F as JSON or as text.
+/// Reads the body of a request that stores a segment: `{"filter": F}`, where F is JSON or text.
 package enum SegmentIntake {
   package static func filter(_ body: [UInt8]) throws(Problem) -> SegmentFilter {
     let members: JSONMembers

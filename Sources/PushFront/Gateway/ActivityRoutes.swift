@@ -1,7 +1,7 @@
 import PushCore
 import PushOperations
 
-/// Live Activities that are known by id.
+/// `/v1/activities/{id}`: a Live Activity and its devices.
 enum ActivityRoutes {
   static func get(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     guard let id = ActivityID(text) else {

@@ -3,11 +3,11 @@ import Hummingbird
 import NIOCore
 import PushCore
 
-/// Makes HTTP of replies.
+/// Turns replies into HTTP responses.
 enum GatewayAnswer {
   /// - Parameters:
-  ///   - rate: of the request's key; nil: it has none.
-  ///   - allowed: the methods that its path takes.
+  ///   - rate: the state of the key's rate; nil: the key has no rate.
+  ///   - allowed: the methods that the path allows.
   static func response(_ reply: GatewayReply, rate: RequestRate.Answer?, allowed: [String]) -> Response {
     var headers: HTTPFields = [.cacheControl: "no-store"]
     if !reply.contentType.isEmpty { headers[.contentType] = reply.contentType }
@@ -32,7 +32,7 @@ enum GatewayAnswer {
 }
 
 extension HTTPFields {
-  /// draft-ietf-httpapi-ratelimit-headers-10.
+  /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-10.
   fileprivate mutating func tell(_ rate: RequestRate.Answer) {
     self[.rateLimitPolicy] = "\"key\";q=\(rate.limit);w=\(RequestRate.windowSeconds)"
     self[.rateLimit] = "\"key\";r=\(rate.remaining);t=\(rate.resetSeconds)"

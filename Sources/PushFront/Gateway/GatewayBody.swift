@@ -2,12 +2,12 @@ import Hummingbird
 import NIOCore
 import PushCore
 
-/// A request's body in memory, counted while it is read.
+/// A request's body in memory. Its bytes count against the shared budget until it is released.
 struct GatewayBody: ~Copyable {
   let bytes: [UInt8]
   private let budget: ByteBudget
 
-  /// Throws a `Problem`, or why the connection failed.
+  /// Reads the body. Throws a `Problem` or the connection's error.
   init(_ request: Request, budget: ByteBudget) async throws {
     let maximum = GatewayLimits.bodyBytesMaximum
     if let encoding = request.headers[.contentEncoding], encoding.lowercased() != "identity" {

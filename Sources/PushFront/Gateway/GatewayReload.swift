@@ -4,8 +4,8 @@ import PushWorker
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the certificate again on SIGHUP, and when its files have changed; on SIGHUP also the log's level. Keys are read every two seconds
-/// in any case.
+/// Reads the certificate again on SIGHUP and when its files change. On SIGHUP, also reads the log settings. API keys are read every two
+/// seconds anyway.
 struct GatewayReload: Service {
   private static let lookSeconds = 2
 
@@ -38,7 +38,7 @@ struct GatewayReload: Service {
     while !Task.isCancelled {
       try? await Task.sleep(for: .seconds(GatewayReload.lookSeconds))
       let now = FileStamps(files)
-      // A file that is being written counts when it has stopped changing.
+      // Waits until a file that is being written has stopped changing.
       if now == seen, !now.isIncomplete, now != known {
         known = now
         reload(because: "a file changed")

@@ -6,7 +6,7 @@ import PushCore
 import PushIO
 import PushOperations
 
-/// Finds the route of a request, asks for its key, and answers.
+/// Answers requests: finds the route, checks the API key and its rate, and calls the route.
 struct GatewayResponder: HTTPResponder {
   typealias Context = BasicRequestContext
 
@@ -62,7 +62,7 @@ struct GatewayResponder: HTTPResponder {
     GatewayAnswer.response(reply, rate: rate, allowed: route?.methods ?? [])
   }
 
-  /// Of a key's owner.
+  /// Calls a route that needs a key.
   private func reply(_ route: GatewayRoute, _ call: GatewayCall) async throws -> GatewayReply {
     switch route {
     case .jobs: return try await JobRoutes.post(call)
@@ -83,7 +83,7 @@ struct GatewayResponder: HTTPResponder {
     }
   }
 
-  /// Of anybody.
+  /// Answers a route that needs no key.
   private func open(_ route: GatewayRoute) -> GatewayReply {
     switch route {
     case .description: return GatewayReply(200, page.json)

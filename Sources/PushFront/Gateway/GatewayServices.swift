@@ -5,7 +5,7 @@ import PushOperations
 import PushStores
 import Synchronization
 
-/// What routes use. One for the whole server.
+/// What all routes share. One for the whole server.
 final class GatewayServices: Sendable {
   let backend: GatewayBackend
   let metrics: GatewayMetrics
@@ -21,7 +21,7 @@ final class GatewayServices: Sendable {
     self.logger = logger
   }
 
-  /// Whose key this is.
+  /// Finds the API key with this text. If it is unknown, reads the keys again, because it may be new.
   func key(_ text: String) async throws(Problem) -> APIKey {
     for isLast in [false, true] {
       switch backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
@@ -29,20 +29,21 @@ final class GatewayServices: Sendable {
       case .wrong: throw Problem(.unauthorized, "the key is not valid")
       case .unknown where isLast:
         guard backend.keys.isReady else { throw Problem(.unavailable, "the keys were not read yet") }
-      // It may be a minute old.
+      // It may have been created since the last read.
       case .unknown: await backend.lookForKeys()
       }
     }
     throw Problem(.unauthorized, "the key is not valid")
   }
 
+  /// Checks a job. See `JobIntake`.
   func take(
     _ job: [UInt8], from sender: JobIntake.Sender, newID: () -> UUIDValue
   ) throws(Problem) -> TakenJob {
     try intake.withLock { intake throws(Problem) in try intake.take(job, from: sender, newID: newID) }
   }
 
-  /// Asks the backend; its failure is a problem of the gateway's.
+  /// Asks the backend. Throws its failure as a `Problem`.
   func ask<Value: Sendable>(
     _ question: @escaping @Sendable (GatewayDesk, @escaping GatewayDesk.Then<Value>) -> Void
   ) async throws(Problem) -> Value {
@@ -58,7 +59,7 @@ final class GatewayServices: Sendable {
     }
   }
 
-  /// Publishes a message alone, or throws.
+  /// Publishes a message. Throws unless RabbitMQ confirms it in time.
   func publish(_ message: GatewayMessage) async throws(Problem) {
     guard await backend.publish([message]) == [true] else { throw GatewayServices.unconfirmed }
   }

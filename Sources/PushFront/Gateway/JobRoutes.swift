@@ -4,9 +4,9 @@ import PushIO
 import PushOperations
 import PushStores
 
-/// `POST /v1/jobs` and what follows of a job.
+/// `/v1/jobs`: sends jobs, shows their state, and pauses, resumes and cancels them.
 enum JobRoutes {
-  /// - Returns: 202 only for what RabbitMQ confirmed.
+  /// - Returns: 202 only for jobs that RabbitMQ confirmed.
   static func post(_ call: GatewayCall) async throws -> GatewayReply {
     let format = try call.format()
     let jobClass = try call.jobClass()
@@ -40,7 +40,7 @@ enum JobRoutes {
   ) async throws(Problem) -> GatewayReply {
     let trace = call.trace
     let sender = call.sender
-    /// A message, or why there is none.
+    /// The job's id, or why it is refused.
     var lines: [Result<String, Problem>] = []
     var messages: [GatewayMessage] = []
     for (index, line) in JSONLines(bytes).enumerated() {
@@ -77,7 +77,7 @@ enum JobRoutes {
     return GatewayReply(status, text, contentType: GatewayReply.lines)
   }
 
-  /// The same for a repeated request with an idempotency key, so that a worker sends nothing twice.
+  /// The id of a job that has none. With an idempotency key, a repeated request gives the same ids, so that workers deduplicate its jobs.
   private static func newID(_ call: GatewayCall, _ key: IdempotencyKey?, _ index: Int) -> UUIDValue {
     guard let key else {
       var random = SystemRandomNumberGenerator()

@@ -2,7 +2,7 @@ import PushCore
 import PushOperations
 import PushStores
 
-/// Saved filters.
+/// `/v1/segments/{code}`: stored filters.
 enum SegmentRoutes {
   static func put(_ text: String, _ call: GatewayCall) async throws -> GatewayReply {
     try call.requireJSON()

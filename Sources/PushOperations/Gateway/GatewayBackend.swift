@@ -3,15 +3,15 @@ package import PushCore
 import PushIO
 import Synchronization
 
-/// The thread behind the gateway's HTTP server, with its connections to RabbitMQ and Redis. This is its door for requests.
+/// The thread behind the gateway's HTTP server, with its connections to RabbitMQ and Redis. Its methods may be called from any thread.
 package final class GatewayBackend: Sendable {
-  /// What probes and metrics tell.
+  /// The state that probes and metrics report.
   package struct Status: Sendable {
     package var isRabbitMQReady = false
     package var isRedisConnected = false
     package var confirmed: UInt64 = 0
     package var unconfirmed: UInt64 = 0
-    /// Published, and neither confirmed nor refused.
+    /// Published messages that RabbitMQ has neither confirmed nor refused yet.
     package var open = 0
     package var readers = 0
   }
@@ -22,10 +22,10 @@ package final class GatewayBackend: Sendable {
     var letters: [Letter] = []
     var mailbox: Mailbox?
     var isDraining = false
-    /// Waits for the end of the thread.
+    /// Resumed when the thread ends.
     var whenEnded: CheckedContinuation<Void, Never>?
     var hasEnded = false
-    /// The thread takes no more letters.
+    /// The thread runs no more letters.
     var isOver = false
     var status = Status()
   }
@@ -44,7 +44,7 @@ package final class GatewayBackend: Sendable {
     self.logger = logger
   }
 
-  /// Starts the thread, which connects. Once.
+  /// Starts the thread, which connects to RabbitMQ and Redis. Call once.
   package func start() {
     thread.withLock {
       $0 = LoopThread(name: "gateway") { [self] in
@@ -57,7 +57,7 @@ package final class GatewayBackend: Sendable {
     }
   }
 
-  /// Answers what was asked, closes the connections and ends the thread. Once, after `start`.
+  /// Answers open requests, closes the connections and ends the thread. Call once, after `start`.
   package func stop() async {
     await withCheckedContinuation { continuation in
       let (hasEnded, mailbox) = state.withLock { state in
@@ -73,9 +73,9 @@ package final class GatewayBackend: Sendable {
 
   package var status: Status { state.withLock(\.status) }
 
-  // MARK: - Questions
+  // MARK: - Requests
 
-  /// Publishes; tells of each message whether RabbitMQ confirmed it in time.
+  /// Publishes messages. Returns for each whether RabbitMQ confirmed it in time.
   package func publish(_ messages: [GatewayMessage]) async -> [Bool] {
     await withCheckedContinuation { continuation in
       post { desk in
@@ -85,7 +85,7 @@ package final class GatewayBackend: Sendable {
     }
   }
 
-  /// Asks the desk on its thread.
+  /// Runs a request on the thread and returns its result.
   package func ask<Value: Sendable>(
     _ question: @escaping @Sendable (GatewayDesk, @escaping GatewayDesk.Then<Value>) -> Void
   ) async throws(GatewayFailure) -> Value {
@@ -98,7 +98,7 @@ package final class GatewayBackend: Sendable {
     return try result.get()
   }
 
-  /// Reads the keys again, at most twice a second.
+  /// Reads the API keys again, at most twice a second. Returns when they are read, or when that failed.
   package func lookForKeys() async {
     await withCheckedContinuation { continuation in
       post { desk in
@@ -108,7 +108,9 @@ package final class GatewayBackend: Sendable {
     }
   }
 
-  /// The outcomes of a scope from this number in the log on; nil: from now on. nil: there are too many readers.
+  /// Streams the outcomes of a scope.
+  /// - Parameter from: the first offset in the results log; nil: only new outcomes.
+  /// - Returns: nil: there are too many readers.
   package func outcomes(of scope: AppScope, from: Int64?) async -> AsyncStream<OutcomeEvent>? {
     let (stream, events) = AsyncStream.makeStream(of: OutcomeEvent.self)
     let isTaken: Bool = await withCheckedContinuation { continuation in
@@ -125,7 +127,7 @@ package final class GatewayBackend: Sendable {
     return isTaken ? stream : nil
   }
 
-  /// An outcome was written to its reader.
+  /// Acknowledges an outcome after it was written to its reader.
   package func acknowledge(_ tag: UInt64, channel: UInt16) {
     post { $0?.outcomes.acknowledge(tag, channel: channel) }
   }
@@ -134,7 +136,7 @@ package final class GatewayBackend: Sendable {
     let (isTaken, mailbox) = state.withLock { state -> (Bool, Mailbox?) in
       guard !state.isOver else { return (false, nil) }
       state.letters.append(letter)
-      // Who posted the first one woke it.
+      // Only the first letter has to wake the thread.
       return (true, state.letters.count == 1 ? state.mailbox : nil)
     }
     if !isTaken { letter(nil) }

@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import PushStores
 
-/// Keeps a `KeyRing` up to date, and tells Redis when keys were used. Belongs to the thread of its loop.
+/// Keeps a `KeyRing` up to date, and stores in Redis when keys were last used. Used only on its loop's thread.
 final class KeyReader {
   private let loop: EventLoop
   private let redis: RedisClient
@@ -10,7 +10,7 @@ final class KeyReader {
   private let file: APIKeyFile?
   private let ring: KeyRing
   private let notice: (String) -> Void
-  /// Asked and not answered.
+  /// Redis has not answered yet.
   private var isReading = false
   private var then: [() -> Void] = []
   private var nextReading = Instant(nanoseconds: .min)
@@ -19,11 +19,11 @@ final class KeyReader {
   private var failure: String?
 
   private static let readMilliseconds: Int64 = 2_000
-  /// A key that nobody knows is looked for no more often.
+  /// Minimum time between two reads that unknown keys cause.
   private static let lookMilliseconds: Int64 = 500
   private static let tellMilliseconds: Int64 = 5_000
 
-  /// - Parameter notice: what is wrong, once.
+  /// - Parameter notice: receives an error when it first occurs.
   init(
     loop: EventLoop, redis: RedisClient, names: GatewayRedisKeys, file: APIKeyFile?, ring: KeyRing,
     notice: @escaping (String) -> Void
@@ -37,7 +37,7 @@ final class KeyReader {
     nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
   }
 
-  /// Reads the keys soon; `then` follows in any case.
+  /// Reads the keys soon. Calls `then` afterwards, also after a failure.
   func look(then: @escaping () -> Void) {
     self.then.append(then)
     nextReading = min(nextReading, max(loop.now.monotonic, nextLook))
@@ -75,7 +75,7 @@ final class KeyReader {
     case failure(String)
   }
 
-  /// After a failure the keys stay as they were.
+  /// After a failure, the old keys stay valid.
   private func finish(_ reading: Reading) {
     switch reading {
     case .success(let keys):

@@ -8,7 +8,7 @@ package final class KeyRing: Sendable {
     /// nil: not read yet.
     var keys: [String: APIKey]?
     var rates: [String: RequestRate] = [:]
-    /// Since they were last told, Unix milliseconds.
+    /// Key id → last use since the last `takeUsed`, Unix milliseconds.
     var used: [String: Int64] = [:]
   }
 
@@ -20,12 +20,14 @@ package final class KeyRing: Sendable {
 
   package enum Finding: Sendable {
     case found(APIKey)
-    /// Perhaps it is new.
+    /// No key has this id. It may have been created since the last read.
     case unknown
+    /// Malformed, or the secret is wrong.
     case wrong
   }
 
-  /// Whose key this is.
+  /// Finds a key by its text and records its use.
+  /// - Parameter now: Unix milliseconds.
   package func find(_ text: String, now: Int64) -> Finding {
     guard let parsed = APIKeyText(text) else { return .wrong }
     let hash = SHA256Digest.of(parsed.text.utf8.span)
@@ -37,7 +39,7 @@ package final class KeyRing: Sendable {
     }
   }
 
-  /// Charges a request; nil: the key has no rate.
+  /// Counts a request against the key's rate; nil: the key has no rate.
   package func take(_ key: APIKey, now: Instant) -> RequestRate.Answer? {
     guard let limit = key.rate else { return nil }
     return state.withLock { state in
@@ -53,7 +55,7 @@ package final class KeyRing: Sendable {
     }
   }
 
-  /// When keys were used since the last call.
+  /// Returns and clears the last uses: key id → Unix milliseconds.
   func takeUsed() -> [String: Int64] {
     state.withLock { state in
       defer { state.used = [:] }

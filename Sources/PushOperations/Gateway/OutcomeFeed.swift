@@ -3,31 +3,31 @@ import PushCore
 import PushIO
 import PushLane
 
-/// Reads the results log for many at a time: one connection, a channel for each reader. Belongs to the thread of its loop.
+/// Delivers outcomes from the results log to readers: one connection, and a channel for each reader. Used only on its loop's thread.
 ///
-/// A reader holds at most a prefetch of outcomes that it did not acknowledge. When the connection ends, all readers end: they come again
-/// with the last number they saw.
+/// A reader has at most `prefetch` unacknowledged outcomes. When the connection ends, all readers end: their clients reconnect with the id
+/// of the last event.
 final class OutcomeFeed {
-  /// One who reads.
+  /// A client that reads outcomes.
   struct Reader {
     var scope: AppScope
-    /// The first number that is told; nil: from now on.
+    /// The first offset to deliver; nil: only new outcomes.
     var from: Int64?
-    /// false: it is gone.
+    /// Returns false if the client is gone.
     var tell: (OutcomeEvent) -> Bool
     var end: () -> Void
   }
 
   private struct Open {
     var reader: Reader
-    /// Its answer means that nothing is missed from then on.
+    /// The operation that consumes. Once RabbitMQ answers it, no outcome is missed.
     var consume: UInt32
     var lastTold: Instant
   }
 
   private enum Channel {
     case reading(Open)
-    /// Until its close is answered.
+    /// Until RabbitMQ answers this close operation.
     case closing(UInt32)
   }
 
@@ -36,7 +36,7 @@ final class OutcomeFeed {
   private let client: RabbitMQClient
   private let readersMaximum: Int
   private var channels: [UInt16: Channel] = [:]
-  /// Readers that came before the connection.
+  /// Readers that wait for the connection.
   private var waiting: [(reader: Reader, deadline: Instant)] = []
   private var isStarted = false
 
@@ -58,7 +58,7 @@ final class OutcomeFeed {
 
   var readerCount: Int { channels.count + waiting.count }
 
-  /// Begins to tell. false: there are too many readers.
+  /// Adds a reader. false: there are too many.
   func add(_ reader: Reader) -> Bool {
     guard readerCount < readersMaximum else { return false }
     if !isStarted {
@@ -73,7 +73,7 @@ final class OutcomeFeed {
     return true
   }
 
-  /// An outcome was written to its reader.
+  /// Acknowledges an outcome after it was written to its reader.
   func acknowledge(_ tag: UInt64, channel: UInt16) {
     guard case .reading = channels[channel], let connection = client.connection, connection.isOpen(channel: channel)
     else { return }
@@ -97,7 +97,7 @@ final class OutcomeFeed {
     }
   }
 
-  /// Ends every reader.
+  /// Ends all readers and closes the connection.
   func close() {
     endAll()
     client.stop()
