@@ -1,7 +1,7 @@
 /// Turns the notifications of one request into jobs.
 ///
-/// Checks each job with the worker's parser, so that the worker accepts every published job. Reports faults with the names of the
-/// request's fields.
+/// Checks each job with the worker's parser, so that a worker refuses no published job for a fault that is visible here. Reports faults
+/// with the names of the request's fields.
 struct NotificationReader: ~Copyable {
   typealias Notification = RequestObject<RequestKeys.Notification>
   typealias Activity = RequestObject<RequestKeys.Activity>

@@ -122,7 +122,7 @@ package final class AudienceAuditor {
     }
   }
 
-  /// Something became of a registration.
+  /// Changes the record of the registration with this body.
   private func mark(_ body: [UInt8], _ change: (inout Word) -> Void) {
     guard let at = WorkerAuditor.number("at", in: body) else { return }
     if let user = WorkerAuditor.text("user", in: body), WorkerAuditor.says(#""kind":"forget""#, in: body) {
@@ -153,7 +153,7 @@ package final class AudienceAuditor {
   /// A dead letter.
   private func buried(_ body: [UInt8]) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
-      // One that several workers died of, or whose connection ended so often while Redis took nothing, is taken for what they died of.
+      // A registration that was in progress when several workers died, or when its connection ended several times, counts as poison.
       mark(body) { $0.isBuried = true }
       if !faults.contains(where: { $0.family != .apns }) { fail("a sound registration is a dead letter") }
       return true
@@ -235,7 +235,7 @@ package final class AudienceAuditor {
     let isMarked = ends.contains(where: \.isAmbiguous) || job.isForgotten || hasForgotten
     let ids = Set(ends.map(\.apnsID))
     let counts = ids.map { ledger.acceptances(of: $0) }
-    // One that was forgotten and registers again is another device, and may be found once more.
+    // A device that was forgotten and registers again is another device, and may be found again.
     let count = isForgotten(device) ? counts.max() ?? 0 : counts.reduce(0, +)
     if count > 1 { repeatedCount += 1 }
     // The push to a late token has its own id, in addition to the page's.
@@ -327,7 +327,7 @@ package final class AudienceAuditor {
 
   // MARK: - Forgotten users
 
-  /// Lanes still send what they had looked up before; pages in a queue are looked up again.
+  /// Time in which lanes still send to devices that they had looked up before. Pages in a queue are looked up again.
   private static let underWayMilliseconds: Int64 = 30_000
 
   private func judgeForgotten(_ ledger: Ledger) {

@@ -63,7 +63,7 @@ package struct SimulatedAudienceEvent: Sendable {
       let job = SimulatedAudienceJob(number, audience, isBulk: pick(2) == 0)
       let at = time()
       events.append(SimulatedAudienceEvent(.job(job), at: at))
-      // The producer got no confirm.
+      // The producer got no confirm and publishes it again.
       if pick(8) == 0 { events.append(SimulatedAudienceEvent(.job(job), at: at + Int64(pick(20_000)) * 1_000_000)) }
     }
     for number in 0..<settings.activities { events += plan(activity: number, &random, settings) }

@@ -26,7 +26,7 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { settings.rabbitmq.confirmDropped = 5 }
     if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
     if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
-    // Known bugs are named by lower seeds: their worlds must not change.
+    // Lower seeds identify known bugs, so their worlds must not change. Each generation adds to the ones before.
     if seed >= 1000 { settings.makeStranger(seed: seed) }
     if seed >= 4000 { settings.makeStrangest(seed: seed) }
     if seed >= 500_000 { settings.makeOddest(seed: seed) }
@@ -34,7 +34,7 @@ extension WorkerWorld.Settings {
     return settings
   }
 
-  /// Adds what the first worlds of the swarm lack.
+  /// Adds history, drifting clocks, channels, Sentinels and more broker faults.
   private mutating func makeStranger(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x7370_6963_6500_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
@@ -62,7 +62,7 @@ extension WorkerWorld.Settings {
     hasCampaign = pick(6) == 0
   }
 
-  /// Adds what the worlds before these lack.
+  /// Adds changing limits and poison channel requests.
   private mutating func makeStrangest(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6F64_6465_7374_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
@@ -70,13 +70,13 @@ extension WorkerWorld.Settings {
     if channelRequests > 0 { hasChannelPoison = pick(3) == 0 }
   }
 
-  /// Adds the newest kinds of jobs and faults.
+  /// Adds revoked credentials, workers that run until their queues are empty, and oversized jobs.
   private mutating func makeOddest(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6C61_7374_0000_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(4) == 0 { faults += [.revokeCredential, .revokeCredential] }
     worksUntilEmpty = pick(6) == 0
-    // On a slow or narrow line one of them takes minutes.
+    // On a slow connection an oversized job takes minutes.
     hasOversizedJobs =
       pick(3) == 0 && network.bytesPerSecond == nil && network.bufferBytes > 4096
       && network.latency.upperBound <= 2_000_000

@@ -34,6 +34,8 @@ package final class WorkerAuditor {
   /// Provider tokens created by workers that ended.
   private var tokensMade: UInt64 = 0
   private var rates = RateAuditor()
+
+  /// Sets what the audit of the rates expects.
   /// - Parameters:
   ///   - limits: the configured limits.
   ///   - hasBroadcasts: broadcasts, which have no rate, are sent too.
@@ -42,7 +44,7 @@ package final class WorkerAuditor {
     rates.mayBeUnrated = hasBroadcasts
   }
 
-  /// Nothing comes between a worker and Redis, and Redis is fast: what one worker knows, the fleet knows.
+  /// No fault affects workers or Redis, and the network is fast: what one worker stores, all workers know.
   private let knowsAll: Bool
 
   /// A sound job is sent before it expires: faults end long before that. But each lost confirm takes a
