@@ -47,14 +47,14 @@ struct JobsCommand: ParsableCommand {
       try run { access in
         guard let (before, _, isTaken) = try access.order(command, id) else { throw unknown }
         guard isTaken else {
-          throw Exit.failure("\(id) is \(before.rawValue): nothing of it is left to \(command.rawValue)")
+          throw Exit.failure("\(id) is \(before.rawValue): nothing is left to \(command.rawValue)")
         }
       }
     }
 
     private var unknown: any Error {
       Exit.failure(
-        "\(id) is not known: no worker took up a job of this id for devices, users or a segment within 24 hours")
+        "\(id) is not known: no worker has started a job with this id for devices, users or a segment within 24 hours")
     }
   }
 

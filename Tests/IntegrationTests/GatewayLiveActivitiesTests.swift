@@ -220,7 +220,7 @@ struct GatewayLiveActivitiesTests {
         == "210 Application not found")
     #expect(try fault("startLiveActivity", Self.request(world.key)) == "210 No notifications")
     #expect(try fault("startLiveActivity", "{}") == "210 request is missing")
-    #expect(try fault("createMessage", "{}").hasPrefix("210 createMessage is not served here"))
+    #expect(try fault("createMessage", "{}").hasPrefix("210 createMessage is not supported"))
     for filter in [#""filter_code":"absent""#, #""filter":{"segment":"absent"}"#] {
       #expect(
         try fault("startLiveActivity", Self.request(world.key, device, Self.starting("r", filter)))

@@ -59,10 +59,10 @@ package struct JobIntake: ~Copyable {
     let app = members["app"]?.text
     let environment = members["environment"]?.text
     if let app, let named = sender.app, app != named {
-      throw Problem(Problem.Fault(pointer: "/app", rule: "must be that of the query, or be left out"))
+      throw Problem(Problem.Fault(pointer: "/app", rule: "must be the query's app, or be left out"))
     }
     if let environment, let named = sender.environment, environment != named {
-      throw Problem(Problem.Fault(pointer: "/environment", rule: "must be that of the query, or be left out"))
+      throw Problem(Problem.Fault(pointer: "/environment", rule: "must be the query's environment, or be left out"))
     }
     switch sender.key.scope(app: app ?? sender.app, environment: environment ?? sender.environment) {
     case .success(let scope): return scope

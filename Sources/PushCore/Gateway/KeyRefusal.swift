@@ -13,10 +13,10 @@ package enum KeyRefusal: Error, Hashable, Sendable {
 
   package var text: String {
     switch self {
-    case .otherApp: "the key is of another app"
-    case .otherEnvironment: "the key is of the other environment"
+    case .otherApp: "the key is for another app"
+    case .otherEnvironment: "the key is for the other environment"
     case .unknownEnvironment: "environment must be production or sandbox"
-    case .noApp: "the key is of no app: name one with ?app="
+    case .noApp: "the key has no app: name one with ?app="
     case .badApp: "app must be a bundle id"
     }
   }

@@ -36,20 +36,20 @@ package struct Problem: Error, Hashable, Sendable {
 
     package var title: String {
       switch self {
-      case .badRequest: "The request is not understood"
+      case .badRequest: "The request is malformed"
       case .invalid: "The body breaks a rule"
-      case .unauthorized: "No valid key"
+      case .unauthorized: "The key is missing or not valid"
       case .forbidden: "The key does not allow this"
-      case .notFound: "There is no such thing"
-      case .notAllowed: "The path does not take this method"
-      case .timeout: "The request came too slowly"
-      case .conflict: "It cannot be done now"
+      case .notFound: "Not found"
+      case .notAllowed: "The path does not allow this method"
+      case .timeout: "The request took too long"
+      case .conflict: "The request conflicts with the current state"
       case .tooLarge: "The body is too large"
-      case .unsupportedMedia: "The content type is not taken"
-      case .reused: "The idempotency key belongs to another request"
-      case .overRate: "The key is over its rate"
-      case .internalError: "The gateway failed"
-      case .unavailable: "The gateway cannot do it now"
+      case .unsupportedMedia: "The content type is not supported"
+      case .reused: "The idempotency key was used for another request"
+      case .overRate: "The key exceeded its rate"
+      case .internalError: "Internal error"
+      case .unavailable: "Temporarily unavailable"
       }
     }
   }

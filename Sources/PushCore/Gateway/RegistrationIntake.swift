@@ -16,7 +16,7 @@ package enum RegistrationIntake {
       throw Problem(Problem.Fault(JobError(error, in: body.span)))
     }
     if let member = members.all.first(where: { told.contains($0.name) }) {
-      throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is told by the path and the key: leave it out"))
+      throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is set from the path and the key: leave it out"))
     }
     var head = head("device", scope, at)
     head.append(text: ",\"device\":")

@@ -104,7 +104,7 @@ struct DeviceReader {
     guard let place = request[.deviceType] else { return }
     let number = request.json.integer(at: place) ?? request.json.text(at: place).flatMap(Int64.init)
     guard let number, DeviceReader.types.contains(number) else {
-      throw request.wrong(.deviceType, "must be 1, or 7 for a Mac: pushes go to Apple's devices alone")
+      throw request.wrong(.deviceType, "must be 1, or 7 for a Mac: only Apple's devices get pushes")
     }
   }
 

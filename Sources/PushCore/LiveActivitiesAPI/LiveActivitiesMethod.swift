@@ -21,6 +21,6 @@ package enum LiveActivitiesMethod: String, CaseIterable, Sendable {
     let served = allCases.map(\.rawValue)
     let hint = EditDistance.nearest(to: name, among: served).map { "did you mean \($0)?" }
     let shown = name.isEmpty ? "A call without a name" : JobError.describe(name)
-    return "\(shown) is not served here; \(hint ?? "these are: \(served.joined(separator: ", "))")"
+    return "\(shown) is not supported; \(hint ?? "supported calls: \(served.joined(separator: ", "))")"
   }
 }

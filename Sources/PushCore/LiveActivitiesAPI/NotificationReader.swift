@@ -222,6 +222,6 @@ struct NotificationReader: ~Copyable {
     for (field, path) in names where error.field.hasPrefix(field) {
       return LiveActivitiesFault(path + error.field.dropFirst(field.count), error.rule)
     }
-    return LiveActivitiesFault(notification.path, "makes no job: \(error.detail)")
+    return LiveActivitiesFault(notification.path, "cannot become a job: \(error.detail)")
   }
 }

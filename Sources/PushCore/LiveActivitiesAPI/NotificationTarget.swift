@@ -71,7 +71,7 @@ extension NotificationTarget {
     guard allowsEveryone else {
       throw LiveActivitiesFault(
         notification.path,
-        "has no target: give users, devices or filter_code; all devices together are taken only where the server allows it"
+        "has no target: give users, devices or filter_code; this server does not allow a start for all devices"
       )
     }
     return .everybody
@@ -134,7 +134,7 @@ extension NotificationTarget {
     do throws(SegmentFilterError) {
       return .filter(try SegmentFilterParser.parse(source))
     } catch {
-      throw LiveActivitiesFault(notification.path(of: key), "is no filter: \(error)")
+      throw LiveActivitiesFault(notification.path(of: key), "is not a filter: \(error)")
     }
   }
 }

@@ -11,7 +11,9 @@ enum ActivityRoutes {
     let shown = try await call.services.ask { desk, then in desk.activity(id, in: scope, then: then) }
     guard let shown else { throw Problem(.notFound, "the activity \(ActivityRefusal.unknown.text)") }
     let table = ActivitiesTable(scope, now: GatewayClock.unixMilliseconds)
-    guard let json = try? table.jsonLine(shown) else { throw Problem(.internalError, "the activity cannot be told") }
+    guard let json = try? table.jsonLine(shown) else {
+      throw Problem(.internalError, "the activity could not be written as JSON")
+    }
     return GatewayReply(200, json)
   }
 }

@@ -79,7 +79,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     if case .refused = state { return }
     switch part {
     case .head(let head):
-      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections")) }
+      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections; try again")) }
       state = .reading
       hasResponseBegun = false
       closesAfterResponse = ConnectionGuard.closes(head.headerFields)

@@ -21,7 +21,7 @@ struct GatewayBody: ~Copyable {
       for try await part in request.body {
         guard bytes.count + part.readableBytes <= maximum else { throw GatewayBody.tooLarge }
         guard budget.take(part.readableBytes) else {
-          throw Problem(.unavailable, "too much is being sent at a time; try again")
+          throw Problem(.unavailable, "the server receives too many bodies at once; try again")
         }
         taken += part.readableBytes
         bytes.append(contentsOf: part.readableBytesView)

@@ -62,13 +62,16 @@ struct GatewayCall: Sendable {
     case GatewayReply.json: return .json
     case GatewayReply.lines: return .lines
     default:
-      throw Problem(.unsupportedMedia, "a body is \(GatewayReply.json), or \(GatewayReply.lines) for many jobs")
+      throw Problem(
+        .unsupportedMedia, "the content type must be \(GatewayReply.json), or \(GatewayReply.lines) for many jobs")
     }
   }
 
   /// Throws unless the body's format is JSON.
   func requireJSON() throws(Problem) {
-    guard try format() == .json else { throw Problem(.unsupportedMedia, "a body is \(GatewayReply.json) here") }
+    guard try format() == .json else {
+      throw Problem(.unsupportedMedia, "the content type must be \(GatewayReply.json)")
+    }
   }
 
   func idempotencyKey() throws(Problem) -> IdempotencyKey? {

@@ -41,7 +41,7 @@ struct GatewayResponder: HTTPResponder {
     do {
       guard let route else { throw Problem(.notFound, "there is no such path") }
       guard route.methods.contains(request.method.rawValue) else {
-        throw Problem(.notAllowed, "\(route.template) takes \(route.methods.joined(separator: ", "))")
+        throw Problem(.notAllowed, "\(route.template) allows \(route.methods.joined(separator: ", "))")
       }
       guard let scope = route.scope else { return response(open(route), nil, route) }
       let key = try await key(of: request)
@@ -49,7 +49,7 @@ struct GatewayResponder: HTTPResponder {
       if let rate, !rate.isAllowed {
         throw Problem(.overRate, "the key may make \(rate.limit) requests a minute")
       }
-      guard key.allows(scope) else { throw Problem(.forbidden, "the key has not the scope \(scope.rawValue)") }
+      guard key.allows(scope) else { throw Problem(.forbidden, "the key does not have the scope \(scope.rawValue)") }
       let call = GatewayCall(request: request, key: key, services: services)
       if route == .outcomes { return try await OutcomeRoute.get(call) }
       return response(try await reply(route, call), rate, route)
@@ -107,8 +107,8 @@ struct GatewayResponder: HTTPResponder {
   private var readinessProblems: [String] {
     let status = services.backend.status
     var problems: [String] = []
-    if !status.isRabbitMQReady { problems.append("RabbitMQ takes nothing now") }
-    if !services.backend.keys.isReady { problems.append("the keys were not read yet") }
+    if !status.isRabbitMQReady { problems.append("RabbitMQ is not ready") }
+    if !services.backend.keys.isReady { problems.append("the API keys are not loaded yet") }
     return problems
   }
 

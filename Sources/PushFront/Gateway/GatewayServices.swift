@@ -28,7 +28,7 @@ final class GatewayServices: Sendable {
       case .found(let key): return key
       case .wrong: throw Problem(.unauthorized, "the key is not valid")
       case .unknown where isLast:
-        guard backend.keys.isReady else { throw Problem(.unavailable, "the keys were not read yet") }
+        guard backend.keys.isReady else { throw Problem(.unavailable, "the API keys are not loaded yet") }
       // It may have been created since the last read.
       case .unknown: await backend.lookForKeys()
       }
@@ -64,5 +64,5 @@ final class GatewayServices: Sendable {
     guard await backend.publish([message]) == [true] else { throw GatewayServices.unconfirmed }
   }
 
-  static let unconfirmed = Problem(.unavailable, "RabbitMQ did not confirm it in time; it may be taken all the same")
+  static let unconfirmed = Problem(.unavailable, "RabbitMQ did not confirm it in time, but may have stored it")
 }

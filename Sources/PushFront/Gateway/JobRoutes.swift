@@ -53,7 +53,7 @@ enum JobRoutes {
       }
     }
     guard !lines.isEmpty else {
-      throw Problem(Problem.Fault(pointer: "", rule: "must hold a job a line, one at least"))
+      throw Problem(Problem.Fault(pointer: "", rule: "must have at least one line, with one job a line"))
     }
     var results = await call.services.backend.publish(messages).makeIterator()
     var text: [UInt8] = []
@@ -109,15 +109,16 @@ enum JobRoutes {
     let scope = try call.scope()
     let answer = try await call.services.ask { desk, then in desk.order(command, id, in: scope, then: then) }
     guard let answer else {
-      throw Problem(.notFound, "no worker took up a job of this id for devices, users or a segment within 24 hours")
+      throw Problem(
+        .notFound, "no worker has started a job with this id for devices, users or a segment within 24 hours")
     }
     guard answer.isTaken else {
-      throw Problem(.conflict, "the job is \(answer.before.rawValue): nothing of it is left to \(command.rawValue)")
+      throw Problem(.conflict, "the job is \(answer.before.rawValue): nothing is left to \(command.rawValue)")
     }
     return try await get(id, call)
   }
 
-  private static let unknown = Problem(.notFound, "no job of this id was taken within 24 hours")
+  private static let unknown = Problem(.notFound, "no job with this id was accepted within 24 hours")
 
   private static func json(_ id: String, _ progress: ExpansionProgress) -> [UInt8] {
     var bytes: [UInt8] = []

@@ -12,7 +12,7 @@ enum OutcomeRoute {
     let after = try call.after()
     let backend = call.services.backend
     guard let events = await backend.outcomes(of: scope, from: after.map { $0 + 1 }) else {
-      throw Problem(.unavailable, "there are too many readers of outcomes")
+      throw Problem(.unavailable, "there are too many readers of outcomes; try again later")
     }
     return Response(
       status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],

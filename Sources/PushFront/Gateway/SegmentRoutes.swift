@@ -49,5 +49,5 @@ enum SegmentRoutes {
     return code
   }
 
-  private static let unknown = Problem(.notFound, "there is no segment of this code")
+  private static let unknown = Problem(.notFound, "no segment has this code")
 }

@@ -23,7 +23,9 @@ package struct APIKeyFile: Sendable {
     for (index, line) in data.split(separator: UInt8(ascii: "\n")).enumerated() {
       guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(line)) else {
         throw Failure(
-          description: "line \(index + 1) of the keys file \(path) is no key as `herald keys create` writes it")
+          description:
+            "line \(index + 1) of the keys file \(path) is not a key in the format of `herald keys create`: remove the line"
+        )
       }
       keys.append(key)
     }

@@ -70,7 +70,8 @@ package struct APIKeys {
     try hash(redisKeys.keys).map { id, json in
       guard let key = APIKey(json: json) else {
         throw Failure(
-          description: "redis: \(redisKeys.keys) holds \(id), which is no key as `herald keys create` writes it")
+          description:
+            "redis: \(redisKeys.keys) has an invalid value for \(id): delete it with `herald keys revoke \(id)`")
       }
       return key
     }

@@ -91,7 +91,7 @@ package final class GatewayBackend: Sendable {
   ) async throws(GatewayFailure) -> Value {
     let result: Result<Value, GatewayFailure> = await withCheckedContinuation { continuation in
       post { desk in
-        guard let desk else { return continuation.resume(returning: .failure(.unavailable("the gateway ends"))) }
+        guard let desk else { return continuation.resume(returning: .failure(.unavailable("the gateway is stopping"))) }
         question(desk) { continuation.resume(returning: $0) }
       }
     }

@@ -62,9 +62,11 @@ final class KeyReader {
         switch result {
         case .failure(let failure): finish(.failure("redis: \(failure.text)"))
         case .success(let reply):
-          guard let hash = reply.hash else { return finish(.failure("redis: \(names.keys) holds no keys")) }
+          guard let hash = reply.hash else { return finish(.failure("redis: \(names.keys) is not a hash of API keys")) }
           let keys = hash.values.compactMap(APIKey.init(json:))
-          finish(keys.count == hash.count ? .success(keys) : .failure("redis: \(names.keys) holds what is no key"))
+          finish(
+            keys.count == hash.count
+              ? .success(keys) : .failure("redis: \(names.keys) has a value that is not an API key"))
         }
       }
     }

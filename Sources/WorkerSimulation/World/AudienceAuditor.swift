@@ -155,7 +155,7 @@ package final class AudienceAuditor {
     if WorkerAuditor.says(#""kind":""#, in: body) {
       // A registration that was in progress when several workers died, or when its connection ended several times, counts as poison.
       mark(body) { $0.isBuried = true }
-      if !faults.contains(where: { $0.family != .apns }) { fail("a sound registration is a dead letter") }
+      if !faults.contains(where: { $0.family != .apns }) { fail("a valid registration was dead-lettered") }
       return true
     }
     let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
@@ -180,7 +180,7 @@ package final class AudienceAuditor {
     }
     apnsIDs.insert(apnsID)
     guard let device = WorkerAuditor.text("device", in: body) else {
-      fail("an end of nobody: \(id)")
+      fail("an outcome without a device: \(id)")
       return true
     }
     let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
@@ -211,10 +211,10 @@ package final class AudienceAuditor {
     let summaries = Set(told.map { AudienceAuditor.summary($0) })
     if told.isEmpty { return }
     guard summaries.count == 1, let text = summaries.first else {
-      return fail("two ends of an audience: \(id): \(summaries.map { $0 ?? "refused" }.sorted())")
+      return fail("different outcomes of an audience: \(id): \(summaries.map { $0 ?? "refused" }.sorted())")
     }
     guard let text else {
-      if job.job.push == nil { fail("refused, and nothing is wrong with it: \(id): \(told[0].prefix(300))") }
+      if job.job.push == nil { fail("a valid job was refused: \(id): \(told[0].prefix(300))") }
       return
     }
     judge(job, AudienceAuditor.counts(text))
@@ -240,12 +240,12 @@ package final class AudienceAuditor {
     if count > 1 { repeatedCount += 1 }
     // The push to a late token has its own id, in addition to the page's.
     if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
-    if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, unmarked: \(name)") }
+    if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, not marked as ambiguous: \(name)") }
     if count == 0, ends.contains(where: { $0.name == "accepted" }) {
-      fail("reported as accepted, unknown to APNs: \(name)")
+      fail("reported as accepted, but APNs did not accept it: \(name)")
     }
     if !isMarked, job.job.push == nil, Set(ends.map(\.name)).count > 1, !faults.contains(.setClock) {
-      fail("two ends, unmarked: \(name): \(Set(ends.map(\.name)).sorted())")
+      fail("different outcomes, not marked as ambiguous: \(name): \(Set(ends.map(\.name)).sorted())")
     }
   }
 
@@ -265,23 +265,23 @@ package final class AudienceAuditor {
     // One that was forgotten and registers again counts as another device.
     let again = job.ends.reduce(0) { $0 + (isForgotten($1.key) ? Set($1.value.map(\.apnsID)).count - 1 : 0) }
     if both + again < 0 || both > mayBeBoth {
-      fail("\(job.ends.count) devices have ends, and the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
+      fail("\(job.ends.count) devices have outcomes, but the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
     }
     guard job.job.push == nil || job.job.push == .start else { return }
     let sure = phones.values.filter { job.job.takes($0) && isSurelyKnown($0, for: job) }
     let possible = phones.values.filter { job.job.takes($0) }
-    if devices < sure.count { fail("\(devices) devices for an audience of \(sure.count) at least: \(id)") }
+    if devices < sure.count { fail("\(devices) devices for an audience of at least \(sure.count): \(id)") }
     // A device that was forgotten and registers again is another device.
     let most = possible.count + possible.count { isForgotten($0.name) }
-    if devices > most { fail("\(devices) devices for an audience of \(most) at most: \(id)") }
+    if devices > most { fail("\(devices) devices for an audience of at most \(most): \(id)") }
     for device in job.ends.keys.sorted() where !possible.contains(where: { $0.name == device }) {
-      fail("sent to a device that was not asked for: \(id) \(device)")
+      fail("sent to a device outside the audience: \(id) \(device)")
     }
     guard job.job.push == nil else { return }
     let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
     // Devices without a token are skipped.
     let silent = missing.filter { name in words[name]?.allSatisfy { SimulatedJob.behaves($0.token) } ?? true }
-    if !silent.isEmpty { fail("devices without an end: \(id): \(silent.prefix(5))") }
+    if !silent.isEmpty { fail("devices without an outcome: \(id): \(silent.prefix(5))") }
   }
 
   /// Redis had stored the device before the job was published, and its user was never forgotten.
@@ -313,7 +313,7 @@ package final class AudienceAuditor {
       let phone = phones.values.first { phone in words[phone.name]?.contains { $0.token == entry.target } ?? false }
       // A start has no outcome if the device registered its update token meanwhile.
       guard let phone, !isForgotten(phone.name) else { continue }
-      fail("accepted, and no outcome says so: \(entry.apnsID) \(phone.name)")
+      fail("accepted, but without an outcome: \(entry.apnsID) \(phone.name)")
     }
   }
 

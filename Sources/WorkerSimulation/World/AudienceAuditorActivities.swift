@@ -72,7 +72,7 @@ extension AudienceAuditor {
       let shown = pushes[last.token]?.max { $0.timestamp < $1.timestamp }
       if shown?.number != Int64(newest.job.number) {
         let text = shown.map { "\($0.number)" } ?? "nothing"
-        fail("\(member.device) of \(activity) shows \(text), and the newest is \(newest.job.number)")
+        fail("\(member.device) of \(activity) shows \(text), but the newest state is \(newest.job.number)")
       }
     }
   }
@@ -83,7 +83,7 @@ extension AudienceAuditor {
       guard let job = jobs[id], job.job.push == .start, !job.isForgotten, !hasForgotten else { continue }
       for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) where !ends.contains(where: \.isAmbiguous) {
         let count = Set(ends.map(\.apnsID)).reduce(0) { $0 + ledger.acceptances(of: $1) }
-        if count > 1 { fail("started \(count) times, unmarked: \(id) \(device)") }
+        if count > 1 { fail("started \(count) times, not marked as ambiguous: \(id) \(device)") }
       }
     }
   }

@@ -97,23 +97,25 @@ package final class SimulatedChannelUsers {
       if told.isEmpty { wrong.append("a channel request without an answer: \(id)") }
       if request.name == SimulatedChannelUsers.poison {
         for reply in told where !WorkerAuditor.says(#""kind":"unavailable""#, in: Array(reply.body.utf8)) {
-          wrong.append("not given up: \(reply.body)")
+          wrong.append("a poison channel request was not given up: \(reply.body)")
         }
         continue
       }
       // A `read` may fail because its name has no channel yet.
       for reply in told where !reply.isOK && request.action != "read" && !mayBeRefused {
-        wrong.append("refused: \(reply.body)")
+        wrong.append("a channel request was refused: \(reply.body)")
       }
     }
-    for id in replies.keys.sorted() where requests[id] == nil { wrong.append("a channel reply to nobody: \(id)") }
+    for id in replies.keys.sorted() where requests[id] == nil {
+      wrong.append("a channel reply without a request: \(id)")
+    }
     for name in names {
       let told = channels[name] ?? []
       if told.count > 1, !hasForgotten { wrong.append("\(name) has several channels: \(told)") }
-      for channel in told where !atAPNs.contains(channel) { wrong.append("\(name) has no channel at APNs: \(channel)") }
+      for channel in told where !atAPNs.contains(channel) { wrong.append("APNs has no channel of \(name): \(channel)") }
     }
     if !hasForgotten, !mayBeRefused, atAPNs.count != names.count {
-      wrong.append("\(atAPNs.count) channels for \(names.count) names")
+      wrong.append("APNs has \(atAPNs.count) channels for \(names.count) names")
     }
     return wrong
   }

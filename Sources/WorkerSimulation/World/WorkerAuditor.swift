@@ -97,7 +97,7 @@ package final class WorkerAuditor {
   /// A worker ended.
   func ended(_ worker: SimulatedWorker) {
     tokensMade += worker.tokensMade
-    if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) stood still, and nothing was in its way") }
+    if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) reported a standstill without a cause") }
   }
 
   /// A worker with these connections was killed.
@@ -119,7 +119,8 @@ package final class WorkerAuditor {
     guard let id = WorkerAuditor.text("job_id", in: body), let name = WorkerAuditor.text("outcome", in: body),
       let apnsID = WorkerAuditor.text("apns_id", in: body)
     else {
-      violations.append("an outcome without a name: \(String(decoding: body.prefix(80), as: UTF8.self))")
+      violations.append(
+        "an outcome without a job, name or apns-id: \(String(decoding: body.prefix(80), as: UTF8.self))")
       return
     }
     let isInvalid = jobs[id]?.targets.isEmpty ?? false
@@ -181,7 +182,7 @@ package final class WorkerAuditor {
       }
     }
     for target in outcomes.keys where !targetsOfJobs.contains(target) {
-      violations.append("an outcome of nobody: \(target.job) \(target.token)")
+      violations.append("an outcome of an unknown target: \(target.job) \(target.token)")
     }
     // The only target of a job has the job's id.
     let hasBuriedBatch = buried.contains { id in jobs[id].map { $0.targets.count > 1 } == true }
@@ -191,7 +192,7 @@ package final class WorkerAuditor {
       let name = String(decoding: text, as: UTF8.self)
       let isBuried = buried.contains(name) || hasBuriedBatch && jobs[name] == nil
       guard !known.contains(name), !isBuried else { continue }
-      violations.append("accepted \(count) times, and no outcome says so: \(name)")
+      violations.append("accepted \(count) times, but without an outcome: \(name)")
     }
     judge(ledger.entries)
     judgeReborn(ledger.entries)
@@ -217,9 +218,9 @@ package final class WorkerAuditor {
       return
     }
     if count > 1 { repeatedCount += 1 }
-    if ids.count > 1 { violations.append("another apns-id each time: \(name)") }
+    if ids.count > 1 { violations.append("different apns-ids: \(name)") }
     let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(target.job)
-    if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(name)") }
+    if count > 1, !isMarked { violations.append("accepted \(count) times, not marked as ambiguous: \(name)") }
     let names = Set(told.map(\.name)).sorted()
     // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy.
     let isOutOfTime = names.contains("expired") && faults.contains(.setClock)
@@ -227,15 +228,19 @@ package final class WorkerAuditor {
     let isProcessedAgain =
       jobs[target.job]!.againAfterNanoseconds != nil && (names.contains("expired") || told[0].name == "throttled")
     if names.count > 1, !isMarked, !isOutOfTime, !isProcessedAgain {
-      violations.append("two fates, unmarked: \(name): \(names)")
+      violations.append("different outcomes, not marked as ambiguous: \(name): \(names)")
     }
-    if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
+    if count == 0, names.contains("accepted") {
+      violations.append("reported as accepted, but APNs did not accept it: \(name)")
+    }
     // A late copy of a job that was sent may expire where Redis answers too slowly to be asked: that is another fate, judged above.
     if names == ["expired"], !mayExpire(target) {
-      violations.append("expired, and nothing was in its way: \(name)")
+      violations.append("expired without a cause: \(name)")
     }
-    if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent though it was too old: \(name)") }
-    if target.token.isEmpty != (names == ["invalid"]) { violations.append("not what its job is: \(name): \(names)") }
+    if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent although it was too old: \(name)") }
+    if target.token.isEmpty != (names == ["invalid"]) {
+      violations.append("the outcome does not fit the job: \(name): \(names)")
+    }
   }
 
   private func mayExpire(_ target: Target) -> Bool {
@@ -253,11 +258,12 @@ package final class WorkerAuditor {
     }
     let reborn = order.flatMap { targets(of: jobs[$0]!) }.filter { $0.token == SimulatedJob.reborn }
     if areAsked(reborn.filter { jobs[$0.job]!.isRegistered }).contains(false) {
-      violations.append("taken for dead though it registered since: \(SimulatedJob.reborn)")
+      violations.append("treated as unregistered although it registered again: \(SimulatedJob.reborn)")
     }
     let others = areAsked(reborn.filter { !jobs[$0.job]!.isRegistered })
     if !others.isEmpty, !others.contains(true) {
-      violations.append("taken for dead by a 410 that was older than the token: \(SimulatedJob.reborn)")
+      violations.append(
+        "treated as unregistered because of a 410 that was older than the token: \(SimulatedJob.reborn)")
     }
   }
 
@@ -265,14 +271,14 @@ package final class WorkerAuditor {
   private func judge(_ entries: [LedgerEntry]) {
     let refusedAsDead = Set(entries.lazy.filter { $0.status == 410 }.map(\.target))
     for token in knownDead.keys.sorted() where !refusedAsDead.contains(token) {
-      violations.append("called dead, though APNs never said so: \(token)")
+      violations.append("reported as unregistered, but APNs never answered 410: \(token)")
     }
     guard knowsAll else { return }
     for entry in entries where entry.target != SimulatedJob.reborn {
       guard let since = knownDead[entry.target], entry.receivedAt > since + WorkerAuditor.deadMilliseconds else {
         continue
       }
-      violations.append("sent to a dead token after \(entry.receivedAt - since) ms: \(entry.target)")
+      violations.append("sent to an unregistered token after \(entry.receivedAt - since) ms: \(entry.target)")
     }
   }
 

@@ -333,12 +333,12 @@ package final class WorkerWorld {
 
   private func audit() {
     if eventCount >= WorkerWorld.eventMaximum || turnCount >= WorkerWorld.turnMaximum {
-      auditor.violations.append("a storm that feeds itself")
+      auditor.violations.append("work that causes more work without end")
     }
     for index in workers.indices where workers[index] != nil { auditor.ended(workers[index]!) }
     for name in rabbitmq.queueNames where !WorkerWorld.isKept(name) {
       let count = rabbitmq.messageCount(in: name)
-      if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
+      if count > 0 { auditor.violations.append("\(count) messages remain in \(name)") }
     }
     let ledger = apns.ledger
     auditor.violations += audiences.finish(ledger)
@@ -395,7 +395,7 @@ package final class WorkerWorld {
     case .endHolder(let connection): endHolder(connection)
     case .calm: rabbitmq.calm()
     case .expectEnded(let index, let worker):
-      if workers[index] === worker { auditor.violations.append("a drain of \(worker.name) that does not end") }
+      if workers[index] === worker { auditor.violations.append("the drain of \(worker.name) does not end") }
     }
   }
 

@@ -33,10 +33,10 @@ import Testing
       "startLiveActivity, updateLiveActivity, registerDevice, unregisterDevice, registerUser, setTags, setActivityToken, "
       + "setActivityPushToStartToken"
     let cases = [
-      ("createMessage", "createMessage is not served here; these are: \(served)"),
-      ("startLiveActivty", "startLiveActivty is not served here; did you mean startLiveActivity?"),
-      ("setTag", "setTag is not served here; did you mean setTags?"),
-      ("", "A call without a name is not served here; these are: \(served)"),
+      ("createMessage", "createMessage is not supported; supported calls: \(served)"),
+      ("startLiveActivty", "startLiveActivty is not supported; did you mean startLiveActivity?"),
+      ("setTag", "setTag is not supported; did you mean setTags?"),
+      ("", "A call without a name is not supported; supported calls: \(served)"),
     ]
     for (method, message) in cases {
       #expect(try bench.refusal(method, "no JSON at all") == message)

@@ -105,12 +105,12 @@ import Testing
   @Test func aFilterThatIsNoneIsRefused() throws {
     let cases = [
       (#""Gold customers""#, "notifications[0].filter_code must be 1 to 64 letters, digits, hyphens"),
-      (#""T(\"plan\", IS, 1)""#, "notifications[0].filter_code is no filter: the filter, at byte 10, "),
+      (#""T(\"plan\", IS, 1)""#, "notifications[0].filter_code is not a filter: the filter, at byte 10, "),
       (
         #""AT(\"XXXXX-XXXXX\")""#,
-        "notifications[0].filter_code is no filter: the filter, at byte 0, must not name an app"
+        "notifications[0].filter_code is not a filter: the filter, at byte 0, must not name an app"
       ),
-      (#"{"tag":7}"#, "notifications[0].filter_code is no filter: /tag must be a string"),
+      (#"{"tag":7}"#, "notifications[0].filter_code is not a filter: /tag must be a string"),
       ("7", "notifications[0].filter_code must be a segment's code, or a filter, not 7"),
     ]
     for (filter, message) in cases {
