@@ -23,7 +23,7 @@ package final class SimulatedChannelUsers {
   private var names: [String] = []
   private var replies: [String: [(isOK: Bool, body: String)]] = [:]
   /// Redis lost data, so a name may have got another channel.
-  private var hasForgotten = false
+  private var hasLostData = false
 
   /// The number of copies in the queue of isolated requests.
   package private(set) var isolatedCount = 0
@@ -32,7 +32,7 @@ package final class SimulatedChannelUsers {
   /// Names with a reported channel.
   package var namedCount: Int { names.count }
 
-  func storeForgot() { hasForgotten = true }
+  func redisLostData() { hasLostData = true }
 
   /// Every request has an answer.
   var isComplete: Bool { requests.keys.allSatisfy { replies[$0] != nil } }
@@ -67,7 +67,7 @@ package final class SimulatedChannelUsers {
   }
 
   /// Takes the broker's events about channels. false: the event is about something else.
-  func happened(_ event: SimulatedRabbitMQEvent) -> Bool {
+  func observe(_ event: SimulatedRabbitMQEvent) -> Bool {
     guard case .stored(let queue, let message) = event else { return false }
     let body = message.body
     if queue.hasSuffix(".channels.isolated") { isolatedCount += 1 }
@@ -93,16 +93,16 @@ package final class SimulatedChannelUsers {
     var wrong: [String] = []
     for id in order {
       guard let request = requests[id] else { continue }
-      let told = replies[id] ?? []
-      if told.isEmpty { wrong.append("a channel request without an answer: \(id)") }
+      let reported = replies[id] ?? []
+      if reported.isEmpty { wrong.append("a channel request without an answer: \(id)") }
       if request.name == SimulatedChannelUsers.poison {
-        for reply in told where !WorkerAuditor.says(#""kind":"unavailable""#, in: Array(reply.body.utf8)) {
+        for reply in reported where !WorkerAuditor.says(#""kind":"unavailable""#, in: Array(reply.body.utf8)) {
           wrong.append("a poison channel request was not given up: \(reply.body)")
         }
         continue
       }
       // A `read` may fail because its name has no channel yet.
-      for reply in told where !reply.isOK && request.action != "read" && !mayBeRefused {
+      for reply in reported where !reply.isOK && request.action != "read" && !mayBeRefused {
         wrong.append("a channel request was refused: \(reply.body)")
       }
     }
@@ -110,11 +110,13 @@ package final class SimulatedChannelUsers {
       wrong.append("a channel reply without a request: \(id)")
     }
     for name in names {
-      let told = channels[name] ?? []
-      if told.count > 1, !hasForgotten { wrong.append("\(name) has several channels: \(told)") }
-      for channel in told where !atAPNs.contains(channel) { wrong.append("APNs has no channel of \(name): \(channel)") }
+      let reported = channels[name] ?? []
+      if reported.count > 1, !hasLostData { wrong.append("\(name) has several channels: \(reported)") }
+      for channel in reported where !atAPNs.contains(channel) {
+        wrong.append("APNs has no channel of \(name): \(channel)")
+      }
     }
-    if !hasForgotten, !mayBeRefused, atAPNs.count != names.count {
+    if !hasLostData, !mayBeRefused, atAPNs.count != names.count {
       wrong.append("APNs has \(atAPNs.count) channels for \(names.count) names")
     }
     return wrong

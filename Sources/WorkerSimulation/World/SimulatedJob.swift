@@ -23,12 +23,12 @@ package struct SimulatedJob: Sendable {
   ]
 
   /// The token of a device that APNs reports as gone, although some jobs say that the device registered it again.
-  static let reborn = "dead" + String(repeating: "e", count: 60)
+  static let reregistered = "dead" + String(repeating: "e", count: 60)
   static let app = "com.example.app"
   static let campaignApp = "com.example.other"
-  private static let behaved = "aaaa"
+  private static let deliverablePrefix = "aaaa"
   /// Whether APNs accepts pushes to this token.
-  static func behaves(_ token: String) -> Bool { token.hasPrefix(behaved) }
+  static func isDeliverable(_ token: String) -> Bool { token.hasPrefix(deliverablePrefix) }
   private static let largeBytes = 600_000
   /// So large that RabbitMQ dead-letters it without the worker.
   private static let hugeBytes = 9_000_000
@@ -46,8 +46,8 @@ package struct SimulatedJob: Sendable {
       // Few tokens get errors; each of them is in several jobs.
       let prefix =
         !isPlain && pick(8) == 0
-        ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : SimulatedJob.behaved
-      return prefix + Hex.text(pick(SimulatedJob.behaves(prefix) ? 50 : 3), count: 60)
+        ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : SimulatedJob.deliverablePrefix
+      return prefix + Hex.text(pick(SimulatedJob.isDeliverable(prefix) ? 50 : 3), count: 60)
     }
     let isOfCampaign = settings.hasCampaign && number % 2 == 1
     let isBulk = pick(4) == 0
@@ -67,12 +67,12 @@ package struct SimulatedJob: Sendable {
     if settings.hasHistory {
       if pick(30) == 0 { ageSeconds = SimulatedJob.oldSeconds }
       if pick(12) == 0 {
-        devices = [SimulatedJob.reborn]
+        devices = [SimulatedJob.reregistered]
         isRegistered = pick(2) == 0
       }
     }
     if isOfCampaign {
-      let prefix = pick(5) < 3 ? "bad0" : SimulatedJob.behaved
+      let prefix = pick(5) < 3 ? "bad0" : SimulatedJob.deliverablePrefix
       let digits = Hex.text(number, count: 1)
       devices = [prefix + String(repeating: "c", count: 60 - digits.count) + digits]
     }

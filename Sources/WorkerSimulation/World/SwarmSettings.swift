@@ -9,7 +9,7 @@ extension WorkerWorld.Settings {
     // Data loss in Redis excuses many errors, so few worlds have it.
     let families = WorkerFault.Family.allCases.filter { pick($0 == .memory ? 5 : 2) == 0 }
     settings.faults = WorkerFault.allCases.filter {
-      !WorkerFault.strange.contains($0) && families.contains($0.family) && pick(2) == 0
+      !WorkerFault.laterKinds.contains($0) && families.contains($0.family) && pick(2) == 0
     }
     settings.faultCount = pick(80)
     settings.workers = 1 + pick(3)
@@ -27,15 +27,15 @@ extension WorkerWorld.Settings {
     if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
     if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
     // Lower seeds identify known bugs, so their worlds must not change. Each generation adds to the ones before.
-    if seed >= 1000 { settings.makeStranger(seed: seed) }
-    if seed >= 4000 { settings.makeStrangest(seed: seed) }
-    if seed >= 500_000 { settings.makeOddest(seed: seed) }
-    if seed >= 10_000_000 { settings.makeAudiences(seed: seed) }
+    if seed >= 1000 { settings.addSecondGeneration(seed: seed) }
+    if seed >= 4000 { settings.addThirdGeneration(seed: seed) }
+    if seed >= 500_000 { settings.addFourthGeneration(seed: seed) }
+    if seed >= 10_000_000 { settings.addAudiences(seed: seed) }
     return settings
   }
 
   /// Adds history, drifting clocks, channels, Sentinels and more broker faults.
-  private mutating func makeStranger(seed: UInt64) {
+  private mutating func addSecondGeneration(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x7370_6963_6500_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     hasHistory = pick(2) == 0
@@ -63,7 +63,7 @@ extension WorkerWorld.Settings {
   }
 
   /// Adds changing limits and poison channel requests.
-  private mutating func makeStrangest(seed: UInt64) {
+  private mutating func addThirdGeneration(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6F64_6465_7374_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(6) == 0 { faults += [.fewerLimits, .fewerLimits] }
@@ -71,7 +71,7 @@ extension WorkerWorld.Settings {
   }
 
   /// Adds revoked credentials, workers that run until their queues are empty, and oversized jobs.
-  private mutating func makeOddest(seed: UInt64) {
+  private mutating func addFourthGeneration(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6C61_7374_0000_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(4) == 0 { faults += [.revokeCredential, .revokeCredential] }
@@ -83,7 +83,7 @@ extension WorkerWorld.Settings {
   }
 
   /// Adds devices that register, jobs for them, and activities.
-  private mutating func makeAudiences(seed: UInt64) {
+  private mutating func addAudiences(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6175_6469_656E_6365)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     audienceDevices = [6, 20, 40][pick(3)]

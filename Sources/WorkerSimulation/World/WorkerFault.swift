@@ -88,7 +88,7 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
 
   /// Kinds that were added later: the oldest worlds do not draw them, so that their seeds stay valid.
-  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
+  static let laterKinds: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
 
   package var family: Family {
     switch self {

@@ -191,8 +191,8 @@ package final class WorkerWorld {
     }
     rabbitmq.observer = { [unowned self] event in
       let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
-      if !channelUsers.happened(event), !audiences.happened(event, unixMilliseconds: now) {
-        auditor.happened(event, unixMilliseconds: now)
+      if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now) {
+        auditor.observe(event, unixMilliseconds: now)
       }
       if keepsTrace { note(event.line) }
       if settings.firstJobEnds != nil, case .delivered(_, let message, let delivery) = event,
@@ -206,13 +206,13 @@ package final class WorkerWorld {
       Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }), hasBroadcasts: settings.broadcasts > 0)
     for node in redis {
       node.observe = { [unowned self] observation in
-        auditor.happened(observation)
+        auditor.observe(observation)
         if keepsTrace, let line = observation.line { note(line) }
         if settings.hasChannelPoison { poison(observation) }
       }
     }
     for sentinel in sentinels {
-      sentinel.observe = { [unowned self] in auditor.happened($0) }
+      sentinel.observe = { [unowned self] in auditor.observe($0) }
     }
     for index in 0..<settings.workers { workers.append(try makeWorker(index, version: 0)) }
     for (number, job) in plan.jobs.enumerated() { if let job { agenda.add(.publish(number), at: job.at) } }
