@@ -8,7 +8,7 @@ package struct IdempotentAnswer: Hashable, Sendable {
     /// The first request with the key is not answered yet.
     case inFlight
     /// The key was used for a different request.
-    case other
+    case mismatch
     /// The same request was answered before.
     case answered(IdempotentAnswer)
   }
@@ -41,7 +41,7 @@ package struct IdempotentAnswer: Hashable, Sendable {
     guard let kept else { return .new }
     let lines = kept.split(separator: UInt8(ascii: "\n"), maxSplits: 4, omittingEmptySubsequences: false)
     let words = lines.prefix(4).map { String(decoding: $0, as: UTF8.self) }
-    guard words.first == fingerprint else { return .other }
+    guard words.first == fingerprint else { return .mismatch }
     guard lines.count == 5, let status = Int(words[1]) else { return .inFlight }
     return .answered(
       IdempotentAnswer(

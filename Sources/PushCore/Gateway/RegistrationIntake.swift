@@ -1,7 +1,7 @@
 /// Turns gateway requests into registrations, the messages that apps' servers publish.
 package enum RegistrationIntake {
   /// Members that the path and the key determine. The body must not have them.
-  private static let told = ["version", "kind", "at", "app", "environment", "device"]
+  private static let reserved = ["version", "kind", "at", "app", "environment", "device"]
 
   /// - Parameters:
   ///   - body: a registration's JSON object without those members.
@@ -15,7 +15,7 @@ package enum RegistrationIntake {
     } catch {
       throw Problem(Problem.Fault(JobError(error, in: body.span)))
     }
-    if let member = members.all.first(where: { told.contains($0.name) }) {
+    if let member = members.all.first(where: { reserved.contains($0.name) }) {
       throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is set from the path and the key: leave it out"))
     }
     var head = head("device", scope, at)

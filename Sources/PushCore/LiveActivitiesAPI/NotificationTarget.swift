@@ -12,7 +12,7 @@ enum NotificationTarget: Hashable {
   case tokens([String])
 
   /// All devices of the app, in its environment.
-  static let everybody = filter(.any([.leaf(.hasToken), .not(.leaf(.hasToken))]))
+  static let allDevices = filter(.any([.leaf(.hasToken), .not(.leaf(.hasToken))]))
 
   /// The member of a job's `to`.
   var member: (name: String, json: [UInt8]) {
@@ -66,7 +66,7 @@ extension NotificationTarget {
       if let target = try filter(notification, key) { return target }
     }
     if let key = notification.first(of: .users, .devices) {
-      throw nobody(notification, key)
+      throw emptyList(notification, key)
     }
     guard allowsEveryone else {
       throw LiveActivitiesFault(
@@ -74,7 +74,7 @@ extension NotificationTarget {
         "has no target: give users, devices or filter_code; this server does not allow a start for all devices"
       )
     }
-    return .everybody
+    return .allDevices
   }
 
   /// The target of an update or an end. An end may name some of the activity's devices; an update goes to all of them.
@@ -95,7 +95,7 @@ extension NotificationTarget {
     }
     guard let devices = try notification.names(.devices) else {
       if notification[.devices] == nil { return .activity(id) }
-      throw nobody(notification, .devices)
+      throw emptyList(notification, .devices)
     }
     guard isEnd else {
       throw LiveActivitiesFault(
@@ -104,7 +104,7 @@ extension NotificationTarget {
     return .devices(devices)
   }
 
-  private static func nobody(
+  private static func emptyList(
     _ notification: RequestObject<RequestKeys.Notification>, _ key: RequestKeys.Notification
   ) -> LiveActivitiesFault {
     LiveActivitiesFault(notification.path(of: key), "must hold 1 to \(Limits.targetsMaximum) strings, not 0")

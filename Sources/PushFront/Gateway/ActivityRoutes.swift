@@ -8,7 +8,7 @@ enum ActivityRoutes {
       throw Problem(.badRequest, "an activity's id has 1 to 128 bytes, not \(text.utf8.count)")
     }
     let scope = try call.scope()
-    let shown = try await call.services.ask { desk, then in desk.activity(id, in: scope, then: then) }
+    let shown = try await call.services.ask { backend, then in backend.activity(id, in: scope, then: then) }
     guard let shown else { throw Problem(.notFound, "the activity \(ActivityRefusal.unknown.text)") }
     let table = ActivitiesTable(scope, now: GatewayClock.unixMilliseconds)
     guard let json = try? table.jsonLine(shown) else {

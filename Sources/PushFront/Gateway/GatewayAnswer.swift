@@ -13,7 +13,7 @@ enum GatewayAnswer {
     if !reply.contentType.isEmpty { headers[.contentType] = reply.contentType }
     if let location = reply.location { headers[.location] = location }
     if reply.isReplayed { headers[.idempotencyReplayed] = "true" }
-    if let rate { headers.tell(rate) }
+    if let rate { headers.add(rate) }
     switch reply.problem {
     case .unauthorized: headers[.wwwAuthenticate] = "Bearer"
     case .unavailable: headers[.retryAfter] = "\(GatewayLimits.retryAfterSeconds)"
@@ -33,7 +33,7 @@ enum GatewayAnswer {
 
 extension HTTPFields {
   /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-10.
-  fileprivate mutating func tell(_ rate: RequestRate.Answer) {
+  fileprivate mutating func add(_ rate: RequestRate.Answer) {
     self[.rateLimitPolicy] = "\"key\";q=\(rate.limit);w=\(RequestRate.windowSeconds)"
     self[.rateLimit] = "\"key\";r=\(rate.remaining);t=\(rate.resetSeconds)"
   }

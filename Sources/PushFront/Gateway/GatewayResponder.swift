@@ -43,7 +43,7 @@ struct GatewayResponder: HTTPResponder {
       guard route.methods.contains(request.method.rawValue) else {
         throw Problem(.notAllowed, "\(route.template) allows \(route.methods.joined(separator: ", "))")
       }
-      guard let scope = route.scope else { return response(open(route), nil, route) }
+      guard let scope = route.scope else { return response(answerWithoutKey(route), nil, route) }
       let key = try await key(of: request)
       rate = services.backend.keys.take(key, now: GatewayClock.now)
       if let rate, !rate.isAllowed {
@@ -67,7 +67,7 @@ struct GatewayResponder: HTTPResponder {
     switch route {
     case .jobs: return try await JobRoutes.post(call)
     case .job(let id): return try await JobRoutes.get(id, call)
-    case .order(let command, let id): return try await JobRoutes.order(command, id, call)
+    case .control(let command, let id): return try await JobRoutes.control(command, id, call)
     case .device(let id): return try await RegistrationRoutes.put(id, call)
     case .user(let id): return try await RegistrationRoutes.delete(user: id, call)
     case .segment(let code):
@@ -84,7 +84,7 @@ struct GatewayResponder: HTTPResponder {
   }
 
   /// Answers a route that needs no key.
-  private func open(_ route: GatewayRoute) -> GatewayReply {
+  private func answerWithoutKey(_ route: GatewayRoute) -> GatewayReply {
     switch route {
     case .description: return GatewayReply(200, page.json)
     case .page: return GatewayReply(200, page.html, contentType: "text/html; charset=utf-8")
@@ -95,7 +95,7 @@ struct GatewayResponder: HTTPResponder {
     case .metrics:
       return GatewayReply(
         200, services.metrics.text(services.backend.status), contentType: "text/plain; version=0.0.4; charset=utf-8")
-    case .jobs, .job, .order, .device, .user, .segment, .segmentCount, .activity, .outcomes, .liveActivities:
+    case .jobs, .job, .control, .device, .user, .segment, .segmentCount, .activity, .outcomes, .liveActivities:
       preconditionFailure("such a route asks for a key")
     }
   }

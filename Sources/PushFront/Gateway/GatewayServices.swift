@@ -26,11 +26,11 @@ final class GatewayServices: Sendable {
     for isLast in [false, true] {
       switch backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
       case .found(let key): return key
-      case .wrong: throw Problem(.unauthorized, "the key is not valid")
+      case .invalid: throw Problem(.unauthorized, "the key is not valid")
       case .unknown where isLast:
         guard backend.keys.isReady else { throw Problem(.unavailable, "the API keys are not loaded yet") }
       // It may have been created since the last read.
-      case .unknown: await backend.lookForKeys()
+      case .unknown: await backend.reloadKeys()
       }
     }
     throw Problem(.unauthorized, "the key is not valid")
@@ -45,7 +45,7 @@ final class GatewayServices: Sendable {
 
   /// Asks the backend. Throws its failure as a `Problem`.
   func ask<Value: Sendable>(
-    _ question: @escaping @Sendable (GatewayDesk, @escaping GatewayDesk.Then<Value>) -> Void
+    _ question: @escaping @Sendable (GatewayBackendLoop, @escaping GatewayBackendLoop.Then<Value>) -> Void
   ) async throws(Problem) -> Value {
     do throws(GatewayFailure) {
       return try await backend.ask(question)

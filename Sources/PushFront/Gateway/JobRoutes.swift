@@ -96,18 +96,18 @@ enum JobRoutes {
 
   static func get(_ id: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let scope = try call.scope()
-    switch try await call.services.ask({ desk, then in desk.job(id, in: scope, then: then) }) {
+    switch try await call.services.ask({ backend, then in backend.job(id, in: scope, then: then) }) {
     case .unknown: throw unknown
     case .queued: return GatewayReply(200, "{\"id\":\(GatewayReply.quoted(id)),\"state\":\"queued\"}")
     case .audience(let progress): return GatewayReply(200, json(id, progress))
     }
   }
 
-  static func order(_ command: ExpansionState.Command, _ id: String, _ call: GatewayCall) async throws(Problem)
+  static func control(_ command: ExpansionState.Command, _ id: String, _ call: GatewayCall) async throws(Problem)
     -> GatewayReply
   {
     let scope = try call.scope()
-    let answer = try await call.services.ask { desk, then in desk.order(command, id, in: scope, then: then) }
+    let answer = try await call.services.ask { backend, then in backend.control(command, id, in: scope, then: then) }
     guard let answer else {
       throw Problem(
         .notFound, "no worker has started a job with this id for devices, users or a segment within 24 hours")

@@ -80,11 +80,11 @@ struct LiveActivitiesRoute {
   private func carryOut(_ plan: LiveActivitiesPlan) async throws(Problem) -> LiveActivitiesAnswer {
     let (scope, named, segments) = (plan.scope, plan.namedSegments, plan.segments)
     if !named.isEmpty {
-      let missing = try await services.ask { desk, then in desk.firstMissing(of: named, in: scope, then: then) }
+      let missing = try await services.ask { backend, then in backend.firstMissing(of: named, in: scope, then: then) }
       if let missing { return .unknownSegment(missing) }
     }
     if !segments.isEmpty {
-      try await services.ask { desk, then in desk.put(segments, in: scope, then: then) }
+      try await services.ask { backend, then in backend.put(segments, in: scope, then: then) }
     }
     guard await services.backend.publish(messages(of: plan)).allSatisfy(\.self) else {
       return plan.answer(isConfirmed: false)
@@ -110,8 +110,8 @@ struct LiveActivitiesRoute {
   private func unknown(_ plan: LiveActivitiesPlan) async -> [String] {
     let (scope, devices, users) = (plan.scope, plan.devices, plan.users)
     guard !devices.isEmpty || !users.isEmpty else { return [] }
-    let unknown = try? await services.ask { desk, then in
-      desk.unknown(devices: devices, users: users, in: scope, then: then)
+    let unknown = try? await services.ask { backend, then in
+      backend.unknown(devices: devices, users: users, in: scope, then: then)
     }
     return unknown ?? []
   }

@@ -19,7 +19,7 @@ enum OutcomeRoute {
       body: ResponseBody { writer in
         for await event in events.cancelOnGracefulShutdown() {
           switch event {
-          case .quiet: try await writer.write(ByteBuffer(string: ":\n\n"))
+          case .keepAlive: try await writer.write(ByteBuffer(string: ":\n\n"))
           case .outcome(let offset, let body, let tag, let channel):
             var buffer = ByteBuffer(string: "id: \(offset)\ndata: ")
             // Replaces line breaks between JSON tokens by spaces: a line break would end the event's data.

@@ -16,7 +16,7 @@ package final class GatewayBackend: Sendable {
     package var readers = 0
   }
 
-  private typealias Letter = @Sendable (GatewayDesk?) -> Void
+  private typealias Letter = @Sendable (GatewayBackendLoop?) -> Void
 
   private struct State {
     var letters: [Letter] = []
@@ -78,32 +78,34 @@ package final class GatewayBackend: Sendable {
   /// Publishes messages. Returns for each whether RabbitMQ confirmed it in time.
   package func publish(_ messages: [GatewayMessage]) async -> [Bool] {
     await withCheckedContinuation { continuation in
-      post { desk in
-        guard let desk else { return continuation.resume(returning: messages.map { _ in false }) }
-        desk.publisher.publish(messages) { continuation.resume(returning: $0) }
+      post { backend in
+        guard let backend else { return continuation.resume(returning: messages.map { _ in false }) }
+        backend.publisher.publish(messages) { continuation.resume(returning: $0) }
       }
     }
   }
 
   /// Runs a request on the thread and returns its result.
   package func ask<Value: Sendable>(
-    _ question: @escaping @Sendable (GatewayDesk, @escaping GatewayDesk.Then<Value>) -> Void
+    _ question: @escaping @Sendable (GatewayBackendLoop, @escaping GatewayBackendLoop.Then<Value>) -> Void
   ) async throws(GatewayFailure) -> Value {
     let result: Result<Value, GatewayFailure> = await withCheckedContinuation { continuation in
-      post { desk in
-        guard let desk else { return continuation.resume(returning: .failure(.unavailable("the gateway is stopping"))) }
-        question(desk) { continuation.resume(returning: $0) }
+      post { backend in
+        guard let backend else {
+          return continuation.resume(returning: .failure(.unavailable("the gateway is stopping")))
+        }
+        question(backend) { continuation.resume(returning: $0) }
       }
     }
     return try result.get()
   }
 
   /// Reads the API keys again, at most twice a second. Returns when they are read, or when that failed.
-  package func lookForKeys() async {
+  package func reloadKeys() async {
     await withCheckedContinuation { continuation in
-      post { desk in
-        guard let desk else { return continuation.resume() }
-        desk.keys.look { continuation.resume() }
+      post { backend in
+        guard let backend else { return continuation.resume() }
+        backend.keys.readSoon { continuation.resume() }
       }
     }
   }
@@ -114,14 +116,14 @@ package final class GatewayBackend: Sendable {
   package func outcomes(of scope: AppScope, from: Int64?) async -> AsyncStream<OutcomeEvent>? {
     let (stream, events) = AsyncStream.makeStream(of: OutcomeEvent.self)
     let isTaken: Bool = await withCheckedContinuation { continuation in
-      post { desk in
+      post { backend in
         let reader = OutcomeFeed.Reader(
           scope: scope, from: from,
-          tell: { event in
+          deliver: { event in
             if case .terminated = events.yield(event) { false } else { true }
           },
           end: { events.finish() })
-        continuation.resume(returning: desk?.outcomes.add(reader) ?? false)
+        continuation.resume(returning: backend?.outcomes.add(reader) ?? false)
       }
     }
     return isTaken ? stream : nil
@@ -154,37 +156,37 @@ package final class GatewayBackend: Sendable {
       return finish()
     }
     state.withLock { $0.mailbox = loop.mailbox }
-    let desk = GatewayDesk(loop: loop, settings: settings, ring: keys) { [logger] level, text in
+    let backend = GatewayBackendLoop(loop: loop, settings: settings, ring: keys) { [logger] level, text in
       logger.log(level: level, "\(text)")
     }
     var deadline: Instant?
     while true {
-      turn(loop, desk)
+      turn(loop, backend)
       guard state.withLock(\.isDraining) else { continue }
       let end = deadline ?? loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
       deadline = end
-      if desk.publisher.isIdle || end <= loop.now.monotonic { break }
+      if backend.publisher.isIdle || end <= loop.now.monotonic { break }
     }
     finish()
-    desk.close()
+    backend.close()
     let end = loop.now.monotonic.adding(milliseconds: GatewayBackend.closeMilliseconds)
-    while !desk.isClosed, loop.now.monotonic < end { turn(loop, desk) }
+    while !backend.isClosed, loop.now.monotonic < end { turn(loop, backend) }
   }
 
-  private func turn(_ loop: EventLoop, _ desk: GatewayDesk) {
+  private func turn(_ loop: EventLoop, _ backend: GatewayBackendLoop) {
     loop.poll(maximumWaitMilliseconds: GatewayBackend.waitMilliseconds)
     let letters = state.withLock { state in
       defer { state.letters = [] }
       return state.letters
     }
-    for letter in letters { letter(desk) }
-    desk.turn()
+    for letter in letters { letter(backend) }
+    backend.turn()
     loop.flush()
     state.withLock { state in
       state.status = Status(
-        isRabbitMQReady: desk.publisher.isReady, isRedisConnected: desk.isRedisConnected,
-        confirmed: desk.publisher.confirmedCount, unconfirmed: desk.publisher.unconfirmedCount,
-        open: desk.publisher.openCount, readers: desk.outcomes.readerCount)
+        isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,
+        confirmed: backend.publisher.confirmedCount, unconfirmed: backend.publisher.unconfirmedCount,
+        open: backend.publisher.openCount, readers: backend.outcomes.readerCount)
     }
   }
 

@@ -14,14 +14,14 @@ final class KeyReader {
   private var isReading = false
   private var then: [() -> Void] = []
   private var nextReading = Instant(nanoseconds: .min)
-  private var nextLook = Instant(nanoseconds: .min)
-  private var nextTelling: Instant
+  private var earliestReading = Instant(nanoseconds: .min)
+  private var nextStoring: Instant
   private var failure: String?
 
   private static let readMilliseconds: Int64 = 2_000
   /// Minimum time between two reads that unknown keys cause.
-  private static let lookMilliseconds: Int64 = 500
-  private static let tellMilliseconds: Int64 = 5_000
+  private static let unknownKeyMilliseconds: Int64 = 500
+  private static let storeMilliseconds: Int64 = 5_000
 
   /// - Parameter notice: receives an error when it first occurs.
   init(
@@ -34,21 +34,21 @@ final class KeyReader {
     self.file = file
     self.ring = ring
     self.notice = notice
-    nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
+    nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
   }
 
   /// Reads the keys soon. Calls `then` afterwards, also after a failure.
-  func look(then: @escaping () -> Void) {
+  func readSoon(then: @escaping () -> Void) {
     self.then.append(then)
-    nextReading = min(nextReading, max(loop.now.monotonic, nextLook))
+    nextReading = min(nextReading, max(loop.now.monotonic, earliestReading))
   }
 
   func turn() {
     let now = loop.now.monotonic
-    if nextTelling <= now { tell() }
+    if nextStoring <= now { storeUses() }
     guard !isReading, nextReading <= now else { return }
     nextReading = now.adding(milliseconds: KeyReader.readMilliseconds)
-    nextLook = now.adding(milliseconds: KeyReader.lookMilliseconds)
+    earliestReading = now.adding(milliseconds: KeyReader.unknownKeyMilliseconds)
     if let file {
       do throws(APIKeyFile.Failure) {
         finish(.success(try file.read()))
@@ -92,8 +92,8 @@ final class KeyReader {
     for one in waiting { one() }
   }
 
-  private func tell() {
-    nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
+  private func storeUses() {
+    nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
     let used = ring.takeUsed()
     guard !used.isEmpty else { return }
     redis.call(["HSET", names.used] + used.flatMap { [$0.key, "\($0.value)"] }, key: names.used) { _ in }

@@ -23,17 +23,17 @@ package final class KeyRing: Sendable {
     /// No key has this id. It may have been created since the last read.
     case unknown
     /// Malformed, or the secret is wrong.
-    case wrong
+    case invalid
   }
 
   /// Finds a key by its text and records its use.
   /// - Parameter now: Unix milliseconds.
   package func find(_ text: String, now: Int64) -> Finding {
-    guard let parsed = APIKeyText(text) else { return .wrong }
+    guard let parsed = APIKeyText(text) else { return .invalid }
     let hash = SHA256Digest.of(parsed.text.utf8.span)
     return state.withLock { state in
       guard let key = state.keys?[parsed.id] else { return .unknown }
-      guard key.matches(hash: hash) else { return .wrong }
+      guard key.matches(hash: hash) else { return .invalid }
       state.used[key.id] = now
       return .found(key)
     }

@@ -5,5 +5,5 @@ package enum OutcomeEvent: Sendable {
   ///   - tag, channel: for `GatewayBackend.acknowledge`, once the outcome is written.
   case outcome(offset: Int64, body: [UInt8], tag: UInt64, channel: UInt16)
   /// The stream begins, or no outcome came for a while.
-  case quiet
+  case keepAlive
 }

@@ -14,7 +14,7 @@ final class OutcomeFeed {
     /// The first offset to deliver; nil: only new outcomes.
     var from: Int64?
     /// Returns false if the client is gone.
-    var tell: (OutcomeEvent) -> Bool
+    var deliver: (OutcomeEvent) -> Bool
     var end: () -> Void
   }
 
@@ -22,7 +22,7 @@ final class OutcomeFeed {
     var reader: Reader
     /// The operation that consumes. Once RabbitMQ answers it, no outcome is missed.
     var consume: UInt32
-    var lastTold: Instant
+    var lastEventAt: Instant
   }
 
   private enum Channel {
@@ -42,7 +42,7 @@ final class OutcomeFeed {
 
   private static let firstChannel: UInt16 = 2
   private static let prefetch: UInt16 = 200
-  private static let quietMilliseconds: Int64 = 15_000
+  private static let keepAliveMilliseconds: Int64 = 15_000
   private static let waitMilliseconds: Int64 = 5_000
 
   init(loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void) {
@@ -85,11 +85,11 @@ final class OutcomeFeed {
     let now = loop.now.monotonic
     for (channel, state) in channels {
       guard case .reading(var open) = state,
-        open.lastTold.adding(milliseconds: OutcomeFeed.quietMilliseconds) <= now
+        open.lastEventAt.adding(milliseconds: OutcomeFeed.keepAliveMilliseconds) <= now
       else { continue }
-      open.lastTold = now
+      open.lastEventAt = now
       channels[channel] = .reading(open)
-      if !open.reader.tell(.quiet) { leave(channel) }
+      if !open.reader.deliver(.keepAlive) { closeChannel(channel) }
     }
     while let first = waiting.first, first.deadline <= now {
       waiting.removeFirst()
@@ -116,7 +116,7 @@ final class OutcomeFeed {
     connection.request(.prefetch(OutcomeFeed.prefetch), channel: channel)
     let consume = connection.request(
       .consume(queue: queue, consumerTag: "outcomes", arguments: [offset.argument]), channel: channel)
-    channels[channel] = .reading(Open(reader: reader, consume: consume, lastTold: loop.now.monotonic))
+    channels[channel] = .reading(Open(reader: reader, consume: consume, lastEventAt: loop.now.monotonic))
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -127,24 +127,24 @@ final class OutcomeFeed {
       waiting = []
       if let connection = client.connection { for reader in readers { begin(reader, connection) } }
     case .down: endAll()
-    case .connection(.delivery(let delivery)): told(delivery)
+    case .connection(.delivery(let delivery)): received(delivery)
     case .connection(.completed(let channel, let operation, _)):
       switch channels[channel] {
       case .closing(operation): channels[channel] = nil
       case .reading(let open) where open.consume == operation:
-        if !open.reader.tell(.quiet) { leave(channel) }
+        if !open.reader.deliver(.keepAlive) { closeChannel(channel) }
       case .reading, .closing, nil: break
       }
     case .connection(.cancelled(let channel)):
       if case .reading(let open) = channels[channel] { open.reader.end() }
-      leave(channel)
+      closeChannel(channel)
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
       break
     }
   }
 
-  private func told(_ delivery: AMQPDelivery) {
+  private func received(_ delivery: AMQPDelivery) {
     guard case .reading(var open) = channels[delivery.channel], let connection = client.connection else { return }
     var body: [UInt8] = []
     connection.copyBody(into: &body)
@@ -155,14 +155,14 @@ final class OutcomeFeed {
     guard let offset, offset >= open.reader.from ?? 0, !delivery.isOversized,
       OutcomeScope.of(body) == open.reader.scope
     else { return acknowledge(delivery.tag, channel: delivery.channel) }
-    open.lastTold = loop.now.monotonic
+    open.lastEventAt = loop.now.monotonic
     channels[delivery.channel] = .reading(open)
-    if !open.reader.tell(.outcome(offset: offset, body: body, tag: delivery.tag, channel: delivery.channel)) {
-      leave(delivery.channel)
+    if !open.reader.deliver(.outcome(offset: offset, body: body, tag: delivery.tag, channel: delivery.channel)) {
+      closeChannel(delivery.channel)
     }
   }
 
-  private func leave(_ channel: UInt16) {
+  private func closeChannel(_ channel: UInt16) {
     guard let connection = client.connection, connection.isOpen(channel: channel) else {
       channels[channel] = nil
       return

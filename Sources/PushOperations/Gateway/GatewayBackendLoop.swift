@@ -6,7 +6,7 @@ package import PushStores
 
 /// What gateway requests read from and write to RabbitMQ and Redis. Used only on its loop's thread. Calls each `then` once, in bounded
 /// time.
-package final class GatewayDesk {
+package final class GatewayBackendLoop {
   package typealias Then<Value> = (Result<Value, GatewayFailure>) -> Void
 
   let loop: EventLoop
@@ -45,7 +45,7 @@ package final class GatewayDesk {
     publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { message in
       guard case .job(_, let id, let scope, _) = message.kind, redis.isConnected else { return }
       let key = names.job(id, in: scope)
-      redis.call(["SET", key, "", "EX", "\(GatewayDesk.rememberedSeconds)"], key: key) { _ in }
+      redis.call(["SET", key, "", "EX", "\(GatewayBackendLoop.rememberedSeconds)"], key: key) { _ in }
     }
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
@@ -104,7 +104,7 @@ package final class GatewayDesk {
 
   /// Pauses, resumes or cancels a job for an audience. The result is the phase before the command and whether it had an effect; nil: no
   /// worker has started a job with this id in this scope.
-  package func order(
+  package func control(
     _ command: ExpansionState.Command, _ id: String, in scope: AppScope,
     then: @escaping Then<(before: ExpansionState.Phase, isTaken: Bool)?>
   ) {
@@ -113,7 +113,7 @@ package final class GatewayDesk {
       case .failure(let failure): then(.failure(failure))
       case .success(.unknown), .success(.queued): then(.success(nil))
       case .success(.audience):
-        expansions.order(command, id) { result in
+        expansions.control(command, id) { result in
           then(result.map { $0.map { ($0.before, $0.isTaken) } }.mapError(\.asUnavailable))
         }
       }
@@ -129,8 +129,8 @@ package final class GatewayDesk {
   ) {
     var arguments = RedisArguments()
     arguments.append(IdempotentAnswer.pending(fingerprint))
-    arguments.append(GatewayDesk.flightMilliseconds)
-    redis.run(GatewayDesk.begin, keys: [names.idempotency(key, route, idempotency)], arguments) { result in
+    arguments.append(GatewayBackendLoop.flightMilliseconds)
+    redis.run(GatewayBackendLoop.begin, keys: [names.idempotency(key, route, idempotency)], arguments) { result in
       then(
         result.map { reply in
           let kept: [UInt8]? = if case .bulk(let bytes) = reply { bytes } else { nil }
@@ -149,7 +149,7 @@ package final class GatewayDesk {
     let done: RedisClient.Answer = { then($0.map { _ in }.mapError(\.asUnavailable)) }
     if let answer {
       redis.call(
-        ["SETEX", name, "\(GatewayDesk.rememberedSeconds)"], last: answer.encoded, key: name, then: done)
+        ["SETEX", name, "\(GatewayBackendLoop.rememberedSeconds)"], last: answer.encoded, key: name, then: done)
     } else {
       redis.call(["DEL", name], key: name, then: done)
     }
@@ -218,7 +218,7 @@ package final class GatewayDesk {
     _ snapshot: ActivityRegistry.Snapshot, _ ordinals: ArraySlice<UInt32>, _ scope: AppScope,
     _ known: [UInt32: String], _ then: @escaping Then<ActivitiesClient.Shown?>
   ) {
-    let part = Array(ordinals.prefix(GatewayDesk.part))
+    let part = Array(ordinals.prefix(GatewayBackendLoop.part))
     guard !part.isEmpty else { return then(.success(ActivitiesClient.Shown(activity: snapshot, devices: known))) }
     devices.records(of: part, in: scope) { [self] result in
       switch result {
@@ -247,7 +247,7 @@ package final class GatewayDesk {
     _ subjects: ArraySlice<(name: String, sets: [DeviceSet])>, _ scope: AppScope, _ found: [String],
     _ then: @escaping Then<[String]>
   ) {
-    let part = subjects.prefix(GatewayDesk.part)
+    let part = subjects.prefix(GatewayBackendLoop.part)
     guard !part.isEmpty else { return then(.success(found)) }
     evaluator.setsWithDevices(among: part.flatMap(\.sets), in: scope) { [self] result in
       switch result {
