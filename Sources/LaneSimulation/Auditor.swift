@@ -235,7 +235,7 @@ package final class Auditor {
     guard count > 1, count > acceptedBefore[target] ?? 0, !marked.contains(target), !skipped.contains(target) else {
       return
     }
-    violations.append("accepted \(count) times, and no outcome says so: \(target)")
+    violations.append("accepted \(count) times, but without an outcome: \(target)")
   }
 
   // MARK: - The end
@@ -264,7 +264,9 @@ package final class Auditor {
         violations.append("an outcome says accepted, APNs does not: \(target)")
       }
     }
-    for target in Set(outcomes.keys).subtracting(enqueued) { violations.append("an outcome of nobody: \(target)") }
+    for target in Set(outcomes.keys).subtracting(enqueued) {
+      violations.append("an outcome of an unknown target: \(target)")
+    }
   }
 }
 

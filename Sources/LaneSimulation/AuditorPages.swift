@@ -10,7 +10,7 @@ extension Auditor {
 
   /// The broker stored a lane's report of a page's ends. If reported twice, the first report counts.
   func brokerKeptSettlement(ofPage page: String, position: Int, ends: String) {
-    guard let targets = pages[page] else { return violate("an end of nobody was told: \(page)") }
+    guard let targets = pages[page] else { return violate("an outcome of an unknown page: \(page)") }
     for (index, end) in ends.enumerated() where end != "-" {
       guard position + index < targets.count else {
         violate("an end behind the page was told: \(page)")

@@ -30,10 +30,10 @@ package final class AudienceJobs {
   }
 
   /// What became of a command: nil where nobody knows the job.
-  package func order(
+  package func control(
     _ command: ExpansionState.Command, _ id: String
   ) throws(Failure) -> (before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)? {
-    try wait { store.order(command, id, then: $0) }
+    try wait { store.control(command, id, then: $0) }
   }
 
   package func close() {

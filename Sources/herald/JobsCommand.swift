@@ -43,18 +43,18 @@ struct JobsCommand: ParsableCommand {
       for line in json ? [try report.json()] : report.lines { print(line) }
     }
 
-    func order(_ command: ExpansionState.Command) throws {
+    func control(_ command: ExpansionState.Command) throws {
       try run { access in
-        guard let (before, _, isTaken) = try access.order(command, id) else { throw unknown }
+        guard let (before, _, isTaken) = try access.control(command, id) else { throw unknown }
         guard isTaken else {
-          throw Exit.failure("\(id) is \(before.rawValue): nothing of it is left to \(command.rawValue)")
+          throw Exit.failure("\(id) is \(before.rawValue): nothing is left to \(command.rawValue)")
         }
       }
     }
 
     private var unknown: any Error {
       Exit.failure(
-        "\(id) is not known: no worker took up a job of this id for devices, users or a segment within 24 hours")
+        "\(id) is not known: no worker has started a job with this id for devices, users or a segment within 24 hours")
     }
   }
 
@@ -73,7 +73,7 @@ struct JobsCommand: ParsableCommand {
 
     @OptionGroup var options: Options
 
-    func run() throws { try options.order(.pause) }
+    func run() throws { try options.control(.pause) }
   }
 
   struct Resume: ParsableCommand {
@@ -82,7 +82,7 @@ struct JobsCommand: ParsableCommand {
 
     @OptionGroup var options: Options
 
-    func run() throws { try options.order(.resume) }
+    func run() throws { try options.control(.resume) }
   }
 
   struct Cancel: ParsableCommand {
@@ -91,6 +91,6 @@ struct JobsCommand: ParsableCommand {
 
     @OptionGroup var options: Options
 
-    func run() throws { try options.order(.cancel) }
+    func run() throws { try options.control(.cancel) }
   }
 }

@@ -24,13 +24,13 @@ struct ActivityWayTests {
       try world.register(device, startToken: start)
     }
     let startJob = job("s1", to: #"{"devices":["d1","d2","d3"]}"#, payload: Self.start, #","activity":"ride-17""#)
-    let started = try world.goesOut(startJob)
+    let started = try world.publishedBody(startJob)
     #expect(started.contains(#""attributes":{"herald":{"id":"ride-17"}}"#) && started.contains(#""revision":1"#))
     #expect(try world.page(started, 0) == ["d1": "aa01aa01", "d2": "aa02aa02"], "d3 has no start token")
     #expect(try world.page(started, 0) == ["d1": "aa01aa01", "d2": "aa02aa02"], "the page came again")
     // Another job for all devices: none is started twice.
     let more = job("s2", to: #"{"devices":["d1","d2","d3"]}"#, payload: Self.start, #","activity":"ride-17""#)
-    #expect(try world.page(world.goesOut(more), 0).isEmpty)
+    #expect(try world.page(world.publishedBody(more), 0).isEmpty)
     let other = Self.start.replacing("9", with: "8")
     let refusal = try world.take(job("s3", to: #"{"users":["u"]}"#, payload: other, #","activity":"ride-17""#))
     guard case .refused(let error) = refusal else { throw TestFailure("\(refusal)") }
@@ -38,7 +38,7 @@ struct ActivityWayTests {
 
     // One registers in time, one late.
     #expect(try world.token("d1", "cc01cc01") == .changed)
-    let updated = try world.goesOut(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    let updated = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     #expect(updated.contains(#""priority":5"#) && updated.contains(#""activity":"ride-17""#))
     #expect(try world.page(updated, 0, live: true) == ["d1": "cc01cc01"])
     #expect(try world.queued().isEmpty, "no token was late")
@@ -52,7 +52,7 @@ struct ActivityWayTests {
 
     // The end shows the last state; d1 is gone.
     try world.gone(updated, device: "d1", "cc01cc01")
-    let ended = try world.goesOut(
+    let ended = try world.publishedBody(
       job("e1", to: #"{"activity":"ride-17"}"#, payload: #"{"aps":{"event":"end"}}"#))
     #expect(ended.contains(#""content-state":{"eta":5}"#) && ended.contains(#""priority":10"#))
     #expect(try world.page(ended, 0, live: true) == ["d2": "cc02cc02"])
@@ -76,7 +76,7 @@ struct ActivityWayTests {
     try world.register("d2", startToken: "bb02bb02", alertToken: "aa02aa02")
     try world.register("d3", startToken: nil)
     let more = #","activity":"ride-17","fallback":{"title":"T","body":"B"}"#
-    let first = try world.goesOut(job("s1", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
+    let first = try world.publishedBody(job("s1", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
     #expect(try world.page(first, 0) == ["d2": "bb02bb02"])
     let alerts = try world.fallbackPage(first, 1)
     #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "d2 was started, and d3 has no token at all")
@@ -84,7 +84,7 @@ struct ActivityWayTests {
     try world.register("d1", startToken: "bb01bb01")
     #expect(try world.page(first, 2) == ["d2": "bb02bb02"], "d1 was alerted")
     #expect(try world.resolve(alerts) == ["d1": "aa01aa01"], "its alert is still in flight")
-    let second = try world.goesOut(job("s2", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
+    let second = try world.publishedBody(job("s2", to: #"{"devices":["d1"]}"#, payload: Self.start, more))
     #expect(try world.page(second, 0).isEmpty)
     #expect(try world.resolve(world.fallbackPage(second, 1)).isEmpty)
 
@@ -98,11 +98,11 @@ struct ActivityWayTests {
     let world = try ActivityWay()
     defer { world.close() }
     #expect(try world.token("new", "dd01dd01") == .changed, "a device may be known by its activity first")
-    let updated = try world.goesOut(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    let updated = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     #expect(try world.page(updated, 0, live: true) == ["new": "dd01dd01"])
     #expect(try world.token("new", "", at: 5) == .changed)
     world.now += 2_000
-    let next = try world.goesOut(job("u2", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    let next = try world.publishedBody(job("u2", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     #expect(try world.page(next, 0, live: true).isEmpty)
     #expect(try world.token("new", "dd01dd01", at: world.lastAt - 1) == .older)
     guard case .refused(let error) = try world.take(job("u9", to: #"{"activity":"no"}"#, payload: Self.update)) else {
@@ -115,14 +115,14 @@ struct ActivityWayTests {
     let world = try ActivityWay()
     defer { world.close() }
     _ = try world.token("d", "dd01dd01")
-    _ = try world.goesOut(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    _ = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     guard case .waits(let second, _) = try world.take(job("u2", to: #"{"activity":"ride-17"}"#, payload: Self.update)),
       case .waits(let third, let milliseconds) = try world.take(
         job("u3", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     else { throw TestFailure("an update within the same second waits") }
     world.now += milliseconds
     guard case .superseded(second) = try world.begin("ride-17", second),
-      case .goesOut(let body) = try world.begin("ride-17", third)
+      case .publish(let body) = try world.begin("ride-17", third)
     else { throw TestFailure("the newer one goes out") }
     #expect(try world.page(String(decoding: body, as: UTF8.self), 0, live: true) == ["d": "dd01dd01"])
   }
@@ -132,7 +132,7 @@ struct ActivityWayTests {
     let world = try ActivityWay()
     defer { world.close() }
     _ = try world.token("d0", "dd01dd01")
-    _ = try world.goesOut(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    _ = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
     var died = 0
     for turns in 0..<12 {
       if try world.tokenOfADyingRegistrar("late-\(turns)", "ee0\(turns % 10)ee01", turns: turns) { continue }
@@ -313,13 +313,13 @@ private final class ActivityWay {
   }
 
   /// The job's body when it goes out, at once or after its wait.
-  func goesOut(_ text: String) throws -> String {
+  func publishedBody(_ text: String) throws -> String {
     var taken = try take(text)
     if case .waits(let number, let milliseconds) = taken {
       now += milliseconds
       taken = try begin("ride-17", number)
     }
-    guard case .goesOut(let body) = taken else { throw TestFailure("\(taken): \(text)") }
+    guard case .publish(let body) = taken else { throw TestFailure("\(taken): \(text)") }
     return String(decoding: body, as: UTF8.self)
   }
 

@@ -113,7 +113,7 @@ struct ExpansionStoreTests {
         let _: Void = try registry.wait { registry.store.published(id, step: step, then: $0) }
       case 8:
         let command = ExpansionState.Command.allCases[pick(step < 100 ? 2 : 3)]
-        let order = try registry.wait { registry.store.order(command, id, then: $0) }
+        let order = try registry.wait { registry.store.control(command, id, then: $0) }
         #expect(order?.isTaken == state?.ordered(command), "\(place)")
         #expect(order?.after == state?.phase, "\(place)")
       default:
@@ -168,7 +168,7 @@ struct ExpansionStoreTests {
   @Test func nobodyKnowsAnotherJob() throws {
     let registry = try registry()
     #expect(try registry.wait { registry.store.progress("nobody", then: $0) } == nil)
-    let order = try registry.wait { registry.store.order(.cancel, "nobody", then: $0) }
+    let order = try registry.wait { registry.store.control(.cancel, "nobody", then: $0) }
     #expect(order == nil)
     let settlement = PageSettlement(parentID: Array("nobody".utf8), page: 0, position: 0, ends: Array("a".utf8))
     #expect(try registry.wait { registry.store.settle(settlement, then: $0) } == false)

@@ -21,7 +21,7 @@ struct GatewayConnectionTests {
     return socket.isAtEnd ? text : nil
   }
 
-  @Test func aBodyIsCountedWhileItIsRead() throws {
+  @Test func bodiesAreLimitedWhileTheyAreRead() throws {
     let world = try GatewayWorld("large")
     let announced = try RawSocket(port: world.port)
     announced.send(head(world, "Content-Length: 1048577"))
@@ -48,7 +48,7 @@ struct GatewayConnectionTests {
     #expect(try world.ask("POST", "/v1/jobs", body: world.job()).status == 202)
   }
 
-  @Test func slowClientsEndWhileOthersAreServed() throws {
+  @Test func slowClientsAreClosedWhileOthersAreServed() throws {
     let world = try GatewayWorld("slow")
     let began = ContinuousClock.now
     let slow = try (0..<20).map { _ in try RawSocket(port: world.port) }
@@ -68,7 +68,7 @@ struct GatewayConnectionTests {
     #expect(text?.hasPrefix("HTTP/1.1 408") ?? false, "\(text ?? "no end")")
   }
 
-  @Test func tooManyConnectionsAreToldSo() throws {
+  @Test func tooManyConnectionsAreRefused() throws {
     let world = try GatewayWorld("many", further: ["connections_max: 5"])
     let kept = try (0..<5).map { _ in try RawSocket(port: world.port) }
     for socket in kept { socket.send(Array("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) }

@@ -6,7 +6,7 @@ import Testing
 /// Jobs over HTTP: what 202 promises, and what is refused.
 @Suite(.serialized, .timeLimit(.minutes(4)))
 struct GatewayJobTests {
-  @Test func aJobIsInItsQueueWhenItIsAnswered() throws {
+  @Test func aJobIsQueuedBeforeTheAnswer() throws {
     let world = try GatewayWorld("job")
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     let answer = try world.ask("POST", "/v1/jobs", headers: ["traceparent: \(trace)"], body: world.job())
@@ -31,7 +31,7 @@ struct GatewayJobTests {
     #expect(try world.ask("POST", "/v1/jobs/a%2Fb%20c/stop").status == 404)
   }
 
-  @Test func whatIsWrongIsNamedAndNothingPublished() throws {
+  @Test func aWrongJobIsRefusedWithItsFaultAndNotPublished() throws {
     let world = try GatewayWorld("wrong")
     let broken = try world.ask("POST", "/v1/jobs", body: "{")
     #expect(broken.status == 400 && broken.headers["content-type"] == "application/problem+json")
@@ -103,7 +103,7 @@ struct GatewayJobTests {
     #expect(try world.takeJobs().count == 2)
   }
 
-  @Test func withoutTheBrokerNothingIsTaken() throws {
+  @Test func withoutRabbitMQJobsAreRefused() throws {
     let rabbitmq = try RabbitMQServer()
     let world = try GatewayWorld("broker", rabbitmq: rabbitmq, isLogged: false)
     // While it is paused, nothing is confirmed: the answer comes after the time for confirms.

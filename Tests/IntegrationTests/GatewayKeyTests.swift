@@ -6,7 +6,7 @@ import Testing
 /// Keys: who may do what, for which app, how often.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct GatewayKeyTests {
-  @Test func aKeyOpensItsScopesAlone() throws {
+  @Test func aKeyAllowsOnlyItsScopes() throws {
     let world = try GatewayWorld("scopes")
     let send = try world.makeKey(["--app", "com.example.app", "--scope", "send"])
     let read = try world.makeKey(["--app", "com.example.app", "--scope", "read"])
@@ -27,7 +27,7 @@ struct GatewayKeyTests {
     #expect(!world.process.log.contains("hk_") && !world.process.log.contains("00fc13ad"))
   }
 
-  @Test func appAndEnvironmentAreTheKeysOrNamed() throws {
+  @Test func appAndEnvironmentComeFromTheKeyOrTheQuery() throws {
     let world = try GatewayWorld("apps")
     let admin = try world.makeKey(["--scope", "admin"])
     let sandbox = try world.makeKey(["--app", "com.example.other", "--environment", "sandbox"])
@@ -88,7 +88,7 @@ struct GatewayKeyTests {
     }
   }
 
-  @Test func aKeyOverItsRateWaits() throws {
+  @Test func aKeyOverItsRateIsRefused() throws {
     let world = try GatewayWorld("rate")
     let key = try world.makeKey(["--app", "com.example.app", "--rate", "3"])
     for left in [2, 1, 0] {

@@ -129,7 +129,7 @@ struct GatewayLiveActivitiesTests {
     return try #require(found, "\(text)", sourceLocation: location)
   }
 
-  @Test func fromADevicesTokenToTheEnd() throws {
+  @Test func anActivityFromRegistrationToEnd() throws {
     let worker = try WorkerWorld("gateway-activities")
     let process = try worker.startWorker()
     defer { _ = process.drain(seconds: 30) }
@@ -188,7 +188,7 @@ struct GatewayLiveActivitiesTests {
     }
   }
 
-  @Test func whatIsRefusedIsToldInJSONAndNothingIsPublished() throws {
+  @Test func refusalsAreJSONAndNothingIsPublished() throws {
     let world = try GatewayWorld("activities-wrong", further: [Self.applications])
     func fault(_ method: String, _ body: String) throws -> String {
       let answer = try ask(world, method, body)
@@ -220,7 +220,7 @@ struct GatewayLiveActivitiesTests {
         == "210 Application not found")
     #expect(try fault("startLiveActivity", Self.request(world.key)) == "210 No notifications")
     #expect(try fault("startLiveActivity", "{}") == "210 request is missing")
-    #expect(try fault("createMessage", "{}").hasPrefix("210 createMessage is not served here"))
+    #expect(try fault("createMessage", "{}").hasPrefix("210 createMessage is not supported"))
     for filter in [#""filter_code":"absent""#, #""filter":{"segment":"absent"}"#] {
       #expect(
         try fault("startLiveActivity", Self.request(world.key, device, Self.starting("r", filter)))
@@ -260,7 +260,7 @@ struct GatewayLiveActivitiesTests {
     #expect(try world.takeJobs().count == 2)
   }
 
-  @Test func withoutTheBrokerItIsToBeSentAgain() throws {
+  @Test func withoutRabbitMQTheClientIsAskedToRetry() throws {
     let rabbitmq = try RabbitMQServer()
     let world = try GatewayWorld("activities-broker", rabbitmq: rabbitmq, further: [Self.applications])
     let start = Self.request(world.key, Self.starting("ride-1", #""devices":["d"]"#))

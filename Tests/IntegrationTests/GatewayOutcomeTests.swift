@@ -48,7 +48,7 @@ struct GatewayOutcomeTests {
       outcome, exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
   }
 
-  @Test func anAppReadsItsOutcomesAndGoesOnWhereItStopped() throws {
+  @Test func anAppReadsItsOutcomesAndResumes() throws {
     let world = try GatewayWorld("outcomes")
     let reader = try Reader(world)
     try publish(outcome("other", app: "com.example.other"), world)
@@ -73,7 +73,7 @@ struct GatewayOutcomeTests {
     #expect(world.process.waitForExit(seconds: 20) == 0, "\(world.process.log)")
   }
 
-  @Test func registrationsArePublishedAsTheWorkerReadsThem() throws {
+  @Test func registrationsArePublishedInTheWorkersFormat() throws {
     let world = try GatewayWorld("devices")
     let device = try world.ask("PUT", "/v1/devices/hw%2F1", body: "{\"user\":\"u-1\",\"tags\":{\"vip\":true}}")
     #expect(device.status == 202 && device.body == "{\"device\":\"hw/1\"}")
@@ -93,7 +93,7 @@ struct GatewayOutcomeTests {
     #expect(bodies[1].contains("\"kind\":\"forget\"") && bodies[1].hasSuffix("\"user\":\"u-1\"}"))
   }
 
-  @Test func itDescribesItself() throws {
+  @Test func theAPIIsDescribed() throws {
     let world = try GatewayWorld("docs")
     let description = try #require(LoopbackHTTP.request("GET", "/openapi.json", port: world.port))
     let document = try #require(

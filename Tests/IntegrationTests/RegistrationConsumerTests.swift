@@ -11,7 +11,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(4)))
 struct RegistrationConsumerTests {
   /// A private queue and its consumers.
-  private struct Desk {
+  private struct ConsumerWorld {
     let rabbitmq: RabbitMQServer
     let redis: String
     let prefix: String
@@ -87,24 +87,24 @@ struct RegistrationConsumerTests {
   }
 
   @Test func theSoundAreStoredAndTheOthersAreDeadLetters() throws {
-    let desk = try Desk(redis: RedisServer.shared().url)
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
     let head = "\"at\":1796000000001,\"app\":\"com.example.app\",\"environment\":\"sandbox\""
     let bad = [
       "{", device(1, ",\"tokn\":\"00\""), device(2, ",\"tags\":{\"n\":{\"increment\":1}}"),
       device(1, ",\"user\":\"" + String(repeating: "x", count: 70_000) + "\""),
     ]
-    try desk.publish(
+    try world.publish(
       [
         device(1, ",\"user\":\"u\""), device(2, ",\"user\":\"u\",\"tags\":{\"n\":\"text\"}"),
         device(3, ",\"user\":\"v\""),
         device(3, ",\"user\":\"w\"", at: 1_795_999_999_999), "{\"kind\":\"forget\",\(head),\"user\":\"v\"}",
         "{\"kind\":\"activity\",\(head),\"device\":\"hwid-1\",\"activity\":\"ride\",\"token\":\"01010101\"}",
       ] + bad)
-    let consumer = try desk.consumer()
+    let consumer = try world.consumer()
     wait("the queue is empty") { consumer.isExhausted }
     let results = consumer.counters.results
     end(consumer)
-    #expect(try desk.queued() == 0)
+    #expect(try world.queued() == 0)
     // The forget may overtake the registrations that it is about; the result is the same.
     let kept = results[.init(kind: "device", result: "added"), default: 0]
     let forgotten = results[.init(kind: "device", result: "forgotten"), default: 0]
@@ -112,7 +112,7 @@ struct RegistrationConsumerTests {
     #expect(results[.init(kind: "unknown", result: "invalid")] == 3)
     #expect(results[.init(kind: "device", result: "invalid")] == 1)
     #expect(results[.init(kind: "activity", result: "changed")] == 1, "\(results)")
-    let letters = try desk.dead()
+    let letters = try world.dead()
     #expect(letters.count == 4 && letters.allSatisfy { $0.headers["x-herald-class"] == "registrations" })
     for (body, (reason, detail)) in zip(
       bad,
@@ -126,7 +126,7 @@ struct RegistrationConsumerTests {
       #expect(letter?.headers["x-herald-reason"] == reason && letter?.messageID?.hasPrefix("m-") == true)
       #expect(letter?.headers["x-herald-detail"]?.hasPrefix(detail) == true, "\(letter?.headers ?? [:])")
     }
-    let bench = try DeviceRegistryBench(url: desk.redis, prefix: "\(desk.prefix):")
+    let bench = try DeviceRegistryBench(url: world.redis, prefix: "\(world.prefix):")
     #expect(Set(try bench.dump().records.values.map(\.id)) == ["hwid-1", "hwid-2"])
     try bench.expectConsistent("stored")
   }
@@ -134,45 +134,45 @@ struct RegistrationConsumerTests {
   /// Redis is away: registrations wait, unacknowledged, and are stored when it is back.
   @Test func whileRedisIsAwayNothingIsLost() throws {
     let redis = try RedisServer()
-    let desk = try Desk(redis: redis.url)
+    let world = try ConsumerWorld(redis: redis.url)
     redis.stop()
-    try desk.publish((0..<300).map { device($0) })
-    let consumer = try desk.consumer { $0.registrationsMaximum = 100 }
+    try world.publish((0..<300).map { device($0) })
+    let consumer = try world.consumer { $0.registrationsMaximum = 100 }
     wait("registrations wait") { consumer.counters.waiting > 0 }
-    #expect(try desk.queued() == 300)
+    #expect(try world.queued() == 300)
     #expect(consumer.counters.inFlight <= 100 && !consumer.counters.isConnected)
     try redis.start()
     wait("all are stored") { consumer.isExhausted }
     #expect(consumer.counters.results == [.init(kind: "device", result: "added"): 300])
     // Frozen in the middle: the requests may have been executed, and are executed again.
     redis.pause()
-    try desk.publish((0..<300).map { device($0, ",\"user\":\"u\"", at: 1_796_000_000_001) })
+    try world.publish((0..<300).map { device($0, ",\"user\":\"u\"", at: 1_796_000_000_001) })
     wait("registrations wait") { consumer.counters.inFlight == 100 }
     redis.resume()
     wait("all are stored") { consumer.isExhausted }
     end(consumer)
-    let bench = try DeviceRegistryBench(url: desk.redis, prefix: "\(desk.prefix):")
+    let bench = try DeviceRegistryBench(url: world.redis, prefix: "\(world.prefix):")
     let dump = try bench.dump()
     #expect(dump.records.count == 300 && dump.records.values.allSatisfy { $0.user == "u" })
     try bench.expectConsistent("stored")
-    #expect(try desk.dead().isEmpty)
+    #expect(try world.dead().isEmpty)
   }
 
   /// Two workers share the queue, and the broker closes both connections.
   @Test func severalWorkersMayShareTheQueue() throws {
-    let desk = try Desk(redis: RedisServer.shared().url)
-    let consumers = try (0..<2).map { _ in try desk.consumer { $0.registrationsMaximum = 50 } }
+    let world = try ConsumerWorld(redis: RedisServer.shared().url)
+    let consumers = try (0..<2).map { _ in try world.consumer { $0.registrationsMaximum = 50 } }
     for round in 0..<3 {
-      try desk.publish(
+      try world.publish(
         (0..<400).map {
           device($0 % 80, ",\"token\":\"abcd00\($0 % 50 + 10)\"", at: 1_796_000_000_000 + Int64(round * 400 + $0))
         })
-      if round == 1 { try desk.rabbitmq.rabbitmqctl(["close_all_connections", "test"]) }
+      if round == 1 { try world.rabbitmq.rabbitmqctl(["close_all_connections", "test"]) }
     }
     wait("the queue is empty") { consumers.allSatisfy(\.isExhausted) }
     for consumer in consumers { end(consumer) }
-    #expect(try desk.queued() == 0)
-    let bench = try DeviceRegistryBench(url: desk.redis, prefix: "\(desk.prefix):")
+    #expect(try world.queued() == 0)
+    let bench = try DeviceRegistryBench(url: world.redis, prefix: "\(world.prefix):")
     let records = try bench.dump().records.values
     #expect(records.count == 80 && records.count { $0.token != nil } == 50)
     try bench.expectConsistent("shared")
@@ -181,19 +181,19 @@ struct RegistrationConsumerTests {
   /// Unstored registrations are requeued at the end; one that was delivered too often becomes a dead letter.
   @Test func whatIsGivenToWorkersTooOftenIsPutAside() throws {
     let redis = try RedisServer()
-    let desk = try Desk(redis: redis.url)
+    let world = try ConsumerWorld(redis: redis.url)
     redis.stop()
-    try desk.publish([device(1)])
+    try world.publish([device(1)])
     for _ in 0..<2 {
-      let consumer = try desk.consumer()
+      let consumer = try world.consumer()
       wait("it waits") { consumer.counters.waiting == 1 }
       end(consumer)
     }
-    let consumer = try desk.consumer { $0.deliveriesMaximum = 2 }
+    let consumer = try world.consumer { $0.deliveriesMaximum = 2 }
     wait("it is dead-lettered") { consumer.counters.results[.init(kind: "device", result: "redelivered")] == 1 }
     wait("the queue is empty") { consumer.isExhausted }
     end(consumer)
-    let letters = try desk.dead()
+    let letters = try world.dead()
     #expect(letters.map(\.body) == [Array(device(1).utf8)])
     #expect(letters.first?.headers["x-herald-reason"] == "redelivered")
   }

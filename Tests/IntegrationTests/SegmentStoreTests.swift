@@ -47,11 +47,11 @@ struct SegmentStoreTests {
     let bench = try bench("circles")
     let (a, b, c) = (try bench.code("a"), try bench.code("b"), try bench.code("c"))
     #expect(throws: SegmentFailure.filter(.unknownSegment([b]))) { try put(bench, "a", #"{"segment":"b"}"#) }
-    #expect(throws: SegmentFailure.filter(.circle([a, a]))) { try put(bench, "a", #"{"not":{"segment":"a"}}"#) }
+    #expect(throws: SegmentFailure.filter(.cycle([a, a]))) { try put(bench, "a", #"{"not":{"segment":"a"}}"#) }
     try put(bench, "a", #"{"has":"token"}"#)
     try put(bench, "b", #"{"segment":"a"}"#)
     try put(bench, "c", #"{"any":[{"segment":"b"},{"segment":"a"}]}"#)
-    #expect(throws: SegmentFailure.filter(.circle([c, b, a, c]))) { try put(bench, "a", #"{"segment":"c"}"#) }
+    #expect(throws: SegmentFailure.filter(.cycle([c, b, a, c]))) { try put(bench, "a", #"{"segment":"c"}"#) }
     #expect(try bench.wait { bench.store.entry(a, in: bench.scope, then: $0) }?.filter == .leaf(.hasToken))
     let filters = try bench.wait { bench.store.segments(of: .leaf(.segment(c)), in: bench.scope, then: $0) }
     #expect(Set(filters.keys) == [a, b, c])

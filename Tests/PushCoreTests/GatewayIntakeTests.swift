@@ -27,14 +27,14 @@ import Testing
     #""push_type":"alert","to":{"token":"\#(token)"},"payload":{"aps":{"alert":{"title":"Shipped"}}}}"#
   }
 
-  @Test func aWholeJobStaysAsItIs() throws {
+  @Test func aCompleteJobIsUnchanged() throws {
     let json = #" {"id":"j-1","app":"com.example.app","environment":"sandbox",\#(rest)"#
     let job = try take(json).get()
     #expect(job.body == Array(json.utf8))
     #expect(job.id == "j-1" && job.scope == AppScope(app: "com.example.app", environment: .sandbox))
   }
 
-  @Test func whatAJobLeavesOutComesFromTheKey() throws {
+  @Test func missingFieldsComeFromTheKey() throws {
     let job = try take(" {" + rest, sender(environment: "sandbox")).get()
     #expect(job.id == uuid.text)
     #expect(
@@ -74,13 +74,13 @@ import Testing
     #expect(problem.detail.contains(rule), "\(problem.detail)")
   }
 
-  @Test func aJobOfTooManyBytesIsRefused() {
+  @Test func anOversizedJobIsRefused() {
     let json = #"{"id":"a","meta":{"m":"\#(String(repeating: "x", count: 600_000))"},\#(rest)"#
     #expect((try? take(json).get()) == nil)
   }
 
   /// No bytes trap, and what is taken is a job of the key's app to the parser too.
-  @Test func noBytesHarmTheIntake() {
+  @Test func randomBytesDoNotHarmTheIntake() {
     var random = SeededRandom(seed: 4)
     let seed = Array((#"{"id":"j","app":"com.example.app",\#(rest)"#).utf8)
     var intake = JobIntake()
@@ -106,7 +106,7 @@ import Testing
     #expect(taken > 0 && taken < 3_000)
   }
 
-  @Test func registrationsAreCompletedByPathAndKey() throws {
+  @Test func registrationsAreCompletedFromPathAndKey() throws {
     let scope = try #require(AppScope(app: "com.example.app", environment: .sandbox))
     let bytes = try RegistrationIntake.device(
       "hw\"1", body: Array(#"{"user":"u-1","tags":{"level":{"increment":1}}}"#.utf8), in: scope, at: 1_796_000_000_000)
@@ -134,7 +134,7 @@ import Testing
     } throws: { ($0 as? Problem)?.faults.first?.pointer.hasPrefix(pointer) ?? false }
   }
 
-  @Test func filtersComeAsJSONOrText() throws {
+  @Test func filtersAreJSONOrText() throws {
     let filter = try SegmentIntake.filter(Array(#"{"filter":{"tag":"plan","is":"gold"}}"#.utf8))
     #expect(filter == .leaf(.tagIs("plan", .text("gold"))))
     #expect(throws: Problem.self) { try SegmentIntake.filter(Array(#"{"filter":{"tag":"plan"},"x":1}"#.utf8)) }
@@ -144,7 +144,7 @@ import Testing
     #expect(throws: Problem.self) { try SegmentIntake.filter(Array("{}".utf8)) }
   }
 
-  @Test func linesAreThoseThatHoldAnything() {
+  @Test func blankLinesAreSkipped() {
     let lines = JSONLines(Array("a\r\n\n  \nb\n\r\nc".utf8)).map { String(decoding: $0, as: UTF8.self) }
     #expect(lines == ["a\r", "b", "c"])
     #expect(Array(JSONLines([])).isEmpty)

@@ -10,7 +10,7 @@ import Testing
     APIKey(id: "abcdefgh", hash: hash, app: app, environment: environment, scopes: scopes, rate: nil, createdAt: 1)
   }
 
-  @Test func aNewKeyIsReadAsItself() throws {
+  @Test func aNewKeyIsParsed() throws {
     var random = SeededRandom(seed: 1)
     let first = APIKeyText(using: &random)
     let second = APIKeyText(using: &random)
@@ -19,7 +19,7 @@ import Testing
     #expect(try #require(APIKeyText(first.text)).id == first.id)
   }
 
-  @Test func otherTextsAreNoKeys() {
+  @Test func malformedKeysAreRefused() {
     var random = SeededRandom(seed: 2)
     let text = APIKeyText(using: &random).text
     for wrong in [
@@ -47,12 +47,12 @@ import Testing
     #expect(!key.matches(hash: []))
   }
 
-  @Test func adminMayAll() {
+  @Test func adminAllowsEverything() {
     #expect(KeyScope.allCases.allSatisfy(key(scopes: [.admin]).allows))
     #expect(KeyScope.allCases.filter(key(scopes: [.send, .read]).allows) == [.send, .read])
   }
 
-  @Test func theKeysAppAndEnvironmentWin() throws {
+  @Test func theKeysAppAndEnvironmentTakePrecedence() throws {
     let production = AppScope(app: "com.example.app", environment: .production)
     let sandbox = AppScope(app: "com.example.app", environment: .sandbox)
     #expect(key().scope(app: nil, environment: nil) == .success(try #require(production)))
@@ -69,7 +69,7 @@ import Testing
     #expect(KeyRefusal.otherApp.isForbidden && !KeyRefusal.noApp.isForbidden)
   }
 
-  @Test func aRateAllowsItsMinuteAtOnceAndThenSteadily() {
+  @Test func aRateAllowsABurstAndThenRefillsSteadily() {
     var now = Instant(nanoseconds: 5)
     var rate = RequestRate(limit: 60, now: now)
     for left in (0..<60).reversed() {
@@ -87,7 +87,7 @@ import Testing
   }
 
   /// In any window of time no more is allowed than the bucket and what it filled meanwhile.
-  @Test func noRateIsEverExceeded() {
+  @Test func aRateIsNeverExceeded() {
     var random = SeededRandom(seed: 3)
     for limit in [1, 7, 600, APIKey.rateMaximum] {
       var now = Instant(nanoseconds: 0)
@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func aTraceIsHandedOnOrIgnored() {
+  @Test func aTraceIsPassedOnOrIgnored() {
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     #expect(TraceContext(traceparent: parent, tracestate: "a=b")?.tracestate == "a=b")
     #expect(TraceContext(traceparent: parent, tracestate: nil)?.traceparent == parent)

@@ -22,7 +22,7 @@ struct PublishSequenceTests {
   @Test func whatCameBackIsNotConfirmed() {
     var sequence = PublishSequence()
     _ = publish(3, &sequence)
-    #expect(sequence.cameBack(2) == true)
+    #expect(sequence.markReturned(2) == true)
     #expect(sequence.settled(1, isMultiple: false) == 1)
     #expect(sequence.settled(2, isMultiple: false) == nil)
     #expect(sequence.settled(3, isMultiple: false) == 3)
@@ -32,8 +32,8 @@ struct PublishSequenceTests {
   @Test func aConfirmOfManyIsReportedAndCoversWhatCameBack() {
     var sequence = PublishSequence()
     _ = publish(4, &sequence)
-    #expect(sequence.cameBack(2) == true)
-    #expect(sequence.cameBack(4) == true)
+    #expect(sequence.markReturned(2) == true)
+    #expect(sequence.markReturned(4) == true)
     #expect(sequence.settled(2, isMultiple: true) == 2)
     #expect(sequence.returned == [4])
     #expect(sequence.settled(4, isMultiple: false) == nil)
@@ -42,13 +42,13 @@ struct PublishSequenceTests {
   @Test func numbersOfOtherConnectionsDoNotComeBack() {
     var sequence = PublishSequence()
     _ = publish(2, &sequence)
-    #expect(sequence.cameBack(2) == true)
+    #expect(sequence.markReturned(2) == true)
     sequence.restart()
     #expect(sequence.returned.isEmpty)
     _ = publish(1, &sequence)
-    #expect(sequence.cameBack(0) == false)
-    #expect(sequence.cameBack(2) == false)
-    #expect(sequence.cameBack(4) == false)
-    #expect(sequence.cameBack(3) == true)
+    #expect(sequence.markReturned(0) == false)
+    #expect(sequence.markReturned(2) == false)
+    #expect(sequence.markReturned(4) == false)
+    #expect(sequence.markReturned(3) == true)
   }
 }

@@ -33,7 +33,8 @@ import Testing
 
   @Test func aRepetitionThatIsNotMarkedIsCaught() {
     let seeds: ClosedRange<UInt64> = 1...10
-    #expect(seeds.contains { violations(.hidesRedeliveries, seed: $0).contains { $0.contains("no outcome says so") } })
+    #expect(
+      seeds.contains { violations(.hidesRedeliveries, seed: $0).contains { $0.contains("but without an outcome") } })
   }
 
   @Test func aCopyThatCameTwiceUnnoticedIsCaught() {
@@ -43,7 +44,7 @@ import Testing
       SimulatedBroker(world: $0)
     }
     run.play()
-    #expect(run.world.auditor.violations.contains { $0.contains("no outcome says so") })
+    #expect(run.world.auditor.violations.contains { $0.contains("but without an outcome") })
   }
 
   @Test func aDeadLetterThatForgetsWhatIsNotKnownIsCaught() {
@@ -53,7 +54,7 @@ import Testing
         BrokenBroker(SimulatedBroker(world: $0), .unmarksDeadLetters)
       }
       run.play(replaysDeadLetters: true)
-      return run.world.auditor.violations.contains { $0.contains("no outcome says so") }
+      return run.world.auditor.violations.contains { $0.contains("but without an outcome") }
     }
     #expect(isCaught)
   }
@@ -81,7 +82,7 @@ import Testing
   }
 
   @Test func aSecondCopyThatIsSentIsCaught() {
-    #expect(isCaught(in: .repetitions, mistake: .forgetsClaims) { $0.contains("no outcome says so") })
+    #expect(isCaught(in: .repetitions, mistake: .forgetsClaims) { $0.contains("but without an outcome") })
   }
 
   @Test func aJobThatIsTooOldIsCaught() {

@@ -40,7 +40,7 @@ struct DeliveryLimitAuditorTests {
       network.advance(to: network.now + 100_000_000)
       let delivery = SimulatedRabbitMQDelivery(
         connection: connection, channel: 1, consumerTag: [], tag: 1, isRedelivered: index > 0, deliveryCount: index)
-      _ = auditor.happened(.delivered(queue: "jobs", message: message, delivery: delivery))
+      _ = auditor.observe(.delivered(queue: "jobs", message: message, delivery: delivery))
       peer.actions.append(.send(connection, [1, 2, 3]))
       network.act(peer)
       switch end {
@@ -49,14 +49,14 @@ struct DeliveryLimitAuditorTests {
       case .lostAfter: network.advance(to: network.now + 100_000_000)
       }
       let isLast = index == ends.count - 1
-      _ = auditor.happened(
+      _ = auditor.observe(
         isLast
           ? .died(queue: "jobs", message: message, reason: "delivery_limit", isGone: false)
           : .requeued(queue: "jobs", message: message, deliveryCount: index + 1))
     }
     let letter = RabbitMessage(
       number: 2, origin: 1, exchange: [], routingKey: [], properties: [], body: [], lifetime: nil, atRiskUntil: .min)
-    return auditor.happened(.stored(queue: "dead", message: letter))
+    return auditor.observe(.stored(queue: "dead", message: letter))
   }
 
   @Test func onlyWhatNoWorkerCouldPreventIsExcused() throws {

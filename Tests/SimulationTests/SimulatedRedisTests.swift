@@ -129,7 +129,7 @@ import WorkerSimulation
       case .unknownCommand(let words): seen.append("unknown \(SimulatedRedisTalk.text(of: words[0]))")
       case .unknownScript: seen.append("unknown script")
       case .unmodelled(let what, _): seen.append("unmodelled \(what)")
-      case .nonsense: seen.append("nonsense")
+      case .protocolViolation: seen.append("nonsense")
       }
     }
     let talk = SimulatedRedisTalk(redis)

@@ -81,7 +81,7 @@ struct WorkerWorldTests {
       settings.firstJobEnds = holder
       settings.restMilliseconds = 600_000
     }
-    #expect(world.auditor.violations == [] && world.auditor.buriedCount == 1)
+    #expect(world.auditor.violations == [] && world.auditor.excusedCount == 1)
   }
 
   /// Seeds of the swarm that broke the promise once.

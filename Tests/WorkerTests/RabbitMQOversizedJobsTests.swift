@@ -33,7 +33,7 @@ import Testing
     jobs.tryAgain()
     #expect(jobs.due?.tag == tag)
     jobs.published(2)
-    jobs.cameBack()
+    jobs.markReturned()
     jobs.confirmed(2)
     #expect(jobs.isWaiting && !jobs.isDecided(tag))
     jobs.tryAgain()

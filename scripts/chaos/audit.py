@@ -86,9 +86,9 @@ def audit(jobs, outcomes, acceptances, requests, dead_letters, windows):
             verdict.fail("outcome of a job that nobody published", outcome.job_id)
         else:
             told[outcome.job_id, None if job.is_refused else outcome.token].append(outcome)
-    buried = collections.defaultdict(list)
+    letters_by_job = collections.defaultdict(list)
     for letter in dead_letters:
-        buried[letter.job_id].append(letter)
+        letters_by_job[letter.job_id].append(letter)
         if letter.job_id not in jobs:
             verdict.fail("dead letter of a job that nobody published", letter.job_id)
     known = collections.defaultdict(set)
@@ -107,7 +107,7 @@ def audit(jobs, outcomes, acceptances, requests, dead_letters, windows):
             _audit_target(verdict, book, job, target, tales)
             _audit_superseded(verdict, job, target[0], tales, newest)
             sent.append((job, target, tales))
-        _audit_dead_letters(verdict, job, fates, buried.pop(job.id, []))
+        _audit_dead_letters(verdict, job, fates, letters_by_job.pop(job.id, []))
         _audit_beside(verdict, book, job, [one for _, _, tales in sent[-len(job.tokens):] for one in tales])
     for (job_id, token), strays in told.items():
         verdict.fail("outcome of a target that the job has not", f"{job_id} {token} {strays[0].outcome}")

@@ -3,26 +3,26 @@ package enum FilterPlanError: Error, Hashable, Sendable, CustomStringConvertible
   /// The path from the filter to the missing segment: the segments that name it, and it as the last.
   case unknownSegment([SegmentCode])
   /// The path to a segment that contains itself; it is in the path twice.
-  case circle([SegmentCode])
+  case cycle([SegmentCode])
   /// Segments are nested deeper than `SegmentLimits.nestingMaximum`.
   case tooDeep([SegmentCode])
   /// The filter and its segments have more conditions than `SegmentLimits.allConditionsMaximum`.
   case tooManyConditions([SegmentCode])
 
   /// The path to the fault; the filter itself names its first segment.
-  package var way: [SegmentCode] {
+  package var path: [SegmentCode] {
     switch self {
-    case .unknownSegment(let way), .circle(let way), .tooDeep(let way), .tooManyConditions(let way): way
+    case .unknownSegment(let path), .cycle(let path), .tooDeep(let path), .tooManyConditions(let path): path
     }
   }
 
   /// Text to follow the place where the first segment of the path is named.
   package var description: String {
-    let through = way.count > 1 ? " (\(way.map(\.text).joined(separator: " → ")))" : ""
-    let last = way.last.map { " \($0)" } ?? ""
+    let through = path.count > 1 ? " (\(path.map(\.text).joined(separator: " → ")))" : ""
+    let last = path.last.map { " \($0)" } ?? ""
     return switch self {
     case .unknownSegment: "names the segment\(last), which does not exist\(through)"
-    case .circle: "leads back to the segment\(last)\(through)"
+    case .cycle: "leads back to the segment\(last)\(through)"
     case .tooDeep:
       "leads through more than \(SegmentLimits.nestingMaximum) nested segments\(through)"
     case .tooManyConditions:
@@ -40,34 +40,34 @@ struct FilterResolution {
     _ filter: SegmentFilter, segments: [SegmentCode: SegmentFilter]
   ) throws(FilterPlanError) -> SegmentFilter {
     var resolution = FilterResolution(segments: segments)
-    return try resolution.resolved(filter, way: [])
+    return try resolution.resolved(filter, path: [])
   }
 
   private init(segments: [SegmentCode: SegmentFilter]) { self.segments = segments }
 
   private mutating func resolved(
-    _ filter: SegmentFilter, way: [SegmentCode]
+    _ filter: SegmentFilter, path: [SegmentCode]
   ) throws(FilterPlanError) -> SegmentFilter {
     switch filter {
     case .all(let filters):
       var parts: [SegmentFilter] = []
-      for filter in filters { parts.append(try resolved(filter, way: way)) }
+      for filter in filters { parts.append(try resolved(filter, path: path)) }
       return .all(parts)
     case .any(let filters):
       var parts: [SegmentFilter] = []
-      for filter in filters { parts.append(try resolved(filter, way: way)) }
+      for filter in filters { parts.append(try resolved(filter, path: path)) }
       return .any(parts)
     case .not(let filter):
-      return .not(try resolved(filter, way: way))
+      return .not(try resolved(filter, path: path))
     case .leaf(.segment(let code)):
-      let next = way + [code]
-      guard !way.contains(code) else { throw .circle(next) }
+      let next = path + [code]
+      guard !path.contains(code) else { throw .cycle(next) }
       guard next.count <= SegmentLimits.nestingMaximum else { throw .tooDeep(next) }
       guard let filter = segments[code] else { throw .unknownSegment(next) }
-      return try resolved(filter, way: next)
+      return try resolved(filter, path: next)
     case .leaf:
       conditionCount += 1
-      guard conditionCount <= SegmentLimits.allConditionsMaximum else { throw .tooManyConditions(way) }
+      guard conditionCount <= SegmentLimits.allConditionsMaximum else { throw .tooManyConditions(path) }
       return filter
     }
   }

@@ -33,7 +33,7 @@ package indirect enum SegmentFilter: Hashable, Sendable {
 
   /// The error, with the place where the filter names the first segment on the path to it.
   package func place(_ error: FilterPlanError) -> SegmentFilterError {
-    let pointer = error.way.first.flatMap(pointer(to:))
+    let pointer = error.path.first.flatMap(pointer(to:))
     return SegmentFilterError(.pointer(pointer ?? ""), error.description)
   }
 

@@ -71,12 +71,12 @@ package struct PoolState: Sendable {
 
   private enum Occupant: Equatable, Sendable {
     /// No connection. Becomes `opening`.
-    case nobody
-    /// Being opened. Becomes `ready`, `leaving` or `nobody`.
+    case vacant
+    /// Being opened. Becomes `ready`, `leaving` or `vacant`.
     case opening
-    /// Takes requests. Becomes `leaving` or `nobody`.
+    /// Takes requests. Becomes `leaving` or `vacant`.
     case ready
-    /// Finishes its requests. Becomes `nobody`.
+    /// Finishes its requests. Becomes `vacant`.
     case leaving
   }
 
@@ -93,7 +93,7 @@ package struct PoolState: Sendable {
   }
 
   private struct Place: Sendable {
-    var occupant = Occupant.nobody
+    var occupant = Occupant.vacant
     var hearing = Hearing.answering
     /// When the oldest request after its last answer was sent.
     var waitingSince: Instant?
@@ -256,7 +256,7 @@ package struct PoolState: Sendable {
       readyCount += 1
     case .leaving:
       break
-    case .nobody, .ready:
+    case .vacant, .ready:
       preconditionFailure("a connection opens once")
     }
   }
@@ -300,7 +300,7 @@ package struct PoolState: Sendable {
       owe(place)
     case .leaving:
       break
-    case .nobody:
+    case .vacant:
       preconditionFailure("only a connection leaves")
     }
   }
@@ -319,7 +319,7 @@ package struct PoolState: Sendable {
       readyCount -= 1
       owe(place)
     case .leaving: break
-    case .nobody: preconditionFailure("a connection ends once")
+    case .vacant: preconditionFailure("a connection ends once")
     }
     places[place] = Place()
     guard didFail else { return }
@@ -441,7 +441,7 @@ package struct PoolState: Sendable {
     if owed == 0, let last = lastOpenedAt, now.milliseconds(since: last) < limits.openIntervalMilliseconds {
       return nil
     }
-    return places.firstIndex { $0.occupant == .nobody } ?? (places.count < placeCount ? places.count : nil)
+    return places.firstIndex { $0.occupant == .vacant } ?? (places.count < placeCount ? places.count : nil)
   }
 
   /// The least busy connection, if a whole interval has shown that the others would do with half of their streams.

@@ -28,7 +28,7 @@ package struct PublishSequence: Sendable {
   package func sequence(of number: UInt64) -> UInt64 { base + number }
 
   /// The connection's publish with this sequence number was returned. false: there is no such publish.
-  package mutating func cameBack(_ sequence: UInt64) -> Bool {
+  package mutating func markReturned(_ sequence: UInt64) -> Bool {
     guard sequence > base, sequence < next else { return false }
     returned.insert(sequence)
     return true

@@ -1,11 +1,11 @@
-/// What is kept of an API key: never the key itself.
+/// An API key as it is stored: its hash and what it allows, never the key itself.
 package struct APIKey: Hashable, Codable, Sendable {
   package let id: String
-  /// SHA-256 of the key's text, hex digits. A key is random, so that a slow hash would add nothing.
+  /// SHA-256 of the key's text, hex digits. Keys are random, so they need no slow hash.
   package let hash: String
-  /// nil: requests name the app. Only with `admin`.
+  /// nil: each request names its app. Only for keys with the scope `admin`.
   package let app: String?
-  /// nil: requests name the environment.
+  /// nil: each request may name its environment.
   package let environment: String?
   package let scopes: Set<KeyScope>
   /// Requests a minute; nil: no limit.
@@ -36,7 +36,7 @@ package struct APIKey: Hashable, Codable, Sendable {
 
   package func allows(_ scope: KeyScope) -> Bool { scopes.contains(scope) || scopes.contains(.admin) }
 
-  /// Whether this is the key of a text with this hash, 32 bytes. Takes as long for every hash.
+  /// Whether a text with this SHA-256 hash (32 bytes) is this key. Compares in constant time.
   package func matches(hash other: [UInt8]) -> Bool {
     guard let own = Hex.bytes(hash.utf8.span), own.count == other.count else { return false }
     var difference: UInt8 = 0
@@ -44,8 +44,11 @@ package struct APIKey: Hashable, Codable, Sendable {
     return difference == 0
   }
 
-  /// Where a request goes: the key's own app and environment win; nil: it names another one, or none.
-  /// - Parameters: what the request names.
+  /// The app and environment of a request: the key's, or else those that the request names. Fails if the request contradicts the key, or if
+  /// neither names an app.
+  /// - Parameters:
+  ///   - named: the app that the request names; nil: none.
+  ///   - word: the environment that the request names; nil: none, which means production.
   package func scope(app named: String?, environment word: String?) -> Result<AppScope, KeyRefusal> {
     if let app, let named, named != app { return .failure(.otherApp) }
     if let environment, let word, word != environment { return .failure(.otherEnvironment) }

@@ -1,16 +1,16 @@
-/// An API key as its owner writes it: `hk_`, an id of 8 letters and digits, `_`, and a secret of 32.
+/// An API key as clients send it: `hk_`, an id of 8 letters and digits, `_`, and a secret of 32 letters and digits.
 package struct APIKeyText: Sendable {
   package static let prefix = "hk_"
   private static let idCount = 8
   private static let secretCount = 32
   private static let alphabet = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789".utf8)
 
-  /// Names the key; no secret.
+  /// Identifies the key. It is not secret.
   package let id: String
   /// The whole key.
   package let text: String
 
-  /// nil: not of this form.
+  /// nil: malformed.
   package init?(_ text: String) {
     let bytes = Array(text.utf8)
     let start = APIKeyText.prefix.utf8.count
@@ -23,7 +23,7 @@ package struct APIKeyText: Sendable {
     self.text = text
   }
 
-  /// A new one: 190 bits of its secret are random.
+  /// Creates a key. Its secret has 190 random bits.
   package init(using random: inout some RandomNumberGenerator) {
     func letters(_ count: Int) -> String {
       String(

@@ -1,8 +1,8 @@
-/// What a request's path asks for.
+/// The route of a request, read from its path.
 package enum GatewayRoute: Hashable, Sendable {
   case jobs
   case job(String)
-  case order(ExpansionState.Command, String)
+  case control(ExpansionState.Command, String)
   case device(String)
   case user(String)
   case segment(String)
@@ -14,7 +14,7 @@ package enum GatewayRoute: Hashable, Sendable {
   case description, page
   case alive, ready, metrics
 
-  /// nil: there is no such path.
+  /// nil: no route has this path.
   /// - Parameter path: without a query.
   package init?(path: String) {
     var words: [String] = []
@@ -50,7 +50,7 @@ package enum GatewayRoute: Hashable, Sendable {
       case ("jobs", nil, 2): self = .job(id)
       case ("jobs", let word?, 3):
         guard let command = ExpansionState.Command(rawValue: word) else { return nil }
-        self = .order(command, id)
+        self = .control(command, id)
       case ("devices", nil, 2): self = .device(id)
       case ("users", nil, 2): self = .user(id)
       case ("segments", nil, 2): self = .segment(id)
@@ -61,12 +61,12 @@ package enum GatewayRoute: Hashable, Sendable {
     }
   }
 
-  /// For metrics: without what is in its place.
+  /// The path with placeholders instead of values: a label of metrics.
   package var template: String {
     switch self {
     case .jobs: "/v1/jobs"
     case .job: "/v1/jobs/{id}"
-    case .order(let command, _): "/v1/jobs/{id}/\(command.rawValue)"
+    case .control(let command, _): "/v1/jobs/{id}/\(command.rawValue)"
     case .device: "/v1/devices/{id}"
     case .user: "/v1/users/{id}"
     case .segment: "/v1/segments/{code}"
@@ -82,10 +82,10 @@ package enum GatewayRoute: Hashable, Sendable {
     }
   }
 
-  /// The methods that it takes.
+  /// The HTTP methods that the route allows.
   package var methods: [String] {
     switch self {
-    case .jobs, .order, .segmentCount, .liveActivities: ["POST"]
+    case .jobs, .control, .segmentCount, .liveActivities: ["POST"]
     case .job, .activity, .outcomes, .description, .page, .alive, .ready, .metrics: ["GET"]
     case .device: ["PUT"]
     case .user: ["DELETE"]
@@ -93,10 +93,10 @@ package enum GatewayRoute: Hashable, Sendable {
     }
   }
 
-  /// What a key must allow; nil: it asks for no key, or looks at it by itself.
+  /// The scope that a request's key needs; nil: the route needs no key, or (`liveActivities`) checks it itself.
   package var scope: KeyScope? {
     switch self {
-    case .jobs, .order: .send
+    case .jobs, .control: .send
     case .device, .user: .register
     case .job, .activity, .outcomes: .read
     case .segment, .segmentCount: .admin

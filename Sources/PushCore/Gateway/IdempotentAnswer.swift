@@ -1,14 +1,15 @@
-/// The answer to a request with an idempotency key, as it is kept: lines of the request's fingerprint, the status, the content type and
-/// the place, then the body.
+/// The stored answer to a request with an idempotency key. It is encoded as four lines (the request's fingerprint, status, content type,
+/// location), then the body.
 package struct IdempotentAnswer: Hashable, Sendable {
-  /// What a later request with the key gets.
+  /// What a request with the key finds.
   package enum Finding: Hashable, Sendable {
-    /// Nobody used it: the request goes on.
+    /// The key is new: carry out the request.
     case new
-    /// The first request is not answered yet.
+    /// The first request with the key is not answered yet.
     case inFlight
-    /// The first request was another one.
-    case other
+    /// The key was used for a different request.
+    case mismatch
+    /// The same request was answered before.
     case answered(IdempotentAnswer)
   }
 
@@ -27,17 +28,20 @@ package struct IdempotentAnswer: Hashable, Sendable {
     self.body = body
   }
 
-  /// While the request is in flight.
+  /// The stored value while the request is in progress.
   package static func pending(_ fingerprint: String) -> [UInt8] { Array("\(fingerprint)\n".utf8) }
 
   package var encoded: [UInt8] { Array("\(fingerprint)\n\(status)\n\(contentType)\n\(location)\n".utf8) + body }
 
-  /// What is kept of a key, for a request with this fingerprint.
+  /// Decodes the value that is stored for a key.
+  /// - Parameters:
+  ///   - kept: the stored value; nil: none.
+  ///   - fingerprint: that of the new request.
   package static func find(_ kept: [UInt8]?, fingerprint: String) -> Finding {
     guard let kept else { return .new }
     let lines = kept.split(separator: UInt8(ascii: "\n"), maxSplits: 4, omittingEmptySubsequences: false)
     let words = lines.prefix(4).map { String(decoding: $0, as: UTF8.self) }
-    guard words.first == fingerprint else { return .other }
+    guard words.first == fingerprint else { return .mismatch }
     guard lines.count == 5, let status = Int(words[1]) else { return .inFlight }
     return .answered(
       IdempotentAnswer(

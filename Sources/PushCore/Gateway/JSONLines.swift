@@ -1,4 +1,4 @@
-/// The lines of a body of JSON Lines: those that hold anything.
+/// The lines of a JSON Lines body, without blank lines.
 package struct JSONLines: Sequence, IteratorProtocol {
   private let bytes: [UInt8]
   private var position = 0

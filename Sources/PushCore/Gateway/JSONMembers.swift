@@ -1,17 +1,17 @@
-/// The members of a JSON object, and nothing of what is in their values.
+/// The top-level members of a JSON object. Only values that are strings are decoded.
 struct JSONMembers {
   struct Member {
     var name: String
     var value: ByteRange
-    /// nil: the value is no string.
+    /// The value, if it is a string; else nil.
     var text: String?
   }
 
   private(set) var all: [Member] = []
-  /// Behind the opening brace.
+  /// Position after the opening brace.
   private(set) var start = 0
 
-  /// Checks all of the bytes.
+  /// Throws unless the bytes are one valid JSON object.
   init(_ bytes: Span<UInt8>) throws(JSONError) {
     var scanner = JSONScanner()
     var hasMember = try scanner.beginObject(bytes)
@@ -34,7 +34,7 @@ struct JSONMembers {
 
   subscript(name: String) -> Member? { all.first { $0.name == name } }
 
-  /// A copy of the object's bytes with more members in front of its own.
+  /// A copy of the object with these members inserted before its own.
   func adding(_ members: [UInt8], to bytes: borrowing [UInt8]) -> [UInt8] {
     var copy: [UInt8] = []
     copy.reserveCapacity(bytes.count + members.count + 1)

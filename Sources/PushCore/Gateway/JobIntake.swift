@@ -1,16 +1,17 @@
-/// A job that the gateway publishes.
+/// A checked job, ready to be published.
 package struct TakenJob: Hashable, Sendable {
   package var body: [UInt8]
   package var id: String
   package var scope: AppScope
 }
 
-/// Takes jobs from the owner of a key: checks them as the worker does, and adds what they leave to the key.
+/// Checks jobs with the worker's parser before they are published. Adds a missing id, and a missing app and environment from the API key or
+/// the query.
 package struct JobIntake: ~Copyable {
-  /// Whose request it is.
+  /// The sender of a request.
   package struct Sender: Sendable {
     package var key: APIKey
-    /// As the request names them.
+    /// As the request's query names them; nil: not named.
     package var app: String?
     package var environment: String?
 
@@ -26,7 +27,7 @@ package struct JobIntake: ~Copyable {
 
   package init() {}
 
-  /// - Parameter newID: of a job that brings none.
+  /// - Parameter newID: makes the id of a job that has none.
   package mutating func take(
     _ bytes: [UInt8], from sender: Sender, newID: () -> UUIDValue
   ) throws(Problem) -> TakenJob {
@@ -58,10 +59,10 @@ package struct JobIntake: ~Copyable {
     let app = members["app"]?.text
     let environment = members["environment"]?.text
     if let app, let named = sender.app, app != named {
-      throw Problem(Problem.Fault(pointer: "/app", rule: "must be that of the query, or be left out"))
+      throw Problem(Problem.Fault(pointer: "/app", rule: "must be the query's app, or be left out"))
     }
     if let environment, let named = sender.environment, environment != named {
-      throw Problem(Problem.Fault(pointer: "/environment", rule: "must be that of the query, or be left out"))
+      throw Problem(Problem.Fault(pointer: "/environment", rule: "must be the query's environment, or be left out"))
     }
     switch sender.key.scope(app: app ?? sender.app, environment: environment ?? sender.environment) {
     case .success(let scope): return scope

@@ -1,9 +1,9 @@
-/// Why a key does not open what a request names.
+/// Why a request's app or environment is refused.
 package enum KeyRefusal: Error, Hashable, Sendable {
   case otherApp, otherEnvironment
   case unknownEnvironment, noApp, badApp
 
-  /// Another key might: 403; else the request is wrong: 400.
+  /// true: the key does not allow it (403). false: the request is wrong (400).
   package var isForbidden: Bool {
     switch self {
     case .otherApp, .otherEnvironment: true
@@ -13,10 +13,10 @@ package enum KeyRefusal: Error, Hashable, Sendable {
 
   package var text: String {
     switch self {
-    case .otherApp: "the key is of another app"
-    case .otherEnvironment: "the key is of the other environment"
+    case .otherApp: "the key is for another app"
+    case .otherEnvironment: "the key is for the other environment"
     case .unknownEnvironment: "environment must be production or sandbox"
-    case .noApp: "the key is of no app: name one with ?app="
+    case .noApp: "the key has no app: name one with ?app="
     case .badApp: "app must be a bundle id"
     }
   }

@@ -1,11 +1,11 @@
 /// What an API key may do.
 package enum KeyScope: String, CaseIterable, Hashable, Codable, Sendable {
-  /// Jobs, also for Live Activities.
+  /// Send jobs and Live Activities; pause, resume and cancel jobs.
   case send
-  /// Devices and users.
+  /// Register devices, delete users.
   case register
-  /// Progress, activities, outcomes.
+  /// Read jobs' progress, activities and outcomes.
   case read
-  /// Segments, and everything that the others may.
+  /// Manage segments, and everything that the other scopes allow.
   case admin
 }

@@ -1,6 +1,6 @@
-/// Whose an outcome is, by its JSON.
+/// Reads the app and environment of an outcome from its JSON.
 package enum OutcomeScope {
-  /// nil: no outcome, or of a job whose app could not be read.
+  /// nil: not an outcome, or its job had no readable app.
   package static func of(_ outcome: [UInt8]) -> AppScope? {
     guard let members = try? JSONMembers(outcome.span), let app = members["app"]?.text,
       let word = members["environment"]?.text,

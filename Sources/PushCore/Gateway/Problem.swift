@@ -1,4 +1,4 @@
-/// An error of the gateway, as problem+json (RFC 9457). Its `type` is a place in the gateway's own page.
+/// An error of the gateway, as problem+json (RFC 9457). Its `type` is a link to the gateway's page `/docs`.
 package struct Problem: Error, Hashable, Sendable {
   package enum Kind: String, CaseIterable, Sendable {
     case badRequest = "bad-request"
@@ -36,25 +36,25 @@ package struct Problem: Error, Hashable, Sendable {
 
     package var title: String {
       switch self {
-      case .badRequest: "The request is not understood"
+      case .badRequest: "The request is malformed"
       case .invalid: "The body breaks a rule"
-      case .unauthorized: "No valid key"
+      case .unauthorized: "The key is missing or not valid"
       case .forbidden: "The key does not allow this"
-      case .notFound: "There is no such thing"
-      case .notAllowed: "The path does not take this method"
-      case .timeout: "The request came too slowly"
-      case .conflict: "It cannot be done now"
+      case .notFound: "Not found"
+      case .notAllowed: "The path does not allow this method"
+      case .timeout: "The request took too long"
+      case .conflict: "The request conflicts with the current state"
       case .tooLarge: "The body is too large"
-      case .unsupportedMedia: "The content type is not taken"
-      case .reused: "The idempotency key belongs to another request"
-      case .overRate: "The key is over its rate"
-      case .internalError: "The gateway failed"
-      case .unavailable: "The gateway cannot do it now"
+      case .unsupportedMedia: "The content type is not supported"
+      case .reused: "The idempotency key was used for another request"
+      case .overRate: "The key exceeded its rate"
+      case .internalError: "Internal error"
+      case .unavailable: "Temporarily unavailable"
       }
     }
   }
 
-  /// A rule that the body breaks.
+  /// A rule that the request's body breaks.
   package struct Fault: Hashable, Sendable {
     /// A JSON pointer (RFC 6901); empty: the body as a whole.
     package var pointer: String
@@ -65,7 +65,7 @@ package struct Problem: Error, Hashable, Sendable {
       self.rule = rule
     }
 
-    /// What is wrong with a job or a registration.
+    /// A fault in a job or a registration.
     package init(_ error: JobError) {
       pointer = Fault.pointer(ofField: error.field)
       rule = error.rule
@@ -111,7 +111,7 @@ package struct Problem: Error, Hashable, Sendable {
     self.faults = faults
   }
 
-  /// One rule that a body breaks.
+  /// The body breaks one rule.
   package init(_ fault: Fault) {
     self.init(.invalid, "\(fault.pointer.isEmpty ? "the body" : fault.pointer) \(fault.rule)", faults: [fault])
   }
@@ -133,7 +133,8 @@ package struct Problem: Error, Hashable, Sendable {
     return bytes
   }
 
-  /// One line of an answer to JSON Lines, with its line break.
+  /// A line of the answer to a JSON Lines request, with its line break.
+  /// - Parameter index: of the request's line, from 0.
   package func line(_ index: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.append(text: "{\"index\":\(index),\"status\":\(kind.status),")

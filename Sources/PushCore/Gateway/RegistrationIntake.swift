@@ -1,10 +1,10 @@
-/// Makes registrations, as apps' servers publish them, of requests to the gateway.
+/// Turns gateway requests into registrations, the messages that apps' servers publish.
 package enum RegistrationIntake {
-  /// What the request's path and its key say, so that its body must not.
-  private static let told = ["version", "kind", "at", "app", "environment", "device"]
+  /// Members that the path and the key determine. The body must not have them.
+  private static let reserved = ["version", "kind", "at", "app", "environment", "device"]
 
   /// - Parameters:
-  ///   - body: a registration's JSON object without what is told.
+  ///   - body: a registration's JSON object without those members.
   ///   - at: Unix milliseconds.
   package static func device(
     _ id: String, body: [UInt8], in scope: AppScope, at: Int64
@@ -15,8 +15,8 @@ package enum RegistrationIntake {
     } catch {
       throw Problem(Problem.Fault(JobError(error, in: body.span)))
     }
-    if let member = members.all.first(where: { told.contains($0.name) }) {
-      throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is told by the path and the key: leave it out"))
+    if let member = members.all.first(where: { reserved.contains($0.name) }) {
+      throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is set from the path and the key: leave it out"))
     }
     var head = head("device", scope, at)
     head.append(text: ",\"device\":")
@@ -24,6 +24,7 @@ package enum RegistrationIntake {
     return try checked(members.adding(head, to: body), at)
   }
 
+  /// - Parameter at: Unix milliseconds.
   package static func forget(user: String, in scope: AppScope, at: Int64) throws(Problem) -> [UInt8] {
     var bytes = [ASCII.openBrace] + head("forget", scope, at)
     bytes.append(text: ",\"user\":")

@@ -1,19 +1,19 @@
-/// The rate of one key in this process: a bucket that holds a minute's requests and fills steadily.
+/// The rate limit of one key in this process: a token bucket that holds a minute's requests and refills steadily.
 package struct RequestRate: Sendable {
   package struct Answer: Hashable, Sendable {
     package var isAllowed: Bool
     package var limit: Int
-    /// Requests that are left at once.
+    /// Requests that the key may make now.
     package var remaining: Int
-    /// Until one request more is left, seconds, rounded up; 0: nothing was taken.
+    /// Seconds until the key may make one more request, rounded up; 0: the bucket is full.
     package var resetSeconds: Int
   }
 
-  /// Of both headers: seconds.
+  /// The window that the RateLimit headers report, seconds.
   package static let windowSeconds = 60
 
   private let limit: Int
-  /// Requests that have to come back, in nanoseconds of the bucket's filling.
+  /// How empty the bucket is: nanoseconds until it is full again.
   private var owedNanoseconds: Int64 = 0
   private var at: Instant
 
@@ -25,7 +25,7 @@ package struct RequestRate: Sendable {
 
   private var interval: Int64 { Int64(RequestRate.windowSeconds) * 1_000_000_000 / Int64(limit) }
 
-  /// Charges a request.
+  /// Counts a request, unless it exceeds the limit.
   package mutating func take(now: Instant) -> Answer {
     owedNanoseconds = max(0, owedNanoseconds - max(0, now.nanoseconds - at.nanoseconds))
     at = now

@@ -1,4 +1,4 @@
-/// Reads the body of a request that brings a segment's filter: `{"filter": F}`, F as JSON or as text.
+/// Reads the body of a request that stores a segment: `{"filter": F}`, where F is JSON or text.
 package enum SegmentIntake {
   package static func filter(_ body: [UInt8]) throws(Problem) -> SegmentFilter {
     let members: JSONMembers
@@ -9,7 +9,7 @@ package enum SegmentIntake {
     }
     if let other = members.all.first(where: { $0.name != "filter" }) {
       throw Problem(
-        Problem.Fault(pointer: "/\(JobError.describe(other.name))", rule: "is not known: give filter alone"))
+        Problem.Fault(pointer: "/\(JobError.describe(other.name))", rule: "is not known: send only filter"))
     }
     guard members.all.count == 1, let member = members["filter"] else {
       throw Problem(Problem.Fault(pointer: "/filter", rule: "must be there once"))

@@ -1,4 +1,4 @@
-/// A producer's trace (W3C Trace Context), as far as it is handed on.
+/// A producer's trace context (W3C Trace Context), which is passed on with its job.
 package struct TraceContext: Hashable, Sendable {
   package let traceparent: String
   /// Empty: none.
@@ -7,7 +7,7 @@ package struct TraceContext: Hashable, Sendable {
   private static let parentCount = 55
   private static let stateBytesMaximum = 512
 
-  /// nil: there is no trace, or it is malformed, which its specification says to ignore.
+  /// nil: absent, or malformed: the specification says to ignore a malformed one.
   package init?(traceparent: String?, tracestate: String?) {
     guard let traceparent, TraceContext.isParent(Array(traceparent.utf8)) else { return nil }
     self.traceparent = traceparent

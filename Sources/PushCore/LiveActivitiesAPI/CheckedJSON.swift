@@ -1,8 +1,8 @@
-/// JSON that was checked as a whole, so that reading its parts cannot fail.
+/// JSON that was validated as a whole, so that reading its parts cannot fail. A place is the position of a value's first byte.
 struct CheckedJSON {
   struct Member {
     var key: JSONString
-    /// Where the value stands.
+    /// The place of the value.
     var value: Int
   }
 
@@ -15,14 +15,14 @@ struct CheckedJSON {
     try scanner.end(bytes.span)
   }
 
-  /// The first byte of the outermost value.
+  /// The place of the outermost value.
   var start: Int {
     var scanner = JSONScanner()
     _ = scanner.peek(bytes.span)
     return scanner.position
   }
 
-  /// The members of the object that stands at a place; nil: it is none.
+  /// The members of the object at this place; nil: not an object.
   func members(at place: Int) -> [Member]? {
     guard bytes[place] == ASCII.openBrace else { return nil }
     return read(at: place) { scanner, bytes throws(JSONError) in
@@ -38,7 +38,7 @@ struct CheckedJSON {
     }
   }
 
-  /// Where the elements of the array stand that stands at a place; nil: it is none.
+  /// The places of the elements of the array at this place; nil: not an array.
   func elements(at place: Int) -> [Int]? {
     guard bytes[place] == ASCII.openBracket else { return nil }
     return read(at: place) { scanner, bytes throws(JSONError) in
@@ -53,7 +53,7 @@ struct CheckedJSON {
     }
   }
 
-  /// The string that stands at a place; nil: it is none.
+  /// The string at this place; nil: not a string.
   func text(at place: Int) -> String? {
     guard bytes[place] == ASCII.quote else { return nil }
     return text(read(at: place) { scanner, bytes throws(JSONError) in try scanner.string(bytes) })
@@ -65,7 +65,7 @@ struct CheckedJSON {
       : String(decoding: bytes[string.range.range], as: UTF8.self)
   }
 
-  /// The number without a fraction that stands at a place; nil: it is none.
+  /// The integer at this place; nil: not an integer.
   func integer(at place: Int) -> Int64? {
     guard isNumber(at: place) else { return nil }
     return read(at: place) { scanner, bytes throws(JSONError) in try scanner.number(bytes).integer }
@@ -75,7 +75,7 @@ struct CheckedJSON {
 
   func isNull(at place: Int) -> Bool { bytes[place] == UInt8(ascii: "n") }
 
-  /// The value that stands at a place, as written.
+  /// The bytes of the value at this place.
   func raw(at place: Int) -> ArraySlice<UInt8> {
     let end = read(at: place) { scanner, bytes throws(JSONError) in
       try scanner.skipValue(bytes)
@@ -84,7 +84,7 @@ struct CheckedJSON {
     return bytes[place..<end]
   }
 
-  /// The value in a few words, for errors.
+  /// A short description of the value at this place, for errors.
   func description(at place: Int) -> String { JobError.describe(bytes.span, valueAt: place) }
 
   private func read<Value>(

@@ -1,6 +1,4 @@
-/// Makes a registration of a device's call.
-///
-/// It is checked with the worker's own parser, whose faults are told in the call's words.
+/// Turns a device's call into a registration. Checks it with the worker's parser, and reports faults with the names of the call's fields.
 struct DeviceReader {
   typealias Request = RequestObject<RequestKeys.Request>
 
@@ -10,7 +8,7 @@ struct DeviceReader {
   private let now: Int64
   private(set) var plan: LiveActivitiesPlan
 
-  /// - Parameter scope: where the device registers.
+  /// - Parameter scope: the app and environment that the device registers in.
   init(_ request: Request, _ method: LiveActivitiesMethod, scope: AppScope, now: Int64) {
     self.request = request
     self.method = method
@@ -18,7 +16,8 @@ struct DeviceReader {
     plan = LiveActivitiesPlan(scope: scope)
   }
 
-  /// A device registers where its own `gateway` says: where its token is good. Without one, it is where the application's pushes go.
+  /// The app and environment that a device registers in. Its `gateway` names the environment that its token is valid in; the default is the
+  /// application's.
   static func scope(
     _ request: Request, of application: LiveActivitiesApplication
   ) throws(LiveActivitiesFault) -> AppScope {
@@ -42,7 +41,7 @@ struct DeviceReader {
     switch method {
     case .registerDevice: try register(&message)
     case .unregisterDevice:
-      // The device and its tags stay known; nothing can be sent to it.
+      // Keeps the device and its tags, and removes its tokens.
       message.add("token", json: DeviceReader.null)
       message.add("push_to_start", json: DeviceReader.null)
     case .registerUser: message.add("user", try request.requiredText(.userId))
@@ -50,10 +49,10 @@ struct DeviceReader {
       guard try addTags(&message) else { throw LiveActivitiesFault(request.path(of: .tags), "is missing") }
     case .setActivityToken:
       message.add("activity", try request.requiredText(.activityID))
-      // An empty one: the activity is over on this device.
+      // An empty token: the activity ended on this device.
       message.add("token", try presentText(.activityToken))
     case .setActivityPushToStartToken:
-      // The device does not say of which attributes type.
+      // The call names no attributes type, so the token is registered for all types (`*`).
       let token = try presentText(.startToken)
       message.add("push_to_start") { types in
         if token.isEmpty { types.add("*", json: DeviceReader.null) } else { types.add("*", token) }
@@ -65,7 +64,7 @@ struct DeviceReader {
 
   private static let null = Array("null".utf8)
 
-  /// A text that may be empty, but not absent.
+  /// A required string, which may be empty.
   private func presentText(_ key: RequestKeys.Request) throws(LiveActivitiesFault) -> String {
     guard let text = try request.text(key) else { throw LiveActivitiesFault(request.path(of: key), "is missing") }
     return text
@@ -77,7 +76,7 @@ struct DeviceReader {
     try checkType()
     if let user = try request.filledText(.userId) { message.add("user", user) }
     if let token = try request.filledText(.pushToken) { message.add("token", token) }
-    // A token matters more than what describes the device: a description that is not understood is left out.
+    // An invalid description of the device must not prevent the registration of its token: it is left out.
     if let place = request[.language] {
       if let locale = request.json.text(at: place), LocaleText.canonical(locale) != nil {
         message.add("locale", locale)
@@ -98,18 +97,18 @@ struct DeviceReader {
     _ = try addTags(&message)
   }
 
-  /// iOS and macOS, as that API numbers platforms.
+  /// The API's numbers of iOS and macOS.
   private static let types: Set<Int64> = [1, 7]
 
   private func checkType() throws(LiveActivitiesFault) {
     guard let place = request[.deviceType] else { return }
     let number = request.json.integer(at: place) ?? request.json.text(at: place).flatMap(Int64.init)
     guard let number, DeviceReader.types.contains(number) else {
-      throw request.wrong(.deviceType, "must be 1, or 7 for a Mac: pushes go to Apple's devices alone")
+      throw request.wrong(.deviceType, "must be 1, or 7 for a Mac: only Apple's devices get pushes")
     }
   }
 
-  /// A name as it is; of an offset in seconds, the zone of that many whole hours. nil: neither.
+  /// The name of a time zone. An offset in seconds becomes the zone of that many whole hours. nil: neither.
   private func timeZone(at place: Int) -> String? {
     let text = request.json.text(at: place)
     guard let seconds = request.json.integer(at: place) ?? text.flatMap(Int64.init) else {
@@ -117,13 +116,13 @@ struct DeviceReader {
     }
     guard seconds % 3600 == 0, -12...14 ~= seconds / 3600 else { return nil }
     let hours = seconds / 3600
-    // In these names the sign is that of the way to Greenwich.
+    // These names have the opposite sign: Etc/GMT-2 is two hours ahead of UTC.
     return hours == 0 ? "Etc/GMT" : "Etc/GMT\(hours > 0 ? "-" : "+")\(hours.magnitude)"
   }
 
   // MARK: - Tags
 
-  /// Whether there are any.
+  /// Adds the request's tags. false: it has none.
   private func addTags(_ message: inout MessageWriter) throws(LiveActivitiesFault) -> Bool {
     guard let place = request[.tags] else { return false }
     let (json, path) = (request.json, request.path(of: .tags))
@@ -139,7 +138,7 @@ struct DeviceReader {
     return true
   }
 
-  /// A tag's value as a registration has it: an object says how it changes.
+  /// A tag's value for the registration. In the request, an object is an operation on the tag.
   private static func change(
     _ json: CheckedJSON, at place: Int, _ path: String
   ) throws(LiveActivitiesFault) -> [UInt8] {

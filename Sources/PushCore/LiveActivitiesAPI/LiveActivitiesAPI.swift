@@ -1,13 +1,13 @@
-/// The Live Activities API of an outside service, `/json/1.3/…`, as jobs and registrations of ours: a pure mapping. `DeviceReader` and
-/// `NotificationReader` say what a call means.
+/// Maps requests of an outside service's Live Activities API, `/json/1.3/…`, to jobs and registrations. `DeviceReader` reads calls of
+/// devices, `NotificationReader` calls of servers.
 package struct LiveActivitiesAPI: Sendable {
-  /// By its code.
+  /// By application code.
   private let applications: [String: LiveActivitiesApplication]
-  /// A start without a target is for all devices of the app.
+  /// Whether a start without a target goes to all devices of the app.
   private let allowsEveryone: Bool
   private let tables = JobParser.Tables()
 
-  /// Of one request.
+  /// Maximum of notifications in one request.
   package static let notificationsMaximum = 1000
 
   package init(applications: [String: LiveActivitiesApplication], allowsEveryone: Bool) {
@@ -15,11 +15,12 @@ package struct LiveActivitiesAPI: Sendable {
     self.allowsEveryone = allowsEveryone
   }
 
+  /// Validates a request and decides what to do.
   /// - Parameters:
   ///   - method: the last part of the path.
-  ///   - authorization: the header's value; nil: absent.
+  ///   - authorization: the value of the header `Authorization`; nil: absent.
   ///   - now: Unix milliseconds.
-  ///   - random: makes the ids of jobs.
+  ///   - random: for the ids of jobs.
   package func read(
     method name: String, body: [UInt8], authorization: String?, now: Int64, random: inout some RandomNumberGenerator
   ) -> LiveActivitiesReading {
@@ -41,7 +42,7 @@ package struct LiveActivitiesAPI: Sendable {
     }
   }
 
-  /// - Parameter access: set as soon as it is known.
+  /// - Parameter access: set as soon as it is known, also if the rest of the request is wrong.
   private func plan(
     _ method: LiveActivitiesMethod, _ json: CheckedJSON, _ authorization: String?, _ now: Int64,
     _ random: inout some RandomNumberGenerator, _ access: inout LiveActivitiesReading.Access?
@@ -73,7 +74,7 @@ package struct LiveActivitiesAPI: Sendable {
     }
   }
 
-  /// Where the notifications stand: at least one.
+  /// The places of the notifications; at least one.
   private func notifications(
     _ request: RequestObject<RequestKeys.Request>
   ) throws(LiveActivitiesFault) -> [Int] {
@@ -89,7 +90,7 @@ package struct LiveActivitiesAPI: Sendable {
     return places
   }
 
-  /// Servers give it as `auth`, devices in a header; each may do as the other does. nil: neither is there.
+  /// The request's key. Servers send it as `auth`, devices in a header; both are accepted from both. nil: absent.
   private func token(
     _ request: RequestObject<RequestKeys.Request>, _ authorization: String?,
     _ permission: LiveActivitiesMethod.Permission
@@ -99,7 +100,7 @@ package struct LiveActivitiesAPI: Sendable {
     return try request.filledText(.auth) ?? inHeader
   }
 
-  /// What stands behind `Token` or `Bearer`.
+  /// The token after `Token` or `Bearer`.
   private static func token(ofHeader value: String) -> String? {
     let parts = value.split(separator: " ", omittingEmptySubsequences: true)
     guard parts.count == 2, ["token", "bearer"].contains(parts[0].lowercased()) else { return nil }

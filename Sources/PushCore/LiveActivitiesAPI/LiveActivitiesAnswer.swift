@@ -1,7 +1,7 @@
 /// An answer of the Live Activities API: always JSON, `{"status_code": …, "status_message": …, "response": …}`.
 ///
-/// What its clients expect: success is 200 in both places; what the sender did wrong is HTTP 200 with another code in the body, and is not
-/// sent again; HTTP 429 and 5xx are sent again.
+/// Its clients expect HTTP 200 and `status_code` 200 for success. They do not retry a mistake of the sender: HTTP 200 with another
+/// `status_code`. They retry HTTP 429 and 5xx.
 package struct LiveActivitiesAnswer: Hashable, Sendable {
   /// The HTTP status.
   package let status: Int
@@ -26,12 +26,12 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
 
   // MARK: - Done
 
-  /// A device's call is done.
+  /// A device's call succeeded.
   package static let done = LiveActivitiesAnswer(status: 200, code: 200, "OK")
 
-  /// Notifications are with the broker.
+  /// RabbitMQ confirmed the notifications.
   /// - Parameters:
-  ///   - codes: one a notification, in order.
+  ///   - codes: the `MessageCode` of each notification, in order.
   ///   - unknown: devices or users that the registry does not know.
   static func sent(codes: [String], unknown: [String]) -> LiveActivitiesAnswer {
     var response: [UInt8] = []
@@ -48,12 +48,12 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
 
   // MARK: - The sender's mistakes
 
-  /// Arguments that are wrong.
+  /// The arguments are wrong.
   static func refused(_ fault: LiveActivitiesFault) -> LiveActivitiesAnswer {
     LiveActivitiesAnswer(status: 200, code: 210, fault.message)
   }
 
-  /// There is no such key.
+  /// The key does not exist.
   package static let unknownAccount = refused(.account)
 
   /// The key is not for this app, or does not allow the call.
@@ -83,7 +83,7 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
     return LiveActivitiesAnswer(status: 400, code: 400, "The request is not JSON: \(text), at byte \(offset)")
   }
 
-  /// The body is longer than the server takes.
+  /// The body exceeds the server's maximum.
   package static func tooLarge(maximum: Int) -> LiveActivitiesAnswer {
     LiveActivitiesAnswer(status: 413, code: 413, "The request is too large: at most \(maximum) bytes are taken")
   }
@@ -94,15 +94,15 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
   /// Another HTTP method than POST.
   package static let notPOST = LiveActivitiesAnswer(status: 405, code: 405, "Send a POST with a JSON body")
 
-  // MARK: - Come back later
+  // MARK: - Temporary failures
 
-  /// Over the key's rate.
+  /// The key exceeded its rate.
   package static func tooMany(retryAfter seconds: Int) -> LiveActivitiesAnswer {
     LiveActivitiesAnswer(
       status: 429, code: 429, "Too many requests; send this one again in \(seconds) s", retryAfter: seconds)
   }
 
-  /// RabbitMQ did not confirm, or Redis did not take a filter: the request may or may not have had an effect.
+  /// RabbitMQ did not confirm, or Redis did not store a filter. The request may still have had an effect.
   package static let unconfirmed = LiveActivitiesAnswer(
     status: 503, code: 503, "The request could not be stored; send it again", retryAfter: 5)
 

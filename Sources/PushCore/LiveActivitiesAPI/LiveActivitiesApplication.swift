@@ -1,6 +1,6 @@
-/// What an application's code of the Live Activities API stands for: an entry of `gateway.applications`.
+/// The app behind an application code of the Live Activities API: an entry of `gateway.applications`.
 package struct LiveActivitiesApplication: Hashable, Sendable {
-  /// What a start's alert says where the request does not.
+  /// Texts for a start's alert that the request does not have.
   package struct Alert: Hashable, Sendable {
     package var title: String
     package var body: String
@@ -11,9 +11,9 @@ package struct LiveActivitiesApplication: Hashable, Sendable {
     }
   }
 
-  /// Where its pushes go.
+  /// The app and environment that its pushes go to.
   package var scope: AppScope
-  /// Where a start's `attributes` hold the activity's id; nil: nowhere, and the worker's own setting decides alone.
+  /// The field of a start's `attributes` that gets the activity's id; nil: only the worker's own setting applies.
   package var idAttribute: ActivityIDAttribute?
   package var defaultAlert: Alert?
 

@@ -1,4 +1,4 @@
-/// What is wrong with a request that is JSON, in a sentence for its sender.
+/// An error in a request that is valid JSON, as a sentence for its sender.
 struct LiveActivitiesFault: Error, Hashable {
   var message: String
 
@@ -6,7 +6,7 @@ struct LiveActivitiesFault: Error, Hashable {
     self.message = message
   }
 
-  /// - Parameter path: empty: the request as a whole.
+  /// - Parameter path: the field; empty: the whole request.
   init(_ path: String, _ rule: String) {
     message = "\(path.isEmpty ? "the request" : path) \(rule)"
   }

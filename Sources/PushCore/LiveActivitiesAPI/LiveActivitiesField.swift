@@ -1,14 +1,14 @@
-/// A request's field that has no effect where it stands, but for which the request is not refused: a metric's label.
+/// A field that is ignored although the request is accepted. The value is a metric's label.
 package enum LiveActivitiesField: String, CaseIterable, Sendable {
-  /// Of a start or an update: only an end has it.
+  /// In a start or an update: only an end uses it.
   case dismissalDate = "dismissal-date"
-  /// Of an end.
+  /// In an end.
   case staleDate = "stale-date"
-  /// Of an update: only a start has an alert of its own.
+  /// In an update or an end: only a start uses them.
   case content, title
-  /// Of an update that names its activity.
+  /// In an update or an end that names its activity.
   case pushTokens = "live_activity_push_tokens"
-  /// Of a device: not understood.
+  /// In a device's registration, with an invalid value.
   case language, timezone
   case osVersion = "os_version"
 }

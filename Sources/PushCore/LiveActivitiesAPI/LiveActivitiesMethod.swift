@@ -1,9 +1,9 @@
-/// The calls of the Live Activities API that are served: the last part of the path `/json/1.3/…`.
+/// The supported calls of the Live Activities API. The value is the last part of the path `/json/1.3/…`.
 package enum LiveActivitiesMethod: String, CaseIterable, Sendable {
   case startLiveActivity, updateLiveActivity
   case registerDevice, unregisterDevice, registerUser, setTags, setActivityToken, setActivityPushToStartToken
 
-  /// What a key must allow.
+  /// What the request's key must allow.
   package enum Permission: String, Sendable {
     case send, register
   }
@@ -16,11 +16,11 @@ package enum LiveActivitiesMethod: String, CaseIterable, Sendable {
     }
   }
 
-  /// What is said of a call that is not served.
+  /// The error for a call that is not supported.
   static func refusal(of name: String) -> String {
     let served = allCases.map(\.rawValue)
     let hint = EditDistance.nearest(to: name, among: served).map { "did you mean \($0)?" }
     let shown = name.isEmpty ? "A call without a name" : JobError.describe(name)
-    return "\(shown) is not served here; \(hint ?? "these are: \(served.joined(separator: ", "))")"
+    return "\(shown) is not supported; \(hint ?? "supported calls: \(served.joined(separator: ", "))")"
   }
 }

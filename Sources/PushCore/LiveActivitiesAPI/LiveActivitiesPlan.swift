@@ -1,7 +1,7 @@
-/// What a request wants done, and the answer to it.
+/// What to do for a request, and its answer.
 ///
-/// The order: a look at `namedSegments`, `segments` into Redis, all of `publications`, then `answer`. A request whose answer is not known may be sent again: a start
-/// reaches no device twice, and an update shows the same again.
+/// Carry it out in this order: check that `namedSegments` exist, store `segments` in Redis, publish `publications`, send `answer`. A client
+/// without an answer may repeat the request: a start reaches no device twice, and an update shows the same state again.
 package struct LiveActivitiesPlan: Hashable, Sendable {
   /// A message for RabbitMQ.
   package enum Publication: Hashable, Sendable {
@@ -11,26 +11,26 @@ package struct LiveActivitiesPlan: Hashable, Sendable {
     case registration([UInt8])
   }
 
-  /// A filter that stood in the request: a job names it by a code that is a function of the filter.
+  /// A filter in the request. Jobs refer to it by a code that is derived from the filter.
   package struct Segment: Hashable, Sendable {
     package var code: SegmentCode
     package var filter: SegmentFilter
   }
 
-  /// Of all that is written and looked up.
+  /// The app and environment of everything below.
   package internal(set) var scope: AppScope
-  /// Each once.
+  /// Filters to store, each once.
   package internal(set) var segments: [Segment] = []
-  /// Segments that the request names, each once. Where one is not there, `unknownSegment` is the answer, and nothing is done.
+  /// Segments that the request names, each once. If one does not exist, answer `unknownSegment` and do nothing.
   package internal(set) var namedSegments: [SegmentCode] = []
   package internal(set) var publications: [Publication] = []
-  /// Ids or tokens, each once: those that the registry does not know are told in the answer.
+  /// Ids or tokens of target devices, each once. The answer lists those that the registry does not know.
   package internal(set) var devices: [String] = []
-  /// The same.
+  /// Target users, each once. The answer lists those that the registry does not know.
   package internal(set) var users: [String] = []
   /// Fields of the request that have no effect.
   package internal(set) var ignored: [LiveActivitiesField] = []
-  /// Of the notifications, in order; nil: a device's call.
+  /// The `MessageCode` of each notification, in order; nil: a device's call.
   var codes: [String]?
 
   init(scope: AppScope) {

@@ -1,4 +1,4 @@
-/// A request as it was understood.
+/// The result of reading a request.
 package struct LiveActivitiesReading: Hashable, Sendable {
   /// The key that came with the request, and what it must allow.
   package struct Access: Hashable, Sendable {
@@ -12,7 +12,8 @@ package struct LiveActivitiesReading: Hashable, Sendable {
     case plan(LiveActivitiesPlan)
   }
 
-  /// To check before anything is done or told: `unknownAccount` or `forbidden` takes the decision's place. nil: the answer is for everybody.
+  /// Check it first: if the key is invalid or not allowed, answer `unknownAccount` or `forbidden` instead of the decision. nil: the answer
+  /// needs no key.
   package let access: Access?
   package let decision: Decision
 

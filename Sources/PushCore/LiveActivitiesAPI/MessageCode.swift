@@ -1,4 +1,4 @@
-/// What the Live Activities API calls a notification that it took: `C3F8-C3863ED4-334AD4F1`, 80 bits of a hash of the job's id.
+/// The Live Activities API's id of an accepted notification, such as `C3F8-C3863ED4-334AD4F1`: 80 bits of a hash of the job's id.
 package enum MessageCode {
   package static func text(ofJob id: String) -> String {
     var hash = SipHash128(key0: 0x6865_7261_6C64_206D, key1: 0x6573_7361_6765_2063)

@@ -12,13 +12,13 @@ struct MessageWriter {
     bytes.append(decimal: number)
   }
 
-  /// A value as it was written elsewhere, or a constant.
+  /// Adds a value that is JSON already.
   mutating func add(_ name: String, json: some Sequence<UInt8>) {
     key(name)
     bytes.append(contentsOf: json)
   }
 
-  /// An object of further members.
+  /// Adds an object.
   mutating func add(_ name: String, object write: (inout MessageWriter) -> Void) {
     key(name)
     bytes.append(ASCII.openBrace)
@@ -26,7 +26,7 @@ struct MessageWriter {
     bytes.append(ASCII.closeBrace)
   }
 
-  /// The whole object. Nothing may follow.
+  /// Closes the object and returns it.
   consuming func finish() -> [UInt8] {
     bytes.append(ASCII.closeBrace)
     return bytes

@@ -1,7 +1,7 @@
-/// Makes jobs of the notifications of one request.
+/// Turns the notifications of one request into jobs.
 ///
-/// Every job is checked with the worker's own parser, whose faults are told in the request's words: what is published is never refused for
-/// what can be seen here.
+/// Checks each job with the worker's parser, so that a worker refuses no published job for a fault that is visible here. Reports faults
+/// with the names of the request's fields.
 struct NotificationReader: ~Copyable {
   typealias Notification = RequestObject<RequestKeys.Notification>
   typealias Activity = RequestObject<RequestKeys.Activity>
@@ -12,7 +12,7 @@ struct NotificationReader: ~Copyable {
   private let now: Int64
   private var parser: JobParser
   private var parsed = PushJob()
-  /// Names that the plan has.
+  /// Names that are already in the plan.
   private var devices: Set<String> = []
   private var users: Set<String> = []
   private(set) var plan: LiveActivitiesPlan
@@ -29,8 +29,8 @@ struct NotificationReader: ~Copyable {
   // MARK: - Events
 
   /// - Parameters:
-  ///   - isStart: of the call that starts activities; the other one updates and ends them.
-  ///   - jobID: of the job to make.
+  ///   - isStart: true: the call starts activities. false: it updates and ends them.
+  ///   - jobID: the id of the new job.
   mutating func read(_ notification: Notification, isStart: Bool, jobID: String) throws(LiveActivitiesFault) {
     let name = notification.first(of: .liveActivity, .iosLiveActivity) ?? .liveActivity
     let object: Activity? = try notification.object(name)
@@ -138,7 +138,7 @@ struct NotificationReader: ~Copyable {
     }
   }
 
-  /// Keys whose values go into `aps` as they are.
+  /// Keys whose values are copied to `aps`.
   private static func passedOn(_ event: ActivityEvent) -> [RequestKeys.Activity] {
     switch event {
     case .start: [.attributesType, .alert, .sound, .staleDate, .relevanceScore, .inputPushToken, .inputPushChannel]
@@ -147,8 +147,8 @@ struct NotificationReader: ~Copyable {
     }
   }
 
-  /// A start's alert: what the request says, and what is missing there as the application is configured. A content without any title is
-  /// the title too, since APNs takes no start without one.
+  /// A start's alert: from the request, completed from the application's default alert. If neither has a title, the content is also the
+  /// title, because APNs requires one.
   private func alert(
     _ notification: Notification, _ content: String?
   ) throws(LiveActivitiesFault) -> LiveActivitiesApplication.Alert {
@@ -178,7 +178,7 @@ struct NotificationReader: ~Copyable {
     } catch {
       throw fault(error, notification, notification.path(of: name))
     }
-    // One queue for all of them: an update must not overtake its start.
+    // All jobs use one queue, so that an update does not overtake its start.
     plan.publications.append(.job(id: id, .transactional, job))
   }
 
@@ -222,6 +222,6 @@ struct NotificationReader: ~Copyable {
     for (field, path) in names where error.field.hasPrefix(field) {
       return LiveActivitiesFault(path + error.field.dropFirst(field.count), error.rule)
     }
-    return LiveActivitiesFault(notification.path, "makes no job: \(error.detail)")
+    return LiveActivitiesFault(notification.path, "cannot become a job: \(error.detail)")
   }
 }

@@ -1,20 +1,20 @@
-/// Whom a notification is for.
+/// The target of a notification.
 enum NotificationTarget: Hashable {
   /// Ids or tokens of devices.
   case devices([String])
   case users([String])
   case segment(SegmentCode)
-  /// A filter that stood in the request.
+  /// A filter in the request.
   case filter(SegmentFilter)
-  /// All devices that have the activity.
+  /// All devices with the activity.
   case activity(String)
   /// Update tokens.
   case tokens([String])
 
   /// All devices of the app, in its environment.
-  static let everybody = filter(.any([.leaf(.hasToken), .not(.leaf(.hasToken))]))
+  static let allDevices = filter(.any([.leaf(.hasToken), .not(.leaf(.hasToken))]))
 
-  /// The key of a job's `to`, and its value.
+  /// The member of a job's `to`.
   var member: (name: String, json: [UInt8]) {
     var json: [UInt8] = []
     switch self {
@@ -38,7 +38,7 @@ enum NotificationTarget: Hashable {
     }
   }
 
-  /// The code under which the filter is kept: the same filter has the same code.
+  /// The code that the filter is stored under. Equal filters have the same code.
   static func code(of filter: SegmentFilter) -> SegmentCode {
     let json = filter.json
     var hash = SipHash128(key0: 0x6865_7261_6C64_2066, key1: 0x696C_7465_7220_636F)
@@ -55,7 +55,8 @@ enum NotificationTarget: Hashable {
 // MARK: - Reading
 
 extension NotificationTarget {
-  /// Whom a start is for: users win over devices, and both over a filter. An empty list is nobody, never everybody.
+  /// The target of a start. Users take precedence over devices, and both over a filter. An empty list never means all devices: if there is
+  /// nothing else, it is an error.
   static func ofStart(
     _ notification: RequestObject<RequestKeys.Notification>, allowsEveryone: Bool
   ) throws(LiveActivitiesFault) -> NotificationTarget {
@@ -65,18 +66,18 @@ extension NotificationTarget {
       if let target = try filter(notification, key) { return target }
     }
     if let key = notification.first(of: .users, .devices) {
-      throw nobody(notification, key)
+      throw emptyList(notification, key)
     }
     guard allowsEveryone else {
       throw LiveActivitiesFault(
         notification.path,
-        "has no target: give users, devices or filter_code; all devices together are taken only where the server allows it"
+        "has no target: give users, devices or filter_code; this server does not allow a start for all devices"
       )
     }
-    return .everybody
+    return .allDevices
   }
 
-  /// Whom an update or an end is for. An end may name some of the activity's devices; an update goes to all of them.
+  /// The target of an update or an end. An end may name some of the activity's devices; an update goes to all of them.
   static func ofUpdate(
     _ notification: RequestObject<RequestKeys.Notification>, isEnd: Bool
   ) throws(LiveActivitiesFault) -> NotificationTarget {
@@ -94,7 +95,7 @@ extension NotificationTarget {
     }
     guard let devices = try notification.names(.devices) else {
       if notification[.devices] == nil { return .activity(id) }
-      throw nobody(notification, .devices)
+      throw emptyList(notification, .devices)
     }
     guard isEnd else {
       throw LiveActivitiesFault(
@@ -103,13 +104,13 @@ extension NotificationTarget {
     return .devices(devices)
   }
 
-  private static func nobody(
+  private static func emptyList(
     _ notification: RequestObject<RequestKeys.Notification>, _ key: RequestKeys.Notification
   ) -> LiveActivitiesFault {
     LiveActivitiesFault(notification.path(of: key), "must hold 1 to \(Limits.targetsMaximum) strings, not 0")
   }
 
-  /// The code of a segment, or a filter: as text, such as `T("plan", EQ, "gold")`, or as JSON. nil: an empty text.
+  /// Reads a segment's code, or a filter as text (such as `T("plan", EQ, "gold")`) or JSON. nil: an empty string.
   private static func filter(
     _ notification: RequestObject<RequestKeys.Notification>, _ key: RequestKeys.Notification
   ) throws(LiveActivitiesFault) -> NotificationTarget? {
@@ -120,7 +121,7 @@ extension NotificationTarget {
       if text.isEmpty { return nil }
       if let code = SegmentCode(text) { return .segment(code) }
       source = Array(text.utf8)
-      // Only a name was meant.
+      // Without "(" and "{" it is meant as a code.
       guard source.contains(UInt8(ascii: "(")) || source.contains(ASCII.openBrace) else {
         throw notification.wrong(key, "\(SegmentCode.rule), or be a filter such as T(\"plan\", EQ, \"gold\")")
       }
@@ -133,13 +134,13 @@ extension NotificationTarget {
     do throws(SegmentFilterError) {
       return .filter(try SegmentFilterParser.parse(source))
     } catch {
-      throw LiveActivitiesFault(notification.path(of: key), "is no filter: \(error)")
+      throw LiveActivitiesFault(notification.path(of: key), "is not a filter: \(error)")
     }
   }
 }
 
 extension RequestObject<RequestKeys.Notification> {
-  /// At least one name, and no more than a job takes; nil: absent or empty.
+  /// A list of names, not longer than a job allows; nil: absent or empty.
   fileprivate func names(_ key: Key) throws(LiveActivitiesFault) -> [String]? {
     guard let names = try texts(key), !names.isEmpty else { return nil }
     guard names.count <= Limits.targetsMaximum else {

@@ -1,4 +1,4 @@
-/// The keys of requests that have a meaning here, by the object that they stand in.
+/// The keys of requests that are read, grouped by their object.
 enum RequestKeys {
   enum Envelope: String {
     case request
@@ -6,7 +6,7 @@ enum RequestKeys {
 
   enum Request: String {
     case application, auth, notifications
-    // Of devices.
+    // In calls of devices.
     case hwid, userId, tags, gateway, language, timezone
     case deviceType = "device_type"
     case pushToken = "push_token"
@@ -19,13 +19,13 @@ enum RequestKeys {
   enum Notification: String {
     case content, title, devices, users
     case liveActivity = "live_activity"
-    /// An older name.
+    /// Older name of `live_activity`.
     case iosLiveActivity = "ios_live_activity"
     case liveActivityID = "live_activity_id"
     case filterCode = "filter_code"
-    /// A newer name.
+    /// Newer name of `filter_code`.
     case filter
-    /// Older: the activity's devices by their update tokens.
+    /// Older way to name an activity's devices: their update tokens.
     case pushTokens = "live_activity_push_tokens"
   }
 
@@ -40,7 +40,7 @@ enum RequestKeys {
     case inputPushChannel = "input-push-channel"
   }
 
-  /// Of a tag's value that is an object.
+  /// In a tag's value that is an object.
   enum TagChange: String {
     case operation, value
   }

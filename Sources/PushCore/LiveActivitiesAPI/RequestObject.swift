@@ -1,11 +1,11 @@
-/// An object of a request: the members that have a meaning. null counts as absent; other keys pass, as that API lets them.
+/// An object in a request, with the members that are read. null counts as absent. Other keys are ignored, as the original API does.
 struct RequestObject<Key: Hashable & RawRepresentable<String>> {
   let json: CheckedJSON
-  /// As in `notifications[0].live_activity`; empty: the request.
+  /// Such as `notifications[0].live_activity`; empty: the whole request.
   let path: String
   private var places: [Key: Int] = [:]
 
-  /// - Parameter place: where the object should stand.
+  /// - Parameter place: where the object is expected.
   init(_ json: CheckedJSON, at place: Int, path: String) throws(LiveActivitiesFault) {
     self.json = json
     self.path = path
@@ -20,12 +20,12 @@ struct RequestObject<Key: Hashable & RawRepresentable<String>> {
     places = places.filter { !json.isNull(at: $0.value) }
   }
 
-  /// Where a member's value stands; nil: it is absent.
+  /// The place of a member's value; nil: absent.
   subscript(key: Key) -> Int? { places[key] }
 
   func path(of key: Key) -> String { path.isEmpty ? key.rawValue : "\(path).\(key.rawValue)" }
 
-  /// The first of several names of one field that is there.
+  /// The first of these keys that is present.
   func first(of keys: Key...) -> Key? { keys.first { places[$0] != nil } }
 
   // MARK: - Values
@@ -36,7 +36,7 @@ struct RequestObject<Key: Hashable & RawRepresentable<String>> {
     return text
   }
 
-  /// A text that is not empty; empty counts as absent.
+  /// A string. An empty one counts as absent.
   func filledText(_ key: Key) throws(LiveActivitiesFault) -> String? {
     guard let text = try text(key), !text.isEmpty else { return nil }
     return text
@@ -52,7 +52,7 @@ struct RequestObject<Key: Hashable & RawRepresentable<String>> {
     return try RequestObject<Inner>(json, at: place, path: path(of: key))
   }
 
-  /// The object as written.
+  /// The bytes of an object.
   func rawObject(_ key: Key) throws(LiveActivitiesFault) -> ArraySlice<UInt8>? {
     guard let place = places[key] else { return nil }
     guard json.bytes[place] == ASCII.openBrace else { throw wrong(key, "must be key-value object") }
@@ -73,7 +73,7 @@ struct RequestObject<Key: Hashable & RawRepresentable<String>> {
     return texts
   }
 
-  /// A fault that shows the value.
+  /// A fault that shows the wrong value.
   func wrong(_ key: Key, _ rule: String) -> LiveActivitiesFault {
     LiveActivitiesFault(path(of: key), places[key].map { "\(rule), not \(json.description(at: $0))" } ?? rule)
   }

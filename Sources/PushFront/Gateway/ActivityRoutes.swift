@@ -1,17 +1,19 @@
 import PushCore
 import PushOperations
 
-/// Live Activities that are known by id.
+/// `/v1/activities/{id}`: a Live Activity and its devices.
 enum ActivityRoutes {
   static func get(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     guard let id = ActivityID(text) else {
       throw Problem(.badRequest, "an activity's id has 1 to 128 bytes, not \(text.utf8.count)")
     }
     let scope = try call.scope()
-    let shown = try await call.services.ask { desk, then in desk.activity(id, in: scope, then: then) }
+    let shown = try await call.services.ask { backend, then in backend.activity(id, in: scope, then: then) }
     guard let shown else { throw Problem(.notFound, "the activity \(ActivityRefusal.unknown.text)") }
     let table = ActivitiesTable(scope, now: GatewayClock.unixMilliseconds)
-    guard let json = try? table.jsonLine(shown) else { throw Problem(.internalError, "the activity cannot be told") }
+    guard let json = try? table.jsonLine(shown) else {
+      throw Problem(.internalError, "the activity could not be written as JSON")
+    }
     return GatewayReply(200, json)
   }
 }

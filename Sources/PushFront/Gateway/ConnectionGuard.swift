@@ -4,10 +4,10 @@ import NIOHTTPTypes
 import PushCore
 import Synchronization
 
-/// Watches one connection: counts it, answers one too many with 503, and ends those that are slow or were answered before they had sent
-/// all.
+/// Guards one connection: counts it, answers 503 if there are too many connections, and closes it if the client is slow or was answered
+/// before its request was complete.
 ///
-/// Its times are of the wall clock, however much comes: a client that sends a byte now and then is as slow as one that sends none.
+/// Bytes that arrive do not extend a timeout: a client that sends a byte now and then is closed like one that sends none.
 final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
   typealias InboundOut = HTTPRequestPart
@@ -17,11 +17,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private enum State {
     /// Waits for a request's head. → reading
     case idle
-    /// The body comes. → answering, refused
+    /// Receives the body. → answering, refused
     case reading
-    /// The request came whole. → idle, refused
+    /// The request is complete. → idle, refused
     case answering
-    /// What comes is not read any more; it ends soon.
+    /// Drops all input and closes soon.
     case refused
   }
 
@@ -29,7 +29,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private let connectionsMaximum: Int
   private var state = State.idle
   private var isCounted = false
-  /// One too many.
+  /// There are too many connections.
   private var isExcess = false
   private var hasResponseBegun = false
   private var closesAfterResponse = false
@@ -79,7 +79,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     if case .refused = state { return }
     switch part {
     case .head(let head):
-      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections")) }
+      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections; try again")) }
       state = .reading
       hasResponseBegun = false
       closesAfterResponse = ConnectionGuard.closes(head.headerFields)
@@ -123,7 +123,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   // MARK: - Ends
 
-  /// A response that did not wait for its request, or for none; nothing else follows.
+  /// Answers without waiting for the rest of the request, then closes the connection.
   private func refuse(_ context: ChannelHandlerContext, _ problem: Problem) {
     let bytes = problem.json
     let head = HTTPResponse(
@@ -138,7 +138,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     leave(context)
   }
 
-  /// What was written arrives, though the client still sends: it is read and dropped for a while.
+  /// Closes the output, and drops input for a while. An immediate close could reset the connection before the client has read the answer.
   private func leave(_ context: ChannelHandlerContext) {
     state = .refused
     context.close(mode: .output, promise: nil)

@@ -3,17 +3,17 @@ import Hummingbird
 import NIOCore
 import PushCore
 
-/// Makes HTTP of replies.
+/// Turns replies into HTTP responses.
 enum GatewayAnswer {
   /// - Parameters:
-  ///   - rate: of the request's key; nil: it has none.
-  ///   - allowed: the methods that its path takes.
+  ///   - rate: the state of the key's rate; nil: the key has no rate.
+  ///   - allowed: the methods that the path allows.
   static func response(_ reply: GatewayReply, rate: RequestRate.Answer?, allowed: [String]) -> Response {
     var headers: HTTPFields = [.cacheControl: "no-store"]
     if !reply.contentType.isEmpty { headers[.contentType] = reply.contentType }
     if let location = reply.location { headers[.location] = location }
     if reply.isReplayed { headers[.idempotencyReplayed] = "true" }
-    if let rate { headers.tell(rate) }
+    if let rate { headers.add(rate) }
     switch reply.problem {
     case .unauthorized: headers[.wwwAuthenticate] = "Bearer"
     case .unavailable: headers[.retryAfter] = "\(GatewayLimits.retryAfterSeconds)"
@@ -32,8 +32,8 @@ enum GatewayAnswer {
 }
 
 extension HTTPFields {
-  /// draft-ietf-httpapi-ratelimit-headers-10.
-  fileprivate mutating func tell(_ rate: RequestRate.Answer) {
+  /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-10.
+  fileprivate mutating func add(_ rate: RequestRate.Answer) {
     self[.rateLimitPolicy] = "\"key\";q=\(rate.limit);w=\(RequestRate.windowSeconds)"
     self[.rateLimit] = "\"key\";r=\(rate.remaining);t=\(rate.resetSeconds)"
   }

@@ -2,12 +2,12 @@ import Hummingbird
 import NIOCore
 import PushCore
 
-/// A request's body in memory, counted while it is read.
+/// A request's body in memory. Its bytes count against the shared budget until it is released.
 struct GatewayBody: ~Copyable {
   let bytes: [UInt8]
   private let budget: ByteBudget
 
-  /// Throws a `Problem`, or why the connection failed.
+  /// Reads the body. Throws a `Problem` or the connection's error.
   init(_ request: Request, budget: ByteBudget) async throws {
     let maximum = GatewayLimits.bodyBytesMaximum
     if let encoding = request.headers[.contentEncoding], encoding.lowercased() != "identity" {
@@ -21,7 +21,7 @@ struct GatewayBody: ~Copyable {
       for try await part in request.body {
         guard bytes.count + part.readableBytes <= maximum else { throw GatewayBody.tooLarge }
         guard budget.take(part.readableBytes) else {
-          throw Problem(.unavailable, "too much is being sent at a time; try again")
+          throw Problem(.unavailable, "the server receives too many bodies at once; try again")
         }
         taken += part.readableBytes
         bytes.append(contentsOf: part.readableBytesView)

@@ -4,13 +4,13 @@ import PushCore
 import PushIO
 import PushOperations
 
-/// A request of a key's owner.
+/// A request with a valid API key. Reads its query and headers.
 struct GatewayCall: Sendable {
   let request: Request
   let key: APIKey
   let services: GatewayServices
 
-  /// As it came; empty: none.
+  /// The query, undecoded; empty: none.
   var query: String { request.uri.query ?? "" }
 
   private func query(_ name: String) -> String? {
@@ -21,7 +21,7 @@ struct GatewayCall: Sendable {
     JobIntake.Sender(key: key, app: query("app"), environment: query("environment"))
   }
 
-  /// The app and environment that the request is about.
+  /// The app and environment of the request, from its key and its query.
   func scope() throws(Problem) -> AppScope {
     switch key.scope(app: query("app"), environment: query("environment")) {
     case .success(let scope): return scope
@@ -41,7 +41,7 @@ struct GatewayCall: Sendable {
     TraceContext(traceparent: request.headers[.traceparent], tracestate: request.headers[.tracestate])
   }
 
-  /// The number in the log behind which outcomes are told; nil: from now on.
+  /// The id of the last event that the client has read; nil: send only new outcomes.
   func after() throws(Problem) -> Int64? {
     guard let text = request.headers[.lastEventID] ?? query("after") else { return nil }
     guard let number = Int64(text), number >= 0, number < .max else {
@@ -54,7 +54,7 @@ struct GatewayCall: Sendable {
     case json, lines
   }
 
-  /// What the body is.
+  /// The body's format, by its content type.
   func format() throws(Problem) -> Format {
     guard let field = request.headers[.contentType] else { return .json }
     let type = field.split(separator: ";").first.map { $0.lowercased().filter { $0 != " " } }
@@ -62,13 +62,16 @@ struct GatewayCall: Sendable {
     case GatewayReply.json: return .json
     case GatewayReply.lines: return .lines
     default:
-      throw Problem(.unsupportedMedia, "a body is \(GatewayReply.json), or \(GatewayReply.lines) for many jobs")
+      throw Problem(
+        .unsupportedMedia, "the content type must be \(GatewayReply.json), or \(GatewayReply.lines) for many jobs")
     }
   }
 
-  /// Of a request with one JSON object.
+  /// Throws unless the body's format is JSON.
   func requireJSON() throws(Problem) {
-    guard try format() == .json else { throw Problem(.unsupportedMedia, "a body is \(GatewayReply.json) here") }
+    guard try format() == .json else {
+      throw Problem(.unsupportedMedia, "the content type must be \(GatewayReply.json)")
+    }
   }
 
   func idempotencyKey() throws(Problem) -> IdempotencyKey? {

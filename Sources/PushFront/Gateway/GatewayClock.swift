@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// The time of a request.
+/// The current time.
 enum GatewayClock {
   static var unixMilliseconds: Int64 { Int64(Date.now.timeIntervalSince1970 * 1000) }
 

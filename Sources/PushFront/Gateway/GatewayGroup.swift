@@ -7,8 +7,7 @@ import PushWorker
 import ServiceLifecycle
 import UnixSignals
 
-/// A running gateway: starts its connections to RabbitMQ and Redis, then the HTTP server, and ends both in reverse order at SIGTERM or
-/// SIGINT.
+/// Runs the gateway: starts the connections to RabbitMQ and Redis, then the HTTP server. Stops them in reverse order on SIGTERM or SIGINT.
 package struct GatewayGroup {
   private let configuration: Configuration
   private let logger: Logger
@@ -16,7 +15,7 @@ package struct GatewayGroup {
   private let tls: GatewayTLS?
   private let backend: GatewayBackend
 
-  /// Throws what is wrong with the configuration.
+  /// Throws an error that says what is wrong with the configuration.
   /// - Parameter load: reads the configuration again, for a reload.
   package init(
     _ configuration: Configuration, logger: Logger, load: @escaping @Sendable () throws -> Configuration
@@ -28,7 +27,7 @@ package struct GatewayGroup {
     backend = GatewayBackend(try GatewaySettings(configuration), logger: logger)
   }
 
-  /// Returns after an orderly end.
+  /// Returns after a graceful shutdown.
   package func run() async throws {
     let services = GatewayServices(
       backend: backend, metrics: GatewayMetrics(),
@@ -49,13 +48,13 @@ package struct GatewayGroup {
             port: configuration.gateway.port)),
       ],
       gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet)
-    // Clients that neither finish their requests nor go.
+    // Bounds the wait for clients that neither finish their requests nor disconnect.
     group.maximumGracefulShutdownDuration = .milliseconds(configuration.drainTimeoutMilliseconds)
     try await ServiceGroup(configuration: group).run()
   }
 }
 
-/// The connections behind the server.
+/// Starts and stops the backend with the service group.
 private struct GatewayBackendService: Service {
   let backend: GatewayBackend
 

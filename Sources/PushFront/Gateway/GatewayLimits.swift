@@ -1,20 +1,20 @@
 /// Bounds of the gateway's HTTP side.
 enum GatewayLimits {
-  /// A request's body.
+  /// Maximum of one request's body.
   static let bodyBytesMaximum = 1 << 20
-  /// The bodies of all requests together.
+  /// Maximum of all bodies in memory together.
   static let bodiesBytesMaximum = 64 << 20
-  /// A request's head comes within this, from the connection's beginning or its first byte.
+  /// Timeout for the first request's head, from the beginning of the connection. A later head has `idleSeconds`.
   static let headSeconds: Int64 = 10
-  /// Its body.
+  /// Timeout for a request's body, from the request's head.
   static let bodySeconds: Int64 = 30
-  /// Between two requests.
+  /// Timeout between two requests of a connection.
   static let idleSeconds: Int64 = 75
-  /// A client that was answered early may still send for so long.
+  /// How long input is dropped before the close, after an early answer.
   static let lingerSeconds: Int64 = 2
   static let headerFieldBytesMaximum = 8 << 10
   static let headerBytesMaximum = 16 << 10
   static let headerCountMaximum = 100
-  /// What a client that is told to come back waits.
+  /// The `Retry-After` of a 503.
   static let retryAfterSeconds = 1
 }

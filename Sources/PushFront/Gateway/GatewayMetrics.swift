@@ -21,7 +21,7 @@ final class GatewayMetrics: Sendable {
   let connections = Atomic<Int>(0)
   let connectionsRefused = Atomic<Int>(0)
 
-  /// A request was answered.
+  /// Counts an answered request.
   func count(_ route: String, _ status: Int, nanoseconds: Int64) {
     state.withLock { state in
       state.requests[Kind(route: route, status: status), default: 0] += 1
@@ -30,10 +30,10 @@ final class GatewayMetrics: Sendable {
     }
   }
 
-  /// A request without a valid key was answered with another status than 401.
+  /// Counts a request without a valid key that was answered with another status than 401.
   func countRefusedKey() { state.withLock { $0.keysRefused += 1 } }
 
-  /// Fields of a request that have no effect.
+  /// Counts a request's ignored fields.
   func count(_ ignored: [LiveActivitiesField]) {
     state.withLock { state in for field in ignored { state.ignored[field, default: 0] += 1 } }
   }

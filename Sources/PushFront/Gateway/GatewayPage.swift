@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// The description of the gateway's API: for programs, and as a page that needs nothing from elsewhere.
+/// The description of the gateway's API: as OpenAPI for programs, and as a self-contained HTML page.
 struct GatewayPage: Sendable {
   static let shared = GatewayPage()
 

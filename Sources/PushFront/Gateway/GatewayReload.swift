@@ -4,10 +4,10 @@ import PushWorker
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the certificate again on SIGHUP, and when its files have changed; on SIGHUP also the log's level. Keys are read every two seconds
-/// in any case.
+/// Reads the certificate again on SIGHUP and when its files change. On SIGHUP, also reads the log settings. API keys are read every two
+/// seconds anyway.
 struct GatewayReload: Service {
-  private static let lookSeconds = 2
+  private static let pollSeconds = 2
 
   let tls: GatewayTLS?
   let logger: Logger
@@ -15,12 +15,12 @@ struct GatewayReload: Service {
 
   func run() async throws {
     await withTaskGroup(of: Void.self) { group in
-      group.addTask { await hearSignals() }
+      group.addTask { await watchSignals() }
       group.addTask { await cancelWhenGracefulShutdown { await watchFiles() } }
     }
   }
 
-  private func hearSignals() async {
+  private func watchSignals() async {
     for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
       do {
         Log.reload(try load().log)
@@ -36,9 +36,9 @@ struct GatewayReload: Service {
     var known = FileStamps(files)
     var seen = known
     while !Task.isCancelled {
-      try? await Task.sleep(for: .seconds(GatewayReload.lookSeconds))
+      try? await Task.sleep(for: .seconds(GatewayReload.pollSeconds))
       let now = FileStamps(files)
-      // A file that is being written counts when it has stopped changing.
+      // Waits until a file that is being written has stopped changing.
       if now == seen, !now.isIncomplete, now != known {
         known = now
         reload(because: "a file changed")

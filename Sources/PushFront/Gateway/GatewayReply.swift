@@ -1,6 +1,6 @@
 import PushCore
 
-/// What a route answers, before it is HTTP.
+/// A route's answer, without HTTP details.
 struct GatewayReply: Sendable {
   static let json = "application/json"
   static let lines = "application/x-ndjson"
@@ -12,9 +12,9 @@ struct GatewayReply: Sendable {
   var location: String?
   /// The answer to an earlier request with the same idempotency key.
   var isReplayed = false
-  /// Why it is none that was wished for.
+  /// The kind of error; nil: success.
   var problem: Problem.Kind?
-  /// Seconds; nil: as for its problem.
+  /// The header `Retry-After`, seconds; nil: the default for `problem`.
   var retryAfter: Int?
 
   init(_ status: Int, _ bytes: [UInt8], contentType: String = GatewayReply.json, location: String? = nil) {
@@ -39,7 +39,7 @@ struct GatewayReply: Sendable {
     retryAfter = answer.retryAfter
   }
 
-  /// A JSON string.
+  /// The text as a JSON string, with quotes.
   static func quoted(_ text: String) -> String {
     var bytes: [UInt8] = []
     bytes.append(jsonString: text)

@@ -6,7 +6,7 @@ import PushCore
 import PushIO
 import PushOperations
 
-/// Finds the route of a request, asks for its key, and answers.
+/// Answers requests: finds the route, checks the API key and its rate, and calls the route.
 struct GatewayResponder: HTTPResponder {
   typealias Context = BasicRequestContext
 
@@ -41,15 +41,15 @@ struct GatewayResponder: HTTPResponder {
     do {
       guard let route else { throw Problem(.notFound, "there is no such path") }
       guard route.methods.contains(request.method.rawValue) else {
-        throw Problem(.notAllowed, "\(route.template) takes \(route.methods.joined(separator: ", "))")
+        throw Problem(.notAllowed, "\(route.template) allows \(route.methods.joined(separator: ", "))")
       }
-      guard let scope = route.scope else { return response(open(route), nil, route) }
+      guard let scope = route.scope else { return response(answerWithoutKey(route), nil, route) }
       let key = try await key(of: request)
       rate = services.backend.keys.take(key, now: GatewayClock.now)
       if let rate, !rate.isAllowed {
         throw Problem(.overRate, "the key may make \(rate.limit) requests a minute")
       }
-      guard key.allows(scope) else { throw Problem(.forbidden, "the key has not the scope \(scope.rawValue)") }
+      guard key.allows(scope) else { throw Problem(.forbidden, "the key does not have the scope \(scope.rawValue)") }
       let call = GatewayCall(request: request, key: key, services: services)
       if route == .outcomes { return try await OutcomeRoute.get(call) }
       return response(try await reply(route, call), rate, route)
@@ -62,12 +62,12 @@ struct GatewayResponder: HTTPResponder {
     GatewayAnswer.response(reply, rate: rate, allowed: route?.methods ?? [])
   }
 
-  /// Of a key's owner.
+  /// Calls a route that needs a key.
   private func reply(_ route: GatewayRoute, _ call: GatewayCall) async throws -> GatewayReply {
     switch route {
     case .jobs: return try await JobRoutes.post(call)
     case .job(let id): return try await JobRoutes.get(id, call)
-    case .order(let command, let id): return try await JobRoutes.order(command, id, call)
+    case .control(let command, let id): return try await JobRoutes.control(command, id, call)
     case .device(let id): return try await RegistrationRoutes.put(id, call)
     case .user(let id): return try await RegistrationRoutes.delete(user: id, call)
     case .segment(let code):
@@ -83,8 +83,8 @@ struct GatewayResponder: HTTPResponder {
     }
   }
 
-  /// Of anybody.
-  private func open(_ route: GatewayRoute) -> GatewayReply {
+  /// Answers a route that needs no key.
+  private func answerWithoutKey(_ route: GatewayRoute) -> GatewayReply {
     switch route {
     case .description: return GatewayReply(200, page.json)
     case .page: return GatewayReply(200, page.html, contentType: "text/html; charset=utf-8")
@@ -95,7 +95,7 @@ struct GatewayResponder: HTTPResponder {
     case .metrics:
       return GatewayReply(
         200, services.metrics.text(services.backend.status), contentType: "text/plain; version=0.0.4; charset=utf-8")
-    case .jobs, .job, .order, .device, .user, .segment, .segmentCount, .activity, .outcomes, .liveActivities:
+    case .jobs, .job, .control, .device, .user, .segment, .segmentCount, .activity, .outcomes, .liveActivities:
       preconditionFailure("such a route asks for a key")
     }
   }
@@ -107,8 +107,8 @@ struct GatewayResponder: HTTPResponder {
   private var readinessProblems: [String] {
     let status = services.backend.status
     var problems: [String] = []
-    if !status.isRabbitMQReady { problems.append("RabbitMQ takes nothing now") }
-    if !services.backend.keys.isReady { problems.append("the keys were not read yet") }
+    if !status.isRabbitMQReady { problems.append("RabbitMQ is not ready") }
+    if !services.backend.keys.isReady { problems.append("the API keys are not loaded yet") }
     return problems
   }
 

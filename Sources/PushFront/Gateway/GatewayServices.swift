@@ -5,7 +5,7 @@ import PushOperations
 import PushStores
 import Synchronization
 
-/// What routes use. One for the whole server.
+/// What all routes share. One for the whole server.
 final class GatewayServices: Sendable {
   let backend: GatewayBackend
   let metrics: GatewayMetrics
@@ -21,30 +21,31 @@ final class GatewayServices: Sendable {
     self.logger = logger
   }
 
-  /// Whose key this is.
+  /// Finds the API key with this text. If it is unknown, reads the keys again, because it may be new.
   func key(_ text: String) async throws(Problem) -> APIKey {
     for isLast in [false, true] {
       switch backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
       case .found(let key): return key
-      case .wrong: throw Problem(.unauthorized, "the key is not valid")
+      case .invalid: throw Problem(.unauthorized, "the key is not valid")
       case .unknown where isLast:
-        guard backend.keys.isReady else { throw Problem(.unavailable, "the keys were not read yet") }
-      // It may be a minute old.
-      case .unknown: await backend.lookForKeys()
+        guard backend.keys.isReady else { throw Problem(.unavailable, "the API keys are not loaded yet") }
+      // It may have been created since the last read.
+      case .unknown: await backend.reloadKeys()
       }
     }
     throw Problem(.unauthorized, "the key is not valid")
   }
 
+  /// Checks a job. See `JobIntake`.
   func take(
     _ job: [UInt8], from sender: JobIntake.Sender, newID: () -> UUIDValue
   ) throws(Problem) -> TakenJob {
     try intake.withLock { intake throws(Problem) in try intake.take(job, from: sender, newID: newID) }
   }
 
-  /// Asks the backend; its failure is a problem of the gateway's.
+  /// Asks the backend. Throws its failure as a `Problem`.
   func ask<Value: Sendable>(
-    _ question: @escaping @Sendable (GatewayDesk, @escaping GatewayDesk.Then<Value>) -> Void
+    _ question: @escaping @Sendable (GatewayBackendLoop, @escaping GatewayBackendLoop.Then<Value>) -> Void
   ) async throws(Problem) -> Value {
     do throws(GatewayFailure) {
       return try await backend.ask(question)
@@ -58,10 +59,10 @@ final class GatewayServices: Sendable {
     }
   }
 
-  /// Publishes a message alone, or throws.
+  /// Publishes a message. Throws unless RabbitMQ confirms it in time.
   func publish(_ message: GatewayMessage) async throws(Problem) {
     guard await backend.publish([message]) == [true] else { throw GatewayServices.unconfirmed }
   }
 
-  static let unconfirmed = Problem(.unavailable, "RabbitMQ did not confirm it in time; it may be taken all the same")
+  static let unconfirmed = Problem(.unavailable, "RabbitMQ did not confirm it in time, but may have stored it")
 }

@@ -2,22 +2,23 @@ import Logging
 import PushCore
 import PushOperations
 
-/// A request with an idempotency key: it is carried out once, and its answer kept for a day.
+/// A request with an idempotency key: it is carried out once, and its answer is stored for a day.
 struct IdempotentRequest: Sendable {
   let key: IdempotencyKey
   let route: String
-  /// Of everything that makes the request what it is.
+  /// A hash of the request's format, query and body. A request with the same key and another fingerprint is refused.
   let fingerprint: String
   let call: GatewayCall
 
-  /// - Parameter work: the request itself.
+  /// Answers the request. An earlier answer is replayed.
+  /// - Parameter work: carries out the request.
   func answer(_ work: () async throws(Problem) -> GatewayReply) async throws(Problem) -> GatewayReply {
-    let finding = try await call.services.ask { [self] desk, then in
-      desk.begin(key, of: call.key, route, fingerprint: fingerprint, then: then)
+    let finding = try await call.services.ask { [self] backend, then in
+      backend.begin(key, of: call.key, route, fingerprint: fingerprint, then: then)
     }
     switch finding {
     case .inFlight: throw Problem(.conflict, "a request with this idempotency key is not answered yet")
-    case .other: throw Problem(.reused, "a request with this idempotency key had another body")
+    case .mismatch: throw Problem(.reused, "a request with this idempotency key had another body")
     case .answered(let kept): return replay(kept)
     case .new: break
     }
@@ -32,10 +33,11 @@ struct IdempotentRequest: Sendable {
     return reply
   }
 
-  /// Where it fails, a repetition is told that the request is in flight, or is carried out again with the same ids.
+  /// Stores the answer, or releases the key if it is nil. If this fails, a repeated request gets 409 until the reservation of the key ends,
+  /// and is then carried out again with the same job ids.
   private func keep(_ answer: IdempotentAnswer?) async {
-    let done: Void? = try? await call.services.ask { [self] desk, then in
-      desk.end(key, of: call.key, route, answer: answer, then: then)
+    let done: Void? = try? await call.services.ask { [self] backend, then in
+      backend.end(key, of: call.key, route, answer: answer, then: then)
     }
     if done == nil { call.services.logger.debug("an answer was not kept for its idempotency key") }
   }

@@ -4,9 +4,9 @@ import PushIO
 import PushOperations
 import PushStores
 
-/// `POST /v1/jobs` and what follows of a job.
+/// `/v1/jobs`: sends jobs, shows their state, and pauses, resumes and cancels them.
 enum JobRoutes {
-  /// - Returns: 202 only for what RabbitMQ confirmed.
+  /// - Returns: 202 only for jobs that RabbitMQ confirmed.
   static func post(_ call: GatewayCall) async throws -> GatewayReply {
     let format = try call.format()
     let jobClass = try call.jobClass()
@@ -40,7 +40,7 @@ enum JobRoutes {
   ) async throws(Problem) -> GatewayReply {
     let trace = call.trace
     let sender = call.sender
-    /// A message, or why there is none.
+    /// The job's id, or why it is refused.
     var lines: [Result<String, Problem>] = []
     var messages: [GatewayMessage] = []
     for (index, line) in JSONLines(bytes).enumerated() {
@@ -53,7 +53,7 @@ enum JobRoutes {
       }
     }
     guard !lines.isEmpty else {
-      throw Problem(Problem.Fault(pointer: "", rule: "must hold a job a line, one at least"))
+      throw Problem(Problem.Fault(pointer: "", rule: "must have at least one line, with one job a line"))
     }
     var results = await call.services.backend.publish(messages).makeIterator()
     var text: [UInt8] = []
@@ -77,7 +77,7 @@ enum JobRoutes {
     return GatewayReply(status, text, contentType: GatewayReply.lines)
   }
 
-  /// The same for a repeated request with an idempotency key, so that a worker sends nothing twice.
+  /// The id of a job that has none. With an idempotency key, a repeated request gives the same ids, so that workers deduplicate its jobs.
   private static func newID(_ call: GatewayCall, _ key: IdempotencyKey?, _ index: Int) -> UUIDValue {
     guard let key else {
       var random = SystemRandomNumberGenerator()
@@ -96,28 +96,29 @@ enum JobRoutes {
 
   static func get(_ id: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let scope = try call.scope()
-    switch try await call.services.ask({ desk, then in desk.job(id, in: scope, then: then) }) {
+    switch try await call.services.ask({ backend, then in backend.job(id, in: scope, then: then) }) {
     case .unknown: throw unknown
     case .queued: return GatewayReply(200, "{\"id\":\(GatewayReply.quoted(id)),\"state\":\"queued\"}")
     case .audience(let progress): return GatewayReply(200, json(id, progress))
     }
   }
 
-  static func order(_ command: ExpansionState.Command, _ id: String, _ call: GatewayCall) async throws(Problem)
+  static func control(_ command: ExpansionState.Command, _ id: String, _ call: GatewayCall) async throws(Problem)
     -> GatewayReply
   {
     let scope = try call.scope()
-    let answer = try await call.services.ask { desk, then in desk.order(command, id, in: scope, then: then) }
+    let answer = try await call.services.ask { backend, then in backend.control(command, id, in: scope, then: then) }
     guard let answer else {
-      throw Problem(.notFound, "no worker took up a job of this id for devices, users or a segment within 24 hours")
+      throw Problem(
+        .notFound, "no worker has started a job with this id for devices, users or a segment within 24 hours")
     }
     guard answer.isTaken else {
-      throw Problem(.conflict, "the job is \(answer.before.rawValue): nothing of it is left to \(command.rawValue)")
+      throw Problem(.conflict, "the job is \(answer.before.rawValue): nothing is left to \(command.rawValue)")
     }
     return try await get(id, call)
   }
 
-  private static let unknown = Problem(.notFound, "no job of this id was taken within 24 hours")
+  private static let unknown = Problem(.notFound, "no job with this id was accepted within 24 hours")
 
   private static func json(_ id: String, _ progress: ExpansionProgress) -> [UInt8] {
     var bytes: [UInt8] = []

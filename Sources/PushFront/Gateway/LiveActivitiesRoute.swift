@@ -3,14 +3,15 @@ import Hummingbird
 import PushCore
 import PushOperations
 
-/// A request of the Live Activities API, `/json/1.3/…`: it has keys, answers and errors of its own. All answers are JSON.
+/// A request of the Live Activities API, `/json/1.3/…`. It sends its key in another place and gets other answers and errors than `/v1`. All
+/// answers are JSON.
 struct LiveActivitiesRoute {
   /// The last part of the path.
   let method: String
   let request: Request
   let services: GatewayServices
 
-  /// Throws why the connection failed.
+  /// Throws only errors of the connection.
   func response() async throws -> Response {
     var rate: RequestRate.Answer?
     let answer: LiveActivitiesAnswer
@@ -24,7 +25,7 @@ struct LiveActivitiesRoute {
       GatewayReply(answer), rate: rate, allowed: GatewayRoute.liveActivities(method).methods)
   }
 
-  /// - Parameter rate: of the request's key, set as soon as it is known.
+  /// - Parameter rate: set to the state of the key's rate as soon as it is known.
   private func answer(_ rate: inout RequestRate.Answer?) async throws -> LiveActivitiesAnswer {
     guard request.method == .post else { return .notPOST }
     let reading = try await read()
@@ -50,7 +51,7 @@ struct LiveActivitiesRoute {
     case .unavailable: .unconfirmed
     case .unauthorized: .unknownAccount
     case .forbidden: .forbidden
-    // What a filter breaks: everything else is found before.
+    // A filter that cannot be evaluated. All other faults were found before.
     case .invalid: .unusableFilter(problem.faults.first?.rule ?? problem.detail)
     case .badRequest, .notFound, .notAllowed, .timeout, .conflict, .reused, .overRate, .internalError: .failed
     }
@@ -58,7 +59,7 @@ struct LiveActivitiesRoute {
 
   // MARK: - The key
 
-  /// nil: the key allows it.
+  /// Checks the key and its rate. nil: the request is allowed.
   private func refusal(
     _ access: LiveActivitiesReading.Access, _ rate: inout RequestRate.Answer?
   ) async throws(Problem) -> LiveActivitiesAnswer? {
@@ -79,11 +80,11 @@ struct LiveActivitiesRoute {
   private func carryOut(_ plan: LiveActivitiesPlan) async throws(Problem) -> LiveActivitiesAnswer {
     let (scope, named, segments) = (plan.scope, plan.namedSegments, plan.segments)
     if !named.isEmpty {
-      let missing = try await services.ask { desk, then in desk.firstMissing(of: named, in: scope, then: then) }
+      let missing = try await services.ask { backend, then in backend.firstMissing(of: named, in: scope, then: then) }
       if let missing { return .unknownSegment(missing) }
     }
     if !segments.isEmpty {
-      try await services.ask { desk, then in desk.put(segments, in: scope, then: then) }
+      try await services.ask { backend, then in backend.put(segments, in: scope, then: then) }
     }
     guard await services.backend.publish(messages(of: plan)).allSatisfy(\.self) else {
       return plan.answer(isConfirmed: false)
@@ -104,12 +105,13 @@ struct LiveActivitiesRoute {
     }
   }
 
-  /// None where Redis does not say: the jobs are with RabbitMQ, and are not to be sent again for this.
+  /// The devices and users that the registry does not know. Empty if Redis does not answer: RabbitMQ has the jobs, so the client must not
+  /// repeat the request.
   private func unknown(_ plan: LiveActivitiesPlan) async -> [String] {
     let (scope, devices, users) = (plan.scope, plan.devices, plan.users)
     guard !devices.isEmpty || !users.isEmpty else { return [] }
-    let unknown = try? await services.ask { desk, then in
-      desk.unknown(devices: devices, users: users, in: scope, then: then)
+    let unknown = try? await services.ask { backend, then in
+      backend.unknown(devices: devices, users: users, in: scope, then: then)
     }
     return unknown ?? []
   }

@@ -1,7 +1,7 @@
 import PushCore
 import PushOperations
 
-/// Devices and users: what is published to the queue of registrations.
+/// `/v1/devices/{id}` and `/v1/users/{id}`: publish to the queue of registrations.
 enum RegistrationRoutes {
   static func put(_ device: String, _ call: GatewayCall) async throws -> GatewayReply {
     try call.requireJSON()

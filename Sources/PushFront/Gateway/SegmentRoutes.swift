@@ -2,7 +2,7 @@ import PushCore
 import PushOperations
 import PushStores
 
-/// Saved filters.
+/// `/v1/segments/{code}`: stored filters.
 enum SegmentRoutes {
   static func put(_ text: String, _ call: GatewayCall) async throws -> GatewayReply {
     try call.requireJSON()
@@ -10,14 +10,14 @@ enum SegmentRoutes {
     let scope = try call.scope()
     let body = try await GatewayBody(call.request, budget: call.services.budget)
     let filter = try SegmentIntake.filter(body.bytes)
-    try await call.services.ask { desk, then in desk.put(code, filter, in: scope, then: then) }
+    try await call.services.ask { backend, then in backend.put(code, filter, in: scope, then: then) }
     return try await get(text, call)
   }
 
   static func get(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let code = try code(text)
     let scope = try call.scope()
-    let entry = try await call.services.ask { desk, then in desk.segment(code, in: scope, then: then) }
+    let entry = try await call.services.ask { backend, then in backend.segment(code, in: scope, then: then) }
     guard let entry else { throw unknown }
     let filter = String(decoding: entry.filter.json, as: UTF8.self)
     return GatewayReply(200, "{\"segment\":\"\(code)\",\"filter\":\(filter),\"put_at\":\(entry.putAt)}")
@@ -26,7 +26,7 @@ enum SegmentRoutes {
   static func delete(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let code = try code(text)
     let scope = try call.scope()
-    switch try await call.services.ask({ desk, then in desk.delete(code, in: scope, then: then) }) {
+    switch try await call.services.ask({ backend, then in backend.delete(code, in: scope, then: then) }) {
     case .deleted: return GatewayReply(204, [], contentType: "")
     case .unknown: throw unknown
     case .isNamed(let users):
@@ -37,10 +37,10 @@ enum SegmentRoutes {
   static func count(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let code = try code(text)
     let scope = try call.scope()
-    guard try await call.services.ask({ desk, then in desk.segment(code, in: scope, then: then) }) != nil else {
+    guard try await call.services.ask({ backend, then in backend.segment(code, in: scope, then: then) }) != nil else {
       throw unknown
     }
-    let count = try await call.services.ask { desk, then in desk.count(code, in: scope, then: then) }
+    let count = try await call.services.ask { backend, then in backend.count(code, in: scope, then: then) }
     return GatewayReply(200, "{\"segment\":\"\(code)\",\"devices\":\(count)}")
   }
 
@@ -49,5 +49,5 @@ enum SegmentRoutes {
     return code
   }
 
-  private static let unknown = Problem(.notFound, "there is no segment of this code")
+  private static let unknown = Problem(.notFound, "no segment has this code")
 }

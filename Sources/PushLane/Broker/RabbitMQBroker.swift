@@ -95,7 +95,7 @@ package final class RabbitMQBroker: Broker {
     case .up:
       consumer.oversized.publisherLost()
       emptyWatch?.restart()
-      lookWhetherEmpty()
+      checkWhetherEmpty()
       startConsumer()
       return .publishing
     case .unblocked:
@@ -109,12 +109,12 @@ package final class RabbitMQBroker: Broker {
       publishOversizedLater()
       return nil
     case .oversizedReturned:
-      consumer.oversized.cameBack()
+      consumer.oversized.markReturned()
       publishOversizedLater()
       return nil
     case .answered(let operation, let reply):
       guard let isEmpty = emptyWatch?.answered(operation, reply) else { return nil }
-      loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.lookWhetherEmpty() }
+      loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.checkWhetherEmpty() }
       return isEmpty && !consumer.oversized.isWaiting ? .exhausted : nil
     }
   }
@@ -277,10 +277,10 @@ package final class RabbitMQBroker: Broker {
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
     emptyWatch = RabbitMQEmptyWatch(queues: settings.topology.workQueues)
-    lookWhetherEmpty()
+    checkWhetherEmpty()
   }
 
-  private func lookWhetherEmpty() {
+  private func checkWhetherEmpty() {
     guard let connection = publisher.client.connection else { return }
     emptyWatch?.look(on: connection, channel: RabbitMQPublisher.controlChannel)
   }

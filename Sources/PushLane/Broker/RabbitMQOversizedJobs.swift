@@ -50,11 +50,11 @@ package struct RabbitMQOversizedJobs {
 
   mutating func refused(_ number: UInt64) {
     guard case .unconfirmed(number, _, _) = state else { return }
-    cameBack()
+    markReturned()
   }
 
   /// No queue takes it. The confirm that follows does not count.
-  mutating func cameBack() {
+  mutating func markReturned() {
     guard case .unconfirmed(_, let tag, let bodyCount) = state else { return }
     state = .resting(tag, bodyCount: bodyCount)
   }
@@ -76,7 +76,7 @@ package struct RabbitMQOversizedJobs {
   }
 
   mutating func publisherLost() {
-    cameBack()
+    markReturned()
     tryAgain()
   }
 

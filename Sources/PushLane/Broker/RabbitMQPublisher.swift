@@ -161,7 +161,7 @@ struct RabbitMQPublisher: ~Copyable {
       .warning, .publisher,
       "no queue takes messages of \(connection.returnedExchange) with '\(connection.returnedRoutingKey)': "
         + "declaring queues and bindings again")
-    guard let number = RabbitMQPublishNumber.ofReturned(connection), sequence.cameBack(number) else {
+    guard let number = RabbitMQPublishNumber.ofReturned(connection), sequence.markReturned(number) else {
       // It is unknown which message it was, so all unconfirmed ones are published again on a new connection.
       client.fail(.connectionLost(to: "the broker", reason: "a returned message does not carry its number"))
       return ended()

@@ -1,7 +1,7 @@
 import Foundation
 package import PushCore
 
-/// API keys in a file, one JSON object a line; it holds no key itself.
+/// The file of API keys: one JSON object a line. It has the keys' hashes, never a key itself.
 package struct APIKeyFile: Sendable {
   package struct Failure: Error, CustomStringConvertible {
     package let description: String
@@ -13,7 +13,7 @@ package struct APIKeyFile: Sendable {
     self.path = path
   }
 
-  /// None where the file does not exist.
+  /// Reads all keys; none if the file does not exist.
   package func read() throws(Failure) -> [APIKey] {
     guard FileManager.default.fileExists(atPath: path) else { return [] }
     guard let data = FileManager.default.contents(atPath: path) else {
@@ -23,14 +23,16 @@ package struct APIKeyFile: Sendable {
     for (index, line) in data.split(separator: UInt8(ascii: "\n")).enumerated() {
       guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(line)) else {
         throw Failure(
-          description: "line \(index + 1) of the keys file \(path) is no key as `herald keys create` writes it")
+          description:
+            "line \(index + 1) of the keys file \(path) is not a key in the format of `herald keys create`: remove the line"
+        )
       }
       keys.append(key)
     }
     return keys
   }
 
-  /// Replaces the file at once; only its owner may read it.
+  /// Replaces the file atomically. Only its owner may read it.
   func write(_ keys: [APIKey]) throws {
     let text = try keys.map { try $0.json() + "\n" }.joined()
     let file = URL(filePath: path)
@@ -40,14 +42,14 @@ package struct APIKeyFile: Sendable {
 }
 
 extension APIKey {
-  /// One line.
+  /// The stored form of a key: one line, without a line break.
   func json() throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     return String(decoding: try encoder.encode(self), as: UTF8.self)
   }
 
-  /// nil: not what `json` wrote.
+  /// nil: not in the format of `json`.
   init?(json: [UInt8]) {
     guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(json)) else { return nil }
     self = key

@@ -3,11 +3,11 @@ package import PushCore
 import PushIO
 package import PushSettings
 
-/// The gateway's API keys, for `herald keys`: in the keys file, or in Redis. Redis also knows when each was last used.
+/// The gateway's API keys, for `herald keys`: stored in the keys file or in Redis. The time of a key's last use is always in Redis.
 package struct APIKeys {
   package struct Listed: Sendable {
     package let key: APIKey
-    /// Unix milliseconds, a few seconds behind; nil: never, or Redis does not say.
+    /// Unix milliseconds, a few seconds behind; nil: never used, or Redis does not answer.
     package let usedAt: Int64?
   }
 
@@ -26,7 +26,7 @@ package struct APIKeys {
     connect = { try RedisSession(configuration: redis, tls: try configuration.redis.tls(redis)) }
   }
 
-  /// Makes a key and keeps its hash. Returns its text, which nobody can tell again.
+  /// Creates a key and stores its hash. Returns the key, which cannot be recovered later.
   package func create(
     app: String?, environment: APNsEnvironment?, scopes: Set<KeyScope>, rate: Int?, now: Int64
   ) throws -> String {
@@ -43,8 +43,8 @@ package struct APIKeys {
     return text.text
   }
 
-  /// The oldest first.
-  /// - Parameter app: nil: of all apps.
+  /// Lists keys, oldest first.
+  /// - Parameter app: the app whose keys to list; nil: all keys.
   package func list(app: String?) throws -> [Listed] {
     let keys = try file?.read() ?? stored()
     let used = (try? hash(redisKeys.used)) ?? [:]
@@ -53,8 +53,8 @@ package struct APIKeys {
     }
   }
 
-  /// Returns whether there was such a key.
-  /// - Parameter name: its id, or the key itself.
+  /// Deletes a key. Returns whether it existed.
+  /// - Parameter name: the key's id, or the whole key.
   package func revoke(_ name: String) throws -> Bool {
     let id = APIKeyText(name)?.id ?? name
     if let file {
@@ -70,7 +70,8 @@ package struct APIKeys {
     try hash(redisKeys.keys).map { id, json in
       guard let key = APIKey(json: json) else {
         throw Failure(
-          description: "redis: \(redisKeys.keys) holds \(id), which is no key as `herald keys create` writes it")
+          description:
+            "redis: \(redisKeys.keys) has an invalid value for \(id): delete it with `herald keys revoke \(id)`")
       }
       return key
     }
@@ -88,7 +89,7 @@ package struct APIKeys {
 }
 
 extension RedisReply {
-  /// The fields of a hash; nil: it is none.
+  /// The fields of a hash; nil: the reply is not a hash.
   var hash: [String: [UInt8]]? {
     guard case .array(let values) = self, values.count.isMultiple(of: 2) else { return nil }
     var fields: [String: [UInt8]] = [:]

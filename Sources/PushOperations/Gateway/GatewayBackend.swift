@@ -3,29 +3,29 @@ package import PushCore
 import PushIO
 import Synchronization
 
-/// The thread behind the gateway's HTTP server, with its connections to RabbitMQ and Redis. This is its door for requests.
+/// The thread behind the gateway's HTTP server, with its connections to RabbitMQ and Redis. Its methods may be called from any thread.
 package final class GatewayBackend: Sendable {
-  /// What probes and metrics tell.
+  /// The state that probes and metrics report.
   package struct Status: Sendable {
     package var isRabbitMQReady = false
     package var isRedisConnected = false
     package var confirmed: UInt64 = 0
     package var unconfirmed: UInt64 = 0
-    /// Published, and neither confirmed nor refused.
+    /// Published messages that RabbitMQ has neither confirmed nor refused yet.
     package var open = 0
     package var readers = 0
   }
 
-  private typealias Letter = @Sendable (GatewayDesk?) -> Void
+  private typealias Letter = @Sendable (GatewayBackendLoop?) -> Void
 
   private struct State {
     var letters: [Letter] = []
     var mailbox: Mailbox?
     var isDraining = false
-    /// Waits for the end of the thread.
+    /// Resumed when the thread ends.
     var whenEnded: CheckedContinuation<Void, Never>?
     var hasEnded = false
-    /// The thread takes no more letters.
+    /// The thread runs no more letters.
     var isOver = false
     var status = Status()
   }
@@ -44,7 +44,7 @@ package final class GatewayBackend: Sendable {
     self.logger = logger
   }
 
-  /// Starts the thread, which connects. Once.
+  /// Starts the thread, which connects to RabbitMQ and Redis. Call once.
   package func start() {
     thread.withLock {
       $0 = LoopThread(name: "gateway") { [self] in
@@ -57,7 +57,7 @@ package final class GatewayBackend: Sendable {
     }
   }
 
-  /// Answers what was asked, closes the connections and ends the thread. Once, after `start`.
+  /// Answers open requests, closes the connections and ends the thread. Call once, after `start`.
   package func stop() async {
     await withCheckedContinuation { continuation in
       let (hasEnded, mailbox) = state.withLock { state in
@@ -73,59 +73,63 @@ package final class GatewayBackend: Sendable {
 
   package var status: Status { state.withLock(\.status) }
 
-  // MARK: - Questions
+  // MARK: - Requests
 
-  /// Publishes; tells of each message whether RabbitMQ confirmed it in time.
+  /// Publishes messages. Returns for each whether RabbitMQ confirmed it in time.
   package func publish(_ messages: [GatewayMessage]) async -> [Bool] {
     await withCheckedContinuation { continuation in
-      post { desk in
-        guard let desk else { return continuation.resume(returning: messages.map { _ in false }) }
-        desk.publisher.publish(messages) { continuation.resume(returning: $0) }
+      post { backend in
+        guard let backend else { return continuation.resume(returning: messages.map { _ in false }) }
+        backend.publisher.publish(messages) { continuation.resume(returning: $0) }
       }
     }
   }
 
-  /// Asks the desk on its thread.
+  /// Runs a request on the thread and returns its result.
   package func ask<Value: Sendable>(
-    _ question: @escaping @Sendable (GatewayDesk, @escaping GatewayDesk.Then<Value>) -> Void
+    _ question: @escaping @Sendable (GatewayBackendLoop, @escaping GatewayBackendLoop.Then<Value>) -> Void
   ) async throws(GatewayFailure) -> Value {
     let result: Result<Value, GatewayFailure> = await withCheckedContinuation { continuation in
-      post { desk in
-        guard let desk else { return continuation.resume(returning: .failure(.unavailable("the gateway ends"))) }
-        question(desk) { continuation.resume(returning: $0) }
+      post { backend in
+        guard let backend else {
+          return continuation.resume(returning: .failure(.unavailable("the gateway is stopping")))
+        }
+        question(backend) { continuation.resume(returning: $0) }
       }
     }
     return try result.get()
   }
 
-  /// Reads the keys again, at most twice a second.
-  package func lookForKeys() async {
+  /// Reads the API keys again, at most twice a second. Returns when they are read, or when that failed.
+  package func reloadKeys() async {
     await withCheckedContinuation { continuation in
-      post { desk in
-        guard let desk else { return continuation.resume() }
-        desk.keys.look { continuation.resume() }
+      post { backend in
+        guard let backend else { return continuation.resume() }
+        backend.keys.readSoon { continuation.resume() }
       }
     }
   }
 
-  /// The outcomes of a scope from this number in the log on; nil: from now on. nil: there are too many readers.
+  /// Streams the outcomes of a scope.
+  /// - Parameter from: the first offset in the results log; nil: only new outcomes.
+  /// - Returns: nil: there are too many readers.
   package func outcomes(of scope: AppScope, from: Int64?) async -> AsyncStream<OutcomeEvent>? {
     let (stream, events) = AsyncStream.makeStream(of: OutcomeEvent.self)
     let isTaken: Bool = await withCheckedContinuation { continuation in
-      post { desk in
+      post { backend in
         let reader = OutcomeFeed.Reader(
           scope: scope, from: from,
-          tell: { event in
+          deliver: { event in
             if case .terminated = events.yield(event) { false } else { true }
           },
           end: { events.finish() })
-        continuation.resume(returning: desk?.outcomes.add(reader) ?? false)
+        continuation.resume(returning: backend?.outcomes.add(reader) ?? false)
       }
     }
     return isTaken ? stream : nil
   }
 
-  /// An outcome was written to its reader.
+  /// Acknowledges an outcome after it was written to its reader.
   package func acknowledge(_ tag: UInt64, channel: UInt16) {
     post { $0?.outcomes.acknowledge(tag, channel: channel) }
   }
@@ -134,7 +138,7 @@ package final class GatewayBackend: Sendable {
     let (isTaken, mailbox) = state.withLock { state -> (Bool, Mailbox?) in
       guard !state.isOver else { return (false, nil) }
       state.letters.append(letter)
-      // Who posted the first one woke it.
+      // Only the first letter has to wake the thread.
       return (true, state.letters.count == 1 ? state.mailbox : nil)
     }
     if !isTaken { letter(nil) }
@@ -152,37 +156,37 @@ package final class GatewayBackend: Sendable {
       return finish()
     }
     state.withLock { $0.mailbox = loop.mailbox }
-    let desk = GatewayDesk(loop: loop, settings: settings, ring: keys) { [logger] level, text in
+    let backend = GatewayBackendLoop(loop: loop, settings: settings, ring: keys) { [logger] level, text in
       logger.log(level: level, "\(text)")
     }
     var deadline: Instant?
     while true {
-      turn(loop, desk)
+      turn(loop, backend)
       guard state.withLock(\.isDraining) else { continue }
       let end = deadline ?? loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
       deadline = end
-      if desk.publisher.isIdle || end <= loop.now.monotonic { break }
+      if backend.publisher.isIdle || end <= loop.now.monotonic { break }
     }
     finish()
-    desk.close()
+    backend.close()
     let end = loop.now.monotonic.adding(milliseconds: GatewayBackend.closeMilliseconds)
-    while !desk.isClosed, loop.now.monotonic < end { turn(loop, desk) }
+    while !backend.isClosed, loop.now.monotonic < end { turn(loop, backend) }
   }
 
-  private func turn(_ loop: EventLoop, _ desk: GatewayDesk) {
+  private func turn(_ loop: EventLoop, _ backend: GatewayBackendLoop) {
     loop.poll(maximumWaitMilliseconds: GatewayBackend.waitMilliseconds)
     let letters = state.withLock { state in
       defer { state.letters = [] }
       return state.letters
     }
-    for letter in letters { letter(desk) }
-    desk.turn()
+    for letter in letters { letter(backend) }
+    backend.turn()
     loop.flush()
     state.withLock { state in
       state.status = Status(
-        isRabbitMQReady: desk.publisher.isReady, isRedisConnected: desk.isRedisConnected,
-        confirmed: desk.publisher.confirmedCount, unconfirmed: desk.publisher.unconfirmedCount,
-        open: desk.publisher.openCount, readers: desk.outcomes.readerCount)
+        isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,
+        confirmed: backend.publisher.confirmedCount, unconfirmed: backend.publisher.unconfirmedCount,
+        open: backend.publisher.openCount, readers: backend.outcomes.readerCount)
     }
   }
 

@@ -1,8 +1,8 @@
 import PushStores
 
-/// Why the gateway's backend could not do what it was asked.
+/// Why the gateway's backend could not carry out a request.
 package enum GatewayFailure: Error, Sendable, CustomStringConvertible {
-  /// What is asked again later may succeed.
+  /// Temporary: a later attempt may succeed.
   case unavailable(String)
   /// The filter cannot be evaluated.
   case filter(String)

@@ -1,6 +1,6 @@
 package import PushCore
 
-/// What the gateway publishes for a request.
+/// A message that the gateway publishes for a request.
 package struct GatewayMessage: Sendable {
   package enum Kind: Sendable {
     case job(JobClass, id: String, scope: AppScope, TraceContext?)

@@ -4,8 +4,8 @@ import PushIO
 import PushLane
 import PushStores
 
-/// Publishes what requests bring, many at a time, and tells what RabbitMQ confirmed in time. Nothing is published twice: who asked may ask
-/// again. Belongs to the thread of its loop.
+/// Publishes the messages of requests and reports which of them RabbitMQ confirmed in time. Never publishes a message again: the client may
+/// repeat its request. Used only on its loop's thread.
 final class GatewayPublisher {
   private let loop: EventLoop
   private let publisher: ConfirmedPublisher
@@ -14,14 +14,14 @@ final class GatewayPublisher {
   private let registrations: AMQPExchange
   private let registrationsKey: [UInt8]
   private let classKeys = JobClass.allCases.map { Array($0.name.utf8) }
-  /// In the order of their deadlines.
+  /// In order of their deadlines.
   private var batches = RingBuffer<PublishBatch>(growingFrom: 64)
   private let confirmed: (GatewayMessage) -> Void
 
   private(set) var confirmedCount: UInt64 = 0
   private(set) var unconfirmedCount: UInt64 = 0
 
-  /// - Parameter confirmed: hears of each message that is safe.
+  /// - Parameter confirmed: called for each message that RabbitMQ confirmed.
   init(
     loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void,
     confirmed: @escaping (GatewayMessage) -> Void
@@ -38,10 +38,10 @@ final class GatewayPublisher {
 
   var isReady: Bool { publisher.isReady && !publisher.isBlocked }
   var openCount: Int { publisher.unconfirmedCount }
-  /// Nobody waits for an answer.
+  /// No request waits for its confirms.
   var isIdle: Bool { batches.isEmpty }
 
-  /// - Parameter then: whether each was confirmed.
+  /// - Parameter then: receives for each message whether RabbitMQ confirmed it in time.
   func publish(_ messages: [GatewayMessage], then: @escaping ([Bool]) -> Void) {
     guard !messages.isEmpty else { return then([]) }
     let deadline = loop.now.monotonic.adding(milliseconds: settings.confirmMilliseconds)

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What the gateway keeps in the registry's Redis.
+/// Names of the gateway's keys in the registry's Redis.
 struct GatewayRedisKeys: Sendable {
   private let prefix: String
 
@@ -8,16 +8,16 @@ struct GatewayRedisKeys: Sendable {
     self.prefix = prefix
   }
 
-  /// A hash: API keys in JSON by their ids.
+  /// A hash: id of an API key → the key's JSON.
   var keys: String { "\(prefix){gateway}:keys" }
-  /// A hash: when a key was last used, Unix milliseconds, by its id.
+  /// A hash: id of an API key → time of its last use, Unix milliseconds.
   var used: String { "\(prefix){gateway}:used" }
 
-  /// The answer to a request with this idempotency key, or that there is none yet.
+  /// The answer to a request with this idempotency key, or a mark that the request is in progress.
   func idempotency(_ key: APIKey, _ route: String, _ idempotency: IdempotencyKey) -> String {
     "\(prefix)gateway:idempotency:\(key.id):\(route):\(idempotency.text)"
   }
 
-  /// A job that was taken.
+  /// Exists for a day after RabbitMQ confirmed the job.
   func job(_ id: String, in scope: AppScope) -> String { "\(prefix)gateway:job:\(scope.app):\(id)" }
 }

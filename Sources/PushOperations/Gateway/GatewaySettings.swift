@@ -3,19 +3,19 @@ import PushIO
 import PushLane
 package import PushSettings
 
-/// What the gateway's backend is made from: every bound by its name.
+/// Settings and bounds of the gateway's backend.
 package struct GatewaySettings: Sendable {
   let rabbitmq: RabbitMQSettings
   let redis: RedisConfiguration
   let redisTLS: TLSContext?
-  /// Begins the name of every key in Redis.
+  /// Prefix of every key in Redis.
   let prefix: String
   let keysFile: APIKeyFile?
-  /// A request that RabbitMQ did not confirm after this is answered so.
+  /// How long a request waits for RabbitMQ's confirms.
   var confirmMilliseconds: Int64 = 5_000
-  /// Messages that are not confirmed yet: more are refused.
+  /// Maximum of messages that wait for a confirm. More are refused.
   var unconfirmedMaximum = 50_000
-  /// Readers of outcomes at a time: a channel each.
+  /// Maximum of readers of outcomes. Each uses an AMQP channel.
   var readersMaximum = 100
   let drainTimeoutMilliseconds: Int64
 

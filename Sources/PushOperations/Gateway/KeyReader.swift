@@ -2,7 +2,7 @@ import PushCore
 import PushIO
 import PushStores
 
-/// Keeps a `KeyRing` up to date, and tells Redis when keys were used. Belongs to the thread of its loop.
+/// Keeps a `KeyRing` up to date, and stores in Redis when keys were last used. Used only on its loop's thread.
 final class KeyReader {
   private let loop: EventLoop
   private let redis: RedisClient
@@ -10,20 +10,20 @@ final class KeyReader {
   private let file: APIKeyFile?
   private let ring: KeyRing
   private let notice: (String) -> Void
-  /// Asked and not answered.
+  /// Redis has not answered yet.
   private var isReading = false
   private var then: [() -> Void] = []
   private var nextReading = Instant(nanoseconds: .min)
-  private var nextLook = Instant(nanoseconds: .min)
-  private var nextTelling: Instant
+  private var earliestReading = Instant(nanoseconds: .min)
+  private var nextStoring: Instant
   private var failure: String?
 
   private static let readMilliseconds: Int64 = 2_000
-  /// A key that nobody knows is looked for no more often.
-  private static let lookMilliseconds: Int64 = 500
-  private static let tellMilliseconds: Int64 = 5_000
+  /// Minimum time between two reads that unknown keys cause.
+  private static let unknownKeyMilliseconds: Int64 = 500
+  private static let storeMilliseconds: Int64 = 5_000
 
-  /// - Parameter notice: what is wrong, once.
+  /// - Parameter notice: receives an error when it first occurs.
   init(
     loop: EventLoop, redis: RedisClient, names: GatewayRedisKeys, file: APIKeyFile?, ring: KeyRing,
     notice: @escaping (String) -> Void
@@ -34,21 +34,21 @@ final class KeyReader {
     self.file = file
     self.ring = ring
     self.notice = notice
-    nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
+    nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
   }
 
-  /// Reads the keys soon; `then` follows in any case.
-  func look(then: @escaping () -> Void) {
+  /// Reads the keys soon. Calls `then` afterwards, also after a failure.
+  func readSoon(then: @escaping () -> Void) {
     self.then.append(then)
-    nextReading = min(nextReading, max(loop.now.monotonic, nextLook))
+    nextReading = min(nextReading, max(loop.now.monotonic, earliestReading))
   }
 
   func turn() {
     let now = loop.now.monotonic
-    if nextTelling <= now { tell() }
+    if nextStoring <= now { storeUses() }
     guard !isReading, nextReading <= now else { return }
     nextReading = now.adding(milliseconds: KeyReader.readMilliseconds)
-    nextLook = now.adding(milliseconds: KeyReader.lookMilliseconds)
+    earliestReading = now.adding(milliseconds: KeyReader.unknownKeyMilliseconds)
     if let file {
       do throws(APIKeyFile.Failure) {
         finish(.success(try file.read()))
@@ -62,9 +62,11 @@ final class KeyReader {
         switch result {
         case .failure(let failure): finish(.failure("redis: \(failure.text)"))
         case .success(let reply):
-          guard let hash = reply.hash else { return finish(.failure("redis: \(names.keys) holds no keys")) }
+          guard let hash = reply.hash else { return finish(.failure("redis: \(names.keys) is not a hash of API keys")) }
           let keys = hash.values.compactMap(APIKey.init(json:))
-          finish(keys.count == hash.count ? .success(keys) : .failure("redis: \(names.keys) holds what is no key"))
+          finish(
+            keys.count == hash.count
+              ? .success(keys) : .failure("redis: \(names.keys) has a value that is not an API key"))
         }
       }
     }
@@ -75,7 +77,7 @@ final class KeyReader {
     case failure(String)
   }
 
-  /// After a failure the keys stay as they were.
+  /// After a failure, the old keys stay valid.
   private func finish(_ reading: Reading) {
     switch reading {
     case .success(let keys):
@@ -90,8 +92,8 @@ final class KeyReader {
     for one in waiting { one() }
   }
 
-  private func tell() {
-    nextTelling = loop.now.monotonic.adding(milliseconds: KeyReader.tellMilliseconds)
+  private func storeUses() {
+    nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
     let used = ring.takeUsed()
     guard !used.isEmpty else { return }
     redis.call(["HSET", names.used] + used.flatMap { [$0.key, "\($0.value)"] }, key: names.used) { _ in }

@@ -8,7 +8,7 @@ package final class KeyRing: Sendable {
     /// nil: not read yet.
     var keys: [String: APIKey]?
     var rates: [String: RequestRate] = [:]
-    /// Since they were last told, Unix milliseconds.
+    /// Key id → last use since the last `takeUsed`, Unix milliseconds.
     var used: [String: Int64] = [:]
   }
 
@@ -20,24 +20,26 @@ package final class KeyRing: Sendable {
 
   package enum Finding: Sendable {
     case found(APIKey)
-    /// Perhaps it is new.
+    /// No key has this id. It may have been created since the last read.
     case unknown
-    case wrong
+    /// Malformed, or the secret is wrong.
+    case invalid
   }
 
-  /// Whose key this is.
+  /// Finds a key by its text and records its use.
+  /// - Parameter now: Unix milliseconds.
   package func find(_ text: String, now: Int64) -> Finding {
-    guard let parsed = APIKeyText(text) else { return .wrong }
+    guard let parsed = APIKeyText(text) else { return .invalid }
     let hash = SHA256Digest.of(parsed.text.utf8.span)
     return state.withLock { state in
       guard let key = state.keys?[parsed.id] else { return .unknown }
-      guard key.matches(hash: hash) else { return .wrong }
+      guard key.matches(hash: hash) else { return .invalid }
       state.used[key.id] = now
       return .found(key)
     }
   }
 
-  /// Charges a request; nil: the key has no rate.
+  /// Counts a request against the key's rate; nil: the key has no rate.
   package func take(_ key: APIKey, now: Instant) -> RequestRate.Answer? {
     guard let limit = key.rate else { return nil }
     return state.withLock { state in
@@ -53,7 +55,7 @@ package final class KeyRing: Sendable {
     }
   }
 
-  /// When keys were used since the last call.
+  /// Returns and clears the last uses: key id → Unix milliseconds.
   func takeUsed() -> [String: Int64] {
     state.withLock { state in
       defer { state.used = [:] }

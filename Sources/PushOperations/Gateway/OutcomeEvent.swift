@@ -1,9 +1,9 @@
-/// What a reader of outcomes hears.
+/// An event for a reader of outcomes.
 package enum OutcomeEvent: Sendable {
   /// - Parameters:
-  ///   - offset: its number in the log.
-  ///   - tag, channel: to be acknowledged once it is written.
+  ///   - offset: the outcome's offset in the results log.
+  ///   - tag, channel: for `GatewayBackend.acknowledge`, once the outcome is written.
   case outcome(offset: Int64, body: [UInt8], tag: UInt64, channel: UInt16)
-  /// It begins, or nothing came for a while.
-  case quiet
+  /// The stream begins, or no outcome came for a while.
+  case keepAlive
 }

@@ -3,31 +3,31 @@ import PushCore
 import PushIO
 import PushLane
 
-/// Reads the results log for many at a time: one connection, a channel for each reader. Belongs to the thread of its loop.
+/// Delivers outcomes from the results log to readers: one connection, and a channel for each reader. Used only on its loop's thread.
 ///
-/// A reader holds at most a prefetch of outcomes that it did not acknowledge. When the connection ends, all readers end: they come again
-/// with the last number they saw.
+/// A reader has at most `prefetch` unacknowledged outcomes. When the connection ends, all readers end: their clients reconnect with the id
+/// of the last event.
 final class OutcomeFeed {
-  /// One who reads.
+  /// A client that reads outcomes.
   struct Reader {
     var scope: AppScope
-    /// The first number that is told; nil: from now on.
+    /// The first offset to deliver; nil: only new outcomes.
     var from: Int64?
-    /// false: it is gone.
-    var tell: (OutcomeEvent) -> Bool
+    /// Returns false if the client is gone.
+    var deliver: (OutcomeEvent) -> Bool
     var end: () -> Void
   }
 
   private struct Open {
     var reader: Reader
-    /// Its answer means that nothing is missed from then on.
+    /// The operation that consumes. Once RabbitMQ answers it, no outcome is missed.
     var consume: UInt32
-    var lastTold: Instant
+    var lastEventAt: Instant
   }
 
   private enum Channel {
     case reading(Open)
-    /// Until its close is answered.
+    /// Until RabbitMQ answers this close operation.
     case closing(UInt32)
   }
 
@@ -36,13 +36,13 @@ final class OutcomeFeed {
   private let client: RabbitMQClient
   private let readersMaximum: Int
   private var channels: [UInt16: Channel] = [:]
-  /// Readers that came before the connection.
+  /// Readers that wait for the connection.
   private var waiting: [(reader: Reader, deadline: Instant)] = []
   private var isStarted = false
 
   private static let firstChannel: UInt16 = 2
   private static let prefetch: UInt16 = 200
-  private static let quietMilliseconds: Int64 = 15_000
+  private static let keepAliveMilliseconds: Int64 = 15_000
   private static let waitMilliseconds: Int64 = 5_000
 
   init(loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void) {
@@ -58,7 +58,7 @@ final class OutcomeFeed {
 
   var readerCount: Int { channels.count + waiting.count }
 
-  /// Begins to tell. false: there are too many readers.
+  /// Adds a reader. false: there are too many.
   func add(_ reader: Reader) -> Bool {
     guard readerCount < readersMaximum else { return false }
     if !isStarted {
@@ -73,7 +73,7 @@ final class OutcomeFeed {
     return true
   }
 
-  /// An outcome was written to its reader.
+  /// Acknowledges an outcome after it was written to its reader.
   func acknowledge(_ tag: UInt64, channel: UInt16) {
     guard case .reading = channels[channel], let connection = client.connection, connection.isOpen(channel: channel)
     else { return }
@@ -85,11 +85,11 @@ final class OutcomeFeed {
     let now = loop.now.monotonic
     for (channel, state) in channels {
       guard case .reading(var open) = state,
-        open.lastTold.adding(milliseconds: OutcomeFeed.quietMilliseconds) <= now
+        open.lastEventAt.adding(milliseconds: OutcomeFeed.keepAliveMilliseconds) <= now
       else { continue }
-      open.lastTold = now
+      open.lastEventAt = now
       channels[channel] = .reading(open)
-      if !open.reader.tell(.quiet) { leave(channel) }
+      if !open.reader.deliver(.keepAlive) { closeChannel(channel) }
     }
     while let first = waiting.first, first.deadline <= now {
       waiting.removeFirst()
@@ -97,7 +97,7 @@ final class OutcomeFeed {
     }
   }
 
-  /// Ends every reader.
+  /// Ends all readers and closes the connection.
   func close() {
     endAll()
     client.stop()
@@ -116,7 +116,7 @@ final class OutcomeFeed {
     connection.request(.prefetch(OutcomeFeed.prefetch), channel: channel)
     let consume = connection.request(
       .consume(queue: queue, consumerTag: "outcomes", arguments: [offset.argument]), channel: channel)
-    channels[channel] = .reading(Open(reader: reader, consume: consume, lastTold: loop.now.monotonic))
+    channels[channel] = .reading(Open(reader: reader, consume: consume, lastEventAt: loop.now.monotonic))
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -127,24 +127,24 @@ final class OutcomeFeed {
       waiting = []
       if let connection = client.connection { for reader in readers { begin(reader, connection) } }
     case .down: endAll()
-    case .connection(.delivery(let delivery)): told(delivery)
+    case .connection(.delivery(let delivery)): received(delivery)
     case .connection(.completed(let channel, let operation, _)):
       switch channels[channel] {
       case .closing(operation): channels[channel] = nil
       case .reading(let open) where open.consume == operation:
-        if !open.reader.tell(.quiet) { leave(channel) }
+        if !open.reader.deliver(.keepAlive) { closeChannel(channel) }
       case .reading, .closing, nil: break
       }
     case .connection(.cancelled(let channel)):
       if case .reading(let open) = channels[channel] { open.reader.end() }
-      leave(channel)
+      closeChannel(channel)
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
       break
     }
   }
 
-  private func told(_ delivery: AMQPDelivery) {
+  private func received(_ delivery: AMQPDelivery) {
     guard case .reading(var open) = channels[delivery.channel], let connection = client.connection else { return }
     var body: [UInt8] = []
     connection.copyBody(into: &body)
@@ -155,14 +155,14 @@ final class OutcomeFeed {
     guard let offset, offset >= open.reader.from ?? 0, !delivery.isOversized,
       OutcomeScope.of(body) == open.reader.scope
     else { return acknowledge(delivery.tag, channel: delivery.channel) }
-    open.lastTold = loop.now.monotonic
+    open.lastEventAt = loop.now.monotonic
     channels[delivery.channel] = .reading(open)
-    if !open.reader.tell(.outcome(offset: offset, body: body, tag: delivery.tag, channel: delivery.channel)) {
-      leave(delivery.channel)
+    if !open.reader.deliver(.outcome(offset: offset, body: body, tag: delivery.tag, channel: delivery.channel)) {
+      closeChannel(delivery.channel)
     }
   }
 
-  private func leave(_ channel: UInt16) {
+  private func closeChannel(_ channel: UInt16) {
     guard let connection = client.connection, connection.isOpen(channel: channel) else {
       channels[channel] = nil
       return

@@ -1,9 +1,9 @@
 import PushCore
 
-/// The messages of one request while RabbitMQ confirms them. Belongs to the thread of its loop.
+/// The messages of one request while RabbitMQ confirms them. Used only on its loop's thread.
 final class PublishBatch {
   let deadline: Instant
-  /// nil: not settled.
+  /// Whether each message was confirmed; nil: not known yet.
   private var results: [Bool?]
   private var openCount: Int
   private var then: (([Bool]) -> Void)?
@@ -17,7 +17,7 @@ final class PublishBatch {
 
   var isAnswered: Bool { then == nil }
 
-  /// RabbitMQ confirmed a message, or will not.
+  /// Records whether RabbitMQ confirmed a message.
   func settle(_ index: Int, isConfirmed: Bool) {
     guard results[index] == nil else { return }
     results[index] = isConfirmed
@@ -25,7 +25,7 @@ final class PublishBatch {
     if openCount == 0 { answer() }
   }
 
-  /// What is not confirmed now counts as not confirmed. It may be published all the same.
+  /// Reports the results. A message without a confirm counts as not confirmed, although RabbitMQ may have stored it.
   func answer() {
     then?(results.map { $0 ?? false })
     then = nil

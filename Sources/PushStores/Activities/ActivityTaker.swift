@@ -7,7 +7,7 @@ package final class ActivityTaker {
   /// The result for a job.
   package enum Taken: Sendable {
     /// Send this body instead: it has the revision.
-    case goesOut([UInt8])
+    case publish([UInt8])
     /// Call `begin` after this delay.
     case waits(number: UInt32, milliseconds: Int64)
     /// A newer job came first: this one ends `throttled`. `number`: its revision.
@@ -59,7 +59,7 @@ package final class ActivityTaker {
       }
       activities.leave(id, in: scope, ordinals: leaving, job: word, edit: edit) { result in
         switch result {
-        case .success(let (_, body)): then(.goesOut(body))
+        case .success(let (_, body)): then(.publish(body))
         case .failure(let failure): then(ActivityTaker.taken(failure, field))
         }
       }
@@ -89,7 +89,7 @@ package final class ActivityTaker {
       case .failure(let failure): then(ActivityTaker.taken(failure, field))
       case .success(let revision):
         do throws(JobError) {
-          then(.goesOut(try draft.body(revision, last: [], isLeave: false)))
+          then(.publish(try draft.body(revision, last: [], isLeave: false)))
         } catch {
           then(.refused(error))
         }
@@ -109,7 +109,7 @@ package final class ActivityTaker {
     case .failure(let failure): return taken(failure, field)
     case .success(let revised):
       switch revised.answer {
-      case .begun: return .goesOut(revised.body)
+      case .begun: return .publish(revised.body)
       case .waits(let revision, let milliseconds): return .waits(number: revision.number, milliseconds: milliseconds)
       case .superseded(let number, _): return .superseded(number: number)
       }

@@ -5,7 +5,7 @@ import PushIO
 /// given up.
 extension ChannelConsumerLoop {
   /// Time for acknowledgements to reach the broker.
-  private static let alonePauseMilliseconds: Int64 = 100
+  private static let acknowledgementPauseMilliseconds: Int64 = 100
 
   static func judge(
     _ delivery: AMQPDelivery, _ metadata: inout MessageMetadata
@@ -21,12 +21,12 @@ extension ChannelConsumerLoop {
   /// Carries it out after all copies and answers that were in progress when it came are confirmed and acknowledged. It
   /// may be a copy that this worker just made: if it crashed the worker earlier, the original would remain, and the
   /// next worker would copy it again.
-  func recallAlone(_ request: ChannelConsumerRequest) {
+  func recallIsolated(_ request: ChannelConsumerRequest) {
     recall(request, behind: requests.filter { !$0.publishes.isEmpty })
   }
 
   private func recall(_ request: ChannelConsumerRequest, behind others: [ChannelConsumerRequest]) {
-    loop.schedule(afterMilliseconds: ChannelConsumerLoop.alonePauseMilliseconds) { [weak self] in
+    loop.schedule(afterMilliseconds: ChannelConsumerLoop.acknowledgementPauseMilliseconds) { [weak self] in
       guard let self, requests.contains(where: { $0 === request }) else { return }
       guard !others.isEmpty else { return recall(request) }
       recall(request, behind: others.filter { other in requests.contains { $0 === other } })

@@ -116,7 +116,7 @@ final class ChannelConsumerLoop {
   /// Checks from now on whether requests wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.channelQueues)
-    lookWhetherEmpty()
+    checkWhetherEmpty()
   }
 
   /// No request waits or is in progress.
@@ -124,7 +124,7 @@ final class ChannelConsumerLoop {
 
   /// Asks on the channel that delivers requests: messages that left the queue before it was counted arrive before the
   /// answer.
-  private func lookWhetherEmpty() {
+  private func checkWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
     emptyWatch?.look(on: connection, channel: ChannelConsumerLoop.consumeChannel)
   }
@@ -135,12 +135,12 @@ final class ChannelConsumerLoop {
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
-      return lookWhetherEmpty()
+      return checkWhetherEmpty()
     }
     guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     isQueueEmpty = isEmpty
     loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
-      self?.lookWhetherEmpty()
+      self?.checkWhetherEmpty()
     }
   }
 
@@ -189,7 +189,7 @@ final class ChannelConsumerLoop {
     guard !isClosing else { return }
     isClosing = true
     emptyWatch = nil
-    policies.tellUses()
+    policies.reportUses()
     requests = []
     publisher.stop()
     client.close()
@@ -352,7 +352,7 @@ final class ChannelConsumerLoop {
     case (.postpone(let seconds), _): postpone(request, wantedMilliseconds: seconds * 1000)
     case (_, .failure(let fault)): refuse(request, ChannelReply(to: fault))
     case (_, .success), (_, nil):
-      if delivery.channel == ChannelConsumerLoop.isolatedChannel { recallAlone(request) } else { recall(request) }
+      if delivery.channel == ChannelConsumerLoop.isolatedChannel { recallIsolated(request) } else { recall(request) }
     }
   }
 

@@ -48,7 +48,7 @@ final class ChannelPolicyResolver {
   }
 
   /// Stores all uses now, before the channel consumer stops.
-  func tellUses() {
+  func reportUses() {
     use(cache.take(questionsMaximum: 0, withUses: true).uses)
   }
 

@@ -102,12 +102,12 @@ struct DeviceFindings {
 
   /// A set's name is a hash, so a set may hold members of another one with the same hash.
   private func first(
-    _ value: SetValue, _ words: borrowing DeviceWords, _ isMeant: (DeviceRecord) -> Bool
+    _ value: SetValue, _ words: borrowing DeviceWords, _ isConcerned: (DeviceRecord) -> Bool
   ) throws(DeviceRecordError) -> DeviceTransaction.Known? {
     for (index, bytes) in value.records.enumerated() {
       guard let bytes else { continue }
       let (record, numbers) = try DeviceRecord.decoded(bytes, words)
-      guard isMeant(record) else { continue }
+      guard isConcerned(record) else { continue }
       let ordinal = OrdinalList.ordinal(value.ordinals, index)
       return DeviceTransaction.Known(ordinal: ordinal, bytes: bytes, record: record, words: numbers)
     }

@@ -12,7 +12,7 @@ extension ExpansionRunner {
   private static var warnedMaximum: Int { 1_000 }
 
   /// The job with its revision comes as a separate message. If that was opened, this message has nothing to do.
-  func lookWhetherTaken(_ delivery: ExpansionDelivery, _ step: Step) {
+  func checkWhetherTaken(_ delivery: ExpansionDelivery, _ step: Step) {
     store.progress(step.id) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
@@ -63,7 +63,7 @@ extension ExpansionRunner {
   ) {
     guard !delivery.isGone else { return }
     switch taken {
-    case .goesOut(let body):
+    case .publish(let body):
       delivery.publish([Publish(target: .step(step.cursor), body: body, metadata: delivery.metadata)]) { [self] in
         delivery.finish()
         end(step.id)

@@ -107,7 +107,7 @@ final class ExpansionDelivery {
   }
 
   /// No queue took it. true: it belongs to this delivery, and is published again.
-  func cameBack(_ number: UInt64) -> Bool {
+  func markReturned(_ number: UInt64) -> Bool {
     guard let index = publishes.firstIndex(where: { $0.state == .unconfirmed(number) }) else { return false }
     publishes[index].state = .waiting
     return true

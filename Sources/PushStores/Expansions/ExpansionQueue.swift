@@ -82,7 +82,7 @@ final class ExpansionQueue {
   /// Checks from now on whether messages wait in the queues, for `isExhausted`.
   func watchUntilEmpty() {
     emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.expansionQueues)
-    lookWhetherEmpty()
+    checkWhetherEmpty()
   }
 
   /// No message waits or is in progress.
@@ -90,7 +90,7 @@ final class ExpansionQueue {
 
   /// Asks on the channel that delivers messages: messages that left the queue before it was counted arrive before the
   /// answer.
-  private func lookWhetherEmpty() {
+  private func checkWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
     emptyWatch?.look(on: connection, channel: ExpansionQueue.consumeChannel)
   }
@@ -100,12 +100,12 @@ final class ExpansionQueue {
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
-      return lookWhetherEmpty()
+      return checkWhetherEmpty()
     }
     guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     areQueuesEmpty = isEmpty
     loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
-      self?.lookWhetherEmpty()
+      self?.checkWhetherEmpty()
     }
   }
 
@@ -227,7 +227,7 @@ final class ExpansionQueue {
     guard let connection = publisher.connection, let number = RabbitMQPublishNumber.ofReturned(connection) else {
       return
     }
-    guard deliveries.contains(where: { $0.cameBack(number) }) else { return }
+    guard deliveries.contains(where: { $0.markReturned(number) }) else { return }
     declareAgain()
     hold()
   }

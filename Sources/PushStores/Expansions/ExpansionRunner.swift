@@ -26,7 +26,7 @@ final class ExpansionRunner {
   /// twice.
   private var busy: [String: [ExpansionDelivery]] = [:]
   /// Jobs whose outcome is being published, and what waits for that: two at once would publish it twice.
-  private var telling: [String: [() -> Void]] = [:]
+  private var publishingOutcomes: [String: [() -> Void]] = [:]
 
   /// Activities that wait for a channel, since when.
   var channelWaits: [ChannelWait: Instant] = [:]
@@ -60,7 +60,7 @@ final class ExpansionRunner {
   /// The connection of the deliveries is gone.
   func forgetDeliveries() {
     busy = [:]
-    telling = [:]
+    publishingOutcomes = [:]
   }
 
   // MARK: ends of devices
@@ -115,7 +115,7 @@ final class ExpansionRunner {
       busy[step.id]?.append(delivery)
     } else {
       busy[step.id] = []
-      if step.needsRevision { lookWhetherTaken(delivery, step) } else { open(delivery, step) }
+      if step.needsRevision { checkWhetherTaken(delivery, step) } else { open(delivery, step) }
     }
   }
 
@@ -315,22 +315,22 @@ final class ExpansionRunner {
   /// Every device has its outcome: publishes the job's outcome, stores that, and acknowledges the delivery.
   /// - Parameter left: called when this process is done with it, also if it must be retried later.
   private func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
-    if telling[id] != nil {
-      telling[id]?.append { [self] in
+    if publishingOutcomes[id] != nil {
+      publishingOutcomes[id]?.append { [self] in
         if !delivery.isGone { complete(id, delivery, left: left) }
       }
       return
     }
-    telling[id] = []
+    publishingOutcomes[id] = []
     let then = { [self] in
       delivery.finish()
       left()
-      told(id)
+      outcomePublished(id)
     }
     let later = { [self] (failure: RedisClient.Failure) in
       waitForRedis(delivery, failure.text)
       left()
-      told(id)
+      outcomePublished(id)
     }
     store.progress(id) { [self] result in
       guard !delivery.isGone else { return }
@@ -343,7 +343,7 @@ final class ExpansionRunner {
           switch result {
           case .failure(let failure): later(failure)
           case .success(nil): then()
-          case .success(.some(let body)): tell(id, progress, body, delivery, then)
+          case .success(.some(let body)): publishOutcome(id, progress, body, delivery, then)
           }
         }
       }
@@ -351,11 +351,11 @@ final class ExpansionRunner {
   }
 
   /// Continues what waited for the publishing of a job's outcome.
-  private func told(_ id: String) {
-    for next in telling.removeValue(forKey: id) ?? [] { next() }
+  private func outcomePublished(_ id: String) {
+    for next in publishingOutcomes.removeValue(forKey: id) ?? [] { next() }
   }
 
-  private func tell(
+  private func publishOutcome(
     _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ delivery: ExpansionDelivery,
     _ then: @escaping () -> Void
   ) {

@@ -197,7 +197,7 @@ package final class ExpansionStore {
   // MARK: commands
 
   /// The result of a command: the phase before and after; nil: unknown job.
-  package func order(
+  package func control(
     _ command: ExpansionState.Command, _ id: String,
     then: @escaping Then<(before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)?>
   ) {

@@ -55,7 +55,7 @@ package final class DeviceForgetter {
           case .failure(let failure): then(.failure(failure))
           case .success(let records):
             let now = devices.loop.now.unixMilliseconds
-            let concerned = zip(ordinals, records).filter { isMeant($1, subject, at: at, now: now) }.map(\.0)
+            let concerned = zip(ordinals, records).filter { isConcerned($1, subject, at: at, now: now) }.map(\.0)
             activities.forget(concerned, in: scope) { [self] result in
               if case .failure(let failure) = result { return then(.failure(.redis("\(failure)"))) }
               leave(subject, at, scope, after: last, found + concerned, then)
@@ -66,7 +66,7 @@ package final class DeviceForgetter {
     }
   }
 
-  private func isMeant(_ record: DeviceRecord?, _ subject: ForgottenSubject, at: Int64, now: Int64) -> Bool {
+  private func isConcerned(_ record: DeviceRecord?, _ subject: ForgottenSubject, at: Int64, now: Int64) -> Bool {
     guard let record, DeviceChange.forgets(record, at: at, now: now) else { return false }
     return switch subject {
     case .device(let id): record.id == id

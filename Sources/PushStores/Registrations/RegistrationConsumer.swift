@@ -83,22 +83,22 @@ package final class RegistrationConsumer: Sendable {
       if text.hasPrefix("rabbitmq"), quiet.report("rabbitmq", text, now: loop.now.monotonic) == nil { return }
       log(level, text)
     }
-    return Work(door: self, loop: loop, consumer: consumer)
+    return Work(owner: self, loop: loop, consumer: consumer)
   }
 
   private final class Work: LoopWork {
     let loop: EventLoop
-    private let door: RegistrationConsumer
+    private let owner: RegistrationConsumer
     private let consumer: RegistrationConsumerLoop
     /// Deadline of the close; nil: not closing.
     private var closeDeadline: Instant?
 
-    init(door: RegistrationConsumer, loop: EventLoop, consumer: RegistrationConsumerLoop) {
-      self.door = door
+    init(owner: RegistrationConsumer, loop: EventLoop, consumer: RegistrationConsumerLoop) {
+      self.owner = owner
       self.loop = loop
       self.consumer = consumer
-      door.state.withLock { $0.mailbox = loop.mailbox }
-      if door.watchesUntilEmpty { consumer.watchUntilEmpty() }
+      owner.state.withLock { $0.mailbox = loop.mailbox }
+      if owner.watchesUntilEmpty { consumer.watchUntilEmpty() }
     }
 
     var waitMilliseconds: Int { RegistrationConsumer.waitMilliseconds }
@@ -108,7 +108,7 @@ package final class RegistrationConsumer: Sendable {
       consumer.turn()
       loop.flush()
       if let closeDeadline { return !isOver(closeDeadline) }
-      let isDrainWanted = door.state.withLock { state in
+      let isDrainWanted = owner.state.withLock { state in
         state.counters = consumer.counters
         state.isExhausted = consumer.isExhausted
         return state.isDrainWanted
@@ -122,7 +122,7 @@ package final class RegistrationConsumer: Sendable {
 
     private func isOver(_ deadline: Instant) -> Bool {
       guard consumer.isClosed || loop.now.monotonic >= deadline else { return false }
-      door.state.withLock { $0.mailbox = nil }
+      owner.state.withLock { $0.mailbox = nil }
       return true
     }
   }

@@ -43,7 +43,7 @@ final class RegistrationConsumerLoop {
 
   private static let consumeChannel: UInt16 = 1
   /// A single acknowledgement costs a frame: only if an old delivery blocks this many.
-  private static let aloneMinimum = 64
+  private static let acknowledgeOneMinimum = 64
 
   /// - Parameter seed: of all its random numbers.
   init(
@@ -95,7 +95,7 @@ final class RegistrationConsumerLoop {
   /// Checks from now on whether registrations wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
     emptyWatch = RabbitMQEmptyWatch(queues: [settings.rabbitmq.topology.registrationsQueue])
-    lookWhetherEmpty()
+    checkWhetherEmpty()
   }
 
   /// No registration waits or is in progress.
@@ -103,7 +103,7 @@ final class RegistrationConsumerLoop {
 
   /// Asks on the channel that delivers registrations: messages that left the queue before it was counted arrive before
   /// the answer.
-  private func lookWhetherEmpty() {
+  private func checkWhetherEmpty() {
     guard isAskable, let connection = consumer.connection else { return }
     emptyWatch?.look(on: connection, channel: RegistrationConsumerLoop.consumeChannel)
   }
@@ -113,12 +113,12 @@ final class RegistrationConsumerLoop {
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
-      return lookWhetherEmpty()
+      return checkWhetherEmpty()
     }
     guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     isQueueEmpty = isEmpty
     loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
-      self?.lookWhetherEmpty()
+      self?.checkWhetherEmpty()
     }
   }
 
@@ -190,7 +190,7 @@ final class RegistrationConsumerLoop {
     case .connection(.delivery(let delivery)):
       isQueueEmpty = false
       emptyWatch?.wasDisturbed = true
-      took(delivery)
+      accept(delivery)
     case .connection(.completed(_, let operation, let reply)):
       looked(operation, reply)
     case .connection(.cancelled(let channel)):
@@ -221,7 +221,7 @@ final class RegistrationConsumerLoop {
     if let tag = watermark.takeDue(now: now, batch: 1, delayMilliseconds: 0) {
       connection.acknowledge(tag, isMultiple: true, channel: RegistrationConsumerLoop.consumeChannel)
     }
-    while let tag = watermark.takeOne(now: now, batch: RegistrationConsumerLoop.aloneMinimum) {
+    while let tag = watermark.takeOne(now: now, batch: RegistrationConsumerLoop.acknowledgeOneMinimum) {
       connection.acknowledge(tag, isMultiple: false, channel: RegistrationConsumerLoop.consumeChannel)
     }
   }
@@ -242,7 +242,7 @@ final class RegistrationConsumerLoop {
 
   // MARK: - A registration's way
 
-  private func took(_ received: AMQPDelivery) {
+  private func accept(_ received: AMQPDelivery) {
     guard let connection = consumer.connection else { return }
     guard watermark.delivered(received.tag) else {
       consumer.fail(.unexpectedContent(channel: RegistrationConsumerLoop.consumeChannel))

@@ -156,7 +156,7 @@ package final class SimulatedKernel: Kernel {
     guard let line = socket.line else { return }
     defer { network.touched(line) }
     let end = line.ends[socket.side]
-    end.owner = .nobody
+    end.owner = .unowned
     end.isGone = true
     // Unread bytes are lost, so the other side gets a reset.
     if end.unreadCount > 0 { network.reset(line, from: socket.side) } else { network.close(line, side: socket.side) }
@@ -183,7 +183,7 @@ package final class SimulatedKernel: Kernel {
     guard let line = socket.line else { return socket.backlog.isEmpty ? [] : .readable }
     let end = line.ends[socket.side]
     if end.isBroken { return Self.broken }
-    var ready = end.hasHeardEnd ? Self.ended : end.unreadCount > 0 ? .readable : Self.none
+    var ready = end.hasReceivedEnd ? Self.ended : end.unreadCount > 0 ? .readable : Self.none
     if end.isConnected, network.room(line, from: socket.side) > 0 {
       ready = Readiness(rawValue: ready.rawValue | Readiness.writable.rawValue)
     }

@@ -21,12 +21,12 @@ package final class SimulatedLine {
 final class SimulatedEnd {
   enum Owner {
     /// Not accepted yet, or closed.
-    case nobody
+    case unowned
     case socket(SimulatedKernel, Int32)
     case peer(any SimulatedPeer)
   }
 
-  var owner = Owner.nobody
+  var owner = Owner.unowned
   /// The arrival time of the last event on its way to this end.
   var lastArrival: Int64 = 0
   /// Bytes sent to this end and not read yet.
@@ -37,7 +37,7 @@ final class SimulatedEnd {
   private(set) var isConnected = false
   /// This end sends nothing more.
   var hasClosed = false
-  private(set) var hasHeardEnd = false
+  private(set) var hasReceivedEnd = false
   var isBroken = false
   /// The owner closed it: no reader is left.
   var isGone = false
@@ -46,7 +46,7 @@ final class SimulatedEnd {
   /// The error number that the next system call returns.
   private var error: Int32 = 0
 
-  var isOver: Bool { isBroken || (hasClosed && hasHeardEnd) }
+  var isOver: Bool { isBroken || (hasClosed && hasReceivedEnd) }
   var unreadCount: Int { inbox.count - readCount }
 
   func connected() {
@@ -57,8 +57,8 @@ final class SimulatedEnd {
     inbox.append(contentsOf: bytes)
   }
 
-  func heardEnd() {
-    hasHeardEnd = true
+  func receivedEnd() {
+    hasReceivedEnd = true
   }
 
   func broken(_ code: Int32) {
@@ -86,7 +86,7 @@ final class SimulatedEnd {
       return count
     }
     if error != 0 { return -Int(takeError()) }
-    return hasHeardEnd || isBroken ? 0 : -Int(SimulatedErrors.again)
+    return hasReceivedEnd || isBroken ? 0 : -Int(SimulatedErrors.again)
   }
 
 }

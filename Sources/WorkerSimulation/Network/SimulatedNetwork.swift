@@ -247,15 +247,15 @@ package final class SimulatedNetwork {
       end.underWay -= bytes.count
       peer.received(bytes, on: line.id, now: now)
       act(peer)
-    case .socket, .nobody:
+    case .socket, .unowned:
       end.received(bytes)
     }
   }
 
   private func ended(_ line: SimulatedLine, _ side: Int) {
     let end = line.ends[side]
-    guard !end.isBroken, !end.hasHeardEnd else { return }
-    end.heardEnd()
+    guard !end.isBroken, !end.hasReceivedEnd else { return }
+    end.receivedEnd()
     guard case .peer(let peer) = end.owner else { return }
     peer.ended(line.id, isReset: false, now: now)
     act(peer)

@@ -196,7 +196,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
   override var asksForPassword: Bool { settings.password != nil }
 
   override func heardNonsense(_ text: [UInt8], _ session: SimulatedRedisSession) {
-    observe?(.nonsense(session.connection, text))
+    observe?(.protocolViolation(session.connection, text))
   }
 
   override func answer(_ words: [[UInt8]], _ session: SimulatedRedisSession, now: Int64) -> SimulatedRedisReply {

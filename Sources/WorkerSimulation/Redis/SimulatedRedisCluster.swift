@@ -8,19 +8,19 @@ package final class SimulatedRedisCluster {
   /// No node serves keys.
   package var isDown = false
 
-  /// By slot: the owner's index, or `nobody`.
+  /// By slot: the owner's index, or `noOwner`.
   private var owners: [UInt8]
   /// By node: the owners as the node knows them.
   private var beliefs: [[UInt8]]
   /// By slot: its migration's source and target.
   private var moving: [Int: (from: Int, to: Int)] = [:]
-  private static let nobody = UInt8.max
+  private static let noOwner = UInt8.max
 
   /// - Parameters:
   ///   - settings: one for each node; hosts and ports must differ.
   ///   - masterCount: this many nodes, from the first on, share the slots; the others are assigned to them as replicas in turn.
   package init(settings: [SimulatedRedisSettings], masterCount: Int, seed: UInt64) {
-    precondition(masterCount > 0 && masterCount <= settings.count && settings.count < Int(Self.nobody))
+    precondition(masterCount > 0 && masterCount <= settings.count && settings.count < Int(Self.noOwner))
     nodes = settings.enumerated().map { SimulatedRedis(settings: $1, seed: seed &+ UInt64($0) &* 0x9E37_79B9) }
     primaries = settings.indices.map { $0 < masterCount ? nil : ($0 - masterCount) % masterCount }
     let owners = (0..<SimulatedRedisSlot.count).map { UInt8($0 * masterCount / SimulatedRedisSlot.count) }
@@ -33,7 +33,7 @@ package final class SimulatedRedisCluster {
   }
 
   /// The node that owns the slot; nil: none.
-  package func owner(of slot: Int) -> Int? { owners[slot] == Self.nobody ? nil : Int(owners[slot]) }
+  package func owner(of slot: Int) -> Int? { owners[slot] == Self.noOwner ? nil : Int(owners[slot]) }
 
   // MARK: - Slots
 
@@ -79,8 +79,8 @@ package final class SimulatedRedisCluster {
       }
     }
     moving[slot] = nil
-    owners[slot] = Self.nobody
-    for node in nodes.indices { beliefs[node][slot] = Self.nobody }
+    owners[slot] = Self.noOwner
+    for node in nodes.indices { beliefs[node][slot] = Self.noOwner }
   }
 
   /// Promotes a replica, without its master's writes of the last `nanoseconds`. `telling`: nodes that learn of it at once,
@@ -114,7 +114,7 @@ package final class SimulatedRedisCluster {
     }
     let node = server.node
     let owner = beliefs[node][slot]
-    if owner == Self.nobody { return .error("CLUSTERDOWN Hash slot not served") }
+    if owner == Self.noOwner { return .error("CLUSTERDOWN Hash slot not served") }
     if isDown { return .error("CLUSTERDOWN The cluster is down") }
     let move = moving[slot]
     func missing() -> Int { keys.count { server.keyspace.entry($0, 0) == nil } }
@@ -143,7 +143,7 @@ package final class SimulatedRedisCluster {
     while first < table.count {
       var last = first
       while last + 1 < table.count, table[last + 1] == table[first] { last += 1 }
-      if table[first] != Self.nobody {
+      if table[first] != Self.noOwner {
         let owner = Int(table[first])
         let others = nodes.indices.filter { primaries[$0] == owner }
         ranges.append(

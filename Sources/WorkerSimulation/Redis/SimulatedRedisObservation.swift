@@ -11,13 +11,13 @@ package enum SimulatedRedisObservation {
   /// A script or command needs something that the simulation does not model.
   case unmodelled(what: String, why: String)
   /// A client violated the protocol.
-  case nonsense(SimulatedConnectionID, [UInt8])
+  case protocolViolation(SimulatedConnectionID, [UInt8])
 
   /// The run proves nothing about the worker: the worker or the simulation is wrong.
-  package var isLoud: Bool {
+  package var isViolation: Bool {
     switch self {
     case .script, .command: false
-    case .unknownCommand, .unknownScript, .unmodelled, .nonsense: true
+    case .unknownCommand, .unknownScript, .unmodelled, .protocolViolation: true
     }
   }
 }

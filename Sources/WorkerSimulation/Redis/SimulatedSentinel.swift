@@ -29,7 +29,7 @@ package final class SimulatedSentinel: SimulatedRedisFront {
   override var asksForPassword: Bool { password != nil }
 
   override func heardNonsense(_ text: [UInt8], _ session: SimulatedRedisSession) {
-    observe?(.nonsense(session.connection, text))
+    observe?(.protocolViolation(session.connection, text))
   }
 
   override func answer(_ words: [[UInt8]], _ session: SimulatedRedisSession, now: Int64) -> SimulatedRedisReply {

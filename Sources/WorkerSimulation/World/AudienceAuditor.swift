@@ -1,7 +1,7 @@
 import APNsSimulator
 import PushCore
 
-/// Audits audiences from outside: what registrations said, what jobs requested, and what outcomes and APNs reported. It
+/// Audits audiences from outside: what registrations contained, what jobs requested, and what outcomes and APNs reported. It
 /// shares no code with the workers.
 ///
 /// - No gap, no repeat: each device of an audience has one end for a job, as counted in the job's summary, and APNs accepted it once.
@@ -16,24 +16,24 @@ package final class AudienceAuditor {
   }
 
   /// A registration of a device, or of an activity on it.
-  struct Word {
+  struct RegistrationRecord {
     let token: String
-    let saidAt: Int64
+    let sentAt: Int64
     /// When Redis had stored it, Unix milliseconds; nil: no acknowledgement yet.
     var storedAt: Int64?
     /// It is a dead letter: its acknowledgement does not tell that Redis has it.
-    var isBuried = false
+    var isDeadLetter = false
   }
 
   struct Job {
     let job: SimulatedAudienceJob
     let publishedAt: Int64
     /// Outcomes of the whole job, in order.
-    var told: [String] = []
+    var outcomes: [String] = []
     var endedAt: Int64?
     var ends: [String: [End]] = [:]
     /// Redis lost data while the job was in progress.
-    var isForgotten = false
+    var mayBeLost = false
     var isRepeated = false
   }
 
@@ -47,11 +47,11 @@ package final class AudienceAuditor {
   private(set) var order: [String] = []
   private(set) var phones: [String: SimulatedPhone] = [:]
   /// In order of publication.
-  private(set) var words: [String: [Word]] = [:]
-  private(set) var members: [Member: [Word]] = [:]
+  private(set) var registrations: [String: [RegistrationRecord]] = [:]
+  private(set) var members: [Member: [RegistrationRecord]] = [:]
   /// By user: when it was requested, and when Redis had stored it.
-  private(set) var forgets: [String: Word] = [:]
-  private(set) var hasForgotten = false
+  private(set) var forgets: [String: RegistrationRecord] = [:]
+  private(set) var hasLostData = false
   /// Violations.
   private var wrong: [String] = []
   private var apnsIDs: Set<String> = []
@@ -78,12 +78,12 @@ package final class AudienceAuditor {
     switch event.kind {
     case .register(let phone):
       phones[phone.name] = phone
-      words[phone.name, default: []].append(Word(token: phone.token, saidAt: event.saidAt))
+      registrations[phone.name, default: []].append(RegistrationRecord(token: phone.token, sentAt: event.sentAt))
     case .forget(let user):
-      forgets[user] = Word(token: "", saidAt: event.saidAt)
+      forgets[user] = RegistrationRecord(token: "", sentAt: event.sentAt)
     case .token(let device, let activity, let token):
       members[Member(device: device, activity: activity), default: []].append(
-        Word(token: token, saidAt: event.saidAt))
+        RegistrationRecord(token: token, sentAt: event.sentAt))
     case .job(let job):
       guard jobs[job.id] == nil else {
         jobs[job.id]?.isRepeated = true
@@ -95,92 +95,96 @@ package final class AudienceAuditor {
   }
 
   /// Redis lost data: for everything before, the remaining state is unknown.
-  func storeForgot() {
-    hasForgotten = true
-    for (id, job) in jobs where job.endedAt == nil { jobs[id]?.isForgotten = true }
-    for (name, said) in words { words[name] = said.map { Word(token: $0.token, saidAt: $0.saidAt) } }
-    for (member, said) in members { members[member] = said.map { Word(token: $0.token, saidAt: $0.saidAt) } }
+  func redisLostData() {
+    hasLostData = true
+    for (id, job) in jobs where job.endedAt == nil { jobs[id]?.mayBeLost = true }
+    for (name, records) in registrations {
+      registrations[name] = records.map { RegistrationRecord(token: $0.token, sentAt: $0.sentAt) }
+    }
+    for (member, records) in members {
+      members[member] = records.map { RegistrationRecord(token: $0.token, sentAt: $0.sentAt) }
+    }
   }
 
   /// Every job has its outcome, except those that Redis lost.
-  var isComplete: Bool { jobs.values.allSatisfy { $0.endedAt != nil || $0.isForgotten } }
+  var isComplete: Bool { jobs.values.allSatisfy { $0.endedAt != nil || $0.mayBeLost } }
 
   /// Takes the broker's events about audiences. false: the event is about something else.
-  func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds now: Int64) -> Bool {
+  func observe(_ event: SimulatedRabbitMQEvent, unixMilliseconds now: Int64) -> Bool {
     switch event {
     case .acknowledged(let queue, let message) where queue.hasSuffix(".registrations"):
-      mark(message.body) { word in
-        if word.storedAt == nil, !word.isBuried { word.storedAt = now }
+      mark(message.body) { record in
+        if record.storedAt == nil, !record.isDeadLetter { record.storedAt = now }
       }
       return true
     case .stored(let queue, let message) where queue.hasSuffix(".dead"):
-      return buried(message.body)
+      return recordDeadLetter(message.body)
     case .stored(let queue, let message) where queue.hasSuffix(".results.log"):
-      return told(message.body, now)
+      return recordOutcome(message.body, now)
     default:
       return false
     }
   }
 
-  /// Something became of a registration.
-  private func mark(_ body: [UInt8], _ change: (inout Word) -> Void) {
+  /// Changes the record of the registration with this body.
+  private func mark(_ body: [UInt8], _ change: (inout RegistrationRecord) -> Void) {
     guard let at = WorkerAuditor.number("at", in: body) else { return }
     if let user = WorkerAuditor.text("user", in: body), WorkerAuditor.says(#""kind":"forget""#, in: body) {
-      if var word = forgets[user], word.saidAt == at {
-        change(&word)
-        forgets[user] = word
+      if var record = forgets[user], record.sentAt == at {
+        change(&record)
+        forgets[user] = record
       }
       return
     }
     guard let device = WorkerAuditor.text("device", in: body), let token = WorkerAuditor.text("token", in: body) else {
       return
     }
-    func marked(_ words: [Word]?) -> [Word]? {
-      words?.map { word in
-        var word = word
-        if word.saidAt == at, word.token == token { change(&word) }
-        return word
+    func marked(_ registrations: [RegistrationRecord]?) -> [RegistrationRecord]? {
+      registrations?.map { record in
+        var record = record
+        if record.sentAt == at, record.token == token { change(&record) }
+        return record
       }
     }
     if let activity = WorkerAuditor.text("activity", in: body) {
       let member = Member(device: device, activity: activity)
       members[member] = marked(members[member])
     } else {
-      words[device] = marked(words[device])
+      registrations[device] = marked(registrations[device])
     }
   }
 
   /// A dead letter.
-  private func buried(_ body: [UInt8]) -> Bool {
+  private func recordDeadLetter(_ body: [UInt8]) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
-      // One that several workers died of, or whose connection ended so often while Redis took nothing, is taken for what they died of.
-      mark(body) { $0.isBuried = true }
-      if !faults.contains(where: { $0.family != .apns }) { fail("a sound registration is a dead letter") }
+      // A registration that was in progress when several workers died, or when its connection ended several times, counts as poison.
+      mark(body) { $0.isDeadLetter = true }
+      if !faults.contains(where: { $0.family != .apns }) { fail("a valid registration was dead-lettered") }
       return true
     }
     let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
     guard jobs[id] != nil else { return false }
     if faults.contains(.deleteQueue) {
       // Its queue was deleted: an operator finds it among the dead letters.
-      jobs[id]?.isForgotten = true
+      jobs[id]?.mayBeLost = true
       if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = 0 }
     }
     return true
   }
 
-  private func told(_ body: [UInt8], _ now: Int64) -> Bool {
+  private func recordOutcome(_ body: [UInt8], _ now: Int64) -> Bool {
     let parent = WorkerAuditor.text("parent_id", in: body)
     guard let id = parent ?? WorkerAuditor.text("job_id", in: body), jobs[id] != nil,
       let name = WorkerAuditor.text("outcome", in: body), let apnsID = WorkerAuditor.text("apns_id", in: body)
     else { return false }
     guard parent != nil else {
-      jobs[id]?.told.append(String(decoding: body, as: UTF8.self))
+      jobs[id]?.outcomes.append(String(decoding: body, as: UTF8.self))
       if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = now }
       return true
     }
     apnsIDs.insert(apnsID)
     guard let device = WorkerAuditor.text("device", in: body) else {
-      fail("an end of nobody: \(id)")
+      fail("an outcome without a device: \(id)")
       return true
     }
     let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
@@ -195,26 +199,26 @@ package final class AudienceAuditor {
     for id in order { if let job = jobs[id] { judge(job, ledger) } }
     judgeMembers(ledger)
     judgeForgotten(ledger)
-    judgeUntold(ledger)
+    judgeUnreported(ledger)
     return wrong
   }
 
   private func judge(_ job: Job, _ ledger: Ledger) {
     let id = job.job.id
-    guard !job.told.isEmpty else {
-      if !job.isForgotten { fail("an audience without an outcome: \(id)") }
+    guard !job.outcomes.isEmpty else {
+      if !job.mayBeLost { fail("an audience without an outcome: \(id)") }
       return
     }
     for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) { judge(ends, of: device, job, ledger) }
-    guard !job.isForgotten, !hasForgotten else { return }
-    let told = job.told.filter { !isExcused($0, job) }
-    let summaries = Set(told.map { AudienceAuditor.summary($0) })
-    if told.isEmpty { return }
+    guard !job.mayBeLost, !hasLostData else { return }
+    let outcomes = job.outcomes.filter { !isExcused($0, job) }
+    let summaries = Set(outcomes.map { AudienceAuditor.summary($0) })
+    if outcomes.isEmpty { return }
     guard summaries.count == 1, let text = summaries.first else {
-      return fail("two ends of an audience: \(id): \(summaries.map { $0 ?? "refused" }.sorted())")
+      return fail("different outcomes of an audience: \(id): \(summaries.map { $0 ?? "refused" }.sorted())")
     }
     guard let text else {
-      if job.job.push == nil { fail("refused, and nothing is wrong with it: \(id): \(told[0].prefix(300))") }
+      if job.job.push == nil { fail("a valid job was refused: \(id): \(outcomes[0].prefix(300))") }
       return
     }
     judge(job, AudienceAuditor.counts(text))
@@ -232,20 +236,20 @@ package final class AudienceAuditor {
 
   private func judge(_ ends: [End], of device: String, _ job: Job, _ ledger: Ledger) {
     let name = "\(job.job.id) \(device)"
-    let isMarked = ends.contains(where: \.isAmbiguous) || job.isForgotten || hasForgotten
+    let isMarked = ends.contains(where: \.isAmbiguous) || job.mayBeLost || hasLostData
     let ids = Set(ends.map(\.apnsID))
     let counts = ids.map { ledger.acceptances(of: $0) }
-    // One that was forgotten and registers again is another device, and may be found once more.
+    // A device that was forgotten and registers again is another device, and may be found again.
     let count = isForgotten(device) ? counts.max() ?? 0 : counts.reduce(0, +)
     if count > 1 { repeatedCount += 1 }
     // The push to a late token has its own id, in addition to the page's.
     if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
-    if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, unmarked: \(name)") }
+    if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, not marked as ambiguous: \(name)") }
     if count == 0, ends.contains(where: { $0.name == "accepted" }) {
-      fail("reported as accepted, unknown to APNs: \(name)")
+      fail("reported as accepted, but APNs did not accept it: \(name)")
     }
     if !isMarked, job.job.push == nil, Set(ends.map(\.name)).count > 1, !faults.contains(.setClock) {
-      fail("two ends, unmarked: \(name): \(Set(ends.map(\.name)).sorted())")
+      fail("different outcomes, not marked as ambiguous: \(name): \(Set(ends.map(\.name)).sorted())")
     }
   }
 
@@ -265,28 +269,32 @@ package final class AudienceAuditor {
     // One that was forgotten and registers again counts as another device.
     let again = job.ends.reduce(0) { $0 + (isForgotten($1.key) ? Set($1.value.map(\.apnsID)).count - 1 : 0) }
     if both + again < 0 || both > mayBeBoth {
-      fail("\(job.ends.count) devices have ends, and the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
+      fail("\(job.ends.count) devices have outcomes, but the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
     }
     guard job.job.push == nil || job.job.push == .start else { return }
     let sure = phones.values.filter { job.job.takes($0) && isSurelyKnown($0, for: job) }
     let possible = phones.values.filter { job.job.takes($0) }
-    if devices < sure.count { fail("\(devices) devices for an audience of \(sure.count) at least: \(id)") }
+    if devices < sure.count { fail("\(devices) devices for an audience of at least \(sure.count): \(id)") }
     // A device that was forgotten and registers again is another device.
     let most = possible.count + possible.count { isForgotten($0.name) }
-    if devices > most { fail("\(devices) devices for an audience of \(most) at most: \(id)") }
+    if devices > most { fail("\(devices) devices for an audience of at most \(most): \(id)") }
     for device in job.ends.keys.sorted() where !possible.contains(where: { $0.name == device }) {
-      fail("sent to a device that was not asked for: \(id) \(device)")
+      fail("sent to a device outside the audience: \(id) \(device)")
     }
     guard job.job.push == nil else { return }
     let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
     // Devices without a token are skipped.
-    let silent = missing.filter { name in words[name]?.allSatisfy { SimulatedJob.behaves($0.token) } ?? true }
-    if !silent.isEmpty { fail("devices without an end: \(id): \(silent.prefix(5))") }
+    let silent = missing.filter { name in
+      registrations[name]?.allSatisfy { SimulatedJob.isDeliverable($0.token) } ?? true
+    }
+    if !silent.isEmpty { fail("devices without an outcome: \(id): \(silent.prefix(5))") }
   }
 
   /// Redis had stored the device before the job was published, and its user was never forgotten.
   private func isSurelyKnown(_ phone: SimulatedPhone, for job: Job) -> Bool {
-    guard forgets[phone.user] == nil, let first = words[phone.name]?.compactMap(\.storedAt).min() else { return false }
+    guard forgets[phone.user] == nil, let first = registrations[phone.name]?.compactMap(\.storedAt).min() else {
+      return false
+    }
     return first < job.publishedAt
   }
 
@@ -300,44 +308,46 @@ package final class AudienceAuditor {
   private static func counts(_ summary: String) -> [String: Int] {
     var counts: [String: Int] = [:]
     for part in summary.split(separator: ",") {
-      let words = part.split(separator: ":")
-      if words.count == 2, let count = Int(words[1]) { counts[words[0].filter { $0 != "\"" }] = count }
+      let parts = part.split(separator: ":")
+      if parts.count == 2, let count = Int(parts[1]) { counts[parts[0].filter { $0 != "\"" }] = count }
     }
     return counts
   }
 
   /// Finds pushes that APNs accepted without an outcome.
-  private func judgeUntold(_ ledger: Ledger) {
-    guard !hasForgotten, !faults.contains(.deleteQueue) else { return }
+  private func judgeUnreported(_ ledger: Ledger) {
+    guard !hasLostData, !faults.contains(.deleteQueue) else { return }
     for entry in ledger.entries where ledger.acceptances(of: entry.apnsID) > 0 && !apnsIDs.contains(entry.apnsID) {
-      let phone = phones.values.first { phone in words[phone.name]?.contains { $0.token == entry.target } ?? false }
+      let phone = phones.values.first { phone in
+        registrations[phone.name]?.contains { $0.token == entry.target } ?? false
+      }
       // A start has no outcome if the device registered its update token meanwhile.
       guard let phone, !isForgotten(phone.name) else { continue }
-      fail("accepted, and no outcome says so: \(entry.apnsID) \(phone.name)")
+      fail("accepted, but without an outcome: \(entry.apnsID) \(phone.name)")
     }
   }
 
   /// `apns-id`s of everything that was sent to tokens of devices.
   func apnsIDs(_ ledger: Ledger) -> Set<String> {
     var tokens = Set(phones.values.map(\.startToken))
-    for word in words.values.joined() { tokens.insert(word.token) }
-    for word in members.values.joined() { tokens.insert(word.token) }
+    for record in registrations.values.joined() { tokens.insert(record.token) }
+    for record in members.values.joined() { tokens.insert(record.token) }
     return apnsIDs.union(ledger.entries.filter { tokens.contains($0.target) }.map(\.apnsID))
   }
 
   // MARK: - Forgotten users
 
-  /// Lanes still send what they had looked up before; pages in a queue are looked up again.
+  /// Time in which lanes still send to devices that they had looked up before. Pages in a queue are looked up again.
   private static let underWayMilliseconds: Int64 = 30_000
 
   private func judgeForgotten(_ ledger: Ledger) {
-    guard !hasForgotten else { return }
-    for (user, word) in forgets.sorted(by: { $0.key < $1.key }) {
-      guard let storedAt = word.storedAt else { continue }
+    guard !hasLostData else { return }
+    for (user, record) in forgets.sorted(by: { $0.key < $1.key }) {
+      guard let storedAt = record.storedAt else { continue }
       let mine = phones.values.filter { $0.user == user }
       // A user who registers again after that is a normal user.
-      let gone = mine.filter { phone in words[phone.name]?.allSatisfy { $0.saidAt <= word.saidAt } ?? true }
-      let tokens = Set(gone.flatMap { phone in (words[phone.name] ?? []).map(\.token) + [phone.startToken] })
+      let gone = mine.filter { phone in registrations[phone.name]?.allSatisfy { $0.sentAt <= record.sentAt } ?? true }
+      let tokens = Set(gone.flatMap { phone in (registrations[phone.name] ?? []).map(\.token) + [phone.startToken] })
       for entry in ledger.entries where tokens.contains(entry.target) {
         if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds {
           fail("sent to a forgotten user after \(entry.receivedAt - storedAt) ms: \(user) \(entry.target)")

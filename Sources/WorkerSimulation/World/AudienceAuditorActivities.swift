@@ -21,11 +21,11 @@ extension AudienceAuditor {
       pushes[seen.entry.target, default: []].append(
         Push(number: number, timestamp: timestamp, receivedAt: seen.entry.receivedAt))
     }
-    if !hasForgotten, !hasWrongClocks {
+    if !hasLostData, !hasWrongClocks {
       for token in Set(members.values.joined().map(\.token)).sorted() { judgeOrder(token, pushes[token] ?? []) }
     }
     judgeStarts(ledger)
-    guard !hasForgotten, !hasWrongClocks else { return }
+    guard !hasLostData, !hasWrongClocks else { return }
     for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes) }
   }
 
@@ -48,7 +48,7 @@ extension AudienceAuditor {
     var newest: (revision: Int64, job: Job)?
     for id in order {
       guard let job = jobs[id], job.job.activity == activity, job.job.push != .start else { continue }
-      for outcome in job.told {
+      for outcome in job.outcomes {
         guard let revision = WorkerAuditor.number("revision", in: Array(outcome.utf8)) else { continue }
         if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
       }
@@ -58,12 +58,13 @@ extension AudienceAuditor {
 
   private func judgeNewest(_ activity: String, _ pushes: [String: [Push]]) {
     guard let newest = newest(activity) else { return }
-    if !newest.told.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
+    if !newest.outcomes.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
       return fail("the newest state was never sent: \(activity): \(newest.job.id)")
     }
-    for (member, words) in members.sorted(by: { $0.key.device < $1.key.device }) where member.activity == activity {
-      guard let last = words.max(by: { $0.saidAt < $1.saidAt }), !last.token.isEmpty, last.storedAt != nil,
-        SimulatedJob.behaves(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
+    for (member, registrations) in members.sorted(by: { $0.key.device < $1.key.device })
+    where member.activity == activity {
+      guard let last = registrations.max(by: { $0.sentAt < $1.sentAt }), !last.token.isEmpty, last.storedAt != nil,
+        SimulatedJob.isDeliverable(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
       else { continue }
       memberCount += 1
       // A push that APNs refused, or that came too late, has an outcome that says so.
@@ -72,7 +73,7 @@ extension AudienceAuditor {
       let shown = pushes[last.token]?.max { $0.timestamp < $1.timestamp }
       if shown?.number != Int64(newest.job.number) {
         let text = shown.map { "\($0.number)" } ?? "nothing"
-        fail("\(member.device) of \(activity) shows \(text), and the newest is \(newest.job.number)")
+        fail("\(member.device) of \(activity) shows \(text), but the newest state is \(newest.job.number)")
       }
     }
   }
@@ -80,10 +81,10 @@ extension AudienceAuditor {
   /// A start is sent to a device once.
   private func judgeStarts(_ ledger: Ledger) {
     for id in order {
-      guard let job = jobs[id], job.job.push == .start, !job.isForgotten, !hasForgotten else { continue }
+      guard let job = jobs[id], job.job.push == .start, !job.mayBeLost, !hasLostData else { continue }
       for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) where !ends.contains(where: \.isAmbiguous) {
         let count = Set(ends.map(\.apnsID)).reduce(0) { $0 + ledger.acceptances(of: $1) }
-        if count > 1 { fail("started \(count) times, unmarked: \(id) \(device)") }
+        if count > 1 { fail("started \(count) times, not marked as ambiguous: \(id) \(device)") }
       }
     }
   }

@@ -27,7 +27,7 @@ struct DeliveryLimitAuditor {
   mutating func killed(_ connections: [SimulatedConnectionID]) { killed.formUnion(connections) }
 
   /// Returns whether a queue stored a dead letter of such a message.
-  mutating func happened(_ event: SimulatedRabbitMQEvent) -> Bool {
+  mutating func observe(_ event: SimulatedRabbitMQEvent) -> Bool {
     switch event {
     case .delivered(_, let message, let delivery):
       let end = network.line(delivery.connection)?.ends[0]

@@ -40,7 +40,7 @@ struct RateAuditor {
       let (interval, tolerance) = (number(settings, start), number(settings, start + 8))
       guard limits.contains(where: { $0.intervalMicroseconds == interval && $0.toleranceMicroseconds == tolerance })
       else {
-        violations.append("a rate that nobody wrote: one in \(interval) µs")
+        violations.append("a rate that is not configured: one in \(interval) µs")
         continue
       }
       let rate = Device(key: device, rule: Array(settings[start + 16..<start + 20]))

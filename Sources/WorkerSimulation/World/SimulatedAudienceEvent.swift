@@ -5,7 +5,7 @@ package struct SimulatedAudienceEvent: Sendable {
   enum Kind: Sendable {
     /// An app starts and registers its device.
     case register(SimulatedPhone)
-    /// `saidAt`: when the user requested it, Unix milliseconds.
+    /// `sentAt`: when the user requested it, Unix milliseconds.
     case forget(user: String)
     case job(SimulatedAudienceJob)
     /// An activity's update token; empty: the activity ended on the device.
@@ -16,7 +16,7 @@ package struct SimulatedAudienceEvent: Sendable {
   /// The world's nanoseconds.
   let at: Int64
   /// When the device sent it, Unix milliseconds.
-  let saidAt: Int64
+  let sentAt: Int64
 
   static let app = SimulatedJob.app
   private static let productionStart: Int64 = 500_000_000
@@ -26,7 +26,7 @@ package struct SimulatedAudienceEvent: Sendable {
   private init(_ kind: Kind, at: Int64, lateByMilliseconds late: Int64 = 0) {
     self.kind = kind
     self.at = at
-    saidAt = WorkerWorld.unixMillisecondsAtZero + at / 1_000_000 - late
+    sentAt = WorkerWorld.unixMillisecondsAtZero + at / 1_000_000 - late
   }
 
   /// All events of a world.
@@ -63,7 +63,7 @@ package struct SimulatedAudienceEvent: Sendable {
       let job = SimulatedAudienceJob(number, audience, isBulk: pick(2) == 0)
       let at = time()
       events.append(SimulatedAudienceEvent(.job(job), at: at))
-      // The producer got no confirm.
+      // The producer got no confirm and publishes it again.
       if pick(8) == 0 { events.append(SimulatedAudienceEvent(.job(job), at: at + Int64(pick(20_000)) * 1_000_000)) }
     }
     for number in 0..<settings.activities { events += plan(activity: number, &random, settings) }
@@ -113,14 +113,14 @@ package struct SimulatedAudienceEvent: Sendable {
   /// The same message, published again.
   private init(_ event: SimulatedAudienceEvent, at: Int64) {
     kind = event.kind
-    saidAt = event.saidAt
+    sentAt = event.sentAt
     self.at = at
   }
 
   /// The body of the message.
   var body: String {
     func registration(_ kind: String, _ fields: String) -> String {
-      "{\"version\":1,\"kind\":\"\(kind)\",\"at\":\(saidAt),\"app\":\"\(SimulatedAudienceEvent.app)\",\(fields)}"
+      "{\"version\":1,\"kind\":\"\(kind)\",\"at\":\(sentAt),\"app\":\"\(SimulatedAudienceEvent.app)\",\(fields)}"
     }
     switch kind {
     case .register(let phone): return registration("device", phone.fields)

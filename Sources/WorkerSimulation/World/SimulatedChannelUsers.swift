@@ -1,43 +1,44 @@
 package import APNsSimulator
 import PushCore
 
-/// Those who ask for channels in the simulated world and send to them, and what they were told. It shares no code with the workers.
+/// The producers that request channels in the simulated world and broadcast to them, and the audit of the replies. It shares no code with
+/// the workers.
 package final class SimulatedChannelUsers {
   private struct Request {
     let id: String
     let action: String
-    /// What the channel is called; empty for a list.
+    /// The channel's name; empty for a list.
     let name: String
   }
 
   package static let app = "com.example.app"
-  /// Whoever carries out a request for this name ends by it.
+  /// The channel name whose request crashes each worker that carries it out.
   static let poison = "poison"
   private static let nameCount: UInt64 = 5
 
   private var requests: [String: Request] = [:]
   private var order: [String] = []
-  /// Channels that a name was said to have, the first first.
+  /// Channels that replies reported for a name, oldest first.
   private var channels: [String: [String]] = [:]
   private var names: [String] = []
   private var replies: [String: [(isOK: Bool, body: String)]] = [:]
-  /// Redis lost its memory, and with it which channel belongs to which name.
-  private var hasForgotten = false
+  /// Redis lost data, so a name may have got another channel.
+  private var hasLostData = false
 
-  /// Copies of isolated requests.
+  /// The number of copies in the queue of isolated requests.
   package private(set) var isolatedCount = 0
   package var requestCount: Int { order.count }
   package var repliedCount: Int { replies.count }
-  /// Names that were said to have a channel.
+  /// Names with a reported channel.
   package var namedCount: Int { names.count }
 
-  func storeForgot() { hasForgotten = true }
+  func redisLostData() { hasLostData = true }
 
   /// Every request has an answer.
   var isComplete: Bool { requests.keys.allSatisfy { replies[$0] != nil } }
 
-  /// Asks for something. false: there is no queue for it yet.
-  /// - Parameter isPoison: whoever carries it out ends by it.
+  /// Publishes a request. false: its queue does not exist yet.
+  /// - Parameter isPoison: the request crashes each worker that carries it out.
   func ask(
     _ number: Int, _ rabbitmq: SimulatedRabbitMQ, isPoison: Bool, random: inout SeededRandom, now: Int64
   ) -> Bool {
@@ -58,15 +59,15 @@ package final class SimulatedChannelUsers {
     return true
   }
 
-  /// A broadcast to one of the channels that somebody was told of; nil: nobody was told of any.
+  /// A broadcast to one of the reported channels; nil: there is none yet.
   func broadcast(_ number: Int, random: inout SeededRandom) -> SimulatedJob? {
     guard !names.isEmpty else { return nil }
     let name = names[Int(random.next() % UInt64(names.count))]
     return channels[name]?.last.map { SimulatedJob(broadcast: number, channel: $0) }
   }
 
-  /// Takes what is about channels out of what the broker did. false: it is about jobs.
-  func happened(_ event: SimulatedRabbitMQEvent) -> Bool {
+  /// Takes the broker's events about channels. false: the event is about something else.
+  func observe(_ event: SimulatedRabbitMQEvent) -> Bool {
     guard case .stored(let queue, let message) = event else { return false }
     let body = message.body
     if queue.hasSuffix(".channels.isolated") { isolatedCount += 1 }
@@ -84,42 +85,46 @@ package final class SimulatedChannelUsers {
     return true
   }
 
-  /// Everything is over: what was wrong.
+  /// Checks everything after the end. Returns the violations.
   /// - Parameters:
-  ///   - atAPNs: the ids of the app's channels.
-  ///   - mayBeRefused: APNs had reason to refuse requests, or they came to nothing in time.
+  ///   - atAPNs: the ids of the app's channels at APNs.
+  ///   - mayBeRefused: a fault may have caused refusals or timeouts of requests.
   func violations(atAPNs: [String], mayBeRefused: Bool) -> [String] {
     var wrong: [String] = []
     for id in order {
       guard let request = requests[id] else { continue }
-      let told = replies[id] ?? []
-      if told.isEmpty { wrong.append("a channel request without an answer: \(id)") }
+      let reported = replies[id] ?? []
+      if reported.isEmpty { wrong.append("a channel request without an answer: \(id)") }
       if request.name == SimulatedChannelUsers.poison {
-        for reply in told where !WorkerAuditor.says(#""kind":"unavailable""#, in: Array(reply.body.utf8)) {
-          wrong.append("not given up: \(reply.body)")
+        for reply in reported where !WorkerAuditor.says(#""kind":"unavailable""#, in: Array(reply.body.utf8)) {
+          wrong.append("a poison channel request was not given up: \(reply.body)")
         }
         continue
       }
-      // A name that has no channel yet cannot be read.
-      for reply in told where !reply.isOK && request.action != "read" && !mayBeRefused {
-        wrong.append("refused: \(reply.body)")
+      // A `read` may fail because its name has no channel yet.
+      for reply in reported where !reply.isOK && request.action != "read" && !mayBeRefused {
+        wrong.append("a channel request was refused: \(reply.body)")
       }
     }
-    for id in replies.keys.sorted() where requests[id] == nil { wrong.append("a channel reply to nobody: \(id)") }
-    for name in names {
-      let told = channels[name] ?? []
-      if told.count > 1, !hasForgotten { wrong.append("\(name) has several channels: \(told)") }
-      for channel in told where !atAPNs.contains(channel) { wrong.append("\(name) has no channel at APNs: \(channel)") }
+    for id in replies.keys.sorted() where requests[id] == nil {
+      wrong.append("a channel reply without a request: \(id)")
     }
-    if !hasForgotten, !mayBeRefused, atAPNs.count != names.count {
-      wrong.append("\(atAPNs.count) channels for \(names.count) names")
+    for name in names {
+      let reported = channels[name] ?? []
+      if reported.count > 1, !hasLostData { wrong.append("\(name) has several channels: \(reported)") }
+      for channel in reported where !atAPNs.contains(channel) {
+        wrong.append("APNs has no channel of \(name): \(channel)")
+      }
+    }
+    if !hasLostData, !mayBeRefused, atAPNs.count != names.count {
+      wrong.append("APNs has \(atAPNs.count) channels for \(names.count) names")
     }
     return wrong
   }
 }
 
 extension SimulatedJob {
-  /// A broadcast, which says nothing of its expiration: the channel's storage policy decides.
+  /// A broadcast without an expiration: the channel's storage policy determines it.
   init(broadcast number: Int, channel: String) {
     id = "00000000-0000-4000-8000-b" + Hex.text(number, count: 11)
     targets = [channel]

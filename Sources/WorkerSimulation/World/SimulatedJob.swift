@@ -3,36 +3,36 @@ import PushCore
 /// A job of the simulated world.
 package struct SimulatedJob: Sendable {
   package let id: String
-  /// Device tokens; none: the job is invalid.
+  /// Device tokens; empty: the job is invalid.
   package let targets: [String]
   let routingKey: String
   let body: [UInt8]
-  /// The producer heard of no confirm and publishes it again after so long.
+  /// Time until the producer publishes it again, because it got no confirm; nil: never.
   let againAfterNanoseconds: Int64?
-  /// How old it is when it is published, by its `timestamp`.
+  /// Its age when it is published, by its `timestamp`.
   private(set) var ageSeconds: Int64 = 0
-  /// What it says of its device: it registered its token just now.
+  /// It says that its device registered the token just now (`token_registered_at`).
   private(set) var isRegistered = false
-  /// It says itself until when it is worth to be sent.
+  /// It has an `expiration`.
   private(set) var hasExpiration = false
 
-  /// Devices that behave, and by their tokens' first digits those that do not: see the simulator's table.
+  /// First digits of device tokens that the APNs simulator answers with errors: see the simulator's table.
   private static let prefixes = [
     "dead", "dea1", "bad0", "bad1", "bad3", "bad5", "4130", "7007", "5000", "5030", "1429", "1500", "1503", "2503",
     "f007", "f002", "f008", "d0b0", "d0a0", "ab50", "ab51", "60a0", "60a1", "51a0", "51a1", "51a2",
   ]
 
-  /// A device whose token APNs calls gone, and whose app says now and then that it registered it since.
-  static let reborn = "dead" + String(repeating: "e", count: 60)
+  /// The token of a device that APNs reports as gone, although some jobs say that the device registered it again.
+  static let reregistered = "dead" + String(repeating: "e", count: 60)
   static let app = "com.example.app"
   static let campaignApp = "com.example.other"
-  private static let behaved = "aaaa"
-  /// APNs accepts what is sent to it.
-  static func behaves(_ token: String) -> Bool { token.hasPrefix(behaved) }
+  private static let deliverablePrefix = "aaaa"
+  /// Whether APNs accepts pushes to this token.
+  static func isDeliverable(_ token: String) -> Bool { token.hasPrefix(deliverablePrefix) }
   private static let largeBytes = 600_000
-  /// RabbitMQ itself moves it.
+  /// So large that RabbitMQ dead-letters it without the worker.
   private static let hugeBytes = 9_000_000
-  /// Older than any clock of the world is wrong.
+  /// More than the error of any clock in the world.
   private static let oldSeconds: Int64 = 86_400
 
   /// - Parameters:
@@ -43,11 +43,11 @@ package struct SimulatedJob: Sendable {
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     id = "00000000-0000-4000-8000-" + Hex.text(number, count: 12)
     func device() -> String {
-      // Few misbehave, each of them for a few jobs.
+      // Few tokens get errors; each of them is in several jobs.
       let prefix =
         !isPlain && pick(8) == 0
-        ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : SimulatedJob.behaved
-      return prefix + Hex.text(pick(SimulatedJob.behaves(prefix) ? 50 : 3), count: 60)
+        ? SimulatedJob.prefixes[pick(UInt64(SimulatedJob.prefixes.count))] : SimulatedJob.deliverablePrefix
+      return prefix + Hex.text(pick(SimulatedJob.isDeliverable(prefix) ? 50 : 3), count: 60)
     }
     let isOfCampaign = settings.hasCampaign && number % 2 == 1
     let isBulk = pick(4) == 0
@@ -67,12 +67,12 @@ package struct SimulatedJob: Sendable {
     if settings.hasHistory {
       if pick(30) == 0 { ageSeconds = SimulatedJob.oldSeconds }
       if pick(12) == 0 {
-        devices = [SimulatedJob.reborn]
+        devices = [SimulatedJob.reregistered]
         isRegistered = pick(2) == 0
       }
     }
     if isOfCampaign {
-      let prefix = pick(5) < 3 ? "bad0" : SimulatedJob.behaved
+      let prefix = pick(5) < 3 ? "bad0" : SimulatedJob.deliverablePrefix
       let digits = Hex.text(number, count: 1)
       devices = [prefix + String(repeating: "c", count: 60 - digits.count) + digits]
     }

@@ -7,23 +7,23 @@ import PushLane
 import PushSettings
 package import PushStores
 
-/// One process of the simulated world: lanes, the store of provider tokens and the consumers beside them as they are shipped, each on a
-/// loop of its own, over simulated sockets. It is turned by the world.
+/// One worker process of the simulated world: the shipped lanes, token store and consumers, each on its own loop over simulated sockets.
+/// The world runs its turns.
 package final class SimulatedWorker {
-  /// What a thread would do, and when its next turn is due.
+  /// The work of one thread, and when its next turn is due.
   private final class Thread {
     let work: any LoopWork
     let lane: WorkerLane?
-    /// Outlives the work, as a thread's loop does: the last one to go.
+    /// Must outlive the work, like a real thread's loop.
     let loop: EventLoop
     let kernel: SimulatedKernel
-    /// At the latest.
+    /// When the next turn is due at the latest.
     var next: Int64
-    /// Not sooner, whatever comes in.
+    /// The earliest time of the next turn, even if input arrives.
     var earliest: Int64 = 0
     var isOver = false
 
-    /// When its next turn is, if nothing more happens.
+    /// When the next turn is due, unless more input arrives.
     func due(_ now: Int64) -> Int64 { kernel.isReady || loop.isWoken ? max(now, min(next, earliest)) : next }
 
     init(work: any LoopWork, loop: EventLoop, kernel: SimulatedKernel, next: Int64) {
@@ -42,34 +42,34 @@ package final class SimulatedWorker {
   private let tokenStore: RedisProviderTokenStore
   private let tokens: ProviderTokens
   private let channels: ChannelConsumer
-  /// nil: nobody sends to audiences.
+  /// nil: the world has no audiences.
   private var expansions: ExpansionConsumer?
   private var registrations: RegistrationConsumer?
   private var credentials: Credentials
   private let wallClockMilliseconds: Int64
   private var isDraining = false
-  /// It ends by itself once all its queues are empty.
+  /// Whether it ends once all its queues are empty.
   private let worksUntilEmpty: Bool
   private let credentialName: String
   private let process = SimulatedProcess()
-  /// How long after its death another one takes its place.
+  /// Time from its death until a new worker replaces it.
   private(set) var absenceNanoseconds: Int64 = 0
   private var contradiction: String?
   private let log: WorkerLog
-  /// When it has something to do; `.max`: never again.
+  /// When its next turn is due; `.max`: never.
   private(set) var nextTurn: Int64
-  /// A turn takes so long at least.
+  /// Minimum time between two turns of a thread.
   private static let turnNanoseconds: Int64 = 20_000
-  /// A drain ends by itself after 25 s, and says goodbye.
+  /// A drain ends after 25 s; then connections are closed.
   static let drainNanosecondsMaximum: Int64 = 30_000_000_000
-  /// What TLS would need, made once: reading the system's authorities takes longer than a worker's whole life here.
+  /// The TLS context for `Credentials`, shared by all workers: loading the system's authorities takes longer than a simulated worker runs.
   private static let tls = Result { () throws(TLSError) in try TLSContext.client(alpn: ["h2"]) }
 
-  /// Starts it.
+  /// Starts the worker.
   /// - Parameters:
-  ///   - untilEmpty: it ends by itself once all its queues are empty.
-  ///   - hasAudiences: it has a registry of devices, and what works with that.
-  ///   - seed: of all that it draws.
+  ///   - untilEmpty: it ends once all its queues are empty.
+  ///   - hasAudiences: it has a registry of devices, and the consumers that use it.
+  ///   - seed: of all its random numbers.
   init(
     name: String, network: SimulatedNetwork, configuration: Configuration, laneCount: Int, untilEmpty: Bool,
     hasAudiences: Bool,
@@ -92,7 +92,7 @@ package final class SimulatedWorker {
     credentials = try Credentials(
       configuration.credentials, tokens: tokens, tls: SimulatedWorker.tls.get(), readKey: key.read)
     var parts = try LaneParts(configuration, laneCount: laneCount)
-    // TLS alone is left out.
+    // The only difference from the shipped worker: no TLS.
     if let host = APNsHost(url: "http://127.0.0.1:443") {
       parts.apns.production = host
       parts.apns.broadcastProduction = host
@@ -145,7 +145,7 @@ package final class SimulatedWorker {
     self.registrations = registrations
   }
 
-  /// Few devices have many pages and steps.
+  /// Small pages and steps, so that few devices need many of them.
   private static func expansionSettings(_ configuration: Configuration, _ name: String) throws -> ExpansionSettings {
     var settings = try ExpansionSettings(configuration, hostName: name)
     settings.pageDevices = 3
@@ -161,10 +161,10 @@ package final class SimulatedWorker {
     return settings
   }
 
-  /// Nothing of it is left: it was drained.
+  /// All its threads have ended.
   var isOver: Bool { threads.allSatisfy(\.isOver) }
 
-  /// SIGTERM.
+  /// What SIGTERM does.
   func drain() {
     isDraining = true
     for control in controls { control.drain() }
@@ -173,7 +173,7 @@ package final class SimulatedWorker {
     registrations?.drain()
   }
 
-  /// SIGHUP.
+  /// What SIGHUP does.
   func reload(_ configuration: Configuration, key: SimulatedSigningKey) throws {
     credentials = try Credentials(
       configuration.credentials, tokens: tokens, replacing: credentials, tls: SimulatedWorker.tls.get(),
@@ -182,46 +182,46 @@ package final class SimulatedWorker {
     channels.reload(credentials)
   }
 
-  /// An operator's command: its key leaked.
+  /// What an operator's command does after the key leaked.
   func revokeCredential() {
     for control in controls { control.revoke(credential: credentialName) }
     channels.revoke(credential: credentialName)
   }
 
-  /// Sets its wall clock so far ahead of the world's.
+  /// Sets its wall clock this far ahead of the world's.
   func setClock(offsetMilliseconds: Int64) {
     for thread in threads { thread.kernel.wallClockMilliseconds = wallClockMilliseconds + offsetMilliseconds }
   }
 
-  /// What it would have logged.
+  /// The lines that it logged.
   package var logLines: [String] { log.lines }
 
-  /// One of its lanes said that it stands still.
+  /// Whether one of its lanes reported a standstill.
   var stoodStill: Bool { log.stoodStill }
 
-  /// Provider tokens that it made itself.
+  /// The number of provider tokens that it made itself.
   package var tokensMade: UInt64 { tokens.snapshots().reduce(0) { $0 + $1.refreshes } }
 
-  /// What its channel consumer counts.
+  /// The counters of its channel consumer.
   package var channelCounters: ChannelCounters { channels.counters }
 
-  /// What its consumers of audiences count.
+  /// The counters of its consumers for audiences; nil: it has none.
   package var expansionCounters: ExpansionCounters? { expansions?.counters }
   package var registrationCounters: RegistrationCounters? { registrations?.counters }
 
-  /// What a lane's tables said of each other that cannot be.
+  /// Returns and clears a contradiction between a lane's tables; nil: there is none.
   func takeContradiction() -> String? {
     defer { contradiction = nil }
     return contradiction
   }
 
-  /// It dies while it writes, so many bytes from now on.
+  /// Makes it die after it has written this many more bytes.
   func die(afterBytes count: Int, absenceNanoseconds: Int64) {
     process.die(afterBytes: count)
     self.absenceNanoseconds = absenceNanoseconds
   }
 
-  /// One of its sockets is an end of this connection.
+  /// Whether one of its sockets is an end of this connection.
   func owns(_ connection: SimulatedConnectionID) -> Bool { network.line(connection).map(owns) ?? false }
 
   private func owns(_ line: SimulatedLine) -> Bool {
@@ -229,18 +229,18 @@ package final class SimulatedWorker {
     return threads.contains { $0.kernel === kernel }
   }
 
-  /// Nothing waits in its queues, and nothing is on its way here.
+  /// Its queues are empty, and it processes nothing.
   private var isExhausted: Bool {
     channels.isExhausted && expansions?.isExhausted ?? true && registrations?.isExhausted ?? true
       && threads.allSatisfy { $0.lane?.isExhausted ?? true }
   }
 
-  /// Those that it has now.
+  /// Its open connections.
   var connections: [SimulatedConnectionID] { network.lines.filter(owns).map(\.id) }
 
   var isDead: Bool { process.isDead }
 
-  /// Turns whatever is due now.
+  /// Runs the turns that are due now.
   func turn() {
     let now = network.now
     var next = Int64.max
@@ -261,7 +261,7 @@ package final class SimulatedWorker {
       nextTurn = next
       return
     }
-    // The store of tokens goes last, as the process does.
+    // The token store stops last, as in the shipped process.
     if isDraining, threads.dropFirst().allSatisfy(\.isOver) { tokenStore.stop() }
     // A turn of one thread may wake another one.
     nextTurn = threads.reduce(.max) { $1.isOver ? $0 : min($0, $1.due(now)) }
@@ -278,7 +278,7 @@ package final class SimulatedWorker {
     if goesOn, let text = lane.contradiction { contradiction = "\(name)/\(index - 1): \(text)" }
   }
 
-  /// The process dies: its sockets end as the machine's kernel ends them.
+  /// Kills the process: its sockets end as the kernel would end them.
   package func kill() {
     for index in threads.indices {
       threads[index].isOver = true
@@ -287,7 +287,7 @@ package final class SimulatedWorker {
   }
 }
 
-/// Signs provider tokens in the simulated world, the same each time: a real signature is another one each time.
+/// Signs provider tokens in the simulated world. Its signatures are deterministic; real ones are not.
 struct SimulatedSigningKey: SigningKey {
   let team = "SIMTEAM001"
   let key = "SIMKEY0001"
@@ -307,6 +307,6 @@ struct SimulatedSigningKey: SigningKey {
   func publicPEM() -> [UInt8] { Array(key.utf8) }
   func privatePEM() -> [UInt8] { Array(key.utf8) }
 
-  /// In place of the file.
+  /// Replaces reading the key from its file.
   func read(_ file: String) throws(APNsError) -> ProviderTokenSigner { ProviderTokenSigner(key: self, subject: file) }
 }

@@ -9,7 +9,7 @@ extension WorkerWorld.Settings {
     // Data loss in Redis excuses many errors, so few worlds have it.
     let families = WorkerFault.Family.allCases.filter { pick($0 == .memory ? 5 : 2) == 0 }
     settings.faults = WorkerFault.allCases.filter {
-      !WorkerFault.strange.contains($0) && families.contains($0.family) && pick(2) == 0
+      !WorkerFault.laterKinds.contains($0) && families.contains($0.family) && pick(2) == 0
     }
     settings.faultCount = pick(80)
     settings.workers = 1 + pick(3)
@@ -26,16 +26,16 @@ extension WorkerWorld.Settings {
     if pick(4) == 0 { settings.rabbitmq.confirmDropped = 5 }
     if pick(3) == 0 { settings.rabbitmq.handedOnTwice = 300 }
     if pick(4) == 0 { settings.rabbitmq.consumeAnsweredLate = 300 }
-    // Known bugs are named by lower seeds: their worlds must not change.
-    if seed >= 1000 { settings.makeStranger(seed: seed) }
-    if seed >= 4000 { settings.makeStrangest(seed: seed) }
-    if seed >= 500_000 { settings.makeOddest(seed: seed) }
-    if seed >= 10_000_000 { settings.makeAudiences(seed: seed) }
+    // Lower seeds identify known bugs, so their worlds must not change. Each generation adds to the ones before.
+    if seed >= 1000 { settings.addSecondGeneration(seed: seed) }
+    if seed >= 4000 { settings.addThirdGeneration(seed: seed) }
+    if seed >= 500_000 { settings.addFourthGeneration(seed: seed) }
+    if seed >= 10_000_000 { settings.addAudiences(seed: seed) }
     return settings
   }
 
-  /// Adds what the first worlds of the swarm lack.
-  private mutating func makeStranger(seed: UInt64) {
+  /// Adds history, drifting clocks, channels, Sentinels and more broker faults.
+  private mutating func addSecondGeneration(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x7370_6963_6500_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     hasHistory = pick(2) == 0
@@ -62,28 +62,28 @@ extension WorkerWorld.Settings {
     hasCampaign = pick(6) == 0
   }
 
-  /// Adds what the worlds before these lack.
-  private mutating func makeStrangest(seed: UInt64) {
+  /// Adds changing limits and poison channel requests.
+  private mutating func addThirdGeneration(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6F64_6465_7374_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(6) == 0 { faults += [.fewerLimits, .fewerLimits] }
     if channelRequests > 0 { hasChannelPoison = pick(3) == 0 }
   }
 
-  /// Adds the newest kinds of jobs and faults.
-  private mutating func makeOddest(seed: UInt64) {
+  /// Adds revoked credentials, workers that run until their queues are empty, and oversized jobs.
+  private mutating func addFourthGeneration(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6C61_7374_0000_0000)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     if pick(4) == 0 { faults += [.revokeCredential, .revokeCredential] }
     worksUntilEmpty = pick(6) == 0
-    // On a slow or narrow line one of them takes minutes.
+    // On a slow connection an oversized job takes minutes.
     hasOversizedJobs =
       pick(3) == 0 && network.bytesPerSecond == nil && network.bufferBytes > 4096
       && network.latency.upperBound <= 2_000_000
   }
 
   /// Adds devices that register, jobs for them, and activities.
-  private mutating func makeAudiences(seed: UInt64) {
+  private mutating func addAudiences(seed: UInt64) {
     var random = SeededRandom(seed: seed ^ 0x6175_6469_656E_6365)
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
     audienceDevices = [6, 20, 40][pick(3)]

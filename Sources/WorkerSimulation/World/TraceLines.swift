@@ -42,7 +42,7 @@ extension SimulatedRabbitMQEvent {
 extension SimulatedRedisObservation {
   /// A line of the trace; nil: nothing of interest.
   var line: String? {
-    guard case .script(let call, let name) = self else { return isLoud ? "redis \(self)" : nil }
+    guard case .script(let call, let name) = self else { return isViolation ? "redis \(self)" : nil }
     // Of an admission: the device, the job, the claim, and the information about earlier claims.
     let asks = zip(call.keys, call.arguments).map { key, argument in
       "\(String(decoding: key.suffix(9), as: UTF8.self)) "

@@ -25,15 +25,17 @@ package final class WorkerAuditor {
   /// Targets without an outcome.
   private var missing = 0
   /// Jobs of which Redis may have lost data.
-  private var forgotten: Set<String> = []
+  private var jobsWithLostData: Set<String> = []
   /// Jobs among the dead letters, which need no outcome.
-  private var buried: Set<String> = []
+  private var excused: Set<String> = []
   private var deliveryLimit: DeliveryLimitAuditor
   /// When an outcome first reported a token as dead, Unix milliseconds.
   private var knownDead: [String: Int64] = [:]
   /// Provider tokens created by workers that ended.
   private var tokensMade: UInt64 = 0
   private var rates = RateAuditor()
+
+  /// Sets what the audit of the rates expects.
   /// - Parameters:
   ///   - limits: the configured limits.
   ///   - hasBroadcasts: broadcasts, which have no rate, are sent too.
@@ -42,8 +44,8 @@ package final class WorkerAuditor {
     rates.mayBeUnrated = hasBroadcasts
   }
 
-  /// Nothing comes between a worker and Redis, and Redis is fast: what one worker knows, the fleet knows.
-  private let knowsAll: Bool
+  /// No fault affects workers or Redis, and the network is fast: what one worker stores, all workers know.
+  private let isRedisReliable: Bool
 
   /// A sound job is sent before it expires: faults end long before that. But each lost confirm takes a
   /// minute, and a job that waits for its device's rate waits by Redis' clock.
@@ -58,7 +60,7 @@ package final class WorkerAuditor {
     sendsAllInTime =
       faults.isDisjoint(with: [.setClock, .jumpRedisClock, .dropConfirms]) && settings.rabbitmq.confirmDropped == 0
     mayStandStill = !Set(faults.map(\.family)).isSubset(of: [.worker]) || settings.rabbitmq.confirmDropped > 0
-    knowsAll =
+    isRedisReliable =
       Set(faults.map(\.family)).isDisjoint(with: [.network, .worker, .redis, .memory])
       && settings.network.latency.upperBound <= WorkerAuditor.latencyMaximum && settings.network.bytesPerSecond == nil
   }
@@ -73,7 +75,7 @@ package final class WorkerAuditor {
   /// Outcomes that are marked ambiguous.
   package private(set) var ambiguousCount = 0
   /// Jobs among the dead letters, which need no outcome.
-  package var buriedCount: Int { buried.count }
+  package var excusedCount: Int { excused.count }
   /// Targets that APNs accepted more than once.
   package private(set) var repeatedCount = 0
 
@@ -85,17 +87,17 @@ package final class WorkerAuditor {
   func published(_ job: SimulatedJob) -> Bool {
     guard jobs.updateValue(job, forKey: job.id) == nil else { return false }
     order.append(job.id)
-    if !buried.contains(job.id) { missing += targets(of: job).count { outcomes[$0] == nil } }
+    if !excused.contains(job.id) { missing += targets(of: job).count { outcomes[$0] == nil } }
     return true
   }
 
   /// Redis lost data: it may allow repeats without a mark. It knows everything that is published from now on.
-  func storeForgot() { forgotten.formUnion(order) }
+  func redisLostData() { jobsWithLostData.formUnion(order) }
 
   /// A worker ended.
   func ended(_ worker: SimulatedWorker) {
     tokensMade += worker.tokensMade
-    if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) stood still, and nothing was in its way") }
+    if worker.stoodStill, !mayStandStill { violations.append("\(worker.name) reported a standstill without a cause") }
   }
 
   /// A worker with these connections was killed.
@@ -104,20 +106,21 @@ package final class WorkerAuditor {
   /// Every target has an outcome.
   var isComplete: Bool { missing == 0 }
 
-  func happened(_ event: SimulatedRabbitMQEvent, unixMilliseconds: Int64) {
-    let isBeyondHelp = deliveryLimit.happened(event)
+  func observe(_ event: SimulatedRabbitMQEvent, unixMilliseconds: Int64) {
+    let isBeyondHelp = deliveryLimit.observe(event)
     guard case .stored(let queue, let message) = event else { return }
     let body = message.body
     if queue.hasSuffix(".dead"), isBeyondHelp || faults.contains(.deleteQueue),
       let id = WorkerAuditor.text("id", in: body)
     {
-      bury(id)
+      excuse(id)
     }
     guard queue.hasSuffix(".results.log") else { return }
     guard let id = WorkerAuditor.text("job_id", in: body), let name = WorkerAuditor.text("outcome", in: body),
       let apnsID = WorkerAuditor.text("apns_id", in: body)
     else {
-      violations.append("an outcome without a name: \(String(decoding: body.prefix(80), as: UTF8.self))")
+      violations.append(
+        "an outcome without a job, name or apns-id: \(String(decoding: body.prefix(80), as: UTF8.self))")
       return
     }
     let isInvalid = jobs[id]?.targets.isEmpty ?? false
@@ -127,12 +130,12 @@ package final class WorkerAuditor {
     let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
     if isAmbiguous { ambiguousCount += 1 }
     if name == "unregistered", knownDead[target.token] == nil { knownDead[target.token] = unixMilliseconds }
-    if outcomes[target] == nil, !buried.contains(id) { missing -= 1 }
+    if outcomes[target] == nil, !excused.contains(id) { missing -= 1 }
     outcomes[target, default: []].append(Outcome(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous))
   }
 
-  func happened(_ observation: SimulatedRedisObservation) {
-    if observation.isLoud { violations.append("Redis: \(observation)") }
+  func observe(_ observation: SimulatedRedisObservation) {
+    if observation.isViolation { violations.append("Redis: \(observation)") }
     guard case .script(let call, "admit") = observation, !faults.contains(.jumpRedisClock),
       !faults.contains(where: { $0.family == .memory })
     else { return }
@@ -141,8 +144,8 @@ package final class WorkerAuditor {
 
   /// Excuses a job whose queue was deleted, or whose deliveries all ended with killed workers: it is not lost, because
   /// an operator finds it among the dead letters.
-  private func bury(_ id: String) {
-    guard buried.insert(id).inserted, let job = jobs[id] else { return }
+  private func excuse(_ id: String) {
+    guard excused.insert(id).inserted, let job = jobs[id] else { return }
     missing -= targets(of: job).count { outcomes[$0] == nil }
   }
 
@@ -179,83 +182,88 @@ package final class WorkerAuditor {
       }
     }
     for target in outcomes.keys where !targetsOfJobs.contains(target) {
-      violations.append("an outcome of nobody: \(target.job) \(target.token)")
+      violations.append("an outcome of an unknown target: \(target.job) \(target.token)")
     }
     // The only target of a job has the job's id.
-    let hasBuriedBatch = buried.contains { id in jobs[id].map { $0.targets.count > 1 } == true }
+    let hasExcusedBatch = excused.contains { id in jobs[id].map { $0.targets.count > 1 } == true }
     for (id, count) in ledger.acceptances {
       var text: [UInt8] = []
       id.write(to: &text)
       let name = String(decoding: text, as: UTF8.self)
-      let isBuried = buried.contains(name) || hasBuriedBatch && jobs[name] == nil
-      guard !known.contains(name), !isBuried else { continue }
-      violations.append("accepted \(count) times, and no outcome says so: \(name)")
+      let isExcused = excused.contains(name) || hasExcusedBatch && jobs[name] == nil
+      guard !known.contains(name), !isExcused else { continue }
+      violations.append("accepted \(count) times, but without an outcome: \(name)")
     }
     judge(ledger.entries)
-    judgeReborn(ledger.entries)
+    judgeReregistered(ledger.entries)
     violations += rates.violations
     if ledger.streamsOverLimit > 0 { violations.append("\(ledger.streamsOverLimit) streams over the limit") }
     let invalid = ledger.connections.reduce(0) { $0 + $1.invalidFrames }
     if invalid > 0 { violations.append("\(invalid) invalid HTTP/2 frames") }
     // The fleet shares one token, if nothing prevents it.
-    if knowsAll, !faults.contains(.expireToken), tokensMade > 1 {
+    if isRedisReliable, !faults.contains(.expireToken), tokensMade > 1 {
       violations.append("\(tokensMade) provider tokens within 20 minutes")
     }
     violations.sort()
   }
 
   private func settle(_ target: Target, _ ledger: borrowing Ledger, _ known: inout Set<String>) {
-    let told = outcomes[target] ?? []
-    let ids = Set(told.map(\.apnsID))
+    let reported = outcomes[target] ?? []
+    let ids = Set(reported.map(\.apnsID))
     known.formUnion(ids)
     let count = ids.reduce(0) { $0 + ledger.acceptances(of: $1) }
     let name = "\(target.job) \(target.token)"
-    if told.isEmpty {
-      if !buried.contains(target.job) { violations.append("lost: \(name)") }
+    if reported.isEmpty {
+      if !excused.contains(target.job) { violations.append("lost: \(name)") }
       return
     }
     if count > 1 { repeatedCount += 1 }
-    if ids.count > 1 { violations.append("another apns-id each time: \(name)") }
-    let isMarked = told.contains(where: \.isAmbiguous) || forgotten.contains(target.job)
-    if count > 1, !isMarked { violations.append("accepted \(count) times, unmarked: \(name)") }
-    let names = Set(told.map(\.name)).sorted()
+    if ids.count > 1 { violations.append("different apns-ids: \(name)") }
+    let isMarked = reported.contains(where: \.isAmbiguous) || jobsWithLostData.contains(target.job)
+    if count > 1, !isMarked { violations.append("accepted \(count) times, not marked as ambiguous: \(name)") }
+    let names = Set(reported.map(\.name)).sorted()
     // A job may expire by a wrong clock and not expire by that of the next worker, which gets its copy.
     let isOutOfTime = names.contains("expired") && faults.contains(.setClock)
     // A job that expired or was throttled is processed again if its producer publishes it again.
     let isProcessedAgain =
-      jobs[target.job]!.againAfterNanoseconds != nil && (names.contains("expired") || told[0].name == "throttled")
+      jobs[target.job]!.againAfterNanoseconds != nil && (names.contains("expired") || reported[0].name == "throttled")
     if names.count > 1, !isMarked, !isOutOfTime, !isProcessedAgain {
-      violations.append("two fates, unmarked: \(name): \(names)")
+      violations.append("different outcomes, not marked as ambiguous: \(name): \(names)")
     }
-    if count == 0, names.contains("accepted") { violations.append("reported as accepted, unknown to APNs: \(name)") }
+    if count == 0, names.contains("accepted") {
+      violations.append("reported as accepted, but APNs did not accept it: \(name)")
+    }
     // A late copy of a job that was sent may expire where Redis answers too slowly to be asked: that is another fate, judged above.
     if names == ["expired"], !mayExpire(target) {
-      violations.append("expired, and nothing was in its way: \(name)")
+      violations.append("expired without a cause: \(name)")
     }
-    if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent though it was too old: \(name)") }
-    if target.token.isEmpty != (names == ["invalid"]) { violations.append("not what its job is: \(name): \(names)") }
+    if count > 0, jobs[target.job]!.ageSeconds > 0 { violations.append("sent although it was too old: \(name)") }
+    if target.token.isEmpty != (names == ["invalid"]) {
+      violations.append("the outcome does not fit the job: \(name): \(names)")
+    }
   }
 
   private func mayExpire(_ target: Target) -> Bool {
-    guard sendsAllInTime, let job = jobs[target.job], SimulatedJob.behaves(target.token) else { return true }
+    guard sendsAllInTime, let job = jobs[target.job], SimulatedJob.isDeliverable(target.token) else { return true }
     return job.hasExpiration || job.ageSeconds > 0
   }
 
   /// Checks the device that came back. Jobs with its new registration must be sent; the others until APNs reported it gone to one of them.
-  private func judgeReborn(_ entries: [LedgerEntry]) {
-    let requested = Set(entries.lazy.filter { $0.target == SimulatedJob.reborn }.map(\.apnsID))
-    func areAsked(_ targets: [Target]) -> [Bool] {
+  private func judgeReregistered(_ entries: [LedgerEntry]) {
+    let requested = Set(entries.lazy.filter { $0.target == SimulatedJob.reregistered }.map(\.apnsID))
+    func wereSent(_ targets: [Target]) -> [Bool] {
       targets.compactMap { target in
         outcomes[target]?.first { $0.name == "unregistered" }.map { requested.contains($0.apnsID) }
       }
     }
-    let reborn = order.flatMap { targets(of: jobs[$0]!) }.filter { $0.token == SimulatedJob.reborn }
-    if areAsked(reborn.filter { jobs[$0.job]!.isRegistered }).contains(false) {
-      violations.append("taken for dead though it registered since: \(SimulatedJob.reborn)")
+    let reregistered = order.flatMap { targets(of: jobs[$0]!) }.filter { $0.token == SimulatedJob.reregistered }
+    if wereSent(reregistered.filter { jobs[$0.job]!.isRegistered }).contains(false) {
+      violations.append("treated as unregistered although it registered again: \(SimulatedJob.reregistered)")
     }
-    let others = areAsked(reborn.filter { !jobs[$0.job]!.isRegistered })
+    let others = wereSent(reregistered.filter { !jobs[$0.job]!.isRegistered })
     if !others.isEmpty, !others.contains(true) {
-      violations.append("taken for dead by a 410 that was older than the token: \(SimulatedJob.reborn)")
+      violations.append(
+        "treated as unregistered because of a 410 that was older than the token: \(SimulatedJob.reregistered)")
     }
   }
 
@@ -263,14 +271,14 @@ package final class WorkerAuditor {
   private func judge(_ entries: [LedgerEntry]) {
     let refusedAsDead = Set(entries.lazy.filter { $0.status == 410 }.map(\.target))
     for token in knownDead.keys.sorted() where !refusedAsDead.contains(token) {
-      violations.append("called dead, though APNs never said so: \(token)")
+      violations.append("reported as unregistered, but APNs never answered 410: \(token)")
     }
-    guard knowsAll else { return }
-    for entry in entries where entry.target != SimulatedJob.reborn {
+    guard isRedisReliable else { return }
+    for entry in entries where entry.target != SimulatedJob.reregistered {
       guard let since = knownDead[entry.target], entry.receivedAt > since + WorkerAuditor.deadMilliseconds else {
         continue
       }
-      violations.append("sent to a dead token after \(entry.receivedAt - since) ms: \(entry.target)")
+      violations.append("sent to an unregistered token after \(entry.receivedAt - since) ms: \(entry.target)")
     }
   }
 

@@ -87,8 +87,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   /// Kinds with a common cause: a world of the swarm has some families.
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
 
-  /// Newer kinds: only worlds that were added with them have them.
-  static let strange: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
+  /// Kinds that were added later: the oldest worlds do not draw them, so that their seeds stay valid.
+  static let laterKinds: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
 
   package var family: Family {
     switch self {

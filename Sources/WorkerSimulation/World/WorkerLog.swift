@@ -1,9 +1,9 @@
-/// What a simulated worker would have logged.
+/// The log lines of a simulated worker.
 final class WorkerLog {
   private let name: String
   private let network: SimulatedNetwork
   private(set) var lines: [String] = []
-  /// One of its lanes said that it stands still.
+  /// Whether one of its lanes reported a standstill.
   private(set) var stoodStill = false
   private static let linesMaximum = 1000
 

@@ -1,4 +1,4 @@
-/// Shrinks a world that breaks the promise to the fewest workers, faults and jobs that still break it.
+/// Shrinks a world with a violation to the fewest workers, faults and jobs that still cause it.
 package final class WorkerShrinker {
   /// Worlds that were run so far.
   package private(set) var played = 0
@@ -37,7 +37,7 @@ package final class WorkerShrinker {
     return (best, violations)
   }
 
-  /// Leaves out halves, quarters and so on, as long as the promise stays broken.
+  /// Removes halves, then quarters and so on, as long as the violation remains.
   private func remove(
     _ numbers: (WorkerPlan) -> [Int], _ keeping: (WorkerPlan, Set<Int>) -> WorkerPlan, from best: () -> WorkerPlan,
     _ attempt: (WorkerPlan) throws -> Bool

@@ -4,56 +4,56 @@ import PushCore
 import PushIO
 import PushSettings
 
-/// The shipped workers in one deterministic world: a simulated network, RabbitMQ, Redis and APNs that speak the real bytes, and an
-/// auditor. One thread, no clock but the network's: a seed gives the same world, byte for byte.
+/// Runs the shipped workers in a deterministic world: a simulated network, simulated servers (RabbitMQ, Redis, APNs) that speak the real
+/// protocols, and auditors. One thread; the only clock is the network's. The same seed gives the same world, byte for byte.
 package final class WorkerWorld {
-  /// What the world is made of.
+  /// The contents and faults of a world.
   package struct Settings: Sendable {
-    /// What ends with a delivery: its worker, or its connection, before a byte of the delivery arrives.
+    /// What ends as soon as a message is delivered to it: the worker, or its connection before a byte of the delivery arrives.
     package enum Holder: Sendable { case worker, connection }
 
     package var workers = 2
     package var lanes = 2
     package var jobs = 200
-    /// Each is for one device that behaves, and is published once.
+    /// Each job is valid, published once, and for one device that APNs accepts pushes to.
     package var hasPlainJobs = false
     /// Requests for channels, and broadcasts to those channels.
     package var channelRequests = 0
     package var broadcasts = 0
-    /// The first of the channel requests ends each worker that carries it out.
+    /// The first channel request crashes each worker that carries it out.
     package var hasChannelPoison = false
-    /// The first job ends whoever it is given to, before it gets there.
+    /// What ends at each delivery of the first job; nil: nothing.
     package var firstJobEnds: Holder?
-    /// Devices that register, and are sent to by what they are; 0: there are no audiences at all.
+    /// Devices that register, as targets of jobs for audiences; 0: the world has no audiences.
     package var audienceDevices = 0
     package var audienceJobs = 0
     package var activities = 0
     package var prefetch = 40
-    /// The first worker ends whenever its queues are empty, and is started again.
+    /// The first worker runs until its queues are empty, and is then started again.
     package var worksUntilEmpty = false
-    /// Some jobs are too large to be read, and some of them for a worker to write their dead letter.
+    /// Some jobs are too large for workers to read; some of these also to be copied to the dead letters.
     package var hasOversizedJobs = false
-    /// Some jobs are older than anybody wants to send them, and some for a device that came back.
+    /// Some jobs are older than the maximum age, and some are for a device that registered again.
     package var hasHistory = false
-    /// Every second job is one of another app's campaign, most of whose device tokens APNs does not know.
+    /// Every second job belongs to a campaign of another app. APNs does not know most of its device tokens.
     package var hasCampaign = false
-    /// One Redis, or a cluster of so many.
+    /// 1: a single Redis. More: the nodes of a cluster.
     package var redisNodes = 1
-    /// One Redis and its replica, which two Sentinels name; `redisNodes` is 1 then.
+    /// A Redis with a replica and two Sentinels. Then `redisNodes` is 1.
     package var hasSentinels = false
     package var clocksDriftByHours = false
-    /// Most workers that are killed die in the middle of a turn, and of what they write.
+    /// Most killed workers die within a turn, after part of their output.
     package var killsAtAnyByte = false
-    /// Jobs are published over so long.
+    /// The time over which jobs are published.
     package var productionMilliseconds: Int64 = 5_000
     package var network = SimulatedNetwork.Settings()
     package var rabbitmq = SimulatedRabbitMQ.Faults()
-    /// Kinds of faults that happen, drawn anew for each.
+    /// The kinds of faults; each fault's kind is drawn from them.
     package var faults: [WorkerFault] = []
     package var faultCount = 0
-    /// Faults happen for so long, then everything must come to rest.
+    /// The time in which faults happen. After it, all work must come to an end.
     package var stormMilliseconds: Int64 = 30_000
-    /// After that time something waits for ever.
+    /// The time for that, after which the audit reports what still waits.
     package var restMilliseconds: Int64 = 1_800_000
 
     package init() {}
@@ -70,12 +70,12 @@ package final class WorkerWorld {
   package let auditor: WorkerAuditor
   package let channelUsers = SimulatedChannelUsers()
   package let audiences: AudienceAuditor
-  /// Workers that ended by a channel request.
+  /// Workers that a channel request crashed.
   package private(set) var poisonedCount = 0
   /// FNV-1a over every event of the network.
   package private(set) var traceHash: UInt64 = 0xCBF2_9CE4_8422_2325
   package private(set) var eventCount = 0
-  /// What happened, for people, where `keepsTrace`.
+  /// Readable lines of what happened; empty without `keepsTrace`.
   package private(set) var trace: [String] = []
   package var keepsTrace = false
 
@@ -89,7 +89,7 @@ package final class WorkerWorld {
   private var apnsNext: Int64 = 0
   private var agenda = EventQueue<Step>()
   private var turnCount = 0
-  /// From then on nothing goes wrong any more.
+  /// When the faults end.
   private let stormEnd: Int64
 
   enum Step {
@@ -100,11 +100,11 @@ package final class WorkerWorld {
     case fault(Int)
     case end(Int, UInt64)
     case startWorker(Int)
-    /// What it was given ends it.
+    /// The message that was delivered on this connection ends its holder.
     case endHolder(SimulatedConnectionID)
-    /// From now on nothing goes wrong any more.
+    /// The faults end.
     case calm
-    /// A worker that drains has ended by then.
+    /// Checks that a draining worker has ended.
     case expectEnded(Int, SimulatedWorker)
   }
 
@@ -114,23 +114,23 @@ package final class WorkerWorld {
   static let redisPort: UInt16 = 6379
   static let sentinelPort: UInt16 = 26379
   static let primaryName = "main"
-  /// Of APNs' channel management.
+  /// APNs' channel management.
   static let managePort: UInt16 = 2196
-  /// Two versions of the configuration, and a third one for reloads.
+  /// Versions of the configuration: two to start workers with, and a third for reloads.
   private static let versions = 3
-  /// More is a storm that feeds itself.
+  /// More events than this are a violation: work causes more work without end.
   private static let eventMaximum = 2_000_000
-  /// A world that goes on without any event.
+  /// More turns than this are a violation: the world goes on without events.
   private static let turnMaximum = 20_000_000
-  /// How far Redis' clock jumps at most.
+  /// Maximum jump of Redis' clock.
   static let jumpNanosecondsMaximum: Int64 = 300_000_000_000
-  /// The version that has an override of the rate.
+  /// The version of the configuration that overrides a rate.
   static let overridesVersion = 2
-  /// A worker that ends is started again after so long.
+  /// Time until an ended worker is started again.
   static let absenceNanoseconds: Int64 = 500_000_000
-  /// In so long a new worker has jobs and waits for a Redis that answers nothing.
+  /// Time after which a new worker has jobs and waits for a Redis that does not answer.
   static let earlyNanoseconds: ClosedRange<Int64> = 400_000_000...1_600_000_000
-  /// A worker heard of a reload by then.
+  /// Time after which a worker has applied a reload.
   static let reloadNanoseconds: Int64 = 50_000_000
 
   package convenience init(seed: UInt64, settings: Settings = Settings()) throws {
@@ -176,7 +176,7 @@ package final class WorkerWorld {
     options.port = 443
     options.managePort = WorkerWorld.managePort
     options.seed = random.next()
-    // All of them are looked through.
+    // The auditor reads all notifications.
     if settings.audienceDevices > 0 { options.ledgerBounds.notificationsMaximum = 20_000 }
     options.keys = [
       RegisteredKey(team: key.team, key: key.key) { [key] token in
@@ -191,8 +191,8 @@ package final class WorkerWorld {
     }
     rabbitmq.observer = { [unowned self] event in
       let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
-      if !channelUsers.happened(event), !audiences.happened(event, unixMilliseconds: now) {
-        auditor.happened(event, unixMilliseconds: now)
+      if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now) {
+        auditor.observe(event, unixMilliseconds: now)
       }
       if keepsTrace { note(event.line) }
       if settings.firstJobEnds != nil, case .delivered(_, let message, let delivery) = event,
@@ -206,13 +206,13 @@ package final class WorkerWorld {
       Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }), hasBroadcasts: settings.broadcasts > 0)
     for node in redis {
       node.observe = { [unowned self] observation in
-        auditor.happened(observation)
+        auditor.observe(observation)
         if keepsTrace, let line = observation.line { note(line) }
         if settings.hasChannelPoison { poison(observation) }
       }
     }
     for sentinel in sentinels {
-      sentinel.observe = { [unowned self] in auditor.happened($0) }
+      sentinel.observe = { [unowned self] in auditor.observe($0) }
     }
     for index in 0..<settings.workers { workers.append(try makeWorker(index, version: 0)) }
     for (number, job) in plan.jobs.enumerated() { if let job { agenda.add(.publish(number), at: job.at) } }
@@ -229,7 +229,7 @@ package final class WorkerWorld {
     if settings.audienceDevices > 0 { putSegment() }
   }
 
-  /// Sockets and connections hold each other: a process that plays many worlds would keep them all.
+  /// Breaks the reference cycles of sockets and connections. Without this, a process that runs many worlds would keep them all in memory.
   deinit {
     for worker in workers { worker?.kill() }
     apnsKernel.kill()
@@ -274,9 +274,10 @@ package final class WorkerWorld {
 
   // MARK: - Running
 
-  /// Plays it to its end: everything published, all faults over, all queues empty, or the time for that over.
+  /// Runs the world until everything is published, all faults are over and all queues are empty, or until the time for that is over. Then
+  /// audits it.
   package func run() throws {
-    // What waits for a time by Redis' clock waits for longer where that was set back, and a channel request an hour at most.
+    // If Redis' clock was set back, what waits for a time by that clock waits longer. A channel request waits for an hour at most.
     let jumps = plan.faults.count { $0?.kind == .jumpRedisClock }
     var end = stormEnd + settings.restMilliseconds * 1_000_000 + Int64(jumps) * WorkerWorld.jumpNanosecondsMaximum
     if settings.channelRequests > 0 { end += 3_600_000_000_000 }
@@ -321,29 +322,29 @@ package final class WorkerWorld {
     }
   }
 
-  /// Nothing waits anywhere.
+  /// No work is left.
   private var isAtRest: Bool {
     auditor.isComplete && channelUsers.isComplete && audiences.isComplete
       && rabbitmq.isEmpty(besides: WorkerWorld.isKept)
   }
 
-  /// What is in this queue waits for nobody.
+  /// Messages in this queue stay there: no worker consumes it.
   private static func isKept(_ queue: String) -> Bool { queue.hasSuffix(".results.log") || queue.hasSuffix(".dead") }
 
   private func audit() {
     if eventCount >= WorkerWorld.eventMaximum || turnCount >= WorkerWorld.turnMaximum {
-      auditor.violations.append("a storm that feeds itself")
+      auditor.violations.append("work that causes more work without end")
     }
     for index in workers.indices where workers[index] != nil { auditor.ended(workers[index]!) }
     for name in rabbitmq.queueNames where !WorkerWorld.isKept(name) {
       let count = rabbitmq.messageCount(in: name)
-      if count > 0 { auditor.violations.append("\(count) messages lie in \(name)") }
+      if count > 0 { auditor.violations.append("\(count) messages remain in \(name)") }
     }
     let ledger = apns.ledger
     auditor.violations += audiences.finish(ledger)
     auditor.finish(ledger, elsewhere: audiences.apnsIDs(ledger))
-    // A worker whose clock is wrong makes tokens that APNs refuses until somebody corrects it, as it does without its key, and is late by
-    // it. A name whose channel Redis evicted, and not the name, waits for an operator.
+    // If a worker's clock is wrong or APNs does not know the key, APNs refuses its provider tokens for a while. If Redis evicted a channel
+    // but not its name, the name waits for an operator.
     let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
     let isRefused = plan.faults.contains { $0.map { refusing.contains($0.kind) } == true }
     auditor.violations += channelUsers.violations(
@@ -351,7 +352,7 @@ package final class WorkerWorld {
     if keepsTrace { traceRequests() }
   }
 
-  /// What APNs saw and answered, in its places of the trace.
+  /// Adds APNs' requests and answers to the trace, in order of time.
   private func traceRequests() {
     var lines = trace.map { (at: Int64($0.prefix { $0 != " " }) ?? 0, text: $0) }
     for entry in apns.ledger.entries {
@@ -382,19 +383,19 @@ package final class WorkerWorld {
       if let job = channelUsers.broadcast(number, random: &random) {
         publish(job, again: step)
       } else if !channelUsers.isComplete || network.now < stormEnd {
-        // Where every request was refused there is nobody to send to.
+        // If every channel request was refused, no channel exists to send to.
         agenda.add(step, at: network.now + 500_000_000)
       }
     case .audience(let number): publishAudience(number)
     case .fault(let number): try begin(number)
     case .end(let number, let argument): try end(number, argument)
     case .startWorker(let index):
-      // Any of the two versions: a fleet is upgraded one by one.
+      // Either version: a fleet is upgraded one worker at a time.
       if workers[index] == nil { workers[index] = try makeWorker(index, version: Int(random.next() % 2)) }
     case .endHolder(let connection): endHolder(connection)
     case .calm: rabbitmq.calm()
     case .expectEnded(let index, let worker):
-      if workers[index] === worker { auditor.violations.append("a drain of \(worker.name) that does not end") }
+      if workers[index] === worker { auditor.violations.append("the drain of \(worker.name) does not end") }
     }
   }
 
@@ -412,7 +413,7 @@ package final class WorkerWorld {
       now: network.now)
     network.act(rabbitmq)
     guard count > 0 else {
-      // No worker has declared the queues yet, or the broker is down: its producer tries again.
+      // No worker has declared the queues yet, or the broker is down: the producer tries again.
       agenda.add(step, at: network.now + 500_000_000)
       return
     }
@@ -421,7 +422,7 @@ package final class WorkerWorld {
     }
   }
 
-  /// Who begins with the request that ends workers dies of it.
+  /// Crashes the worker that begins to carry out the poison request.
   private func poison(_ observation: SimulatedRedisObservation) {
     guard case .script(let call, _) = observation, call.arguments.first == Array(SimulatedChannelUsers.poison.utf8)
     else { return }
@@ -435,14 +436,14 @@ package final class WorkerWorld {
     worker.kill()
   }
 
-  /// A worker is gone: another one takes its place later.
+  /// Removes an ended worker and schedules its restart.
   func retire(_ index: Int, after nanoseconds: Int64 = WorkerWorld.absenceNanoseconds) {
     if let worker = workers[index] { auditor.ended(worker) }
     workers[index] = nil
     agenda.add(.startWorker(index), at: network.now + nanoseconds)
   }
 
-  /// A worker reads another version of its configuration, which differs in what a reload can change.
+  /// Reloads a worker with another version of the configuration. The versions differ only in what a reload can change.
   func reload(_ worker: SimulatedWorker, draw: UInt64) throws {
     try worker.reload(configurations[Int(draw % UInt64(WorkerWorld.versions))], key: key)
   }

@@ -1,4 +1,4 @@
-/// Publishes what devices, users and producers of audiences send.
+/// Publishes the messages of devices, users and producers.
 extension WorkerWorld {
   func publishAudience(_ number: Int) {
     guard let event = plan.audiences[number] else { return }

@@ -24,9 +24,9 @@ extension WorkerWorld {
     guard let fault = plan.faults[number] else { return }
     note("fault \(number) \(fault.kind)")
     if fault.kind.family == .memory {
-      auditor.storeForgot()
-      channelUsers.storeForgot()
-      audiences.storeForgot()
+      auditor.redisLostData()
+      channelUsers.redisLostData()
+      audiences.redisLostData()
     }
     try start(number, fault)
     act()

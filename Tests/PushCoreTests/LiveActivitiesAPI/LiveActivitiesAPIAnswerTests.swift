@@ -27,16 +27,16 @@ import Testing
     }
   }
 
-  @Test func aCallThatIsNotServedIsNamed() throws {
+  @Test func anUnsupportedCallIsNamed() throws {
     var bench = try Bench()
     let served =
       "startLiveActivity, updateLiveActivity, registerDevice, unregisterDevice, registerUser, setTags, setActivityToken, "
       + "setActivityPushToStartToken"
     let cases = [
-      ("createMessage", "createMessage is not served here; these are: \(served)"),
-      ("startLiveActivty", "startLiveActivty is not served here; did you mean startLiveActivity?"),
-      ("setTag", "setTag is not served here; did you mean setTags?"),
-      ("", "A call without a name is not served here; these are: \(served)"),
+      ("createMessage", "createMessage is not supported; supported calls: \(served)"),
+      ("startLiveActivty", "startLiveActivty is not supported; did you mean startLiveActivity?"),
+      ("setTag", "setTag is not supported; did you mean setTags?"),
+      ("", "A call without a name is not supported; supported calls: \(served)"),
     ]
     for (method, message) in cases {
       #expect(try bench.refusal(method, "no JSON at all") == message)
@@ -46,7 +46,7 @@ import Testing
     #expect(long.utf8.count < 500)
   }
 
-  @Test func whatIsNoJSONIs400() throws {
+  @Test func invalidJSONIs400() throws {
     var bench = try Bench()
     let cases = [
       ("", "The request is not JSON: ends too early, at byte 0"),
@@ -81,7 +81,7 @@ import Testing
     #expect(try bench.plan("setTags", Bench.call(["tags": #"{"url":"https://example.com"}"#])).publications.count == 1)
   }
 
-  @Test func unknownDevicesAreTold() throws {
+  @Test func unknownDevicesAreReported() throws {
     var bench = try Bench()
     let plan = try bench.plan("startLiveActivity", Bench.request(Bench.start(["devices": #"["a","b\"","c"]"#])))
     #expect(plan.devices == ["a", "b\"", "c"])

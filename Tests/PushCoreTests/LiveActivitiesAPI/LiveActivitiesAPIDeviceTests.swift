@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func theAnswerHasNothingToObey() throws {
+  @Test func theAnswerHasNoResponse() throws {
     for method in LiveActivitiesAPIDeviceTests.methods {
       let answer = try plan(method).answer(isConfirmed: true)
       #expect(answer.status == 200)
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func theKeyComesInAHeader() throws {
+  @Test func theKeyIsReadFromTheHeader() throws {
     var bench = try Bench()
     for method in LiveActivitiesAPIDeviceTests.methods {
       let fields = (LiveActivitiesAPIDeviceTests.minimum[method] ?? [:])
@@ -72,7 +72,7 @@ import Testing
   }
 
   /// What its clients send with every call has no effect and harms nothing.
-  @Test func fieldsOfEveryCallPass() throws {
+  @Test func fieldsOfEveryCallAreAccepted() throws {
     for method in LiveActivitiesAPIDeviceTests.methods {
       let plan = try plan(
         method, ["v": #""7.1.3""#, "device_type": "1", "userId": #""u-1""#, "idfa": "null", "n": "[{}]"])
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func aDeviceRegistersWhereItsTokenIsGood() throws {
+  @Test func aDeviceRegistersInItsTokensEnvironment() throws {
     for method in LiveActivitiesAPIDeviceTests.methods {
       let cases = [(nil, APNsEnvironment.production), (#""sandbox""#, .sandbox), (#""production""#, .production)]
       for (gateway, environment) in cases {
@@ -124,12 +124,12 @@ import Testing
       ])
   }
 
-  @Test func whatIsAbsentStays() throws {
+  @Test func absentFieldsAreUnchanged() throws {
     let device = try device(.registerDevice, ["push_token": #""""#, "userId": #""""#])
     #expect(device == DeviceRegistration(device: "hwid-1"))
   }
 
-  @Test func aTokenThatIsNoneIsRefused() throws {
+  @Test func anInvalidTokenIsRefused() throws {
     #expect(
       try refusal(.registerDevice, ["push_token": #""not hex""#])
         .hasPrefix("push_token must be 8 to 256 hexadecimal digits"))
@@ -145,7 +145,7 @@ import Testing
   }
 
   /// The token is registered all the same.
-  @Test func aDescriptionThatIsNotUnderstoodIsLeftOut() throws {
+  @Test func anInvalidDescriptionIsLeftOut() throws {
     let cases: [(String, String, LiveActivitiesField)] = [
       ("language", #""e n""#, .language), ("language", "7", .language), ("language", #""""#, .language),
       ("os_version", #""18 beta""#, .osVersion), ("os_version", "18", .osVersion),
@@ -174,7 +174,7 @@ import Testing
 
   // MARK: - The others
 
-  @Test func anUnregisteredDeviceLosesItsTokensAlone() throws {
+  @Test func anUnregisteredDeviceLosesOnlyItsTokens() throws {
     var expected = DeviceRegistration(device: "hwid-1")
     expected.token = .remove
     expected.removesStartTokens = true

@@ -137,7 +137,7 @@ import Testing
     #expect(try refusal(["title": "7"]) == "notifications[0].title must be a string, not 7")
   }
 
-  @Test func anAlertOfTheActivityWins() throws {
+  @Test func anAlertInTheActivityTakesPrecedence() throws {
     let alert = #"{"title":"A","body":"B","sound":"c.aiff"}"#
     let job = try #require(try plan(["content": nil, "title": nil], activity: ["alert": alert]).jobs.first)
     #expect(job.payload.contains("\"alert\":\(alert)"))
@@ -201,7 +201,7 @@ import Testing
     #expect(job.text(job.job.activity) == #"ride "17" é"#)
   }
 
-  @Test func theIDStandsInTheAttributes() throws {
+  @Test func theIDIsWrittenToTheAttributes() throws {
     let cases = [
       ("{}", #"{"pushwoosh":{"activityId":"ride-17"}}"#),
       (#"{"name":"Apple"}"#, #"{"pushwoosh":{"activityId":"ride-17"},"name":"Apple"}"#),
@@ -225,7 +225,7 @@ import Testing
     }
   }
 
-  @Test func keysOfOthersPass() throws {
+  @Test func unknownKeysAreIgnored() throws {
     let plan = try plan(
       ["some_day": "{}"],
       activity: ["stale-date": "1796000600", "relevance-score": "75", "input-push-token": "1", "else": "[]"])

@@ -52,7 +52,7 @@ import Testing
   }
 
   /// Users win over devices, and both over a filter. Those that lose are not even looked at.
-  @Test func oneKindWins() throws {
+  @Test func oneKindOfTargetTakesPrecedence() throws {
     let cases: [([String: String?], String)] = [
       (["users": #"["u-1"]"#, "devices": #"["D"]"#, "filter_code": #""C""#], #"{"users":["u-1"]}"#),
       (["users": #"["u-1"]"#, "devices": "7", "filter_code": "7"], #"{"users":["u-1"]}"#),
@@ -102,15 +102,15 @@ import Testing
     #expect(answer.text == #"{"status_code":210,"status_message":"Filter not found: Gold","response":null}"#)
   }
 
-  @Test func aFilterThatIsNoneIsRefused() throws {
+  @Test func anInvalidFilterIsRefused() throws {
     let cases = [
       (#""Gold customers""#, "notifications[0].filter_code must be 1 to 64 letters, digits, hyphens"),
-      (#""T(\"plan\", IS, 1)""#, "notifications[0].filter_code is no filter: the filter, at byte 10, "),
+      (#""T(\"plan\", IS, 1)""#, "notifications[0].filter_code is not a filter: the filter, at byte 10, "),
       (
         #""AT(\"XXXXX-XXXXX\")""#,
-        "notifications[0].filter_code is no filter: the filter, at byte 0, must not name an app"
+        "notifications[0].filter_code is not a filter: the filter, at byte 0, must not name an app"
       ),
-      (#"{"tag":7}"#, "notifications[0].filter_code is no filter: /tag must be a string"),
+      (#"{"tag":7}"#, "notifications[0].filter_code is not a filter: /tag must be a string"),
       ("7", "notifications[0].filter_code must be a segment's code, or a filter, not 7"),
     ]
     for (filter, message) in cases {
@@ -119,7 +119,7 @@ import Testing
     }
   }
 
-  @Test func withoutATargetNobodyIsMeant() throws {
+  @Test func aStartWithoutATargetIsRefusedUnlessAllowed() throws {
     for absent in [["devices": nil], ["devices": "null"], ["devices": nil, "filter_code": #""""#]]
       as [[String: String?]]
     {
@@ -135,7 +135,7 @@ import Testing
   }
 
   /// A list that came out empty must not reach everybody.
-  @Test func anEmptyListIsNobody() throws {
+  @Test func anEmptyListIsRefused() throws {
     #expect(
       try refusal(["devices": "[]"], allowsEveryone: true)
         == "notifications[0].devices must hold 1 to 1000 strings, not 0")
@@ -144,7 +144,7 @@ import Testing
         == "notifications[0].users must hold 1 to 1000 strings, not 0")
   }
 
-  @Test func aFilterThatStandsInTheRequestIsRead() throws {
+  @Test func aFilterInTheRequestIsParsed() throws {
     var random = SeededRandom(seed: 8)
     for _ in 0..<200 {
       let filter = SegmentFilter.random(using: &random)

@@ -93,7 +93,7 @@ import Testing
   }
 
   /// An update is for all devices of the activity; what would name fewer is refused, never widened.
-  @Test func anUpdateNamesNobodyElse() throws {
+  @Test func anUpdateHasNoOtherTarget() throws {
     for key in ["users", "devices", "filter", "filter_code"] {
       let value = key.hasPrefix("filter") ? #""C""# : #"["a"]"#
       #expect(
@@ -113,7 +113,7 @@ import Testing
   }
 
   /// The older document names update tokens instead of the activity.
-  @Test func updateTokensAreTaken() throws {
+  @Test func updateTokensAreAccepted() throws {
     let tokens = "[\"\(Bench.token)\"]"
     let plan = try plan(["live_activity_id": nil, "live_activity_push_tokens": tokens])
     let job = try #require(plan.jobs.first)

@@ -4,9 +4,9 @@ import PushIO
 import PushLane
 package import PushStores
 
-/// Everything that requests to the gateway need of RabbitMQ and Redis. Belongs to the thread of its loop; each question is answered once,
-/// in bounded time.
-package final class GatewayDesk {
+/// What gateway requests read from and write to RabbitMQ and Redis. Used only on its loop's thread. Calls each `then` once, in bounded
+/// time.
+package final class GatewayBackendLoop {
   package typealias Then<Value> = (Result<Value, GatewayFailure>) -> Void
 
   let loop: EventLoop
@@ -21,11 +21,11 @@ package final class GatewayDesk {
   private let devices: DeviceRegistry
   private let activities: ActivityRegistry
 
-  /// How long a job is known, and an answer kept for its idempotency key.
+  /// How long the id of a job is stored, and the answer for an idempotency key.
   private static let rememberedSeconds = 86_400
-  /// A request that was begun with an idempotency key is answered in this time, or never.
+  /// How long an idempotency key is reserved for a request that is in progress.
   private static let flightMilliseconds = 60_000
-  /// Devices in one reply.
+  /// Maximum of devices or users in one query to Redis.
   private static let part = 500
   private static let begin = LuaScript(
     """
@@ -45,7 +45,7 @@ package final class GatewayDesk {
     publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { message in
       guard case .job(_, let id, let scope, _) = message.kind, redis.isConnected else { return }
       let key = names.job(id, in: scope)
-      redis.call(["SET", key, "", "EX", "\(GatewayDesk.rememberedSeconds)"], key: key) { _ in }
+      redis.call(["SET", key, "", "EX", "\(GatewayBackendLoop.rememberedSeconds)"], key: key) { _ in }
     }
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
@@ -78,10 +78,10 @@ package final class GatewayDesk {
 
   // MARK: - Jobs
 
-  /// What is known of a job of an app.
+  /// What the gateway knows about a job.
   package enum JobState: Sendable {
     case unknown
-    /// It was taken, and no worker made an audience of it.
+    /// RabbitMQ confirmed the job. Only a job for an audience has a later state.
     case queued
     case audience(ExpansionProgress)
   }
@@ -102,8 +102,9 @@ package final class GatewayDesk {
     }
   }
 
-  /// What became of a command; nil: nobody knows the job in this scope.
-  package func order(
+  /// Pauses, resumes or cancels a job for an audience. The result is the phase before the command and whether it had an effect; nil: no
+  /// worker has started a job with this id in this scope.
+  package func control(
     _ command: ExpansionState.Command, _ id: String, in scope: AppScope,
     then: @escaping Then<(before: ExpansionState.Phase, isTaken: Bool)?>
   ) {
@@ -112,7 +113,7 @@ package final class GatewayDesk {
       case .failure(let failure): then(.failure(failure))
       case .success(.unknown), .success(.queued): then(.success(nil))
       case .success(.audience):
-        expansions.order(command, id) { result in
+        expansions.control(command, id) { result in
           then(result.map { $0.map { ($0.before, $0.isTaken) } }.mapError(\.asUnavailable))
         }
       }
@@ -121,14 +122,15 @@ package final class GatewayDesk {
 
   // MARK: - Idempotency
 
+  /// Reserves an idempotency key for a request, unless an earlier request has used it.
   package func begin(
     _ idempotency: IdempotencyKey, of key: APIKey, _ route: String, fingerprint: String,
     then: @escaping Then<IdempotentAnswer.Finding>
   ) {
     var arguments = RedisArguments()
     arguments.append(IdempotentAnswer.pending(fingerprint))
-    arguments.append(GatewayDesk.flightMilliseconds)
-    redis.run(GatewayDesk.begin, keys: [names.idempotency(key, route, idempotency)], arguments) { result in
+    arguments.append(GatewayBackendLoop.flightMilliseconds)
+    redis.run(GatewayBackendLoop.begin, keys: [names.idempotency(key, route, idempotency)], arguments) { result in
       then(
         result.map { reply in
           let kept: [UInt8]? = if case .bulk(let bytes) = reply { bytes } else { nil }
@@ -137,7 +139,8 @@ package final class GatewayDesk {
     }
   }
 
-  /// - Parameter answer: nil: the request may be made again.
+  /// Stores the answer for an idempotency key.
+  /// - Parameter answer: nil: the request failed; releases the key for another attempt.
   package func end(
     _ idempotency: IdempotencyKey, of key: APIKey, _ route: String, answer: IdempotentAnswer?,
     then: @escaping Then<Void>
@@ -146,7 +149,7 @@ package final class GatewayDesk {
     let done: RedisClient.Answer = { then($0.map { _ in }.mapError(\.asUnavailable)) }
     if let answer {
       redis.call(
-        ["SETEX", name, "\(GatewayDesk.rememberedSeconds)"], last: answer.encoded, key: name, then: done)
+        ["SETEX", name, "\(GatewayBackendLoop.rememberedSeconds)"], last: answer.encoded, key: name, then: done)
     } else {
       redis.call(["DEL", name], key: name, then: done)
     }
@@ -164,7 +167,7 @@ package final class GatewayDesk {
     segments.entry(code, in: scope) { then($0.mapError(GatewayFailure.init)) }
   }
 
-  /// Puts one after another; stops at the first failure.
+  /// Stores the segments one after another. Stops at the first failure.
   package func put(_ segments: [LiveActivitiesPlan.Segment], in scope: AppScope, then: @escaping Then<Void>) {
     put(segments[...], scope, then)
   }
@@ -179,7 +182,7 @@ package final class GatewayDesk {
     }
   }
 
-  /// The first of these codes that no segment has; nil: there is one for each.
+  /// The first of these codes without a segment; nil: all segments exist.
   package func firstMissing(of codes: [SegmentCode], in scope: AppScope, then: @escaping Then<SegmentCode?>) {
     segments.firstMissing(of: codes, in: scope) { then($0.mapError(GatewayFailure.init)) }
   }
@@ -188,7 +191,7 @@ package final class GatewayDesk {
     segments.delete(code, in: scope) { then($0.mapError(GatewayFailure.init)) }
   }
 
-  /// How many devices a segment has now.
+  /// Counts the devices that are in a segment now.
   package func count(_ code: SegmentCode, in scope: AppScope, then: @escaping Then<Int>) {
     evaluator.open(.segment(code), in: scope, unixMilliseconds: loop.now.unixMilliseconds) { result in
       switch result {
@@ -200,7 +203,7 @@ package final class GatewayDesk {
 
   // MARK: - Activities
 
-  /// nil: it is not known.
+  /// An activity and its devices; nil: the activity is unknown.
   package func activity(_ id: ActivityID, in scope: AppScope, then: @escaping Then<ActivitiesClient.Shown?>) {
     activities.show(id, in: scope) { [self] result in
       switch result {
@@ -215,7 +218,7 @@ package final class GatewayDesk {
     _ snapshot: ActivityRegistry.Snapshot, _ ordinals: ArraySlice<UInt32>, _ scope: AppScope,
     _ known: [UInt32: String], _ then: @escaping Then<ActivitiesClient.Shown?>
   ) {
-    let part = Array(ordinals.prefix(GatewayDesk.part))
+    let part = Array(ordinals.prefix(GatewayBackendLoop.part))
     guard !part.isEmpty else { return then(.success(ActivitiesClient.Shown(activity: snapshot, devices: known))) }
     devices.records(of: part, in: scope) { [self] result in
       switch result {
@@ -230,7 +233,7 @@ package final class GatewayDesk {
 
   // MARK: - Devices
 
-  /// Those of these devices, named by id or alert token, and of these users that the registry does not know, in their order.
+  /// The devices (ids or alert tokens) and users that the registry does not know, in the given order.
   package func unknown(
     devices: [String], users: [String], in scope: AppScope, then: @escaping Then<[String]>
   ) {
@@ -244,7 +247,7 @@ package final class GatewayDesk {
     _ subjects: ArraySlice<(name: String, sets: [DeviceSet])>, _ scope: AppScope, _ found: [String],
     _ then: @escaping Then<[String]>
   ) {
-    let part = subjects.prefix(GatewayDesk.part)
+    let part = subjects.prefix(GatewayBackendLoop.part)
     guard !part.isEmpty else { return then(.success(found)) }
     evaluator.setsWithDevices(among: part.flatMap(\.sets), in: scope) { [self] result in
       switch result {
