@@ -84,9 +84,12 @@ struct GatewayConnectionTests {
       ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
         LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200 ? true : nil
       } == true)
+    // A connection counts until the gateway has seen its end.
     #expect(
-      LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body.contains(
-        "herald_gateway_connections_refused_total") ?? false)
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        let metrics = LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body ?? ""
+        return metrics.contains("herald_gateway_connections_refused_total") ? true : nil
+      } == true)
   }
 
   @Test func aCertificateIsReplacedWithoutARestart() throws {
