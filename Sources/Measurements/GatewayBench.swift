@@ -16,7 +16,7 @@ struct GatewayBench: ParsableCommand {
   @OptionGroup var options: BenchOptions
 
   @Option(help: "The program `herald`. Default: the one beside this program.")
-  var herald = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "herald").path()
+  var herald: String?
 
   @Option(help: "Another gateway to measure in the same run, in turn with Herald: a program of scripts/peers.")
   var peer: String?
@@ -39,11 +39,17 @@ struct GatewayBench: ParsableCommand {
   @Option(help: "RabbitMQ's process: its CPU is shown too.")
   var rabbitmq: Int32?
 
+  private var heraldProgram: String {
+    herald
+      ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "herald").path()
+  }
+
   func validate() throws {
     for (name, value) in [
       ("--connections", connections), ("--lines", lines), ("--seconds", seconds), ("--idle", idle), ("--rate", rate),
     ] where value < 1 { throw ValidationError("\(name) must be at least 1, not \(value)") }
-    for program in [herald, peer].compactMap({ $0 }) where !FileManager.default.isExecutableFile(atPath: program) {
+    for program in [heraldProgram, peer].compactMap({ $0 }) where !FileManager.default.isExecutableFile(atPath: program)
+    {
       throw ValidationError("\(program) is no program")
     }
   }
@@ -52,7 +58,7 @@ struct GatewayBench: ParsableCommand {
     var figures = Figures()
     for _ in 0..<options.runs {
       let ours = try measured("", &figures) {
-        try GatewayProcess.herald(herald, $0, connectionsMaximum: idle + connections + 1)
+        try GatewayProcess.herald(heraldProgram, $0, connectionsMaximum: idle + connections + 1)
       }
       guard let peer else { continue }
       let theirs = try measured("peer, ", &figures) { try GatewayProcess.peer(peer, $0) }
