@@ -144,3 +144,19 @@ stop_process() {
   wait_until "$3" group_is_gone "$pid" || kill -KILL -- "-$pid" 2>/dev/null || true
   rm -f "$1/$2.pid"
 }
+
+# python_environment REQUIREMENTS FOLDER: makes a Python environment with these packages from PyPI, unless it is there already.
+python_environment() {
+  local requirements="$1" folder="$2"
+  # The installed requirements, once all of them are installed.
+  if cmp -s "$requirements" "$folder/requirements.txt"; then return; fi
+  say "Installing $(sed 's/==.*//' "$requirements" | paste -sd ' ') from PyPI into $folder"
+  rm -rf "$folder"
+  # The system's Python: scripts/setup installs for that one.
+  timeout 120 /usr/bin/python3 -m venv "$folder" \
+    || fail "cannot make a Python environment in $folder; run scripts/setup, which installs python3-venv"
+  timeout 240 "$folder/bin/pip" install --quiet --disable-pip-version-check --retries 2 --timeout 20 -r "$requirements" \
+    || fail "PyPI cannot be reached, or lacks what $requirements names; check the network (pip reads PIP_INDEX_URL and PIP_PROXY)" \
+      "and run it again"
+  cp "$requirements" "$folder/requirements.txt"
+}

@@ -19,6 +19,18 @@ enum BenchRedis {
     return count("set", in: text) + count("append", in: text)
   }
 
+  /// The server's CPU so far, by its own count, microseconds.
+  static func cpuMicroseconds(_ session: RedisSession) throws -> Double {
+    let text = try run(["INFO", "cpu"], session).text ?? ""
+    var sum = 0.0
+    for line in text.split(whereSeparator: \.isNewline) {
+      let parts = line.split(separator: ":")
+      guard parts.count == 2, parts[0] == "used_cpu_sys" || parts[0] == "used_cpu_user" else { continue }
+      sum += (Double(parts[1]) ?? 0) * 1e6
+    }
+    return sum
+  }
+
   /// Stops the server like a crash: nothing is saved. Returns once it closed the connection.
   static func stop() throws {
     let session = try session()

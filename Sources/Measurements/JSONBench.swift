@@ -61,9 +61,11 @@ enum SampleJobs {
     [UInt8](repeating: 0, count: 24) + (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * (7 - $0))) }
   }
 
+  static func id(_ number: Int) -> String { "8c1f6f0e-3a57-4d0c-9f0e-" + Hex.text(number, count: 12) }
+
   /// About 400 bytes.
   static func body(_ number: Int) -> [UInt8] {
-    let id = "8c1f6f0e-3a57-4d0c-9f0e-" + Hex.text(number, count: 12)
+    let id = id(number)
     let token = Hex.text(number, count: 64)
     return Array(
       """

@@ -70,7 +70,7 @@ struct RedisBench: ParsableCommand {
         // Most of their rate keys expire meanwhile; Redis deletes the rest gradually, as usual.
         Thread.sleep(forTimeInterval: 3)
       }
-      let serverUsed = try serverMicroseconds(session)
+      let serverUsed = try BenchRedis.cpuMicroseconds(session)
       let used = ProcessUsage.current.cpuMicroseconds
       let start = ContinuousClock.now
       var times = Times()
@@ -79,7 +79,7 @@ struct RedisBench: ParsableCommand {
       let elapsed = microseconds(since: start)
       figures.add(
         "worker: admit and remember", Double(ProcessUsage.current.cpuMicroseconds - used) / jobs, "CPU µs/job")
-      figures.add("server", (try serverMicroseconds(session) - serverUsed) / jobs, "CPU µs/job")
+      figures.add("server", (try BenchRedis.cpuMicroseconds(session) - serverUsed) / jobs, "CPU µs/job")
       figures.add("rate", jobs / elapsed * 1e6, "jobs/s")
       if rate > 0 {
         figures.add("admission, median", times.quantile(\.admissions, 0.5), "ms")
@@ -92,18 +92,6 @@ struct RedisBench: ParsableCommand {
       try BenchRedis.remove(prefix: settings.prefix, from: session)
     }
     try figures.show("redis: \(options.jobs) jobs, a part of a script call and one APPEND each", json: options.json)
-  }
-
-  /// The server's CPU so far, by its own count, microseconds.
-  private func serverMicroseconds(_ session: RedisSession) throws -> Double {
-    let text = try session.run([RedisSession.Command(["INFO", "cpu"], key: "")]).first?.text ?? ""
-    var sum = 0.0
-    for line in text.split(whereSeparator: \.isNewline) {
-      let parts = line.split(separator: ":")
-      guard parts.count == 2, parts[0] == "used_cpu_sys" || parts[0] == "used_cpu_user" else { continue }
-      sum += (Double(parts[1]) ?? 0) * 1e6
-    }
-    return sum
   }
 
   /// Measured times, milliseconds.

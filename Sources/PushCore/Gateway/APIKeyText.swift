@@ -17,10 +17,19 @@ package struct APIKeyText: Sendable {
     let dash = start + APIKeyText.idCount
     guard bytes.count == dash + 1 + APIKeyText.secretCount, text.hasPrefix(APIKeyText.prefix),
       bytes[dash] == UInt8(ascii: "_"),
-      (bytes[start..<dash] + bytes[(dash + 1)...]).allSatisfy({ APIKeyText.alphabet.contains($0) })
+      bytes[start..<dash].allSatisfy(APIKeyText.isLetter), bytes[(dash + 1)...].allSatisfy(APIKeyText.isLetter)
     else { return nil }
     id = String(decoding: bytes[start..<dash], as: UTF8.self)
     self.text = text
+  }
+
+  private static func isLetter(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"):
+      true
+    default: false
+    }
   }
 
   /// Creates a key. Its secret has 190 random bits.

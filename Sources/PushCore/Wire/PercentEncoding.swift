@@ -24,4 +24,32 @@ package enum PercentEncoding {
     guard let decoded = String(validating: bytes, as: UTF8.self) else { throw .notUTF8 }
     return decoded
   }
+
+  /// Escapes all but letters, digits and `-._~` (RFC 3986, 2.3).
+  package static func encode(_ text: String) -> String {
+    if text.utf8.allSatisfy(isUnreserved) { return text }
+    var bytes: [UInt8] = []
+    for byte in text.utf8 {
+      if isUnreserved(byte) {
+        bytes.append(byte)
+      } else {
+        bytes += [UInt8(ascii: "%"), upperDigit(byte >> 4), upperDigit(byte & 15)]
+      }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  private static func isUnreserved(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+      true
+    default: false
+    }
+  }
+
+  private static func upperDigit(_ value: UInt8) -> UInt8 {
+    let digit = Hex.digit(value)
+    return digit >= UInt8(ascii: "a") ? digit & ~0x20 : digit
+  }
 }

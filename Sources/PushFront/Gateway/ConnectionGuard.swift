@@ -33,7 +33,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private var isExcess = false
   private var hasResponseBegun = false
   private var closesAfterResponse = false
-  private var timer: Scheduled<Void>?
+  /// When its state has lasted too long; nil: it may last.
+  private var deadline: NIODeadline?
+  /// Fires no later than the deadline. It is not scheduled anew for each request, since most deadlines move on before they pass.
+  private var timer: (fires: NIODeadline, scheduled: Scheduled<Void>)?
 
   init(metrics: GatewayMetrics, connectionsMaximum: Int) {
     self.metrics = metrics
@@ -65,7 +68,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private func end() {
-    timer?.cancel()
+    deadline = nil
+    timer?.scheduled.cancel()
     timer = nil
     guard isCounted else { return }
     isCounted = false
@@ -87,7 +91,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     case .body: break
     case .end:
       if case .reading = state { state = .answering }
-      timer?.cancel()
+      deadline = nil
     }
     context.fireChannelRead(data)
   }
@@ -146,13 +150,27 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private func arm(_ context: ChannelHandlerContext, seconds: Int64) {
-    timer?.cancel()
-    timer = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) { [self] in
-      switch state {
-      case .reading where !hasResponseBegun:
-        refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
-      case .idle, .reading, .answering, .refused: context.close(promise: nil)
-      }
+    let deadline = NIODeadline.now() + .seconds(seconds)
+    self.deadline = deadline
+    if let timer, timer.fires <= deadline { return }
+    timer?.scheduled.cancel()
+    schedule(context, deadline)
+  }
+
+  private func schedule(_ context: ChannelHandlerContext, _ deadline: NIODeadline) {
+    let scheduled = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [self] in
+      timer = nil
+      guard let latest = self.deadline else { return }
+      if latest <= .now() { expired(context) } else { schedule(context, latest) }
+    }
+    timer = (deadline, scheduled)
+  }
+
+  private func expired(_ context: ChannelHandlerContext) {
+    switch state {
+    case .reading where !hasResponseBegun:
+      refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
+    case .idle, .reading, .answering, .refused: context.close(promise: nil)
     }
   }
 }

@@ -56,7 +56,7 @@ struct GatewayCall: Sendable {
 
   /// The body's format, by its content type.
   func format() throws(Problem) -> Format {
-    guard let field = request.headers[.contentType] else { return .json }
+    guard let field = request.headers[.contentType], field != GatewayReply.json else { return .json }
     let type = field.split(separator: ";").first.map { $0.lowercased().filter { $0 != " " } }
     switch type {
     case GatewayReply.json: return .json

@@ -1,4 +1,6 @@
 package import Logging
+import NIOCore
+import NIOPosix
 import PushCore
 import PushIO
 import PushOperations
@@ -29,6 +31,12 @@ package struct GatewayGroup {
 
   /// Returns after a graceful shutdown.
   package func run() async throws {
+    // Requests run on the event loop of their connections, and all on one: otherwise each would change threads six times instead of two,
+    // for a third more CPU. More gateways use more cores.
+    NIOSingletons.groupLoopCountSuggestion = 1
+    if !NIOSingletons.unsafeTryInstallSingletonPosixEventLoopGroupAsConcurrencyGlobalExecutor() {
+      logger.warning("requests cost more CPU: this Swift runtime does not run tasks on event loops")
+    }
     let services = GatewayServices(
       backend: backend, metrics: GatewayMetrics(),
       liveActivities: LiveActivitiesAPI(

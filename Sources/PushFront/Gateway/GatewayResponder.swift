@@ -113,10 +113,11 @@ struct GatewayResponder: HTTPResponder {
   }
 
   private func key(of request: Request) async throws(Problem) -> APIKey {
-    let words = (request.headers[.authorization] ?? "").split(separator: " ", omittingEmptySubsequences: true)
-    guard words.count == 2, words[0].lowercased() == "bearer" else {
-      throw Problem(.unauthorized, "send Authorization: Bearer hk_…, as `herald keys create` prints it")
-    }
-    return try await services.key(String(words[1]))
+    let field = (request.headers[.authorization] ?? "").utf8
+    guard let space = field.firstIndex(of: UInt8(ascii: " ")), field[..<space].count == 6,
+      let scheme = String(field[..<space]), scheme == "Bearer" || scheme.lowercased() == "bearer",
+      let start = field[space...].firstIndex(where: { $0 != UInt8(ascii: " ") }), let text = String(field[start...])
+    else { throw Problem(.unauthorized, "send Authorization: Bearer hk_…, as `herald keys create` prints it") }
+    return try await services.key(text)
   }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import PushCore
 import PushIO
 import PushOperations
@@ -87,12 +86,7 @@ enum JobRoutes {
       namespace: .heraldNamespace, name: "gateway/\(call.key.id)/\(key.text)/\(index)".utf8.span)
   }
 
-  private static func location(_ id: String) -> String {
-    "/v1/jobs/" + (id.addingPercentEncoding(withAllowedCharacters: unreserved) ?? "")
-  }
-
-  private static let unreserved = CharacterSet(
-    charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+  private static func location(_ id: String) -> String { "/v1/jobs/" + PercentEncoding.encode(id) }
 
   static func get(_ id: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let scope = try call.scope()

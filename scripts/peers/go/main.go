@@ -39,6 +39,8 @@ var (
 	jobsToDo  = flag.Int("jobs", 100_000, "ends after as many jobs")
 	prefetch  = flag.Int("prefetch", 2000, "unacknowledged deliveries")
 	streams   = flag.Int("streams", 1000, "requests in flight")
+	listen    = flag.String("listen", "", "host:port of HTTP: a gateway instead of a worker, whose jobs go to --exchange")
+	apiKey    = flag.String("api-key", "", "what the gateway's clients send behind Bearer")
 )
 
 var errStopped = errors.New("the broker closed the channel")
@@ -79,7 +81,11 @@ func main() {
 	log.SetPrefix("herald-peer-go: ")
 	flag.Parse()
 	debug.SetGCPercent(400)
-	if err := run(); err != nil {
+	do := run
+	if *listen != "" {
+		do = func() error { return serve(*listen, *exchange, *apiKey) }
+	}
+	if err := do(); err != nil {
 		log.Fatal(err)
 	}
 }
