@@ -1,5 +1,6 @@
 import HTTPTypes
 import NIOCore
+import NIOHTTP1
 import NIOHTTPTypes
 import PushCore
 import Synchronization
@@ -123,6 +124,27 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     case .idle, .reading, .answering: leave(context)
     case .refused: break
     }
+  }
+
+  /// What comes is no HTTP, or a head is too large. Requests before it are answered first: by the server.
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    guard let error = error as? HTTPParserError else { return context.fireErrorCaught(error) }
+    switch state {
+    case .idle: refuse(context, ConnectionGuard.problem(error))
+    case .reading where !hasResponseBegun: refuse(context, ConnectionGuard.problem(error))
+    case .reading, .answering: context.fireErrorCaught(error)
+    case .refused: break
+    }
+  }
+
+  private static func problem(_ error: HTTPParserError) -> Problem {
+    guard error == .headerOverflow else { return Problem(.badRequest, "this is no request of HTTP/1.1: \(error)") }
+    return Problem(
+      .badRequest,
+      """
+      the request's line and each header field must have at most \(GatewayLimits.headerFieldBytesMaximum) bytes, and all fields at most \
+      \(GatewayLimits.headerBytesMaximum)
+      """)
   }
 
   // MARK: - Ends
