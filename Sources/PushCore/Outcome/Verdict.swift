@@ -1,7 +1,7 @@
 /// What APNs' answer means for the job, for its connection, and for the credential.
 ///
-/// The table is APNS.md's "Answers"; `init(status:reason:…)` is its only copy. A verdict is a pure value: the lane
-/// acts on `fate`, the pools on the rest (`PushService.apply`).
+/// `VerdictTable.swift` has the table. A verdict is a pure value: the lane acts on `fate`, the pools on the rest
+/// (`PushService.apply`).
 package struct Verdict: Hashable, Sendable {
   /// What becomes of the job.
   package enum Fate: Hashable, Sendable {

@@ -1,4 +1,5 @@
-/// The verdict table: what each answer means. Each case is one row of APNS.md, "Answers".
+/// The verdict table: what each answer of APNs means. Sources: Apple's "Handling notification responses from APNs", and what is known of
+/// answers that it does not list.
 extension Verdict {
   /// How often a job is sent again at once before it goes to a retry queue.
   package static let resendsMaximum: UInt8 = 3

@@ -3,9 +3,10 @@ import PushCore
 package import PushIO
 package import PushLane
 
-/// Publishes messages on its own connection, each again until the broker confirms it. Declares the queues first.
+/// Publishes messages on its own connection, each again until the broker confirms it, except those of `publishOnce`. Declares the queues
+/// first.
 ///
-/// Belongs to its loop's thread. A message that is published again may arrive twice.
+/// For the loop's thread only. A message that is published again may arrive twice.
 package final class ConfirmedPublisher {
   /// A message, and the callback for its confirm.
   package struct Message {
