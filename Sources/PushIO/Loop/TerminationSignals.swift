@@ -3,8 +3,22 @@ import Glibc
 /// What SIGTERM and SIGINT do to this process.
 package enum TerminationSignals {
   /// Both end the process at once, whatever handlers were installed.
+  ///
+  /// Dispatch blocks a signal that it watches in each thread that the signal reaches. Where that is every thread, the next signal would
+  /// wait for Dispatch, so one thread is left that takes it.
   package static func restoreDefaults() {
     _ = signal(SIGTERM, SIG_DFL)
     _ = signal(SIGINT, SIG_DFL)
+    var thread = pthread_t()
+    _ = unsafe pthread_create(&thread, nil, { _ in unsafe TerminationSignals.takeSignals() }, nil)
+  }
+
+  private static func takeSignals() -> UnsafeMutableRawPointer? {
+    var signals = sigset_t()
+    unsafe sigemptyset(&signals)
+    unsafe sigaddset(&signals, SIGTERM)
+    unsafe sigaddset(&signals, SIGINT)
+    unsafe pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+    while true { pause() }
   }
 }
