@@ -4,8 +4,8 @@ import Glibc
 package enum TerminationSignals {
   /// Both end the process at once, whatever handlers were installed.
   ///
-  /// Dispatch blocks a signal that it watches in each thread that the signal reaches. Where that is every thread, the next signal would
-  /// wait for Dispatch, so one thread is left that takes it.
+  /// Dispatch's threads block these signals, and the main thread, which waits for signals, does between two waits. One that comes then goes
+  /// to Dispatch's own watch, where nobody acts on it any more. So there is one thread that can always take it.
   package static func restoreDefaults() {
     _ = signal(SIGTERM, SIG_DFL)
     _ = signal(SIGINT, SIG_DFL)
