@@ -16,29 +16,24 @@ package struct ProcessUsage: Sendable {
   package static var residentBytes: Int64? { residentBytes(of: "self") }
 
   /// Memory of another process.
-  package static func residentBytes(of process: String) -> Int64? {
+  package static func residentBytes(of process: String) -> Int64? { pages(of: process).map { bytes($0.resident) } }
+
+  /// Resident memory of this process without pages of files, such as code that runs for the first time; bytes. nil if the kernel does not
+  /// report it.
+  package static var anonymousBytes: Int64? { pages(of: "self").map { bytes($0.resident - $0.shared) } }
+
+  private static func bytes(_ pages: Int64) -> Int64 { pages * Int64(sysconf(Int32(_SC_PAGESIZE))) }
+
+  /// `shared`: pages of files and of shared memory, which are resident too.
+  private static func pages(of process: String) -> (resident: Int64, shared: Int64)? {
     guard let file = unsafe fopen("/proc/\(process)/statm", "r") else { return nil }
     defer { unsafe fclose(file) }
     var line = [CChar](repeating: 0, count: 128)
     guard unsafe fgets(&line, 128, file) != nil else { return nil }
     let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     let words = text.split(separator: " ")
-    guard words.count > 1, let pages = Int64(words[1]) else { return nil }
-    return pages * Int64(sysconf(Int32(_SC_PAGESIZE)))
-  }
-
-  /// Resident memory of this process without pages of files, such as code that is read when it runs for the first time; bytes. Nil if the
-  /// kernel does not report it.
-  package static var anonymousBytes: Int64? {
-    guard let file = unsafe fopen("/proc/self/status", "r") else { return nil }
-    defer { unsafe fclose(file) }
-    var line = [CChar](repeating: 0, count: 256)
-    while unsafe fgets(&line, 256, file) != nil {
-      let words = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        .split(whereSeparator: \.isWhitespace)
-      if words.count == 3, words[0] == "RssAnon:", words[2] == "kB" { return Int64(words[1]).map { $0 << 10 } }
-    }
-    return nil
+    guard words.count > 2, let resident = Int64(words[1]), let shared = Int64(words[2]) else { return nil }
+    return (resident, shared)
   }
 
   /// CPU time of a running process, microseconds; nil if there is no such process.
