@@ -123,9 +123,12 @@ final class TLSHandler: ChannelDuplexHandler {
   func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
     if case .open = state, mode != .input {
       encrypt(context)
-      tls.sayGoodbye()
-      sendCiphertext(context)
-      state = .finished
+      // Unless that failed.
+      if case .open = state {
+        tls.sayGoodbye()
+        sendCiphertext(context)
+        state = .finished
+      }
     }
     context.close(mode: mode, promise: promise)
   }
