@@ -1,4 +1,5 @@
 import HTTPTypes
+import HummingbirdCore
 import NIOCore
 import NIOHTTP1
 import NIOHTTPTypes
@@ -126,24 +127,27 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     }
   }
 
-  /// What comes is no HTTP, or a head is too large. Requests before it are answered first: by the server.
+  /// The client sent something that is not HTTP, or too large a head. While an earlier request waits for its answer, the server sends that
+  /// answer first and then its own 400.
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     guard let error = error as? HTTPParserError else { return context.fireErrorCaught(error) }
     switch state {
-    case .idle: refuse(context, ConnectionGuard.problem(error))
-    case .reading where !hasResponseBegun: refuse(context, ConnectionGuard.problem(error))
-    case .reading, .answering: context.fireErrorCaught(error)
+    case .reading where hasResponseBegun: context.fireErrorCaught(error)
+    case .idle, .reading: refuse(context, ConnectionGuard.problem(error))
+    case .answering: context.fireErrorCaught(error)
     case .refused: break
     }
   }
 
   private static func problem(_ error: HTTPParserError) -> Problem {
-    guard error == .headerOverflow else { return Problem(.badRequest, "this is no request of HTTP/1.1: \(error)") }
+    guard error == .headerOverflow else {
+      return Problem(.badRequest, "these bytes are not an HTTP/1.1 request: \(error)")
+    }
     return Problem(
       .badRequest,
       """
-      the request's line and each header field must have at most \(GatewayLimits.headerFieldBytesMaximum) bytes, and all fields at most \
-      \(GatewayLimits.headerBytesMaximum)
+      the request line and each header field must have at most \(GatewayLimits.headerFieldBytesMaximum) bytes, all fields together at most \
+      \(GatewayLimits.headerBytesMaximum), and there may be at most \(GatewayLimits.headerCountMaximum) of them
       """)
   }
 
@@ -151,15 +155,12 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
   /// Answers without waiting for the rest of the request, then closes the connection.
   private func refuse(_ context: ChannelHandlerContext, _ problem: Problem) {
-    let bytes = problem.json
-    let head = HTTPResponse(
-      status: HTTPResponse.Status(code: problem.kind.status),
-      headerFields: [
-        .contentType: "application/problem+json", .contentLength: "\(bytes.count)", .connection: "close",
-        .retryAfter: "\(GatewayLimits.retryAfterSeconds)",
-      ])
+    let reply = GatewayReply(problem)
+    var head = GatewayAnswer.response(reply, rate: nil, allowed: []).head
+    head.headerFields[.contentLength] = "\(reply.bytes.count)"
+    head.headerFields[.connection] = "close"
     context.write(wrapOutboundOut(.head(head)), promise: nil)
-    context.write(wrapOutboundOut(.body(ByteBuffer(bytes: bytes))), promise: nil)
+    context.write(wrapOutboundOut(.body(ByteBuffer(bytes: reply.bytes))), promise: nil)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
     leave(context)
   }
