@@ -31,8 +31,8 @@ package struct GatewayGroup {
 
   /// Returns after a graceful shutdown.
   package func run() async throws {
-    // Requests run on the event loop of their connections, and all on one: otherwise each would change threads six times instead of two,
-    // for a third more CPU. More gateways use more cores.
+    // Requests run on the event loop of their connections, and all on one: a request changes threads twice instead of six times. What that
+    // is worth: docs/measurements/gateway.md. More gateways use more cores.
     NIOSingletons.groupLoopCountSuggestion = 1
     if !NIOSingletons.unsafeTryInstallSingletonPosixEventLoopGroupAsConcurrencyGlobalExecutor() {
       logger.warning("requests cost more CPU: this Swift runtime does not run tasks on event loops")
