@@ -9,7 +9,9 @@ import WorkerSimulation
 /// simulated one receives split bytes.
 @Suite(.timeLimit(.minutes(3)))
 struct SimulatedRabbitMQDifferentialTests {
-  private static let scriptCount: UInt64 = 8
+  /// The last one: a consumer of a classic queue was cancelled and came again with its tag, while it held messages.
+  private static let seeds: [UInt64] = [1, 2, 3, 4, 228_601_861]
+  private static let freshCount: UInt64 = 4
   private static let stepCount = 60
 
   @Test func aRealServerSaysTheSame() throws {
@@ -17,10 +19,9 @@ struct SimulatedRabbitMQDifferentialTests {
     var lineCount = 0
     // The same scripts every time, and fresh ones.
     let fresh = UInt64.random(in: 1_000_000..<1_000_000_000)
-    for index in 0..<Self.scriptCount {
-      let seed = index % 2 == 0 ? index / 2 + 1 : fresh + index
+    for (index, seed) in (Self.seeds + (0..<Self.freshCount).map { fresh + $0 }).enumerated() {
       var script = try SimulatedRabbitMQScript(
-        seed: seed, prefix: "differential.\(seed)", port: port, splits: index % 4 < 2)
+        seed: seed, prefix: "differential.\(seed)", port: port, splits: index % 2 == 0)
       script.play(steps: Self.stepCount)
       lineCount += script.lineCount
       if let difference = script.difference {

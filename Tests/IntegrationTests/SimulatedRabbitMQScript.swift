@@ -84,6 +84,7 @@ final class SimulatedRabbitMQPlayer: RawAMQPServer {
 struct SimulatedRabbitMQScript {
   private struct Channel {
     var consumers: [String] = []
+    var cancelled: Set<String> = []
     /// All consumers read this queue: the order between two queues is undefined.
     var queue = Queue.sync
     var outstanding: [UInt64] = []
@@ -220,6 +221,10 @@ struct SimulatedRabbitMQScript {
       {
         return
       }
+      // A quorum queue of RabbitMQ 3.10 may end the connection with 541 if a tag comes again while its messages are held.
+      note(deliveriesOf: connection)
+      let own = channels[connection][Int(channel) - 1]
+      if queue != .classic, own.cancelled.contains(tag), !own.outstanding.isEmpty { return }
       // A consumer tag in use ends the connection, so this is rare.
       if channels[connection][Int(channel) - 1].consumers.contains(tag), pick(6) > 0 { return }
       channels[connection][Int(channel) - 1].consumers.append(tag)
@@ -231,6 +236,7 @@ struct SimulatedRabbitMQScript {
     case 76..<80:
       let tag = ["x", "y", "z"][pick(3)]
       channels[connection][Int(channel) - 1].consumers.removeAll { $0 == tag }
+      channels[connection][Int(channel) - 1].cancelled.insert(tag)
       send(RawAMQP.cancel(tag: tag, channel), on: connection, "\(channel): cancel \(tag)")
     case 80..<84:
       send(RawAMQP.closeChannel(channel), on: connection, "close channel \(channel)")

@@ -33,11 +33,13 @@ final class RabbitConsumer {
     credit = prefetch == 0 ? RabbitConsumer.unlimitedCredit : prefetch
   }
 
-  /// Reactivates a consumer that was cancelled while it held messages.
+  /// Reactivates a consumer that was cancelled while it held messages. They count against its new prefetch in a quorum queue. In a classic
+  /// one they do not, and settling them even raises it.
   func revive(prefetch: Int, needsNoAck: Bool) {
     status = .active
     self.needsNoAck = needsNoAck
-    credit = max(0, (prefetch == 0 ? RabbitConsumer.unlimitedCredit : prefetch) - held.count)
+    let granted = prefetch == 0 ? RabbitConsumer.unlimitedCredit : prefetch
+    credit = queue.settings.kind == .classic ? granted : max(0, granted - held.count)
   }
 
   /// Holds a message. Returns its number.
