@@ -202,13 +202,17 @@ extension SimulatedRabbitMQ {
   func fail(_ channel: RabbitChannel, _ error: RabbitError) {
     guard !error.isHard else { return fail(channel.session, error) }
     guard channel.phase != .closing else { return }
-    // Like RabbitMQ, the channel keeps its deliveries until the client answers.
+    // Like RabbitMQ, the channel keeps its deliveries until the client answers, except those of classic queues.
     channel.phase = .closing
     answer(channel, RabbitMethod.channelClose) {
       $0.short(error.code)
       $0.shortText(error.text)
       $0.long(error.method)
     }
+    for queue in consumed(by: [channel]) where queue.settings.kind == .classic {
+      queue.lose(where: { $0.channel === channel }, now: now)
+    }
+    handOver()
   }
 
   /// Removes the channel and requeues its deliveries.
