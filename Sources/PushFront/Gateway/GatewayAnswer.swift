@@ -1,55 +1,119 @@
-import HTTPTypes
-import Hummingbird
 import NIOCore
+import NIOHTTP1
 import PushCore
 
-/// Turns replies into HTTP responses.
-enum GatewayAnswer {
+/// An HTTP response.
+struct GatewayAnswer: Sendable {
+  enum Body: Sendable {
+    case bytes([UInt8])
+    /// Writes parts until the task is cancelled.
+    case stream(@Sendable (GatewayExchange) async throws -> Void)
+  }
+
+  let status: Int
+  let body: Body
+  /// The connection ends with this answer, because the rest of the body is not read.
+  private(set) var isLast = false
+  private var fields: [(name: String, value: String)]
+
+  /// Of the body; of a stream, 0.
+  var byteCount: Int { if case .bytes(let bytes) = body { bytes.count } else { 0 } }
+
   /// - Parameters:
   ///   - rate: the state of the key's rate; nil: the key has no rate.
   ///   - allowed: the methods that the path allows.
-  static func response(_ reply: GatewayReply, rate: RequestRate.Answer?, allowed: [String]) -> Response {
-    var headers: HTTPFields = [.cacheControl: "no-store"]
-    if !reply.contentType.isEmpty { headers[.contentType] = reply.contentType }
-    if let location = reply.location { headers[.location] = location }
-    if reply.isReplayed { headers[.idempotencyReplayed] = "true" }
-    if let rate { headers.add(rate) }
+  init(_ reply: GatewayReply, rate: RequestRate.Answer? = nil, allowed: [String] = []) {
+    status = reply.status
+    body = .bytes(reply.bytes)
+    fields = []
+    if !reply.contentType.isEmpty { add("Content-Type", reply.contentType) }
+    if let location = reply.location { add("Location", location) }
+    if reply.isReplayed { add("Idempotency-Replayed", "true") }
+    if let rate { add(rate) }
+    if let seconds = reply.retryAfter ?? GatewayAnswer.retryAfter(reply.problem, rate) {
+      add("Retry-After", "\(seconds)")
+    }
     switch reply.problem {
-    case .unauthorized: headers[.wwwAuthenticate] = "Bearer"
-    case .unavailable: headers[.retryAfter] = "\(GatewayLimits.retryAfterSeconds)"
-    case .overRate: headers[.retryAfter] = "\(rate?.resetSeconds ?? RequestRate.windowSeconds)"
-    case .notAllowed: headers[.allow] = allowed.joined(separator: ", ")
-    // The rest of the body is not read.
-    case .tooLarge, .timeout: headers[.connection] = "close"
-    case .badRequest, .invalid, .forbidden, .notFound, .conflict, .unsupportedMedia, .reused, .internalError, nil:
+    case .unauthorized: add("WWW-Authenticate", "Bearer")
+    case .notAllowed: add("Allow", allowed.joined(separator: ", "))
+    case .tooLarge, .timeout: isLast = true
+    case .badRequest, .invalid, .forbidden, .notFound, .conflict, .unsupportedMedia, .reused, .overRate,
+      .internalError, .unavailable, nil:
       break
     }
-    if let retryAfter = reply.retryAfter { headers[.retryAfter] = "\(retryAfter)" }
-    return Response(
-      status: HTTPResponse.Status(code: reply.status), headers: headers,
-      body: reply.bytes.isEmpty ? ResponseBody() : ResponseBody(byteBuffer: ByteBuffer(bytes: reply.bytes)))
   }
-}
 
-extension HTTPFields {
+  /// Events until the client goes or the server stops.
+  init(events: @escaping @Sendable (GatewayExchange) async throws -> Void) {
+    status = 200
+    body = .stream(events)
+    fields = [("Content-Type", "text/event-stream")]
+  }
+
+  private static func retryAfter(_ problem: Problem.Kind?, _ rate: RequestRate.Answer?) -> Int? {
+    switch problem {
+    case .unavailable: GatewayLimits.retryAfterSeconds
+    case .overRate: rate?.resetSeconds ?? RequestRate.windowSeconds
+    default: nil
+    }
+  }
+
   /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-10.
-  fileprivate mutating func add(_ rate: RequestRate.Answer) {
-    self[.rateLimitPolicy] = "\"key\";q=\(rate.limit);w=\(RequestRate.windowSeconds)"
-    self[.rateLimit] = "\"key\";r=\(rate.remaining);t=\(rate.resetSeconds)"
+  private mutating func add(_ rate: RequestRate.Answer) {
+    add("RateLimit-Policy", "\"key\";q=\(rate.limit);w=\(RequestRate.windowSeconds)")
+    add("RateLimit", "\"key\";r=\(rate.remaining);t=\(rate.resetSeconds)")
   }
-}
 
-extension HTTPField.Name {
-  static let traceparent = named("traceparent")
-  static let tracestate = named("tracestate")
-  static let idempotencyKey = named("Idempotency-Key")
-  static let idempotencyReplayed = named("Idempotency-Replayed")
-  static let rateLimit = named("RateLimit")
-  static let rateLimitPolicy = named("RateLimit-Policy")
-  static let lastEventID = named("Last-Event-ID")
+  private mutating func add(_ name: String, _ value: String) { fields.append((name, value)) }
 
-  private static func named(_ name: String) -> HTTPField.Name {
-    guard let name = HTTPField.Name(name) else { preconditionFailure("a header's name") }
-    return name
+  // MARK: - On the wire
+
+  /// Appends the response: all of it, or of a stream its head.
+  /// - Parameters:
+  ///   - date: the value of the field `Date`.
+  ///   - isLast: the connection ends with this response.
+  ///   - isForHead: the request was a HEAD: its response has no body.
+  func encode(into buffer: inout ByteBuffer, date: String, isLast: Bool, isForHead: Bool) {
+    buffer.writeString("HTTP/1.1 ")
+    buffer.writeString("\(status) ")
+    buffer.writeString(HTTPResponseStatus(statusCode: status).reasonPhrase)
+    buffer.writeString("\r\nServer: herald\r\nCache-Control: no-store\r\nDate: ")
+    buffer.writeString(date)
+    for field in fields {
+      buffer.writeString("\r\n")
+      buffer.writeString(field.name)
+      buffer.writeString(": ")
+      GatewayAnswer.write(value: field.value, to: &buffer)
+    }
+    if isLast { buffer.writeString("\r\nConnection: close") }
+    switch body {
+    case .stream: buffer.writeString("\r\nTransfer-Encoding: chunked\r\n\r\n")
+    case .bytes where status == 204: buffer.writeString("\r\n\r\n")
+    case .bytes(let bytes):
+      buffer.writeString("\r\nContent-Length: ")
+      buffer.writeString(String(bytes.count))
+      buffer.writeString("\r\n\r\n")
+      if !isForHead { buffer.writeBytes(bytes) }
+    }
   }
+
+  /// A control character becomes a space: a line break would begin another field.
+  private static func write(value: String, to buffer: inout ByteBuffer) {
+    if value.utf8.contains(where: { $0 < 0x20 }) {
+      buffer.writeBytes(value.utf8.map { $0 < 0x20 ? 0x20 : $0 })
+    } else {
+      buffer.writeString(value)
+    }
+  }
+
+  /// Appends a part of a stream.
+  static func encode(part: ByteBuffer, into buffer: inout ByteBuffer) {
+    buffer.writeString(String(part.readableBytes, radix: 16))
+    buffer.writeString("\r\n")
+    buffer.writeImmutableBuffer(part)
+    buffer.writeString("\r\n")
+  }
+
+  /// The end of a stream.
+  static let endOfStream = "0\r\n\r\n"
 }

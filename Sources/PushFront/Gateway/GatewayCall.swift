@@ -1,21 +1,16 @@
-import HTTPTypes
-import Hummingbird
 import PushCore
 import PushIO
 import PushOperations
 
 /// A request with a valid API key. Reads its query and headers.
 struct GatewayCall: Sendable {
-  let request: Request
+  let exchange: GatewayExchange
   let key: APIKey
   let services: GatewayServices
 
-  /// The query, undecoded; empty: none.
-  var query: String { request.uri.query ?? "" }
+  var request: GatewayRequest { exchange.request }
 
-  private func query(_ name: String) -> String? {
-    request.uri.queryParameters[Substring(name)].map(String.init)
-  }
+  private func query(_ name: String) -> String? { request.parameter(name) }
 
   var sender: JobIntake.Sender {
     JobIntake.Sender(key: key, app: query("app"), environment: query("environment"))
@@ -37,13 +32,11 @@ struct GatewayCall: Sendable {
     return jobClass
   }
 
-  var trace: TraceContext? {
-    TraceContext(traceparent: request.headers[.traceparent], tracestate: request.headers[.tracestate])
-  }
+  var trace: TraceContext? { request.trace }
 
   /// The id of the last event that the client has read; nil: send only new outcomes.
   func after() throws(Problem) -> Int64? {
-    guard let text = request.headers[.lastEventID] ?? query("after") else { return nil }
+    guard let text = request["last-event-id"] ?? query("after") else { return nil }
     guard let number = Int64(text), number >= 0, number < .max else {
       throw Problem(.badRequest, "after must be the id of an event")
     }
@@ -56,7 +49,7 @@ struct GatewayCall: Sendable {
 
   /// The body's format, by its content type.
   func format() throws(Problem) -> Format {
-    guard let field = request.headers[.contentType], field != GatewayReply.json else { return .json }
+    guard let field = request["content-type"], field != GatewayReply.json else { return .json }
     let type = field.split(separator: ";").first.map { $0.lowercased().filter { $0 != " " } }
     switch type {
     case GatewayReply.json: return .json
@@ -75,7 +68,7 @@ struct GatewayCall: Sendable {
   }
 
   func idempotencyKey() throws(Problem) -> IdempotencyKey? {
-    guard let field = request.headers[.idempotencyKey] else { return nil }
+    guard let field = request["idempotency-key"] else { return nil }
     guard let key = IdempotencyKey(field: field) else {
       throw Problem(.badRequest, "Idempotency-Key \(IdempotencyKey.rule)")
     }

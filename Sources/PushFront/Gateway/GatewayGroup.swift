@@ -42,7 +42,7 @@ package struct GatewayGroup {
       liveActivities: LiveActivitiesAPI(
         applications: configuration.gateway.applications, allowsEveryone: configuration.gateway.allowsEveryone),
       logger: logger)
-    let front = GatewayServer.application(
+    let front = GatewayServer.service(
       services, configuration: configuration.gateway, tls: tls, page: GatewayPage.shared, isUp: {})
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)

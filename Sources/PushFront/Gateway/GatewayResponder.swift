@@ -1,5 +1,3 @@
-import HTTPTypes
-import Hummingbird
 import Logging
 import NIOHTTP1
 import PushCore
@@ -7,59 +5,50 @@ import PushIO
 import PushOperations
 
 /// Answers requests: finds the route, checks the API key and its rate, and calls the route.
-struct GatewayResponder: HTTPResponder {
-  typealias Context = BasicRequestContext
-
+struct GatewayResponder: Sendable {
   let services: GatewayServices
   let page: GatewayPage
 
-  func respond(to request: Request, context: Context) async throws -> Response {
-    let began = ContinuousClock.now
-    let route = GatewayRoute(path: request.uri.path)
-    let response: Response
+  /// - Returns: nil: the connection ended before the request was complete.
+  func respond(to exchange: GatewayExchange) async -> GatewayAnswer? {
+    let began = GatewayClock.now
+    let route = GatewayRoute(path: exchange.request.path)
+    let answer: GatewayAnswer
     do {
-      response = try await answer(request, route)
-    } catch let error as HTTPParserError {
-      throw error
+      answer = try await self.answer(exchange, route)
     } catch {
       services.logger.debug("a request ended early: \(type(of: error))")
-      response = GatewayAnswer.response(
-        GatewayReply(Problem(.badRequest, "the request could not be read")), rate: nil, allowed: [])
+      return nil
     }
-    let duration = began.duration(to: .now).components
     services.metrics.count(
-      route?.template ?? "other", response.status.code,
-      nanoseconds: duration.seconds * 1_000_000_000 + duration.attoseconds / 1_000_000_000)
-    return response
+      route?.template ?? "other", answer.status, nanoseconds: GatewayClock.now.nanoseconds - began.nanoseconds)
+    return answer
   }
 
-  private func answer(_ request: Request, _ route: GatewayRoute?) async throws -> Response {
+  /// Throws only `ConnectionEnded`.
+  private func answer(_ exchange: GatewayExchange, _ route: GatewayRoute?) async throws -> GatewayAnswer {
     if case .liveActivities(let method) = route {
-      return try await LiveActivitiesRoute(method: method, request: request, services: services).response()
+      return try await LiveActivitiesRoute(method: method, exchange: exchange, services: services).respond()
     }
     var rate: RequestRate.Answer?
     do {
       guard let route else { throw Problem(.notFound, "there is no such path") }
-      guard route.methods.contains(request.method.rawValue) else {
+      guard route.methods.contains(exchange.request.method.rawValue) else {
         throw Problem(.notAllowed, "\(route.template) allows \(route.methods.joined(separator: ", "))")
       }
-      guard let scope = route.scope else { return response(answerWithoutKey(route), nil, route) }
-      let key = try await key(of: request)
+      guard let scope = route.scope else { return GatewayAnswer(answerWithoutKey(route)) }
+      let key = try await key(of: exchange.request)
       rate = services.backend.keys.take(key, now: GatewayClock.now)
       if let rate, !rate.isAllowed {
         throw Problem(.overRate, "the key may make \(rate.limit) requests a minute")
       }
       guard key.allows(scope) else { throw Problem(.forbidden, "the key does not have the scope \(scope.rawValue)") }
-      let call = GatewayCall(request: request, key: key, services: services)
+      let call = GatewayCall(exchange: exchange, key: key, services: services)
       if route == .outcomes { return try await OutcomeRoute.get(call) }
-      return response(try await reply(route, call), rate, route)
+      return GatewayAnswer(try await reply(route, call), rate: rate)
     } catch let problem as Problem {
-      return response(GatewayReply(problem), rate, route)
+      return GatewayAnswer(GatewayReply(problem), rate: rate, allowed: route?.methods ?? [])
     }
-  }
-
-  private func response(_ reply: GatewayReply, _ rate: RequestRate.Answer?, _ route: GatewayRoute?) -> Response {
-    GatewayAnswer.response(reply, rate: rate, allowed: route?.methods ?? [])
   }
 
   /// Calls a route that needs a key.
@@ -72,8 +61,8 @@ struct GatewayResponder: HTTPResponder {
     case .user(let id): return try await RegistrationRoutes.delete(user: id, call)
     case .segment(let code):
       switch call.request.method {
-      case .put: return try await SegmentRoutes.put(code, call)
-      case .get: return try await SegmentRoutes.get(code, call)
+      case .PUT: return try await SegmentRoutes.put(code, call)
+      case .GET: return try await SegmentRoutes.get(code, call)
       default: return try await SegmentRoutes.delete(code, call)
       }
     case .segmentCount(let code): return try await SegmentRoutes.count(code, call)
@@ -112,8 +101,8 @@ struct GatewayResponder: HTTPResponder {
     return problems
   }
 
-  private func key(of request: Request) async throws(Problem) -> APIKey {
-    let field = (request.headers[.authorization] ?? "").utf8
+  private func key(of request: GatewayRequest) async throws(Problem) -> APIKey {
+    let field = (request["authorization"] ?? "").utf8
     guard let space = field.firstIndex(of: UInt8(ascii: " ")), field[..<space].count == 6,
       let scheme = String(field[..<space]), scheme == "Bearer" || scheme.lowercased() == "bearer",
       let start = field[space...].firstIndex(where: { $0 != UInt8(ascii: " ") }), let text = String(field[start...])

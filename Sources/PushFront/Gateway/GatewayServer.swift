@@ -1,43 +1,66 @@
-import Hummingbird
 import HummingbirdCore
 import Logging
+import NIOCore
+import NIOHTTP1
+import NIOPosix
 import PushSettings
 
 /// The gateway's HTTP server.
 enum GatewayServer {
   /// A service that serves until its group shuts down: then it accepts nothing, answers what it has, and ends. `isUp` is called when it
   /// listens.
-  static func application(
+  static func service(
     _ services: GatewayServices, configuration: Configuration.Gateway, tls: GatewayTLS?, page: GatewayPage,
     isUp: @escaping @Sendable () -> Void
-  ) -> some ApplicationProtocol {
+  ) -> Server<GatewayChannel> {
     let logger = services.logger
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)
-    let metrics = services.metrics
-    let maximum = configuration.connectionsMaximum
-    let server = HTTPServerBuilder { responder in
-      let plain = HTTP1Channel(
-        responder: responder,
-        configuration: HTTP1Channel.Configuration(
-          additionalChannelHandlers: [ConnectionGuard(metrics: metrics, connectionsMaximum: maximum)],
-          httpDecoderConfiguration: HTTP1Channel.Configuration.DecoderConfiguration(
-            maxHeaderFieldSize: GatewayLimits.headerFieldBytesMaximum,
-            maxHeaderListSize: GatewayLimits.headerBytesMaximum,
-            maxHeaderFieldCount: GatewayLimits.headerCountMaximum)))
-      guard let tls else { return plain }
-      return GatewayTLSChannel(base: plain, tls: tls)
-    }
-    return Application(
-      responder: GatewayResponder(services: services, page: page), server: server,
-      configuration: ApplicationConfiguration(
-        address: .hostname(configuration.host, port: Int(configuration.port)), serverName: "herald",
-        backlog: 1024),
+    return Server(
+      childChannelSetup: GatewayChannel(
+        responder: GatewayResponder(services: services, page: page),
+        connectionsMaximum: configuration.connectionsMaximum, tls: tls),
+      configuration: ServerConfiguration(
+        address: .hostname(configuration.host, port: Int(configuration.port)), backlog: 1024),
       onServerRunning: { channel in
         let address = AdminServer.address(channel.localAddress) ?? configuration.host
         logger.info("gateway is up", metadata: ["address": "\(address)", "tls": "\(tls != nil)"])
         isUp()
       },
-      logger: quiet)
+      eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: quiet)
+  }
+}
+
+/// Sets up the connections of the server.
+struct GatewayChannel: ServerChildChannel {
+  struct Value: ServerChildChannelValue {
+    let channel: any Channel
+  }
+
+  let responder: GatewayResponder
+  let connectionsMaximum: Int
+  let tls: GatewayTLS?
+
+  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+    channel.eventLoop.makeCompletedFuture {
+      let pipeline = channel.pipeline.syncOperations
+      if let tls { try pipeline.addHandler(TLSHandler(context: tls.context)) }
+      var limits = NIOHTTPDecoderLimitConfiguration()
+      limits.maxHeaderFieldSize = GatewayLimits.headerFieldBytesMaximum
+      limits.maxHeaderListSize = GatewayLimits.headerBytesMaximum
+      limits.maxHeaderFieldCount = GatewayLimits.headerCountMaximum
+      try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: limits)))
+      try pipeline.addHandler(GatewayConnection(responder: responder, connectionsMaximum: connectionsMaximum))
+      return Value(channel: channel)
+    }
+  }
+
+  /// Waits for the end of the connection, which its handlers drive.
+  func handle(value: Value, logger: Logger) async {
+    await withTaskCancellationHandler {
+      try? await value.channel.closeFuture.get()
+    } onCancel: {
+      value.channel.close(promise: nil)
+    }
   }
 }

@@ -11,6 +11,7 @@ final class GatewayServices: Sendable {
   let metrics: GatewayMetrics
   let logger: Logger
   let liveActivities: LiveActivitiesAPI
+  let date = GatewayDate()
   let budget = ByteBudget(maximum: GatewayLimits.bodiesBytesMaximum)
   private let intake = Mutex(JobIntake())
 

@@ -1,6 +1,3 @@
-import HummingbirdCore
-import Logging
-import NIOCore
 import PushIO
 import PushSettings
 import Synchronization
@@ -28,20 +25,4 @@ final class GatewayTLS: Sendable {
     try .server(
       certificateFile: files.certificate, keyFile: files.privateKey, alpn: ["http/1.1"], clientCAFile: files.clientCA)
   }
-}
-
-/// Sets up connections with TLS below `base`.
-struct GatewayTLSChannel<Base: ServerChildChannel>: ServerChildChannel {
-  typealias Value = Base.Value
-
-  let base: Base
-  let tls: GatewayTLS
-
-  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
-    channel.eventLoop.makeCompletedFuture {
-      try channel.pipeline.syncOperations.addHandler(TLSHandler(context: tls.context))
-    }.flatMap { base.setup(channel: channel, logger: logger) }
-  }
-
-  func handle(value: Value, logger: Logger) async { await base.handle(value: value, logger: logger) }
 }

@@ -10,7 +10,7 @@ enum JobRoutes {
     let format = try call.format()
     let jobClass = try call.jobClass()
     let idempotency = try call.idempotencyKey()
-    let body = try await GatewayBody(call.request, budget: call.services.budget)
+    let body = try await call.exchange.body()
     let bytes = body.bytes
     let answer: @Sendable (IdempotencyKey?) async throws(Problem) -> GatewayReply = { key async throws(Problem) in
       switch format {
@@ -19,7 +19,7 @@ enum JobRoutes {
       }
     }
     guard let idempotency else { return try await answer(nil) }
-    let fingerprint = Hex.text(SHA256Digest.of((Array("\(format) \(call.query)\n".utf8) + bytes).span))
+    let fingerprint = Hex.text(SHA256Digest.of((Array("\(format) \(call.request.query ?? "")\n".utf8) + bytes).span))
     return try await IdempotentRequest(key: idempotency, route: "jobs", fingerprint: fingerprint, call: call)
       .answer { () async throws(Problem) in try await answer(idempotency) }
   }

@@ -1,5 +1,4 @@
-import HTTPTypes
-import Hummingbird
+import NIOHTTP1
 import PushCore
 import PushOperations
 
@@ -8,11 +7,11 @@ import PushOperations
 struct LiveActivitiesRoute {
   /// The last part of the path.
   let method: String
-  let request: Request
+  let exchange: GatewayExchange
   let services: GatewayServices
 
   /// Throws only errors of the connection.
-  func response() async throws -> Response {
+  func respond() async throws -> GatewayAnswer {
     var rate: RequestRate.Answer?
     let answer: LiveActivitiesAnswer
     do {
@@ -21,13 +20,12 @@ struct LiveActivitiesRoute {
       answer = LiveActivitiesRoute.answer(problem)
     }
     if answer == .unknownAccount { services.metrics.countRefusedKey() }
-    return GatewayAnswer.response(
-      GatewayReply(answer), rate: rate, allowed: GatewayRoute.liveActivities(method).methods)
+    return GatewayAnswer(GatewayReply(answer), rate: rate, allowed: GatewayRoute.liveActivities(method).methods)
   }
 
   /// - Parameter rate: set to the state of the key's rate as soon as it is known.
   private func answer(_ rate: inout RequestRate.Answer?) async throws -> LiveActivitiesAnswer {
-    guard request.method == .post else { return .notPOST }
+    guard exchange.request.method == .POST else { return .notPOST }
     let reading = try await read()
     if let access = reading.access, let refusal = try await refusal(access, &rate) { return refusal }
     switch reading.decision {
@@ -37,10 +35,10 @@ struct LiveActivitiesRoute {
   }
 
   private func read() async throws -> LiveActivitiesReading {
-    let body = try await GatewayBody(request, budget: services.budget)
+    let body = try await exchange.body()
     var random = SystemRandomNumberGenerator()
     return services.liveActivities.read(
-      method: method, body: body.bytes, authorization: request.headers[.authorization],
+      method: method, body: body.bytes, authorization: exchange.request["authorization"],
       now: GatewayClock.unixMilliseconds, random: &random)
   }
 
@@ -94,8 +92,7 @@ struct LiveActivitiesRoute {
   }
 
   private func messages(of plan: LiveActivitiesPlan) -> [GatewayMessage] {
-    let trace = TraceContext(
-      traceparent: request.headers[.traceparent], tracestate: request.headers[.tracestate])
+    let trace = exchange.request.trace
     return plan.publications.map { publication in
       switch publication {
       case .job(let id, let jobClass, let body):

@@ -6,7 +6,7 @@ enum RegistrationRoutes {
   static func put(_ device: String, _ call: GatewayCall) async throws -> GatewayReply {
     try call.requireJSON()
     let scope = try call.scope()
-    let body = try await GatewayBody(call.request, budget: call.services.budget)
+    let body = try await call.exchange.body()
     let registration = try RegistrationIntake.device(
       device, body: body.bytes, in: scope, at: GatewayClock.unixMilliseconds)
     try await call.services.publish(GatewayMessage(.registration, registration))

@@ -8,7 +8,7 @@ enum SegmentRoutes {
     try call.requireJSON()
     let code = try code(text)
     let scope = try call.scope()
-    let body = try await GatewayBody(call.request, budget: call.services.budget)
+    let body = try await call.exchange.body()
     let filter = try SegmentIntake.filter(body.bytes)
     try await call.services.ask { backend, then in backend.put(code, filter, in: scope, then: then) }
     return try await get(text, call)

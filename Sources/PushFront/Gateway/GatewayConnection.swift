@@ -1,0 +1,385 @@
+import NIOCore
+import NIOHTTP1
+import PushCore
+import Synchronization
+
+/// One connection of a client: hands its requests to the responder, one at a time, and writes their answers in order.
+///
+/// It counts the connection, answers 503 if there are too many, and closes it if the client is slow or was answered before its request was
+/// complete. Bytes that arrive do not extend a timeout: a client that sends a byte now and then is closed like one that sends none.
+final class GatewayConnection: ChannelDuplexHandler {
+  typealias InboundIn = HTTPServerRequestPart
+  typealias InboundOut = Never
+  typealias OutboundIn = Never
+  typealias OutboundOut = ByteBuffer
+
+  private enum State {
+    /// Waits for a request's head. → reading, refused
+    case idle
+    /// Receives the body. → answering, refused
+    case reading
+    /// The request is complete, its answer is not. → idle, refused
+    case answering
+    /// Drops all input and closes soon.
+    case refused
+  }
+
+  /// What arrived after a request that is not answered yet.
+  private enum Input {
+    case part(HTTPServerRequestPart)
+    case error(HTTPParserError)
+  }
+
+  private let responder: GatewayResponder
+  private let connectionsMaximum: Int
+  private var context: ChannelHandlerContext?
+  private var state = State.idle
+  private var isCounted = false
+  /// There are too many connections.
+  private var isExcess = false
+  /// The client sends nothing more.
+  private var isInputClosed = false
+  /// The server stops: the next answer is the last one.
+  private var isStopping = false
+  private var later: CircularBuffer<Input> = CircularBuffer(initialCapacity: 0)
+  private var isTakingLater = false
+  /// Reading pauses while `later` holds something.
+  private var isReadHeld = false
+
+  // The request in progress.
+  private var exchange: GatewayExchange?
+  private var body: GatewayBodyParts
+  private var bodyWaiter: CheckedContinuation<GatewayBody, any Error>?
+  private var task: Task<Void, Never>?
+  private var isStarted = false
+  private var isStreaming = false
+  /// The client wants the connection to end with the answer.
+  private var isLast = false
+
+  /// When its state has lasted too long; nil: it may last.
+  private var deadline: NIODeadline?
+  /// Fires no later than the deadline. It is not scheduled anew for each request, since most deadlines move on before they pass.
+  private var timer: (fires: NIODeadline, scheduled: Scheduled<Void>)?
+
+  private static let headBytes = 512
+
+  init(responder: GatewayResponder, connectionsMaximum: Int) {
+    self.responder = responder
+    self.connectionsMaximum = connectionsMaximum
+    body = GatewayBodyParts(budget: responder.services.budget)
+  }
+
+  private var metrics: GatewayMetrics { responder.services.metrics }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+    if context.channel.isActive { begin(context) }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    end()
+    self.context = nil
+  }
+
+  func channelActive(context: ChannelHandlerContext) { begin(context) }
+
+  func channelInactive(context: ChannelHandlerContext) { end() }
+
+  private func begin(_ context: ChannelHandlerContext) {
+    guard !isCounted else { return }
+    isCounted = true
+    isExcess = metrics.connections.add(1, ordering: .relaxed).newValue > connectionsMaximum
+    if isExcess { metrics.connectionsRefused.add(1, ordering: .relaxed) }
+    arm(context, seconds: isExcess ? GatewayLimits.lingerSeconds : GatewayLimits.headSeconds)
+  }
+
+  private func end() {
+    abandonRequest()
+    state = .refused
+    deadline = nil
+    timer?.scheduled.cancel()
+    timer = nil
+    guard isCounted else { return }
+    isCounted = false
+    metrics.connections.subtract(1, ordering: .relaxed)
+  }
+
+  /// Nobody reads the answer any more. The task goes on, but for a stream or one that waits for the body.
+  private func abandonRequest() {
+    later.removeAll()
+    body.drop()
+    exchange = nil
+    task?.cancel()
+    task = nil
+    bodyWaiter.take()?.resume(throwing: ConnectionEnded())
+  }
+
+  // MARK: - Requests
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let part = unwrapInboundIn(data)
+    switch state {
+    case .idle, .reading: take(part, context)
+    case .answering: later.append(.part(part))
+    case .refused: break
+    }
+  }
+
+  private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
+    switch part {
+    case .head(let head):
+      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections; try again")) }
+      state = .reading
+      isStarted = false
+      isLast = !head.isKeepAlive
+      body = GatewayBodyParts(budget: responder.services.budget)
+      exchange = GatewayExchange(GatewayRequest(head), self, on: context.eventLoop)
+      arm(context, seconds: GatewayLimits.bodySeconds)
+    case .body(let part):
+      body.append(part)
+      if let refusal = body.refusal { bodyWaiter.take()?.resume(throwing: refusal) }
+    case .end:
+      state = .answering
+      deadline = nil
+      if let waiter = bodyWaiter.take() { waiter.resume(returning: body.take()) }
+      start()
+    }
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    // A request may be refused before its body is complete.
+    if case .reading = state { start() }
+  }
+
+  /// Starts the task that answers the request.
+  private func start() {
+    guard !isStarted, let exchange else { return }
+    isStarted = true
+    // It runs here until it has to wait for the first time.
+    let task = Task.immediate { [responder] in
+      guard let answer = await responder.respond(to: exchange) else { return }
+      await exchange.send(answer)
+    }
+    // Unless it has answered already.
+    if self.exchange === exchange { self.task = task }
+  }
+
+  /// Takes what arrived during the last request, up to the end of the next one.
+  private func takeLater(_ context: ChannelHandlerContext) {
+    // An answer that comes at once must not make the stack deeper.
+    guard !isTakingLater else { return }
+    isTakingLater = true
+    defer { isTakingLater = false }
+    while !later.isEmpty {
+      switch state {
+      case .idle, .reading: break
+      case .answering, .refused: return
+      }
+      switch later.removeFirst() {
+      case .part(let part): take(part, context)
+      case .error(let error): refuse(context, GatewayConnection.problem(error))
+      }
+    }
+    if case .reading = state { start() }
+    if isReadHeld {
+      isReadHeld = false
+      context.read()
+    }
+    if isInputClosed, case .idle = state { context.close(promise: nil) }
+  }
+
+  func read(context: ChannelHandlerContext) {
+    if later.isEmpty { context.read() } else { isReadHeld = true }
+  }
+
+  // MARK: - The body
+
+  /// The body if it is complete; nil: it is not. Throws why it is refused.
+  func bodyNow() throws -> GatewayBody? {
+    if let refusal = body.refusal { throw refusal }
+    switch state {
+    case .answering: return body.take()
+    case .reading: return nil
+    case .idle, .refused: throw ConnectionEnded()
+    }
+  }
+
+  func whenBodyEnds(_ continuation: CheckedContinuation<GatewayBody, any Error>) {
+    do {
+      if let body = try bodyNow() { continuation.resume(returning: body) } else { bodyWaiter = continuation }
+    } catch {
+      continuation.resume(throwing: error)
+    }
+  }
+
+  // MARK: - Answers
+
+  /// Sends an answer, unless the connection has ended or was refused meanwhile.
+  func send(_ answer: GatewayAnswer) {
+    guard let context, let head = beginAnswer(answer, context) else { return }
+    finishAnswer(head, isLast: endsWith(answer), context)
+  }
+
+  /// Whether the connection ends with this answer.
+  private func endsWith(_ answer: GatewayAnswer) -> Bool {
+    if case .reading = state { return true }
+    return isLast || isStopping || answer.isLast
+  }
+
+  /// The answer's bytes; of a stream, its head. nil: nobody waits for it.
+  private func beginAnswer(_ answer: GatewayAnswer, _ context: ChannelHandlerContext) -> ByteBuffer? {
+    switch state {
+    case .reading, .answering: break
+    case .idle, .refused: return nil
+    }
+    var buffer = context.channel.allocator.buffer(capacity: answer.byteCount + GatewayConnection.headBytes)
+    answer.encode(
+      into: &buffer, date: responder.services.date.text, isLast: endsWith(answer),
+      isForHead: exchange?.request.method == .HEAD)
+    return buffer
+  }
+
+  private func finishAnswer(_ buffer: ByteBuffer, isLast: Bool, _ context: ChannelHandlerContext) {
+    exchange = nil
+    task = nil
+    body.drop()
+    guard !isLast else { return sendLast(buffer, context) }
+    state = .idle
+    context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+    // The write may have failed and closed the connection.
+    guard case .idle = state else { return }
+    arm(context, seconds: GatewayLimits.idleSeconds)
+    takeLater(context)
+  }
+
+  /// Sends the connection's last bytes and drops input for a while. An immediate close could reset the connection before the client has read
+  /// them.
+  private func sendLast(_ buffer: ByteBuffer, _ context: ChannelHandlerContext) {
+    state = .refused
+    later.removeAll()
+    arm(context, seconds: GatewayLimits.lingerSeconds)
+    let written = context.eventLoop.makePromise(of: Void.self)
+    // Only then: where the client has closed its half, closing the other one would drop what is not written yet.
+    written.futureResult.assumeIsolated().whenComplete { _ in context.close(mode: .output, promise: nil) }
+    context.writeAndFlush(wrapOutboundOut(buffer), promise: written)
+    if isReadHeld {
+      isReadHeld = false
+      context.read()
+    }
+  }
+
+  func beginStream(_ answer: GatewayAnswer) {
+    guard let context, let head = beginAnswer(answer, context) else {
+      task?.cancel()
+      return
+    }
+    isStreaming = true
+    isLast = endsWith(answer)
+    context.writeAndFlush(wrapOutboundOut(head), promise: nil)
+    if isStopping { task?.cancel() }
+  }
+
+  func write(_ part: ByteBuffer, then: @escaping @Sendable (Result<Void, any Error>) -> Void) {
+    guard isStreaming, let context else { return then(.failure(ConnectionEnded())) }
+    var buffer = context.channel.allocator.buffer(capacity: part.readableBytes + 16)
+    GatewayAnswer.encode(part: part, into: &buffer)
+    let written = context.eventLoop.makePromise(of: Void.self)
+    written.futureResult.whenComplete(then)
+    context.writeAndFlush(wrapOutboundOut(buffer), promise: written)
+  }
+
+  func endStream() {
+    guard isStreaming, let context else { return }
+    isStreaming = false
+    finishAnswer(ByteBuffer(string: GatewayAnswer.endOfStream), isLast: isLast || isStopping, context)
+  }
+
+  /// The client must not take the stream for complete.
+  func abortStream() {
+    guard isStreaming else { return }
+    isStreaming = false
+    context?.close(promise: nil)
+  }
+
+  // MARK: - Refusals and ends
+
+  /// Answers without waiting for the rest of the request.
+  private func refuse(_ context: ChannelHandlerContext, _ problem: Problem) {
+    let answer = GatewayAnswer(GatewayReply(problem))
+    var buffer = context.channel.allocator.buffer(capacity: answer.byteCount + GatewayConnection.headBytes)
+    answer.encode(into: &buffer, date: responder.services.date.text, isLast: true, isForHead: false)
+    abandonRequest()
+    sendLast(buffer, context)
+  }
+
+  /// The client sent something that is not HTTP, or too large a head.
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    guard let error = error as? HTTPParserError else { return context.close(promise: nil) }
+    switch state {
+    case .reading where isStreaming: context.close(promise: nil)
+    case .idle, .reading: refuse(context, GatewayConnection.problem(error))
+    case .answering: later.append(.error(error))
+    case .refused: break
+    }
+  }
+
+  private static func problem(_ error: HTTPParserError) -> Problem {
+    guard error == .headerOverflow else {
+      return Problem(.badRequest, "these bytes are not an HTTP/1.1 request: \(error)")
+    }
+    return Problem(
+      .badRequest,
+      """
+      the request line and each header field must have at most \(GatewayLimits.headerFieldBytesMaximum) bytes, all fields together at most \
+      \(GatewayLimits.headerBytesMaximum), and there may be at most \(GatewayLimits.headerCountMaximum) of them
+      """)
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case ChannelEvent.inputClosed:
+      isInputClosed = true
+      switch state {
+      // A request whose end cannot come any more.
+      case .idle, .reading: context.close(promise: nil)
+      // The client may still wait for its answer.
+      case .answering, .refused: break
+      }
+    case is ChannelShouldQuiesceEvent:
+      isStopping = true
+      if isStreaming {
+        task?.cancel()
+      } else if case .idle = state {
+        context.close(promise: nil)
+      }
+    default: break
+    }
+  }
+
+  // MARK: - Time
+
+  private func arm(_ context: ChannelHandlerContext, seconds: Int64) {
+    let deadline = NIODeadline.now() + .seconds(seconds)
+    self.deadline = deadline
+    if let timer, timer.fires <= deadline { return }
+    timer?.scheduled.cancel()
+    schedule(context, deadline)
+  }
+
+  private func schedule(_ context: ChannelHandlerContext, _ deadline: NIODeadline) {
+    let scheduled = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [self] in
+      timer = nil
+      guard let latest = self.deadline else { return }
+      if latest <= .now() { expired(context) } else { schedule(context, latest) }
+    }
+    timer = (deadline, scheduled)
+  }
+
+  private func expired(_ context: ChannelHandlerContext) {
+    switch state {
+    case .reading where !isStreaming:
+      refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
+    case .idle, .reading, .answering, .refused: context.close(promise: nil)
+    }
+  }
+}

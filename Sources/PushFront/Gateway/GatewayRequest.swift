@@ -1,0 +1,54 @@
+import HummingbirdCore
+import NIOHTTP1
+import PushCore
+
+/// The head of a request.
+struct GatewayRequest: Sendable {
+  let method: HTTPMethod
+  /// Without the query.
+  let path: String
+  /// Undecoded; nil: none.
+  let query: String?
+  private let headers: HTTPHeaders
+  /// nil: the request has no query.
+  private let uri: URI?
+
+  init(_ head: HTTPRequestHead) {
+    method = head.method
+    headers = head.headers
+    let target = head.uri.utf8
+    // Most targets are a path alone. The others, also with a scheme and a host, take the slower way.
+    if target.first == UInt8(ascii: "/"), !target.contains(UInt8(ascii: "?")) {
+      path = head.uri
+      query = nil
+      uri = nil
+    } else {
+      let uri = URI(head.uri)
+      path = uri.path
+      query = uri.query
+      self.uri = uri
+    }
+  }
+
+  /// A header field. The values of a repeated one are joined by commas; nil: absent.
+  /// - Parameter name: in lower case.
+  subscript(name: String) -> String? {
+    var found: String?
+    for field in headers where GatewayRequest.isSame(field.name, name) {
+      if let first = found { found = "\(first), \(field.value)" } else { found = field.value }
+    }
+    return found
+  }
+
+  /// A decoded parameter of the query; nil: absent.
+  func parameter(_ name: String) -> String? { uri?.queryParameters[Substring(name)].map(String.init) }
+
+  var trace: TraceContext? {
+    TraceContext(traceparent: self["traceparent"], tracestate: self["tracestate"])
+  }
+
+  private static func isSame(_ name: String, _ lowercase: String) -> Bool {
+    name.utf8.count == lowercase.utf8.count
+      && zip(name.utf8, lowercase.utf8).allSatisfy { $0 == $1 || ($0 | 0x20 == $1 && 0x41...0x5A ~= $0) }
+  }
+}
