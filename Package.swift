@@ -9,6 +9,8 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("MemberImportVisibility"),
   .enableUpcomingFeature("InternalImportsByDefault"),
+  // An async function runs where its caller runs: a request of the gateway stays on its event loop without asking the runtime at each call.
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
   // A lane is one thread, and yet its objects check at run time, for every field, that nobody else is at it: a twelfth of its
   // CPU. Debug builds, on which all tests run, check; release builds do not.
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),

@@ -17,6 +17,11 @@ package enum GatewayRoute: Hashable, Sendable {
   /// nil: no route has this path.
   /// - Parameter path: without a query.
   package init?(path: String) {
+    // Nearly every request.
+    if path == "/v1/jobs" {
+      self = .jobs
+      return
+    }
     var words: [String] = []
     for part in path.split(separator: "/", omittingEmptySubsequences: false).dropFirst() {
       guard let word = try? PercentEncoding.decode(part) else { return nil }

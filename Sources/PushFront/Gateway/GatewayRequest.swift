@@ -31,13 +31,10 @@ struct GatewayRequest: Sendable {
   }
 
   /// A header field. The values of a repeated one are joined by commas; nil: absent.
-  /// - Parameter name: in lower case.
   subscript(name: String) -> String? {
-    var found: String?
-    for field in headers where GatewayRequest.isSame(field.name, name) {
-      if let first = found { found = "\(first), \(field.value)" } else { found = field.value }
-    }
-    return found
+    guard let first = headers.first(name: name) else { return nil }
+    let all = headers[name]
+    return all.count == 1 ? first : all.joined(separator: ", ")
   }
 
   /// A decoded parameter of the query; nil: absent.
@@ -45,10 +42,5 @@ struct GatewayRequest: Sendable {
 
   var trace: TraceContext? {
     TraceContext(traceparent: self["traceparent"], tracestate: self["tracestate"])
-  }
-
-  private static func isSame(_ name: String, _ lowercase: String) -> Bool {
-    name.utf8.count == lowercase.utf8.count
-      && zip(name.utf8, lowercase.utf8).allSatisfy { $0 == $1 || ($0 | 0x20 == $1 && 0x41...0x5A ~= $0) }
   }
 }

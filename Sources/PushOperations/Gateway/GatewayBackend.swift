@@ -37,6 +37,10 @@ package final class GatewayBackend: Sendable {
   private let thread = Mutex<LoopThread?>(nil)
 
   private static let waitMilliseconds = 50
+  /// Minimum time between the starts of two turns while at least `busyCount` messages wait for confirms. A turn, and its writes to RabbitMQ
+  /// and Redis, then has several jobs.
+  private static let spacingMicroseconds: Int64 = 1_000
+  private static let busyCount = 8
   private static let closeMilliseconds: Int64 = 1_000
 
   package init(_ settings: GatewaySettings, logger: Logger) {
@@ -174,7 +178,10 @@ package final class GatewayBackend: Sendable {
   }
 
   private func turn(_ loop: EventLoop, _ backend: GatewayBackendLoop) {
-    loop.poll(maximumWaitMilliseconds: GatewayBackend.waitMilliseconds)
+    let isBusy = backend.publisher.openCount >= GatewayBackend.busyCount
+    loop.poll(
+      maximumWaitMilliseconds: GatewayBackend.waitMilliseconds,
+      spacingMicroseconds: isBusy ? GatewayBackend.spacingMicroseconds : 0)
     let letters = state.withLock { state in
       defer { state.letters = [] }
       return state.letters
