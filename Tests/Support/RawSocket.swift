@@ -27,6 +27,9 @@ package final class RawSocket {
     }
   }
 
+  /// Ends this side's half of the connection.
+  package func endSending() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
+
   /// The available bytes, after a wait if necessary; empty after that time, and at the end.
   package func receive(milliseconds: Int32) -> [UInt8] {
     guard !isAtEnd else { return [] }

@@ -106,6 +106,7 @@ final class GatewayConnection: ChannelDuplexHandler {
 
   /// Nobody reads the answer any more. The task goes on, but for a stream or one that waits for the body.
   private func abandonRequest() {
+    isStreaming = false
     later.removeAll()
     body.drop()
     exchange = nil
@@ -223,7 +224,7 @@ final class GatewayConnection: ChannelDuplexHandler {
   /// Whether the connection ends with this answer.
   private func endsWith(_ answer: GatewayAnswer) -> Bool {
     if case .reading = state { return true }
-    return isLast || isStopping || answer.isLast
+    return isLast || isStopping || answer.isLast || (isInputClosed && later.isEmpty)
   }
 
   /// The answer's bytes; of a stream, its head. nil: nobody waits for it.
@@ -257,10 +258,14 @@ final class GatewayConnection: ChannelDuplexHandler {
   private func sendLast(_ buffer: ByteBuffer, _ context: ChannelHandlerContext) {
     state = .refused
     later.removeAll()
-    arm(context, seconds: GatewayLimits.lingerSeconds)
+    arm(context, seconds: GatewayLimits.idleSeconds)
     let written = context.eventLoop.makePromise(of: Void.self)
-    // Only then: where the client has closed its half, closing the other one would drop what is not written yet.
-    written.futureResult.assumeIsolated().whenComplete { _ in context.close(mode: .output, promise: nil) }
+    written.futureResult.assumeIsolated().whenComplete { [self] _ in
+      guard isCounted else { return }
+      arm(context, seconds: GatewayLimits.lingerSeconds)
+      // Not earlier: where the client has closed its half, this closes the whole connection.
+      context.close(mode: .output, promise: nil)
+    }
     context.writeAndFlush(wrapOutboundOut(buffer), promise: written)
     if isReadHeld {
       isReadHeld = false
@@ -269,10 +274,7 @@ final class GatewayConnection: ChannelDuplexHandler {
   }
 
   func beginStream(_ answer: GatewayAnswer) {
-    guard let context, let head = beginAnswer(answer, context) else {
-      task?.cancel()
-      return
-    }
+    guard let context, let head = beginAnswer(answer, context) else { return }
     isStreaming = true
     isLast = endsWith(answer)
     context.writeAndFlush(wrapOutboundOut(head), promise: nil)

@@ -13,6 +13,7 @@ package final class GatewayBackendLoop {
   let publisher: GatewayPublisher
   let outcomes: OutcomeFeed
   let keys: KeyReader
+  private let confirmed: ConfirmedJobs
   private let redis: RedisClient
   private let names: GatewayRedisKeys
   private let expansions: ExpansionStore
@@ -22,7 +23,7 @@ package final class GatewayBackendLoop {
   private let activities: ActivityRegistry
 
   /// How long the id of a job is stored, and the answer for an idempotency key.
-  private static let rememberedSeconds = 86_400
+  static let rememberedSeconds = 86_400
   /// How long an idempotency key is reserved for a request that is in progress.
   private static let flightMilliseconds = 60_000
   /// Maximum of devices or users in one query to Redis.
@@ -42,10 +43,10 @@ package final class GatewayBackendLoop {
       loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: .random(in: .min ... .max))
     self.names = names
     self.redis = redis
+    let confirmed = ConfirmedJobs(loop: loop, redis: redis, names: names)
+    self.confirmed = confirmed
     publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { message in
-      guard case .job(_, let id, let scope, _) = message.kind, redis.isConnected else { return }
-      let key = names.job(id, in: scope)
-      redis.call(["SET", key, "", "EX", "\(GatewayBackendLoop.rememberedSeconds)"], key: key) { _ in }
+      if case .job(_, let id, let scope, _) = message.kind { confirmed.add(id, in: scope) }
     }
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
@@ -59,6 +60,8 @@ package final class GatewayBackendLoop {
   }
 
   var isRedisConnected: Bool { redis.isConnected }
+  /// No request waits for its confirms, and what they lead to is written.
+  var isIdle: Bool { publisher.isIdle && confirmed.isIdle }
 
   func turn() {
     redis.turn()
@@ -87,13 +90,14 @@ package final class GatewayBackendLoop {
   }
 
   package func job(_ id: String, in scope: AppScope, then: @escaping Then<JobState>) {
-    expansions.progress(id) { [redis, names] result in
+    expansions.progress(id) { [redis, names, confirmed] result in
       switch result {
       case .failure(let failure): then(.failure(failure.asUnavailable))
       case .success(let progress?):
         let isOwn = progress.app == scope.app && progress.environment == scope.environment.name
         then(.success(isOwn ? .audience(progress) : .unknown))
       case .success(nil):
+        confirmed.store()
         let key = names.job(id, in: scope)
         redis.call(["EXISTS", key], key: key) { result in
           then(result.map { $0 == .integer(1) ? .queued : .unknown }.mapError(\.asUnavailable))

@@ -1,0 +1,223 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// How requests come over a connection: many at once, in pieces, in chunks, and without an end.
+@Suite(.serialized, .timeLimit(.minutes(4)))
+struct GatewayRequestTests {
+  /// A client that reads answers one after another.
+  private final class Client {
+    struct Answer {
+      var head: String
+      var body: String
+      var status: Int { Int(head.split(separator: " ").dropFirst().first ?? "") ?? 0 }
+    }
+
+    let socket: RawSocket
+    private var bytes: [UInt8] = []
+
+    init(_ world: GatewayWorld) throws {
+      socket = try RawSocket(port: world.port)
+    }
+
+    func send(_ text: String) { socket.send(Array(text.utf8)) }
+
+    /// The next answer; nil: none came in time.
+    /// - Parameter hasBody: false: it is the answer to a HEAD.
+    func answer(hasBody: Bool = true, seconds: Int = 20) -> Answer? {
+      ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 1) { () -> Answer? in
+        if let answer = take(hasBody) { return answer }
+        bytes += socket.receive(milliseconds: 100)
+        return take(hasBody)
+      }
+    }
+
+    private func take(_ hasBody: Bool) -> Answer? {
+      let text = String(decoding: bytes, as: UTF8.self)
+      guard let end = text.range(of: "\r\n\r\n") else { return nil }
+      let head = String(text[..<end.lowerBound])
+      let length = head.firstMatch(of: /Content-Length: ([0-9]+)/.ignoresCase()).flatMap { Int($0.1) } ?? 0
+      let start = head.utf8.count + 4
+      let count = hasBody ? length : 0
+      guard bytes.count >= start + count else { return nil }
+      let body = String(decoding: bytes[start..<start + count], as: UTF8.self)
+      bytes.removeFirst(start + count)
+      return Answer(head: head, body: body)
+    }
+
+    /// Whether the gateway closes the connection, and sends nothing more.
+    func isEnded(seconds: Int = 20) -> Bool {
+      _ = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 1) { () -> Bool? in
+        bytes += socket.receive(milliseconds: 100)
+        return socket.isAtEnd || !bytes.isEmpty ? true : nil
+      }
+      return socket.isAtEnd && bytes.isEmpty
+    }
+  }
+
+  private func head(_ world: GatewayWorld, _ further: String, key: String? = nil) -> String {
+    "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key ?? world.key)\r\n\(further)\r\n\r\n"
+  }
+
+  private func post(_ world: GatewayWorld, _ id: String) -> String {
+    let body = world.job("\"id\":\"\(id)\",")
+    return head(world, "Content-Length: \(body.utf8.count)") + body
+  }
+
+  private static let get = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  @Test func pipelinedRequestsAreAnsweredInTheirOrder() throws {
+    let world = try GatewayWorld("pipeline")
+    let client = try Client(world)
+    let ids = (0..<20).map { "job-\($0)" }
+    // A request that needs RabbitMQ before one that does not, again and again.
+    client.send(ids.map { post(world, $0) + GatewayRequestTests.get }.joined())
+    for id in ids {
+      #expect(client.answer()?.body == "{\"id\":\"\(id)\"}")
+      #expect(client.answer()?.body == "ok\n")
+    }
+    // Nothing of the connection is left over, and one that is refused ends those behind it.
+    client.send(GatewayRequestTests.get)
+    #expect(client.answer()?.body == "ok\n")
+    client.send(post(world, "last") + "no request\r\n\r\n" + GatewayRequestTests.get)
+    #expect(client.answer()?.status == 202)
+    #expect(client.answer()?.status == 400)
+    #expect(client.isEnded())
+    #expect(try world.takeJobs().compactMap(\.messageID) == ids + ["last"])
+  }
+
+  @Test func manyAnswersThatComeAtOnceDoNotDeepenTheStack() throws {
+    let world = try GatewayWorld("deep")
+    let client = try Client(world)
+    let count = 3_000
+    client.send(post(world, "first") + String(repeating: GatewayRequestTests.get, count: count))
+    #expect(client.answer()?.status == 202)
+    for _ in 0..<count { guard client.answer()?.body == "ok\n" else { return #expect(Bool(false), "an answer is missing") } }
+  }
+
+  @Test func aRequestMayComeInAnyPieces() throws {
+    let world = try GatewayWorld("pieces")
+    let client = try Client(world)
+    for byte in (post(world, "one") + GatewayRequestTests.get).utf8 {
+      client.socket.send([byte])
+      usleep(200)
+    }
+    #expect(client.answer()?.body == "{\"id\":\"one\"}")
+    #expect(client.answer()?.body == "ok\n")
+    // Head and body apart: what the head says is checked first, then the gateway waits.
+    let body = world.job("\"id\":\"two\",")
+    client.send(head(world, "Content-Length: \(body.utf8.count)"))
+    usleep(100_000)
+    client.send(body)
+    #expect(client.answer()?.status == 202)
+    // In chunks, with an extension and a trailer.
+    let chunks = world.job("\"id\":\"three\",").map { "1;a=b\r\n\($0)\r\n" }.joined() + "0\r\nX-Trailer: a\r\n\r\n"
+    client.send(head(world, "Transfer-Encoding: chunked") + chunks)
+    #expect(client.answer()?.body == "{\"id\":\"three\"}")
+    #expect(try world.takeJobs().compactMap(\.messageID) == ["one", "two", "three"])
+  }
+
+  @Test func aRefusalDoesNotWaitForTheBody() throws {
+    let world = try GatewayWorld("early")
+    let body = world.job()
+    let wrongHead = head(world, "Content-Length: \(body.utf8.count)", key: "hk_00000000_x")
+    // The body did not come: it is not waited for, and the connection ends, whatever comes of it.
+    let early = try Client(world)
+    early.send(wrongHead)
+    let refusal = try #require(early.answer())
+    #expect(refusal.status == 401 && refusal.head.contains("Connection: close"))
+    early.send(body + GatewayRequestTests.get)
+    #expect(early.isEnded())
+    // It came with the head: the connection stays.
+    let complete = try Client(world)
+    complete.send(wrongHead + body)
+    #expect(complete.answer()?.status == 401)
+    complete.send(post(world, "good"))
+    #expect(complete.answer()?.status == 202)
+    // Nobody reads a body of a method without one.
+    complete.send("GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" + GatewayRequestTests.get)
+    #expect(complete.answer()?.body == "ok\n" && complete.answer()?.body == "ok\n")
+    #expect(try world.takeJobs().compactMap(\.messageID) == ["good"])
+  }
+
+  @Test func aHEADHasNoBodyAndTheClientsCloseIsHeeded() throws {
+    let world = try GatewayWorld("head")
+    let client = try Client(world)
+    client.send("HEAD /livez HTTP/1.1\r\nHost: a\r\n\r\n" + GatewayRequestTests.get)
+    let answer = try #require(client.answer(hasBody: false))
+    #expect(answer.status == 405 && answer.head.contains("Allow: GET"))
+    #expect(client.answer()?.body == "ok\n")
+    client.send("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" + GatewayRequestTests.get)
+    #expect(client.answer()?.head.contains("Connection: close") ?? false)
+    #expect(client.isEnded())
+    let old = try Client(world)
+    old.send("GET /livez HTTP/1.0\r\n\r\n")
+    #expect(old.answer()?.body == "ok\n")
+    #expect(old.isEnded())
+    let absolute = try Client(world)
+    absolute.send("GET http://a.example/v1/segments/none?app=com.example.app HTTP/1.1\r\nHost: a\r\n\r\n")
+    #expect(absolute.answer()?.status == 401)
+  }
+
+  @Test func aClientThatLeavesHurtsNobody() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("leave", rabbitmq: rabbitmq, isLogged: false)
+    rabbitmq.pause()
+    var gone: Client? = try Client(world)
+    gone?.send(post(world, "gone"))
+    let half = try Client(world)
+    half.send(post(world, "half"))
+    half.socket.endSending()
+    // Both have reached the gateway once another request behind them is answered.
+    #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
+    gone = nil
+    // In the middle of a body.
+    var cut: Client? = try Client(world)
+    cut?.send(head(world, "Content-Length: 100") + "{")
+    #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
+    cut = nil
+    rabbitmq.resume()
+    // Who has only ended its half gets its answer.
+    #expect(half.answer()?.status == 202)
+    #expect(half.isEnded())
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"next\",")).status == 202)
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
+        let metrics = LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body ?? ""
+        return metrics.contains("herald_gateway_connections 1\n") ? true : nil
+      } == true)
+    #expect(Set(try world.takeJobs().compactMap(\.messageID)) == ["gone", "half", "next"])
+  }
+
+  @Test func aDrainAnswersWhatCameAndClosesWhatIsIdle() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("drain", rabbitmq: rabbitmq, isLogged: false)
+    let (idle, fresh) = (try Client(world), try Client(world))
+    idle.send(GatewayRequestTests.get)
+    #expect(idle.answer()?.status == 200)
+    rabbitmq.pause()
+    let busy = try Client(world)
+    busy.send(post(world, "in flight"))
+    let slow = try Client(world)
+    let body = world.job("\"id\":\"in pieces\",")
+    slow.send(head(world, "Content-Length: \(body.utf8.count)"))
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 20) {
+        let metrics = LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body ?? ""
+        return metrics.contains("herald_gateway_open 1\n") ? true : nil
+      } == true)
+    world.process.child.signalLeader(SIGTERM)
+    // These wait for nothing, although RabbitMQ confirms nothing.
+    #expect(idle.isEnded(seconds: 3) && fresh.isEnded(seconds: 3))
+    rabbitmq.resume()
+    slow.send(body)
+    for client in [busy, slow] {
+      let answer = client.answer()
+      #expect(answer?.status == 202 && answer?.head.contains("Connection: close") ?? false, "\(world.process.log)")
+      #expect(client.isEnded())
+    }
+    #expect(world.process.waitForExit(seconds: 20) == 0, "\(world.process.log)")
+    #expect(try world.takeJobs().count == 2)
+  }
+}
