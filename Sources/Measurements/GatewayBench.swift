@@ -21,6 +21,9 @@ struct GatewayBench: ParsableCommand {
   @Option(help: "Another gateway to measure in the same run, in turn with Herald: a program of scripts/peers.")
   var peer: String?
 
+  @Flag(help: "The peer stores nothing in Redis. Default: like Herald, it stores the ids of confirmed jobs for a day.")
+  var peerWithoutRedis = false
+
   @Option(help: "Kept-alive connections, each with a request at a time.")
   var connections = 64
 
@@ -61,7 +64,7 @@ struct GatewayBench: ParsableCommand {
         try GatewayProcess.herald(heraldProgram, $0, connectionsMaximum: idle + connections + 1)
       }
       guard let peer else { continue }
-      let theirs = try measured("peer, ", &figures) { try GatewayProcess.peer(peer, $0) }
+      let theirs = try measured("peer, ", &figures) { try GatewayProcess.peer(peer, $0, remembers: !peerWithoutRedis) }
       for (name, ours, theirs) in [("one a request", ours.one, theirs.one), ("JSON Lines", ours.lines, theirs.lines)] {
         figures.add("\(name): rate / peer's", ours.rate / theirs.rate, "ratio of rates")
         figures.add("\(name): CPU / peer's", ours.gateway / theirs.gateway, "ratio of CPU")

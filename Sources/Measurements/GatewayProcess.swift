@@ -36,11 +36,15 @@ final class GatewayProcess {
     return try GatewayProcess(program, ["gateway", "--config", file.path()], key: key, folder: folder)
   }
 
-  static func peer(_ program: String, _ broker: BenchBroker) throws -> GatewayProcess {
+  /// - Parameter remembers: like Herald, it stores the ids of confirmed jobs in Redis.
+  static func peer(_ program: String, _ broker: BenchBroker, remembers: Bool) throws -> GatewayProcess {
     let key = UUID().uuidString
-    let arguments = [
+    var arguments = [
       "--listen", "127.0.0.1:0", "--api-key", key, "--amqp", broker.url, "--exchange", broker.topology.jobsExchange,
     ]
+    if remembers {
+      arguments += ["--remember", "--redis", BenchRedis.url, "--key-prefix", "\(broker.topology.prefix):"]
+    }
     return try GatewayProcess(program, arguments, key: key, folder: newFolder())
   }
 

@@ -39,7 +39,7 @@ package final class GatewayBackend: Sendable {
   private static let waitMilliseconds = 50
   /// Minimum time between the starts of two turns while at least `busyCount` messages wait for confirms. A turn, and its writes to RabbitMQ
   /// and Redis, then has several jobs.
-  private static let spacingMicroseconds: Int64 = 1_000
+  private static let spacingMicroseconds: Int64 = 500
   private static let busyCount = 8
   private static let closeMilliseconds: Int64 = 1_000
 

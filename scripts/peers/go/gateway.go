@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	jsoniter "github.com/json-iterator/go"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -24,13 +25,20 @@ const (
 	bodyMaximum  = 1 << 20
 	linesType    = "application/x-ndjson"
 	drainTimeout = 5 * time.Second
+
+	// Ids of confirmed jobs that go to Redis with one write, and how long the first of them waits for the others.
+	idsMaximum = 256
+	idDelay    = 5 * time.Millisecond
+	idSeconds  = 86_400
 )
 
-// gateway takes jobs over HTTP and answers 202 once RabbitMQ confirmed them. It stores nothing in Redis, counts nothing, and knows one key.
+// gateway takes jobs over HTTP and answers 202 once RabbitMQ confirmed them. It counts nothing, and knows one key.
 type gateway struct {
 	jobs          *amqp.Channel
 	exchange      string
 	authorization []byte
+	// Confirmed jobs, by which a client could ask for them later; nil: they are not stored.
+	confirmed chan string
 }
 
 // serve runs the gateway until SIGTERM. It prints `{"event":"ready","port":…}` once it listens.
@@ -50,6 +58,16 @@ func serve(address, exchange, key string) error {
 		return err
 	}
 	g := &gateway{jobs: jobs, exchange: exchange, authorization: []byte("Bearer " + key)}
+	failed := make(chan error, 1)
+	if *remembers {
+		connection, err := redis.DialURL(*redisURL)
+		if err != nil {
+			return err
+		}
+		defer connection.Close()
+		g.confirmed = make(chan string, 64*idsMaximum)
+		go func() { failed <- g.remember(connection) }()
+	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("/v1/jobs", g.post)
 	routes.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -68,6 +86,8 @@ func serve(address, exchange, key string) error {
 	case message := <-returned:
 		return fmt.Errorf("%s has no queue for %s", message.Exchange, message.RoutingKey)
 	case err := <-closed:
+		return err
+	case err := <-failed:
 		return err
 	case err := <-ended:
 		return err
@@ -102,6 +122,7 @@ func (g *gateway) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "RabbitMQ did not confirm it", http.StatusServiceUnavailable)
 		return
 	}
+	g.wasConfirmed(id)
 	answer := append(appendText(append(make([]byte, 0, 64), `{"id":`...), id), '}')
 	w.Header()["Location"] = []string{"/v1/jobs/" + id}
 	reply(w, http.StatusAccepted, "application/json", answer)
@@ -143,6 +164,7 @@ func (g *gateway) postLines(w http.ResponseWriter, body []byte) {
 			answer = appendText(append(answer, `,"status":400,"error":`...), line.err.Error())
 		case line.confirmation.Wait():
 			status = http.StatusAccepted
+			g.wasConfirmed(line.id)
 			answer = appendText(append(answer, `,"status":202,"id":`...), line.id)
 		default:
 			answer = append(answer, `,"status":503`...)
@@ -150,6 +172,44 @@ func (g *gateway) postLines(w http.ResponseWriter, body []byte) {
 		answer = append(answer, "}\n"...)
 	}
 	reply(w, status, linesType, answer)
+}
+
+func (g *gateway) wasConfirmed(id string) {
+	if g.confirmed != nil {
+		g.confirmed <- id
+	}
+}
+
+// remember stores the ids of confirmed jobs, many with one write.
+func (g *gateway) remember(connection redis.Conn) error {
+	for id := range g.confirmed {
+		timer := time.NewTimer(idDelay)
+		count := 0
+		for more := true; more; {
+			if err := connection.Send("SET", *keyPrefix+"job:"+id, "", "EX", idSeconds); err != nil {
+				return err
+			}
+			count++
+			if count == idsMaximum {
+				break
+			}
+			select {
+			case id = <-g.confirmed:
+			case <-timer.C:
+				more = false
+			}
+		}
+		timer.Stop()
+		if err := connection.Flush(); err != nil {
+			return err
+		}
+		for ; count > 0; count-- {
+			if _, err := connection.Receive(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (g *gateway) publish(id string, body []byte) (*amqp.DeferredConfirmation, error) {

@@ -41,6 +41,7 @@ var (
 	streams   = flag.Int("streams", 1000, "requests in flight")
 	listen    = flag.String("listen", "", "host:port of HTTP: a gateway instead of a worker, whose jobs go to --exchange")
 	apiKey    = flag.String("api-key", "", "what the gateway's clients send behind Bearer")
+	remembers = flag.Bool("remember", false, "the gateway stores the ids of confirmed jobs in Redis for a day")
 )
 
 var errStopped = errors.New("the broker closed the channel")
