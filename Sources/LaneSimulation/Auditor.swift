@@ -21,7 +21,7 @@ package final class Auditor {
   /// Targets of pages: the page, the position, and the end that the audience was told.
   var positions: [Target: (page: String, position: Int)] = [:]
   var pages: [String: [Target]] = [:]
-  var toldEnds: [Target: Character] = [:]
+  var reportedEnds: [Target: Character] = [:]
   /// Targets whose device was gone when a copy came.
   var skipped: Set<Target> = []
   /// By token: since when the registry lacks it.
@@ -147,9 +147,9 @@ package final class Auditor {
   /// The lane acknowledged a message: the broker must have kept something for each of its targets.
   package func acknowledged(_ targets: [Target]) {
     for target in targets where copies[target] == nil {
-      if outcomes[target] == nil, toldEnds[target] != "s" {
+      if outcomes[target] == nil, reportedEnds[target] != "s" {
         violations.append("acknowledged before anything replaced it: \(target)")
-      } else if positions[target] != nil, toldEnds[target] == nil {
+      } else if positions[target] != nil, reportedEnds[target] == nil {
         violations.append("acknowledged before its audience was told of its end: \(target)")
       }
     }
@@ -245,7 +245,9 @@ package final class Auditor {
 
   /// Targets without an outcome.
   package var open: [Target] {
-    enqueued.filter { outcomes[$0] == nil && toldEnds[$0] != "s" }.sorted { ($0.job, $0.token) < ($1.job, $1.token) }
+    enqueued.filter { outcomes[$0] == nil && reportedEnds[$0] != "s" }.sorted {
+      ($0.job, $0.token) < ($1.job, $1.token)
+    }
   }
 
   /// Everything is at rest: checks that each target has its end, and that nothing happened twice without a reason.
@@ -253,7 +255,7 @@ package final class Auditor {
     for target in enqueued.sorted(by: { ($0.job, $0.token) < ($1.job, $1.token) }) {
       let outcomes = outcomes[target] ?? []
       let allowed = 1 + (excuses[target] ?? 0)
-      if outcomes.isEmpty, toldEnds[target] != "s" { violations.append("lost: \(target)") }
+      if outcomes.isEmpty, reportedEnds[target] != "s" { violations.append("lost: \(target)") }
       checkToldEnd(target, outcomes)
       if outcomes.count > allowed { violations.append("\(outcomes.count) outcomes, \(allowed) explained: \(target)") }
       if (accepted[target] ?? 0) > allowed {

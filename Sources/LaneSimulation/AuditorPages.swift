@@ -19,7 +19,7 @@ extension Auditor {
       let target = targets[position + index]
       if end == "s", lostAt[target.token] == nil { violate("told as skipped, and its token was there: \(target)") }
       if end == "s" { skipped.insert(target) }
-      if toldEnds[target] == nil { toldEnds[target] = end }
+      if reportedEnds[target] == nil { reportedEnds[target] = end }
     }
   }
 
@@ -31,7 +31,7 @@ extension Auditor {
   /// Checks that the end told to the audience matches the device's outcomes.
   func checkToldEnd(_ target: Target, _ outcomes: [String]) {
     guard positions[target] != nil else { return }
-    guard let end = toldEnds[target] else { return violate("its audience was never told of its end: \(target)") }
+    guard let end = reportedEnds[target] else { return violate("its audience was never told of its end: \(target)") }
     let isRight = end == "s" || outcomes.contains { $0.first == end }
     if !isRight { violate("told as \(end), and its outcomes are \(outcomes): \(target)") }
   }

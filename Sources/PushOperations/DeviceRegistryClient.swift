@@ -112,7 +112,7 @@ package final class DeviceRegistryClient {
   ) throws(DeviceRegistryFailure) -> UInt32? {
     var last = ordinal
     var left = limit ?? .max
-    var told: UInt32?
+    var reached: UInt32?
     while left > 0 {
       let count = min(left, DeviceRegistryClient.part)
       let ordinals = try wait { registry.members(of: set, after: last, limit: count, in: scope, then: $0) }
@@ -124,9 +124,9 @@ package final class DeviceRegistryClient {
       }
       left -= ordinals.count
       last = end
-      told = end
+      reached = end
     }
-    return told
+    return reached
   }
 
   /// - Parameter scope: nil: each that has devices.

@@ -52,7 +52,7 @@ import WorkerSimulation
     #expect(talks[1].say("ASKING", "SET \(tag)3 3", "GET \(tag)3") == "+OK +OK -MOVED \(slot) node-0:7000", "once")
     #expect(cluster.moveKeys(of: slot, count: 1, now: 0) == 1)
     #expect(talks[0].say("GET \(tag)1", "GET \(tag)2") == "-ASK \(slot) node-1:7001 $1 2")
-    cluster.endMove(of: slot, telling: [], now: 0)
+    cluster.endMove(of: slot, informing: [], now: 0)
     #expect(talks[0].say("GET \(tag)2") == "-MOVED \(slot) node-1:7001")
     #expect(talks[1].say("MGET \(tag)1 \(tag)2 \(tag)3") == "*3 $1 1 $1 2 $1 3")
     #expect(talks[2].say("GET \(tag)2") == "-MOVED \(slot) node-0:7000", "the third node does not know of the move")
@@ -89,7 +89,7 @@ import WorkerSimulation
     talks[0].say("SET \(tag) 1")
     talks[0].now = 1_000_000_000
     talks[0].say("SET \(tag) 2")
-    cluster.failOver(to: 3, forgetting: 10, telling: [1], now: 1_000_000_000)
+    cluster.failOver(to: 3, forgetting: 10, informing: [1], now: 1_000_000_000)
     #expect(talks[3].say("GET \(tag)") == "$1 1", "the last write is gone")
     #expect(talks[1].say("GET \(tag)") == "-MOVED \(slot) node-3:7003")
     #expect(talks[0].say("SET \(tag) 9", "GET \(tag)") == "+OK $1 9", "the old master does not know yet")

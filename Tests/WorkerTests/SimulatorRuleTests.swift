@@ -24,12 +24,13 @@ struct SimulatorRuleTests {
     answer.reason.map { "\(answer.status) \($0)" } ?? String(answer.status)
   }
 
-  private func check(_ row: Row, at door: SimulatedService.Door, _ prepare: (inout SimulatedService) -> Void = { _ in })
-  {
+  private func check(
+    _ row: Row, at endpoint: SimulatedService.Endpoint, _ prepare: (inout SimulatedService) -> Void = { _ in }
+  ) {
     var service = R.service()
     prepare(&service)
     var identity = ConnectionIdentity()
-    let answer = service.answer(row.request, at: door, identity: &identity, now: R.start)
+    let answer = service.answer(row.request, at: endpoint, identity: &identity, now: R.start)
     #expect(SimulatorRuleTests.text(answer) == row.answer)
   }
 

@@ -21,11 +21,11 @@ final class WebhookServer: Sendable {
     let shared = Shared(answers)
     self.shared = shared
     let loop = try EventLoop()
-    let door = Door(loop: loop, shared: shared)
-    let listener = try Listener.listen(loop: loop, host: "127.0.0.1", port: 0, delegate: door)
+    let connections = Connections(loop: loop, shared: shared)
+    let listener = try Listener.listen(loop: loop, host: "127.0.0.1", port: 0, delegate: connections)
     port = listener.port
     mailbox = loop.mailbox
-    let work = Work(loop: loop, door: door, listener: listener)
+    let work = Work(loop: loop, connections: connections, listener: listener)
     thread = Mutex(
       LoopThread(name: "webhook") {
         while !shared.isStopped.load(ordering: .relaxed) { work.turn() }
@@ -59,12 +59,12 @@ final class WebhookServer: Sendable {
   /// Created here and used by its own thread only.
   private final class Work: @unchecked Sendable {
     private let loop: EventLoop
-    private let door: Door
+    private let connections: Connections
     private let listener: Listener
 
-    init(loop: EventLoop, door: Door, listener: Listener) {
+    init(loop: EventLoop, connections: Connections, listener: Listener) {
       self.loop = loop
-      self.door = door
+      self.connections = connections
       self.listener = listener
     }
 
@@ -75,11 +75,11 @@ final class WebhookServer: Sendable {
 
     func end() {
       listener.close()
-      door.abort()
+      connections.abort()
     }
   }
 
-  private final class Door: ListenerDelegate, TransportDelegate {
+  private final class Connections: ListenerDelegate, TransportDelegate {
     private let loop: EventLoop
     private let shared: Shared
     private var transports: [Transport] = []

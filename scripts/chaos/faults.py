@@ -310,7 +310,7 @@ def broker_cut_twice(world, _):
             time.sleep(0.1)
         for _ in range(2):
             world.note("cut", in_flight=world.in_flight())
-            world.doors("broker", "cut")
+            world.set_proxies("broker", "cut")
             time.sleep(1)
         time.sleep(2)
 
@@ -385,15 +385,15 @@ def _apns_fault(world, line):
 
 def _hole(world, server, this, worker=None):
     """In the end, held bytes are delivered, or the connections are reset."""
-    world.doors(server, "hole", worker)
+    world.set_proxies(server, "hole", worker)
     time.sleep(this.seconds)
-    world.doors(server, "forward" if this.choice < 0.5 else "cut", worker)
+    world.set_proxies(server, "forward" if this.choice < 0.5 else "cut", worker)
 
 
 def _refuse(world, server, this):
-    world.doors(server, "refuse")
+    world.set_proxies(server, "refuse")
     time.sleep(this.seconds / 2)
-    world.doors(server, "forward")
+    world.set_proxies(server, "forward")
 
 
 def _delete(world, queue):

@@ -1,6 +1,6 @@
-"""TCP proxies ("doors") between Herald and its servers that can be shut in three ways; a process of its own.
+"""TCP proxies between Herald and its servers that can be shut in three ways; a process of its own.
 
-As a program: one argument NAME=PORT for each door. Prints the doors' own ports as a line of JSON, then obeys lines
+As a program: one argument NAME=PORT for each proxy. Prints the proxies' own ports as a line of JSON, then obeys lines
 `NAME MODE`, each answered by `ok`:
 
 forward  lets everything through; what was held back goes on its way
@@ -24,16 +24,16 @@ _HELD_MAXIMUM = 4 * _CHUNK
 class Side:
     """One socket of a connection, and the bytes that wait to be written to it."""
 
-    def __init__(self, stream, door):
+    def __init__(self, stream, proxy):
         self.stream = stream
-        self.door = door
+        self.proxy = proxy
         self.other = None
         self.waiting = bytearray()
         self.has_ended = False
         self.is_shut = False
 
 
-class Door:
+class Proxy:
     def __init__(self, target):
         self.target = target
         self.mode = "forward"
@@ -51,19 +51,19 @@ class Door:
         self.port = self.listener.getsockname()[1]
 
 
-class Proxy:
+class ProxyServer:
     def __init__(self, targets):
         self.selector = selectors.DefaultSelector()
-        self.doors = {name: Door(port) for name, port in targets.items()}
-        for door in self.doors.values():
-            self.watch(door)
+        self.proxies = {name: Proxy(port) for name, port in targets.items()}
+        for proxy in self.proxies.values():
+            self.watch(proxy)
         self.selector.register(sys.stdin, selectors.EVENT_READ, None)
 
-    def watch(self, door):
-        self.selector.register(door.listener, selectors.EVENT_READ, door)
+    def watch(self, proxy):
+        self.selector.register(proxy.listener, selectors.EVENT_READ, proxy)
 
     def run(self):
-        print(json.dumps({name: door.port for name, door in self.doors.items()}), flush=True)
+        print(json.dumps({name: proxy.port for name, proxy in self.proxies.items()}), flush=True)
         while True:
             for key, events in self.selector.select():
                 if key.data is None:
@@ -71,59 +71,59 @@ class Proxy:
                     if not line:
                         return
                     self.obey(*line.split())
-                elif isinstance(key.data, Door):
+                elif isinstance(key.data, Proxy):
                     self.accept(key.data)
                 else:
                     self.move(key.data, events)
 
     def obey(self, name, mode):
-        door = self.doors[name]
+        proxy = self.proxies[name]
         if mode in ("cut", "refuse"):
-            for side in list(door.sides):
+            for side in list(proxy.sides):
                 self.drop(side)
-        if mode == "refuse" and door.listener:
-            if door.mode != "hole":
-                self.selector.unregister(door.listener)
-            door.listener.close()
-            door.listener = None
+        if mode == "refuse" and proxy.listener:
+            if proxy.mode != "hole":
+                self.selector.unregister(proxy.listener)
+            proxy.listener.close()
+            proxy.listener = None
         if mode in ("forward", "cut"):
             mode = "forward"
-            if not door.listener:
-                door.listen()
-                self.watch(door)
-            elif door.mode == "hole":
-                self.watch(door)
-        if mode == "hole" and door.mode == "forward":
-            self.selector.unregister(door.listener)
-        door.mode = mode
-        for side in list(door.sides):
+            if not proxy.listener:
+                proxy.listen()
+                self.watch(proxy)
+            elif proxy.mode == "hole":
+                self.watch(proxy)
+        if mode == "hole" and proxy.mode == "forward":
+            self.selector.unregister(proxy.listener)
+        proxy.mode = mode
+        for side in list(proxy.sides):
             self.update(side)
         print("ok", flush=True)
 
-    def accept(self, door):
+    def accept(self, proxy):
         try:
-            client, _ = door.listener.accept()
+            client, _ = proxy.listener.accept()
         except OSError:
             return
         server = socket.socket()
         try:
-            server.connect(("127.0.0.1", door.target))
+            server.connect(("127.0.0.1", proxy.target))
         except OSError:
             server.close()
             self.reset(client)
             return
-        near, far = Side(client, door), Side(server, door)
+        near, far = Side(client, proxy), Side(server, proxy)
         near.other, far.other = far, near
         for side in (near, far):
             side.stream.setblocking(False)
             side.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            door.sides.add(side)
+            proxy.sides.add(side)
             self.update(side)
 
     def update(self, side):
         """The events that the selector waits for on this socket."""
         events = 0
-        if side.door.mode == "forward":
+        if side.proxy.mode == "forward":
             if not side.has_ended and len(side.other.waiting) < _HELD_MAXIMUM:
                 events |= selectors.EVENT_READ
             if side.waiting:
@@ -138,7 +138,7 @@ class Proxy:
 
     def move(self, side, events):
         # An earlier event of this turn may have dropped or shut it.
-        if side not in side.door.sides or side.door.mode != "forward":
+        if side not in side.proxy.sides or side.proxy.mode != "forward":
             return
         try:
             if events & selectors.EVENT_READ:
@@ -173,9 +173,9 @@ class Proxy:
 
     def drop(self, side):
         for one in (side, side.other):
-            if one not in one.door.sides:
+            if one not in one.proxy.sides:
                 continue
-            one.door.sides.discard(one)
+            one.proxy.sides.discard(one)
             if self.selector.get_map().get(one.stream.fileno()):
                 self.selector.unregister(one.stream)
             self.reset(one.stream)
@@ -190,7 +190,7 @@ class Proxy:
 
 
 class ProxyProcess:
-    """The program, and its doors by name."""
+    """The program, and its proxies by name."""
 
     def __init__(self, processes, targets, log):
         arguments = [f"{name}={port}" for name, port in targets.items()]
@@ -208,4 +208,4 @@ class ProxyProcess:
 
 
 if __name__ == "__main__":
-    Proxy({name: int(port) for name, port in (argument.split("=") for argument in sys.argv[1:])}).run()
+    ProxyServer({name: int(port) for name, port in (argument.split("=") for argument in sys.argv[1:])}).run()

@@ -50,7 +50,7 @@ def programs(configuration):
 
 
 class World:
-    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), doors=True, patience_ms=20):
+    def __init__(self, configuration, workers=3, prefetch=2000, simulator_options=(), proxies=True, patience_ms=20):
         """`patience_ms`: how long the first worker waits for Redis."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="herald-chaos."))
         self.processes = Processes()
@@ -69,12 +69,12 @@ class World:
         self._timeline = open(self.folder / "timeline.jsonl", "a", encoding="utf-8")
         self._timeline_lock = threading.Lock()
         try:
-            self._start(programs(configuration), workers, simulator_options, doors)
+            self._start(programs(configuration), workers, simulator_options, proxies)
         except BaseException:
             self.close(keep=False)
             raise
 
-    def _start(self, built, workers, simulator_options, doors):
+    def _start(self, built, workers, simulator_options, proxies):
         program = str(built / "herald")
         self.rabbitmq = RabbitMQ(self.processes, self.folder / "rabbitmq")
         self.redis = Redis(self.processes, self.folder / "redis")
@@ -86,12 +86,12 @@ class World:
             ["--sandbox", "--no-prefixes", *simulator_options], self.apns)
         ports = {"broker": self.rabbitmq.port, "redis": self.redis.port, "apns": self.apns.port}
         self.proxy = None
-        if doors:
+        if proxies:
             targets = {f"{server}-{i}": ports[server] for server in SERVERS for i in range(workers)}
             self.proxy = ProxyProcess(self.processes, targets, self.folder / "proxy.log")
 
         def write(number):
-            seen = {server: self.proxy.ports[f"{server}-{number}"] for server in SERVERS} if doors else ports
+            seen = {server: self.proxy.ports[f"{server}-{number}"] for server in SERVERS} if proxies else ports
             patience = self.patience_ms if number == 0 else 20
             return lambda admin_port, limits: herald.configuration(
                 PREFIX, seen, self.apns, self.sandbox, self.prefetch, admin_port, patience, limits)
@@ -113,8 +113,8 @@ class World:
             self._timeline.write(json.dumps(record) + "\n")
             self._timeline.flush()
 
-    def doors(self, server, mode, worker=None):
-        """All doors to a server, or that of one worker."""
+    def set_proxies(self, server, mode, worker=None):
+        """Sets the mode of all proxies to a server, or of one worker's."""
         for number in range(len(self.workers)) if worker is None else [worker]:
             self.proxy.set(f"{server}-{number}", mode)
 

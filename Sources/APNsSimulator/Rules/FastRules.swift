@@ -1,9 +1,9 @@
 /// The fast mode's rules: anything well-formed is accepted.
 extension SimulatedService {
-  mutating func fastAnswer(_ request: SimulatedRequest, at door: Door) -> SimulatedAnswer {
+  mutating func fastAnswer(_ request: SimulatedRequest, at endpoint: Endpoint) -> SimulatedAnswer {
     let segments = request.pathSegments
     var answer = SimulatedAnswer.accepted
-    if door == .send, segments.count != (segments.first == "4" ? 4 : 3) {
+    if endpoint == .send, segments.count != (segments.first == "4" ? 4 : 3) {
       answer = SimulatedAnswer(status: 404, reason: "BadPath")
     } else if request.method != "POST" {
       answer = SimulatedAnswer(status: 405, reason: "MethodNotAllowed")

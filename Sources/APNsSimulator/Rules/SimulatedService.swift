@@ -25,8 +25,8 @@ package struct SimulatedService: Sendable {
     activities = SimulatedDevices(environment: environment.name, seed: seed)
   }
 
-  /// The port that a request came to.
-  package enum Door: Sendable {
+  /// The service that a request came to: each has a port of its own.
+  package enum Endpoint: Sendable {
     /// Notifications to devices and broadcasts.
     case send
     /// Channel management.
@@ -34,11 +34,11 @@ package struct SimulatedService: Sendable {
   }
 
   package mutating func answer(
-    _ request: SimulatedRequest, at door: Door, identity: inout ConnectionIdentity, now: Now
+    _ request: SimulatedRequest, at endpoint: Endpoint, identity: inout ConnectionIdentity, now: Now
   ) -> SimulatedAnswer {
     let segments = request.pathSegments
     var answer: SimulatedAnswer
-    switch door {
+    switch endpoint {
     case .send:
       if segments.first == "3" {
         answer = deviceAnswer(request, segments, identity: &identity, now: now)

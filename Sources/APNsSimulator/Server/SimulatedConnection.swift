@@ -4,7 +4,7 @@ import PushIO
 /// One client connection: takes the requests from its HTTP/2 side, applies faults and rules, and answers.
 final class SimulatedConnection {
   private let http: HTTP2ServerConnection
-  private let door: SimulatedService.Door
+  private let endpoint: SimulatedService.Endpoint
   private unowned let loop: EventLoop
   private let options: SimulatorOptions
   private(set) var identity = ConnectionIdentity()
@@ -19,9 +19,9 @@ final class SimulatedConnection {
   /// In fast mode: the time in the last dated answer.
   private var datedAt: Int64?
 
-  init(http: HTTP2ServerConnection, door: SimulatedService.Door, loop: EventLoop, options: SimulatorOptions) {
+  init(http: HTTP2ServerConnection, endpoint: SimulatedService.Endpoint, loop: EventLoop, options: SimulatorOptions) {
     self.http = http
-    self.door = door
+    self.endpoint = endpoint
     self.loop = loop
     self.options = options
     hasRaisedLimit = options.isFast || !options.startsWithOneStream
@@ -40,7 +40,7 @@ final class SimulatedConnection {
         break
       case .request(let stream):
         requests += 1
-        if options.isFast, door == .send, state.plan.active.isEmpty,
+        if options.isFast, endpoint == .send, state.plan.active.isEmpty,
           responder.acceptFast(
             stream, on: http, &state, countsIdentifiers: options.countsIdentifiers,
             isDated: datedAt != responder.unixSeconds)
@@ -106,19 +106,19 @@ final class SimulatedConnection {
     }
 
     // A request that a fault refuses changes nothing.
-    let isRefused = door != .send && effect.answer.map { $0.status >= 300 } == true
+    let isRefused = endpoint != .send && effect.answer.map { $0.status >= 300 } == true
     let channels = isRefused ? state.service.channels : nil
     var answer =
       options.isFast
-      ? state.service.fastAnswer(request, at: door)
-      : state.service.answer(request, at: door, identity: &identity, now: state.time(now))
+      ? state.service.fastAnswer(request, at: endpoint)
+      : state.service.answer(request, at: endpoint, identity: &identity, now: state.time(now))
     if identity.isValidated { raiseStreamLimit() }
     if let id = answer.fields.first?.value { entry.apnsID = id }
     if let ending = effect.ending {
       if answer.isSuccess { deliver(request, subject, effect, &state, now: now) }
       end(stream, ending, &entry)
       entry.status = answer.status
-      state.ledger.record(entry, isAccepted: answer.isSuccess && door == .send, payload: request.body)
+      state.ledger.record(entry, isAccepted: answer.isSuccess && endpoint == .send, payload: request.body)
       return
     }
     if let fault = effect.answer, answer.isSuccess {
@@ -146,7 +146,7 @@ final class SimulatedConnection {
     } else if !responder.answer(stream, answer, effect.body, on: http) {
       entry.ending = .gone
     }
-    state.ledger.record(entry, isAccepted: answer.isSuccess && door == .send, payload: request.body)
+    state.ledger.record(entry, isAccepted: answer.isSuccess && endpoint == .send, payload: request.body)
   }
 
   /// Hands an accepted push of a Live Activity to the simulated devices.
@@ -154,7 +154,7 @@ final class SimulatedConnection {
     _ request: SimulatedRequest, _ subject: FaultPlan.Subject, _ effect: FaultEffect, _ state: inout SimulatorState,
     now: Now
   ) {
-    guard door == .send, subject.pushType.lowercased() == "liveactivity" else { return }
+    guard endpoint == .send, subject.pushType.lowercased() == "liveactivity" else { return }
     let app = SimulatedService.app(ofTopic: subject.topic)
     let time = state.time(now)
     if !subject.token.isEmpty {
@@ -167,7 +167,8 @@ final class SimulatedConnection {
 
   private func subject(of request: SimulatedRequest) -> FaultPlan.Subject {
     let start = "/3/device/"
-    let token = door == .send && request.path.hasPrefix(start) ? request.path.dropFirst(start.count).lowercased() : ""
+    let token =
+      endpoint == .send && request.path.hasPrefix(start) ? request.path.dropFirst(start.count).lowercased() : ""
     return FaultPlan.Subject(
       token: token, topic: request["apns-topic"] ?? broadcastApp(of: request),
       pushType: request["apns-push-type"] ?? "",
@@ -178,7 +179,7 @@ final class SimulatedConnection {
   /// A broadcast has no topic: its path names the app.
   private func broadcastApp(of request: SimulatedRequest) -> String {
     let start = "/4/broadcasts/apps/"
-    return door == .send && request.path.hasPrefix(start) ? String(request.path.dropFirst(start.count)) : ""
+    return endpoint == .send && request.path.hasPrefix(start) ? String(request.path.dropFirst(start.count)) : ""
   }
 
   private func end(_ stream: HTTP2StreamID, _ ending: FaultEffect.Ending, _ entry: inout LedgerEntry) {

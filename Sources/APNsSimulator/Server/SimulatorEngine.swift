@@ -13,7 +13,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   private var control: ControlServer?
   private var connections: [SimulatedConnection] = []
   /// Sockets whose handshake is delayed, by descriptor.
-  private var heldBack: [Int32: SimulatedService.Door] = [:]
+  private var heldBack: [Int32: SimulatedService.Endpoint] = [:]
   private let responder: Responder
   /// Delivers the devices' registrations.
   private let sender: (any RegistrationSender)?
@@ -116,7 +116,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     manageListener?.close()
     control?.close()
     sender?.close()
-    for (descriptor, door) in heldBack { adopt(descriptor, door) }
+    for (descriptor, endpoint) in heldBack { adopt(descriptor, endpoint) }
     for connection in connections { connection.abort() }
     // Records in the ledger how each connection ended.
     loop.poll(maximumWaitMilliseconds: 0)
@@ -135,7 +135,7 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   }
 
   func listener(_ listener: Listener, didAccept fileDescriptor: Int32) {
-    let door: SimulatedService.Door = listener === manageListener ? .manage : .send
+    let endpoint: SimulatedService.Endpoint = listener === manageListener ? .manage : .send
     // A fault that was set before the client connected applies to it, even if both are seen in one turn.
     shared.withState { applyFaults($0.plan.connection) }
     if connectionFaults.failsHandshakes {
@@ -144,13 +144,13 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     }
     let delay = connectionFaults.handshakeDelayMilliseconds
     guard delay > 0 else {
-      adopt(fileDescriptor, door)
+      adopt(fileDescriptor, endpoint)
       return
     }
-    heldBack[fileDescriptor] = door
+    heldBack[fileDescriptor] = endpoint
     loop.schedule(afterMilliseconds: delay) { [weak self] in
-      guard let self, let door = self.heldBack.removeValue(forKey: fileDescriptor) else { return }
-      self.adopt(fileDescriptor, door)
+      guard let self, let endpoint = self.heldBack.removeValue(forKey: fileDescriptor) else { return }
+      self.adopt(fileDescriptor, endpoint)
     }
   }
 
@@ -166,13 +166,13 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
     }
   }
 
-  private func adopt(_ fileDescriptor: Int32, _ door: SimulatedService.Door) {
+  private func adopt(_ fileDescriptor: Int32, _ endpoint: SimulatedService.Endpoint) {
     var settings = HTTP2ServerSettings()
     settings.maximumStreams = options.startsWithOneStream && !options.isFast ? 1 : options.maximumStreams
     settings.acknowledgesPings = !connectionFaults.ignoresPings
     let http = HTTP2ServerConnection.adopt(
       loop: loop, fileDescriptor: fileDescriptor, tls: security.context, settings: settings)
-    let connection = SimulatedConnection(http: http, door: door, loop: loop, options: options)
+    let connection = SimulatedConnection(http: http, endpoint: endpoint, loop: loop, options: options)
     connection.apply(connectionFaults)
     connections.append(connection)
   }

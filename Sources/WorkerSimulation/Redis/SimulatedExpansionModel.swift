@@ -80,7 +80,7 @@ enum SimulatedExpansionModel {
       (first, ordinal) = (pages, [])
       try set(call, key, [("fixed", digits(fixed + 1)), ("ordinal", []), ("first", digits(first))], line: 36)
     }
-    return try told(call, key, first, pages, ordinal, devices, settled, now: call.argument(6), line: 41)
+    return try pagesToPublish(call, key, first, pages, ordinal, devices, settled, now: call.argument(6), line: 41)
   }
 
   private static func begin(
@@ -101,7 +101,7 @@ enum SimulatedExpansionModel {
     try call.call(.set, body, call.argument(call.arguments.count), line: 8)
   }
 
-  private static func told(
+  private static func pagesToPublish(
     _ call: SimulatedRedisScriptCall, _ key: [UInt8], _ first: Double, _ pages: Double, _ ordinal: [UInt8],
     _ devices: Double, _ settled: Double, now: [UInt8], line: Int
   ) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
@@ -136,7 +136,7 @@ enum SimulatedExpansionModel {
         ("fixed", digits(call.number(1) + 1)), ("ordinal", next), ("first", digits(first)), ("pages", digits(pages)),
         ("devices", digits(devices)), ("of", call.argument(4)),
       ], line: 14)
-    return try told(
+    return try pagesToPublish(
       call, key, first, pages, next, devices, number(known[3]), now: call.argument(5), line: 19)
   }
 

@@ -59,13 +59,13 @@ package final class SimulatedRedisCluster {
     return max(0, keys.count - count)
   }
 
-  /// Gives the slot to its new owner. `telling`: nodes that learn of it at once, in addition to source and target; nil: all.
-  package func endMove(of slot: Int, telling told: [Int]? = nil, now: Int64) {
+  /// Gives the slot to its new owner. `informing`: nodes that learn of it at once, in addition to source and target; nil: all.
+  package func endMove(of slot: Int, informing informed: [Int]? = nil, now: Int64) {
     guard let (from, to) = moving[slot] else { return }
     moveKeys(of: slot, count: .max, now: now)
     moving[slot] = nil
     owners[slot] = UInt8(to)
-    for node in nodes.indices where told?.contains(node) ?? true || node == from || node == to {
+    for node in nodes.indices where informed?.contains(node) ?? true || node == from || node == to {
       beliefs[node][slot] = UInt8(to)
     }
   }
@@ -83,9 +83,9 @@ package final class SimulatedRedisCluster {
     for node in nodes.indices { beliefs[node][slot] = Self.noOwner }
   }
 
-  /// Promotes a replica, without its master's writes of the last `nanoseconds`. `telling`: nodes that learn of it at once,
+  /// Promotes a replica, without its master's writes of the last `nanoseconds`. `informing`: nodes that learn of it at once,
   /// in addition to the replica; nil: all. A master that does not know goes on as a master until `spread`.
-  package func failOver(to replica: Int, forgetting nanoseconds: Int64, telling told: [Int]? = nil, now: Int64) {
+  package func failOver(to replica: Int, forgetting nanoseconds: Int64, informing informed: [Int]? = nil, now: Int64) {
     guard let master = primaries[replica] else { return }
     let server = nodes[replica]
     server.takeOver(keyspace: nodes[master].keyspace.copy(forgetting: nanoseconds, now: now))
@@ -93,7 +93,7 @@ package final class SimulatedRedisCluster {
     for node in nodes.indices where primaries[node] == master || node == master { primaries[node] = replica }
     for slot in owners.indices where owners[slot] == UInt8(master) { owners[slot] = UInt8(replica) }
     for (slot, ends) in moving where ends.from == master || ends.to == master { moving[slot] = nil }
-    for node in nodes.indices where told?.contains(node) ?? true || node == replica { learn(node) }
+    for node in nodes.indices where informed?.contains(node) ?? true || node == replica { learn(node) }
   }
 
   /// All nodes learn the actual state.
