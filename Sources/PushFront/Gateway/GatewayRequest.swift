@@ -30,11 +30,13 @@ struct GatewayRequest: Sendable {
     }
   }
 
-  /// A header field. The values of a repeated one are joined by commas; nil: absent.
+  /// The value of the header field with this name, which is in lower case. The values of a repeated one are joined by commas; nil: absent.
   subscript(name: String) -> String? {
-    guard let first = headers.first(name: name) else { return nil }
-    let all = headers[name]
-    return all.count == 1 ? first : all.joined(separator: ", ")
+    var value: String?
+    for field in headers where field.name.utf8.count == name.utf8.count && field.name.lowercased() == name {
+      value = value.map { "\($0), \(field.value)" } ?? field.value
+    }
+    return value
   }
 
   /// A decoded parameter of the query; nil: absent.
