@@ -103,6 +103,41 @@ struct GatewayJobTests {
     #expect(try world.takeJobs().count == 2)
   }
 
+  @Test func linesThatWereNotConfirmedAreSentByTheSameRequest() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("lines", rabbitmq: rabbitmq, isLogged: false)
+    let count = 1_000
+    let lines = String(repeating: world.job() + "\n", count: count)
+    let headers = ["Idempotency-Key: campaign", "Content-Type: application/x-ndjson"]
+    func answers(_ answer: LoopbackHTTP.Answer, _ status: Int) -> Int {
+      answer.body.split(separator: "\n").count { $0.contains("\"status\":\(status)") }
+    }
+    // RabbitMQ refuses publishes to a queue that is full.
+    _ = try rabbitmq.rabbitmqctl([
+      "set_policy", "full", "jobs.transactional$", "{\"max-length\":1,\"overflow\":\"reject-publish\"}",
+    ])
+    let some = try world.ask("POST", "/v1/jobs", headers: headers, body: lines)
+    #expect(some.status == 202 && answers(some, 202) > 0 && answers(some, 503) > 0, "\(some.body.prefix(300))")
+    _ = try rabbitmq.rabbitmqctl(["clear_policy", "full"])
+    // The queue has room a moment later.
+    let all = try #require(
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 200) { () -> LoopbackHTTP.Answer? in
+        let answer = try? world.ask("POST", "/v1/jobs", headers: headers, body: lines)
+        return answer.map { answers($0, 202) == count } == true ? answer : nil
+      })
+    #expect(all.headers["idempotency-replayed"] == nil)
+    // Those that were confirmed have the same ids, by which workers deduplicate them.
+    let confirmed = Set(some.body.matches(of: /"status":202,"id":"([^"]+)"/).map(\.1))
+    let again = Set(all.body.matches(of: /"status":202,"id":"([^"]+)"/).map(\.1))
+    #expect(confirmed.isSubset(of: again))
+    // Now everything is final.
+    let replayed = try world.ask("POST", "/v1/jobs", headers: headers, body: lines)
+    #expect(replayed.headers["idempotency-replayed"] == "true" && replayed.body == all.body)
+    let tooMany = String(repeating: "{}\n", count: 10_001)
+    let refused = try world.ask("POST", "/v1/jobs", headers: [headers[1]], body: tooMany)
+    #expect(refused.status == 400 && refused.body.contains("at most 10000 lines"), "\(refused.body.prefix(300))")
+  }
+
   @Test func withoutRabbitMQJobsAreRefused() throws {
     let rabbitmq = try RabbitMQServer()
     let world = try GatewayWorld("broker", rabbitmq: rabbitmq, isLogged: false)

@@ -11,12 +11,13 @@ struct GatewayOutcomeTests {
     private let socket: RawSocket
     private var text = ""
 
-    init(_ world: GatewayWorld, _ query: String = "", lastID: String? = nil) throws {
+    init(_ world: GatewayWorld, _ query: String = "", lastID: String? = nil, key: String? = nil) throws {
       socket = try RawSocket(port: world.port)
       let last = lastID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
       socket.send(
         Array(
-          "GET /v1/outcomes\(query) HTTP/1.1\r\nHost: a\r\n\(last)Authorization: Bearer \(world.key)\r\n\r\n".utf8))
+          "GET /v1/outcomes\(query) HTTP/1.1\r\nHost: a\r\n\(last)Authorization: Bearer \(key ?? world.key)\r\n\r\n"
+            .utf8))
       try #require(wait { $0.contains("\r\n:") }, "\(text)")
     }
 
@@ -66,11 +67,33 @@ struct GatewayOutcomeTests {
       #expect(later.events.map(\.id) == [second.id + 1] && later.events.first?.data.contains("mine-3") ?? false)
     }
     #expect(try world.ask("GET", "/v1/outcomes?after=x").status == 400)
+    let all = try Reader(world, "?after=-1")
+    #expect(all.wait { $0.contains("mine-3") })
+    #expect(all.events.count == 3 && all.events.map(\.id) == events.map(\.id))
     // A drain ends its readers.
     let waiting = try Reader(world)
     world.process.child.signalLeader(SIGTERM)
     #expect(waiting.hasEnded)
     #expect(world.process.waitForExit(seconds: 20) == 0, "\(world.process.log)")
+  }
+
+  @Test func aReaderWhoseKeyIsRevokedOrWhoseClientLeavesEnds() throws {
+    let world = try GatewayWorld("readers")
+    let key = try world.makeKey(["--app", "com.example.app", "--scope", "read"])
+    let reader = try Reader(world, key: key)
+    try publish(outcome("before"), world)
+    #expect(reader.wait { $0.contains("before") })
+    let id = try #require(key.split(separator: "_").dropFirst().first)
+    #expect(try world.herald(["keys", "revoke", String(id)]).status == 0)
+    // By then the gateway has read the keys again.
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        (try? world.ask("GET", "/v1/segments/none", key: key).status) == 401 ? true : nil
+      } == true)
+    try publish(outcome("after"), world)
+    #expect(reader.wait { $0.hasSuffix("\r\n0\r\n\r\n") } && !reader.events.contains { $0.data.contains("after") })
+    // A client that leaves frees its place at once: there are 100.
+    for number in 0..<110 { #expect(try Reader(world).events.isEmpty, "\(number)") }
   }
 
   @Test func registrationsArePublishedInTheWorkersFormat() throws {

@@ -226,4 +226,99 @@ struct GatewayRequestTests {
     #expect(world.process.waitForExit(seconds: 20) == 0, "\(world.process.log)")
     #expect(try world.takeJobs().count == 2)
   }
+
+  // MARK: - Clients that read slowly
+
+  private static let getDocument = "GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  /// The bytes of an answer with the API's description.
+  private func documentBytes(_ world: GatewayWorld) throws -> Int {
+    let client = try Client(world)
+    client.send(GatewayRequestTests.getDocument)
+    let answer = try #require(client.answer())
+    return answer.head.utf8.count + 4 + answer.body.utf8.count
+  }
+
+  /// Everything up to the end of the connection.
+  private func rest(_ socket: RawSocket) -> Int {
+    var count = 0
+    while !socket.isAtEnd {
+      let bytes = socket.receive(milliseconds: 20_000)
+      guard !bytes.isEmpty || socket.isAtEnd else { return -1 }
+      count += bytes.count
+    }
+    return count
+  }
+
+  @Test func whoReadsNoAnswersIsNotReadEither() throws {
+    let world = try GatewayWorld("unread")
+    let client = try Client(world)
+    let requests = Array(String(repeating: GatewayRequestTests.getDocument, count: 500).utf8)
+    var sent = 0
+    var idle = 0
+    while idle < 50, sent < 64 << 20 {
+      let count = client.socket.sendNow(requests)
+      sent += count
+      idle = count == 0 ? idle + 1 : 0
+      if count == 0 { usleep(20_000) }
+    }
+    #expect(sent < 64 << 20, "\(sent) bytes of requests were taken")
+    #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
+    // It goes on once the client reads.
+    for _ in 0..<200 { #expect(client.answer()?.status == 200) }
+  }
+
+  @Test func answersAreWholeThoughTheConnectionEnds() throws {
+    let world = try GatewayWorld("whole")
+    let size = try documentBytes(world)
+    let requests = String(repeating: GatewayRequestTests.getDocument, count: 400)
+    // The client has ended its half.
+    let half = try RawSocket(port: world.port)
+    half.send(Array(requests.utf8))
+    half.endSending()
+    usleep(300_000)
+    let last = "Connection: close\r\n".utf8.count
+    #expect([400 * size, 400 * size + last].contains(rest(half)))
+    // The gateway stops.
+    let unread = try RawSocket(port: world.port)
+    unread.send(Array(requests.utf8))
+    usleep(300_000)
+    world.process.child.signalLeader(SIGTERM)
+    usleep(300_000)
+    let count = rest(unread)
+    #expect(count >= size && [0, last].contains(count % size), "\(count) bytes of answers of \(size)")
+    #expect(world.process.waitForExit(seconds: 20) == 0, "\(world.process.log)")
+  }
+
+  // MARK: - Other protocols
+
+  @Test(arguments: [
+    "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+    "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
+  ])
+  func aRequestForAnotherProtocolEndsTheConnection(request: String) throws {
+    let world = try GatewayWorld("upgrade")
+    let client = try Client(world)
+    client.send(request)
+    let answer = try #require(client.answer())
+    #expect([200, 404].contains(answer.status) && answer.head.contains("Connection: close"))
+    client.send(GatewayRequestTests.get)
+    #expect(client.isEnded())
+  }
+
+  @Test func aClientThatAsksFirstIsToldToContinue() throws {
+    let world = try GatewayWorld("continue")
+    let body = world.job("\"id\":\"asked\",")
+    let fields = "Content-Length: \(body.utf8.count)\r\nExpect: 100-continue"
+    let client = try Client(world)
+    client.send(head(world, fields))
+    #expect(client.answer(hasBody: false)?.status == 100)
+    client.send(body)
+    #expect(client.answer()?.status == 202)
+    // Whoever is refused is told that instead.
+    let refused = try Client(world)
+    refused.send(head(world, fields, key: "hk_00000000_x"))
+    #expect(refused.answer()?.status == 401)
+    #expect(try world.takeJobs().compactMap(\.messageID) == ["asked"])
+  }
 }

@@ -27,6 +27,14 @@ package final class RawSocket {
     }
   }
 
+  /// Sends what the kernel takes without a wait. Returns the count; 0: nothing now.
+  package func sendNow(_ bytes: [UInt8]) -> Int {
+    let sent = unsafe bytes.withUnsafeBytes { buffer in
+      unsafe Glibc.send(descriptor, buffer.baseAddress!, buffer.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+    }
+    return max(0, sent)
+  }
+
   /// Ends this side's half of the connection.
   package func endSending() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 

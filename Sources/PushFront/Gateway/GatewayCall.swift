@@ -34,11 +34,11 @@ struct GatewayCall: Sendable {
 
   var trace: TraceContext? { request.trace }
 
-  /// The id of the last event that the client has read; nil: send only new outcomes.
+  /// The id of the last event that the client has read, -1 before the first one; nil: send only new outcomes.
   func after() throws(Problem) -> Int64? {
     guard let text = request["last-event-id"] ?? query("after") else { return nil }
-    guard let number = Int64(text), number >= 0, number < .max else {
-      throw Problem(.badRequest, "after must be the id of an event")
+    guard let number = Int64(text), number >= -1, number < .max else {
+      throw Problem(.badRequest, "after must be the id of an event, or -1 for all events")
     }
     return number
   }

@@ -24,7 +24,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     case refused
   }
 
-  /// What arrived after a request that is not answered yet.
+  /// What arrived while a request was not answered yet, or while too many answers were not read.
   private enum Input {
     case part(HTTPServerRequestPart)
     case error(HTTPParserError)
@@ -53,6 +53,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   private var task: Task<Void, Never>?
   private var isStarted = false
   private var isStreaming = false
+  /// The client waits for a 100 before it sends the body.
+  private var expectsContinue = false
   /// The client wants the connection to end with the answer.
   private var isLast = false
 
@@ -60,6 +62,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   private var deadline: NIODeadline?
   /// Fires no later than the deadline. It is not scheduled anew for each request, since most deadlines move on before they pass.
   private var timer: (fires: NIODeadline, scheduled: Scheduled<Void>)?
+  /// What the kernel had not taken when a deadline passed last, bytes.
+  private var unwrittenBytes = 0
 
   private static let headBytes = 512
 
@@ -120,6 +124,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let part = unwrapInboundIn(data)
     switch state {
+    // A client that does not read its answers gets no more of them.
+    case .idle where !later.isEmpty || !context.channel.isWritable: later.append(.part(part))
     case .idle, .reading: take(part, context)
     case .answering: later.append(.part(part))
     case .refused: break
@@ -132,7 +138,9 @@ final class GatewayConnection: ChannelDuplexHandler {
       if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections; try again")) }
       state = .reading
       isStarted = false
-      isLast = !head.isKeepAlive
+      // The decoder reads nothing after a request for another protocol. Such a request is answered as any other, by HTTP/1.1.
+      isLast = !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
+      expectsContinue = head.version == .http1_1 && head.headers.first(name: "expect")?.lowercased() == "100-continue"
       body = GatewayBodyParts(budget: responder.services.budget)
       exchange = GatewayExchange(GatewayRequest(head), self, on: context.eventLoop)
       arm(context, seconds: GatewayLimits.bodySeconds)
@@ -173,6 +181,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     defer { isTakingLater = false }
     while !later.isEmpty {
       switch state {
+      case .idle where !context.channel.isWritable: return
       case .idle, .reading: break
       case .answering, .refused: return
       }
@@ -186,7 +195,11 @@ final class GatewayConnection: ChannelDuplexHandler {
       isReadHeld = false
       context.read()
     }
-    if isInputClosed, case .idle = state { context.close(promise: nil) }
+    if isInputClosed, case .idle = state { closeWhenWritten(context) }
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    if context.channel.isWritable { takeLater(context) }
   }
 
   func read(context: ChannelHandlerContext) {
@@ -207,7 +220,11 @@ final class GatewayConnection: ChannelDuplexHandler {
 
   func whenBodyEnds(_ continuation: CheckedContinuation<GatewayBody, any Error>) {
     do {
-      if let body = try bodyNow() { continuation.resume(returning: body) } else { bodyWaiter = continuation }
+      if let body = try bodyNow() { return continuation.resume(returning: body) }
+      bodyWaiter = continuation
+      guard expectsContinue, let context else { return }
+      expectsContinue = false
+      context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
     } catch {
       continuation.resume(throwing: error)
     }
@@ -251,6 +268,23 @@ final class GatewayConnection: ChannelDuplexHandler {
     guard case .idle = state else { return }
     arm(context, seconds: GatewayLimits.idleSeconds)
     takeLater(context)
+  }
+
+  /// Ends the connection once all answers are written.
+  private func closeWhenWritten(_ context: ChannelHandlerContext) {
+    if unwritten(context) == 0 { context.close(promise: nil) } else { sendLast(ByteBuffer(), context) }
+  }
+
+  /// Bytes of answers that the kernel has not taken.
+  private func unwritten(_ context: ChannelHandlerContext) -> Int {
+    (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+  }
+
+  /// Whether the kernel takes answers. At first that is not known.
+  private func isBeingRead(_ context: ChannelHandlerContext) -> Bool {
+    let before = unwrittenBytes
+    unwrittenBytes = unwritten(context)
+    return unwrittenBytes > 0 && unwrittenBytes != before
   }
 
   /// Sends the connection's last bytes and drops input for a while. An immediate close could reset the connection before the client has read
@@ -342,8 +376,11 @@ final class GatewayConnection: ChannelDuplexHandler {
     case ChannelEvent.inputClosed:
       isInputClosed = true
       switch state {
-      // A request whose end cannot come any more.
-      case .idle, .reading: context.close(promise: nil)
+      case .idle where !later.isEmpty: break
+      // In reading: the request's end cannot come any more.
+      case .idle, .reading: closeWhenWritten(context)
+      // Whoever reads events has gone, more likely than not.
+      case .answering where isStreaming: context.close(promise: nil)
       // The client may still wait for its answer.
       case .answering, .refused: break
       }
@@ -352,7 +389,7 @@ final class GatewayConnection: ChannelDuplexHandler {
       if isStreaming {
         task?.cancel()
       } else if case .idle = state {
-        context.close(promise: nil)
+        closeWhenWritten(context)
       }
     default: break
     }
@@ -381,6 +418,9 @@ final class GatewayConnection: ChannelDuplexHandler {
     switch state {
     case .reading where !isStreaming:
       refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
+    // The client reads its answers, but slowly.
+    case .idle where isBeingRead(context), .refused where isBeingRead(context):
+      arm(context, seconds: GatewayLimits.idleSeconds)
     case .idle, .reading, .answering, .refused: context.close(promise: nil)
     }
   }

@@ -44,6 +44,13 @@ final class GatewayExchange: Sendable {
     }
   }
 
+  /// Returns after other connections have had their turn: the event loop reads from sockets only when no task is left.
+  func letOthersRun() async {
+    await withCheckedContinuation { continuation in
+      _ = loop.scheduleTask(in: .milliseconds(1)) { continuation.resume() }
+    }
+  }
+
   private func onLoop(_ work: @escaping @Sendable (GatewayConnection) -> Void) {
     if loop.inEventLoop {
       work(connection.value)

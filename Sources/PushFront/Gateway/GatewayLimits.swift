@@ -15,6 +15,10 @@ enum GatewayLimits {
   static let headerFieldBytesMaximum = 8 << 10
   static let headerBytesMaximum = 16 << 10
   static let headerCountMaximum = 100
+  /// Maximum of bytes that arrive and are no part of a request yet.
+  static let undecodedBytesMaximum = 64 << 10
+  /// Maximum of jobs in one request of JSON Lines.
+  static let linesMaximum = 10_000
   /// The `Retry-After` of a 503.
   static let retryAfterSeconds = 1
 }

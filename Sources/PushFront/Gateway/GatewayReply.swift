@@ -12,6 +12,8 @@ struct GatewayReply: Sendable {
   var location: String?
   /// The answer to an earlier request with the same idempotency key.
   var isReplayed = false
+  /// Some of the request's jobs were not confirmed: the same request must be carried out again, not answered by this.
+  var hasUnconfirmedJobs = false
   /// The kind of error; nil: success.
   var problem: Problem.Kind?
   /// The header `Retry-After`, seconds; nil: the default for `problem`.

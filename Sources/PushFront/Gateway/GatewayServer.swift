@@ -43,13 +43,18 @@ struct GatewayChannel: ServerChildChannel {
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
     channel.eventLoop.makeCompletedFuture {
+      // One read, then the next connection.
+      try channel.syncOptions?.setOption(.maxMessagesPerRead, value: 1)
       let pipeline = channel.pipeline.syncOperations
       if let tls { try pipeline.addHandler(TLSHandler(context: tls.context)) }
       var limits = NIOHTTPDecoderLimitConfiguration()
       limits.maxHeaderFieldSize = GatewayLimits.headerFieldBytesMaximum
       limits.maxHeaderListSize = GatewayLimits.headerBytesMaximum
       limits.maxHeaderFieldCount = GatewayLimits.headerCountMaximum
-      try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: limits)))
+      // The decoder keeps nothing but the start of a head, and what comes after a request for another protocol.
+      try pipeline.addHandler(
+        ByteToMessageHandler(
+          HTTPRequestDecoder(limitConfiguration: limits), maximumBufferSize: GatewayLimits.undecodedBytesMaximum))
       try pipeline.addHandler(GatewayConnection(responder: responder, connectionsMaximum: connectionsMaximum))
       return Value(channel: channel)
     }

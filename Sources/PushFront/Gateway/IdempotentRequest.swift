@@ -29,7 +29,7 @@ struct IdempotentRequest: Sendable {
       await keep(nil)
       throw error
     }
-    await keep(reply.status == 202 ? kept(reply) : nil)
+    await keep(reply.status == 202 && !reply.hasUnconfirmedJobs ? kept(reply) : nil)
     return reply
   }
 

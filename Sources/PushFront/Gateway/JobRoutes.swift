@@ -43,6 +43,9 @@ enum JobRoutes {
     var lines: [Result<String, Problem>] = []
     var messages: [GatewayMessage] = []
     for (index, line) in JSONLines(bytes).enumerated() {
+      guard index < GatewayLimits.linesMaximum else {
+        throw Problem(Problem.Fault(pointer: "", rule: "must have at most \(GatewayLimits.linesMaximum) lines"))
+      }
       do throws(Problem) {
         let job = try call.services.take(line, from: sender) { newID(call, key, index) }
         messages.append(GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, trace), job.body))
@@ -73,7 +76,9 @@ enum JobRoutes {
       }
     }
     let status = statuses.contains(202) ? 202 : statuses.contains(503) ? 503 : 400
-    return GatewayReply(status, text, contentType: GatewayReply.lines)
+    var reply = GatewayReply(status, text, contentType: GatewayReply.lines)
+    reply.hasUnconfirmedJobs = statuses.contains(503)
+    return reply
   }
 
   /// The id of a job that has none. With an idempotency key, a repeated request gives the same ids, so that workers deduplicate its jobs.

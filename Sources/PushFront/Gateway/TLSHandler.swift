@@ -3,7 +3,7 @@ import PushIO
 
 /// One server connection's TLS, by OpenSSL: ciphertext on the network's side, plaintext on the other.
 ///
-/// It has no time limits: `ConnectionGuard` closes a connection whose handshake takes too long, because no request comes.
+/// It has no time limits: `GatewayConnection` closes a connection whose handshake takes too long, because no request comes.
 final class TLSHandler: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer

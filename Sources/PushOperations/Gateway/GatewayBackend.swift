@@ -117,25 +117,28 @@ package final class GatewayBackend: Sendable {
   /// Streams the outcomes of a scope.
   /// - Parameter from: the first offset in the results log; nil: only new outcomes.
   /// - Returns: nil: there are too many readers.
-  package func outcomes(of scope: AppScope, from: Int64?) async -> AsyncStream<OutcomeEvent>? {
-    let (stream, events) = AsyncStream.makeStream(of: OutcomeEvent.self)
+  package func outcomes(of scope: AppScope, from: Int64?) async -> OutcomeReader? {
+    let events = OutcomeReader()
     let isTaken: Bool = await withCheckedContinuation { continuation in
       post { backend in
-        let reader = OutcomeFeed.Reader(
-          scope: scope, from: from,
-          deliver: { event in
-            if case .terminated = events.yield(event) { false } else { true }
-          },
-          end: { events.finish() })
+        let reader = OutcomeFeed.Reader(scope: scope, from: from, events: events)
         continuation.resume(returning: backend?.outcomes.add(reader) ?? false)
       }
     }
-    return isTaken ? stream : nil
+    return isTaken ? events : nil
   }
 
-  /// Acknowledges an outcome after it was written to its reader.
-  package func acknowledge(_ tag: UInt64, channel: UInt16) {
-    post { $0?.outcomes.acknowledge(tag, channel: channel) }
+  /// Acknowledges outcomes after they were written to their reader.
+  package func acknowledge(_ deliveries: [OutcomeDelivery]) {
+    guard !deliveries.isEmpty else { return }
+    post { backend in
+      for delivery in deliveries { backend?.outcomes.acknowledge(delivery) }
+    }
+  }
+
+  /// Frees the place of a reader that nobody reads any more.
+  package func remove(_ reader: OutcomeReader) {
+    post { $0?.outcomes.remove(reader) }
   }
 
   private func post(_ letter: @escaping Letter) {

@@ -45,8 +45,8 @@ package final class GatewayBackendLoop {
     self.redis = redis
     let confirmed = ConfirmedJobs(loop: loop, redis: redis, names: names)
     self.confirmed = confirmed
-    publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { message in
-      if case .job(_, let id, let scope, _) = message.kind { confirmed.add(id, in: scope) }
+    publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { kind in
+      if case .job(_, let id, let scope, _) = kind { confirmed.add(id, in: scope) }
     }
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {

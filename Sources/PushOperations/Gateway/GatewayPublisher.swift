@@ -16,7 +16,7 @@ final class GatewayPublisher {
   private let classKeys = JobClass.allCases.map { Array($0.name.utf8) }
   /// In order of their deadlines.
   private var batches = RingBuffer<PublishBatch>(growingFrom: 64)
-  private let confirmed: (GatewayMessage) -> Void
+  private let confirmed: (GatewayMessage.Kind) -> Void
 
   private(set) var confirmedCount: UInt64 = 0
   private(set) var unconfirmedCount: UInt64 = 0
@@ -24,7 +24,7 @@ final class GatewayPublisher {
   /// - Parameter confirmed: called for each message that RabbitMQ confirmed.
   init(
     loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void,
-    confirmed: @escaping (GatewayMessage) -> Void
+    confirmed: @escaping (GatewayMessage.Kind) -> Void
   ) {
     self.loop = loop
     self.settings = settings
@@ -52,14 +52,16 @@ final class GatewayPublisher {
         batch.settle(index, isConfirmed: false)
         continue
       }
-      publisher.publishOnce(message.body, as: describe(message, batch, index))
+      publisher.publishOnce(message.body, as: describe(message.kind, batch, index))
     }
   }
 
-  private func describe(_ message: GatewayMessage, _ batch: PublishBatch, _ index: Int) -> ConfirmedPublisher.Message {
+  private func describe(
+    _ kind: GatewayMessage.Kind, _ batch: PublishBatch, _ index: Int
+  ) -> ConfirmedPublisher.Message {
     let milliseconds = loop.now.unixMilliseconds
     let (exchange, key): (AMQPExchange, [UInt8]) =
-      switch message.kind {
+      switch kind {
       case .job(let jobClass, _, _, _): (jobs, classKeys[Int(jobClass.rawValue)])
       case .registration: (registrations, registrationsKey)
       }
@@ -67,7 +69,7 @@ final class GatewayPublisher {
       exchange: exchange, routingKey: key,
       describe: { properties in
         properties.setTimestamp(unixMilliseconds: milliseconds)
-        guard case .job(_, let id, _, let trace) = message.kind else { return }
+        guard case .job(_, let id, _, let trace) = kind else { return }
         properties.setMessageID(id.utf8.span)
         guard let trace else { return }
         properties.addHeader("traceparent", trace.traceparent.utf8.span)
@@ -76,7 +78,7 @@ final class GatewayPublisher {
       then: { [self] isConfirmed in
         if isConfirmed {
           confirmedCount += 1
-          confirmed(message)
+          confirmed(kind)
         } else {
           unconfirmedCount += 1
         }

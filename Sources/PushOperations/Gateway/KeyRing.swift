@@ -39,6 +39,9 @@ package final class KeyRing: Sendable {
     }
   }
 
+  /// The key was not revoked since it was found.
+  package func isCurrent(_ key: APIKey) -> Bool { state.withLock { $0.keys?[key.id] == key } }
+
   /// Counts a request against the key's rate; nil: the key has no rate.
   package func take(_ key: APIKey, now: Instant) -> RequestRate.Answer? {
     guard let limit = key.rate else { return nil }

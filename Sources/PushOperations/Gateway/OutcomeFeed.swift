@@ -13,13 +13,12 @@ final class OutcomeFeed {
     var scope: AppScope
     /// The first offset to deliver; nil: only new outcomes.
     var from: Int64?
-    /// Returns false if the client is gone.
-    var deliver: (OutcomeEvent) -> Bool
-    var end: () -> Void
+    var events: OutcomeReader
   }
 
   private struct Open {
     var reader: Reader
+    let number: UInt64
     /// The operation that consumes. Once RabbitMQ answers it, no outcome is missed.
     var consume: UInt32
     var lastEventAt: Instant
@@ -39,6 +38,7 @@ final class OutcomeFeed {
   /// Readers that wait for the connection.
   private var waiting: [(reader: Reader, deadline: Instant)] = []
   private var isStarted = false
+  private var lastNumber: UInt64 = 0
 
   private static let firstChannel: UInt16 = 2
   private static let prefetch: UInt16 = 200
@@ -74,10 +74,19 @@ final class OutcomeFeed {
   }
 
   /// Acknowledges an outcome after it was written to its reader.
-  func acknowledge(_ tag: UInt64, channel: UInt16) {
-    guard case .reading = channels[channel], let connection = client.connection, connection.isOpen(channel: channel)
+  func acknowledge(_ delivery: OutcomeDelivery) {
+    guard case .reading(let open) = channels[delivery.channel], open.number == delivery.reader,
+      let connection = client.connection, connection.isOpen(channel: delivery.channel)
     else { return }
-    connection.acknowledge(tag, isMultiple: false, channel: channel)
+    connection.acknowledge(delivery.tag, isMultiple: false, channel: delivery.channel)
+  }
+
+  /// Frees the place of a reader whose client has gone.
+  func remove(_ events: OutcomeReader) {
+    waiting.removeAll { $0.reader.events === events }
+    for (channel, state) in channels {
+      if case .reading(let open) = state, open.reader.events === events { closeChannel(channel) }
+    }
   }
 
   func turn() {
@@ -89,11 +98,11 @@ final class OutcomeFeed {
       else { continue }
       open.lastEventAt = now
       channels[channel] = .reading(open)
-      if !open.reader.deliver(.keepAlive) { closeChannel(channel) }
+      if !open.reader.events.deliver(.keepAlive) { closeChannel(channel) }
     }
     while let first = waiting.first, first.deadline <= now {
       waiting.removeFirst()
-      first.reader.end()
+      first.reader.events.end()
     }
   }
 
@@ -110,13 +119,15 @@ final class OutcomeFeed {
       let channel = (OutcomeFeed.firstChannel..<(OutcomeFeed.firstChannel + UInt16(readersMaximum))).first(where: {
         channels[$0] == nil
       })
-    else { return reader.end() }
+    else { return reader.events.end() }
     let offset = reader.from.map(AMQPStreamOffset.offset) ?? .next
     connection.request(.openChannel, channel: channel)
     connection.request(.prefetch(OutcomeFeed.prefetch), channel: channel)
     let consume = connection.request(
       .consume(queue: queue, consumerTag: "outcomes", arguments: [offset.argument]), channel: channel)
-    channels[channel] = .reading(Open(reader: reader, consume: consume, lastEventAt: loop.now.monotonic))
+    lastNumber += 1
+    channels[channel] = .reading(
+      Open(reader: reader, number: lastNumber, consume: consume, lastEventAt: loop.now.monotonic))
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -132,11 +143,11 @@ final class OutcomeFeed {
       switch channels[channel] {
       case .closing(operation): channels[channel] = nil
       case .reading(let open) where open.consume == operation:
-        if !open.reader.deliver(.keepAlive) { closeChannel(channel) }
+        if !open.reader.events.deliver(.keepAlive) { closeChannel(channel) }
       case .reading, .closing, nil: break
       }
     case .connection(.cancelled(let channel)):
-      if case .reading(let open) = channels[channel] { open.reader.end() }
+      if case .reading(let open) = channels[channel] { open.reader.events.end() }
       closeChannel(channel)
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
@@ -152,12 +163,13 @@ final class OutcomeFeed {
       guard header.name == "x-stream-offset", case .number(let number) = header.value else { return nil }
       return number
     }.first
+    let outcome = OutcomeDelivery(tag: delivery.tag, channel: delivery.channel, reader: open.number)
     guard let offset, offset >= open.reader.from ?? 0, !delivery.isOversized,
       OutcomeScope.of(body) == open.reader.scope
-    else { return acknowledge(delivery.tag, channel: delivery.channel) }
+    else { return acknowledge(outcome) }
     open.lastEventAt = loop.now.monotonic
     channels[delivery.channel] = .reading(open)
-    if !open.reader.deliver(.outcome(offset: offset, body: body, tag: delivery.tag, channel: delivery.channel)) {
+    if !open.reader.events.deliver(.outcome(offset: offset, body: body, delivery: outcome)) {
       closeChannel(delivery.channel)
     }
   }
@@ -175,7 +187,7 @@ final class OutcomeFeed {
       if case .reading(let open) = state { open.reader } else { nil }
     }
     channels = [:]
-    for reader in readers + waiting.map(\.reader) { reader.end() }
+    for reader in readers + waiting.map(\.reader) { reader.events.end() }
     waiting = []
   }
 }
