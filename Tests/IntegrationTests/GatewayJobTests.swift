@@ -114,17 +114,15 @@ struct GatewayJobTests {
     }
     // RabbitMQ refuses publishes to a queue that is full.
     _ = try rabbitmq.rabbitmqctl([
-      "set_policy", "full", "jobs.transactional$", "{\"max-length\":1,\"overflow\":\"reject-publish\"}",
+      "set_policy", "full", "jobs.transactional$", "{\"max-length\":50,\"overflow\":\"reject-publish\"}",
     ])
     let some = try world.ask("POST", "/v1/jobs", headers: headers, body: lines)
     #expect(some.status == 202 && answers(some, 202) > 0 && answers(some, 503) > 0, "\(some.body.prefix(300))")
     _ = try rabbitmq.rabbitmqctl(["clear_policy", "full"])
-    // The queue has room a moment later.
-    let all = try #require(
-      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 200) { () -> LoopbackHTTP.Answer? in
-        let answer = try? world.ask("POST", "/v1/jobs", headers: headers, body: lines)
-        return answer.map { answers($0, 202) == count } == true ? answer : nil
-      })
+    // RabbitMQ goes on refusing what comes over the same channel.
+    let other = try GatewayWorld("lines", rabbitmq: rabbitmq, prefix: world.prefix, isLogged: false)
+    let all = try other.ask("POST", "/v1/jobs", key: world.key, headers: headers, body: lines)
+    #expect(answers(all, 202) == count, "\(all.body.prefix(300))")
     #expect(all.headers["idempotency-replayed"] == nil)
     // Those that were confirmed have the same ids, by which workers deduplicate them.
     let confirmed = Set(some.body.matches(of: /"status":202,"id":"([^"]+)"/).map(\.1))
