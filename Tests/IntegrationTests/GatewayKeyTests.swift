@@ -55,6 +55,26 @@ struct GatewayKeyTests {
     #expect(try world.ask("GET", "/v1/segments/gold").status == 404)
   }
 
+  @Test func aKeyIsNotRefusedWhereKeysCannotBeRead() throws {
+    let folder = try TemporaryFolder("keys")
+    let file = folder.path("keys.jsonl")
+    let world = try GatewayWorld("unreadable", further: ["keys_file: \"\(file)\""])
+    try FileManager.default.moveItem(atPath: file, toPath: file + ".moved")
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        world.process.log.contains("the keys file \(file) does not exist") ? true : nil
+      } == true, "\(world.process.log)")
+    // Known keys stay valid; an unknown one may be valid.
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job()).status == 202)
+    let unknown = "hk_00000000_" + String(repeating: "0", count: 32)
+    #expect(try world.ask("POST", "/v1/jobs", key: unknown, body: world.job()).status == 503)
+    try FileManager.default.moveItem(atPath: file + ".moved", toPath: file)
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        (try? world.ask("POST", "/v1/jobs", key: unknown, body: world.job()).status) == 401 ? true : nil
+      } == true)
+  }
+
   @Test(arguments: [false, true])
   func keysAreListedUsedAndRevoked(_ isInFile: Bool) throws {
     let folder = try TemporaryFolder("keys")

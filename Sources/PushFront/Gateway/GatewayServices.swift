@@ -28,10 +28,10 @@ final class GatewayServices: Sendable {
       switch backend.keys.find(text, now: GatewayClock.unixMilliseconds) {
       case .found(let key): return key
       case .invalid: throw Problem(.unauthorized, "the key is not valid")
-      case .unknown where isLast:
-        guard backend.keys.isReady else { throw Problem(.unavailable, "the API keys are not loaded yet") }
+      case .unknown where isLast: break
       // It may have been created since the last read.
-      case .unknown: await backend.reloadKeys()
+      case .unknown:
+        guard await backend.reloadKeys() else { throw Problem(.unavailable, "the API keys cannot be read; try again") }
       }
     }
     throw Problem(.unauthorized, "the key is not valid")

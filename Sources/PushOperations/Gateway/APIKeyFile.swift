@@ -15,7 +15,14 @@ package struct APIKeyFile: Sendable {
 
   /// Reads all keys; none if the file does not exist.
   package func read() throws(Failure) -> [APIKey] {
-    guard FileManager.default.fileExists(atPath: path) else { return [] }
+    FileManager.default.fileExists(atPath: path) ? try readExisting() : []
+  }
+
+  /// Reads all keys. A file that does not exist is an error: whoever lost it must not lose its keys too.
+  package func readExisting() throws(Failure) -> [APIKey] {
+    guard FileManager.default.fileExists(atPath: path) else {
+      throw Failure(description: "the keys file \(path) does not exist: `herald keys create` makes it")
+    }
     guard let data = FileManager.default.contents(atPath: path) else {
       throw Failure(description: "the keys file \(path) cannot be read")
     }

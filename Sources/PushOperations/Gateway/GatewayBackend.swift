@@ -104,12 +104,12 @@ package final class GatewayBackend: Sendable {
     return try result.get()
   }
 
-  /// Reads the API keys again, at most twice a second. Returns when they are read, or when that failed.
-  package func reloadKeys() async {
+  /// Reads the API keys again, at most twice a second. Returns whether that worked.
+  package func reloadKeys() async -> Bool {
     await withCheckedContinuation { continuation in
       post { backend in
-        guard let backend else { return continuation.resume() }
-        backend.keys.readSoon { continuation.resume() }
+        guard let backend else { return continuation.resume(returning: false) }
+        backend.keys.readSoon { continuation.resume(returning: $0) }
       }
     }
   }

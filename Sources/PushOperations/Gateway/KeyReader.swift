@@ -12,7 +12,7 @@ final class KeyReader {
   private let notice: (String) -> Void
   /// Redis has not answered yet.
   private var isReading = false
-  private var then: [() -> Void] = []
+  private var then: [(Bool) -> Void] = []
   private var nextReading = Instant(nanoseconds: .min)
   private var earliestReading = Instant(nanoseconds: .min)
   private var nextStoring: Instant
@@ -37,8 +37,8 @@ final class KeyReader {
     nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
   }
 
-  /// Reads the keys soon. Calls `then` afterwards, also after a failure.
-  func readSoon(then: @escaping () -> Void) {
+  /// Reads the keys soon. Then tells whether that worked.
+  func readSoon(then: @escaping (Bool) -> Void) {
     self.then.append(then)
     nextReading = min(nextReading, max(loop.now.monotonic, earliestReading))
   }
@@ -51,7 +51,7 @@ final class KeyReader {
     earliestReading = now.adding(milliseconds: KeyReader.unknownKeyMilliseconds)
     if let file {
       do throws(APIKeyFile.Failure) {
-        finish(.success(try file.read()))
+        finish(.success(try file.readExisting()))
       } catch {
         finish(.failure("\(error)"))
       }
@@ -89,7 +89,7 @@ final class KeyReader {
     }
     let waiting = then
     then = []
-    for one in waiting { one() }
+    for one in waiting { one(failure == nil) }
   }
 
   private func storeUses() {
