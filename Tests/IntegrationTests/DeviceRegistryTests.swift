@@ -119,7 +119,7 @@ struct DeviceRegistryTests {
       let dying = bench.registries.count - 1
       for operation in group { start(operation, bench, by: dying, ordinals: ordinals) { _ in } }
       for _ in 0..<source.below(12) { bench.turn() }
-      bench.kill(dying)
+      try bench.kill(dying)
       try bench.expectConsistent("seed \(seed), round \(round), after the death")
       try bench.addRegistry()
       for operation in group {
@@ -141,7 +141,7 @@ struct DeviceRegistryTests {
     try all(0..<150, bench, &model, at: 1_796_000_000_000, plan: "gold")
     bench.registries[0].forget(.user("user"), at: 1_796_000_000_000, in: bench.scope) { _ in }
     for _ in 0..<turns { bench.turn() }
-    bench.kill(0)
+    try bench.kill(0)
     try bench.addRegistry()
     try bench.expectConsistent("after the death")
     _ = try bench.forget(.user("user"), at: 1_796_000_000_000, by: 1)
