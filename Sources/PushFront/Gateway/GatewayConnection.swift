@@ -353,6 +353,8 @@ final class GatewayConnection: ChannelDuplexHandler {
     guard let error = error as? HTTPParserError else { return context.close(promise: nil) }
     switch state {
     case .reading where isStreaming: context.close(promise: nil)
+    // Its answer comes after those of the requests before it.
+    case .idle where !later.isEmpty: later.append(.error(error))
     case .idle, .reading: refuse(context, GatewayConnection.problem(error))
     case .answering: later.append(.error(error))
     case .refused: break
