@@ -57,12 +57,12 @@ class ProxyServer:
         self.proxies = {name: Proxy(port) for name, port in targets.items()}
         for proxy in self.proxies.values():
             self.watch(proxy)
-        self.selector.register(sys.stdin, selectors.EVENT_READ, None)
 
     def watch(self, proxy):
         self.selector.register(proxy.listener, selectors.EVENT_READ, proxy)
 
     def run(self):
+        self.selector.register(sys.stdin, selectors.EVENT_READ, None)
         print(json.dumps({name: proxy.port for name, proxy in self.proxies.items()}), flush=True)
         while True:
             for key, events in self.selector.select():
@@ -75,6 +75,14 @@ class ProxyServer:
                     self.accept(key.data)
                 else:
                     self.move(key.data, events)
+
+    def close(self):
+        for proxy in self.proxies.values():
+            for side in list(proxy.sides):
+                self.drop(side)
+            if proxy.listener:
+                proxy.listener.close()
+        self.selector.close()
 
     def obey(self, name, mode):
         proxy = self.proxies[name]
@@ -101,6 +109,9 @@ class ProxyServer:
         print("ok", flush=True)
 
     def accept(self, proxy):
+        # An earlier event of this turn may have changed the mode.
+        if proxy.mode != "forward":
+            return
         try:
             client, _ = proxy.listener.accept()
         except OSError:
