@@ -16,10 +16,10 @@ let strict: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// On a build machine (CI is set), which builds once and then runs everything, debug builds are optimised too, with all checks: simulated
-/// worlds are several times faster. Elsewhere debug builds are for debuggers.
+/// `make test` sets this variable: its build is optimised and keeps all checks, so that simulated worlds are several times faster. Other
+/// debug builds are for debuggers.
 let optimized: [SwiftSetting] =
-  Context.environment["CI"] == nil
+  Context.environment["OPTIMIZED_TESTS"] == nil
   ? [] : [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
 
 /// A target with the house's settings.

@@ -19,12 +19,14 @@ heading() {
 # elsewhere a line every 30 s. It leaves out the warnings of other packages; our own targets treat warnings as errors, so none of ours is
 # lost. If the build fails, it prints the errors and the path of the whole log. Returns the exit code of `swift build`.
 #
-# A build machine (CI is set) builds once and changes nothing: it compiles each module as a whole, which takes a quarter less CPU than file
-# by file.
+# With OPTIMIZED_TESTS, for `make test`, it compiles each module as a whole, which takes a quarter less CPU than file by file. A process of
+# its own that emits the module would check all types twice, and SwiftPM waits for both processes anyway.
 swift_build() {
   local log status=0 began=$SECONDS told=$SECONDS pid
   local options=(--explicit-target-dependency-import-check error)
-  if [[ -n ${CI:-} && " $* " != *" -c release "* ]]; then options+=(-Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2); fi
+  if [[ -n ${OPTIMIZED_TESTS:-} ]]; then
+    options+=(-Xswiftc -whole-module-optimization -Xswiftc -no-emit-module-separately-wmo -Xswiftc -num-threads -Xswiftc 2)
+  fi
   mkdir -p "$root/.build/logs"
   log="$root/.build/logs/build$(tr -cs '[:alnum:]\n' - <<<" $*" | cut -c 1-120).log"
   # A script's background command ignores SIGINT by default, but Ctrl-C must end the build too.

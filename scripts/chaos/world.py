@@ -1,6 +1,7 @@
 """Everything in a run: private servers, proxies, workers, producer, reader; its timeline, and the evidence that it leaves."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -41,8 +42,8 @@ def build(configuration):
 
 
 def programs(configuration):
-    """The folder of the built programs: those of the tree, `release` or `debug`."""
-    folder = ROOT / ".build" / configuration
+    """The folder of the built programs, `release` or `debug`. SwiftPM's own variable names another build folder than the tree's."""
+    folder = pathlib.Path(os.environ.get("SWIFTPM_BUILD_DIR", ROOT / ".build")) / configuration
     for name in ("herald", "apns-simulator"):
         if not (folder / name).exists():
             raise Failure(f"{folder}/{name} is not there; build it with: swift build -c {configuration} --product {name}")
