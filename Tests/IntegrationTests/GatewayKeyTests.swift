@@ -108,6 +108,30 @@ struct GatewayKeyTests {
     }
   }
 
+  @Test func keysThatAreChangedAtTheSameTimeAreAllKept() throws {
+    let folder = try TemporaryFolder("keys")
+    let file = folder.path("keys.jsonl")
+    let world = try GatewayWorld("together", further: ["keys_file: \"\(file)\""])
+    func ids() throws -> [String] {
+      try String(contentsOfFile: file, encoding: .utf8).matches(of: /"id":"([^"]+)"/).map { String($0.1) }
+    }
+    func runTogether(_ commands: [[String]]) throws {
+      let processes = try commands.map { try world.begin(["keys"] + $0) }
+      for process in processes { #expect(process.wait(timeoutMilliseconds: 60_000) == 0) }
+    }
+    let create = ["create", "--app", "com.example.app"]
+    try runTogether(Array(repeating: create, count: 10))
+    let made = try ids()
+    // With the world's own.
+    #expect(made.count == 11)
+    let revoked = made.suffix(5)
+    try runTogether(revoked.map { ["revoke", $0] } + Array(repeating: create, count: 5))
+    let left = try ids()
+    #expect(left.count == made.count && Set(left).isDisjoint(with: revoked))
+    // No lock is left over.
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path("")) == ["keys.jsonl"])
+  }
+
   @Test func aKeyOverItsRateIsRefused() throws {
     let world = try GatewayWorld("rate")
     let key = try world.makeKey(["--app", "com.example.app", "--rate", "3"])

@@ -24,9 +24,10 @@ final class GatewayWorld {
   ///   - further: lines of the section `gateway`.
   ///   - isLogged: false: without the results log. RabbitMQ 3.10 does not find a stream again that was declared a second before a crash.
   ///   - isPlain: it speaks HTTP without TLS.
+  ///   - descriptorsMaximum: that it may have; nil: as many as this process.
   init(
     _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, prefix: String? = nil,
-    further: [String] = [], isPlain: Bool = true, isLogged: Bool = true
+    further: [String] = [], isPlain: Bool = true, isLogged: Bool = true, descriptorsMaximum: Int? = nil
   ) throws {
     self.rabbitmq = try rabbitmq ?? .shared()
     outside = OutsideClient(port: self.rabbitmq.port)
@@ -44,15 +45,18 @@ final class GatewayWorld {
         \(lines.joined(separator: "\n  "))
 
       """, to: "herald.yaml")
-    process = try GatewayWorld.start(configurationFile, folder)
+    process = try GatewayWorld.start(configurationFile, folder, descriptorsMaximum)
     key = try makeKey(["--app", "com.example.app", "--scope", "send,register,read,admin"])
     if isPlain { try #require(waitUntilReady(), "\(process.log)") }
   }
 
-  private static func start(_ file: String, _ folder: TemporaryFolder) throws(TestFailure) -> WorkerProcess {
+  private static func start(
+    _ file: String, _ folder: TemporaryFolder, _ descriptorsMaximum: Int? = nil
+  ) throws(TestFailure) -> WorkerProcess {
     let log = folder.path("gateway.log")
+    let limit = descriptorsMaximum.map { ["/bin/sh", "-c", "ulimit -n \($0); exec \"$0\" \"$@\""] } ?? []
     let child = try ChildProcess(
-      [try BuiltProgram.path("herald"), "gateway", "--config", file], environment: environment, output: log,
+      limit + [try BuiltProgram.path("herald"), "gateway", "--config", file], environment: environment, output: log,
       errors: log)
     return WorkerProcess(child: child, folder: folder, logName: "gateway.log")
   }
@@ -72,6 +76,29 @@ final class GatewayWorld {
     try ChildProcess.run(
       [try BuiltProgram.path("herald")] + arguments + ["--config", configurationFile],
       environment: GatewayWorld.environment, timeoutMilliseconds: 60_000)
+  }
+
+  /// Starts a command of `herald`.
+  func begin(_ arguments: [String]) throws -> ChildProcess {
+    try ChildProcess(
+      [try BuiltProgram.path("herald")] + arguments + ["--config", configurationFile],
+      environment: GatewayWorld.environment, output: folder.path("commands.log"), errors: folder.path("commands.log"))
+  }
+
+  /// A sample of `/metrics`.
+  /// - Parameter sample: with its labels.
+  func metric(_ sample: String) -> Int? {
+    let text = LoopbackHTTP.request("GET", "/metrics", port: port)?.body ?? ""
+    return text.split(separator: "\n").first { $0.hasPrefix(sample + " ") }.flatMap {
+      Int($0.dropFirst(sample.count + 1))
+    }
+  }
+
+  /// Waits until a sample of `/metrics` has this value; false: it did not come in time.
+  func waitForMetric(_ sample: String, _ value: Int, seconds: Int = 20) -> Bool {
+    ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 20) {
+      metric(sample) == value ? true : nil
+    } ?? false
   }
 
   func makeKey(_ options: [String]) throws -> String {

@@ -45,8 +45,10 @@ package enum LoopbackPort {
   }
 
   /// A connected socket, which the caller closes; nil: nothing listens.
-  /// - Parameter timeoutMilliseconds: of each read and write; nil: none.
-  static func connection(to port: UInt16, timeoutMilliseconds: Int? = nil) -> Int32? {
+  /// - Parameters:
+  ///   - timeoutMilliseconds: of each read and write; nil: none.
+  ///   - receiveBytes: of the kernel's buffer; nil: as many as the kernel likes.
+  static func connection(to port: UInt16, timeoutMilliseconds: Int? = nil, receiveBytes: Int32? = nil) -> Int32? {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { return nil }
     if let timeoutMilliseconds {
@@ -54,6 +56,9 @@ package enum LoopbackPort {
       let size = socklen_t(MemoryLayout<timeval>.size)
       unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
       unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+    }
+    if var receiveBytes {
+      unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, socklen_t(MemoryLayout<Int32>.size))
     }
     var isOn: Int32 = 1
     unsafe setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<Int32>.size))

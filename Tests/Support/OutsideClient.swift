@@ -40,6 +40,11 @@ package struct OutsideClient: Sendable {
     _ = try run(tool("amqp-publish", options), input: body)
   }
 
+  /// Publishes many transient messages on one connection. No body has a line break.
+  package func publish(_ bodies: [String], exchange: String, routingKey: String) throws(TestFailure) {
+    _ = try run(python("publish", exchange, routingKey), input: bodies.joined(separator: "\n"))
+  }
+
   /// The bodies of the queue's first messages, with amqp-consume, each followed by a newline.
   package func consume(_ count: Int, from queue: String) throws(TestFailure) -> String {
     try run(tool("amqp-consume", ["-q", queue, "-c", String(count), "awk", "1"]))
@@ -82,6 +87,9 @@ package struct OutsideClient: Sendable {
     if verb == "bind":
         channel.queue_declare(queue, durable=True)
         channel.queue_bind(queue, sys.argv[4], "#")
+    elif verb == "publish":
+        for line in sys.stdin.read().split("\\n"):
+            channel.basic_publish(queue, sys.argv[4], line.encode())
     else:
         # Acknowledged one by one: what comes while the connection closes goes back to the queue.
         for method, properties, body in channel.consume(queue, inactivity_timeout=0.5):

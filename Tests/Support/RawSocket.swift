@@ -6,8 +6,9 @@ package final class RawSocket {
   /// The other side closed or reset it.
   package private(set) var isAtEnd = false
 
-  package init(port: UInt16) throws(TestFailure) {
-    guard let descriptor = LoopbackPort.connection(to: port) else {
+  /// - Parameter receiveBytes: of the kernel's buffer; nil: as many as the kernel likes, which may be megabytes.
+  package init(port: UInt16, receiveBytes: Int32? = nil) throws(TestFailure) {
+    guard let descriptor = LoopbackPort.connection(to: port, receiveBytes: receiveBytes) else {
       throw TestFailure("cannot connect to port \(port) of 127.0.0.1")
     }
     self.descriptor = descriptor

@@ -1,5 +1,7 @@
 import Foundation
+import Glibc
 package import PushCore
+import PushIO
 
 /// The file of API keys: one JSON object a line. It has the keys' hashes, never a key itself.
 package struct APIKeyFile: Sendable {
@@ -39,8 +41,29 @@ package struct APIKeyFile: Sendable {
     return keys
   }
 
+  /// Changes the keys. Waits for other processes that change them.
+  /// - Parameter edit: returns the new keys; nil: nothing changes.
+  /// - Returns: whether the file changed.
+  @discardableResult
+  func change(_ edit: ([APIKey]) -> [APIKey]?) throws -> Bool {
+    // The lock is on the folder, because each change replaces the file.
+    let folder = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
+    guard let lock = FileHandle(forReadingAtPath: folder) else {
+      throw Failure(description: "the folder of the keys file \(path) cannot be read")
+    }
+    defer { try? lock.close() }
+    while flock(lock.fileDescriptor, LOCK_EX) != 0 {
+      guard errno == EINTR else {
+        throw Failure(description: "the folder of the keys file \(path) cannot be locked: \(systemErrorText(errno))")
+      }
+    }
+    guard let keys = edit(try read()) else { return false }
+    try write(keys)
+    return true
+  }
+
   /// Replaces the file atomically. Only its owner may read it.
-  func write(_ keys: [APIKey]) throws {
+  private func write(_ keys: [APIKey]) throws {
     let text = try keys.map { try $0.json() + "\n" }.joined()
     let file = URL(filePath: path)
     try Data(text.utf8).write(to: file, options: .atomic)

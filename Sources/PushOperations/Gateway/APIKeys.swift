@@ -36,7 +36,7 @@ package struct APIKeys {
       id: text.id, hash: SHA256Digest.of(text.text.utf8.span), app: app, environment: environment, scopes: scopes,
       rate: rate, createdAt: now)
     if let file {
-      try file.write(try file.read() + [key])
+      try file.change { $0 + [key] }
     } else {
       _ = try ask(["HSET", redisKeys.keys, key.id, try key.json()])
     }
@@ -58,10 +58,9 @@ package struct APIKeys {
   package func revoke(_ name: String) throws -> Bool {
     let id = APIKeyText(name)?.id ?? name
     if let file {
-      let keys = try file.read()
-      guard keys.contains(where: { $0.id == id }) else { return false }
-      try file.write(keys.filter { $0.id != id })
-      return true
+      return try file.change { keys in
+        keys.contains { $0.id == id } ? keys.filter { $0.id != id } : nil
+      }
     }
     return try ask(["HDEL", redisKeys.keys, id]) == .integer(1)
   }
