@@ -162,7 +162,7 @@ struct ExpansionStoreTests {
         "twin", in: other, ExpansionCursor(), openMaximum: 3, isDryRun: false, metadata: MessageMetadata(), body: [],
         then: $0)
     }
-    #expect(opening == .taken(app: "com.example.app", environment: "production"))
+    #expect(opening == .taken)
   }
 
   @Test func nobodyKnowsAnotherJob() throws {

@@ -147,6 +147,22 @@ struct WorkerAudienceTests {
     #expect(try world.jobs("cancel", "users").status == 1, "it is completed")
   }
 
+  @Test func anAppIsNotToldWhoseIDItChose() throws {
+    let world = try World("twins")
+    let other = try #require(AppScope(app: "com.example.other", environment: .production))
+    let opening = try world.registry.wait {
+      world.registry.store.open(
+        "sale", in: other, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(), body: [],
+        then: $0)
+    }
+    #expect(opening == .evaluate(from: 0))
+    try world.publish("sale", to: #"{"users":["u"]}"#)
+    try world.world.runUntilEmpty()
+    let end = try world.waitForEnd(of: "sale")
+    #expect(end.outcome == "invalid" && end.detail?.hasPrefix("id: belongs to a job of another app") ?? false)
+    #expect(!(end.detail?.contains("com.example.other") ?? true), "\(end.detail ?? "")")
+  }
+
   @Test func aSegmentOfThousands() throws {
     let world = try World("segment")
     let gold = [DeviceRegistration.Tag(name: "plan", change: .set(.text("gold")))]

@@ -21,7 +21,7 @@ extension ExpansionRunner {
         end(step.id)
       case .success(.some(let progress))
       where progress.app != step.scope.app || progress.environment != step.scope.environment.name:
-        refuseTwin(delivery, app: progress.app, environment: progress.environment)
+        refuseTwin(delivery)
         end(step.id)
       case .success(.some(let progress)):
         guard let end = progress.withdrawn.flatMap(ActivityJobEnd.init) else {

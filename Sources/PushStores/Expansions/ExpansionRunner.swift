@@ -164,8 +164,8 @@ final class ExpansionRunner {
       case .success(.done):
         delivery.finish()
         end(step.id)
-      case .success(.taken(let app, let environment)):
-        refuseTwin(delivery, app: app, environment: environment)
+      case .success(.taken):
+        refuseTwin(delivery)
         end(step.id)
       case .success(.evaluate(let ordinal)):
         evaluate(delivery, step, from: ordinal)
@@ -413,10 +413,11 @@ final class ExpansionRunner {
     refuseJob(delivery, job, "to.\(job.targetKind): \(rule)", id: step.id)
   }
 
-  func refuseTwin(_ delivery: ExpansionDelivery, app: String, environment: String) {
+  func refuseTwin(_ delivery: ExpansionDelivery) {
     var job = PushJob()
     _ = try? read(delivery, into: &job)
-    let detail = "id: belongs to another job, of \(app) in \(environment); Herald remembers it for 24 hours"
+    // The outcome does not name the other app: they are strangers to each other.
+    let detail = "id: belongs to a job of another app or environment; Herald remembers it for 24 hours"
     refuseJob(delivery, job, detail, id: nil)
   }
 

@@ -8,9 +8,9 @@ package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
   /// environment, more facts as names and values…, body. A job's first message creates its state.
   ///
-  /// Replies {'done'}, {'taken', app, environment} = a job of another app has the id, {'evaluate', ordinal},
-  /// {'paused'}, {'full'}, or {'publish', first page, number of pages so far, ordinal of the next step, devices,
-  /// whether the job is complete}.
+  /// Replies {'done'}, {'taken'} = a job of another app or environment has the id, {'evaluate', ordinal}, {'paused'},
+  /// {'full'}, or {'publish', first page, number of pages so far, ordinal of the next step, devices, whether the job is
+  /// complete}.
   package static let open = """
     local key, step = KEYS[1], tonumber(ARGV[1])
     if redis.call('EXISTS', key) == 0 then
@@ -25,7 +25,7 @@ package enum ExpansionScript {
     redis.call('EXPIRE', KEYS[2], ARGV[7])
     local known = redis.call('HMGET', key, 'phase', 'fixed', 'published', 'ordinal', 'pages', 'settled', 'first',
       'devices', 'app', 'environment')
-    if known[9] ~= ARGV[8] or known[10] ~= ARGV[9] then return {'taken', known[9], known[10]} end
+    if known[9] ~= ARGV[8] or known[10] ~= ARGV[9] then return {'taken'} end
     local phase, fixed, ordinal = known[1], tonumber(known[2]), known[4]
     local pages, settled, first, devices = tonumber(known[5]), tonumber(known[6]), tonumber(known[7]), tonumber(known[8])
     if phase == 'completed' or step < tonumber(known[3]) then return {'done'} end

@@ -10,7 +10,7 @@ package final class ExpansionStore {
   package enum Opening: Hashable, Sendable {
     case done
     /// A job of another app or environment has this id.
-    case taken(app: String, environment: String)
+    case taken
     case evaluate(from: UInt32)
     case publish(Fixed)
     case paused
@@ -62,7 +62,7 @@ package final class ExpansionStore {
       case ("done", _): return .done
       case ("paused", _): return .paused
       case ("full", _): return .full
-      case ("taken", 3): return .taken(app: words[1], environment: words[2])
+      case ("taken", _): return .taken
       case ("evaluate", 2): return UInt32(words[1]).map { .evaluate(from: $0) }
       case ("publish", 6): return ExpansionStore.fixed(words, step: cursor.step).map { .publish($0) }
       default: return nil

@@ -46,7 +46,7 @@ enum SimulatedExpansionModel {
       ], line: 12)
     let (app, environment) = (try call.argument(8), try call.argument(9))
     if known[8] != app || known[9] != environment {
-      return .array([.bulk(bytes("taken")), known[8].map { .bulk($0) } ?? .null, known[9].map { .bulk($0) } ?? .null])
+      return .array([.bulk(bytes("taken"))])
     }
     let phase = known[0] ?? []
     var (fixed, ordinal) = (try number(known[1]), known[3] ?? [])
