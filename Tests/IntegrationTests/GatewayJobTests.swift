@@ -25,10 +25,62 @@ struct GatewayJobTests {
     let bulkBody = String(decoding: try #require(bulk.first).body, as: UTF8.self)
     #expect(bulkBody.contains("\"environment\":\"sandbox\""))
     // Known from the answer on.
-    #expect(try world.ask("GET", "/v1/jobs/a%2Fb%20c").body == "{\"id\":\"a/b c\",\"state\":\"queued\"}")
+    let known = try world.ask("GET", "/v1/jobs/a%2Fb%20c?environment=sandbox")
+    #expect(known.body == "{\"id\":\"a/b c\",\"state\":\"queued\"}")
     #expect(try world.ask("GET", "/v1/jobs/nobody").status == 404)
     #expect(try world.ask("POST", "/v1/jobs/a%2Fb%20c/pause").status == 404)
     #expect(try world.ask("POST", "/v1/jobs/a%2Fb%20c/stop").status == 404)
+  }
+
+  /// Behind a balancer, the answer's `Location` is asked at another gateway.
+  @Test func aJobIsKnownEverywhereOnceItIsAnswered() throws {
+    let world = try GatewayWorld("everywhere")
+    let other = try GatewayWorld("everywhere", prefix: world.prefix)
+    let unknown = try (0..<100).count { number in
+      let id = "job-\(number)"
+      #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"\(id)\",")).status == 202)
+      return try other.ask("GET", "/v1/jobs/\(id)", key: world.key).status == 404
+    }
+    #expect(unknown == 0, "of 100 jobs")
+    let lines = (0..<500).map { world.job("\"id\":\"line-\($0)\",") }
+    let answer = try world.ask(
+      "POST", "/v1/jobs", headers: ["Content-Type: application/x-ndjson"], body: lines.joined(separator: "\n"))
+    #expect(answer.status == 202)
+    #expect(try other.ask("GET", "/v1/jobs/line-499", key: world.key).status == 200)
+  }
+
+  /// Redis knows a job as long as it answers. A confirmed job is answered without it.
+  @Test func aSilentRedisHoldsNoAnswerForLong() throws {
+    let redis = try RedisServer()
+    let world = try GatewayWorld("silent", redisURL: redis.url)
+    // The gateway has read the key.
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job()).status == 202)
+    redis.pause()
+    defer { redis.resume() }
+    let began = ContinuousClock.now
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job()).status == 202)
+    #expect(began.duration(to: .now) < .seconds(3))
+  }
+
+  /// Ids of jobs for audiences are shared by all apps.
+  @Test func aJobOfAnotherAppIsNeitherShownNorSteered() throws {
+    let redis = try RedisServer.shared()
+    let world = try GatewayWorld("strangers")
+    _ = try redis.cli(
+      ["HSET", "\(world.prefix):{job:sale}:state"]
+        + "phase running fixed 0 published 0 ordinal 0 pages 0 settled 0 first 0 devices 0 begun 1".split(
+          separator: " "
+        )
+        .map(String.init) + ["app", "com.example.other", "environment", "production"])
+    #expect(try world.ask("GET", "/v1/jobs/sale").status == 404)
+    #expect(try world.ask("POST", "/v1/jobs/sale/cancel").status == 404)
+    // The app's own job with this id is known as long as no worker has refused it.
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"sale\",")).status == 202)
+    #expect(try world.ask("GET", "/v1/jobs/sale").body == "{\"id\":\"sale\",\"state\":\"queued\"}")
+    #expect(try world.ask("POST", "/v1/jobs/sale/cancel").status == 404)
+    let admin = try world.makeKey(["--scope", "admin"])
+    let own = try world.ask("GET", "/v1/jobs/sale?app=com.example.other", key: admin)
+    #expect(own.status == 200 && own.body.contains("\"state\":\"running\",\"cancelled\":false"))
   }
 
   @Test func aWrongJobIsRefusedWithItsFaultAndNotPublished() throws {
@@ -141,15 +193,30 @@ struct GatewayJobTests {
     let world = try GatewayWorld("broker", rabbitmq: rabbitmq, isLogged: false)
     // While it is paused, nothing is confirmed: the answer comes after the time for confirms.
     rabbitmq.pause()
+    // Another request with the same idempotency key comes while the first one waits.
+    let first = try RawSocket(port: world.port)
+    let body = world.job()
+    first.send(
+      Array(
+        """
+        POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\nIdempotency-Key: twice\r\n\
+        Content-Length: \(body.utf8.count)\r\n\r\n\(body)
+        """.utf8))
+    #expect(world.waitForMetric("herald_gateway_open", 1))
+    let twice = try world.ask("POST", "/v1/jobs", headers: ["Idempotency-Key: twice"], body: body)
+    #expect(twice.status == 409 && twice.headers["retry-after"] == "1", "\(twice.body)")
     let late = try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"late\","))
     rabbitmq.resume()
     #expect(late.status == 503 && late.headers["retry-after"] == "1", "\(late.body)")
+    #expect(late.body.contains("did not confirm it in time"))
     rabbitmq.kill()
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
         LoopbackHTTP.request("GET", "/readyz", port: world.port)?.status == 503 ? true : nil
       } == true)
-    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"down\",")).status == 503)
+    let down = try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"down\","))
+    #expect(
+      down.status == 503 && down.body.contains("RabbitMQ is not connected; nothing was published"), "\(down.body)")
     #expect(LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200)
     try rabbitmq.start()
     #expect(world.waitUntilReady(seconds: 60), "\(world.process.log)\n\(rabbitmq.log.suffix(1_000))")

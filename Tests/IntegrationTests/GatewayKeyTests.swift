@@ -132,6 +132,19 @@ struct GatewayKeyTests {
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path("")) == ["keys.jsonl"])
   }
 
+  @Test func aKeyOfOneEnvironmentDoesNotSeeTheOther() throws {
+    let world = try GatewayWorld("environment")
+    let sandbox = try world.makeKey([
+      "--app", "com.example.app", "--environment", "sandbox", "--scope", "send,read",
+    ])
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job("\"id\":\"production\",")).status == 202)
+    #expect(try world.ask("GET", "/v1/jobs/production", key: sandbox).status == 404)
+    #expect(try world.ask("POST", "/v1/jobs", key: sandbox, body: world.job("\"id\":\"sandbox\",")).status == 202)
+    #expect(try world.ask("GET", "/v1/jobs/sandbox", key: sandbox).status == 200)
+    #expect(try world.ask("GET", "/v1/jobs/sandbox?environment=sandbox").status == 200)
+    #expect(try world.ask("GET", "/v1/jobs/sandbox").status == 404)
+  }
+
   @Test func aKeyOverItsRateIsRefused() throws {
     let world = try GatewayWorld("rate")
     let key = try world.makeKey(["--app", "com.example.app", "--rate", "3"])

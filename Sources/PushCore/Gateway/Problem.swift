@@ -9,11 +9,13 @@ package struct Problem: Error, Hashable, Sendable {
     case notAllowed = "method-not-allowed"
     case timeout
     case conflict
+    case inProgress = "request-in-progress"
     case tooLarge = "too-large"
     case unsupportedMedia = "unsupported-media-type"
     case reused = "idempotency-key-reused"
     case overRate = "quota-exceeded"
     case internalError = "internal-error"
+    case notImplemented = "not-implemented"
     case unavailable = "temporary-reduced-capacity"
 
     package var status: Int {
@@ -24,12 +26,13 @@ package struct Problem: Error, Hashable, Sendable {
       case .notFound: 404
       case .notAllowed: 405
       case .timeout: 408
-      case .conflict: 409
+      case .conflict, .inProgress: 409
       case .tooLarge: 413
       case .unsupportedMedia: 415
       case .reused: 422
       case .overRate: 429
       case .internalError: 500
+      case .notImplemented: 501
       case .unavailable: 503
       }
     }
@@ -44,11 +47,13 @@ package struct Problem: Error, Hashable, Sendable {
       case .notAllowed: "The path does not allow this method"
       case .timeout: "The request took too long"
       case .conflict: "The request conflicts with the current state"
+      case .inProgress: "The same request is in progress"
       case .tooLarge: "The body is too large"
       case .unsupportedMedia: "The content type is not supported"
       case .reused: "The idempotency key was used for another request"
-      case .overRate: "The key exceeded its rate"
+      case .overRate: "The key exceeded its rate or its number of readers"
       case .internalError: "Internal error"
+      case .notImplemented: "The transfer coding is not supported"
       case .unavailable: "Temporarily unavailable"
       }
     }

@@ -14,7 +14,8 @@ struct GatewayAnswer: Sendable {
   let body: Body
   /// The connection ends with this answer, because the rest of the body is not read.
   private(set) var isLast = false
-  private var fields: [(name: String, value: String)]
+  /// The header fields as they are sent, each behind a line break.
+  private var fields = ""
 
   /// Of the body; of a stream, 0.
   var byteCount: Int { if case .bytes(let bytes) = body { bytes.count } else { 0 } }
@@ -25,7 +26,6 @@ struct GatewayAnswer: Sendable {
   init(_ reply: GatewayReply, rate: RequestRate.Answer? = nil, allowed: [String] = []) {
     status = reply.status
     body = .bytes(reply.bytes)
-    fields = []
     if !reply.contentType.isEmpty { add("Content-Type", reply.contentType) }
     if let location = reply.location { add("Location", location) }
     if reply.isReplayed { add("Idempotency-Replayed", "true") }
@@ -37,8 +37,8 @@ struct GatewayAnswer: Sendable {
     case .unauthorized: add("WWW-Authenticate", "Bearer")
     case .notAllowed: add("Allow", allowed.joined(separator: ", "))
     case .tooLarge, .timeout: isLast = true
-    case .badRequest, .invalid, .forbidden, .notFound, .conflict, .unsupportedMedia, .reused, .overRate,
-      .internalError, .unavailable, nil:
+    case .badRequest, .invalid, .forbidden, .notFound, .conflict, .inProgress, .unsupportedMedia, .reused, .overRate,
+      .internalError, .notImplemented, .unavailable, nil:
       break
     }
   }
@@ -47,12 +47,12 @@ struct GatewayAnswer: Sendable {
   init(events: @escaping @Sendable (GatewayExchange) async throws -> Void) {
     status = 200
     body = .stream(events)
-    fields = [("Content-Type", "text/event-stream")]
+    add("Content-Type", "text/event-stream")
   }
 
   private static func retryAfter(_ problem: Problem.Kind?, _ rate: RequestRate.Answer?) -> Int? {
     switch problem {
-    case .unavailable: GatewayLimits.retryAfterSeconds
+    case .unavailable, .inProgress: GatewayLimits.retryAfterSeconds
     case .overRate: rate?.resetSeconds ?? RequestRate.windowSeconds
     default: nil
     }
@@ -64,7 +64,14 @@ struct GatewayAnswer: Sendable {
     add("RateLimit", "\"key\";r=\(rate.remaining);t=\(rate.resetSeconds)")
   }
 
-  private mutating func add(_ name: String, _ value: String) { fields.append((name, value)) }
+  private mutating func add(_ name: String, _ value: String) {
+    fields += "\r\n"
+    fields += name
+    fields += ": "
+    // A control character becomes a space: a line break would begin another field.
+    fields +=
+      value.utf8.contains { $0 < 0x20 } ? String(decoding: value.utf8.map { max($0, 0x20) }, as: UTF8.self) : value
+  }
 
   // MARK: - On the wire
 
@@ -79,12 +86,7 @@ struct GatewayAnswer: Sendable {
     buffer.writeString(HTTPResponseStatus(statusCode: status).reasonPhrase)
     buffer.writeString("\r\nServer: herald\r\nCache-Control: no-store\r\nDate: ")
     buffer.writeString(date)
-    for field in fields {
-      buffer.writeString("\r\n")
-      buffer.writeString(field.name)
-      buffer.writeString(": ")
-      GatewayAnswer.write(value: field.value, to: &buffer)
-    }
+    buffer.writeString(fields)
     if isLast { buffer.writeString("\r\nConnection: close") }
     switch body {
     case .stream: buffer.writeString("\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -94,15 +96,6 @@ struct GatewayAnswer: Sendable {
       buffer.writeString(String(bytes.count))
       buffer.writeString("\r\n\r\n")
       if !isForHead { buffer.writeBytes(bytes) }
-    }
-  }
-
-  /// A control character becomes a space: a line break would begin another field.
-  private static func write(value: String, to buffer: inout ByteBuffer) {
-    if value.utf8.contains(where: { $0 < 0x20 }) {
-      buffer.writeBytes(value.utf8.map { $0 < 0x20 ? 0x20 : $0 })
-    } else {
-      buffer.writeString(value)
     }
   }
 

@@ -62,8 +62,20 @@ final class GatewayServices: Sendable {
 
   /// Publishes a message. Throws unless RabbitMQ confirms it in time.
   func publish(_ message: GatewayMessage) async throws(Problem) {
-    guard await backend.publish([message]) == [true] else { throw GatewayServices.unconfirmed }
+    for result in await backend.publish([message]) {
+      if let problem = GatewayServices.problem(result) { throw problem }
+    }
   }
 
-  static let unconfirmed = Problem(.unavailable, "RabbitMQ did not confirm it in time, but may have stored it")
+  /// Why a message was not confirmed; nil: it was.
+  static func problem(_ result: PublishResult) -> Problem? {
+    switch result {
+    case .confirmed: nil
+    case .unconfirmed:
+      Problem(.unavailable, "RabbitMQ refused it or did not confirm it in time, but may have stored it; send it again")
+    case .disconnected: Problem(.unavailable, "RabbitMQ is not connected; nothing was published")
+    case .blocked: Problem(.unavailable, "RabbitMQ has a memory or disk alarm; nothing was published")
+    case .full: Problem(.unavailable, "too many jobs wait for RabbitMQ's confirms; nothing was published")
+    }
+  }
 }

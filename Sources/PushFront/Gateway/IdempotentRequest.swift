@@ -17,7 +17,7 @@ struct IdempotentRequest: Sendable {
       backend.begin(key, of: call.key, route, fingerprint: fingerprint, then: then)
     }
     switch finding {
-    case .inFlight: throw Problem(.conflict, "a request with this idempotency key is not answered yet")
+    case .inFlight: throw Problem(.inProgress, "a request with this idempotency key is not answered yet")
     case .mismatch: throw Problem(.reused, "a request with this idempotency key had another body")
     case .answered(let kept): return replay(kept)
     case .new: break

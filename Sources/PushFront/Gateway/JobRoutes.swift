@@ -60,19 +60,22 @@ enum JobRoutes {
     var results = await call.services.backend.publish(messages).makeIterator()
     var text: [UInt8] = []
     var statuses: Set<Int> = []
+    func add(_ problem: Problem, _ index: Int) {
+      statuses.insert(problem.kind.status)
+      text.append(contentsOf: problem.line(index))
+    }
     for (index, line) in lines.enumerated() {
       switch line {
-      case .success(let id) where results.next() == true:
-        statuses.insert(202)
-        text.append(text: "{\"index\":\(index),\"status\":202,\"id\":")
-        text.append(jsonString: id)
-        text.append(text: "}\n")
-      case .success:
-        statuses.insert(GatewayServices.unconfirmed.kind.status)
-        text.append(contentsOf: GatewayServices.unconfirmed.line(index))
-      case .failure(let problem):
-        statuses.insert(problem.kind.status)
-        text.append(contentsOf: problem.line(index))
+      case .success(let id):
+        if let problem = results.next().flatMap(GatewayServices.problem) {
+          add(problem, index)
+        } else {
+          statuses.insert(202)
+          text.append(text: "{\"index\":\(index),\"status\":202,\"id\":")
+          text.append(jsonString: id)
+          text.append(text: "}\n")
+        }
+      case .failure(let problem): add(problem, index)
       }
     }
     let status = statuses.contains(202) ? 202 : statuses.contains(503) ? 503 : 400

@@ -51,7 +51,9 @@ struct LiveActivitiesRoute {
     case .forbidden: .forbidden
     // A filter that cannot be evaluated. All other faults were found before.
     case .invalid: .unusableFilter(problem.faults.first?.rule ?? problem.detail)
-    case .badRequest, .notFound, .notAllowed, .timeout, .conflict, .reused, .overRate, .internalError: .failed
+    case .badRequest, .notFound, .notAllowed, .timeout, .conflict, .inProgress, .reused, .overRate, .internalError,
+      .notImplemented:
+      .failed
     }
   }
 
@@ -84,7 +86,7 @@ struct LiveActivitiesRoute {
     if !segments.isEmpty {
       try await services.ask { backend, then in backend.put(segments, in: scope, then: then) }
     }
-    guard await services.backend.publish(messages(of: plan)).allSatisfy(\.self) else {
+    guard await services.backend.publish(messages(of: plan)).allSatisfy({ $0 == .confirmed }) else {
       return plan.answer(isConfirmed: false)
     }
     services.metrics.count(plan.ignored)

@@ -2,42 +2,17 @@ import PushCore
 import PushIO
 import PushStores
 
-/// Stores the ids of confirmed jobs in Redis, many with one write. Used only on its loop's thread.
-final class ConfirmedJobs {
-  private let loop: EventLoop
-  private let redis: RedisClient
-  private let names: GatewayRedisKeys
-  /// Not written yet.
-  private var keys: [String] = []
-
-  private static let delayMilliseconds: Int64 = 5
-  private static let keysMaximum = 256
-
-  init(loop: EventLoop, redis: RedisClient, names: GatewayRedisKeys) {
-    self.loop = loop
-    self.redis = redis
-    self.names = names
-  }
-
-  /// All ids are written.
-  var isIdle: Bool { keys.isEmpty }
-
-  func add(_ id: String, in scope: AppScope) {
-    guard redis.isConnected else { return }
-    if keys.isEmpty {
-      loop.schedule(afterMilliseconds: ConfirmedJobs.delayMilliseconds) { [weak self] in self?.store() }
-    }
-    keys.append(names.job(id, in: scope))
-    if keys.count >= ConfirmedJobs.keysMaximum { store() }
-  }
-
-  /// Writes them now.
-  func store() {
-    for key in keys {
-      redis.call(["SET", key, "", "EX", ConfirmedJobs.seconds], key: key) { _ in }
-    }
-    keys.removeAll(keepingCapacity: true)
-  }
+/// Stores the ids of confirmed jobs in Redis, where every gateway finds them. Used only on its loop's thread.
+struct ConfirmedJobs {
+  let redis: RedisClient
+  let names: GatewayRedisKeys
 
   private static let seconds = "\(GatewayBackendLoop.rememberedSeconds)"
+
+  /// Sends the id with the loop's next flush. Without Redis it is not stored.
+  func store(_ id: String, in scope: AppScope) {
+    guard redis.isConnected else { return }
+    let key = names.job(id, in: scope)
+    redis.call(["SET", key, "", "EX", ConfirmedJobs.seconds], key: key) { _ in }
+  }
 }

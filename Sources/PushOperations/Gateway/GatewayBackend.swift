@@ -79,11 +79,11 @@ package final class GatewayBackend: Sendable {
 
   // MARK: - Requests
 
-  /// Publishes messages. Returns for each whether RabbitMQ confirmed it in time.
-  package func publish(_ messages: [GatewayMessage]) async -> [Bool] {
+  /// Publishes messages. Returns the result of each.
+  package func publish(_ messages: [GatewayMessage]) async -> [PublishResult] {
     await withCheckedContinuation { continuation in
       post { backend in
-        guard let backend else { return continuation.resume(returning: messages.map { _ in false }) }
+        guard let backend else { return continuation.resume(returning: messages.map { _ in .disconnected }) }
         backend.publisher.publish(messages) { continuation.resume(returning: $0) }
       }
     }
@@ -192,6 +192,7 @@ package final class GatewayBackend: Sendable {
     for letter in letters { letter(backend) }
     backend.turn()
     loop.flush()
+    backend.publisher.answer()
     state.withLock { state in
       state.status = Status(
         isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,

@@ -13,7 +13,6 @@ package final class GatewayBackendLoop {
   let publisher: GatewayPublisher
   let outcomes: OutcomeFeed
   let keys: KeyReader
-  private let confirmed: ConfirmedJobs
   private let redis: RedisClient
   private let names: GatewayRedisKeys
   private let expansions: ExpansionStore
@@ -43,11 +42,8 @@ package final class GatewayBackendLoop {
       loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: .random(in: .min ... .max))
     self.names = names
     self.redis = redis
-    let confirmed = ConfirmedJobs(loop: loop, redis: redis, names: names)
-    self.confirmed = confirmed
-    publisher = GatewayPublisher(loop: loop, settings: settings, notice: notice) { kind in
-      if case .job(_, let id, let scope, _) = kind { confirmed.add(id, in: scope) }
-    }
+    publisher = GatewayPublisher(
+      loop: loop, settings: settings, jobs: ConfirmedJobs(redis: redis, names: names), notice: notice)
     outcomes = OutcomeFeed(loop: loop, settings: settings, notice: notice)
     keys = KeyReader(loop: loop, redis: redis, names: names, file: settings.keysFile, ring: ring) {
       notice(.error, $0)
@@ -60,8 +56,8 @@ package final class GatewayBackendLoop {
   }
 
   var isRedisConnected: Bool { redis.isConnected }
-  /// No request waits for its confirms, and what they lead to is written.
-  var isIdle: Bool { publisher.isIdle && confirmed.isIdle }
+  /// No request waits for its confirms.
+  var isIdle: Bool { publisher.isIdle }
 
   func turn() {
     redis.turn()
@@ -90,14 +86,13 @@ package final class GatewayBackendLoop {
   }
 
   package func job(_ id: String, in scope: AppScope, then: @escaping Then<JobState>) {
-    expansions.progress(id) { [redis, names, confirmed] result in
+    expansions.progress(id) { [redis, names] result in
       switch result {
       case .failure(let failure): then(.failure(failure.asUnavailable))
-      case .success(let progress?):
-        let isOwn = progress.app == scope.app && progress.environment == scope.environment.name
-        then(.success(isOwn ? .audience(progress) : .unknown))
-      case .success(nil):
-        confirmed.store()
+      case .success(let progress?) where progress.app == scope.app && progress.environment == scope.environment.name:
+        then(.success(.audience(progress)))
+      // Or another app's job has this id.
+      case .success:
         let key = names.job(id, in: scope)
         redis.call(["EXISTS", key], key: key) { result in
           then(result.map { $0 == .integer(1) ? .queued : .unknown }.mapError(\.asUnavailable))

@@ -14,21 +14,22 @@ final class GatewayPublisher {
   private let registrations: AMQPExchange
   private let registrationsKey: [UInt8]
   private let classKeys = JobClass.allCases.map { Array($0.name.utf8) }
+  private let confirmedJobs: ConfirmedJobs
   /// In order of their deadlines.
   private var batches = RingBuffer<PublishBatch>(growingFrom: 64)
-  private let confirmed: (GatewayMessage.Kind) -> Void
+  /// Complete, and not answered yet.
+  private var complete: [PublishBatch] = []
 
   private(set) var confirmedCount: UInt64 = 0
   private(set) var unconfirmedCount: UInt64 = 0
 
-  /// - Parameter confirmed: called for each message that RabbitMQ confirmed.
   init(
-    loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void,
-    confirmed: @escaping (GatewayMessage.Kind) -> Void
+    loop: EventLoop, settings: GatewaySettings, jobs confirmedJobs: ConfirmedJobs,
+    notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
     self.settings = settings
-    self.confirmed = confirmed
+    self.confirmedJobs = confirmedJobs
     let topology = settings.rabbitmq.topology
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
     registrations = AMQPExchange("", isMandatory: true)
@@ -41,19 +42,32 @@ final class GatewayPublisher {
   /// No request waits for its confirms.
   var isIdle: Bool { batches.isEmpty }
 
-  /// - Parameter then: receives for each message whether RabbitMQ confirmed it in time.
-  func publish(_ messages: [GatewayMessage], then: @escaping ([Bool]) -> Void) {
+  /// - Parameter then: receives the result of each message.
+  func publish(_ messages: [GatewayMessage], then: @escaping ([PublishResult]) -> Void) {
     guard !messages.isEmpty else { return then([]) }
     let deadline = loop.now.monotonic.adding(milliseconds: settings.confirmMilliseconds)
     let batch = PublishBatch(count: messages.count, deadline: deadline, then: then)
     batches.append(batch)
     for (index, message) in messages.enumerated() {
-      guard publisher.unconfirmedCount < settings.unconfirmedMaximum else {
-        batch.settle(index, isConfirmed: false)
-        continue
+      if let refusal {
+        settle(batch, index, refusal)
+      } else {
+        publisher.publishOnce(message.body, as: describe(message.kind, batch, index))
       }
-      publisher.publishOnce(message.body, as: describe(message.kind, batch, index))
     }
+  }
+
+  /// Why nothing can be published now.
+  private var refusal: PublishResult? {
+    if !publisher.isReady { return .disconnected }
+    if publisher.isBlocked { return .blocked }
+    return publisher.unconfirmedCount < settings.unconfirmedMaximum ? nil : .full
+  }
+
+  private func settle(_ batch: PublishBatch, _ index: Int, _ result: PublishResult) {
+    if result == .confirmed { confirmedCount += 1 } else { unconfirmedCount += 1 }
+    batch.settle(index, result)
+    if batch.isComplete { complete.append(batch) }
   }
 
   private func describe(
@@ -76,18 +90,18 @@ final class GatewayPublisher {
         if !trace.tracestate.isEmpty { properties.addHeader("tracestate", trace.tracestate.utf8.span) }
       },
       then: { [self] isConfirmed in
-        if isConfirmed {
-          confirmedCount += 1
-          confirmed(kind)
-        } else {
-          unconfirmedCount += 1
-        }
-        batch.settle(index, isConfirmed: isConfirmed)
+        if isConfirmed, case .job(_, let id, let scope, _) = kind { confirmedJobs.store(id, in: scope) }
+        settle(batch, index, isConfirmed ? .confirmed : .unconfirmed)
       })
   }
 
-  func turn() {
-    publisher.turn()
+  func turn() { publisher.turn() }
+
+  /// Answers the batches that are complete or whose time is over. Call it after the loop's flush: whoever has an answer may ask any gateway for
+  /// the job, so its id must be on its way to Redis.
+  func answer() {
+    for batch in complete { batch.answer() }
+    complete.removeAll(keepingCapacity: true)
     while let batch = batches.first, batch.isAnswered || batch.deadline <= loop.now.monotonic {
       batch.answer()
       _ = batches.popFirst()

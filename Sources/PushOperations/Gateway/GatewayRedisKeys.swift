@@ -19,5 +19,7 @@ struct GatewayRedisKeys: Sendable {
   }
 
   /// Exists for a day after RabbitMQ confirmed the job.
-  func job(_ id: String, in scope: AppScope) -> String { "\(prefix)gateway:job:\(scope.app):\(id)" }
+  func job(_ id: String, in scope: AppScope) -> String {
+    "\(prefix)gateway:job:\(scope.app):\(scope.environment.name):\(id)"
+  }
 }

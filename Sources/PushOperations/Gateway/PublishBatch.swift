@@ -3,31 +3,31 @@ import PushCore
 /// The messages of one request while RabbitMQ confirms them. Used only on its loop's thread.
 final class PublishBatch {
   let deadline: Instant
-  /// Whether each message was confirmed; nil: not known yet.
-  private var results: [Bool?]
+  /// nil: not known yet.
+  private var results: [PublishResult?]
   private var openCount: Int
-  private var then: (([Bool]) -> Void)?
+  private var then: (([PublishResult]) -> Void)?
 
-  init(count: Int, deadline: Instant, then: @escaping ([Bool]) -> Void) {
+  init(count: Int, deadline: Instant, then: @escaping ([PublishResult]) -> Void) {
     self.deadline = deadline
     results = Array(repeating: nil, count: count)
     openCount = count
     self.then = then
   }
 
+  /// Every message has a result.
+  var isComplete: Bool { openCount == 0 }
   var isAnswered: Bool { then == nil }
 
-  /// Records whether RabbitMQ confirmed a message.
-  func settle(_ index: Int, isConfirmed: Bool) {
+  func settle(_ index: Int, _ result: PublishResult) {
     guard results[index] == nil else { return }
-    results[index] = isConfirmed
+    results[index] = result
     openCount -= 1
-    if openCount == 0 { answer() }
   }
 
-  /// Reports the results. A message without a confirm counts as not confirmed, although RabbitMQ may have stored it.
+  /// Reports the results. A message without one counts as not confirmed, although RabbitMQ may have stored it.
   func answer() {
-    then?(results.map { $0 ?? false })
+    then?(results.map { $0 ?? .unconfirmed })
     then = nil
   }
 }
