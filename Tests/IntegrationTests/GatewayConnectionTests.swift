@@ -44,6 +44,9 @@ struct GatewayConnectionTests {
     let refusal = readAll(header, seconds: 10) ?? ""
     #expect(refusal.hasPrefix("HTTP/1.1 400") && refusal.contains("application/problem+json"))
     #expect(refusal.contains("must have at most 8192 bytes") && !refusal.contains("Retry-After"))
+    let coded = try RawSocket(port: world.port)
+    coded.send(head(world, "Transfer-Encoding: gzip, chunked") + Array("0\r\n\r\n".utf8))
+    #expect(readAll(coded, seconds: 10)?.hasPrefix("HTTP/1.1 501") ?? false)
     let line = try RawSocket(port: world.port)
     line.send(Array("GET /v1/segments/a?\(String(repeating: "a", count: 9_000)) HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
     #expect(readAll(line, seconds: 10)?.contains("must have at most 8192 bytes") ?? false)
@@ -58,6 +61,17 @@ struct GatewayConnectionTests {
 
   @Test func slowClientsAreClosedWhileOthersAreServed() throws {
     let world = try GatewayWorld("slow")
+    // It reads nothing of more outcomes than the kernel's buffers hold.
+    let unread = try RawSocket(port: world.port, receiveBytes: 4_096)
+    unread.send(
+      Array("GET /v1/outcomes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\n\r\n".utf8))
+    #expect(world.waitForMetric("herald_gateway_outcome_readers", 1))
+    let meta = "{\"a\":\"\(String(repeating: "x", count: 400_000))\"}"
+    for _ in 0..<20 {
+      try world.outside.publish(
+        "{\"job_id\":\"a\",\"app\":\"com.example.app\",\"environment\":\"production\",\"meta\":\(meta)}",
+        exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
+    }
     let began = ContinuousClock.now
     let slow = try (0..<20).map { _ in try RawSocket(port: world.port) }
     let body = try RawSocket(port: world.port)
@@ -74,6 +88,8 @@ struct GatewayConnectionTests {
     #expect(open.isEmpty && began.duration(to: .now) > .seconds(8))
     let text = readAll(body, seconds: 40)
     #expect(text?.hasPrefix("HTTP/1.1 408") ?? false, "\(text ?? "no end")")
+    #expect(world.waitForMetric("herald_gateway_outcome_readers", 0))
+    withExtendedLifetime(unread) {}
   }
 
   @Test func tooManyConnectionsAreRefused() throws {
@@ -98,6 +114,36 @@ struct GatewayConnectionTests {
         let metrics = LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body ?? ""
         return metrics.contains("herald_gateway_connections_refused_total") ? true : nil
       } == true)
+  }
+
+  @Test func withoutDescriptorsTheGatewayWaitsForThem() throws {
+    let world = try GatewayWorld("descriptors", descriptorsMaximum: 48)
+    let kept = try RawSocket(port: world.port)
+    func isServed(_ socket: RawSocket) -> Bool {
+      socket.send(Array("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
+      return String(decoding: socket.receive(milliseconds: 5_000), as: UTF8.self).hasPrefix("HTTP/1.1 200")
+    }
+    #expect(isServed(kept))
+    var others = try (0..<48).map { _ in try RawSocket(port: world.port) }
+    #expect(world.process.waitForLine("no connection can be accepted"))
+    // Hundredths of a second.
+    func processorTime() throws -> Int {
+      let fields = try String(contentsOfFile: "/proc/\(world.process.child.pid)/stat", encoding: .utf8).split(
+        separator: " ")
+      return try #require(Int(fields[13])) + #require(Int(fields[14]))
+    }
+    let before = try processorTime()
+    sleep(1)
+    #expect(try processorTime() - before < 50)
+    #expect(isServed(kept))
+    #expect(others.count == 48)
+    others = []
+    #expect(
+      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
+        LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200 ? true : nil
+      } == true)
+    #expect(world.process.lines.count { $0.contains("no connection can be accepted") } == 1)
+    #expect(try #require(world.metric("herald_gateway_accept_failures_total")) > 0)
   }
 
   @Test func aCertificateIsReplacedWithoutARestart() throws {

@@ -43,6 +43,9 @@ final class GatewayConnection: ChannelDuplexHandler {
   private var isStopping = false
   private var later: CircularBuffer<Input> = CircularBuffer(initialCapacity: 0)
   private var isTakingLater = false
+  /// Requests that were begun since others had their turn.
+  private var requestsOfTurn = 0
+  private var isPausing = false
   /// Reading pauses while `later` holds something.
   private var isReadHeld = false
 
@@ -124,18 +127,27 @@ final class GatewayConnection: ChannelDuplexHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let part = unwrapInboundIn(data)
     switch state {
-    // A client that does not read its answers gets no more of them.
-    case .idle where !later.isEmpty || !context.channel.isWritable: later.append(.part(part))
+    case .idle where !later.isEmpty || !mayBegin(context): later.append(.part(part))
     case .idle, .reading: take(part, context)
     case .answering: later.append(.part(part))
     case .refused: break
     }
   }
 
+  /// Another request may begin. A client that does not read its answers gets no more of them, and one that sends many requests at once must
+  /// not keep others waiting.
+  private func mayBegin(_ context: ChannelHandlerContext) -> Bool {
+    context.channel.isWritable && requestsOfTurn < GatewayLimits.requestsOfTurnMaximum
+  }
+
   private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
     switch part {
     case .head(let head):
       if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections; try again")) }
+      requestsOfTurn += 1
+      if let coding = head.headers.first(name: "transfer-encoding"), coding.lowercased() != "chunked" {
+        return refuse(context, Problem(.notImplemented, "the only transfer coding that is understood is chunked"))
+      }
       state = .reading
       isStarted = false
       // The decoder reads nothing after a request for another protocol. Such a request is answered as any other, by HTTP/1.1.
@@ -156,8 +168,25 @@ final class GatewayConnection: ChannelDuplexHandler {
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
+    if later.isEmpty { requestsOfTurn = 0 }
+    switch state {
     // A request may be refused before its body is complete.
-    if case .reading = state { start() }
+    case .reading: start()
+    case .idle where !later.isEmpty: pause(context)
+    case .idle, .answering, .refused: break
+    }
+  }
+
+  /// Goes on with what arrived after other connections have had their turn.
+  private func pause(_ context: ChannelHandlerContext) {
+    guard !isPausing else { return }
+    isPausing = true
+    // The event loop reads from sockets only when no task is left, so the next turn begins later.
+    context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) { [self] in
+      isPausing = false
+      requestsOfTurn = 0
+      if let context = self.context { takeLater(context) }
+    }
   }
 
   /// Starts the task that answers the request.
@@ -181,7 +210,9 @@ final class GatewayConnection: ChannelDuplexHandler {
     defer { isTakingLater = false }
     while !later.isEmpty {
       switch state {
-      case .idle where !context.channel.isWritable: return
+      case .idle where !mayBegin(context):
+        if context.channel.isWritable { pause(context) }
+        return
       case .idle, .reading: break
       case .answering, .refused: return
       }
@@ -292,7 +323,7 @@ final class GatewayConnection: ChannelDuplexHandler {
   private func sendLast(_ buffer: ByteBuffer, _ context: ChannelHandlerContext) {
     state = .refused
     later.removeAll()
-    arm(context, seconds: GatewayLimits.idleSeconds)
+    arm(context, seconds: unreadSeconds)
     let written = context.eventLoop.makePromise(of: Void.self)
     written.futureResult.assumeIsolated().whenComplete { [self] _ in
       guard isCounted else { return }
@@ -320,8 +351,13 @@ final class GatewayConnection: ChannelDuplexHandler {
     var buffer = context.channel.allocator.buffer(capacity: part.readableBytes + 16)
     GatewayAnswer.encode(part: part, into: &buffer)
     let written = context.eventLoop.makePromise(of: Void.self)
-    written.futureResult.whenComplete(then)
+    written.futureResult.assumeIsolated().whenComplete { [self] result in
+      if isStreaming { deadline = nil }
+      then(result)
+    }
+    arm(context, seconds: unreadSeconds)
     context.writeAndFlush(wrapOutboundOut(buffer), promise: written)
+    unwrittenBytes = unwritten(context)
   }
 
   func endStream() {
@@ -390,6 +426,8 @@ final class GatewayConnection: ChannelDuplexHandler {
       isStopping = true
       if isStreaming {
         task?.cancel()
+        // It waits for the client to take what was written.
+        if deadline != nil { arm(context, seconds: unreadSeconds) }
       } else if case .idle = state {
         closeWhenWritten(context)
       }
@@ -398,6 +436,12 @@ final class GatewayConnection: ChannelDuplexHandler {
   }
 
   // MARK: - Time
+
+  /// How long the client may take nothing of what is written to it.
+  private var unreadSeconds: Int64 {
+    if isStopping { return GatewayLimits.stopSeconds }
+    return isStreaming ? GatewayLimits.streamSeconds : GatewayLimits.idleSeconds
+  }
 
   private func arm(_ context: ChannelHandlerContext, seconds: Int64) {
     let deadline = NIODeadline.now() + .seconds(seconds)
@@ -421,8 +465,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     case .reading where !isStreaming:
       refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
     // The client reads its answers, but slowly.
-    case .idle where isBeingRead(context), .refused where isBeingRead(context):
-      arm(context, seconds: GatewayLimits.idleSeconds)
+    case _ where isBeingRead(context): arm(context, seconds: unreadSeconds)
     case .idle, .reading, .answering, .refused: context.close(promise: nil)
     }
   }

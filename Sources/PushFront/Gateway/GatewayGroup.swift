@@ -42,18 +42,21 @@ package struct GatewayGroup {
       liveActivities: LiveActivitiesAPI(
         applications: configuration.gateway.applications, allowsEveryone: configuration.gateway.allowsEveryone),
       logger: logger)
+    let drain = GatewayDrain(services)
     let front = GatewayServer.service(
       services, configuration: configuration.gateway, tls: tls, page: GatewayPage.shared, isUp: {})
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)
     var group = ServiceGroupConfiguration(
       services: [
-        .init(service: GatewayBackendService(backend: backend)),
+        .init(service: GatewayBackendService(backend: backend, drain: drain)),
         .init(service: GatewayReload(tls: tls, logger: logger, load: load)),
         .init(
           service: ListeningService(
             server: front, name: "the gateway", section: "gateway", host: configuration.gateway.host,
             port: configuration.gateway.port)),
+        // The last one is stopped first.
+        .init(service: drain),
       ],
       gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet)
     // Bounds the wait for clients that neither finish their requests nor disconnect.
@@ -65,12 +68,14 @@ package struct GatewayGroup {
 /// Starts and stops the backend with the service group.
 private struct GatewayBackendService: Service {
   let backend: GatewayBackend
+  let drain: GatewayDrain
 
   func run() async throws {
     backend.start()
     try? await gracefulShutdown()
     // From now on a second signal ends the process at once.
     TerminationSignals.restoreDefaults()
+    drain.end()
     await backend.stop()
   }
 }

@@ -10,6 +10,14 @@ enum GatewayLimits {
   static let bodySeconds: Int64 = 30
   /// Timeout between two requests of a connection.
   static let idleSeconds: Int64 = 75
+  /// How long a client may take nothing of a stream that is being written to it.
+  static let streamSeconds: Int64 = 30
+  /// How long a client may take nothing of its last answer, or of a stream, while the gateway stops.
+  static let stopSeconds: Int64 = 5
+  /// Maximum of requests of a connection that are answered before others have their turn.
+  static let requestsOfTurnMaximum = 64
+  /// How long a server without file descriptors accepts nothing.
+  static let acceptPauseSeconds: Int64 = 1
   /// How long input is dropped before the close, after an early answer.
   static let lingerSeconds: Int64 = 2
   static let headerFieldBytesMaximum = 8 << 10

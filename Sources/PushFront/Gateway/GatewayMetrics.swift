@@ -20,6 +20,7 @@ final class GatewayMetrics: Sendable {
   private let state = Mutex(State())
   let connections = Atomic<Int>(0)
   let connectionsRefused = Atomic<Int>(0)
+  let acceptFailures = Atomic<Int>(0)
 
   /// Counts an answered request.
   func count(_ route: String, _ status: Int, nanoseconds: Int64) {
@@ -60,6 +61,9 @@ final class GatewayMetrics: Sendable {
     text.sample([:], connections.load(ordering: .relaxed))
     text.family("herald_gateway_connections_refused_total", .counter, "Connections over gateway.connections_max.")
     text.sample([:], connectionsRefused.load(ordering: .relaxed))
+    text.family(
+      "herald_gateway_accept_failures_total", .counter, "Attempts to accept a connection that failed.")
+    text.sample([:], acceptFailures.load(ordering: .relaxed))
     text.family("herald_gateway_confirmed_total", .counter, "Jobs and registrations that RabbitMQ confirmed.")
     text.sample([:], status.confirmed)
     text.family("herald_gateway_unconfirmed_total", .counter, "Jobs and registrations that RabbitMQ did not confirm.")

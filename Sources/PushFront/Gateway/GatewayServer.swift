@@ -25,6 +25,11 @@ enum GatewayServer {
       onServerRunning: { channel in
         let address = AdminServer.address(channel.localAddress) ?? configuration.host
         logger.info("gateway is up", metadata: ["address": "\(address)", "tls": "\(tls != nil)"])
+        // First: NIO's own handler for such errors does not pass them on.
+        try? await channel.eventLoop.submit {
+          let pause = AcceptPause(metrics: services.metrics, logger: logger)
+          try channel.pipeline.syncOperations.addHandler(pause, position: .first)
+        }.get()
         isUp()
       },
       eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: quiet)
