@@ -75,6 +75,7 @@ package struct Configuration: Equatable, Sendable {
     /// nil: Redis keeps the keys.
     package let keysFile: String?
     package let connectionsMaximum: Int
+    package let readersOfKeyMaximum: Int
     package let allowsEveryone: Bool
     /// What clients of the Live Activities API mean by an application's code, `XXXXX-XXXXX`.
     package let applications: [String: LiveActivitiesApplication]
@@ -171,6 +172,7 @@ package struct Configuration: Equatable, Sendable {
       },
       keysFile: values.optionalText("gateway.keys_file"),
       connectionsMaximum: values.integer("gateway.connections_max"),
+      readersOfKeyMaximum: values.integer("gateway.readers_per_key_max"),
       allowsEveryone: values.flag("gateway.allow_everyone"), applications: applications)
     log = Log(level: values.choice("log.level"), format: values.choice("log.format"))
     self.credentials = credentials

@@ -132,6 +132,9 @@ extension ConfigurationOption {
       "gateway.connections_max", .integer(1...1_000_000), .integer(10_000),
       "Connections at a time; the gateway answers more of them with 503 and closes them."),
     ConfigurationOption(
+      "gateway.readers_per_key_max", .integer(1...100), .integer(10),
+      "Readers of outcomes at a time with one key; the gateway answers more of them with 429."),
+    ConfigurationOption(
       "gateway.allow_everyone", .flag, .flag(false),
       "A request of the Live Activities API that names no target means everybody."),
 

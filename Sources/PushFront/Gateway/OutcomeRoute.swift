@@ -8,8 +8,11 @@ enum OutcomeRoute {
     let scope = try call.scope()
     let after = try call.after()
     let backend = call.services.backend
-    guard let reader = await backend.outcomes(of: scope, from: after.map { $0 + 1 }) else {
-      throw Problem(.unavailable, "there are too many readers of outcomes; try again later")
+    let reader: OutcomeReader
+    do throws(OutcomeRefusal) {
+      reader = try await backend.outcomes(of: scope, after: after, key: call.key)
+    } catch {
+      throw problem(error, after: after)
     }
     return GatewayAnswer { exchange in
       defer { backend.remove(reader) }
@@ -33,6 +36,19 @@ enum OutcomeRoute {
         backend.acknowledge(written)
         await exchange.letOthersRun()
       }
+    }
+  }
+
+  private static func problem(_ refusal: OutcomeRefusal, after: Int64?) -> Problem {
+    switch refusal {
+    case .tooManyReaders: Problem(.unavailable, "there are too many readers of outcomes; try again later")
+    case .tooManyOfKey(let maximum):
+      Problem(.overRate, "the key has \(maximum) readers of outcomes, its maximum (gateway.readers_per_key_max)")
+    case .noLog: Problem(.notFound, "there is no log of outcomes: results.log is false")
+    case .disconnected: Problem(.unavailable, "RabbitMQ is not connected; try again")
+    case .beyondEnd:
+      Problem(
+        .notFound, "the log of outcomes has no event \(after ?? 0) yet: send the id of an event, or -1 for all events")
     }
   }
 }

@@ -114,18 +114,25 @@ package final class GatewayBackend: Sendable {
     }
   }
 
-  /// Streams the outcomes of a scope.
-  /// - Parameter from: the first offset in the results log; nil: only new outcomes.
-  /// - Returns: nil: there are too many readers.
-  package func outcomes(of scope: AppScope, from: Int64?) async -> OutcomeReader? {
+  /// Streams the outcomes of a scope. Returns once RabbitMQ delivers them.
+  /// - Parameters:
+  ///   - after: the offset in the results log before the first outcome; nil: only new outcomes.
+  ///   - key: the reader's API key.
+  package func outcomes(
+    of scope: AppScope, after: Int64?, key: APIKey
+  ) async throws(OutcomeRefusal) -> OutcomeReader {
     let events = OutcomeReader()
-    let isTaken: Bool = await withCheckedContinuation { continuation in
+    let refusal: OutcomeRefusal? = await withCheckedContinuation { continuation in
       post { backend in
-        let reader = OutcomeFeed.Reader(scope: scope, from: from, events: events)
-        continuation.resume(returning: backend?.outcomes.add(reader) ?? false)
+        guard let backend else { return continuation.resume(returning: .disconnected) }
+        backend.outcomes.add(
+          OutcomeFeed.Reader(scope: scope, after: after, key: key.id, events: events) {
+            continuation.resume(returning: $0)
+          })
       }
     }
-    return isTaken ? events : nil
+    if let refusal { throw refusal }
+    return events
   }
 
   /// Acknowledges outcomes after they were written to their reader.

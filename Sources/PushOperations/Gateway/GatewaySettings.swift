@@ -17,6 +17,10 @@ package struct GatewaySettings: Sendable {
   var unconfirmedMaximum = 50_000
   /// Maximum of readers of outcomes. Each uses an AMQP channel.
   var readersMaximum = 100
+  /// Maximum of readers of outcomes with the same API key.
+  let readersOfKeyMaximum: Int
+  /// There is a results log.
+  let isLogged: Bool
   let drainTimeoutMilliseconds: Int64
 
   package init(_ configuration: Configuration) throws {
@@ -27,6 +31,8 @@ package struct GatewaySettings: Sendable {
     redisTLS = try configuration.redis.tls(redis)
     prefix = configuration.redis.prefix
     keysFile = configuration.gateway.keysFile.map(APIKeyFile.init)
+    readersOfKeyMaximum = configuration.gateway.readersOfKeyMaximum
+    isLogged = configuration.results.isLogged
     drainTimeoutMilliseconds = configuration.drainTimeoutMilliseconds
   }
 }

@@ -10,17 +10,28 @@ import PushLane
 final class OutcomeFeed {
   /// A client that reads outcomes.
   struct Reader {
-    var scope: AppScope
-    /// The first offset to deliver; nil: only new outcomes.
-    var from: Int64?
-    var events: OutcomeReader
+    let scope: AppScope
+    /// The offset before the first outcome to deliver; nil: only new outcomes.
+    let after: Int64?
+    /// The id of its API key.
+    let key: String
+    let events: OutcomeReader
+    /// Called once: outcomes are delivered from now on, or why they are not.
+    let begin: (OutcomeRefusal?) -> Void
   }
 
   private struct Open {
-    var reader: Reader
+    enum Phase {
+      /// RabbitMQ has not answered this operation. Once it does, no outcome is missed. → seeking, delivering
+      case consuming(UInt32, deadline: Instant)
+      /// Waits for a first outcome, which shows that the log has come to the reader's `after`. → delivering
+      case seeking(deadline: Instant)
+      case delivering
+    }
+
+    let reader: Reader
     let number: UInt64
-    /// The operation that consumes. Once RabbitMQ answers it, no outcome is missed.
-    var consume: UInt32
+    var phase: Phase
     var lastEventAt: Instant
   }
 
@@ -34,6 +45,8 @@ final class OutcomeFeed {
   private let queue: String
   private let client: RabbitMQClient
   private let readersMaximum: Int
+  private let readersOfKeyMaximum: Int
+  private let isLogged: Bool
   private var channels: [UInt16: Channel] = [:]
   /// Readers that wait for the connection.
   private var waiting: [(reader: Reader, deadline: Instant)] = []
@@ -48,6 +61,8 @@ final class OutcomeFeed {
   init(loop: EventLoop, settings: GatewaySettings, notice: @escaping (Logger.Level, String) -> Void) {
     self.loop = loop
     readersMaximum = settings.readersMaximum
+    readersOfKeyMaximum = settings.readersOfKeyMaximum
+    isLogged = settings.isLogged
     queue = settings.rabbitmq.topology.resultsLogQueue
     var rabbitmq = settings.rabbitmq
     rabbitmq.connection.channelCount = OutcomeFeed.firstChannel + UInt16(settings.readersMaximum)
@@ -58,20 +73,29 @@ final class OutcomeFeed {
 
   var readerCount: Int { channels.count + waiting.count }
 
-  /// Adds a reader. false: there are too many.
-  func add(_ reader: Reader) -> Bool {
-    guard readerCount < readersMaximum else { return false }
+  func add(_ reader: Reader) {
+    guard isLogged else { return reader.begin(.noLog) }
+    guard readerCount < readersMaximum else { return reader.begin(.tooManyReaders) }
+    guard count(ofKey: reader.key) < readersOfKeyMaximum else {
+      return reader.begin(.tooManyOfKey(maximum: readersOfKeyMaximum))
+    }
     if !isStarted {
       isStarted = true
       client.start()
     }
     if let connection = client.connection {
-      begin(reader, connection)
+      consume(reader, connection)
     } else {
-      waiting.append((reader, loop.now.monotonic.adding(milliseconds: OutcomeFeed.waitMilliseconds)))
+      waiting.append((reader, deadline))
     }
-    return true
   }
+
+  private func count(ofKey key: String) -> Int {
+    channels.values.count { if case .reading(let open) = $0 { open.reader.key == key } else { false } }
+      + waiting.count { $0.reader.key == key }
+  }
+
+  private var deadline: Instant { loop.now.monotonic.adding(milliseconds: OutcomeFeed.waitMilliseconds) }
 
   /// Acknowledges an outcome after it was written to its reader.
   func acknowledge(_ delivery: OutcomeDelivery) {
@@ -83,7 +107,6 @@ final class OutcomeFeed {
 
   /// Frees the place of a reader whose client has gone.
   func remove(_ events: OutcomeReader) {
-    waiting.removeAll { $0.reader.events === events }
     for (channel, state) in channels {
       if case .reading(let open) = state, open.reader.events === events { closeChannel(channel) }
     }
@@ -93,16 +116,19 @@ final class OutcomeFeed {
     while let event = client.nextEvent() { take(event) }
     let now = loop.now.monotonic
     for (channel, state) in channels {
-      guard case .reading(var open) = state,
-        open.lastEventAt.adding(milliseconds: OutcomeFeed.keepAliveMilliseconds) <= now
-      else { continue }
-      open.lastEventAt = now
-      channels[channel] = .reading(open)
-      if !open.reader.events.deliver(.keepAlive) { closeChannel(channel) }
+      guard case .reading(let open) = state else { continue }
+      switch open.phase {
+      case .consuming(_, let deadline) where deadline <= now: refuse(channel, open, .disconnected)
+      // What the log has, RabbitMQ delivers at once.
+      case .seeking(let deadline) where deadline <= now: refuse(channel, open, .beyondEnd)
+      case .delivering where open.lastEventAt.adding(milliseconds: OutcomeFeed.keepAliveMilliseconds) <= now:
+        deliver(.keepAlive, channel, open)
+      case .consuming, .seeking, .delivering: break
+      }
     }
     while let first = waiting.first, first.deadline <= now {
       waiting.removeFirst()
-      first.reader.events.end()
+      first.reader.begin(.disconnected)
     }
   }
 
@@ -114,20 +140,61 @@ final class OutcomeFeed {
 
   var isClosed: Bool { client.state == .idle }
 
-  private func begin(_ reader: Reader, _ connection: AMQPConnection) {
+  private func consume(_ reader: Reader, _ connection: AMQPConnection) {
     guard
       let channel = (OutcomeFeed.firstChannel..<(OutcomeFeed.firstChannel + UInt16(readersMaximum))).first(where: {
         channels[$0] == nil
       })
-    else { return reader.events.end() }
-    let offset = reader.from.map(AMQPStreamOffset.offset) ?? .next
+    else { return reader.begin(.tooManyReaders) }
+    // From the outcome that the reader has, to see whether the log has it.
+    let offset = reader.after.map { AMQPStreamOffset.offset(max(0, $0)) } ?? .next
     connection.request(.openChannel, channel: channel)
     connection.request(.prefetch(OutcomeFeed.prefetch), channel: channel)
     let consume = connection.request(
       .consume(queue: queue, consumerTag: "outcomes", arguments: [offset.argument]), channel: channel)
     lastNumber += 1
     channels[channel] = .reading(
-      Open(reader: reader, number: lastNumber, consume: consume, lastEventAt: loop.now.monotonic))
+      Open(
+        reader: reader, number: lastNumber, phase: .consuming(consume, deadline: deadline),
+        lastEventAt: loop.now.monotonic))
+  }
+
+  /// RabbitMQ delivers from now on.
+  private func consumes(_ channel: UInt16, _ open: Open) {
+    if let after = open.reader.after, after >= 0 {
+      var open = open
+      open.phase = .seeking(deadline: deadline)
+      channels[channel] = .reading(open)
+    } else {
+      begin(channel, open)
+    }
+  }
+
+  private func begin(_ channel: UInt16, _ open: Open) {
+    var open = open
+    open.phase = .delivering
+    open.reader.begin(nil)
+    deliver(.keepAlive, channel, open)
+  }
+
+  private func refuse(_ channel: UInt16, _ open: Open, _ refusal: OutcomeRefusal) {
+    open.reader.begin(refusal)
+    closeChannel(channel)
+  }
+
+  private func deliver(_ event: OutcomeEvent, _ channel: UInt16, _ open: Open) {
+    var open = open
+    open.lastEventAt = loop.now.monotonic
+    channels[channel] = .reading(open)
+    if !open.reader.events.deliver(event) { closeChannel(channel) }
+  }
+
+  /// RabbitMQ delivers nothing more.
+  private func end(_ open: Open) {
+    switch open.phase {
+    case .consuming, .seeking: open.reader.begin(.disconnected)
+    case .delivering: open.reader.events.end()
+    }
   }
 
   private func take(_ event: RabbitMQClient.Event) {
@@ -136,18 +203,18 @@ final class OutcomeFeed {
       client.provedItself()
       let readers = waiting.map(\.reader)
       waiting = []
-      if let connection = client.connection { for reader in readers { begin(reader, connection) } }
+      if let connection = client.connection { for reader in readers { consume(reader, connection) } }
     case .down: endAll()
     case .connection(.delivery(let delivery)): received(delivery)
     case .connection(.completed(let channel, let operation, _)):
       switch channels[channel] {
       case .closing(operation): channels[channel] = nil
-      case .reading(let open) where open.consume == operation:
-        if !open.reader.events.deliver(.keepAlive) { closeChannel(channel) }
-      case .reading, .closing, nil: break
+      case .reading(let open):
+        if case .consuming(operation, _) = open.phase { consumes(channel, open) }
+      case .closing, nil: break
       }
     case .connection(.cancelled(let channel)):
-      if case .reading(let open) = channels[channel] { open.reader.events.end() }
+      if case .reading(let open) = channels[channel] { end(open) }
       closeChannel(channel)
     case .connection(.opened), .connection(.confirmed), .connection(.refused), .connection(.returned),
       .connection(.blocked), .connection(.unblocked), .connection(.channelClosed), .connection(.closed):
@@ -156,7 +223,10 @@ final class OutcomeFeed {
   }
 
   private func received(_ delivery: AMQPDelivery) {
-    guard case .reading(var open) = channels[delivery.channel], let connection = client.connection else { return }
+    if case .reading(let open) = channels[delivery.channel], case .seeking = open.phase {
+      begin(delivery.channel, open)
+    }
+    guard case .reading(let open) = channels[delivery.channel], let connection = client.connection else { return }
     var body: [UInt8] = []
     connection.copyBody(into: &body)
     let offset = connection.headers().lazy.compactMap { header -> Int64? in
@@ -164,14 +234,10 @@ final class OutcomeFeed {
       return number
     }.first
     let outcome = OutcomeDelivery(tag: delivery.tag, channel: delivery.channel, reader: open.number)
-    guard let offset, offset >= open.reader.from ?? 0, !delivery.isOversized,
+    guard let offset, offset > open.reader.after ?? -1, !delivery.isOversized,
       OutcomeScope.of(body) == open.reader.scope
     else { return acknowledge(outcome) }
-    open.lastEventAt = loop.now.monotonic
-    channels[delivery.channel] = .reading(open)
-    if !open.reader.events.deliver(.outcome(offset: offset, body: body, delivery: outcome)) {
-      closeChannel(delivery.channel)
-    }
+    deliver(.outcome(offset: offset, body: body, delivery: outcome), delivery.channel, open)
   }
 
   private func closeChannel(_ channel: UInt16) {
@@ -183,11 +249,11 @@ final class OutcomeFeed {
   }
 
   private func endAll() {
-    let readers = channels.values.compactMap { state -> Reader? in
-      if case .reading(let open) = state { open.reader } else { nil }
-    }
+    let ended = channels.values
+    let readers = waiting.map(\.reader)
     channels = [:]
-    for reader in readers + waiting.map(\.reader) { reader.events.end() }
     waiting = []
+    for case .reading(let open) in ended { end(open) }
+    for reader in readers { reader.begin(.disconnected) }
   }
 }
