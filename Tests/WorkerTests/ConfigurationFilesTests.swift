@@ -11,15 +11,21 @@ import Testing
     try String(contentsOf: root.appending(path: path), encoding: .utf8)
   }
 
-  @Test(arguments: ["config/prometheus/alerts.yml", "config/grafana/herald.json"])
-  func metricsThatAreAskedForExist(path: String) throws {
-    let known = try [
-      "MetricsText.swift", "ChannelMetrics.swift", "RegistrationMetrics.swift", "ExpansionMetrics.swift",
-    ].reduce(
+  private func workerMetrics() throws -> Set<String> {
+    try ["MetricsText.swift", "ChannelMetrics.swift", "RegistrationMetrics.swift", "ExpansionMetrics.swift"].reduce(
       into: Set<String>()
     ) { known, file in
       known.formUnion(try Self.names(in: text("Sources/PushWorker/Metrics/\(file)")))
     }
+  }
+
+  private func gatewayMetrics() throws -> Set<String> {
+    try Self.names(in: text("Sources/PushFront/Gateway/GatewayMetrics.swift"))
+  }
+
+  @Test(arguments: ["config/prometheus/alerts.yml", "config/grafana/herald.json"])
+  func metricsThatAreAskedForExist(path: String) throws {
+    let known = try workerMetrics().union(gatewayMetrics())
     let asked = try Self.names(in: text(path))
     #expect(asked.count > 8)
     for name in asked {
@@ -29,16 +35,13 @@ import Testing
   }
 
   @Test func everyMetricIsInTheManual() throws {
-    let known = try [
-      "MetricsText.swift", "ChannelMetrics.swift", "RegistrationMetrics.swift", "ExpansionMetrics.swift",
-    ].reduce(
-      into: Set<String>()
-    ) { known, file in
-      known.formUnion(try Self.names(in: text("Sources/PushWorker/Metrics/\(file)")))
-    }
+    let (worker, gateway) = try (workerMetrics(), gatewayMetrics())
     let reported = try Self.names(in: text("docs/operations.md"))
-    #expect(known.subtracting(reported).sorted() == [], "not in docs/operations.md")
-    #expect(reported.subtracting(known).sorted() == [], "in docs/operations.md alone")
+    #expect(worker.subtracting(reported).sorted() == [], "not in docs/operations.md")
+    #expect(reported.subtracting(worker.union(gateway)).sorted() == [], "in docs/operations.md alone")
+    let reportedOfGateway = try Self.names(in: text("docs/reference/gateway.md"))
+    #expect(gateway.subtracting(reportedOfGateway).sorted() == [], "not in docs/reference/gateway.md")
+    #expect(reportedOfGateway.subtracting(gateway).sorted() == [], "in docs/reference/gateway.md alone")
   }
 
   @Test func everyAlertIsInTheManual() throws {
@@ -56,14 +59,16 @@ import Testing
     #expect(configuration.credentials.map(\.apps) == [["com.example.app"]])
   }
 
-  @Test func theConfigurationOfTheManifestLoads() throws {
-    let lines = try text("config/kubernetes/herald.yaml").split(separator: "\n", omittingEmptySubsequences: false)
+  @Test(arguments: [("config/kubernetes/herald.yaml", ["main"]), ("config/kubernetes/gateway.yaml", [])])
+  func theConfigurationOfTheManifestLoads(file: String, credentials: [String]) throws {
+    let lines = try text(file).split(separator: "\n", omittingEmptySubsequences: false)
     let block = lines.drop { $0 != "  herald.yaml: |" }.dropFirst().prefix { $0 != "---" }.map { $0.dropFirst(4) }
     let folder = try TemporaryFolder("manifest")
     let path = try folder.write(block.joined(separator: "\n"), to: "herald.yaml")
     let configuration = try ConfigurationLoader.load(file: path)
-    #expect(configuration.credentials.map(\.name) == ["main"])
-    #expect(configuration.admin.host == "0.0.0.0")
+    #expect(configuration.credentials.map(\.name) == credentials)
+    // Others than the pod itself must reach it.
+    #expect([configuration.admin.host, configuration.gateway.host].contains("0.0.0.0"))
     // The pod's shutdown: preStop, then the drain, then SIGKILL.
     let grace = try #require(lines.first { $0.contains("terminationGracePeriodSeconds:") }?.split(separator: " ").last)
     let seconds = try #require(Int64(grace))
