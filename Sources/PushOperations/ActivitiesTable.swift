@@ -12,6 +12,7 @@ package struct ActivitiesTable {
     let attributesType: String?
     let revision: UInt32
     let timestamp: Int64?
+    let channel: String?
     let createdAt: Int64
     let expiresAt: Int64
     /// nil in a list, which does not read them.
@@ -19,7 +20,7 @@ package struct ActivitiesTable {
     let devices: [Device]?
 
     enum CodingKeys: String, CodingKey {
-      case activity, app, environment, state, revision, timestamp, members, devices
+      case activity, app, environment, state, revision, timestamp, channel, members, devices
       case attributesType = "attributes_type"
       case createdAt = "created_at"
       case expiresAt = "expires_at"
@@ -35,6 +36,7 @@ package struct ActivitiesTable {
       // Null rather than absent: the shape is the same for every line.
       try container.encode(attributesType, forKey: .attributesType)
       try container.encode(timestamp, forKey: .timestamp)
+      try container.encode(channel, forKey: .channel)
       try container.encode(createdAt, forKey: .createdAt)
       try container.encode(expiresAt, forKey: .expiresAt)
       try container.encodeIfPresent(members, forKey: .members)
@@ -46,6 +48,7 @@ package struct ActivitiesTable {
     /// nil: it was forgotten.
     let device: String?
     let state: String
+    let isOnChannel: Bool
     let revision: UInt32
     /// Unix milliseconds.
     let startedAt: Int64?
@@ -53,6 +56,7 @@ package struct ActivitiesTable {
 
     enum CodingKeys: String, CodingKey {
       case device, state, revision
+      case isOnChannel = "on_channel"
       case startedAt = "started_at"
       case tokenAt = "token_at"
     }
@@ -60,6 +64,7 @@ package struct ActivitiesTable {
     init(_ member: ActivityMember, _ id: String?) {
       device = id
       state = member.status.name
+      isOnChannel = member.way == .channel
       revision = member.sent
       startedAt = member.start.map { Int64($0.at) * 1000 }
       tokenAt = member.changedAt == 0 ? nil : member.changedAt
@@ -69,6 +74,7 @@ package struct ActivitiesTable {
       var container = encoder.container(keyedBy: CodingKeys.self)
       try container.encode(device, forKey: .device)
       try container.encode(state, forKey: .state)
+      try container.encode(isOnChannel, forKey: .isOnChannel)
       try container.encode(revision, forKey: .revision)
       try container.encode(startedAt, forKey: .startedAt)
       try container.encode(tokenAt, forKey: .tokenAt)
@@ -91,8 +97,9 @@ package struct ActivitiesTable {
       activity: activity.id.text, app: scope.app, environment: scope.environment.name,
       state: state.phase(now: now).name,
       attributesType: state.attributesType.isEmpty ? nil : state.attributesType, revision: state.lastNumber,
-      timestamp: (state.content?.revision ?? state.startRevision)?.timestamp, createdAt: state.createdAt,
-      expiresAt: state.expiresAt, members: members, devices: devices)
+      timestamp: (state.content?.revision ?? state.startRevision)?.timestamp,
+      channel: state.channel?.text, createdAt: state.createdAt, expiresAt: state.expiresAt, members: members,
+      devices: devices)
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     return String(decoding: try encoder.encode(line), as: UTF8.self)
@@ -126,14 +133,21 @@ package struct ActivitiesTable {
 
   package func lines(_ shown: ActivitiesClient.Shown) -> [String] {
     let counts = ActivityMember.Status.allCases.map { "\(shown.activity.count($0)) \($0.name)" }
-    let head = lines([shown.activity]) + ["", "Members: \(counts.joined(separator: ", "))"]
+    let way =
+      switch shown.activity.activity.updateWay {
+      case .tokens: "Updates go to update tokens"
+      case .channel(let id): "Updates go to the channel \(id), and to update tokens of devices without channels"
+      case .undecided, .awaited: "Whether updates go to a channel is not decided"
+      }
+    let head = lines([shown.activity]) + ["", way, "Members: \(counts.joined(separator: ", "))"]
     if shown.activity.members.isEmpty { return head }
     return head + [""]
       + TextTable.lines(
-        [["DEVICE", "STATE", "REVISION SENT", "STARTED", "TOKEN SINCE"]]
+        [["DEVICE", "STATE", "BY", "REVISION SENT", "STARTED", "TOKEN SINCE"]]
           + devices(shown).map { device in
             [
-              device.device ?? "(forgotten)", device.state, "\(device.revision)",
+              device.device ?? "(forgotten)", device.state, device.isOnChannel ? "channel" : "token",
+              "\(device.revision)",
               device.startedAt.map(time) ?? "", device.tokenAt.map(time) ?? "",
             ]
           })

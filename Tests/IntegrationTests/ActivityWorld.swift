@@ -57,12 +57,19 @@ final class ActivityWorld {
 
   /// Waits for a job's first outcome.
   func end(of id: String, _ location: SourceLocation = #_sourceLocation) throws -> Outcome {
-    let end = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> Outcome? in
+    try ends(of: id, count: 1, location)[0]
+  }
+
+  /// Waits for so many outcomes of a job.
+  func ends(of id: String, count: Int, _ location: SourceLocation = #_sourceLocation) throws -> [Outcome] {
+    let ends = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 100) { () -> [Outcome]? in
       for message in (try? world.outside.drain(world.outcomesQueue)) ?? [] {
         if let outcome = try? JSONDecoder().decode(Outcome.self, from: Data(message.body)) { outcomes.append(outcome) }
       }
-      return outcomes.first { $0.job == id }
+      let ends = outcomes.filter { $0.job == id }
+      return ends.count >= count ? ends : nil
     }
-    return try #require(end, "\(id) did not end: \(outcomes.suffix(20))", sourceLocation: location)
+    return try #require(
+      ends, "\(id) has not \(count) outcomes: \(outcomes.suffix(20))", sourceLocation: location)
   }
 }

@@ -72,6 +72,17 @@ struct WorkerActivityChannelTests {
       #expect(isLive != nil)
     }
 
+    func shown() throws -> String {
+      try world.herald(
+        ["activities", "show", "ride-17", "--app", "com.example.app", "--environment", "production", "--json"]
+      ).output
+    }
+
+    /// The id of a second broadcast of a job's state, for the devices of a start.
+    static func broadcast(of job: String, after start: String) -> String {
+      "\(job)/channel/\(Hex.text(ActivityJobs.word(of: start.utf8.span), count: 16))"
+    }
+
     func channels() throws -> String {
       try world.herald(["channels", "list", "--app", "com.example.app", "--environment", "production", "--json"]).output
     }
@@ -100,28 +111,73 @@ struct WorkerActivityChannelTests {
     let listed = try way.channels()
     #expect(listed.contains(channel) && listed.contains(#""name":"activity:ride-17""#), "\(listed)")
 
-    // One that is on the channel registers a token all the same.
+    // One whose start names the channel registers a token all the same: its updates come by token.
     for number in [0, 4, 5, 6] { try way.activity.register("d-\(number)", "5\(number)50505050505050") }
     try way.live(4)
     try way.activity.publish(
       "u1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
-    #expect(try way.activity.end(of: "u1").summary == ["devices": 4, "accepted": 3, "skipped": 1])
+    #expect(try way.activity.end(of: "u1").summary == ["devices": 4, "accepted": 4])
     #expect(try way.activity.end(of: "u1/channel").outcome == "accepted")
     let updated = way.ends(of: "u1")
-    #expect(updated.devices == ["d-4", "d-5", "d-6"])
+    #expect(updated.devices == ["d-0", "d-4", "d-5", "d-6"])
     #expect(updated.broadcasts.count == 1 && updated.broadcasts[0].to?.channel == channel)
     #expect(updated.broadcasts[0].activity == "ride-17" && updated.broadcasts[0].revision == 2)
 
-    // Who is added later is on it too, however few they are.
+    // Who is added later is on it too, however few they are; the newest state is broadcast once more.
     try way.register(7, OSVersion(major: 26))
     try way.activity.publish("s2", #"{"devices":["d-7"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
     #expect(try way.activity.end(of: "s2").summary == ["devices": 1, "accepted": 1])
     #expect(try way.starts().filter { $0.payload.aps.channel == channel }.count == 5)
+    let again = try way.activity.end(of: Way.broadcast(of: "u1", after: "s2"))
+    #expect(again.outcome == "accepted" && again.to?.channel == channel && again.revision == 2)
+
+    // It ends for some: by token, whoever has one; no broadcast ends it for one device.
+    try way.activity.publish(
+      "l1", #"{"devices":["d-0","d-1","d-4"]}"#, #"{"aps":{"event":"end"}}"#, #""activity":"ride-17","#)
+    let left = try way.activity.end(of: "l1")
+    #expect(left.outcome == "completed" && left.summary == ["devices": 3, "accepted": 2, "skipped": 1])
+    #expect(left.detail?.hasPrefix("not ended for d-1: ") == true, "\(left.detail ?? "")")
+    #expect(way.ends(of: "l1").devices == ["d-0", "d-4"] && way.ends(of: "l1").broadcasts.isEmpty)
+    let shown = try way.shown()
+    #expect(shown.contains(#""channel":"\#(channel)""#), "\(shown)")
+    #expect(shown.contains(#""device":"d-1","on_channel":true,"revision":0,"#), "\(shown)")
+    try way.activity.register("d-1", "5150505050505050")
+    #expect(try way.activity.end(of: "l1/late/d-1").outcome == "accepted", "its token ends it")
 
     try way.activity.publish("e1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"end"}}"#)
-    #expect(try way.activity.end(of: "e1").summary == ["devices": 4, "accepted": 3, "skipped": 1])
+    #expect(try way.activity.end(of: "e1").summary == ["devices": 2, "accepted": 2])
     #expect(try way.activity.end(of: "e1/channel").outcome == "accepted")
-    #expect(way.ends(of: "e1").devices == ["d-4", "d-5", "d-6"])
+    #expect(way.ends(of: "e1").devices == ["d-5", "d-6"])
+  }
+
+  /// APNs takes seconds to create the channel.
+  @Test func anUpdateThatOvertakesTheChannelGoesOutOnIt() throws {
+    let way = try Way("activity-overtaken")
+    for number in 0..<2 { try way.register(number, OSVersion(major: 18)) }
+    let worker = try way.start(above: 1)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.world.simulator.setFaults("latency=4000")
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    let activities = ActivityRegistry(
+      loop: way.registry.loop, redis: way.registry.redis, prefix: "\(way.world.prefix):")
+    let id = try #require(ActivityID("ride-17"))
+    let isAwaited = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 20) {
+      let state = try? way.registry.wait { activities.state(id, in: way.registry.scope, then: $0) }
+      return state?.updateWay == .awaited ? true : nil
+    }
+    #expect(isAwaited != nil, "\(worker.log.suffix(2_000))")
+    for number in 1...2 {
+      try way.activity.publish(
+        "u\(number)", #"{"activity":"ride-17"}"#,
+        #"{"aps":{"event":"update","content-state":{"eta":\#(number)}}}"#)
+      #expect(try way.activity.end(of: "u\(number)").summary == ["devices": 0])
+    }
+    try way.world.simulator.clearFaults()
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 2, "accepted": 2], "\(worker.log.suffix(2_000))")
+    #expect(try way.starts().allSatisfy { $0.payload.aps.channel != nil })
+    let newest = try way.activity.end(of: Way.broadcast(of: "u2", after: "s1"))
+    #expect(newest.outcome == "accepted" && newest.revision == 3)
+    #expect(way.ends(of: "u1").broadcasts.isEmpty, "it is older")
   }
 
   @Test func upToTheLimitAllHaveTokens() throws {

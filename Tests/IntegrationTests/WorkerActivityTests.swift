@@ -67,4 +67,49 @@ struct WorkerActivityTests {
     try activity.publish("u5", #"{"activity":"unknown"}"#, #"{"aps":{"event":"update","content-state":{}}}"#)
     #expect(try activity.end(of: "u5").detail?.hasPrefix("to.activity: is not known") == true)
   }
+
+  /// A job of which nothing is sent ends in the same way each time it comes, whatever became of its activity.
+  @Test func aWithdrawnJobStaysWithdrawn() throws {
+    let url = try RedisServer.shared().url
+    let world = try WorkerWorld("withdrawn", redisURL: url)
+    let registry = try AudienceRegistry(url: url, prefix: "\(world.prefix):")
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(world.prefix):")
+    let id = try #require(ActivityID("ride-17"))
+    let activity = ActivityWorld(world)
+    let worker = try world.startWorker()
+    defer { _ = worker.drain(seconds: 30) }
+    func update(_ number: Int) -> String {
+      ActivityWorld.job(
+        "u\(number)", #"{"activity":"ride-17"}"#,
+        #"{"aps":{"event":"update","content-state":{"eta":\#(number)}}}"#)
+    }
+    func publish(_ number: Int) throws { try world.publish(update(number), routingKey: "transactional") }
+
+    try publish(1)
+    #expect(try activity.end(of: "u1").detail?.hasPrefix("to.activity: is not known") == true)
+    // Its app starts it: from now on an update is valid.
+    try activity.register("d-0", "5050505050505050")
+    let isKnown = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 50) {
+      let state = try? registry.wait { activities.state(id, in: registry.scope, then: $0) }
+      return state == nil ? nil : true
+    }
+    #expect(isKnown != nil)
+    try publish(1)
+    let refused = try activity.ends(of: "u1", count: 2)
+    #expect(refused.allSatisfy { $0.outcome == "invalid" && $0.detail == refused[0].detail }, "\(refused)")
+
+    // Of three within one second at least one is never sent.
+    let updates = (2...4).map(update).joined(separator: "\n")
+    let enqueued = try world.herald(["enqueue", "--class", "transactional"], input: updates + "\n")
+    #expect(enqueued.output == "3 of 3 jobs confirmed\n", "\(enqueued.errors)")
+    let ends = try (2...4).map { try (number: $0, end: activity.end(of: "u\($0)")) }
+    let overtaken = try #require(ends.first { $0.end.outcome == "throttled" }, "\(ends)")
+    try publish(overtaken.number)
+    let again = try activity.ends(of: "u\(overtaken.number)", count: 2)
+    #expect(again.allSatisfy { $0.outcome == "throttled" && $0.cause == "superseded" }, "\(again)")
+    #expect(again[0].revision == again[1].revision && again[0].revision != nil)
+    #expect(activity.outcomes.allSatisfy { $0.job?.hasPrefix("u1/") != true }, "nothing of it was sent")
+    let shown = try world.herald(["jobs", "show", "u1", "--json"])
+    #expect(shown.output.contains(#""state":"completed""#), "\(shown.output) \(shown.errors)")
+  }
 }

@@ -13,8 +13,13 @@ import Testing
   private func started(
     _ activity: inout ActivityState?, _ jobs: inout ActivityJobs, on channel: ChannelID?, job: UInt64 = 1
   ) throws {
-    _ = try ActivityState.start(
-      &activity, type: "Ride", digest: 7, channel: channel, job: job, jobs: &jobs, now: Self.now)
+    try started(&activity, &jobs, channel.map { .channel($0) } ?? .tokens, job: job)
+  }
+
+  private func started(
+    _ activity: inout ActivityState?, _ jobs: inout ActivityJobs, _ way: ActivityState.UpdateWay, job: UInt64 = 1
+  ) throws {
+    _ = try ActivityState.start(&activity, type: "Ride", digest: 7, way: way, job: job, jobs: &jobs, now: Self.now)
   }
 
   @Test func theFirstStartDecides() throws {
@@ -27,6 +32,61 @@ import Testing
     try started(&other, &jobs, on: nil)
     try started(&other, &jobs, on: channel, job: 2)
     #expect(other?.channel == nil, "its first devices have tokens, and the later ones too")
+  }
+
+  @Test func anActivityIsKnownWhileItsWayIsDecided() throws {
+    let channel = try #require(channel)
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    try started(&activity, &jobs, .undecided)
+    #expect(activity?.startRevision?.number == 1 && activity?.channel == nil)
+    let update = try ActivityState.revise(&activity, isEnd: false, job: 2, jobs: &jobs, now: Self.now + 5_000)
+    guard case .begun(let revision) = update else { throw JobError(field: "", rule: "\(update)") }
+    #expect(revision.number == 2, "it comes while the start waits")
+    try started(&activity, &jobs, .awaited)
+    try started(&activity, &jobs, .undecided, job: 3)
+    #expect(activity?.updateWay == .awaited, "another start does not count again")
+    try started(&activity, &jobs, .channel(channel))
+    try started(&activity, &jobs, .tokens, job: 3)
+    #expect(activity?.channel == channel && activity?.startRevision?.number == 1)
+    #expect(activity?.newerThanStart == revision, "whoever is started now has missed its broadcast")
+    try started(&activity, &jobs, .awaited, job: 4)
+    #expect(activity?.channel == channel)
+  }
+
+  @Test func noBroadcastFollowsANewerOne() throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    try started(&activity, &jobs, on: channel)
+    #expect(activity?.newerThanStart == nil && activity?.isOvertaken(1) == false)
+    _ = try ActivityState.revise(&activity, isEnd: false, job: 2, jobs: &jobs, now: Self.now + 5_000)
+    #expect(activity?.isOvertaken(2) == false)
+    // Its timestamp is not due.
+    _ = try ActivityState.revise(&activity, isEnd: false, job: 3, jobs: &jobs, now: Self.now + 5_000)
+    #expect(activity?.isOvertaken(2) == false && activity?.newerThanStart == nil)
+    _ = ActivityState.begin(&activity, number: 3, now: Self.now + 7_000)
+    #expect(activity?.isOvertaken(2) == true && activity?.isOvertaken(3) == false)
+    #expect(activity?.newerThanStart?.number == 3)
+  }
+
+  @Test func whoLeavesTheChannelIsToldByTokenOrNotAtAll() throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    try started(&activity, &jobs, on: channel)
+    var members: [ActivityMember?] = [nil, nil, nil]
+    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &members[0], now: Self.now) == nil)
+    #expect(activity?.resolveStart(1, &members[1], now: Self.now) == nil, "it has no channels")
+    let leave = try ActivityState.leave(&activity, &members, job: 3, jobs: &jobs, now: Self.now + 8_000)
+    #expect(members.map { $0?.isOutOfReach } == [true, false, false])
+    let push = ActivityState.Push(revision: leave.number, isLeave: true)
+    #expect(activity?.resolve(push, &members[0], now: Self.now + 9_000) == .skipped(.noToken))
+    // A token ends it.
+    let late = ActivityState.register(
+      &activity, &members[0], token: [1], at: Self.now + 10_000, now: Self.now + 10_000)
+    #expect(late == .late(leave, isLeave: true) && members[0]?.isOutOfReach == false)
+    let lateEnd = ActivityState.Push(revision: leave.number, isLate: true, isLeave: true)
+    #expect(
+      activity?.resolve(lateEnd, &members[0], now: Self.now + 11_000) == .send([1], registeredAt: Self.now + 10_000))
   }
 
   @Test func whoIsOnTheChannelIsSentNothingBesideIt() throws {
@@ -42,19 +102,16 @@ import Testing
     func register(_ member: inout ActivityMember?) -> ActivityState.Registered {
       ActivityState.register(&activity, &member, token: [1], at: Self.now + 6_000, now: Self.now + 6_000)
     }
-    #expect(register(&member) == .stored, "it has the broadcast")
-    #expect(member?.token == [1] && member?.status == .live)
+    #expect(activity?.resolve(.init(revision: 2), &member, now: Self.now + 5_500) == .skipped(.noToken))
+    #expect(member?.way == .channel && other?.way == .page)
     guard case .late = register(&other) else { return #expect(Bool(false), "it has seen no update") }
-    #expect(activity?.resolve(.init(revision: 2), &member, now: Self.now + 7_000) == .skipped(.onChannel))
-    #expect(
-      activity?.resolve(.init(revision: 2, isLate: true), &other, now: Self.now + 7_000)
-        == .send([1], registeredAt: Self.now + 6_000))
-    // No broadcast ends it for one device.
-    var members = [member]
-    _ = try ActivityState.leave(&activity, &members, job: 3, jobs: &jobs, now: Self.now + 8_000)
-    #expect(
-      activity?.resolve(.init(revision: 3, isLeave: true), &members[0], now: Self.now + 9_000)
-        == .send([1], registeredAt: Self.now + 6_000))
+    let late = ActivityState.Push(revision: 2, isLate: true)
+    let sent = ActivityState.Resolved.send([1], registeredAt: Self.now + 6_000)
+    #expect(activity?.resolve(late, &other, now: Self.now + 7_000) == sent)
+    // On the channel an activity has no token: its start failed, and the app started it itself.
+    guard case .late = register(&member) else { return #expect(Bool(false), "it has seen no update") }
+    #expect(member?.way != .channel && member?.status == .live)
+    #expect(activity?.resolve(late, &member, now: Self.now + 7_000) == sent)
   }
 
   @Test func aChannelOfTheProducersIsNone() throws {
@@ -118,11 +175,19 @@ import Testing
     #expect(parsed.text(parsed.job.id) == "\(someID)/channel" && parsed.text(parsed.job.parentID) == someID)
     #expect(parsed.text(parsed.job.activity) == "ride-17" && parsed.job.revision == 3)
     #expect(broadcast([]).error == nil)
+    // Once more, for devices that were started since.
+    output = []
+    PageWriter.append(update.job, channel: channel, afterStart: 0xAB, to: &output)
+    let again = Parsed(bytes: output)
+    #expect(again.error == nil, "\(again.error?.detail ?? "")")
+    #expect(again.text(again.job.id) == "\(someID)/channel/00000000000000ab")
+    #expect(again.text(again.job.parentID) == someID && again.job.revision == 3)
   }
 
   @Test(
     arguments: [
-      [("id", "\"\(someID)/0\"")], [("id", "\"\(someID)\"")], [("parent_id", "\"other\"")], [("activity", nil)],
+      [("id", "\"\(someID)/0\"")], [("id", "\"\(someID)\"")], [("id", "\"\(someID)/channel/ab\"")],
+      [("id", "\"\(someID)/channel/00000000000000AB\"")], [("parent_id", "\"other\"")], [("activity", nil)],
       [("revision", nil)], [("parent_id", "\"\"")],
     ] as [[(String, String?)]])
   func noOtherChannelJobHasAParent(_ changes: [(String, String?)]) {

@@ -17,9 +17,10 @@ import Testing
       let token = [UInt8](repeating: UInt8(job), count: Int(random.next() % 100))
       switch random.next() % 6 {
       case 0:
-        let channel = job % 3 == 0 ? ChannelID(text: "AbC+") : nil
+        let channel = ChannelID(text: "AbC+").map { ActivityState.UpdateWay.channel($0) } ?? .tokens
+        let way = [.tokens, channel, .undecided, .awaited][Int(job % 4)]
         _ = try? ActivityState.start(
-          &activity, type: "Ride✓", digest: job % 2, channel: channel, job: job, jobs: &jobs, now: now)
+          &activity, type: "Ride✓", digest: job % 2, way: way, job: job, jobs: &jobs, now: now)
       case 1, 2:
         let isEnd = random.next() % 9 == 0
         _ = try? ActivityState.revise(&activity, isEnd: isEnd, job: job, jobs: &jobs, now: now)

@@ -106,9 +106,16 @@ import Testing
 
   @Test func timestampsGrowWhenTheClockGoesBack() throws {
     _ = try start(at: 60_000)
-    #expect(try update(2, at: 0) == .waits(revision(2, second: 61), milliseconds: 61_000))
+    #expect(try update(2, at: 52_000) == .waits(revision(2, second: 61), milliseconds: 9_000))
     #expect(begin(2, at: 61_000) == .begun(revision(2, second: 61)))
     #expect(try update(3, at: 90_000) == .begun(revision(3, second: 90)))
+  }
+
+  /// A worker whose clock was hours ahead numbered an update: the next ones do not wait for hours.
+  @Test func noUpdateWaitsForAClockThatWasWrong() throws {
+    _ = try start(at: 6 * Self.hour)
+    #expect(try update(2, at: 0) == .begun(revision(2, second: 6 * 3_600 + 1)))
+    #expect(try update(3, at: 100) == .begun(revision(3, second: 6 * 3_600 + 2)), "newer than what devices show")
   }
 
   @Test func aJobThatComesAgainGetsItsRevision() throws {

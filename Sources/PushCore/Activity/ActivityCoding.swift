@@ -8,6 +8,8 @@ extension ActivityState {
   private static let isEnd: UInt8 = 8
   private static let isBegun: UInt8 = 16
   private static let hasChannel: UInt8 = 32
+  private static let isUndecided: UInt8 = 64
+  private static let isAwaited: UInt8 = 128
 
   package func encode() -> [UInt8] {
     var flags: UInt8 = 0
@@ -16,7 +18,12 @@ extension ActivityState {
       flags |= Self.hasContent | (content.isEnd ? Self.isEnd : 0) | (content.isBegun ? Self.isBegun : 0)
     }
     if leave != nil { flags |= Self.hasLeave }
-    if channel != nil { flags |= Self.hasChannel }
+    switch updateWay {
+    case .tokens: break
+    case .channel: flags |= Self.hasChannel
+    case .undecided: flags |= Self.isUndecided
+    case .awaited: flags |= Self.isAwaited
+    }
     var bytes: [UInt8] = [Self.form, storedPhase.rawValue, flags]
     bytes.append(littleEndian: UInt64(bitPattern: createdAt), count: 8)
     bytes.append(littleEndian: UInt64(lastNumber), count: 4)
@@ -64,8 +71,12 @@ extension ActivityState {
       guard position < bytes.count, case let count = Int(bytes[position]), bytes.count - position > count,
         let known = ChannelID(bytes: bytes.extracting(position + 1..<position + 1 + count))
       else { return nil }
-      channel = known
+      updateWay = .channel(known)
       position += 1 + count
+    } else if flags & Self.isAwaited != 0 {
+      updateWay = .awaited
+    } else if flags & Self.isUndecided != 0 {
+      updateWay = .undecided
     }
     guard let type = try? UTF8Span(validating: bytes.extracting(position..<bytes.count)) else { return nil }
     attributesType = String(copying: type)

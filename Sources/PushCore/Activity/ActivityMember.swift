@@ -24,7 +24,7 @@ package struct ActivityMember: Hashable, Sendable {
     case lateClaimed
     /// A worker has taken up the late push.
     case lateTaken
-    /// By the broadcast on the activity's channel, which its start named.
+    /// By the broadcast on the activity's channel, which its start named: the device has no update token.
     case channel
   }
 
@@ -78,7 +78,8 @@ package struct ActivityMember: Hashable, Sendable {
     if isNew {
       token = new
       sent = 0
-      if way != .channel { way = .page }
+      // An activity whose updates come on a channel has no update token: so this one's do not, or its start never came.
+      way = .page
     }
     return isOver ? .over : .taken
   }
@@ -86,7 +87,6 @@ package struct ActivityMember: Hashable, Sendable {
   /// Claims a revision that was not sent to this token for a late push. Also if an earlier claim was not taken up: its
   /// push may not have been published.
   mutating func claim(_ revision: UInt32) -> Bool {
-    if way == .channel { return false }
     if sent < revision {
       sent = revision
       way = .lateClaimed
@@ -98,7 +98,6 @@ package struct ActivityMember: Hashable, Sendable {
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {
     if hasLeft && !push.isLeave { return .skipped(.left) }
     if isOver { return .skipped(.over) }
-    if way == .channel { return .skipped(.onChannel) }
     if token.isEmpty { return .skipped(.noToken) }
     if sent > push.revision { return .superseded(by: sent) }
     if sent == push.revision && way != .page && !push.isLate { return .skipped(.sentLate) }
@@ -108,11 +107,11 @@ package struct ActivityMember: Hashable, Sendable {
   }
 
   /// The activity ends for this device alone.
-  mutating func leave() {
-    hasLeft = true
-    // No broadcast ends it for one device.
-    if way == .channel { way = .page }
-  }
+  mutating func leave() { hasLeft = true }
+
+  /// The activity was ended for this device alone, and nothing can tell it: no broadcast does. It shows what the channel brings, until it
+  /// registers a token or the activity ends for all.
+  package var isOutOfReach: Bool { hasLeft && !isOver && way == .channel }
 
   /// Whether this start, or the fallback alert in its place, goes out: the first of the two, or the same once more while nothing shows
   /// that it came.

@@ -26,11 +26,41 @@ package struct ActivityState: Hashable, Sendable {
     package internal(set) var isBegun: Bool
   }
 
+  /// How updates reach the devices that starts name. The first start decides, and counts its devices for that.
+  package enum UpdateWay: Hashable, Sendable {
+    /// Each by its own token. Final.
+    case tokens
+    /// On this broadcast channel, and by token to those that have no channels. Final.
+    case channel(ChannelID)
+    /// The devices are being counted. May become any other.
+    case undecided
+    /// They are so many that a channel is being created. May become `tokens` or `channel`.
+    case awaited
+
+    package var isDecided: Bool {
+      switch self {
+      case .tokens, .channel: true
+      case .undecided, .awaited: false
+      }
+    }
+
+    fileprivate func mayBecome(_ other: UpdateWay) -> Bool {
+      switch self {
+      case .tokens, .channel: false
+      case .undecided: true
+      case .awaited: other != .undecided
+      }
+    }
+  }
+
   /// The system ends an activity this long after its start.
   package static let lifeMilliseconds: Int64 = 8 * 3_600_000
   /// The lock screen shows it for four more hours. After that no device knows it, and we forget it. Well below the 24
   /// hours after which an ordinal may belong to another device.
   package static let memoryMilliseconds: Int64 = 12 * 3_600_000
+
+  /// A revision whose timestamp is later than this is not waited for: the clock that sent the one before was wrong.
+  private static let waitMilliseconds: Int64 = 10_000
 
   /// Unix milliseconds: of the start, or of the first update token.
   package let createdAt: Int64
@@ -39,8 +69,7 @@ package struct ActivityState: Hashable, Sendable {
   /// Of the start's payload without its timestamp; nil if the app started it itself.
   package internal(set) var startDigest: UInt64?
   package internal(set) var startRevision: ActivityRevision?
-  /// Updates come on it to the devices that were started with it; nil: all have tokens. The first start decides.
-  package internal(set) var channel: ChannelID?
+  package internal(set) var updateWay = UpdateWay.tokens
   package internal(set) var content: Content?
   /// The newest end for some devices only.
   package internal(set) var leave: ActivityRevision?
@@ -61,6 +90,9 @@ package struct ActivityState: Hashable, Sendable {
     storedPhase != .ended && now >= expiresAt ? .expired : storedPhase
   }
 
+  /// Updates come on it to the devices that were started with it; nil: there is none, or none yet.
+  package var channel: ChannelID? { if case .channel(let id) = updateWay { id } else { nil } }
+
   package var expiresAt: Int64 { createdAt + ActivityState.lifeMilliseconds }
   /// Its keys expire.
   package var forgottenAt: Int64 { createdAt + ActivityState.memoryMilliseconds }
@@ -70,16 +102,21 @@ package struct ActivityState: Hashable, Sendable {
   /// A job starts the activity, or adds devices to a running one.
   /// - Parameters:
   ///   - digest: of the payload without its timestamp.
-  ///   - channel: that its updates shall come on, where no start has said so yet.
+  ///   - way: of its updates, where no start has decided it. A start that cannot decide yet calls this again once it can; the activity is
+  ///     known meanwhile, so that updates may come.
   ///   - job: the word of its id; a job that comes twice gets the same answer.
   package static func start(
-    _ activity: inout ActivityState?, type: String, digest: UInt64, channel: ChannelID? = nil, job: UInt64,
+    _ activity: inout ActivityState?, type: String, digest: UInt64, way: UpdateWay = .tokens, job: UInt64,
     jobs: inout ActivityJobs, now: Int64
   ) throws(ActivityRefusal) -> ActivityRevision {
     var state = activity ?? ActivityState(createdAt: now, phase: .starting)
     try state.requireRunning(now)
     if let known = state.startDigest, let revision = state.startRevision {
       guard known == digest else { throw .otherPayload }
+      if state.updateWay.mayBecome(way) {
+        state.updateWay = way
+        activity = state
+      }
       return revision
     }
     let revision = state.next(job, &jobs, now)
@@ -87,7 +124,7 @@ package struct ActivityState: Hashable, Sendable {
     state.startDigest = digest
     state.startRevision = revision
     state.attributesType = type
-    state.channel = channel
+    state.updateWay = way
     activity = state
     return revision
   }
@@ -126,7 +163,7 @@ package struct ActivityState: Hashable, Sendable {
       return .superseded(number: number, by: activity?.content?.revision.number ?? number)
     }
     let wait = content.revision.timestamp * 1_000 - now
-    if !content.isBegun && wait > 0 { return .waits(content.revision, milliseconds: wait) }
+    if !content.isBegun && wait > 0 && wait <= waitMilliseconds { return .waits(content.revision, milliseconds: wait) }
     content.isBegun = true
     state.content = content
     state.sentTimestamp = max(state.sentTimestamp, content.revision.timestamp)
@@ -155,6 +192,20 @@ package struct ActivityState: Hashable, Sendable {
       members[index] = member
     }
     return revision
+  }
+
+  /// The newest state, once its pushes may be in progress, if it came after the activity's start. Devices that are started with the channel
+  /// from then on have missed its broadcast.
+  package var newerThanStart: ActivityRevision? {
+    guard let content, content.isBegun, let startRevision, content.revision.number > startRevision.number else {
+      return nil
+    }
+    return content.revision
+  }
+
+  /// Call before a broadcast: whether a newer revision's broadcast is in progress, so that this one must not follow it.
+  package func isOvertaken(_ revision: UInt32) -> Bool {
+    content.map { $0.isBegun && $0.revision.number > revision } ?? false
   }
 
   private func requireRunning(_ now: Int64) throws(ActivityRefusal) {
@@ -247,8 +298,6 @@ package struct ActivityState: Hashable, Sendable {
     case left
     /// It was started before, or sent the alert instead, or started the activity itself.
     case started
-    /// It gets the broadcast.
-    case onChannel
   }
 
   package enum Resolved: Hashable, Sendable {

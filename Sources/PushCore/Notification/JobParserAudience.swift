@@ -51,8 +51,14 @@ extension JobParser {
     let (id, parent) = (bytes.extracting(job.id.range), bytes.extracting(job.parentID.range))
     guard 1...Limits.idBytesMaximum ~= parent.count, id.count > parent.count,
       id.extracting(0..<parent.count).isSame(as: parent),
-      id.extracting(parent.count..<id.count).equals("/channel"), fields.activity != nil, fields.revision != nil
+      JobParser.isBroadcastName(id.extracting(parent.count..<id.count)), fields.activity != nil, fields.revision != nil
     else { throw JobParser.parentFault }
+  }
+
+  private static func isBroadcastName(_ name: Span<UInt8>) -> Bool {
+    name.equals("/channel")
+      || name.count == 25 && name.extracting(0..<9).equals("/channel/")
+        && Hex.classify(name.extracting(9..<25)) == .lowerCase
   }
 
   /// A job is a page if its names are those that `PageWriter` writes.

@@ -12,6 +12,8 @@ package struct PageResolution: Sendable {
 
   package private(set) var entries: [Entry] = []
   package private(set) var bytes: [UInt8] = []
+  /// Of an activity's broadcast, which has no entries: a newer one is in progress.
+  package var isOvertaken = false
 
   package init() {}
 

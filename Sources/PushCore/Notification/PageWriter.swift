@@ -15,9 +15,17 @@ package enum PageWriter {
   }
 
   /// Appends the body of the broadcast of an activity's update or end, beside its pages.
-  package static func append(_ job: borrowing PushJob, channel: ChannelID, to output: inout [UInt8]) {
+  /// - Parameter start: of a second broadcast, for devices that were started since the first: the word of that start's id.
+  package static func append(
+    _ job: borrowing PushJob, channel: ChannelID, afterStart start: UInt64? = nil, to output: inout [UInt8]
+  ) {
     append(
-      job, name: Array("/channel".utf8), target: Array("{\"channel\":\"\(channel)\"}".utf8), to: &output)
+      job, name: broadcastName(afterStart: start), target: Array("{\"channel\":\"\(channel)\"}".utf8), to: &output)
+  }
+
+  /// What follows the id of an update or end in the id of its broadcast.
+  package static func broadcastName(afterStart start: UInt64?) -> [UInt8] {
+    Array("/channel".utf8) + (start.map { Array("/\(Hex.text($0, count: 16))".utf8) } ?? [])
   }
 
   /// Appends the body of the page for a late token of an activity.

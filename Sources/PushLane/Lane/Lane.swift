@@ -300,7 +300,7 @@ package struct Lane<
     while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
-      } else if jobs[job].job.page.superseded.contains(sends[send].target) {
+      } else if jobs[job].isOvertaken(target: sends[send].target) {
         perform(sends[send].delivery.overtaken(now: now), send, now)
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)

@@ -2,6 +2,7 @@ import PushCore
 
 /// Audiences: a job for an audience is handed over, and its copy becomes pages elsewhere. The devices of a page are
 /// looked up when it comes; from then on it is a batch. Before its acknowledgement the lane reports how its devices ended.
+/// Of an activity's broadcast, only whether a newer one overtook it is looked up.
 extension Lane {
   /// The longest wait of a page whose devices cannot be looked up now.
   private static var unresolvedMilliseconds: Int64 { 30_000 }
@@ -11,7 +12,7 @@ extension Lane {
   private static var openPagesMaximum: Int { 8 }
 
   mutating func enterAudience(_ job: Ticket, _ now: Now) {
-    guard jobs[job].job.page.isEmpty else {
+    guard !jobs[job].isPart else {
       unnamedPages[StartQueue(jobs[job]).rawValue].append(job)
       return
     }
@@ -32,8 +33,7 @@ extension Lane {
         waitForDirectory(job, now)
         continue
       }
-      jobs[job].resolve(resolution)
-      counters.devicesSkipped &+= UInt64(jobs[job].job.page.count - jobs[job].targetCount)
+      counters.devicesSkipped &+= UInt64(jobs[job].resolve(resolution))
       if jobs[job].targetCount == 0 {
         openPages[queue] -= 1
         tellEnds(job, now)

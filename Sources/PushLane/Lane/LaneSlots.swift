@@ -28,6 +28,10 @@ struct JobSlot: ~Copyable {
   var ends: [UInt8] = []
   /// Of a page: the ends are reported.
   private(set) var isTold = false
+  /// A part of an audience that the registry was asked about.
+  private(set) var isResolved = false
+  /// Of an activity's broadcast: a newer one is in progress.
+  private var isOvertaken = false
 
   /// Targets to start; a job that cannot be sent ends as one outcome.
   private(set) var targetCount = 1
@@ -66,6 +70,8 @@ struct JobSlot: ~Copyable {
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
     isTold = false
+    isResolved = false
+    isOvertaken = false
   }
 
   mutating func copyDelivery(from broker: inout some Broker) {
@@ -131,11 +137,11 @@ struct JobSlot: ~Copyable {
     targetCount = job.targetKind.isAudience ? 1 : job.targets.count
   }
 
-  /// A valid job for an audience, or a valid page.
-  var isForAudience: Bool { refusal == nil && (job.targetKind.isAudience || !job.page.isEmpty) }
+  /// A valid job for an audience, or a valid part of one.
+  var isForAudience: Bool { refusal == nil && (job.targetKind.isAudience || isPart) }
 
-  /// A page whose tokens are known.
-  var isResolved: Bool { !job.page.devices.isEmpty }
+  /// A page of an audience, or an activity's broadcast: the registry is asked before it is sent.
+  var isPart: Bool { !job.page.isEmpty || job.targetKind == .channel && !job.parentID.isEmpty }
 
   /// Refuses the job: there is no registry here.
   mutating func refuseAudience(app: Int) {
@@ -155,12 +161,22 @@ struct JobSlot: ~Copyable {
     refusal = "to.\(job.targetKind): the job expired before its devices were looked up"
   }
 
-  /// Of a page: replaces the ordinals by tokens; devices without a token are skipped.
-  mutating func resolve(_ resolution: borrowing PageResolution) {
+  /// Of a page: replaces the ordinals by tokens; devices without a token are skipped. Returns how many.
+  mutating func resolve(_ resolution: borrowing PageResolution) -> Int {
+    isResolved = true
+    guard !job.page.isEmpty else {
+      isOvertaken = resolution.isOvertaken
+      return 0
+    }
     openEnds()
-    for index in job.resolve(resolution) { ends[index] = PageEnd.skipped.letter }
+    let skipped = job.resolve(resolution)
+    for index in skipped { ends[index] = PageEnd.skipped.letter }
     targetCount = job.targets.count
+    return skipped.count
   }
+
+  /// Of a part of an audience: a newer revision of its activity was sent there.
+  func isOvertaken(target: Int) -> Bool { isOvertaken || job.page.superseded.contains(target) }
 
   /// Of a page: all its devices are open.
   mutating func openEnds() {

@@ -27,8 +27,9 @@ package final class ActivityPages {
     let push: ActivityState.Push
   }
 
-  /// The devices of an activity's page; nil: unknown now, because Redis did not answer.
+  /// The devices of an activity's page, or whether its broadcast is overtaken; nil: unknown now, because Redis did not answer.
   package func find(_ job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
+    guard !job.page.isEmpty else { return find(broadcast: job, in: scope, then: then) }
     let page = ActivityPages.page(job, scope)
     devices.records(of: page.ordinals, in: scope) { [self] result in
       guard case .success(let records) = result else { return then(nil) }
@@ -37,11 +38,25 @@ package final class ActivityPages {
     }
   }
 
-  private static func page(_ job: borrowing PushJob, _ scope: AppScope) -> Page {
-    let bytes = job.bytes
-    guard let id = ActivityID(String(decoding: bytes[job.activity.range], as: UTF8.self)) else {
+  private func find(broadcast job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
+    let revision = job.revision
+    activities.state(ActivityPages.activity(of: job), in: scope) { result in
+      guard case .success(let activity) = result else { return then(nil) }
+      var resolution = PageResolution()
+      resolution.isOvertaken = activity?.isOvertaken(revision) ?? false
+      then(resolution)
+    }
+  }
+
+  private static func activity(of job: borrowing PushJob) -> ActivityID {
+    guard let id = ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self)) else {
       preconditionFailure("a parsed job's activity is none too long")
     }
+    return id
+  }
+
+  private static func page(_ job: borrowing PushJob, _ scope: AppScope) -> Page {
+    let bytes = job.bytes
     var ordinals: [UInt32] = []
     // After the page is resolved, only devices that get a push: fewer than its count.
     ordinals.reserveCapacity(job.page.ordinals.count)
@@ -50,7 +65,7 @@ package final class ActivityPages {
     let isStart = job.event == .start || isFallback
     let payload = isStart && !isFallback ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
     return Page(
-      id: id, scope: scope, ordinals: ordinals,
+      id: activity(of: job), scope: scope, ordinals: ordinals,
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,

@@ -36,16 +36,16 @@ package final class ActivityRegistry {
   /// A job starts the activity, or adds devices to it.
   /// - Parameters:
   ///   - payload: as the job has it.
-  ///   - channel: that updates shall come on, where no start has said so yet.
+  ///   - way: of its updates, where no start has decided it.
   package func start(
-    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, channel: ChannelID? = nil, job: UInt64,
+    _ id: ActivityID, in scope: AppScope, payload: ActivityPayload, way: ActivityState.UpdateWay = .tokens, job: UInt64,
     then: @escaping Then<ActivityRevision>
   ) {
     change(id, [], scope, hasTexts: true, then) { draft, now in
       do throws(ActivityRefusal) {
         let isNew = draft.activity?.startRevision == nil
         let revision = try ActivityState.start(
-          &draft.activity, type: payload.attributesType, digest: payload.digest, channel: channel, job: job,
+          &draft.activity, type: payload.attributesType, digest: payload.digest, way: way, job: job,
           jobs: &draft.jobs, now: now)
         // Where the app started it itself and it was updated since, it shows that.
         if isNew && draft.contentState.isEmpty { draft.contentState = payload.contentState ?? [] }
@@ -200,6 +200,22 @@ package final class ActivityRegistry {
     change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
       .success(draft.members[0]?.unregistered(token, at: at) ?? false)
     }
+  }
+
+  /// The devices that a job ended the activity for, and that nothing can tell.
+  package func outOfReach(
+    _ ordinals: [UInt32], of id: ActivityID, in scope: AppScope, then: @escaping Then<[UInt32]>
+  ) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in
+      .success(zip(ordinals, draft.members).filter { $1?.isOutOfReach == true }.map(\.0))
+    }
+  }
+
+  /// An activity, and its newest update or end as a job (empty: none came); nil: it is not known.
+  package func newest(
+    _ id: ActivityID, in scope: AppScope, then: @escaping Then<(activity: ActivityState, body: [UInt8])?>
+  ) {
+    change(id, [], scope, hasTexts: true, then) { draft, _ in .success(draft.activity.map { ($0, draft.body) }) }
   }
 
   /// Removes forgotten devices from an activity.

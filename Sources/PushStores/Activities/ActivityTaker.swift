@@ -31,9 +31,9 @@ package final class ActivityTaker {
   /// - Parameters:
   ///   - body: of the job, which is parsed and names an activity.
   ///   - leaving: ordinals of the devices that it ends for, where it names some.
-  ///   - channel: that updates shall come on, where it is the activity's first start.
+  ///   - way: of its updates, where it is the activity's first start. Take it again once that is decided; the body is of use only then.
   package func take(
-    _ job: consuming PushJob, in scope: AppScope, leaving: [UInt32], channel: ChannelID? = nil,
+    _ job: consuming PushJob, in scope: AppScope, leaving: [UInt32], way: ActivityState.UpdateWay = .tokens,
     then: @escaping (Taken) -> Void
   ) {
     let bytes = job.bytes
@@ -47,12 +47,14 @@ package final class ActivityTaker {
     } catch {
       return then(.refused(error))
     }
-    if payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil { onEndlessState(scope) }
+    if way.isDecided, payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil {
+      onEndlessState(scope)
+    }
     let kind = job.targetKind
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"
     switch (payload.event, kind) {
-    case (.start, _): start(id, scope, payload, channel, word, draft, field, then)
+    case (.start, _): start(id, scope, payload, way, word, draft, field, then)
     case (.end, .devices):
       let edit = { (revision: ActivityRevision, last: [UInt8]) throws(JobError) in
         try draft.body(revision, last: last, isLeave: true)
@@ -73,7 +75,7 @@ package final class ActivityTaker {
 
   /// Checks the start's body before any device counts as started.
   private func start(
-    _ id: ActivityID, _ scope: AppScope, _ payload: ActivityPayload, _ channel: ChannelID?, _ word: UInt64,
+    _ id: ActivityID, _ scope: AppScope, _ payload: ActivityPayload, _ way: ActivityState.UpdateWay, _ word: UInt64,
     _ draft: Draft, _ field: String, _ then: @escaping (Taken) -> Void
   ) {
     let any = ActivityRevision(number: .max, timestamp: activities.now / 1_000)
@@ -82,9 +84,12 @@ package final class ActivityTaker {
     } catch {
       return then(.refused(error))
     }
-    // Where the payload has no room for the channel, all have tokens.
-    let channel = channel.flatMap { (try? draft.body(any, last: [], channel: $0, isLeave: false)) == nil ? nil : $0 }
-    activities.start(id, in: scope, payload: payload, channel: channel, job: word) { result in
+    var way = way
+    if case .channel(let channel) = way, (try? draft.body(any, last: [], channel: channel, isLeave: false)) == nil {
+      // The payload has no room for it.
+      way = .tokens
+    }
+    activities.start(id, in: scope, payload: payload, way: way, job: word) { result in
       switch result {
       case .failure(let failure): then(ActivityTaker.taken(failure, field))
       case .success(let revision):

@@ -32,7 +32,7 @@ extension ExpansionRunner {
       case .success(nil):
         guard step.isLeave, let audience = step.audience else {
           guard let id = step.startOf else { return take(delivery, step) }
-          return chooseChannel(delivery, step, startOf: id) { [self] in take(delivery, step, channel: $0) }
+          return chooseWay(delivery, step, startOf: id) { [self] in take(delivery, step, way: $0) }
         }
         reader.read(
           audience, in: step.scope, from: 0, maximum: Limits.targetsMaximum, unixMilliseconds: delivery.firstSeen
@@ -49,18 +49,23 @@ extension ExpansionRunner {
     }
   }
 
-  private func take(
-    _ delivery: ExpansionDelivery, _ step: Step, leaving: [UInt32] = [], channel: ChannelID? = nil
+  /// - Parameter announced: of a start whose way is not decided: called once the activity is known.
+  func take(
+    _ delivery: ExpansionDelivery, _ step: Step, leaving: [UInt32] = [], way: ActivityState.UpdateWay = .tokens,
+    announced: (() -> Void)? = nil
   ) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-    let id = ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self))
-    taker.take(job, in: step.scope, leaving: leaving, channel: channel) { [self] in taken($0, delivery, step, id) }
+    taker.take(job, in: step.scope, leaving: leaving, way: way) { [self] result in
+      if case .publish = result, let announced {
+        if !delivery.isGone { announced() }
+      } else {
+        taken(result, delivery, step)
+      }
+    }
   }
 
-  private func taken(
-    _ taken: ActivityTaker.Taken, _ delivery: ExpansionDelivery, _ step: Step, _ id: ActivityID?
-  ) {
+  private func taken(_ taken: ActivityTaker.Taken, _ delivery: ExpansionDelivery, _ step: Step) {
     guard !delivery.isGone else { return }
     switch taken {
     case .publish(let body):
@@ -69,13 +74,12 @@ extension ExpansionRunner {
         end(step.id)
       }
     case .waits(let number, let milliseconds):
-      guard let id, milliseconds <= ExpansionRunner.heldMillisecondsMaximum else {
+      guard let id = step.activity, milliseconds <= ExpansionRunner.heldMillisecondsMaximum else {
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
         return end(step.id)
       }
-      loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
-        guard let self, !delivery.isGone else { return }
-        taker.begin(id, in: step.scope, number: number) { [self] in self.taken($0, delivery, step, id) }
+      schedule(afterMilliseconds: milliseconds) { [self] in
+        taker.begin(id, in: step.scope, number: number) { [self] in self.taken($0, delivery, step) }
       }
     case .superseded(let number): withdraw(.superseded(number: number), delivery, step)
     case .refused(let error): withdraw(.invalid(error.detail), delivery, step)

@@ -13,7 +13,7 @@ extension ExpansionRunner {
 
   /// A start waits so long for its channel, and then goes on with tokens alone.
   private static let channelMilliseconds: Int64 = 10_000
-  /// For so long it looks again and again, since an update that overtakes it is refused; then it waits in a queue.
+  /// For so long it looks again and again, since most channels are there soon; then it waits in a queue.
   private static let heldMilliseconds: Int64 = 2_000
   private static let lookMilliseconds: Int64 = 100
   /// A wait that began so long ago was another's, who got its channel.
@@ -23,22 +23,35 @@ extension ExpansionRunner {
   /// Devices that are counted at once.
   private static let countedDevices = 100_000
 
-  /// Whether the start's updates shall come on a channel, and on which: decided once, by the activity's first start.
-  /// - Parameter take: called with the channel; nil: all have tokens.
-  func chooseChannel(
-    _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID, take: @escaping (ChannelID?) -> Void
+  /// Whether the start's updates shall come on a channel, and on which: decided once, by the activity's first start. Before it is decided the
+  /// activity is made known, so that updates may come.
+  /// - Parameter decided: called with the decision.
+  func chooseWay(
+    _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID,
+    decided: @escaping (ActivityState.UpdateWay) -> Void
   ) {
     guard let maximum = settings.activities.channelAbove, let audience = step.audience, hasNoUpdateWay(delivery) else {
-      return take(nil)
+      return decided(.tokens)
     }
     activities.state(id, in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(delivery, step, "\(failure)")
-      case .success(let activity) where activity?.startRevision != nil: take(nil)
-      case .success:
-        count(delivery, step, audience, above: maximum) { [self] isAbove in
-          if isAbove { findChannel(delivery, step, startOf: id, take: take) } else { take(nil) }
+      case .success(let activity):
+        let known = activity?.startRevision == nil ? nil : activity?.updateWay
+        switch known ?? .undecided {
+        // It is decided; another decision counts no more.
+        case .tokens, .channel: decided(.tokens)
+        case .awaited: findChannel(delivery, step, startOf: id, decided: decided)
+        case .undecided:
+          take(delivery, step, way: .undecided) { [self] in
+            count(delivery, step, audience, above: maximum) { [self] isAbove in
+              guard isAbove else { return decided(.tokens) }
+              take(delivery, step, way: .awaited) { [self] in
+                findChannel(delivery, step, startOf: id, decided: decided)
+              }
+            }
+          }
         }
       }
     }
@@ -80,7 +93,8 @@ extension ExpansionRunner {
   }
 
   private func findChannel(
-    _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID, take: @escaping (ChannelID?) -> Void
+    _ delivery: ExpansionDelivery, _ step: Step, startOf id: ActivityID,
+    decided: @escaping (ActivityState.UpdateWay) -> Void
   ) {
     let name = ChannelName(ofActivity: id)
     let key = ChannelKeys(prefix: settings.prefix, scope: step.scope).names
@@ -90,17 +104,17 @@ extension ExpansionRunner {
       let now = loop.now.monotonic
       if case .success(let reply) = result, let channel = reply.text.flatMap(ChannelID.init(text:)) {
         channelWaits[wait] = nil
-        return take(channel)
+        return decided(.channel(channel))
       }
       let waited = channelWaits[wait].map { now.milliseconds(since: $0) }
       guard let waited, waited < ExpansionRunner.staleMilliseconds else {
         if channelWaits.count >= ExpansionRunner.waitsMaximum { channelWaits = [:] }
         channelWaits[wait] = now
-        return ask(for: name, delivery, step) { [self] in findChannel(delivery, step, startOf: id, take: take) }
+        return ask(for: name, delivery, step) { [self] in findChannel(delivery, step, startOf: id, decided: decided) }
       }
       if waited < ExpansionRunner.heldMilliseconds {
-        loop.schedule(afterMilliseconds: ExpansionRunner.lookMilliseconds) { [weak self] in
-          if !delivery.isGone { self?.findChannel(delivery, step, startOf: id, take: take) }
+        schedule(afterMilliseconds: ExpansionRunner.lookMilliseconds) { [self] in
+          findChannel(delivery, step, startOf: id, decided: decided)
         }
       } else if waited < ExpansionRunner.channelMilliseconds {
         self.wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
@@ -108,7 +122,7 @@ extension ExpansionRunner {
       } else {
         channelWaits[wait] = nil
         notice(.warning, "activities of \(step.scope): no channel for \(id.text) in time: its updates go to tokens")
-        take(nil)
+        decided(.tokens)
       }
     }
   }

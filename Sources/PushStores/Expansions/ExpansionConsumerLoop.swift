@@ -31,8 +31,8 @@ final class ExpansionConsumerLoop {
     let store = ExpansionStore(redis, prefix: settings.prefix) { loop.now.unixMilliseconds }
     let activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
     runner = ExpansionRunner(
-      loop: loop, settings: settings, store: store, reader: reader, activities: activities, channels: channels,
-      notice: notice)
+      loop: loop, settings: settings, store: store, reader: reader, activities: activities,
+      devices: DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix), channels: channels, notice: notice)
     queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
     queue.onDelivery = { [runner] in runner.take($0) }
     queue.onLost = { [runner] in runner.forgetDeliveries() }
@@ -42,6 +42,7 @@ final class ExpansionConsumerLoop {
     redis.abandon()
     channels.abandon()
     queue.abandon()
+    runner.forgetDeliveries()
   }
 
   var counters: ExpansionCounters {

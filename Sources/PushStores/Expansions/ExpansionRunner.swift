@@ -15,6 +15,7 @@ final class ExpansionRunner {
   let store: ExpansionStore
   let reader: RegistryAudiences
   let activities: ActivityRegistry
+  let devices: DeviceRegistry
   /// Of the channels' names.
   let channels: RedisClient
   let taker: ActivityTaker
@@ -28,6 +29,9 @@ final class ExpansionRunner {
   /// Jobs whose outcome is being published, and what waits for that: two at once would publish it twice.
   private var publishingOutcomes: [String: [() -> Void]] = [:]
 
+  /// What deliveries wait for, by number. The loop holds only the number: what waits for ever would keep everything in memory.
+  private var timers: [UInt64: () -> Void] = [:]
+  private var timerCount: UInt64 = 0
   /// Activities that wait for a channel, since when.
   var channelWaits: [ChannelWait: Instant] = [:]
   /// When each app was last warned that a state of its activities has no date from which on it is old.
@@ -38,13 +42,15 @@ final class ExpansionRunner {
 
   init(
     loop: EventLoop, settings: ExpansionSettings, store: ExpansionStore, reader: RegistryAudiences,
-    activities: ActivityRegistry, channels: RedisClient, notice: @escaping (Logger.Level, String) -> Void
+    activities: ActivityRegistry, devices: DeviceRegistry, channels: RedisClient,
+    notice: @escaping (Logger.Level, String) -> Void
   ) {
     self.loop = loop
     self.settings = settings
     self.store = store
     self.reader = reader
     self.activities = activities
+    self.devices = devices
     self.channels = channels
     taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
@@ -61,6 +67,16 @@ final class ExpansionRunner {
   func forgetDeliveries() {
     busy = [:]
     publishingOutcomes = [:]
+    timers = [:]
+  }
+
+  /// Calls this later, unless the deliveries are forgotten before.
+  func schedule(afterMilliseconds milliseconds: Int64, _ work: @escaping () -> Void) {
+    timerCount += 1
+    timers[timerCount] = work
+    loop.schedule(afterMilliseconds: milliseconds) { [weak self, timerCount] in
+      self?.timers.removeValue(forKey: timerCount)?()
+    }
   }
 
   // MARK: ends of devices
@@ -90,6 +106,7 @@ final class ExpansionRunner {
     let scope: AppScope
     let cursor: ExpansionCursor
     let audience: AudienceQuery?
+    let activity: ActivityID?
     /// For an update or end of an activity: its members are the audience.
     let membersOf: ActivityID?
     /// Of a start of an activity.
@@ -120,9 +137,15 @@ final class ExpansionRunner {
   }
 
   func read(_ delivery: ExpansionDelivery, into job: inout PushJob) throws(JobError) -> Step {
-    job.bytes = delivery.body
-    job.bodyCount = delivery.body.count
-    let messageID = Array(delivery.metadata.bytes[delivery.metadata.messageID.range])
+    try read(delivery.body, delivery.metadata, delivery.cursor, into: &job)
+  }
+
+  func read(
+    _ body: [UInt8], _ metadata: MessageMetadata, _ cursor: ExpansionCursor? = nil, into job: inout PushJob
+  ) throws(JobError) -> Step {
+    job.bytes = body
+    job.bodyCount = body.count
+    let messageID = Array(metadata.bytes[metadata.messageID.range])
     try parser.parse(into: &job, fallbackID: messageID.span)
     let app = String(decoding: job.bytes[job.app.range], as: UTF8.self)
     guard job.targetKind.isAudience, let scope = AppScope(app: app, environment: job.environment) else {
@@ -132,8 +155,8 @@ final class ExpansionRunner {
     let membersOf = job.targetKind == .activity ? activity : nil
     return Step(
       id: String(decoding: job.bytes[job.id.range], as: UTF8.self), scope: scope,
-      cursor: delivery.cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
-      membersOf: membersOf, startOf: job.event == .start ? activity : nil, isDryRun: job.isDryRun,
+      cursor: cursor ?? ExpansionCursor(), audience: membersOf == nil ? AudienceQuery(job) : nil,
+      activity: activity, membersOf: membersOf, startOf: job.event == .start ? activity : nil, isDryRun: job.isDryRun,
       needsRevision: !job.activity.isEmpty && job.revision == 0 && !job.isDryRun,
       isLeave: job.targetKind == .devices && job.event == .end,
       fallbackType: try ExpansionRunner.fallbackType(job))
@@ -343,7 +366,10 @@ final class ExpansionRunner {
           switch result {
           case .failure(let failure): later(failure)
           case .success(nil): then()
-          case .success(.some(let body)): publishOutcome(id, progress, body, delivery, then)
+          case .success(.some(let body)):
+            endActivityJob(progress, body, delivery, orElse: later) { [self] detail, broadcasts in
+              publishOutcome(id, progress, body, detail, broadcasts, delivery, then)
+            }
           }
         }
       }
@@ -356,24 +382,21 @@ final class ExpansionRunner {
   }
 
   private func publishOutcome(
-    _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ delivery: ExpansionDelivery,
-    _ then: @escaping () -> Void
+    _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ detail: String?, _ broadcasts: [Publish],
+    _ delivery: ExpansionDelivery, _ then: @escaping () -> Void
   ) {
     var job = PushJob()
-    job.bytes = body
-    job.bodyCount = body.count
-    let messageID = Array(progress.metadata.bytes[progress.metadata.messageID.range])
     // It was parsed when it came. If this version refuses it, it still gets its outcome.
-    _ = try? parser.parse(into: &job, fallbackID: messageID.span)
+    _ = try? read(body, progress.metadata, into: &job)
     var record = OutcomeRecord(
       outcome: .completed, attempts: 0, enqueuedAt: progress.metadata.enqueuedAt,
       receivedAt: progress.metadata.firstSeen ?? progress.begun, sentAt: nil,
       completedAt: progress.ended ?? loop.now.unixMilliseconds)
     record.summary = progress.summary
     record.isCancelled = progress.isCancelled
-    if progress.isPartlyForgotten { record.detail = "Redis lost a part of its progress: not all ends are counted" }
-    let outcome = outcome(record, job, progress.metadata)
-    delivery.publish([outcome]) { [self] in
+    record.detail =
+      progress.isPartlyForgotten ? "Redis lost a part of its progress: not all ends are counted" : detail
+    delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
       counters.completed += 1
       finish(id, delivery, then)
     }
@@ -384,9 +407,7 @@ final class ExpansionRunner {
     store.finish(id) { [self] result in
       guard !delivery.isGone else { return }
       if case .success = result { return then() }
-      loop.schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [weak self] in
-        if !delivery.isGone { self?.finish(id, delivery, then) }
-      }
+      schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [self] in finish(id, delivery, then) }
     }
   }
 

@@ -3,7 +3,7 @@
 ///
 /// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`,
 /// `first` (page of the last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by outcome), `begun`, `ended`
-/// (Unix ms), `of` (ordinals of the scope), `withdrawn`.
+/// (Unix ms), `of` (ordinals of the scope), `withdrawn`, `broadcast` (the newest state was broadcast again).
 package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
   /// environment, more facts as names and values…, body. A job's first message creates its state.
@@ -160,6 +160,14 @@ package enum ExpansionScript {
     redis.call('HSET', key, 'phase', wanted)
     if wanted == 'cancelled' then redis.call('HSET', key, 'cancelled', '1') end
     return {phase, wanted, 1}
+    """
+
+  /// KEYS: state. The newest state of its activity is about to be broadcast once more.
+  ///
+  /// Replies 1; 0 = that was called before, or the job is unknown.
+  package static let repeatBroadcast = """
+    if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+    return redis.call('HSETNX', KEYS[1], 'broadcast', '1')
     """
 
   /// KEYS: state, body, pages, ordinals. ARGV: TTL (s), now (ms). Stores that the job's outcome is published.

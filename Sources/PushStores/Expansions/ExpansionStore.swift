@@ -183,6 +183,15 @@ package final class ExpansionStore {
     }
   }
 
+  /// Call before the newest state of the job's activity is broadcast once more. Returns whether this is the first call.
+  package func repeatBroadcast(_ id: String, then: @escaping Then<Bool>) {
+    eval(ExpansionScript.repeatBroadcast, [keys(id).state], []) {
+      $0 == .integer(1)
+    } then: {
+      then($0)
+    }
+  }
+
   /// Stores that the job's outcome is published.
   package func finish(_ id: String, then: @escaping Then<Void>) {
     let keys = keys(id)

@@ -220,6 +220,14 @@ enum SimulatedExpansionModel {
     return try fields(call, key, ["withdrawn"], line: 8)[0].map { .bulk($0) } ?? .null
   }
 
+  static func repeatBroadcast(
+    _ call: SimulatedRedisScriptCall
+  ) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let key = try call.key(1)
+    if try call.integer(.exists, key, line: 1) == 0 { return .integer(0) }
+    return .integer(try call.integer(.hsetnx, key, bytes("broadcast"), one, line: 2))
+  }
+
   static func finish(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
     let key = try call.key(1)
     try call.call(.del, call.key(2), call.key(3), call.key(4), line: 1)

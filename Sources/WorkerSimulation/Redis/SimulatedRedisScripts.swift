@@ -68,6 +68,9 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "expansion command", digest: "f9a0f7fdf09553e61ddba69a5c9dd7e2c6d2ee36", model: SimulatedExpansionModel.command),
     SimulatedRedisScript(
+      "expansion broadcast", digest: "c896248a7bf390d189800ade8ba0a3ee185f939b",
+      model: SimulatedExpansionModel.repeatBroadcast),
+    SimulatedRedisScript(
       "expansion finish", digest: "2f01799dbc823b4cd02dccabac7785adc5fd2933", model: SimulatedExpansionModel.finish),
   ]
 }
