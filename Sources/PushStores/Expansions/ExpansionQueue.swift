@@ -333,7 +333,9 @@ final class ExpansionQueue {
     for delivery in deliveries { delivery.isGone = true }
     deliveries = []
     publisher.stop()
-    loop.schedule(afterMilliseconds: ExpansionQueue.lingerMilliseconds) { [consumer] in consumer.stop() }
+    loop.schedule(afterMilliseconds: ExpansionQueue.lingerMilliseconds) { [weak consumer] in
+      consumer?.stop()
+    }
   }
 
   var isClosed: Bool { consumer.state == .idle && publisher.state == .idle }

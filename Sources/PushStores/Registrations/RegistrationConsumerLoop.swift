@@ -163,9 +163,9 @@ final class RegistrationConsumerLoop {
     held = []
     publisher.close()
     // A quorum queue drops acknowledgements in flight when their channel closes.
-    loop.schedule(afterMilliseconds: 100) { [consumer, redis] in
-      consumer.stop()
-      redis.close()
+    loop.schedule(afterMilliseconds: 100) { [weak consumer, weak redis] in
+      consumer?.stop()
+      redis?.close()
     }
   }
 
