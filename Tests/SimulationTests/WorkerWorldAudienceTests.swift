@@ -34,6 +34,19 @@ struct WorkerWorldAudienceTests {
     #expect(world.workers.allSatisfy { $0?.registrationCounters?.isConnected == true })
   }
 
+  /// Activities on channels, with devices that have none beside them.
+  @Test(arguments: 1...3 as ClosedRange<UInt64>) func whoIsOnAChannelIsShownTheNewestState(seed: UInt64) throws {
+    let world = try play(seed) { settings in
+      settings.hasPlainJobs = true
+      settings.stormMilliseconds = 10_000
+      settings.channelAbove = 0
+      settings.activities = 3
+    }
+    #expect(world.auditor.violations == [])
+    #expect(world.audiences.subscriberCount > 0, "devices on a channel whose newest state was checked")
+    #expect(world.channelUsers.namedCount > 0)
+  }
+
   @Test func aSeedIsAWorldByteForByte() throws {
     func settings(_ settings: inout WorkerWorld.Settings) {
       settings.faults = WorkerFault.allCases
@@ -56,7 +69,7 @@ struct WorkerWorldAudienceTests {
   }
 
   /// Worlds of the swarm with audiences.
-  @Test(arguments: [10_000_000, 10_000_001] as [UInt64]) func swarm(seed: UInt64) throws {
+  @Test(arguments: [10_000_000, 10_000_001, 20_000_000, 20_000_001] as [UInt64]) func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
     try world.run()
     #expect(world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")

@@ -5,7 +5,8 @@ import PushCore
 /// shares no code with the workers.
 ///
 /// - No gap, no repeat: each device of an audience has one end for a job, as counted in the job's summary, and APNs accepted it once.
-/// - Newest state to every member: the last push to a member's token in an activity is the newest revision.
+/// - Newest state to every member: the last push to a member's token in an activity, or on the channel that its start named, is the newest
+///   revision; none has both.
 /// - A forgotten user is sent nothing.
 package final class AudienceAuditor {
   /// The outcome of a job on a device.
@@ -32,6 +33,8 @@ package final class AudienceAuditor {
     var outcomes: [String] = []
     var endedAt: Int64?
     var ends: [String: [End]] = [:]
+    /// Of its broadcasts.
+    var broadcasts: [End] = []
     /// Redis lost data while the job was in progress.
     var mayBeLost = false
     var isRepeated = false
@@ -66,6 +69,8 @@ package final class AudienceAuditor {
   package private(set) var repeatedCount = 0
   /// Members whose last push was checked.
   package internal(set) var memberCount = 0
+  /// Devices on an activity's channel whose last state was checked.
+  package internal(set) var subscriberCount = 0
 
   /// Some clocks were wrong, so an activity's age cannot be checked.
   var hasWrongClocks: Bool { faults.contains(.setClock) }
@@ -183,12 +188,15 @@ package final class AudienceAuditor {
       return true
     }
     apnsIDs.insert(apnsID)
-    guard let device = WorkerAuditor.text("device", in: body) else {
-      fail("an outcome without a device: \(id)")
-      return true
-    }
     let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
-    jobs[id]?.ends[device, default: []].append(End(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous))
+    let end = End(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous)
+    if let device = WorkerAuditor.text("device", in: body) {
+      jobs[id]?.ends[device, default: []].append(end)
+    } else if WorkerAuditor.text("channel", in: body) != nil {
+      jobs[id]?.broadcasts.append(end)
+    } else {
+      fail("an outcome without a device or channel: \(id)")
+    }
     return true
   }
 
@@ -298,7 +306,7 @@ package final class AudienceAuditor {
     return first < job.publishedAt
   }
 
-  private func isForgotten(_ device: String) -> Bool { phones[device].map { forgets[$0.user] != nil } ?? false }
+  func isForgotten(_ device: String) -> Bool { phones[device].map { forgets[$0.user] != nil } ?? false }
 
   private static func summary(_ outcome: String) -> String? {
     guard let start = outcome.firstRange(of: "\"summary\":{") else { return nil }

@@ -2,7 +2,7 @@ import APNsSimulator
 
 /// Activities: the newest state to every member, and none out of order.
 extension AudienceAuditor {
-  private struct Push {
+  struct Push {
     /// In the job's content state.
     let number: Int64
     let timestamp: Int64
@@ -21,12 +21,18 @@ extension AudienceAuditor {
       pushes[seen.entry.target, default: []].append(
         Push(number: number, timestamp: timestamp, receivedAt: seen.entry.receivedAt))
     }
+    let subscribers = subscribers(ledger)
     if !hasLostData, !hasWrongClocks {
-      for token in Set(members.values.joined().map(\.token)).sorted() { judgeOrder(token, pushes[token] ?? []) }
+      let channels = subscribers.values.map(\.channel)
+      for target in Set(members.values.joined().map(\.token) + channels).sorted() {
+        judgeOrder(target, pushes[target] ?? [])
+      }
     }
     judgeStarts(ledger)
+    judgeBroadcasts(ledger)
     guard !hasLostData, !hasWrongClocks else { return }
-    for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes) }
+    for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes, subscribers) }
+    judgeChannels(pushes, subscribers)
   }
 
   /// No device gets a state for the first time after a newer one.
@@ -44,25 +50,28 @@ extension AudienceAuditor {
   }
 
   /// The job with an activity's highest revision, among updates and ends that were not overtaken or refused.
-  private func newest(_ activity: String) -> Job? {
+  func newest(_ activity: String) -> Job? {
     var newest: (revision: Int64, job: Job)?
     for id in order {
-      guard let job = jobs[id], job.job.activity == activity, job.job.push != .start else { continue }
-      for outcome in job.outcomes {
-        guard let revision = WorkerAuditor.number("revision", in: Array(outcome.utf8)) else { continue }
-        if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
-      }
+      guard let job = jobs[id], job.job.activity == activity, job.job.push != .start, let revision = revision(of: job)
+      else { continue }
+      if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
     }
     return newest?.job
   }
 
-  private func judgeNewest(_ activity: String, _ pushes: [String: [Push]]) {
+  /// nil: no outcome names it.
+  func revision(of job: Job) -> Int64? {
+    job.outcomes.compactMap { WorkerAuditor.number("revision", in: Array($0.utf8)) }.max()
+  }
+
+  private func judgeNewest(_ activity: String, _ pushes: [String: [Push]], _ subscribers: [Member: Subscription]) {
     guard let newest = newest(activity) else { return }
     if !newest.outcomes.contains(where: { $0.contains("\"outcome\":\"completed\"") }) {
       return fail("the newest state was never sent: \(activity): \(newest.job.id)")
     }
     for (member, registrations) in members.sorted(by: { $0.key.device < $1.key.device })
-    where member.activity == activity {
+    where member.activity == activity && subscribers[member] == nil {
       guard let last = registrations.max(by: { $0.sentAt < $1.sentAt }), !last.token.isEmpty, last.storedAt != nil,
         SimulatedJob.isDeliverable(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
       else { continue }

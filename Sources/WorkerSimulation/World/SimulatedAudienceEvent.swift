@@ -41,11 +41,12 @@ package struct SimulatedAudienceEvent: Sendable {
     func time() -> Int64 { productionStart + Int64(1_000 + pick(2 * span)) * 1_000_000 }
     var events: [SimulatedAudienceEvent] = []
     for number in 0..<settings.audienceDevices {
-      let phone = SimulatedPhone(number, version: 0)
+      let mayBeOld = settings.channelAbove != nil
+      let phone = SimulatedPhone(number, version: 0, mayBeOld: mayBeOld)
       events.append(SimulatedAudienceEvent(.register(phone), at: productionStart + Int64(number) * 10_000_000))
       // Apps repeat the registration at each start, sometimes with another token.
       for _ in 0..<pick(3) {
-        let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0)
+        let later = SimulatedPhone(number, version: pick(4) == 0 ? 1 : 0, mayBeOld: mayBeOld)
         let late = pick(6) == 0 ? Int64(pick(staleMilliseconds)) : 0
         events.append(SimulatedAudienceEvent(.register(later), at: time(), lateByMilliseconds: late))
       }
@@ -80,7 +81,9 @@ package struct SimulatedAudienceEvent: Sendable {
     var events: [SimulatedAudienceEvent] = []
     var number = 1_000 * (activity + 1)
     func add(_ audience: SimulatedAudienceJob.Audience, _ push: SimulatedAudienceJob.ActivityPush, at: Int64) {
-      let job = SimulatedAudienceJob(number, audience, isBulk: false, push: push, activity: name)
+      let job = SimulatedAudienceJob(
+        number, audience, isBulk: false, push: push, activity: name,
+        state: push == .start ? 1_000 * (activity + 1) : number)
       number += 1
       events.append(SimulatedAudienceEvent(.job(job), at: at))
     }
@@ -90,6 +93,13 @@ package struct SimulatedAudienceEvent: Sendable {
       add(.activity, .update, at: start + Int64(500 + update * 700 + pick(3_000)) * 1_000_000)
     }
     if pick(2) == 0 { add(.activity, .end, at: start + Int64(4_000 + pick(8_000)) * 1_000_000) }
+    if settings.channelAbove != nil {
+      // More devices join, with the same payload.
+      for _ in 0..<pick(3) {
+        let users = [SimulatedPhone.user(of: pick(UInt64(settings.audienceDevices)))]
+        add(.users(users), .start, at: start + Int64(pick(9_000)) * 1_000_000)
+      }
+    }
     for device in 0..<settings.audienceDevices where pick(3) > 0 {
       let phone = SimulatedPhone.name(device)
       let at = start + Int64(pick(12_000) - 1_000) * 1_000_000

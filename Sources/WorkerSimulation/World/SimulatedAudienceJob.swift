@@ -24,9 +24,15 @@ struct SimulatedAudienceJob: Sendable {
   let push: ActivityPush?
   let activity: String
   let routingKey: String
+  /// In its content state: all starts of an activity have the same one.
+  let state: Int
 
-  init(_ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "") {
+  init(
+    _ number: Int, _ audience: Audience, isBulk: Bool, push: ActivityPush? = nil, activity: String = "",
+    state: Int? = nil
+  ) {
     self.number = number
+    self.state = state ?? number
     self.audience = audience
     self.push = push
     self.activity = activity
@@ -34,6 +40,9 @@ struct SimulatedAudienceJob: Sendable {
     let digits = String(number, radix: 16)
     id = "00000000-0000-4000-8000-a" + String(repeating: "0", count: 11 - digits.count) + digits
   }
+
+  /// The activity whose start has this content state.
+  static func activity(ofState state: Int) -> String { "ride-\(state / 1_000 - 1)" }
 
   func takes(_ phone: SimulatedPhone) -> Bool {
     switch audience {
@@ -54,16 +63,16 @@ struct SimulatedAudienceJob: Sendable {
       case .activity: "{\"activity\":\"\(activity)\"}"
       }
     let head = "{\"version\":1,\"id\":\"\(id)\",\"app\":\"\(SimulatedAudienceEvent.app)\",\"to\":\(to),"
-    let state = "\"content-state\":{\"n\":\(number)}"
+    let content = "\"content-state\":{\"n\":\(state)}"
     switch push {
     case nil: return head + "\"push_type\":\"alert\",\"payload\":{\"aps\":{\"alert\":\"hello all \(number)\"}}}"
     case .start:
       return head
         + "\"push_type\":\"liveactivity\",\"activity\":\"\(activity)\",\"payload\":{\"aps\":{\"event\":\"start\","
-        + "\"attributes-type\":\"Ride\",\"attributes\":{},\(state),\"alert\":{\"title\":\"t\",\"body\":\"b\"}}}}"
+        + "\"attributes-type\":\"Ride\",\"attributes\":{},\(content),\"alert\":{\"title\":\"t\",\"body\":\"b\"}}}}"
     case .update, .end:
       let event = push?.rawValue ?? ""
-      return head + "\"push_type\":\"liveactivity\",\"payload\":{\"aps\":{\"event\":\"\(event)\",\(state)}}}"
+      return head + "\"push_type\":\"liveactivity\",\"payload\":{\"aps\":{\"event\":\"\(event)\",\(content)}}}"
     }
   }
 }

@@ -32,6 +32,15 @@ package final class SimulatedChannelUsers {
   /// Names with a reported channel.
   package var namedCount: Int { names.count }
 
+  /// Begins the ids of requests that workers make for activities, and the names of their channels.
+  private static let startsOfActivities = "activity-start:"
+  private static let activityNames = "activity:"
+
+  /// The channels of activities, in the order of their replies.
+  var channelsOfActivities: [String] {
+    names.filter { $0.hasPrefix(SimulatedChannelUsers.activityNames) }.flatMap { channels[$0] ?? [] }
+  }
+
   func redisLostData() { hasLostData = true }
 
   /// Every request has an answer.
@@ -61,6 +70,7 @@ package final class SimulatedChannelUsers {
 
   /// A broadcast to one of the reported channels; nil: there is none yet.
   func broadcast(_ number: Int, random: inout SeededRandom) -> SimulatedJob? {
+    let names = self.names.filter { !$0.hasPrefix(SimulatedChannelUsers.activityNames) }
     guard !names.isEmpty else { return nil }
     let name = names[Int(random.next() % UInt64(names.count))]
     return channels[name]?.last.map { SimulatedJob(broadcast: number, channel: $0) }
@@ -75,8 +85,9 @@ package final class SimulatedChannelUsers {
     guard queue.hasSuffix(".results.log"), message.routingKey.starts(with: "channel.".utf8) else { return false }
     let id = WorkerAuditor.text("id", in: body) ?? ""
     let isOK = WorkerAuditor.says(#""ok":true"#, in: body)
-    replies[id, default: []].append((isOK, String(decoding: body, as: UTF8.self)))
-    if isOK, requests[id]?.action == "ensure", let channel = WorkerAuditor.text("channel", in: body),
+    let isOfActivity = id.hasPrefix(SimulatedChannelUsers.startsOfActivities)
+    if !isOfActivity { replies[id, default: []].append((isOK, String(decoding: body, as: UTF8.self))) }
+    if isOK, isOfActivity || requests[id]?.action == "ensure", let channel = WorkerAuditor.text("channel", in: body),
       let name = WorkerAuditor.text("name", in: body)
     {
       if channels[name] == nil { names.append(name) }
@@ -89,7 +100,8 @@ package final class SimulatedChannelUsers {
   /// - Parameters:
   ///   - atAPNs: the ids of the app's channels at APNs.
   ///   - mayBeRefused: a fault may have caused refusals or timeouts of requests.
-  func violations(atAPNs: [String], mayBeRefused: Bool) -> [String] {
+  ///   - mayBeDeleted: somebody deleted channels of activities.
+  func violations(atAPNs: [String], mayBeRefused: Bool, mayBeDeleted: Bool) -> [String] {
     var wrong: [String] = []
     for id in order {
       guard let request = requests[id] else { continue }
@@ -112,11 +124,12 @@ package final class SimulatedChannelUsers {
     for name in names {
       let reported = channels[name] ?? []
       if reported.count > 1, !hasLostData { wrong.append("\(name) has several channels: \(reported)") }
-      for channel in reported where !atAPNs.contains(channel) {
+      let isExcused = mayBeDeleted && name.hasPrefix(SimulatedChannelUsers.activityNames)
+      for channel in reported where !atAPNs.contains(channel) && !isExcused {
         wrong.append("APNs has no channel of \(name): \(channel)")
       }
     }
-    if !hasLostData, !mayBeRefused, atAPNs.count != names.count {
+    if !hasLostData, !mayBeRefused, !mayBeDeleted, atAPNs.count != names.count {
       wrong.append("APNs has \(atAPNs.count) channels for \(names.count) names")
     }
     return wrong

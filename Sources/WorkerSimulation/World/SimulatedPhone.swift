@@ -8,15 +8,19 @@ struct SimulatedPhone: Hashable, Sendable {
   let token: String
   let startToken: String
   let isGold: Bool
+  let systemVersion: String
 
-  /// - Parameter version: the token's version.
-  init(_ number: Int, version: Int) {
+  /// - Parameters:
+  ///   - version: the token's version.
+  ///   - mayBeOld: its system may have no broadcast channels.
+  init(_ number: Int, version: Int, mayBeOld: Bool) {
     name = SimulatedPhone.name(number)
     user = SimulatedPhone.user(of: number)
     token = SimulatedPhone.token(
       version == 0 ? SimulatedPhone.prefixes[number % SimulatedPhone.prefixes.count] : "aaaa", "d", number, version)
     startToken = SimulatedPhone.token("aaaa", "b", number, 0)
     isGold = SimulatedPhone.isGold(number)
+    systemVersion = mayBeOld && number % 4 == 3 ? "17.7" : "18.1"
   }
 
   static func name(_ number: Int) -> String { "phone-\(number)" }
@@ -34,6 +38,6 @@ struct SimulatedPhone: Hashable, Sendable {
 
   var fields: String {
     "\"device\":\"\(name)\",\"user\":\"\(user)\",\"token\":\"\(token)\",\"push_to_start\":{\"*\":\"\(startToken)\"},"
-      + "\"os_version\":\"18.1\",\"tags\":{\"plan\":\"\(isGold ? "gold" : "free")\"}"
+      + "\"os_version\":\"\(systemVersion)\",\"tags\":{\"plan\":\"\(isGold ? "gold" : "free")\"}"
   }
 }

@@ -31,6 +31,7 @@ extension WorkerWorld.Settings {
     if seed >= 4000 { settings.addThirdGeneration(seed: seed) }
     if seed >= 500_000 { settings.addFourthGeneration(seed: seed) }
     if seed >= 10_000_000 { settings.addAudiences(seed: seed) }
+    if seed >= 20_000_000 { settings.addActivityChannels(seed: seed) }
     return settings
   }
 
@@ -92,5 +93,16 @@ extension WorkerWorld.Settings {
     // Other worlds test jobs for single devices. A Redis that stores devices must not evict keys.
     jobs = 40
     faults.removeAll { $0 == .evictRedis }
+  }
+
+  /// Adds activities on broadcast channels.
+  private mutating func addActivityChannels(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6368_616E_6E65_6C73)
+    func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
+    channelAbove = [0, 2, 6][pick(3)]
+    activities = 1 + pick(3)
+    audienceDevices = max(20, audienceDevices)
+    audienceJobs = min(8, audienceJobs)
+    if pick(8) == 0 { faults.append(.deleteChannel) }
   }
 }

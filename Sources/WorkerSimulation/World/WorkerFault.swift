@@ -81,6 +81,8 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   case ignorePings
   /// It rejects the provider token as too old.
   case expireToken
+  /// Somebody deletes a channel of an activity there.
+  case deleteChannel
   /// It does not know the key of the provider tokens, for a while.
   case revokeKey
 
@@ -88,7 +90,9 @@ package enum WorkerFault: String, CaseIterable, Sendable {
   package enum Family: CaseIterable, Sendable { case network, worker, rabbitmq, redis, memory, apns }
 
   /// Kinds that were added later: the oldest worlds do not draw them, so that their seeds stay valid.
-  static let laterKinds: Set<WorkerFault> = [.failOverRedis, .revokeKey, .fewerLimits, .revokeCredential]
+  static let laterKinds: Set<WorkerFault> = [
+    .failOverRedis, .revokeKey, .fewerLimits, .revokeCredential, .deleteChannel,
+  ]
 
   package var family: Family {
     switch self {
@@ -103,7 +107,7 @@ package enum WorkerFault: String, CaseIterable, Sendable {
     case .emptyRedis, .crashRedis, .evictRedis, .moveSlots, .failOverRedis: .memory
     case .failAPNs, .throttleAPNs, .slowAPNs, .goAwayAPNs, .dropAPNs, .refuseStreams, .resetStreams, .silenceStreams,
       .changeStreams, .withholdWindow, .ignorePings, .expireToken,
-      .revokeKey:
+      .deleteChannel, .revokeKey:
       .apns
     }
   }

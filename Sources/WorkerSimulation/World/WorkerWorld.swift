@@ -28,6 +28,8 @@ package final class WorkerWorld {
     package var audienceDevices = 0
     package var audienceJobs = 0
     package var activities = 0
+    /// An activity for more devices than this takes a broadcast channel, and some devices are too old for channels; nil: none takes one.
+    package var channelAbove: Int?
     package var prefetch = 40
     /// The first worker runs until its queues are empty, and is then started again.
     package var worksUntilEmpty = false
@@ -203,7 +205,8 @@ package final class WorkerWorld {
     }
     network.trace = { [unowned self] in note($0) }
     auditor.expectRates(
-      Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }), hasBroadcasts: settings.broadcasts > 0)
+      Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }),
+      hasBroadcasts: settings.broadcasts > 0 || settings.channelAbove != nil)
     for node in redis {
       node.observe = { [unowned self] observation in
         auditor.observe(observation)
@@ -248,6 +251,7 @@ package final class WorkerWorld {
     let text = """
       {"rabbitmq": {"url": "amqp://guest:guest@127.0.0.1:\(rabbitmqPort)/", "prefetch": \(settings.prefetch)},
        "redis": {"url": "\(redis)"},
+       \(settings.channelAbove.map { "\"activities\": {\"channel_above\": \($0)}," } ?? "")
        "retry": {"delays_s": \([[1, 5, 30], [1, 5, 20, 60], [1, 5, 30]][version]), "attempts_max": 4, "age_max_s": 300},
        "apns": {"request_timeout_ms": \([10_000, 4_000, 10_000][version])},
        "limits": {"per_device_burst": \([10, 5, 2][version]),
@@ -280,7 +284,7 @@ package final class WorkerWorld {
     // If Redis' clock was set back, what waits for a time by that clock waits longer. A channel request waits for an hour at most.
     let jumps = plan.faults.count { $0?.kind == .jumpRedisClock }
     var end = stormEnd + settings.restMilliseconds * 1_000_000 + Int64(jumps) * WorkerWorld.jumpNanosecondsMaximum
-    if settings.channelRequests > 0 { end += 3_600_000_000_000 }
+    if settings.channelRequests > 0 || settings.channelAbove != nil { end += 3_600_000_000_000 }
     agenda.add(.calm, at: stormEnd)
     while network.now < end, eventCount < WorkerWorld.eventMaximum, turnCount < WorkerWorld.turnMaximum {
       turn()
@@ -348,7 +352,8 @@ package final class WorkerWorld {
     let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
     let isRefused = plan.faults.contains { $0.map { refusing.contains($0.kind) } == true }
     auditor.violations += channelUsers.violations(
-      atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused)
+      atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused,
+      mayBeDeleted: plan.faults.contains { $0?.kind == .deleteChannel })
     if keepsTrace { traceRequests() }
   }
 

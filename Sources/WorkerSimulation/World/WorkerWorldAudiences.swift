@@ -1,7 +1,9 @@
+import APNsSimulator
+
 /// Publishes the messages of devices, users and producers.
 extension WorkerWorld {
   func publishAudience(_ number: Int) {
-    guard let event = plan.audiences[number] else { return }
+    guard let event = plan.audiences[number], !isOnChannel(event) else { return }
     var properties = RabbitProperties()
     let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
     var (exchange, routingKey) = ("", "push.registrations")
@@ -20,6 +22,13 @@ extension WorkerWorld {
     }
     note("published \(event.body)")
     audiences.published(event, unixMilliseconds: now)
+  }
+
+  /// An activity whose updates come on a channel has no update token that its app could register.
+  private func isOnChannel(_ event: SimulatedAudienceEvent) -> Bool {
+    guard settings.channelAbove != nil, case .token(let device, let activity, let token) = event.kind, !token.isEmpty
+    else { return false }
+    return audiences.subscribers(apns.ledger)[AudienceAuditor.Member(device: device, activity: activity)] != nil
   }
 
   /// Stores the segment, like an operator.

@@ -136,6 +136,7 @@ extension WorkerWorld {
     case .changeStreams: try beginAPNs(number, fault, "streams=1000/1/20/3,every=200")
     case .withholdWindow: try beginAPNs(number, fault, "withhold-window")
     case .ignorePings: try beginAPNs(number, fault, "no-ping-ack")
+    case .deleteChannel: deleteChannel(fault)
     case .revokeKey: try beginAPNs(number, fault, "status=403,reason=InvalidProviderToken")
     case .expireToken:
       try beginAPNs(number, fault, "times=\(1 + place(fault.draw, 3)),status=403,reason=ExpiredProviderToken")
@@ -172,7 +173,7 @@ extension WorkerWorld {
       apns.remove(fault: Int(argument))
     case .cut, .killWorker, .drainWorker, .reloadWorker, .restartBroker, .closeConnections, .closeChannel,
       .cancelConsumers, .moveLeader, .dropConfirms, .refusePublishes, .deleteQueue, .unbind, .flushScripts,
-      .jumpRedisClock, .emptyRedis, .evictRedis, .dropAPNs:
+      .jumpRedisClock, .emptyRedis, .evictRedis, .dropAPNs, .deleteChannel:
       preconditionFailure("it has no end")
     }
   }
@@ -252,6 +253,13 @@ extension WorkerWorld {
   }
 
   // MARK: - APNs
+
+  private func deleteChannel(_ fault: WorkerPlan.Fault) {
+    let channels = channelUsers.channelsOfActivities
+    guard !channels.isEmpty else { return }
+    let channel = channels[place(fault.draw, channels.count)]
+    apns.configure { _ = $0.channels.delete(channel, of: SimulatedChannelUsers.app) }
+  }
 
   private func beginAPNs(_ number: Int, _ fault: WorkerPlan.Fault, _ text: String) throws {
     scheduleEnd(number, fault, UInt64(try apns.add(fault: text)))
