@@ -81,7 +81,12 @@ struct WorkerWorldAudienceTests {
   /// - 10500026, 10500051: a step came twice and published its pages twice, unmarked, where Redis could not tell what had been sent.
   /// - 10500019: the auditor took a device that was forgotten and registered again for the same one.
   /// - 10500045: the auditor took the acknowledgement of a registration that became a dead letter for Redis' having it.
-  @Test(arguments: [10_000_033, 10_000_064, 10_500_019, 10_500_026, 10_500_045, 10_500_051] as [UInt64])
+  /// - 20000014: a worker whose clock was hours ahead numbered an update, and the end waited for hours.
+  /// - 20100563: Redis failed over and lost the ends of pages, and the next step waited for them for ever.
+  @Test(
+    arguments: [
+      10_000_033, 10_000_064, 10_500_019, 10_500_026, 10_500_045, 10_500_051, 20_000_014, 20_100_563,
+    ] as [UInt64])
   func whatWasFoundHolds(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
     try world.run()

@@ -34,6 +34,8 @@ final class ExpansionRunner {
   private var timerCount: UInt64 = 0
   /// Activities that wait for a channel, since when.
   var channelWaits: [ChannelWait: Instant] = [:]
+  /// Jobs whose next step has too many open pages before it, since when.
+  var fullSince: [String: (step: UInt32, since: Instant)] = [:]
   /// When each app was last warned that a state of its activities has no date from which on it is old.
   var warnedAt: [AppScope: Instant] = [:]
 
@@ -176,7 +178,7 @@ final class ExpansionRunner {
     metadata.firstSeen = delivery.firstSeen
     metadata.jobClass = delivery.jobClass
     store.open(
-      step.id, in: step.scope, step.cursor, openMaximum: settings.openPagesMaximum, isDryRun: step.isDryRun,
+      step.id, in: step.scope, step.cursor, openMaximum: openMaximum(step), isDryRun: step.isDryRun,
       metadata: metadata, body: delivery.body
     ) { [self] result in
       guard !delivery.isGone else { return }
@@ -201,6 +203,7 @@ final class ExpansionRunner {
         end(step.id)
       case .success(.full):
         counters.waitsForPages += 1
+        noteFull(step)
         wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
         end(step.id)
       }

@@ -75,6 +75,9 @@ package final class AudienceAuditor {
   /// Some clocks were wrong, so an activity's age cannot be checked.
   var hasWrongClocks: Bool { faults.contains(.setClock) }
 
+  /// Whether the broker stored a dead letter that no worker could prevent.
+  var isBeyondHelp: (SimulatedRabbitMQEvent) -> Bool = { _ in false }
+
   func fail(_ text: String) { wrong.append(text) }
 
   // MARK: - Events
@@ -123,7 +126,7 @@ package final class AudienceAuditor {
       }
       return true
     case .stored(let queue, let message) where queue.hasSuffix(".dead"):
-      return recordDeadLetter(message.body)
+      return recordDeadLetter(message.body, isBeyondHelp: isBeyondHelp(event))
     case .stored(let queue, let message) where queue.hasSuffix(".results.log"):
       return recordOutcome(message.body, now)
     default:
@@ -160,7 +163,7 @@ package final class AudienceAuditor {
   }
 
   /// A dead letter.
-  private func recordDeadLetter(_ body: [UInt8]) -> Bool {
+  private func recordDeadLetter(_ body: [UInt8], isBeyondHelp: Bool) -> Bool {
     if WorkerAuditor.says(#""kind":""#, in: body) {
       // A registration that was in progress when several workers died, or when its connection ended several times, counts as poison.
       mark(body) { $0.isDeadLetter = true }
@@ -169,8 +172,8 @@ package final class AudienceAuditor {
     }
     let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
     guard jobs[id] != nil else { return false }
-    if faults.contains(.deleteQueue) {
-      // Its queue was deleted: an operator finds it among the dead letters.
+    if faults.contains(.deleteQueue) || isBeyondHelp {
+      // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
       jobs[id]?.mayBeLost = true
       if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = 0 }
     }

@@ -91,7 +91,8 @@ extension AudienceAuditor {
   private func judgeStarts(_ ledger: Ledger) {
     for id in order {
       guard let job = jobs[id], job.job.push == .start, !job.mayBeLost, !hasLostData else { continue }
-      for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) where !ends.contains(where: \.isAmbiguous) {
+      for (device, ends) in job.ends.sorted(by: { $0.key < $1.key })
+      where !ends.contains(where: \.isAmbiguous) && !isForgotten(device) {
         let count = Set(ends.map(\.apnsID)).reduce(0) { $0 + ledger.acceptances(of: $1) }
         if count > 1 { fail("started \(count) times, not marked as ambiguous: \(id) \(device)") }
       }

@@ -103,6 +103,9 @@ package final class WorkerAuditor {
   /// A worker with these connections was killed.
   func killed(_ connections: [SimulatedConnectionID]) { deliveryLimit.killed(connections) }
 
+  /// Whether the broker stored a dead letter that no worker could prevent. Each event is told once: here, or to `observe`.
+  func isBeyondHelp(_ event: SimulatedRabbitMQEvent) -> Bool { deliveryLimit.observe(event) }
+
   /// Every target has an outcome.
   var isComplete: Bool { missing == 0 }
 

@@ -203,6 +203,7 @@ package final class WorkerWorld {
         agenda.add(.endHolder(delivery.connection), at: network.now)
       }
     }
+    audiences.isBeyondHelp = { [unowned auditor] in auditor.isBeyondHelp($0) }
     network.trace = { [unowned self] in note($0) }
     auditor.expectRates(
       Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }),
