@@ -71,6 +71,14 @@ class APNs:
             entry["received_at"] / 1000, entry["status"], entry["reason"], entry["ending"])
             for entry in json.loads(self._ask("GET", "/ledger"))["requests"]]
 
+    def name_device(self, token, device):
+        """Names the device of a push-to-start token."""
+        self._ask("POST", "/devices", f"{token} device={device}\n")
+
+    def activities(self):
+        """What each device shows."""
+        return json.loads(self._ask("GET", "/activities"))["activities"]
+
     def pause(self):
         self.processes.signal(self.process, signal.SIGSTOP)
 

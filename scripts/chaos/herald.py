@@ -20,6 +20,8 @@ CLASSES = ("transactional", "bulk")
 APP = "com.example.app"
 # Whose devices have a rate, who sends to bad tokens, and who is beside it with the same credential, which nobody else uses.
 LIMITED_APP, CAMPAIGN_APP, BESIDE_APP = "com.example.hot", "com.example.campaign", "com.example.beside"
+# Whose devices are registered; above this number of those with iOS 18 an activity takes a channel.
+AUDIENCE_APP, CHANNEL_ABOVE = "com.example.audience", 6
 
 # The limits of each reload, the first from the start. The limited app's rate is at another position in each, or missing.
 _OTHERS = [f"com.example.other-{i}/alert=5:1" for i in range(5)]
@@ -65,6 +67,12 @@ credentials:
     key_id: {credential['key_id']}
     key_file: "{credential['key_file']}"
     apps: [{CAMPAIGN_APP}, {BESIDE_APP}]
+  - name: third
+    team_id: {credential['team_id']}
+    key_id: {credential['key_id']}
+    key_file: "{credential['key_file']}"
+    apps: [{AUDIENCE_APP}]
+activities: {{id_attribute: activityId, channel_above: {CHANNEL_ABOVE}, default_stale_after_s: 3600}}
 limits: {json.dumps(_LIMITS[limits % len(_LIMITS)])}
 retry: {{delays_s: {list(RETRY_DELAYS)}, attempts_max: {ATTEMPTS_MAXIMUM}, age_max_s: {AGE_MAXIMUM_SECONDS}}}
 lanes: 1
@@ -81,6 +89,14 @@ def declare(program, file):
         timeout=60, check=False)
     if result.returncode != 0:
         raise Failure(f"herald enqueue: {result.stderr}")
+
+
+def put_segment(program, file, code, filter_text):
+    """Stores a segment; whether Redis took it."""
+    result = subprocess.run(
+        [program, "segments", "put", code, "--filter", filter_text, "--app", AUDIENCE_APP, "--environment", "production",
+         "--config", file], env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    return result.returncode == 0
 
 
 class Worker:

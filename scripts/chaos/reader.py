@@ -7,14 +7,21 @@ import time
 import pika
 from pika.adapters.utils.connection_workflow import AMQPConnectorException
 
+from herald import AUDIENCE_APP
+
 
 class Outcome:
     __slots__ = ("job_id", "token", "apns_id", "outcome", "status", "attempts", "ambiguous", "suppressed", "sent_at",
-                 "completed_at", "worker", "seen_at")
+                 "completed_at", "worker", "seen_at", "parent_id", "device", "channel", "revision", "summary", "detail")
 
     def __init__(self, document):
         self.job_id = document["job_id"]
-        self.token = (document.get("to") or {}).get("token")
+        target = document.get("to") or {}
+        self.token = target.get("token")
+        # Of audiences.
+        self.device, self.channel = target.get("device"), target.get("channel")
+        self.parent_id, self.revision = document.get("parent_id"), document.get("revision")
+        self.summary, self.detail = document.get("summary"), document.get("detail")
         self.apns_id = document["apns_id"]
         self.outcome = document["outcome"]
         self.status = document["status"]
@@ -36,6 +43,9 @@ class Reader(threading.Thread):
         self.queue = f"{prefix}.audit"
         self.outcomes = []
         self.jobs = set()
+        # Of the app whose devices are registered: they are no producer's.
+        self.audiences = []
+        self.audience_jobs = set()
         self.delivered_again = 0
         self._file = open(evidence, "ab")
         self._stopping = threading.Event()
@@ -75,7 +85,8 @@ class Reader(threading.Thread):
         channel = connection.channel()
         channel.basic_qos(prefetch_count=1000)
         # Only these can come again: older ones were acknowledged long ago.
-        recent = {(outcome.apns_id, outcome.completed_at) for outcome in self.outcomes[-5000:]}
+        recent = {(outcome.apns_id, outcome.completed_at)
+                  for outcome in (*self.outcomes[-5000:], *self.audiences[-5000:])}
         last = 0
         unacknowledged = 0
         for method, properties, body in channel.consume(self.queue, inactivity_timeout=0.1):
@@ -91,11 +102,20 @@ class Reader(threading.Thread):
         connection.close()
 
     def _take(self, method, properties, body, recent):
-        outcome = Outcome(json.loads(body))
+        document = json.loads(body)
+        if "job_id" not in document:
+            # The answer about an activity's channel.
+            return
+        outcome = Outcome(document)
         is_again = method.redelivered and (properties.headers or {}).get("x-delivery-count", 0)
         if is_again and (outcome.apns_id, outcome.completed_at) in recent:
             self.delivered_again += 1
             return
         self._file.write(body + b"\n")
+        if document["app"] == AUDIENCE_APP:
+            self.audiences.append(outcome)
+            if not outcome.parent_id:
+                self.audience_jobs.add(outcome.job_id)
+            return
         self.outcomes.append(outcome)
         self.jobs.add(outcome.job_id)

@@ -11,7 +11,9 @@ import tempfile
 import threading
 import time
 
+import audiences
 import audit
+import audit_audiences
 import herald
 from apns import APNs
 from jobs import JobMaker
@@ -64,6 +66,7 @@ class World:
         self._makers = 0
         self._reloads = 0
         self.producer = None
+        self.audiences = None
         self.began = time.time()
         # Only one fault at a time may pause, kill or stop a worker or a server.
         self.locks = {name: threading.Lock() for name in SERVERS + tuple(f"worker-{i}" for i in range(workers))}
@@ -80,7 +83,10 @@ class World:
         self.rabbitmq = RabbitMQ(self.processes, self.folder / "rabbitmq")
         self.redis = Redis(self.processes, self.folder / "redis")
         simulator = str(built / "apns-simulator")
-        self.apns = APNs(self.processes, simulator, self.folder / "apns", options=simulator_options)
+        registrations = f"amqp://guest:guest@127.0.0.1:{self.rabbitmq.port}/"
+        self.apns = APNs(
+            self.processes, simulator, self.folder / "apns",
+            options=["--registrations", registrations, "--registrations-queue", f"{PREFIX}.registrations", *simulator_options])
         # Accepts every token: production's answers about a token must not apply to the sandbox.
         self.sandbox = APNs(
             self.processes, simulator, self.folder / "sandbox", "sandbox",
@@ -102,6 +108,8 @@ class World:
         plain = self.folder / "herald.yaml"
         plain.write_text(herald.configuration(PREFIX, ports, self.apns, self.sandbox, self.prefetch))
         herald.declare(program, str(plain))
+        self._put_segment = lambda: herald.put_segment(
+            program, str(plain), audiences.SEGMENT, '{"tag": "plan", "is": "gold"}')
         self.reader = Reader(self.rabbitmq, PREFIX, self.folder / "outcomes.jsonl")
         self.reader.start()
 
@@ -130,6 +138,16 @@ class World:
         self.producer.start()
         return self.producer
 
+    def produce_audiences(self, seed):
+        """Devices register, and jobs for them are published beside the producer's."""
+        self.audiences = audiences.Audiences(self.rabbitmq, PREFIX, seed, self._put_segment)
+        for number in range(audiences.DEVICES):
+            self.apns.name_device(audiences.start_token(number), audiences.device(number))
+        self.audiences.register()
+        wait_until("the registrations", 60, lambda: sum(
+            worker.metric("herald_registrations_total") for worker in self.workers) >= audiences.DEVICES)
+        self.audiences.start()
+
     def inject(self, count, kinds, job_class=None):
         """Also publishes these jobs, as soon as the producer can."""
         self._makers += 1
@@ -148,18 +166,23 @@ class World:
 
     def work_queues(self):
         delays = [f"{PREFIX}.retry.{name}.{delay}" for name in herald.CLASSES for delay in herald.RETRY_DELAYS]
-        return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + [f"{PREFIX}.jobs.isolated"] + delays
+        others = [f"{PREFIX}.{name}" for name in ("jobs.isolated", "expansions", "registrations", "channels")]
+        expansions = [f"{PREFIX}.retry.expansions.{delay}" for delay in (1, 5, 30)]
+        return [f"{PREFIX}.jobs.{name}" for name in herald.CLASSES] + others + delays + expansions
 
     def waiting(self):
         """Messages in Herald's work queues that no consumer has."""
         return sum(length or 0 for length in self.rabbitmq.lengths(self.work_queues()).values())
 
     def in_flight(self):
-        return sum(worker.metric("herald_jobs_in_flight") for worker in self.workers)
+        names = ("herald_jobs_in_flight", "herald_expansions_in_flight")
+        return sum(worker.metric(name) for worker in self.workers for name in names)
 
     def is_idle(self):
         """Every job has at least one outcome, and nothing is in flight. A batch may still miss others."""
         if not self.producer.is_quiet() or len(self.reader.jobs) < len(self.producer.jobs):
+            return False
+        if self.audiences and len(self.reader.audience_jobs) < len(self.audiences.jobs):
             return False
         return self.waiting() == 0 and self.in_flight() == 0
 
@@ -167,6 +190,8 @@ class World:
         """Stops new jobs; returns once every job is confirmed and has its outcomes."""
         self.producer.paused.clear()
         self.producer.finish()
+        if self.audiences:
+            self.audiences.finish()
         wait_until("the producer's last confirms", 60, self.producer.is_all_confirmed)
         quiet_since, quiet_count = time.monotonic(), 0
         moved_at, state = time.monotonic(), None
@@ -177,14 +202,14 @@ class World:
             idle_since = (idle_since or time.monotonic()) if self.is_idle() else None
             if idle_since and time.monotonic() - idle_since > IDLE_SECONDS:
                 return
-            now_at = (len(self.reader.outcomes), self.waiting(), self.in_flight())
+            now_at = (len(self.reader.outcomes) + len(self.reader.audiences), self.waiting(), self.in_flight())
             if now_at != state or not now_at[1] or now_at[2]:
                 moved_at, state = time.monotonic(), now_at
             if time.monotonic() - moved_at > STANDING_SECONDS and not self.notes:
                 self._restart_standing_broker()
             # A job that is nowhere will not come: the audit names it.
-            if len(self.reader.outcomes) != quiet_count or self.waiting() or self.in_flight():
-                quiet_since, quiet_count = time.monotonic(), len(self.reader.outcomes)
+            if now_at[0] != quiet_count or self.waiting() or self.in_flight():
+                quiet_since, quiet_count = time.monotonic(), now_at[0]
             if time.monotonic() - quiet_since > QUIET_SECONDS:
                 return
             if time.monotonic() > deadline:
@@ -218,6 +243,7 @@ class World:
         self.stop_workers()
         self.reader.finish()
         acceptances = {one.environment: one.acceptances() for one in (self.apns, self.sandbox)}
+        shown = self.apns.activities()
         # A million of them are too many to read.
         is_small = self.apns.counters()["requests"] < 1_000_000
         requests = self.apns.requests() + self.sandbox.requests() if is_small else None
@@ -228,8 +254,14 @@ class World:
             for job in self.producer.jobs.values():
                 file.write(json.dumps(
                     [job.id, job.kind, job.job_class, job.publishes, job.published_at, job.confirmed_at]) + "\n")
+        mine = {one.apns_id for one in requests or () if one.topic.startswith(herald.AUDIENCE_APP)}
+        production = acceptances["production"]
+        acceptances["production"] = {apns_id: count for apns_id, count in production.items() if apns_id not in mine}
         verdict = audit.audit(
             self.producer.jobs, self.reader.outcomes, acceptances, requests, self._dead_letters(), self.windows)
+        if self.audiences:
+            audit_audiences.audit(
+                verdict, self.audiences.jobs, self.reader.audiences, production, shown, self.windows)
         for worker in self.workers:
             for crash in worker.crashes:
                 verdict.fail("a worker ended by itself", crash)
@@ -255,6 +287,9 @@ class World:
             # A broken body has no reliable id; Herald uses the message's id.
             found = re.search(rb'"id":"([^"]*)"', body)
             job_id = properties.message_id or (found.group(1).decode() if found else "")
+            if f'"{herald.AUDIENCE_APP}"'.encode() in body:
+                # Of activities that ended, and registrations that many deaths of workers took along.
+                continue
             headers = properties.headers or {}
             letters.append(audit.DeadLetter(job_id, headers.get("x-herald-reason"), headers.get("x-first-death-reason")))
         connection.close()

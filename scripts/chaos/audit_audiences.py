@@ -1,0 +1,111 @@
+"""The auditor's third part: jobs for audiences, and Live Activities. No device is missed, none gets anything twice unless it says
+`ambiguous`, and in the end every device shows its activity's newest state."""
+
+import collections
+
+from audit import EMPTYING
+
+# After Redis was emptied: until all devices are registered again, and the segment is stored.
+KNOWN_SECONDS = 30
+# What a push of the newest state may end in where the device shows it: another push of it came first.
+_FINE = ("accepted", "throttled")
+
+
+def audit(verdict, jobs, outcomes, acceptances, activities, windows):
+    """jobs: by id. outcomes: of the audiences' app. acceptances: counts by apns-id. activities: what the devices show."""
+    parents, parts = collections.defaultdict(list), collections.defaultdict(list)
+    for outcome in outcomes:
+        (parts if outcome.parent_id else parents)[outcome.parent_id or outcome.job_id].append(outcome)
+    for job_id in (parents.keys() | parts.keys()) - jobs.keys():
+        verdict.fail("outcome of an audience that nobody asked for", job_id)
+    for job in jobs.values():
+        verdict.counts["audiences"] += 1
+        _audit_job(verdict, job, parents[job.id], parts[job.id], acceptances, windows)
+    _audit_activities(verdict, jobs, parents, parts, activities, windows)
+
+
+def _was_emptied(windows, since, until):
+    return any(window.kind.startswith(EMPTYING) and window.start <= until and window.end + KNOWN_SECONDS >= since
+               for window in windows)
+
+
+def _audit_job(verdict, job, outcomes, parts, acceptances, windows):
+    name = f"{job.kind} {job.id}"
+    if not outcomes:
+        # Its progress is in Redis alone.
+        if not _was_emptied(windows, job.published_at, float("inf")):
+            verdict.fail("audience lost", f"{name}: no outcome")
+        return
+    ended_at = max(outcome.completed_at for outcome in outcomes + parts) / 1000
+    is_forgotten = _was_emptied(windows, job.published_at, ended_at)
+    fates = {outcome.outcome for outcome in outcomes}
+    if not fates <= ({"completed"} if job.kind == "alert" else {"completed", "throttled", "invalid"}) and not is_forgotten:
+        verdict.fail("audience's outcome that must not be", f"{name}: {sorted(fates)}: {outcomes[0].detail}")
+    by_device = collections.defaultdict(list)
+    for part in parts:
+        by_device[part.device or part.channel].append(part)
+    for target, tales in by_device.items():
+        _audit_target(verdict, f"{name} {target}", job, tales, acceptances, is_forgotten)
+    if job.devices is None or "completed" not in fates:
+        return
+    for target in by_device.keys() - job.devices:
+        if any(tale.device for tale in by_device[target]):
+            verdict.fail("sent outside the audience", f"{name} {target}")
+    if is_forgotten or job.kind != "alert":
+        return
+    summaries = {tuple(sorted(outcome.summary.items())) for outcome in outcomes}
+    if len(summaries) > 1:
+        verdict.fail("two summaries of an audience", f"{name}: {sorted(summaries)}")
+    if outcomes[0].summary["devices"] != len(job.devices):
+        verdict.fail("audience of another size", f"{name}: {outcomes[0].summary}, not {len(job.devices)}")
+    for target in sorted(job.devices - by_device.keys()):
+        verdict.fail("device missed", f"{name} {target}")
+
+
+def _audit_target(verdict, name, job, tales, acceptances, is_forgotten):
+    verdict.counts["audience_parts"] += 1
+    is_marked = is_forgotten or any(tale.ambiguous for tale in tales)
+    counts = {tale.apns_id: acceptances.get(tale.apns_id, 0) for tale in tales}
+    # A late token's push has an id of its own.
+    count = sum(counts.values()) if job.kind == "alert" else max(counts.values())
+    if count > 1:
+        verdict.counts["audience_parts_twice"] += 1
+        if not is_marked:
+            verdict.fail("device sent twice, unmarked", f"{name}: {counts}")
+    if any(tale.outcome == "accepted" for tale in tales) and not count:
+        verdict.fail("told as accepted, unknown to APNs", f"{name}: {counts}")
+
+
+def _audit_activities(verdict, jobs, parents, parts, activities, windows):
+    starts, newest = {}, {}
+    for job in jobs.values():
+        if job.kind == "start":
+            starts[job.activity] = job
+        for outcome in parents[job.id]:
+            if job.kind in ("update", "end") and outcome.outcome == "completed" and outcome.revision is not None:
+                if job.activity not in newest or newest[job.activity][0] < outcome.revision:
+                    newest[job.activity] = outcome.revision, job
+    shown = collections.defaultdict(list)
+    for activity in activities:
+        shown[activity["id"], activity["device"]].append(activity)
+    until = max((outcome.completed_at for tales in (*parents.values(), *parts.values()) for outcome in tales), default=0) / 1000
+    for (name, device), cards in shown.items():
+        start = starts.get(name)
+        if start is None:
+            verdict.fail("activity that nobody started", f"{name} {device}")
+            continue
+        if _was_emptied(windows, start.published_at, until):
+            continue
+        verdict.counts["activities"] += 1
+        tales = [tale for tale in parts[start.id] if tale.device == device]
+        if len(cards) > 1 and not any(tale.ambiguous for tale in tales):
+            verdict.fail("started twice, unmarked", f"{name} {device}")
+        revision, job = newest.get(name, (None, start))
+        told = [tale for tale in parts[job.id] if tale.device == device or tale.channel]
+        if revision is not None and any(tale.outcome not in _FINE for tale in told):
+            continue
+        number = cards[-1]["content_state"]["n"]
+        if number != job.number:
+            verdict.fail(
+                "an older state is shown", f"{name} {device} shows {number}, the newest is {job.number} ({job.id}); "
+                f"channel {cards[-1]['channel']}")
