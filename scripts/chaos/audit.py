@@ -48,7 +48,8 @@ class Verdict:
                 yield f"       {text}"
 
     def summary(self):
-        names = ["jobs", "targets", "accepted", "told", "sent_twice", "told_twice", "ambiguous", "dead_letters"]
+        names = ["jobs", "targets", "accepted", "told", "sent_twice", "told_twice", "ambiguous", "dead_letters",
+                 "audiences", "audience_parts", "activities"]
         words = [f"{name.replace('_', ' ')} {self.counts[name]}" for name in names]
         words += [f"lost {len(self.findings['lost'])}" if "lost" in self.findings else "lost 0"]
         unexpected = sum(len(texts) for kind, texts in self.findings.items() if kind != "lost")
