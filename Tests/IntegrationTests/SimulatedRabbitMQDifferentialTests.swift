@@ -92,10 +92,12 @@ struct SimulatedRabbitMQDifferentialTests {
     let port = try RabbitMQServer.shared().port
     let real = try RawAMQPPort(port: port, connectionCount: 2, queue: "closing.barrier")
     let simulated = SimulatedRabbitMQPlayer(seed: 1, connectionCount: 2, splits: false)
-    let opening = RawAMQP.tuneOK() + RawAMQP.open() + RawAMQP.openChannel(1) + RawAMQP.openChannel(2)
+    // RabbitMQ answers for each channel in its own time, so one is opened after the other.
+    let opening = RawAMQP.tuneOK() + RawAMQP.open() + RawAMQP.openChannel(1)
     let declaration = RawAMQP.declareQueue("closing", 1, arguments: [("x-queue-type", .text("quorum"))])
     let steps: [(Int, [UInt8])] = [
-      (0, RawAMQP.startOK()), (1, RawAMQP.startOK()), (0, opening), (1, opening), (0, declaration),
+      (0, RawAMQP.startOK()), (1, RawAMQP.startOK()), (0, opening), (1, opening),
+      (0, RawAMQP.openChannel(2)), (1, RawAMQP.openChannel(2)), (0, declaration),
       (0, RawAMQP.consume("closing", tag: "c", 2)), (1, RawAMQP.publish([65], to: "", "closing", 1)),
       (0, RawAMQP.acknowledge(77, 2)), (1, RawAMQP.publish([66], to: "", "closing", 1)),
       (1, RawAMQP.declareQueue("closing", 1, isPassive: true)),
