@@ -50,7 +50,7 @@ struct ExpansionStoreTests {
   /// Some of them are a fallback's or on a channel: by their devices, so that it is known of each again.
   private func stored(_ pages: [[UInt32]]) -> [PageOrdinals] {
     let kinds: [PageOrdinals.Kind] = [.usual, .fallback] + (ChannelID(text: "AbC+/w==").map { [.channel($0)] } ?? [])
-    return pages.map { PageOrdinals($0, kinds[$0.count % kinds.count]) }
+    return pages.map { PageOrdinals($0, epoch: UInt64($0.count % 2), kinds[$0.count % kinds.count]) }
   }
 
   @Test(arguments: 0..<12 as Range<UInt64>) func theScriptsAreTheState(_ seed: UInt64) throws {

@@ -25,6 +25,8 @@ struct SimulatedAudienceCalls {
   var unixMicroseconds: Int64 = 0
   private var milliseconds: Int { Int(unixMicroseconds / 1000) }
   private var arguments: [[UInt8]] = []
+  /// When an ordinal may have been allocated first: the registry's epoch, if it was.
+  private var firstFind: Int64?
 
   init(seed: UInt64) { random = SeededRandom(seed: seed) }
 
@@ -57,6 +59,7 @@ struct SimulatedAudienceCalls {
   // MARK: - Devices
 
   private mutating func find() -> SimulatedRedisCalls.Call {
+    firstFind = firstFind ?? unixMicroseconds
     add(below(3) == 0 ? 86_400 : below(20))
     for _ in 0...below(4) {
       let (device, token) = (below(6), below(6))
@@ -123,6 +126,7 @@ struct SimulatedAudienceCalls {
     var packed: [UInt8] = []
     for _ in 0..<below(7) { packed += ordinal(below(130)) }
     add(packed)
+    add(["", "7", "\(firstFind ?? 0)"][below(3)])
     return registry("registry records")
   }
 

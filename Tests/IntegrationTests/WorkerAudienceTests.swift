@@ -76,14 +76,16 @@ struct WorkerAudienceTests {
       }
       #expect(opening == .evaluate(from: 0))
       let fixed = try registry.wait {
-        registry.store.fix(id, step: 0, pages: [PageOrdinals(ordinals)], counted: 0, next: nil, ordinals: 10, then: $0)
+        registry.store.fix(
+          id, step: 0, pages: [PageOrdinals(ordinals, epoch: 0)], counted: 0, next: nil, ordinals: 10, then: $0)
       }
       #expect(fixed?.pages == 0..<1)
     }
 
-    func publishPage(of id: String, ordinals: [UInt32]) throws {
+    func publishPage(of id: String, ordinals: [UInt32], epoch: UInt64 = 0) throws {
       let digits = ordinals.map(String.init).joined(separator: ",")
-      try publish("\(id)/0", to: #"{"page":0,"ordinals":[\#(digits)]}"#, more: #""parent_id":"\#(id)","#)
+      let to = #"{"page":0,"ordinals":[\#(digits)],"epoch":\#(epoch)}"#
+      try publish("\(id)/0", to: to, more: #""parent_id":"\#(id)","#)
     }
 
     /// Waits until a counter is above 0.
@@ -161,6 +163,25 @@ struct WorkerAudienceTests {
     let end = try world.waitForEnd(of: "sale")
     #expect(end.outcome == "invalid" && end.detail?.hasPrefix("id: belongs to a job of another app") ?? false)
     #expect(!(end.detail?.contains("com.example.other") ?? true), "\(end.detail ?? "")")
+  }
+
+  /// An emptied Redis gives the ordinals to other devices.
+  @Test func aPageFromBeforeRedisWasEmptiedReachesNobody() throws {
+    let redis = try RedisServer()
+    let world = try World("emptied", redis: redis)
+    let registry = world.registry
+    try registry.register(0..<3)
+    let before = try registry.wait { registry.devices.epoch(in: registry.scope, then: $0) }
+    try world.publishPage(of: "before", ordinals: [0, 1], epoch: before)
+    try redis.cli(["FLUSHALL"])
+    try registry.register(10..<13)
+    let after = try registry.wait { registry.devices.epoch(in: registry.scope, then: $0) }
+    #expect(before > 0 && after > before)
+    try world.publishPage(of: "after", ordinals: [2], epoch: after)
+    try world.world.runUntilEmpty()
+    try world.take()
+    #expect(world.outcomes.map { $0.to?.device } == ["d-12"])
+    #expect(try world.world.simulator.counters().accepted == 1)
   }
 
   @Test func aSegmentOfThousands() throws {

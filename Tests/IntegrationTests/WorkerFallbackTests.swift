@@ -111,7 +111,7 @@ struct WorkerFallbackTests {
         body: Array("{}".utf8), then: $0)
     }
     #expect(opening == .evaluate(from: 0))
-    let pages = [PageOrdinals([0], .fallback)]
+    let pages = [PageOrdinals([0], epoch: 0, .fallback)]
     let fixed = try registry.wait {
       registry.store.fix("twin", step: 0, pages: pages, counted: 0, next: nil, ordinals: 1, then: $0)
     }

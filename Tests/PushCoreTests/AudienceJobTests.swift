@@ -53,11 +53,13 @@ import Testing
 
   // MARK: pages
 
-  private func page(_ text: String, messageID: String = "", number: UInt32, _ ordinals: String) -> String {
+  private func page(
+    _ text: String, messageID: String = "", number: UInt32, _ ordinals: String, epoch: UInt64 = 0
+  ) -> String {
     let parsed = Parsed(text, messageID: messageID)
     #expect(parsed.error == nil)
     var output: [UInt8] = []
-    PageWriter.append(parsed.job, number: number, ordinals: Array(ordinals.utf8), to: &output)
+    PageWriter.append(parsed.job, number: number, ordinals: Array(ordinals.utf8), epoch: epoch, to: &output)
     return String(decoding: output, as: UTF8.self)
   }
 
@@ -86,6 +88,12 @@ import Testing
     #expect(parsed.text(parsed.job.payload) == Self.payload)
     #expect(parsed.job.page.number == 7 && parsed.job.page.count == 3)
     #expect(ordinals(parsed) == [3, 900, .max])
+  }
+
+  @Test func aPageCarriesTheEpochOfItsOrdinals() {
+    let parsed = Parsed(page(job([("to", #"{"users":["u"]}"#)]), number: 0, "5", epoch: 1_796_000_000_123_456))
+    #expect(parsed.error == nil && parsed.job.page.epoch == 1_796_000_000_123_456)
+    #expect(Parsed(page(job([("to", #"{"users":["u"]}"#)]), number: 0, "5")).job.page.epoch == 0)
   }
 
   @Test func aMessageIDBecomesTheIDOfThePages() {
@@ -124,6 +132,7 @@ import Testing
     [("to", #"{"page":1,"ordinals":["x"]}"#), ("parent_id", "\"a\""), ("id", "\"a/1\"")],
     [("to", #"{"page":"1","ordinals":[1]}"#), ("parent_id", "\"a\""), ("id", "\"a/1\"")],
     [("to", #"{"page":1,"ordinals":[1],"position":500}"#), ("parent_id", "\"a\""), ("id", "\"a/1\"")],
+    [("to", #"{"page":1,"ordinals":[1],"epoch":-1}"#), ("parent_id", "\"a\""), ("id", "\"a/1\"")],
     [("to", #"{"page":1,"ordinals":[1],"users":["u"]}"#), ("parent_id", "\"a\""), ("id", "\"a/1\"")],
     [("to", #"{"page":1,"ordinals":[1],"ordinals":[2]}"#), ("parent_id", "\"a\""), ("id", "\"a/1\"")],
   ]) func nothingElseIsAPage(_ changes: [(String, String)]) {
@@ -146,7 +155,8 @@ import Testing
   private func somePage() -> Parsed {
     Parsed(
       job([
-        ("to", #"{"page":3,"ordinals":[10,11,12],"position":40}"#), ("parent_id", "\"a\""), ("id", "\"a/3\""),
+        ("to", #"{"page":3,"ordinals":[10,11,12],"position":40,"epoch":1796000000123456}"#), ("parent_id", "\"a\""),
+        ("id", "\"a/3\""),
         ("token_registered_at", "5"),
       ]))
   }
@@ -185,8 +195,8 @@ import Testing
     JobRewriter.append(parsed.job, onlyTarget: 1, to: &output)
     let copy = Parsed(bytes: output)
     #expect(copy.error == nil)
-    #expect(copy.text(copy.job.to) == #"{"page":3,"ordinals":[12],"position":42}"#)
-    #expect(copy.job.page.positions == [42])
+    #expect(copy.text(copy.job.to) == #"{"page":3,"ordinals":[12],"position":42,"epoch":1796000000123456}"#)
+    #expect(copy.job.page.positions == [42] && copy.job.page.epoch == 1_796_000_000_123_456)
     #expect(UUIDValue.apnsID(for: copy.job, target: 0) == UUIDValue.apnsID(for: parsed.job, target: 1))
   }
 

@@ -119,7 +119,8 @@ class AuditAudiencesTests(unittest.TestCase):
         self.assertEqual(
             self.findings(), {"sent outside the audience": 1, "outcome of an audience that nobody asked for": 1})
         self.assertEqual(
-            self.findings([Window("redis-flush", BEGAN, BEGAN)]), {"outcome of an audience that nobody asked for": 1})
+            self.findings([Window("redis-flush", BEGAN, BEGAN)]),
+            {"sent outside the audience": 1, "outcome of an audience that nobody asked for": 1})
 
     def test_an_older_state(self):
         self.shown[-1]["content_state"]["n"] = self.life[0].number

@@ -8,6 +8,8 @@ package struct AudiencePage: Sendable {
   package var position = 0
   /// The number of ordinals in the body; 0: the job is no page.
   package private(set) var count = 0
+  /// The registry's epoch that the ordinals belong to; 0: written before the registry had one.
+  package var epoch: UInt64 = 0
   /// Where the ordinals' digits are in the body.
   package private(set) var ordinals: [ByteRange] = []
   /// The targets' positions in the whole page.

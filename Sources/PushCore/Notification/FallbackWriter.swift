@@ -22,7 +22,10 @@ package enum FallbackWriter {
   ///   - job: parsed; `canWrite` holds.
   ///   - number: among all pages of the job, whichever they are.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
-  package static func append(_ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], to output: inout [UInt8]) {
+  ///   - epoch: of the ordinals; 0: none.
+  package static func append(
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64 = 0, to output: inout [UInt8]
+  ) {
     precondition(canWrite(job), "only a start that goes out has a fallback to send")
     output.append(text: "{\"parent_id\":")
     append(string: job.id, of: job, to: &output)
@@ -31,11 +34,9 @@ package enum FallbackWriter {
     output.removeLast()
     output.append(text: "/\(number)\"")
     append("app", string: job.app, of: job, to: &output)
-    output.append(
-      text: ",\"environment\":\"\(job.environment.name)\",\"push_type\":\"alert\",\"to\":{\"page\":\(number)")
-    output.append(text: ",\"ordinals\":[")
-    output.append(contentsOf: ordinals)
-    output.append(text: "]},\"revision\":\(job.revision)")
+    output.append(text: ",\"environment\":\"\(job.environment.name)\",\"push_type\":\"alert\",\"to\":")
+    output.append(contentsOf: PageWriter.target(number: number, ordinals: ordinals, epoch: epoch))
+    output.append(text: ",\"revision\":\(job.revision)")
     append("activity", string: job.activity, of: job, to: &output)
     append("credential", string: job.credential, of: job, to: &output)
     if let priority = job.priority { output.append(text: ",\"priority\":\(priority)") }

@@ -50,9 +50,10 @@ struct JobFields {
   var to = ByteRange.empty
   var targetKind: PushJob.TargetKind?
   var parentID: JSONString?
-  /// Of a page: its number and start position.
+  /// Of a page: its number, start position and epoch.
   var page: Int64?
   var position: Int64 = 0
+  var epoch: Int64 = 0
   var isDryRun = false
   /// Of a page for a late token: its device.
   var late: JSONString?

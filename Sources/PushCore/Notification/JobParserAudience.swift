@@ -77,6 +77,7 @@ extension JobParser {
     }
     job.page.number = page
     job.page.position = Int(fields.position)
+    job.page.epoch = UInt64(fields.epoch)
     job.page.begin(job.targets)
     for index in job.targets.indices.dropFirst()
     where job.page.ordinal(index - 1, in: job.bytes.span) >= job.page.ordinal(index, in: job.bytes.span) {

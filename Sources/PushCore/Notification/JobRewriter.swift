@@ -18,8 +18,8 @@ package enum JobRewriter {
 
   /// The maximum length that `appendTarget` writes.
   static func targetCountMaximum(of job: borrowing PushJob, _ target: Int) -> Int {
-    // Of a page: a device's id with escapes, or its page, ordinal and position.
-    job.page.isEmpty ? Int(job.targets[target].count) + 16 : JSONText.countMaximum(Limits.nameBytesMaximum) + 96
+    // Of a page: a device's id with escapes, or its page, ordinal, position and epoch.
+    job.page.isEmpty ? Int(job.targets[target].count) + 16 : JSONText.countMaximum(Limits.nameBytesMaximum) + 128
   }
 
   /// Appends a page of one device, for a copy: when it comes back, its token is read again.
@@ -30,6 +30,10 @@ package enum JobRewriter {
     output.append(bytes: job.bytes.span.extracting(job.page.ordinals[target].range))
     output.append(text: "],\"position\":")
     output.append(decimal: Int64(job.page.positions[target]))
+    if job.page.epoch != 0 {
+      output.append(text: ",\"epoch\":")
+      output.append(decimal: Int64(job.page.epoch))
+    }
     if !job.page.late.isEmpty {
       output.append(text: ",\"late\":\"")
       output.append(bytes: job.bytes.span.extracting(job.page.late.range))

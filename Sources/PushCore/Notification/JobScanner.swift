@@ -232,6 +232,8 @@ struct JobScanner: Sendable {
       fields.late = try scanner.string(bytes)
     } else if part.equals("position"), first &- ASCII.zero < 10, let position = try scanner.number(bytes).integer {
       fields.position = position
+    } else if part.equals("epoch"), first &- ASCII.zero < 10, let epoch = try scanner.number(bytes).integer {
+      fields.epoch = epoch
     } else {
       try scanner.skipValue(bytes)
       fields.page = nil

@@ -4,14 +4,21 @@ package enum PageWriter {
   /// - Parameters:
   ///   - job: parsed, with an audience.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
+  ///   - epoch: of the ordinals; 0: none.
   ///   - payload: replaces the job's; nil: it has the job's.
   package static func append(
-    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], payload: [UInt8]? = nil, to output: inout [UInt8]
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64 = 0, payload: [UInt8]? = nil,
+    to output: inout [UInt8]
   ) {
     append(
       job, name: Array("/\(number)".utf8),
-      target: Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals + Array("]}".utf8), payload: payload,
-      to: &output)
+      target: target(number: number, ordinals: ordinals, epoch: epoch), payload: payload, to: &output)
+  }
+
+  /// A page's `to`.
+  static func target(number: UInt32, ordinals: [UInt8], epoch: UInt64) -> [UInt8] {
+    Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals
+      + Array((epoch == 0 ? "]}" : "],\"epoch\":\(epoch)}").utf8)
   }
 
   /// Appends the body of the broadcast of an activity's update or end, beside its pages.

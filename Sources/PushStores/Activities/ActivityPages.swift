@@ -17,6 +17,10 @@ package final class ActivityPages {
     let id: ActivityID
     let scope: AppScope
     let ordinals: [UInt32]
+    /// Of the ordinals.
+    let epoch: UInt64
+    /// The device of a late token's page; empty: it is none.
+    let lateDevice: String
     /// The start's job; nil: not a start.
     let startJob: UInt64?
     /// Its devices get the start's fallback alert.
@@ -31,7 +35,7 @@ package final class ActivityPages {
   package func find(_ job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
     guard !job.page.isEmpty else { return find(broadcast: job, in: scope, then: then) }
     let page = ActivityPages.page(job, scope)
-    devices.records(of: page.ordinals, in: scope) { [self] result in
+    devices.records(of: page.ordinals, epoch: page.epoch, in: scope) { [self] result in
       guard case .success(let records) = result else { return then(nil) }
       guard let startJob = page.startJob else { return update(page, records, then) }
       start(page, job: startJob, records, then)
@@ -55,6 +59,10 @@ package final class ActivityPages {
     return id
   }
 
+  private static func lateDevice(of job: borrowing PushJob) -> String {
+    String(decoding: JSONEscape.unescaped(job.page.late, of: job.bytes.span), as: UTF8.self)
+  }
+
   private static func page(_ job: borrowing PushJob, _ scope: AppScope) -> Page {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
@@ -65,7 +73,8 @@ package final class ActivityPages {
     let isStart = job.event == .start || isFallback
     let payload = isStart && !isFallback ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
     return Page(
-      id: activity(of: job), scope: scope, ordinals: ordinals,
+      id: activity(of: job), scope: scope, ordinals: ordinals, epoch: job.page.epoch,
+      lateDevice: lateDevice(of: job),
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
@@ -77,7 +86,7 @@ package final class ActivityPages {
       guard case .success(let resolved) = result else { return then(nil) }
       var resolution = PageResolution()
       for (record, answer) in zip(records, resolved) {
-        guard let record else {
+        guard let record, page.lateDevice.isEmpty || page.lateDevice == record.id else {
           // Forgotten since: its tokens cannot be used.
           resolution.skip()
           continue

@@ -14,13 +14,17 @@ extension DeviceRegistry {
   }
 
   /// The devices with these ordinals, in the same order; nil: no such device (any more).
-  package func records(of ordinals: [UInt32], in scope: AppScope, then: @escaping Then<[DeviceRecord?]>) {
+  /// - Parameter epoch: of the ordinals, where they come from a message; 0: they were just read.
+  package func records(
+    of ordinals: [UInt32], epoch: UInt64 = 0, in scope: AppScope, then: @escaping Then<[DeviceRecord?]>
+  ) {
     guard !ordinals.isEmpty else { return then(.success([])) }
     var packed: [UInt8] = []
     packed.reserveCapacity(ordinals.count * 4)
     for ordinal in ordinals { packed += DeviceCommit.bytes(ordinal) }
     var arguments = RedisArguments()
     arguments.append(packed)
+    arguments.append(epoch == 0 ? "" : "\(epoch)")
     run(DeviceScript.records, arguments, in: scope) { [self] result in
       switch result {
       case .failure(let failure):
@@ -77,6 +81,12 @@ extension DeviceRegistry {
         }
       }
     }
+  }
+
+  /// The epoch of ordinals that are read after it; 0: there are none.
+  package func epoch(in scope: AppScope, then: @escaping Then<UInt64>) {
+    let key = keys(scope).epoch
+    ask(["GET", key], key: key) { then($0.map { $0.text.flatMap(UInt64.init) ?? 0 }) }
   }
 
   /// The number of devices in a set.

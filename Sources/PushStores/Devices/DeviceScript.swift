@@ -41,7 +41,9 @@ enum DeviceScript {
       result[#result + 1] = item
     end
     if #wanted > 0 then
-      local now = tonumber(redis.call('TIME')[1])
+      local time = redis.call('TIME')
+      local now = tonumber(time[1])
+      redis.call('SET', P .. 'epoch', string.format('%.0f', now * 1000000 + time[2]), 'NX')
       local rested = redis.call('ZRANGEBYSCORE', P .. 'free', '-inf', now - ARGV[1], 'LIMIT', 0, #wanted)
       local last = #rested < #wanted and redis.call('INCRBY', P .. 'next', #wanted - #rested)
       local given = {}
@@ -302,11 +304,16 @@ enum DeviceScript {
     return codes
     """#)
 
-  /// KEYS: tag, next. ARGV: ordinals, four bytes each, little-endian. Replies the record of each, or nil.
+  /// KEYS: tag, next. ARGV: ordinals, four bytes each, little-endian, their epoch (empty: any). Replies the record of
+  /// each, or nil. Ordinals of another epoch have no records.
   static let records = LuaScript(
     #"""
     local P = KEYS[1]
     local result, group, fields = {}, nil, {}
+    if ARGV[2] ~= '' and redis.call('GET', P .. 'epoch') ~= ARGV[2] then
+      for index = 1, #ARGV[1] / 4 do result[index] = false end
+      return result
+    end
     local function read()
       if #fields == 0 then return end
       local values = redis.call('HMGET', P .. 'd:' .. group, unpack(fields))

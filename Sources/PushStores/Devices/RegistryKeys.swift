@@ -13,6 +13,9 @@ package struct RegistryKeys: Hashable, Sendable {
   /// Set: apps that have devices, as `<environment>:<app>`.
   package static func scopes(prefix: String) -> String { "\(prefix)devices:scopes" }
 
+  /// Identifies this registry among those that Redis had before it was emptied: when its first ordinal was allocated,
+  /// Unix microseconds. An ordinal means a device only in its epoch.
+  package var epoch: String { tag + "epoch" }
   /// The next ordinal.
   package var next: String { tag + "next" }
   /// Sorted set: ordinals without a device, by when they were freed (Unix s). They are reused after a rest. An

@@ -42,7 +42,7 @@ extension ExpansionRunner {
           case .failed(let text), .refused(let text):
             waitForRedis(delivery, text)
             end(step.id)
-          case .found(let ordinals, _, _): take(delivery, step, leaving: ordinals)
+          case .found(let ordinals, _, _, _): take(delivery, step, leaving: ordinals)
           }
         }
       }

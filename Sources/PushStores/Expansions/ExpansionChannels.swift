@@ -77,7 +77,7 @@ extension ExpansionRunner {
       case .failed(let text): later(delivery, step, text)
       // It is refused once it is taken.
       case .refused: then(false)
-      case .found(let ordinals, let next, _):
+      case .found(let ordinals, let next, _, _):
         reader.split(ordinals, by: .withChannels, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
           switch result {

@@ -102,14 +102,15 @@ extension ExpansionRunner {
       guard !delivery.isGone else { return }
       switch part {
       case .failed(let text), .refused(let text): later(RedisClient.Failure(text: text))
-      case .found(let ordinals, _, _):
+      case .found(let ordinals, _, _, let epoch):
         activities.outOfReach(ordinals, of: id, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }
           switch result {
           case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))
           case .success([]): then(nil)
           case .success(let left):
-            devices.records(of: Array(left.prefix(ExpansionRunner.namedMaximum)), in: step.scope) { result in
+            let named = Array(left.prefix(ExpansionRunner.namedMaximum))
+            devices.records(of: named, epoch: epoch, in: step.scope) { result in
               guard !delivery.isGone else { return }
               switch result {
               case .failure(let failure): later(RedisClient.Failure(text: "\(failure)"))

@@ -5,6 +5,8 @@ import PushCore
 extension ExpansionRunner {
   /// The devices that a step found, each in one part, ascending.
   struct Parts {
+    /// The registry's epoch when they were read.
+    var epoch: UInt64 = 0
     var usual: [UInt32] = []
     /// Of a start: its updates come on this channel to these.
     var subscribed: (channel: ChannelID, ordinals: [UInt32])?
@@ -14,7 +16,7 @@ extension ExpansionRunner {
     func pages(of size: Int) -> [PageOrdinals] {
       func pages(_ ordinals: [UInt32], _ kind: PageOrdinals.Kind) -> [PageOrdinals] {
         stride(from: 0, to: ordinals.count, by: size).map {
-          PageOrdinals(ordinals[$0..<min($0 + size, ordinals.count)], kind)
+          PageOrdinals(ordinals[$0..<min($0 + size, ordinals.count)], epoch: epoch, kind)
         }
       }
       return (subscribed.map { pages($0.ordinals, .channel($0.channel)) } ?? []) + pages(usual, .usual)
@@ -45,7 +47,8 @@ extension ExpansionRunner {
             switch result {
             case .failure(let failure): later(delivery, step, "\(failure)")
             case .success(let (able, others)):
-              then(Parts(usual: others, subscribed: (channel, able), alerted: parts.alerted))
+              then(
+                Parts(epoch: parts.epoch, usual: others, subscribed: (channel, able), alerted: parts.alerted))
             }
           }
         }
@@ -61,7 +64,7 @@ extension ExpansionRunner {
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): later(delivery, step, "\(failure)")
-      case .success(let (able, others)): then(Parts(usual: able, alerted: others))
+      case .success(let (able, others)): then(Parts(epoch: parts.epoch, usual: able, alerted: others))
       }
     }
   }

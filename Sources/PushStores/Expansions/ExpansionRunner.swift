@@ -228,8 +228,8 @@ final class ExpansionRunner {
       case .refused:
         // Its segment was deleted meanwhile: nobody else is in it.
         fix(delivery, step, Parts(), next: nil, given: ordinal)
-      case .found(let ordinals, let next, let given):
-        let parts = Parts(usual: ordinals)
+      case .found(let ordinals, let next, let given, let epoch):
+        let parts = Parts(epoch: epoch, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
           return fix(delivery, step, parts, next: next, given: given)
         }
@@ -242,15 +242,18 @@ final class ExpansionRunner {
     _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, from ordinal: UInt32, maximum: Int
   ) {
     let after = ordinal == 0 ? nil : ordinal - 1
-    activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
+    devices.epoch(in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
-      switch result {
-      case .failure(let failure):
-        waitForRedis(delivery, "\(failure)")
-        end(step.id)
-      case .success(let live):
-        let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
-        fix(delivery, step, Parts(usual: live.ordinals), next: live.hasMore ? next : nil, given: next)
+      guard case .success(let epoch) = result else { return later(delivery, step, "the registry's epoch") }
+      activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
+        guard !delivery.isGone else { return }
+        switch result {
+        case .failure(let failure): later(delivery, step, "\(failure)")
+        case .success(let live):
+          let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
+          fix(
+            delivery, step, Parts(epoch: epoch, usual: live.ordinals), next: live.hasMore ? next : nil, given: next)
+        }
       }
     }
   }
@@ -308,12 +311,13 @@ final class ExpansionRunner {
       // A twin of the job, with the same id, may have none to send: its own pages are no worse than the job's.
       switch ordinals.kind {
       case .fallback where FallbackWriter.canWrite(job):
-        FallbackWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
+        FallbackWriter.append(job, number: number, ordinals: ordinals.text, epoch: ordinals.epoch, to: &body)
       case .channel(let channel):
         let payload = (try? ActivityPayload(Array(job.bytes[job.payload.range])))?.subscribing(to: channel)
-        PageWriter.append(job, number: number, ordinals: ordinals.text, payload: payload, to: &body)
+        PageWriter.append(
+          job, number: number, ordinals: ordinals.text, epoch: ordinals.epoch, payload: payload, to: &body)
       case .usual, .fallback:
-        PageWriter.append(job, number: number, ordinals: ordinals.text, to: &body)
+        PageWriter.append(job, number: number, ordinals: ordinals.text, epoch: ordinals.epoch, to: &body)
       }
       let id = job.bytes[job.id.range] + Array("/\(number)".utf8)
       pages.append(

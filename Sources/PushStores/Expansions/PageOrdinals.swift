@@ -14,22 +14,26 @@ package struct PageOrdinals: Hashable, Sendable {
 
   /// In decimal, ascending, with commas between them.
   package let text: [UInt8]
+  /// The registry's epoch when they were read; 0: it had none.
+  package let epoch: UInt64
   package let kind: Kind
   package let count: Int
 
   private static let fallbackMark = UInt8(ascii: "f")
   private static let channelMark = UInt8(ascii: "c")
-  /// Behind the channel; no base64.
-  private static let channelEnd = UInt8(ascii: ":")
+  /// Behind the channel, and behind the epoch; no base64.
+  private static let end = UInt8(ascii: ":")
 
   /// - Parameter ordinals: ascending.
-  package init(_ ordinals: some Collection<UInt32>, _ kind: Kind = .usual) {
+  package init(_ ordinals: some Collection<UInt32>, epoch: UInt64, _ kind: Kind = .usual) {
     text = Array(ordinals.map(String.init).joined(separator: ",").utf8)
+    self.epoch = epoch
     self.kind = kind
     count = ordinals.count
   }
 
-  /// What Redis holds: the text, behind an `f` where it is a fallback's, or a `c`, the channel and a colon.
+  /// What Redis holds: an `f` where it is a fallback's, or a `c`, the channel and a colon; then the epoch and a colon,
+  /// and the text.
   init(stored bytes: [UInt8]) {
     var rest = bytes[...]
     switch bytes.first {
@@ -37,17 +41,19 @@ package struct PageOrdinals: Hashable, Sendable {
       kind = .fallback
       rest = rest.dropFirst()
     case PageOrdinals.channelMark:
-      let id = rest.dropFirst().prefix { $0 != PageOrdinals.channelEnd }
+      let id = rest.dropFirst().prefix { $0 != PageOrdinals.end }
       kind = ChannelID(text: String(decoding: id, as: UTF8.self)).map { .channel($0) } ?? .usual
       rest = rest.dropFirst(id.count + 2)
     default: kind = .usual
     }
-    text = Array(rest)
+    let digits = rest.firstIndex(of: PageOrdinals.end).map { rest[..<$0] }
+    epoch = digits.flatMap { UInt64(String(decoding: $0, as: UTF8.self)) } ?? 0
+    text = Array(rest.dropFirst(digits.map { $0.count + 1 } ?? 0))
     count = text.isEmpty ? 0 : 1 + text.count { $0 == UInt8(ascii: ",") }
   }
 
   var stored: String {
-    let ordinals = String(decoding: text, as: UTF8.self)
+    let ordinals = "\(epoch):" + String(decoding: text, as: UTF8.self)
     return switch kind {
     case .usual: ordinals
     case .fallback: "f" + ordinals

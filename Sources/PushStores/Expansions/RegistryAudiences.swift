@@ -6,8 +6,8 @@ final class RegistryAudiences {
   /// A part of an audience.
   enum Part {
     /// `ordinals`: ascending. `next`: where the rest starts; nil: no rest. `given`: approximate number of ordinals that
-    /// the scope has allocated.
-    case found(ordinals: [UInt32], next: UInt32?, given: UInt32)
+    /// the scope has allocated. `epoch`: of the ordinals.
+    case found(ordinals: [UInt32], next: UInt32?, given: UInt32, epoch: UInt64)
     /// There is no such audience: the reason, for people.
     case refused(String)
     /// The registry did not answer: the reason, for people.
@@ -87,7 +87,7 @@ final class RegistryAudiences {
       case .failure(let failure): then(.failed("\(failure)"))
       case .success:
         let given = UInt32(clamping: reader.chunkCount * OrdinalChunk.count)
-        then(.found(ordinals: ordinals, next: next, given: given))
+        then(.found(ordinals: ordinals, next: next, given: given, epoch: reader.epoch))
       }
     }
   }

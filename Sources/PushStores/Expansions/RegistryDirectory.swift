@@ -56,7 +56,7 @@ package final class RegistryDirectory: AudienceDirectory {
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
-    registry.records(of: ordinals, in: scope) { [weak self] result in
+    registry.records(of: ordinals, epoch: job.page.epoch, in: scope) { [weak self] result in
       self?.openCount -= 1
       self?.answers.append((ticket, (try? result.get()).map(RegistryDirectory.resolution)))
     }

@@ -28,6 +28,8 @@ package final class AudienceReader {
   }
 
   package let plan: FilterPlan
+  /// The registry's epoch before the audience's ordinals were read; 0: it had none.
+  package let epoch: UInt64
   /// Number of chunks: their indexes are below it.
   package let chunkCount: Int
   private let redis: RedisClient
@@ -46,13 +48,14 @@ package final class AudienceReader {
 
   init(
     redis: RedisClient, keys: RegistryKeys, plan: FilterPlan, names: [DeviceSetName], states: [SetState],
-    ordinalCount: Int
+    ordinalCount: Int, epoch: UInt64
   ) {
     self.redis = redis
     self.keys = keys
     self.plan = plan
     self.names = names
     self.states = states
+    self.epoch = epoch
     chunkCount = (ordinalCount + OrdinalChunk.count - 1) / OrdinalChunk.count
     large = states.indices.filter { if case .many = states[$0] { true } else { false } }
     evaluation = FilterEvaluation(plan)

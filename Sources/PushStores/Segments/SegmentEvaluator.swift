@@ -62,7 +62,7 @@ package final class SegmentEvaluator {
   private func prepare(_ plan: FilterPlan, _ scope: AppScope, _ then: @escaping SegmentThen<AudienceReader>) {
     let keys = RegistryKeys(prefix: prefix, scope: scope)
     let names = plan.sets.map(DeviceSetName.init)
-    // And one more answer: the number of ordinals.
+    // And one more answer: the number of ordinals and their epoch.
     let gathered = Gathered(count: names.count)
     let redis = redis
     func isComplete() {
@@ -72,16 +72,16 @@ package final class SegmentEvaluator {
         .success(
           AudienceReader(
             redis: redis, keys: keys, plan: plan, names: names, states: gathered.states,
-            ordinalCount: gathered.ordinalCount)))
+            ordinalCount: gathered.ordinalCount, epoch: gathered.epoch)))
     }
-    redis.call(["GET", keys.next], key: keys.next) { result in
+    redis.call(["MGET", keys.next, keys.epoch], key: keys.next) { result in
       gathered.left -= 1
       switch result {
       case .failure(let failure): gathered.fail(failure.failure)
-      case .success(.null): break
       case .success(let reply):
-        if let text = reply.text, let count = Int(text), 0...Int(UInt32.max) + 1 ~= count {
+        if let (count, epoch) = SegmentEvaluator.ordinals(reply) {
           gathered.ordinalCount = count
+          gathered.epoch = epoch
         } else {
           gathered.fail(.foreign(key: keys.next))
         }
@@ -107,10 +107,19 @@ package final class SegmentEvaluator {
     }
   }
 
+  /// The number of allocated ordinals, and their epoch; nil: the registry did not write it.
+  private static func ordinals(_ reply: RedisReply) -> (count: Int, epoch: UInt64)? {
+    guard case .array(let values) = reply, values.count == 2 else { return nil }
+    guard values[0] != .null else { return (0, 0) }
+    guard let count = values[0].text.flatMap({ Int($0) }), 0...Int(UInt32.max) + 1 ~= count else { return nil }
+    return (count, values[1].text.flatMap { UInt64($0) } ?? 0)
+  }
+
   /// Collects the answers.
   private final class Gathered {
     var states: [AudienceReader.SetState]
     var ordinalCount = 0
+    var epoch: UInt64 = 0
     var left: Int
     private(set) var failure: SegmentFailure?
 

@@ -37,11 +37,11 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "channel use", digest: "25eb43260bc3cec0ad873dadecfd1fce0acb0786", model: SimulatedChannelModel.use),
     SimulatedRedisScript(
-      "registry find", digest: "c7badf27588cf4ee87df9c5a76ac201df5e8c52f", model: SimulatedRegistryModel.find),
+      "registry find", digest: "fc83daccf097b5d85b4d1bb2e87adb106625a7b7", model: SimulatedRegistryModel.find),
     SimulatedRedisScript(
       "registry commit", digest: "0bdae7706867bcd0a37afda6b16b06ab682b7dde", model: SimulatedRegistryCommit.run),
     SimulatedRedisScript(
-      "registry records", digest: "e12b07a7754432c19698fcad37e09c493ae02a73", model: SimulatedRegistryModel.records),
+      "registry records", digest: "0019403b0cc2fde955aa9c2cae23388322203a68", model: SimulatedRegistryModel.records),
     SimulatedRedisScript(
       "registry words", digest: "d11e0b1b56f72803dfc39f110cb330fd26578b41", model: SimulatedRegistryModel.words),
     SimulatedRedisScript(

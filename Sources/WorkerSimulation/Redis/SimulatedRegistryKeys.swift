@@ -10,6 +10,7 @@ struct SimulatedRegistryKeys {
 
   func named(_ name: [UInt8]) -> [UInt8] { tag + name }
   var free: [UInt8] { tag + Array("free".utf8) }
+  var epoch: [UInt8] { tag + Array("epoch".utf8) }
   var next: [UInt8] { tag + Array("next".utf8) }
   var words: [UInt8] { tag + Array("word".utf8) }
   var osVersions: [UInt8] { tag + Array("os".utf8) }

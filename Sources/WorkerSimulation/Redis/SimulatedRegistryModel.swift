@@ -30,10 +30,13 @@ enum SimulatedRegistryModel {
     _ call: SimulatedRedisScriptCall, _ keys: SimulatedRegistryKeys, _ count: Int
   ) throws(SimulatedRedisScriptFailure) -> [Int64] {
     let now = SimulatedRedisNumber.text(call.seconds)
+    try call.call(
+      .set, keys.epoch, SimulatedRedisNumber.text(call.seconds * 1_000_000 + call.microseconds), Array("NX".utf8),
+      line: 24)
     let until = SimulatedRedisNumber.text(call.seconds - Int64(try call.number(1)))
     let reply = try call.call(
       .zrangebyscore, keys.free, Array("-inf".utf8), until, Array("LIMIT".utf8), [UInt8(ascii: "0")],
-      SimulatedRedisNumber.text(Int64(count)), line: 23)
+      SimulatedRedisNumber.text(Int64(count)), line: 25)
     var ordinals: [Int64] = []
     if case .array(let values) = reply {
       for case .bulk(let text) in values {
@@ -43,11 +46,11 @@ enum SimulatedRegistryModel {
     }
     let missing = Int64(count - ordinals.count)
     if missing > 0 {
-      let last = try call.integer(.incrby, keys.next, SimulatedRedisNumber.text(missing), line: 24)
+      let last = try call.integer(.incrby, keys.next, SimulatedRedisNumber.text(missing), line: 26)
       ordinals += last - missing..<last
     }
     let words = ordinals.flatMap { [now, SimulatedRedisNumber.text($0)] }
-    if case .error(let text) = call.attempt(.zadd, [keys.free] + words) { throw call.refusal(text, line: 30) }
+    if case .error(let text) = call.attempt(.zadd, [keys.free] + words) { throw call.refusal(text, line: 32) }
     return ordinals
   }
 
@@ -75,6 +78,10 @@ enum SimulatedRegistryModel {
     let keys = try SimulatedRegistryKeys(call)
     let packed = try call.argument(1)
     let ordinals = stride(from: 0, to: packed.count, by: 4).map { SimulatedRegistryKeys.ordinal(packed, $0) }
+    let epoch = try call.argument(2)
+    if !epoch.isEmpty, try call.text(.get, keys.epoch, line: 3) != epoch {
+      return .array(ordinals.map { _ in .null })
+    }
     var replies: [SimulatedRedisReply] = []
     var next = 0
     while next < ordinals.count {
@@ -83,7 +90,7 @@ enum SimulatedRegistryModel {
       next += fields.count
       switch call.attempt(.hmget, [keys.group(group)] + fields) {
       case .array(let values): replies += values
-      case .error(let text): throw call.refusal(text, line: 5)
+      case .error(let text): throw call.refusal(text, line: 9)
       default: throw .unmodelled("HMGET gave no list")
       }
     }

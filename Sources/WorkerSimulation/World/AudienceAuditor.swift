@@ -221,6 +221,7 @@ package final class AudienceAuditor {
       return
     }
     for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) { judge(ends, of: device, job, ledger) }
+    judgeTargets(job)
     guard !job.mayBeLost, !hasLostData else { return }
     let outcomes = job.outcomes.filter { !isExcused($0, job) }
     let summaries = Set(outcomes.map { AudienceAuditor.summary($0) })
@@ -264,6 +265,17 @@ package final class AudienceAuditor {
     }
   }
 
+  /// No device gets what was for others, also if Redis was emptied and gives the ordinals anew. If it forgot only the last
+  /// writes, nothing tells that an ordinal was given before.
+  private func judgeTargets(_ job: Job) {
+    guard job.job.push == nil || job.job.push == .start, faults.isDisjoint(with: [.crashRedis, .failOverRedis]) else {
+      return
+    }
+    for device in job.ends.keys.sorted() where phones[device].map({ !job.job.takes($0) }) ?? true {
+      fail("sent to a device outside the audience: \(job.job.id) \(device)")
+    }
+  }
+
   /// Checks a job's summary against the devices' outcomes and the possible devices.
   private func judge(_ job: Job, _ counts: [String: Int]) {
     let id = job.job.id
@@ -289,9 +301,6 @@ package final class AudienceAuditor {
     // A device that was forgotten and registers again is another device.
     let most = possible.count + possible.count { isForgotten($0.name) }
     if devices > most { fail("\(devices) devices for an audience of at most \(most): \(id)") }
-    for device in job.ends.keys.sorted() where !possible.contains(where: { $0.name == device }) {
-      fail("sent to a device outside the audience: \(id) \(device)")
-    }
     guard job.job.push == nil else { return }
     let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
     // Devices without a token are skipped.
