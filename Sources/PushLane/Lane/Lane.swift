@@ -13,7 +13,8 @@ package import PushSettings
 /// copy, or a dead letter. `DeliveryState` decides; the ports do the input and output.
 ///
 /// A value with one owner: the compiler proves exclusive access to its fields, which an object would
-/// check at each access.
+/// check at each access. Methods that a job comes through are mutating also where they only read: for one that borrows
+/// the lane, the compiler copies it whole.
 package struct Lane<
   LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushService, Time: LaneClock
 >: ~Copyable {
@@ -106,9 +107,11 @@ package struct Lane<
 
   /// How long the loop may sleep without events: until an acknowledgement or a deadline may be due.
   package var idleMilliseconds: Int {
-    if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
-    if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
-    return sends.count > 0 || hasPossiblePoison ? 10 : 250
+    mutating get {
+      if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
+      if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
+      return sends.count > 0 || hasPossiblePoison ? 10 : 250
+    }
   }
 
   /// The shortest time between the starts of two turns. A busy lane's jobs take much longer than that anyway, and larger
@@ -269,10 +272,12 @@ package struct Lane<
 
   /// There are targets to start, of jobs that cannot be poison, and room for them.
   private var canStartMore: Bool {
-    for queue in StartQueue.allCases where !queue.mayBePoison {
-      if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
+    mutating get {
+      for queue in StartQueue.allCases where !queue.mayBePoison {
+        if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
+      }
+      return false
     }
-    return false
   }
 
   private var hasPossiblePoison: Bool {
@@ -280,7 +285,7 @@ package struct Lane<
   }
 
   /// There is room for a target of this job, beside the orphans. The isolated job has extra room; bulk leaves a quarter of the room free.
-  private func canStart(_ job: Ticket) -> Bool {
+  private mutating func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
     let room = settings.sendsMaximum - orphanCount
     let own = tag.isIsolated ? LaneSettings.isolatedSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
@@ -326,7 +331,7 @@ package struct Lane<
   }
 
   /// The job expired: it is not sent any more.
-  func isOver(_ job: Ticket, _ now: Now) -> Bool {
+  mutating func isOver(_ job: Ticket, _ now: Now) -> Bool {
     let times = jobs[job].times
     return settings.retry.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now)
   }
@@ -434,7 +439,7 @@ package struct Lane<
   }
 
   /// Whether a stuck pool takes so many slots that another pool, which is in use, would run out.
-  private func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
+  private mutating func isInOthersWay(_ pool: Int, _ waited: Int64, isStalled: Bool, _ now: Now) -> Bool {
     guard queues[pool].count > settings.slowWaitersMaximum else { return false }
     // This send may be new; what counts is how long the pool is stuck.
     let stood = max(waited, queues[pool].lastSent.map { now.monotonic.milliseconds(since: $0) } ?? 0)

@@ -71,14 +71,14 @@ extension Lane {
   }
 
   /// Reports a dead token to the registry, if the token came from there.
-  func tokenGone(_ send: Ticket, since: Int64) {
+  mutating func tokenGone(_ send: Ticket, since: Int64) {
     guard let job = sends[send].job, !jobs[job].ends.isEmpty else { return }
     directory.tokenGone(jobs[job].job, target: sends[send].target, since: since)
   }
 
   /// The job goes to update tokens, each for one activity on one device. The registry knows when one of them is over. A dead-token mark would
   /// keep for a month a token that is not used again.
-  func isToMembers(_ job: Ticket) -> Bool {
+  mutating func isToMembers(_ job: Ticket) -> Bool {
     !jobs[job].ends.isEmpty && !jobs[job].job.activity.isEmpty && jobs[job].job.pushType == .liveactivity
       && jobs[job].job.event != .start
   }

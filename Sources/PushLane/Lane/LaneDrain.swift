@@ -11,7 +11,7 @@ extension Lane {
   }
 
   /// The job of a send, which must be no orphan.
-  func job(of send: Ticket) -> Ticket {
+  mutating func job(of send: Ticket) -> Ticket {
     guard let job = sends[send].job else { preconditionFailure("an orphan has no job") }
     return job
   }

@@ -17,7 +17,7 @@ extension Lane {
   }
 
   /// Another copy of the job may have taken it over meanwhile and got an answer.
-  func isAdmittedLongAgo(_ ticket: Ticket, _ now: Now) -> Bool {
+  mutating func isAdmittedLongAgo(_ ticket: Ticket, _ now: Now) -> Bool {
     now.monotonic.milliseconds(since: sends[ticket].askedAt) >= settings.admissionAgeMaximumMilliseconds
   }
 

@@ -57,10 +57,12 @@ struct LaneThread<LaneBroker: Broker, LaneStore: AdmissionStore, LanePush: PushS
 
   /// How long the next turn may wait without input.
   var waitMilliseconds: Int {
-    switch phase {
-    case .beginning: 0
-    case .turning: lane.idleMilliseconds
-    case .closing: Self.closeWaitMilliseconds
+    mutating get {
+      switch phase {
+      case .beginning: 0
+      case .turning: lane.idleMilliseconds
+      case .closing: Self.closeWaitMilliseconds
+      }
     }
   }
 
