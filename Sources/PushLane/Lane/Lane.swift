@@ -56,7 +56,7 @@ package struct Lane<
   /// The number of deliveries that are being isolated.
   var isolating = 0
   /// The last turn left deliveries for a later one.
-  private var mayHaveMore = false
+  private(set) var mayHaveMore = false
   var drain = DrainState()
   let writer: OutcomeWriter
   /// Buffer of the next message.
@@ -104,19 +104,6 @@ package struct Lane<
   package var unconfirmedCount: Int { confirms.count }
   package var isConsuming: Bool { epoch != nil && drain.isRunning }
   package var isDrained: Bool { drain.isDrained }
-
-  /// How long the loop may sleep without events: until an acknowledgement or a deadline may be due.
-  package var idleMilliseconds: Int {
-    mutating get {
-      if (mayHaveMore && !jobs.isFull) || (canStartMore && broker.canPublish) { return 0 }
-      if watermarks.contains(where: { $0.pendingCount > 0 }) { return Int(settings.acknowledgeDelayMilliseconds) }
-      return sends.count > 0 || hasPossiblePoison ? 10 : 250
-    }
-  }
-
-  /// The shortest time between the starts of two turns. A busy lane's jobs take much longer than that anyway, and larger
-  /// batches cost all four peers less: fewer wake-ups, reads and writes.
-  package var spacingMicroseconds: Int64 { jobs.count >= settings.busyJobsMinimum ? settings.spacingMicroseconds : 0 }
 
   /// One pass.
   package mutating func turn() {
@@ -270,22 +257,8 @@ package struct Lane<
     }
   }
 
-  /// There are targets to start, of jobs that cannot be poison, and room for them.
-  private var canStartMore: Bool {
-    mutating get {
-      for queue in StartQueue.allCases where !queue.mayBePoison {
-        if let job = unstarted[queue.rawValue].first, canStart(job) { return true }
-      }
-      return false
-    }
-  }
-
-  private var hasPossiblePoison: Bool {
-    StartQueue.allCases.contains { $0.mayBePoison && !unstarted[$0.rawValue].isEmpty }
-  }
-
   /// There is room for a target of this job, beside the orphans. The isolated job has extra room; bulk leaves a quarter of the room free.
-  private mutating func canStart(_ job: Ticket) -> Bool {
+  mutating func canStart(_ job: Ticket) -> Bool {
     let tag = jobs[job].tag
     let room = settings.sendsMaximum - orphanCount
     let own = tag.isIsolated ? LaneSettings.isolatedSendsMaximum : tag.jobClass == .bulk ? -room / 4 : 0
