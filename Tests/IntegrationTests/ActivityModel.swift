@@ -108,7 +108,7 @@ struct ActivityModel: Equatable {
       for ordinal in ordinals where entry.members[ordinal]?.startRefused(job) == true { entry.members[ordinal] = nil }
       return "()"
     case .unregistered(_, let ordinal, let token, let at):
-      return "\(entry.members[ordinal]?.unregistered(token, at: at) ?? false)"
+      return "\(entry.members[ordinal]?.unregistered(token, at: at, now: now) ?? false)"
     case .forget:
       preconditionFailure("it is no call of one activity")
     }

@@ -217,7 +217,7 @@ struct ActivityWorld {
       }
       devices[device].shown = max(devices[device].shown, timestamp)
     case .gone(let device, let token, let at):
-      _ = members[device]?.unregistered([token], at: at)
+      _ = members[device]?.unregistered([token], at: at, now: now)
     case .start(let device, let job, isAlert: true):
       devices[device].alerts.insert(job)
     case .start(let device, let job, isAlert: false):

@@ -10,7 +10,7 @@ import Testing
     #expect(member.status == .started && member.start?.at == 5)
     #expect(member.start(1, at: 6_000) == true, "the same start came again")
     #expect(member.start(2, at: 7_000) == false)
-    #expect(member.register([9], at: 8_000) == .taken)
+    #expect(member.register([9], at: 8_000, now: 1_000) == .taken)
     #expect(member.status == .live)
     #expect(member.start(1, at: 9_000) == false, "it has arrived")
   }
@@ -21,7 +21,7 @@ import Testing
     #expect(member.startRefused(2) == false)
     #expect(member.startRefused(1) == true)
     #expect(member.start(2, at: 0) == true)
-    #expect(member.register([9], at: 1) == .taken)
+    #expect(member.register([9], at: 1, now: 1_000) == .taken)
     #expect(member.startRefused(2) == false, "it has arrived, whatever APNs said")
   }
 
@@ -32,7 +32,7 @@ import Testing
     #expect(member.start(1, isAlert: true, at: 6_000) == true, "the same alert came again")
     #expect(member.start(1, at: 7_000) == false, "it got a start token since")
     #expect(member.start(2, at: 7_000) == false && member.start(2, isAlert: true, at: 7_000) == false)
-    #expect(member.register([9], at: 8_000) == .taken)
+    #expect(member.register([9], at: 8_000, now: 1_000) == .taken)
     #expect(member.status == .live, "its app started the activity itself")
     var other = ActivityMember()
     #expect(other.start(1, at: 0) == true)
@@ -49,7 +49,7 @@ import Testing
     for _ in 0..<500 {
       var member = ActivityMember()
       for registration in registrations.shuffled(using: &random) + registrations.prefix(3) {
-        _ = member.register(registration.token, at: registration.at)
+        _ = member.register(registration.token, at: registration.at, now: 1_000)
       }
       #expect(member.token == [5] && member.changedAt == 30)
     }
@@ -57,30 +57,44 @@ import Testing
 
   @Test func overIsNotForEver() {
     var member = ActivityMember()
-    #expect(member.register([1], at: 10) == .taken)
-    #expect(member.register([], at: 20) == .over)
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
+    #expect(member.register([], at: 20, now: 1_000) == .over)
     #expect(member.status == .over)
     #expect(member.resolve(.init(revision: 1)) == .skipped(.over))
     #expect(member.start(1, at: 0) == false, "whoever swiped it away does not get it again")
-    #expect(member.register([1], at: 20) == .older)
-    #expect(member.register([1], at: 21) == .taken)
+    #expect(member.register([1], at: 20, now: 1_000) == .older)
+    #expect(member.register([1], at: 21, now: 1_000) == .taken)
     #expect(member.claim(1) == true)
   }
 
   @Test func aTokenThatIsNoneIsOver() {
     var member = ActivityMember()
-    #expect(member.register([1], at: 10) == .taken)
-    #expect(member.unregistered([2], at: 50) == false, "another token's end")
-    #expect(member.unregistered([1], at: 9) == false, "registered since")
-    #expect(member.unregistered([1], at: 10) == true)
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
+    #expect(member.unregistered([2], at: 50, now: 1_000) == false, "another token's end")
+    #expect(member.unregistered([1], at: 9, now: 1_000) == false, "registered since")
+    #expect(member.unregistered([1], at: 10, now: 1_000) == true)
     #expect(member.status == .over)
-    #expect(member.unregistered([1], at: 10) == false)
-    #expect(member.register([1], at: 10) == .older)
-    #expect(member.unregistered([1], at: 60) == true)
-    #expect(member.register([1], at: 60) == .older, "registered before APNs said so")
-    #expect(member.register([2], at: 30) == .taken, "another token is no concern of it")
-    #expect(member.register([1], at: 61) == .taken)
+    #expect(member.unregistered([1], at: 10, now: 1_000) == false)
+    #expect(member.register([1], at: 10, now: 1_000) == .older)
+    #expect(member.unregistered([1], at: 60, now: 1_000) == true)
+    #expect(member.register([1], at: 60, now: 1_000) == .older, "registered before APNs said so")
+    #expect(member.register([2], at: 30, now: 1_000) == .taken, "another token is no concern of it")
+    #expect(member.register([1], at: 61, now: 1_000) == .taken)
     #expect(member.status == .live)
+  }
+
+  @Test func aTimeThatIsStillToComeGivesWay() {
+    var member = ActivityMember()
+    let hour: Int64 = 3_600_000
+    #expect(member.register([1], at: 2 * hour, now: hour) == .taken, "by a clock that is an hour ahead")
+    #expect(member.unregistered([1], at: hour + 1, now: hour + 1) == true)
+    #expect(member.register([1], at: 2 * hour, now: hour + 2) == .taken)
+    #expect(member.register([2], at: hour + 3, now: hour + 3) == .taken)
+    #expect(member.token == [2] && member.changedAt == hour + 3)
+    // Two clocks that differ by seconds: an older registration comes once more.
+    #expect(member.register([3], at: hour + 5_000, now: hour + 4) == .taken)
+    #expect(member.register([2], at: hour + 3, now: hour + 5) == .older)
+    #expect(member.token == [3])
   }
 
   @Test func aDeviceWithoutATokenWaits() {
@@ -92,7 +106,7 @@ import Testing
 
   @Test func anOlderRevisionNeverFollowsANewer() {
     var member = ActivityMember()
-    #expect(member.register([1], at: 10) == .taken)
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
     #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10))
     #expect(member.resolve(.init(revision: 1)) == .superseded(by: 2))
     #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10), "it is tried again")

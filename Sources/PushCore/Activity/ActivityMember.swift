@@ -64,10 +64,19 @@ package struct ActivityMember: Hashable, Sendable {
     case older, taken, over
   }
 
+  /// Clocks differ by less than this.
+  private static let skewMilliseconds: Int64 = 60_000
+
+  /// Whether what is known is newer. A known time that is still to come, by a clock that was wrong, gives way to what comes now: otherwise the
+  /// device would keep an old token until then.
+  private func hasChanged(since at: Int64, now: Int64) -> Bool {
+    changedAt > at && !(changedAt - now > ActivityMember.skewMilliseconds && at <= now)
+  }
+
   /// The newest registration wins. At equal times, over wins, then the token that sorts last, so that order and
   /// duplicates do not matter.
-  mutating func register(_ new: [UInt8], at: Int64) -> Registered {
-    if at < changedAt || new == token && at <= goneAt { return .older }
+  mutating func register(_ new: [UInt8], at: Int64, now: Int64) -> Registered {
+    if hasChanged(since: at, now: now) || new == token && at <= goneAt { return .older }
     if at == changedAt && !new.isEmpty && (token.isEmpty && isOver || new.lexicographicallyPrecedes(token)) {
       return .older
     }
@@ -135,8 +144,10 @@ package struct ActivityMember: Hashable, Sendable {
   /// APNs reported the token as unregistered.
   /// - Parameter at: since when, Unix milliseconds.
   /// - Returns: whether that changed something; not if the device has registered since.
-  package mutating func unregistered(_ gone: [UInt8], at: Int64) -> Bool {
-    guard !gone.isEmpty, gone == token, changedAt <= at, goneAt < at else { return false }
+  package mutating func unregistered(_ gone: [UInt8], at: Int64, now: Int64) -> Bool {
+    guard !gone.isEmpty, gone == token, !hasChanged(since: at, now: now), goneAt < at else {
+      return false
+    }
     isOver = true
     goneAt = at
     return true

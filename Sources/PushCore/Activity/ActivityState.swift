@@ -248,7 +248,7 @@ package struct ActivityState: Hashable, Sendable {
     var state = activity ?? ActivityState(createdAt: min(at, now), phase: .active)
     guard now < state.expiresAt else { return .ignored }
     var known = member ?? ActivityMember()
-    switch known.register(token, at: at) {
+    switch known.register(token, at: at, now: now) {
     case .older:
       return .ignored
     case .over:

@@ -197,8 +197,8 @@ package final class ActivityRegistry {
   package func unregistered(
     _ token: [UInt8], of id: ActivityID, in scope: AppScope, ordinal: UInt32, at: Int64, then: @escaping Then<Bool>
   ) {
-    change(id, [ordinal], scope, hasTexts: false, then) { draft, _ in
-      .success(draft.members[0]?.unregistered(token, at: at) ?? false)
+    change(id, [ordinal], scope, hasTexts: false, then) { draft, now in
+      .success(draft.members[0]?.unregistered(token, at: at, now: now) ?? false)
     }
   }
 
