@@ -206,6 +206,27 @@ import Testing
     #expect(activity?.resolveStart(1, &member, now: Self.zero + 9_000) == .started)
   }
 
+  /// A worker died after it had marked the devices that left, before their end was published. Its job comes again, behind others.
+  @Test func anEndForSomeThatComesAgainIsSent() throws {
+    _ = try start()
+    _ = register([1], at: 500)
+    var (first, second) = ([member], [ActivityMember?.none])
+    _ = try ActivityState.leave(&activity, &first, job: 2, jobs: &jobs, now: Self.zero + 5_000)
+    _ = try ActivityState.leave(&activity, &second, job: 3, jobs: &jobs, now: Self.zero + 6_000)
+    #expect(try end(4, at: 7_000) == .begun(revision(4, second: 7)))
+    let again = try ActivityState.leave(&activity, &first, job: 2, jobs: &jobs, now: Self.zero + 8_000)
+    #expect(again == revision(5, second: 8))
+    member = first[0]
+    #expect(resolve(.init(revision: 4)) == .skipped(.left))
+    #expect(resolve(.init(revision: 5, isLeave: true)) == .send([1], registeredAt: Self.zero + 500))
+    #expect(throws: ActivityRefusal.ended) {
+      try ActivityState.leave(&activity, &first, job: 5, jobs: &jobs, now: Self.zero + 9_000)
+    }
+    #expect(throws: ActivityRefusal.expired) {
+      try ActivityState.leave(&activity, &first, job: 3, jobs: &jobs, now: Self.zero + 9 * Self.hour)
+    }
+  }
+
   @Test func olderStatesAreDroppedOnceItHasEnded() throws {
     _ = register([1], at: 0)
     _ = try update(1, at: 1_000)

@@ -178,10 +178,14 @@ package struct ActivityState: Hashable, Sendable {
     now: Int64
   ) throws(ActivityRefusal) -> ActivityRevision {
     guard var state = activity else { throw .unknown }
-    if let number = jobs.number(of: job, last: state.lastNumber), let leave = state.leave, leave.number == number {
-      return leave
+    if let number = jobs.number(of: job, last: state.lastNumber) {
+      if let leave = state.leave, leave.number == number { return leave }
+      // A duplicate, and a newer such job came meanwhile. This one's devices have left, perhaps without their end: they get it, even where
+      // the activity has ended for all others since.
+      if now >= state.expiresAt { throw .expired }
+    } else {
+      try state.requireRunning(now)
     }
-    try state.requireRunning(now)
     let revision = state.next(job, &jobs, now)
     state.sentTimestamp = revision.timestamp
     state.leave = revision
