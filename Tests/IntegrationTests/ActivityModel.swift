@@ -33,6 +33,9 @@ struct ActivityModel: Equatable {
     Array("\(revision.number) \(revision.timestamp) ".utf8) + contentState
   }
 
+  /// Stands for the body that is kept for late tokens.
+  static func late(_ body: [UInt8]) -> [UInt8] { body + Array(" late".utf8) }
+
   func snapshot(_ id: ActivityID) -> ActivityRegistry.Snapshot? {
     guard let entry = entries[id], let activity = entry.activity else { return nil }
     return ActivityRegistry.Snapshot(id: id, activity: activity, members: entry.members)
@@ -81,9 +84,10 @@ struct ActivityModel: Equatable {
       let before = entry.activity?.leave
       var members = ordinals.map { entry.members[$0] }
       let revision = try ActivityState.leave(&entry.activity, &members, job: job, jobs: &entry.jobs, now: now)
-      if revision != before { entry.leaveBody = body(revision, entry.contentState) }
+      let body = body(revision, entry.contentState)
+      if revision != before { entry.leaveBody = late(body) }
       for (ordinal, member) in zip(ordinals, members) { entry.members[ordinal] = member }
-      return "\(revision) \(entry.leaveBody)"
+      return "\(revision) \(body)"
     case .register(_, let ordinal, let token, let at):
       let answer = ActivityState.register(&entry.activity, &entry.members[ordinal], token: token, at: at, now: now)
       switch answer {
@@ -142,7 +146,11 @@ extension ActivityRegistry {
     case .begin(let id, let number):
       begin(id, in: scope, number: number, then: tell { ActivityModel.words($0.answer, $0.body) })
     case .leave(let id, let ordinals, let job):
-      leave(id, in: scope, ordinals: ordinals, job: job, edit: edit, then: tell { "\($0.revision) \($0.body)" })
+      let edits: (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]) = { revision, last in
+        let body = ActivityModel.body(revision, last)
+        return (body, ActivityModel.late(body))
+      }
+      leave(id, in: scope, ordinals: ordinals, job: job, edit: edits, then: tell { "\($0.revision) \($0.body)" })
     case .register(let id, let ordinal, let token, let at):
       register(id, in: scope, ordinal: ordinal, token: token, at: at, then: tell { "\($0.answer) \($0.body)" })
     case .resolve(let id, let push, let ordinals):

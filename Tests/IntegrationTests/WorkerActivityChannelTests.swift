@@ -141,6 +141,10 @@ struct WorkerActivityChannelTests {
     let shown = try way.shown()
     #expect(shown.contains(#""channel":"\#(channel)""#), "\(shown)")
     #expect(shown.contains(#""device":"d-1","on_channel":true,"revision":0,"#), "\(shown)")
+    let keys = ActivityKeys(tag: RegistryKeys(prefix: "\(way.world.prefix):", scope: way.registry.scope).tag)
+    let key = keys.activity(try #require(ActivityID("ride-17")))
+    let kept = try way.registry.wait { way.registry.redis.call(["HGET", key, "l"], key: key, then: $0) }
+    #expect(kept.text?.contains(#""id":"l1""#) == true && kept.text?.contains("d-0") == false, "\(kept)")
     try way.activity.register("d-1", "5150505050505050")
     #expect(try way.activity.end(of: "l1/late/d-1").outcome == "accepted", "its token ends it")
 

@@ -66,7 +66,9 @@ import Testing
 
   // MARK: - As they go out
 
-  private func written(_ text: String, messageID: String = "", isLeave: Bool = false) throws -> Parsed {
+  private func written(
+    _ text: String, messageID: String = "", isLeave: Bool = false, isForNobody: Bool = false
+  ) throws -> Parsed {
     let parsed = Parsed(text, messageID: messageID)
     #expect(parsed.error == nil, "\(parsed.error?.detail ?? "")")
     let payload = try ActivityPayload(Array(parsed.text(parsed.job.payload).utf8))
@@ -74,7 +76,7 @@ import Testing
     var output: [UInt8] = []
     ActivityJobWriter.append(
       parsed.job, payload, edited: try payload.edited(ActivityEdits(timestamp: revision.timestamp)), revision,
-      isLeave: isLeave, now: 1_796_000_100, to: &output)
+      isLeave: isLeave, isForNobody: isForNobody, now: 1_796_000_100, to: &output)
     return Parsed(bytes: output)
   }
 
@@ -100,6 +102,26 @@ import Testing
     let leave = try written(
       Self.update(Self.end, [("to", #"{"devices":["d"]}"#), ("activity", #""a""#)]), isLeave: true)
     #expect(leave.error == nil && leave.job.isLeave && leave.job.revision == 3 && leave.job.priority == 10)
+  }
+
+  /// What is kept of an end for some devices names none of them: they may be forgotten before it is.
+  @Test func anEndThatIsKeptNamesNobody() throws {
+    let devices = #"{"devices":["hw-1","hw-2"]}"#
+    for text in [
+      Self.update(Self.end, [("to", devices), ("activity", #""a""#)]),
+      #"{"payload":\#(Self.end),"activity":"a","to":\#(devices),"app":"com.example.app","push_type":"liveactivity","id":"x"}"#,
+    ] {
+      let sent = try written(text, isLeave: true)
+      #expect(sent.error == nil && sent.job.targets.count == 2)
+      let kept = try written(text, isLeave: true, isForNobody: true)
+      #expect(kept.error == nil && kept.job.isLeave && kept.job.revision == 3)
+      #expect(!String(decoding: kept.job.bytes, as: UTF8.self).contains("hw-"))
+      #expect(kept.text(kept.job.payload) == sent.text(sent.job.payload))
+      var output: [UInt8] = []
+      PageWriter.append(kept.job, late: "hw-1", ordinal: 7, to: &output)
+      let late = Parsed(bytes: output)
+      #expect(late.error == nil && late.job.isLeave && late.text(late.job.parentID) == kept.text(kept.job.id))
+    }
   }
 
   @Test func pagesKnowTheirActivity() throws {

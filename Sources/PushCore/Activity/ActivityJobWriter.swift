@@ -3,6 +3,8 @@
 package enum ActivityJobWriter {
   /// After ten minutes without delivery a start is too old: the activity's first state would be that old.
   private static let startExpirationSeconds: Int64 = 600
+  /// Stands for the devices of an end that is kept: a late push names its own.
+  private static let nobody = Array(#"{"devices":["-"]}"#.utf8)
 
   /// Appends the body.
   /// - Parameters:
@@ -10,10 +12,11 @@ package enum ActivityJobWriter {
   ///   - payload: the job's payload.
   ///   - edited: the payload to send.
   ///   - isLeave: the revision ends the activity for some devices only.
+  ///   - isForNobody: leaves out whom the job is for, so that no device is named where the body is kept.
   ///   - now: Unix seconds.
   package static func append(
     _ job: borrowing PushJob, _ payload: ActivityPayload, edited: [UInt8], _ revision: ActivityRevision, isLeave: Bool,
-    now: Int64, to output: inout [UInt8]
+    isForNobody: Bool = false, now: Int64, to output: inout [UInt8]
   ) {
     let bytes = job.bytes.span
     guard let open = (0..<job.bodyCount).first(where: { bytes[$0] == ASCII.openBrace }) else {
@@ -46,10 +49,15 @@ package enum ActivityJobWriter {
       }
     }
     output.append(ASCII.comma)
-    output.append(ByteRange(start: open + 1, count: Int(job.payload.start) - open - 1), of: job.bytes)
-    output.append(contentsOf: edited)
-    let rest = job.payload.range.upperBound
-    output.append(ByteRange(start: rest, count: job.bodyCount - rest), of: job.bytes)
+    var edits = [(range: job.payload, text: edited)]
+    if isForNobody { edits.append((job.to, nobody)) }
+    var place = open + 1
+    for edit in edits.sorted(by: { $0.range.start < $1.range.start }) {
+      output.append(ByteRange(start: place, count: Int(edit.range.start) - place), of: job.bytes)
+      output.append(contentsOf: edit.text)
+      place = edit.range.range.upperBound
+    }
+    output.append(ByteRange(start: place, count: job.bodyCount - place), of: job.bytes)
   }
 
   /// So that a device that is offline gets only one start of an activity.

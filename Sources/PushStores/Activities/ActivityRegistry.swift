@@ -107,10 +107,10 @@ package final class ActivityRegistry {
   /// A job ends the activity for some devices.
   /// - Parameters:
   ///   - ordinals: at most 1000.
-  ///   - edit: as in `revise`.
+  ///   - edit: as in `revise`; and the job to keep for late tokens, which names no device.
   package func leave(
     _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], job: UInt64,
-    edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8],
+    edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]),
     then: @escaping Then<(revision: ActivityRevision, body: [UInt8])>
   ) {
     change(id, ordinals, scope, hasTexts: true, then) { draft, now in
@@ -118,14 +118,13 @@ package final class ActivityRegistry {
       do throws(ActivityRefusal) {
         let revision = try ActivityState.leave(
           &draft.activity, &draft.members, job: job, jobs: &draft.jobs, now: now)
-        if revision != before {
-          do throws(JobError) {
-            draft.leaveBody = try edit(revision, draft.contentState)
-          } catch {
-            return .failure(.invalid(error))
-          }
+        do throws(JobError) {
+          let (body, late) = try edit(revision, draft.contentState)
+          if revision != before { draft.leaveBody = late }
+          return .success((revision, body))
+        } catch {
+          return .failure(.invalid(error))
         }
-        return .success((revision, draft.leaveBody))
       } catch {
         return .failure(.refused(id, error))
       }

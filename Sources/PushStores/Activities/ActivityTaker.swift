@@ -57,7 +57,10 @@ package final class ActivityTaker {
     case (.start, _): start(id, scope, payload, way, word, draft, field, then)
     case (.end, .devices):
       let edit = { (revision: ActivityRevision, last: [UInt8]) throws(JobError) in
-        try draft.body(revision, last: last, isLeave: true)
+        (
+          body: try draft.body(revision, last: last, isLeave: true),
+          late: try draft.body(revision, last: last, isLeave: true, isForNobody: true)
+        )
       }
       activities.leave(id, in: scope, ordinals: leaving, job: word, edit: edit) { result in
         switch result {
@@ -152,7 +155,7 @@ package final class ActivityTaker {
     ///   - last: the newest content state before it; empty: none.
     ///   - channel: of a start: that updates come on.
     func body(
-      _ revision: ActivityRevision, last: [UInt8], channel: ChannelID? = nil, isLeave: Bool
+      _ revision: ActivityRevision, last: [UInt8], channel: ChannelID? = nil, isLeave: Bool, isForNobody: Bool = false
     ) throws(JobError) -> [UInt8] {
       var edits = ActivityEdits(timestamp: revision.timestamp)
       if let attribute = settings.idAttribute { edits.id = (id, attribute) }
@@ -162,7 +165,8 @@ package final class ActivityTaker {
       let edited = try payload.edited(edits)
       try ActivityPayload.check(length: edited.count, isBroadcast: false)
       var body: [UInt8] = []
-      ActivityJobWriter.append(job, payload, edited: edited, revision, isLeave: isLeave, now: now, to: &body)
+      ActivityJobWriter.append(
+        job, payload, edited: edited, revision, isLeave: isLeave, isForNobody: isForNobody, now: now, to: &body)
       return body
     }
   }
