@@ -95,6 +95,111 @@ struct ActivityForgetTests {
     try registry.wait { activities.show(id, in: registry.scope, then: $0) }?.members.keys.sorted()
   }
 
+  /// What two consumers made of everything in the queue of registrations.
+  private func consume(
+    _ topology: Topology, _ address: AMQPAddress, _ redis: RedisServer, _ prefix: String
+  ) throws -> [[RegistrationCounters.Key: UInt64]] {
+    let consumers = try (0..<2).map { number in
+      var settings = RegistrationConsumerSettings(
+        rabbitmq: RabbitMQSettings(
+          addresses: [address], tls: nil, topology: topology, laneName: "test/\(number)", prefetch: 2, randomSeed: 1),
+        redis: try RedisConfiguration(url: redis.url), redisTLS: nil, prefix: "\(prefix):")
+      settings.drainTimeoutMilliseconds = 10_000
+      settings.registrationsMaximum = 50
+      return RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
+    }
+    for consumer in consumers { consumer.start() }
+    let isDone = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
+      consumers.allSatisfy(\.isExhausted) ? true : nil
+    }
+    #expect(isDone == true)
+    for consumer in consumers {
+      consumer.drain()
+      consumer.join()
+    }
+    return consumers.map(\.counters.results)
+  }
+
+  /// A device that registers again after it was forgotten is known. An update token from before the forget is ignored all the same.
+  @Test func aTokenFromBeforeTheForgetIsIgnored() throws {
+    let redis = try RedisServer.shared()
+    let prefix = "before-\(UInt32.random(in: 0 ... .max))"
+    let topology = Topology(prefix: prefix, resultsLog: nil)
+    let address = try AMQPAddress(RabbitMQServer.shared().url)
+    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "test")
+    defer { admin.close() }
+    try admin.perform(all: topology.declarations)
+    let registry = try AudienceRegistry(url: redis.url, prefix: "\(prefix):")
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(prefix):")
+    let ride = try #require(ActivityID("ride"))
+    let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
+    let now = registry.loop.now.unixMilliseconds
+    func register(at: Int64) throws -> RegistrationAnswer {
+      try registry.wait {
+        registry.devices.register(DeviceRegistration(device: "d-1"), at: at, in: registry.scope, then: $0)
+      }
+    }
+    func publish(token: String, at: Int64) throws -> [String: UInt64] {
+      let body = """
+        {"kind":"activity","at":\(at),"app":"com.example.app","device":"d-1","activity":"ride","token":"\(token)"}
+        """
+      try admin.publish(
+        to: AMQPExchange("", isMandatory: true), routingKey: topology.registrationsQueue, properties: AMQPProperties(),
+        body: Array(body.utf8))
+      try admin.waitForConfirms()
+      let results = try consume(topology, address, redis, prefix)
+      return Dictionary(results.flatMap { $0.map { ($0.key.result, $0.value) } }, uniquingKeysWith: +)
+    }
+    #expect(try register(at: now - 30) == .added)
+    #expect(try registry.wait { forgetter.forget(.device("d-1"), at: now - 20, in: registry.scope, then: $0) } == 1)
+    #expect(try register(at: now - 10) == .added)
+    #expect(try publish(token: "5050505050505050", at: now - 25) == ["forgotten": 1])
+    #expect(try members(of: ride, activities, registry) == nil)
+    #expect(try publish(token: "5151515151515151", at: now - 5) == ["changed": 1])
+    #expect(try members(of: ride, activities, registry)?.count == 1)
+  }
+
+  /// A device of the user appears, with an update token, at any moment of the forget: in the end it is in no activity.
+  @Test func aDeviceThatComesWithTheForgetIsNoMember() throws {
+    let redis = try RedisServer.shared()
+    let prefix = "amid-\(UInt32.random(in: 0 ... .max)):"
+    let one = try AudienceRegistry(url: redis.url, prefix: prefix)
+    let other = try AudienceRegistry(url: redis.url, prefix: prefix)
+    let scope = one.scope
+    let activities = ActivityRegistry(loop: one.loop, redis: one.redis, prefix: prefix)
+    let others = ActivityRegistry(loop: other.loop, redis: other.redis, prefix: prefix)
+    let forgetter = DeviceForgetter(devices: one.devices, activities: activities)
+    let ride = try #require(ActivityID("ride"))
+    let now = one.loop.now.unixMilliseconds
+    var addedCount = 0
+    for turns in 0..<16 {
+      let (user, device) = ("u-\(turns)", "d-\(turns)")
+      var count: Result<Int, DeviceRegistryFailure>?
+      forgetter.forget(.user(user), at: now, in: scope) { count = $0 }
+      for _ in 0..<turns where count == nil {
+        one.devices.turn()
+        one.loop.flush()
+        one.loop.poll(maximumWaitMilliseconds: 5)
+        one.redis.turn()
+      }
+      var registration = DeviceRegistration(device: device)
+      registration.user = .set(user)
+      let answer = try other.wait { other.devices.register(registration, at: now - 10, in: scope, then: $0) }
+      if answer == .added {
+        addedCount += 1
+        let ordinals = try other.wait { other.devices.members(of: .id(device), limit: 1, in: scope, then: $0) }
+        if let ordinal = ordinals.first {
+          _ = try other.wait {
+            others.register(ride, in: scope, ordinal: ordinal, token: [1, 2, 3, 4], at: now - 5, then: $0)
+          }
+        }
+      }
+      while count == nil { _ = try one.wait { one.devices.members(of: .everyone, limit: 1, in: scope, then: $0) } }
+      #expect(try members(of: ride, activities, one) ?? [] == [], "after \(turns) turns")
+    }
+    #expect(addedCount > 0, "some came before the mark")
+  }
+
   /// Update tokens and forgets reach two consumers in any order: in the end, every member is a device.
   @Test func aTokenThatComesWithTheForgetStaysNowhere() throws {
     let redis = try RedisServer.shared()
@@ -120,25 +225,7 @@ struct ActivityForgetTests {
       }
     }
     try admin.waitForConfirms()
-    let consumers = try (0..<2).map { number in
-      var settings = RegistrationConsumerSettings(
-        rabbitmq: RabbitMQSettings(
-          addresses: [address], tls: nil, topology: topology, laneName: "test/\(number)", prefetch: 2, randomSeed: 1),
-        redis: try RedisConfiguration(url: redis.url), redisTLS: nil, prefix: "\(prefix):")
-      settings.drainTimeoutMilliseconds = 10_000
-      settings.registrationsMaximum = 50
-      return RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
-    }
-    for consumer in consumers { consumer.start() }
-    let isDone = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
-      consumers.allSatisfy(\.isExhausted) ? true : nil
-    }
-    #expect(isDone == true)
-    for consumer in consumers {
-      consumer.drain()
-      consumer.join()
-    }
-    let results = consumers.map(\.counters.results)
+    let results = try consume(topology, address, redis, prefix)
     let forgets = results.reduce(0) { $0 + $1[.init(kind: "forget", result: "changed"), default: 0] }
     let answered = results.reduce(0) { sum, results in
       sum + results.filter { $0.key.kind == "activity" }.values.reduce(0, +)

@@ -36,7 +36,15 @@ package final class ActivityRegistrar {
     ordinal(of: registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
-      case .success(let ordinal?): store(registration, id, ordinal, at, scope, then)
+      case .success(let ordinal?):
+        // The device registered again after the forget, and this is older than both.
+        devices.isForgotten(registration.device, at: at, in: scope) { [self] result in
+          switch result {
+          case .failure(let failure): then(.failure(failure))
+          case .success(true): then(.success(.forgotten))
+          case .success(false): store(registration, id, ordinal, at, scope, then)
+          }
+        }
       case .success(nil):
         // An activity's token may be the first sign of a device.
         devices.appear(registration.device, at: at, in: scope) { [self] result in
@@ -77,7 +85,7 @@ package final class ActivityRegistrar {
       case .failure(let failure): then(.failure(.redis("\(failure)")))
       case .success(let registered):
         guard registered.answer != .ignored else { return then(.success(.older)) }
-        ask(registration.device, is: ordinal, in: scope, id, then) { [self] in
+        ask(registration, at, is: ordinal, in: scope, id, then) { [self] in
           guard case .late = registered.answer else { return then(.success(.changed)) }
           publish(registered.body, device: registration.device, ordinal: ordinal, then: then)
         }
@@ -86,18 +94,22 @@ package final class ActivityRegistrar {
   }
 
   /// Removes the membership if the device was forgotten meanwhile. Either this sees that the device is gone, or the
-  /// forget, which checks activities after it removed the device, sees the membership.
+  /// forget, which checks activities after it removed the device, sees the membership. Then it begins anew: a registration that is newer than
+  /// the forget counts.
   private func ask(
-    _ device: String, is ordinal: UInt32, in scope: AppScope, _ id: ActivityID, _ then: @escaping Then,
-    _ stays: @escaping () -> Void
+    _ registration: ActivityRegistration, _ at: Int64, is ordinal: UInt32, in scope: AppScope, _ id: ActivityID,
+    _ then: @escaping Then, _ stays: @escaping () -> Void
   ) {
-    self.ordinal(of: device, in: scope) { [self] result in
+    self.ordinal(of: registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(ordinal): stays()
       case .success:
-        activities.forget([ordinal], of: id, in: scope) {
-          then($0.map { .forgotten }.mapError { .redis("\($0)") })
+        activities.forget([ordinal], of: id, in: scope) { [self] result in
+          switch result {
+          case .failure(let failure): then(.failure(.redis("\(failure)")))
+          case .success: register(registration, at: at, in: scope, then: then)
+          }
         }
       }
     }

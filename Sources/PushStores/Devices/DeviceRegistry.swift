@@ -95,7 +95,8 @@ package final class DeviceRegistry {
     }
   }
 
-  private func mark(
+  /// Registrations up to `at` are ignored for a day from now on.
+  func mark(
     _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping (DeviceRegistryFailure?) -> Void
   ) {
     var arguments = RedisArguments()
@@ -104,6 +105,14 @@ package final class DeviceRegistry {
     arguments.append(DeviceLimits.forgottenSeconds)
     run(DeviceScript.mark, arguments, in: scope) { result in
       if case .failure(let failure) = result { then(failure) } else { then(nil) }
+    }
+  }
+
+  /// Whether what this device sent at that time is ignored: it, or its user, was forgotten then or later.
+  func isForgotten(_ device: String, at: Int64, in scope: AppScope, then: @escaping Then<Bool>) {
+    let key = keys(scope).forgotten(.device(device))
+    ask(["GET", key], key: key) { result in
+      then(result.map { reply in reply.text.flatMap { Int64($0) }.map { $0 >= at } ?? false })
     }
   }
 

@@ -3,9 +3,9 @@ import PushIO
 
 /// Forgets devices, or users with all their devices, and their Live Activities.
 ///
-/// Removes devices from their activities before it forgets them: after a crash between the two steps, a retry still
-/// finds the devices. Then it removes them once more, because an update token may have come meanwhile. Belongs to the
-/// thread of its registries' loop.
+/// Marks them as forgotten first: from then on no older registration adds a device that the next steps would not see. Removes devices from
+/// their activities before it forgets them: after a crash between the two steps, a retry still finds the devices. Then it removes them once
+/// more, because an update token may have come meanwhile. Belongs to the thread of its registries' loop.
 package final class DeviceForgetter {
   private let devices: DeviceRegistry
   private let activities: ActivityRegistry
@@ -23,13 +23,16 @@ package final class DeviceForgetter {
   package func forget(
     _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping DeviceRegistry.Then<Int>
   ) {
-    leave(subject, at, scope, after: nil, []) { [self] result in
-      switch result {
-      case .failure(let failure): then(.failure(failure))
-      case .success(let ordinals):
-        devices.forget(subject, at: at, in: scope) { [self] result in
-          guard case .success(let count) = result else { return then(result) }
-          activities.forget(ordinals, in: scope) { then($0.map { count }.mapError { .redis("\($0)") }) }
+    devices.mark(subject, at: at, in: scope) { [self] failure in
+      if let failure { return then(.failure(failure)) }
+      leave(subject, at, scope, after: nil, []) { [self] result in
+        switch result {
+        case .failure(let failure): then(.failure(failure))
+        case .success(let ordinals):
+          devices.forget(subject, at: at, in: scope) { [self] result in
+            guard case .success(let count) = result else { return then(result) }
+            activities.forget(ordinals, in: scope) { then($0.map { count }.mapError { .redis("\($0)") }) }
+          }
         }
       }
     }
