@@ -330,6 +330,11 @@ package final class DeviceRegistry {
     }
   }
 
+  /// Drops all changes that wait here, unanswered: their owner is gone, and their closures may hold this registry.
+  func abandon() {
+    for entry in scopes.values { entry.abandon() }
+  }
+
   // MARK: - Words
 
   func learn(_ numbers: Set<UInt32>, _ entry: DeviceRegistryScope, then: @escaping (DeviceRegistryFailure?) -> Void) {

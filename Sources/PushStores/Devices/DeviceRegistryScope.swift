@@ -20,4 +20,8 @@ final class DeviceRegistryScope {
     self.scope = scope
     keys = RegistryKeys(prefix: prefix, scope: scope)
   }
+
+  func abandon() {
+    (reading, storing, queues) = ([], [], [:])
+  }
 }

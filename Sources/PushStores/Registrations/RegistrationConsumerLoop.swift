@@ -77,7 +77,10 @@ final class RegistrationConsumerLoop {
     ) { level, text in notice(level, "rabbitmq (\(RabbitMQRole.consumer.rawValue)): \(text)") }
   }
 
-  deinit { redis.abandon() }
+  deinit {
+    redis.abandon()
+    registry.abandon()
+  }
 
   var counters: RegistrationCounters {
     var counters = RegistrationCounters()
