@@ -255,6 +255,28 @@ struct WorkerAudienceTests {
     #expect(worker.drain(seconds: 20) == 0)
   }
 
+  /// Nobody else is sent it, and its outcome says why.
+  @Test func aSegmentIsDeletedWhileItIsExpanded() throws {
+    let world = try World("deleted")
+    try world.registry.register(0..<5)
+    // What the first step did, with the segment still there.
+    let _: ExpansionStore.Opening = try world.registry.wait {
+      world.registry.store.open(
+        "cut", in: world.registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false,
+        metadata: MessageMetadata(), body: Array(#"{"id":"cut","app":"com.example.app"}"#.utf8), then: $0)
+    }
+    _ = try world.registry.wait {
+      world.registry.store.fix(
+        "cut", step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5, then: $0)
+    }
+    let worker = try world.world.startWorker()
+    try world.publish("cut", to: #"{"segment":"GONE"}"#)
+    let end = try world.waitForEnd(of: "cut")
+    #expect(end.outcome == "completed" && end.summary == ["devices": 3, "accepted": 3], "\(end)")
+    #expect(end.detail?.hasPrefix("ended early: the filter ") == true && end.detail?.contains("GONE") == true, "\(end)")
+    #expect(worker.drain(seconds: 20) == 0)
+  }
+
   @Test func theRegistryStandsStill() throws {
     let redis = try RedisServer()
     let world = try World("frozen", redis: redis)

@@ -2,29 +2,6 @@ import PushCore
 import PushIO
 import PushLane
 
-/// When pages are open for too long.
-extension ExpansionRunner {
-  /// A step waits no longer for open pages: where Redis failed over and lost their ends, they are open for ever, and the devices of later
-  /// steps would be missed.
-  private static let fullMilliseconds: Int64 = 600_000
-  /// More are forgotten, and wait anew.
-  private static let fullMaximum = 1_000
-
-  /// From this number of open pages on the step waits.
-  func openMaximum(_ step: Step) -> Int {
-    guard let full = fullSince[step.id], full.step == step.cursor.step,
-      loop.now.monotonic.milliseconds(since: full.since) >= ExpansionRunner.fullMilliseconds
-    else { return settings.openPagesMaximum }
-    return .max
-  }
-
-  func noteFull(_ step: Step) {
-    if fullSince[step.id]?.step == step.cursor.step { return }
-    if fullSince.count >= ExpansionRunner.fullMaximum { fullSince = [:] }
-    fullSince[step.id] = (step.cursor.step, loop.now.monotonic)
-  }
-}
-
 /// What the end of an activity's job needs beside its counts.
 extension ExpansionRunner {
   /// Maximum devices that a detail names.

@@ -24,8 +24,16 @@ package struct ExpansionProgress: Sendable {
   package let isDryRun: Bool
   /// Why the job ended before its first step; nil: it has a step.
   package let withdrawn: String?
+  /// Why no more devices could be found; nil: all were.
+  package let earlyEnd: String?
   /// The other properties of the job's message.
   package let metadata: MessageMetadata
+
+  /// What its summary lacks, for people; nil: nothing.
+  var lack: String? {
+    if isPartlyForgotten { return "Redis lost a part of its progress: not all ends are counted" }
+    return earlyEnd.map { "ended early: \($0)" }
+  }
 
   /// nil: not the state of an audience.
   init?(_ fields: [String: String]) {
@@ -48,6 +56,7 @@ package struct ExpansionProgress: Sendable {
     isComplete = ordinal == nil && pages == settled
     isDryRun = fields["dry"] == "1"
     withdrawn = fields["withdrawn"]
+    earlyEnd = fields["early"]
     jobClass = fields["class"] == "bulk" ? .bulk : .transactional
     var summary = AudienceSummary()
     summary.devices = devices

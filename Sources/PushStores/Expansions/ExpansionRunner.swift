@@ -225,9 +225,13 @@ final class ExpansionRunner {
         end(step.id)
       case .refused(let text) where step.cursor.step == 0:
         refuseStep(delivery, step, text)
-      case .refused:
+      case .refused(let text):
         // Its segment was deleted meanwhile: nobody else is in it.
-        fix(delivery, step, Parts(), next: nil, given: ordinal)
+        store.endEarly(step.id, because: text) { [self] result in
+          guard !delivery.isGone else { return }
+          if case .failure(let failure) = result { return later(delivery, step, failure.text) }
+          fix(delivery, step, Parts(), next: nil, given: ordinal)
+        }
       case .found(let ordinals, let next, let given, let epoch):
         let parts = Parts(epoch: epoch, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
@@ -401,8 +405,7 @@ final class ExpansionRunner {
       completedAt: progress.ended ?? loop.now.unixMilliseconds)
     record.summary = progress.summary
     record.isCancelled = progress.isCancelled
-    record.detail =
-      progress.isPartlyForgotten ? "Redis lost a part of its progress: not all ends are counted" : detail
+    record.detail = progress.lack ?? detail
     delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
       counters.completed += 1
       finish(id, delivery, then)
@@ -474,27 +477,5 @@ final class ExpansionRunner {
     delivery.publish([Publish(target: .invalid(detail: detail), body: delivery.body, metadata: delivery.metadata)]) {
       delivery.finish()
     }
-  }
-
-  // MARK: later
-
-  /// Redis did not answer: the message is retried, and nothing is lost.
-  func waitForRedis(_ delivery: ExpansionDelivery, _ text: String) {
-    counters.waitsForRedis += 1
-    notice(.warning, "redis: \(text); audiences wait")
-    wait(delivery, seconds: Topology.expansionDelaysSeconds[0])
-  }
-
-  /// Replaces the message by a copy that returns later.
-  func wait(_ delivery: ExpansionDelivery, seconds: Int) {
-    delivery.publish([Publish(target: .retry(seconds: seconds), body: delivery.body, metadata: delivery.metadata)]) {
-      delivery.finish()
-    }
-  }
-
-  /// Grows with the time it has waited: a command is noticed soon if it is expected soon.
-  static func delay(waited milliseconds: Int64) -> Int {
-    let delays = Topology.expansionDelaysSeconds
-    return delays.last { Int64($0) * 4000 <= milliseconds } ?? delays[0]
   }
 }

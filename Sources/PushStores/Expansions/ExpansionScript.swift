@@ -3,7 +3,8 @@
 ///
 /// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`,
 /// `first` (page of the last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by outcome), `begun`, `ended`
-/// (Unix ms), `of` (ordinals of the scope), `withdrawn`, `broadcast` (the newest state was broadcast again).
+/// (Unix ms), `of` (ordinals of the scope), `withdrawn`, `broadcast` (the newest state was broadcast again), `early` (why a step found no more
+/// devices).
 package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
   /// environment, more facts as names and values…, body. A job's first message creates its state.

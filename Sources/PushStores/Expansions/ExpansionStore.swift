@@ -121,6 +121,12 @@ package final class ExpansionStore {
     }
   }
 
+  /// Stores why a step finds no more devices, before it is fixed as the last one.
+  package func endEarly(_ id: String, because why: String, then: @escaping Then<Void>) {
+    let key = keys(id).state
+    redis.call(["HSET", key, "early", why], key: key) { then($0.map { _ in }) }
+  }
+
   package func published(_ id: String, step: UInt32, then: @escaping Then<Void>) {
     eval(ExpansionScript.published, [keys(id).state], ["\(step)"]) { _ in
       ()
