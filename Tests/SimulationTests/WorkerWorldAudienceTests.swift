@@ -69,7 +69,8 @@ struct WorkerWorldAudienceTests {
   }
 
   /// Worlds of the swarm with audiences.
-  @Test(arguments: [10_000_000, 10_000_001, 20_000_000, 20_000_001] as [UInt64]) func swarm(seed: UInt64) throws {
+  @Test(arguments: [10_000_000, 10_000_001, 20_000_000, 20_000_001, 40_000_000] as [UInt64])
+  func swarm(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
     try world.run()
     #expect(world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")
@@ -83,13 +84,25 @@ struct WorkerWorldAudienceTests {
   /// - 10500045: the auditor took the acknowledgement of a registration that became a dead letter for Redis' having it.
   /// - 20000014: a worker whose clock was hours ahead numbered an update, and the end waited for hours.
   /// - 20100563: Redis failed over and lost the ends of pages, and the next step waited for them for ever.
+  /// - 40000005: an end for some devices came again after the end for all, was refused, and its devices got neither.
   @Test(
     arguments: [
-      10_000_033, 10_000_064, 10_500_019, 10_500_026, 10_500_045, 10_500_051, 20_000_014, 20_100_563,
+      10_000_033, 10_000_064, 10_500_019, 10_500_026, 10_500_045, 10_500_051, 20_000_014, 20_100_563, 40_000_005,
     ] as [UInt64])
   func whatWasFoundHolds(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))
     try world.run()
     #expect(world.auditor.violations == [], "herald-bench simulate --worker --first \(seed) --seeds 1 --trace")
+  }
+
+  /// A worker that is killed while changes of devices wait leaves nothing that holds itself.
+  @Test func nothingOfAWorldIsKept() throws {
+    weak var network: SimulatedNetwork?
+    try {
+      let world = try WorkerWorld(seed: 10_400_051, settings: .swarm(seed: 10_400_051))
+      try world.run()
+      network = world.network
+    }()
+    #expect(network == nil)
   }
 }

@@ -6,7 +6,8 @@ import PushCore
 ///
 /// - No gap, no repeat: each device of an audience has one end for a job, as counted in the job's summary, and APNs accepted it once.
 /// - Newest state to every member: the last push to a member's token in an activity, or on the channel that its start named, is the newest
-///   revision; none has both.
+///   revision; none has both. A device that an activity ended for alone is sent nothing newer.
+/// - A device is started once, whichever jobs start it.
 /// - A forgotten user is sent nothing.
 package final class AudienceAuditor {
   /// The outcome of a job on a device.
@@ -54,6 +55,7 @@ package final class AudienceAuditor {
   private(set) var members: [Member: [RegistrationRecord]] = [:]
   /// By user: when it was requested, and when Redis had stored it.
   private(set) var forgets: [String: RegistrationRecord] = [:]
+  private var forgetCounts: [String: Int] = [:]
   private(set) var hasLostData = false
   /// Violations.
   private var wrong: [String] = []
@@ -89,6 +91,7 @@ package final class AudienceAuditor {
       registrations[phone.name, default: []].append(RegistrationRecord(token: phone.token, sentAt: event.sentAt))
     case .forget(let user):
       forgets[user] = RegistrationRecord(token: "", sentAt: event.sentAt)
+      forgetCounts[user, default: 0] += 1
     case .token(let device, let activity, let token):
       members[Member(device: device, activity: activity), default: []].append(
         RegistrationRecord(token: token, sentAt: event.sentAt))
@@ -230,20 +233,37 @@ package final class AudienceAuditor {
       return fail("different outcomes of an audience: \(id): \(summaries.map { $0 ?? "refused" }.sorted())")
     }
     guard let text else {
-      if job.job.push == nil { fail("a valid job was refused: \(id): \(outcomes[0].prefix(300))") }
-      return
+      return fail("a valid job was refused: \(id): \(outcomes[0].prefix(300))")
     }
     judge(job, AudienceAuditor.counts(text))
   }
 
-  /// The job expired by a wrong clock, or in a late copy. An update may be overtaken while it becomes pages.
+  /// The job expired by a wrong clock, or in a late copy. An update may be overtaken while it becomes pages, or its activity may have ended,
+  /// or not have started.
   private func isExcused(_ outcome: String, _ job: Job) -> Bool {
     guard AudienceAuditor.summary(outcome) == nil else { return false }
     if outcome.contains("\"outcome\":\"expired\"") {
       // A job whose confirm was lost after its handover is delivered again, after its expiration.
       return hasWrongClocks || job.isRepeated || faults.contains(.dropConfirms)
     }
-    return job.job.push != nil
+    if outcome.contains("\"outcome\":\"throttled\"") { return job.job.push == .update }
+    guard job.job.push != nil else { return false }
+    let endedAt = job.endedAt ?? .max
+    let hasEnded = jobs.values.contains {
+      $0.job.activity == job.job.activity && $0.job.push == .end && $0.job.id != job.job.id && $0.publishedAt <= endedAt
+    }
+    return hasWrongClocks || hasEnded || job.job.push != .start && !isKnown(job.job.activity, at: job.publishedAt)
+  }
+
+  /// An activity was started before, or a device had registered a token for it.
+  private func isKnown(_ activity: String, at time: Int64) -> Bool {
+    jobs.values.contains { job in
+      job.job.activity == activity && job.job.push == .start && !job.mayBeLost && job.endedAt.map { $0 < time } == true
+        && job.outcomes.contains { AudienceAuditor.summary($0) != nil }
+    }
+      || members.contains { member, records in
+        member.activity == activity && records.contains { !$0.token.isEmpty && $0.storedAt.map { $0 < time } == true }
+      }
   }
 
   private func judge(_ ends: [End], of device: String, _ job: Job, _ ledger: Ledger) {
@@ -268,11 +288,18 @@ package final class AudienceAuditor {
   /// No device gets what was for others, also if Redis was emptied and gives the ordinals anew. If it forgot only the last
   /// writes, nothing tells that an ordinal was given before.
   private func judgeTargets(_ job: Job) {
-    guard job.job.push == nil || job.job.push == .start, faults.isDisjoint(with: [.crashRedis, .failOverRedis]) else {
-      return
+    let others: [Job]
+    switch job.job.push {
+    case nil, .start: others = []
+    // A late token of a device that left gets the newest such end, which may be another's.
+    case .leave where !hasLostData && !job.mayBeLost: others = leaves(of: job.job.activity)
+    case .leave, .update, .end: return
     }
+    guard faults.isDisjoint(with: [.crashRedis, .failOverRedis]) else { return }
     for device in job.ends.keys.sorted() where phones[device].map({ !job.job.takes($0) }) ?? true {
-      fail("sent to a device outside the audience: \(job.job.id) \(device)")
+      if !others.contains(where: { $0.job.names(device) }) {
+        fail("sent to a device outside the audience: \(job.job.id) \(device)")
+      }
     }
   }
 
@@ -294,24 +321,28 @@ package final class AudienceAuditor {
     if both + again < 0 || both > mayBeBoth {
       fail("\(job.ends.count) devices have outcomes, but the summary has \(counts.sorted { $0.key < $1.key }): \(id)")
     }
-    guard job.job.push == nil || job.job.push == .start else { return }
+    guard job.job.push != .update, job.job.push != .end else { return }
     let sure = phones.values.filter { job.job.takes($0) && isSurelyKnown($0, for: job) }
     let possible = phones.values.filter { job.job.takes($0) }
     if devices < sure.count { fail("\(devices) devices for an audience of at least \(sure.count): \(id)") }
     // A device that was forgotten and registers again is another device.
     let most = possible.count + possible.count { isForgotten($0.name) }
     if devices > most { fail("\(devices) devices for an audience of at most \(most): \(id)") }
-    guard job.job.push == nil else { return }
     let missing = sure.filter { job.ends[$0.name] == nil }.map(\.name).sorted()
-    // Devices without a token are skipped.
-    let silent = missing.filter { name in
-      registrations[name]?.allSatisfy { SimulatedJob.isDeliverable($0.token) } ?? true
+    switch job.job.push {
+    case nil:
+      // Devices without a token are skipped.
+      let silent = missing.filter { name in
+        registrations[name]?.allSatisfy { SimulatedJob.isDeliverable($0.token) } ?? true
+      }
+      if !silent.isEmpty { fail("devices without an outcome: \(id): \(silent.prefix(5))") }
+    case .start: judge(unstarted: missing, job)
+    case .update, .end, .leave: break
     }
-    if !silent.isEmpty { fail("devices without an outcome: \(id): \(silent.prefix(5))") }
   }
 
   /// Redis had stored the device before the job was published, and its user was never forgotten.
-  private func isSurelyKnown(_ phone: SimulatedPhone, for job: Job) -> Bool {
+  func isSurelyKnown(_ phone: SimulatedPhone, for job: Job) -> Bool {
     guard forgets[phone.user] == nil, let first = registrations[phone.name]?.compactMap(\.storedAt).min() else {
       return false
     }
@@ -367,7 +398,16 @@ package final class AudienceAuditor {
       let mine = phones.values.filter { $0.user == user }
       // A user who registers again after that is a normal user.
       let gone = mine.filter { phone in registrations[phone.name]?.allSatisfy { $0.sentAt <= record.sentAt } ?? true }
-      let tokens = Set(gone.flatMap { phone in (registrations[phone.name] ?? []).map(\.token) + [phone.startToken] })
+      var tokens = Set(gone.flatMap { phone in (registrations[phone.name] ?? []).map(\.token) + [phone.startToken] })
+      // Of a device that an update token made known, or made known again, nobody knows the user.
+      let owned = gone.filter { phone in
+        registrations[phone.name]?.contains { $0.storedAt.map { $0 < record.sentAt } ?? false } ?? false
+      }
+      for (member, records) in members
+      where forgetCounts[user] == 1 && owned.contains(where: { $0.name == member.device }) {
+        let newer = Set(records.filter { $0.sentAt > record.sentAt }.map(\.token))
+        tokens.formUnion(records.map(\.token).filter { !$0.isEmpty && !newer.contains($0) })
+      }
       for entry in ledger.entries where tokens.contains(entry.target) {
         if entry.receivedAt > storedAt + AudienceAuditor.underWayMilliseconds {
           fail("sent to a forgotten user after \(entry.receivedAt - storedAt) ms: \(user) \(entry.target)")

@@ -29,6 +29,7 @@ extension AudienceAuditor {
       }
     }
     judgeStarts(ledger)
+    judgeStartsOfAllJobs(ledger)
     judgeBroadcasts(ledger)
     guard !hasLostData, !hasWrongClocks else { return }
     for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes, subscribers) }
@@ -53,7 +54,8 @@ extension AudienceAuditor {
   func newest(_ activity: String) -> Job? {
     var newest: (revision: Int64, job: Job)?
     for id in order {
-      guard let job = jobs[id], job.job.activity == activity, job.job.push != .start, let revision = revision(of: job)
+      guard let job = jobs[id], job.job.activity == activity, job.job.push == .update || job.job.push == .end,
+        let revision = revision(of: job)
       else { continue }
       if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
     }
@@ -75,6 +77,11 @@ extension AudienceAuditor {
       guard let last = registrations.max(by: { $0.sentAt < $1.sentAt }), !last.token.isEmpty, last.storedAt != nil,
         SimulatedJob.isDeliverable(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
       else { continue }
+      let leaves = leaves(of: activity).filter { $0.job.names(member.device) }
+      guard leaves.isEmpty else {
+        judgeLeft(member, leaves, pushes[last.token] ?? [])
+        continue
+      }
       memberCount += 1
       // A push that APNs refused, or that came too late, has an outcome that says so.
       let ends = newest.ends[member.device] ?? []
@@ -96,6 +103,61 @@ extension AudienceAuditor {
         let count = Set(ends.map(\.apnsID)).reduce(0) { $0 + ledger.acceptances(of: $1) }
         if count > 1 { fail("started \(count) times, not marked as ambiguous: \(id) \(device)") }
       }
+    }
+  }
+
+  /// Nor is it by two jobs: APNs accepted at most one start of an activity for a device.
+  private func judgeStartsOfAllJobs(_ ledger: Ledger) {
+    guard !hasLostData else { return }
+    let devices = Dictionary(phones.values.map { ($0.startToken, $0.name) }) { first, _ in first }
+    var starts: [Member: Set<String>] = [:]
+    for seen in ledger.lastNotifications {
+      guard let device = devices[seen.entry.target], let number = WorkerAuditor.number("n", in: seen.payload) else {
+        continue
+      }
+      let activity = SimulatedAudienceJob.activity(ofState: Int(number))
+      starts[Member(device: device, activity: activity), default: []].insert(seen.entry.apnsID)
+    }
+    for (member, ids) in starts.sorted(by: { ($0.key.device, $0.key.activity) < ($1.key.device, $1.key.activity) })
+    where ids.count > 1 && !isForgotten(member.device) {
+      fail("\(member.device) of \(member.activity) is started by \(ids.count) jobs: \(ids.sorted())")
+    }
+  }
+
+  /// Devices that were known before a start: each is sent it, or was in the activity before.
+  func judge(unstarted missing: [String], _ job: Job) {
+    let activity = job.job.activity
+    let mine = jobs.values.filter { $0.job.activity == activity }
+    guard !hasWrongClocks, !mine.contains(where: { $0.job.push == .end || $0.mayBeLost }) else { return }
+    let silent = missing.filter { name in
+      members[Member(device: name, activity: activity)] == nil && !leaves(of: activity).contains { $0.job.names(name) }
+        && !mine.contains { $0.job.push == .start && $0.ends[name] != nil }
+    }
+    if !silent.isEmpty { fail("devices that are not started: \(job.job.id): \(silent.prefix(5))") }
+  }
+
+  // MARK: - Devices that left
+
+  /// The jobs that ended an activity for some devices.
+  func leaves(of activity: String) -> [Job] {
+    jobs.values.filter { job in
+      job.job.activity == activity && job.job.push == .leave
+        && job.outcomes.contains { $0.contains("\"outcome\":\"completed\"") }
+    }
+  }
+
+  /// A device that its activity ended for alone shows that end, or the newest one that ended it for others, and is sent nothing newer.
+  private func judgeLeft(_ member: Member, _ leaves: [Job], _ pushes: [Push]) {
+    // If the device was not known yet, the job did not concern it.
+    guard let phone = phones[member.device], leaves.contains(where: { isSurelyKnown(phone, for: $0) }) else { return }
+    memberCount += 1
+    let ends = leaves.flatMap { $0.ends[member.device] ?? [] }
+    if ends.contains(where: { $0.name != "accepted" && $0.name != "throttled" }) { return }
+    let numbers = self.leaves(of: member.activity).map { Int64($0.job.number) }
+    let shown = pushes.max { $0.timestamp < $1.timestamp }
+    if !numbers.contains(shown?.number ?? 0) {
+      let text = shown.map { "\($0.number)" } ?? "nothing"
+      fail("\(member.device) left \(member.activity), and shows \(text), not one of its ends \(numbers.sorted())")
     }
   }
 }

@@ -117,6 +117,11 @@ package struct SimulatedAudienceEvent: Sendable {
       default: break
       }
     }
+    guard settings.hasLeaves else { return events }
+    for _ in 0..<pick(4) {
+      let devices = Set((0..<1 + pick(6)).map { _ in SimulatedPhone.name(pick(UInt64(settings.audienceDevices))) })
+      add(.devices(devices.sorted()), .leave, at: start + Int64(pick(12_000)) * 1_000_000)
+    }
     return events
   }
 

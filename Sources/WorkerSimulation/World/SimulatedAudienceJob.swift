@@ -11,6 +11,8 @@ struct SimulatedAudienceJob: Sendable {
 
   enum ActivityPush: String, Sendable {
     case start, update, end
+    /// The end for some devices.
+    case leave
   }
 
   static let segment = "GOLD"
@@ -53,6 +55,11 @@ struct SimulatedAudienceJob: Sendable {
     }
   }
 
+  /// It is for devices by name, and this is one of them.
+  func names(_ device: String) -> Bool {
+    if case .devices(let devices) = audience { devices.contains(device) } else { false }
+  }
+
   var body: String {
     func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ",") }
     let to =
@@ -70,6 +77,9 @@ struct SimulatedAudienceJob: Sendable {
       return head
         + "\"push_type\":\"liveactivity\",\"activity\":\"\(activity)\",\"payload\":{\"aps\":{\"event\":\"start\","
         + "\"attributes-type\":\"Ride\",\"attributes\":{},\(content),\"alert\":{\"title\":\"t\",\"body\":\"b\"}}}}"
+    case .leave:
+      return head
+        + "\"push_type\":\"liveactivity\",\"activity\":\"\(activity)\",\"payload\":{\"aps\":{\"event\":\"end\",\(content)}}}"
     case .update, .end:
       let event = push?.rawValue ?? ""
       return head + "\"push_type\":\"liveactivity\",\"payload\":{\"aps\":{\"event\":\"\(event)\",\(content)}}}"

@@ -32,6 +32,7 @@ extension WorkerWorld.Settings {
     if seed >= 500_000 { settings.addFourthGeneration(seed: seed) }
     if seed >= 10_000_000 { settings.addAudiences(seed: seed) }
     if seed >= 20_000_000 { settings.addActivityChannels(seed: seed) }
+    if seed >= 40_000_000 { settings.addLeaves(seed: seed) }
     return settings
   }
 
@@ -104,5 +105,12 @@ extension WorkerWorld.Settings {
     audienceDevices = max(20, audienceDevices)
     audienceJobs = min(8, audienceJobs)
     if pick(8) == 0 { faults.append(.deleteChannel) }
+  }
+
+  /// Adds activities that end for some devices, half of them without channels.
+  private mutating func addLeaves(seed: UInt64) {
+    var random = SeededRandom(seed: seed ^ 0x6C65_6176_6573_0000)
+    hasLeaves = true
+    if random.next() % 2 == 0 { channelAbove = nil }
   }
 }

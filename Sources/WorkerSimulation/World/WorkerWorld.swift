@@ -30,6 +30,8 @@ package final class WorkerWorld {
     package var activities = 0
     /// An activity for more devices than this takes a broadcast channel, and some devices are too old for channels; nil: none takes one.
     package var channelAbove: Int?
+    /// Some activities end for some devices while they run.
+    package var hasLeaves = false
     package var prefetch = 40
     /// The first worker runs until its queues are empty, and is then started again.
     package var worksUntilEmpty = false
