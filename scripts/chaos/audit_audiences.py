@@ -20,8 +20,32 @@ def audit(verdict, jobs, outcomes, acceptances, activities, windows):
         verdict.fail("outcome of an audience that nobody asked for", job_id)
     for job in jobs.values():
         verdict.counts["audiences"] += 1
-        _audit_job(verdict, job, parents[job.id], parts[job.id], acceptances, windows)
+        mates = [mate for mate in jobs.values() if job.activity is not None and mate.activity == job.activity]
+        _audit_job(verdict, job, parents[job.id], parts[job.id], acceptances, windows, _Life(mates, parents))
     _audit_activities(verdict, jobs, parents, parts, activities, windows)
+
+
+class _Life:
+    """What the jobs of an activity allow each other. Unix times."""
+
+    def __init__(self, jobs, parents):
+        started = [outcome.completed_at / 1000 for job in jobs if job.kind == "start" for outcome in parents[job.id]
+                   if outcome.outcome == "completed"]
+        # From then on it is known.
+        self.started_at = min(started, default=float("inf"))
+        # From then on it may be over.
+        self.ended_at = min((job.published_at for job in jobs if job.kind == "end"), default=float("inf"))
+
+    def allowed(self, job, ended_at):
+        """What the job may end in."""
+        fates = {"completed"}
+        if job.kind == "update":
+            fates.add("throttled")
+        if job.kind in ("update", "end") and self.started_at >= job.published_at:
+            fates.add("invalid")
+        if job.kind in ("start", "update") and self.ended_at <= ended_at:
+            fates.add("invalid")
+        return fates
 
 
 def _was_emptied(windows, since, until):
@@ -29,7 +53,7 @@ def _was_emptied(windows, since, until):
                for window in windows)
 
 
-def _audit_job(verdict, job, outcomes, parts, acceptances, windows):
+def _audit_job(verdict, job, outcomes, parts, acceptances, windows, life):
     name = f"{job.kind} {job.id}"
     if not outcomes:
         # Its progress is in Redis alone.
@@ -39,7 +63,7 @@ def _audit_job(verdict, job, outcomes, parts, acceptances, windows):
     ended_at = max(outcome.completed_at for outcome in outcomes + parts) / 1000
     is_forgotten = _was_emptied(windows, job.published_at, ended_at)
     fates = {outcome.outcome for outcome in outcomes}
-    if not fates <= ({"completed"} if job.kind == "alert" else {"completed", "throttled", "invalid"}) and not is_forgotten:
+    if not fates <= life.allowed(job, ended_at) and not is_forgotten:
         verdict.fail("audience's outcome that must not be", f"{name}: {sorted(fates)}: {outcomes[0].detail}")
     by_device = collections.defaultdict(list)
     for part in parts:
@@ -51,7 +75,8 @@ def _audit_job(verdict, job, outcomes, parts, acceptances, windows):
     for target in by_device.keys() - job.devices:
         if any(tale.device for tale in by_device[target]):
             verdict.fail("sent outside the audience", f"{name} {target}")
-    if is_forgotten or job.kind != "alert":
+    # A device that was not started before the end is not started.
+    if is_forgotten or job.kind != "alert" and life.ended_at <= ended_at:
         return
     summaries = {tuple(sorted(outcome.summary.items())) for outcome in outcomes}
     if len(summaries) > 1:
@@ -101,7 +126,8 @@ def _audit_activities(verdict, jobs, parents, parts, activities, windows):
         if len(cards) > 1 and not any(tale.ambiguous for tale in tales):
             verdict.fail("started twice, unmarked", f"{name} {device}")
         revision, job = newest.get(name, (None, start))
-        told = [tale for tale in parts[job.id] if tale.device == device or tale.channel]
+        # Updates come in one way.
+        told = [tale for tale in parts[job.id] if (tale.channel if cards[-1]["channel"] else tale.device == device)]
         if revision is not None and any(tale.outcome not in _FINE for tale in told):
             continue
         number = cards[-1]["content_state"]["n"]

@@ -17,8 +17,10 @@ class AuditAudiencesTests(unittest.TestCase):
         self.alerts = [maker.alert() for _ in range(6)]
         for job in self.alerts:
             self.finish(job, job.devices)
-        for _ in range(3):
+        self.lives = []
+        for _ in range(6):
             life = [job for _, job in maker.activity()]
+            self.lives.append(life)
             for revision, job in enumerate(life, 1):
                 self.finish(job, life[0].devices, revision)
             for device in life[0].devices:
@@ -85,6 +87,22 @@ class AuditAudiencesTests(unittest.TestCase):
         self.parent(self.alerts[0]).outcome = "invalid"
         self.assertEqual(self.findings(), {"audience's outcome that must not be": 1})
 
+    def test_a_refused_update(self):
+        start, update = next(life for life in self.lives if len(life) > 2 and life[-1].kind != "end")[:2]
+        self.parent(update).outcome = "invalid"
+        self.assertEqual(self.findings(), {}, "it was published before its start was carried out")
+        update.published_at = BEGAN + 2
+        self.assertEqual(self.findings(), {"audience's outcome that must not be": 1})
+        self.parent(update).outcome = "throttled"
+        self.assertEqual(self.findings(), {})
+        self.parent(start).outcome = "throttled"
+        self.assertEqual(self.findings(), {"audience's outcome that must not be": 1})
+
+    def test_a_device_that_is_not_started(self):
+        start = next(life[0] for life in self.lives if life[-1].kind != "end")
+        self.outcomes.remove(self.parts(start)[0])
+        self.assertEqual(self.findings(), {"device missed": 1})
+
     def test_a_device_that_got_it_twice(self):
         part = self.parts(self.alerts[0])[0]
         self.acceptances[part.apns_id] = 2
@@ -128,6 +146,12 @@ class AuditAudiencesTests(unittest.TestCase):
         part = next(one for one in self.parts(self.life[-1]) if one.device == self.shown[-1]["device"])
         part.outcome = "failed"
         self.assertEqual(self.findings(), {}, "its outcome says so")
+        part.outcome = "accepted"
+        broadcast = self.tell(f"{self.life[-1].id}/channel", "failed", parent_id=self.life[-1].id, channel="AAAA")
+        self.acceptances[broadcast.apns_id] = 0
+        self.assertEqual(self.findings(), {"an older state is shown": 1}, "it is not on the channel")
+        self.shown[-1]["channel"] = "AAAA"
+        self.assertEqual(self.findings(), {}, "its broadcast says so")
 
     def test_an_activity_that_was_started_twice(self):
         self.shown.append(self.shown[-1])
