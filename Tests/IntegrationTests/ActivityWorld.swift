@@ -18,12 +18,13 @@ final class ActivityWorld {
     let activity: String?
     let revision: Int?
     let cause: String?
+    let ambiguous: Bool?
     let summary: [String: Int]?
 
     private enum CodingKeys: String, CodingKey {
       case job = "job_id"
       case pushType = "push_type"
-      case outcome, detail, topic, to, activity, revision, cause, summary
+      case outcome, detail, topic, to, activity, revision, cause, ambiguous, summary
     }
   }
 

@@ -154,6 +154,31 @@ struct WorkerActivityChannelTests {
     #expect(way.ends(of: "e1").devices == ["d-5", "d-6"])
   }
 
+  /// A worker died after it may have published the second broadcast: the next one that does marks it.
+  @Test func aSecondBroadcastThatMayBeARepetitionSaysSo() throws {
+    let way = try Way("activity-repeated")
+    for number in 0..<2 { try way.register(number, OSVersion(major: 18)) }
+    let worker = try way.start(above: 1)
+    defer { _ = worker.drain(seconds: 30) }
+    try way.activity.publish("s1", #"{"users":["u"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    #expect(try way.activity.end(of: "s1").summary == ["devices": 2, "accepted": 2])
+    try way.activity.publish(
+      "u1", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{"eta":5}}}"#)
+    #expect(try way.activity.end(of: "u1/channel").ambiguous == false)
+    try way.register(2, OSVersion(major: 18))
+    try way.world.simulator.setFaults("latency=3000")
+    try way.activity.publish("s2", #"{"devices":["d-2"]}"#, ActivityWorld.start, #""activity":"ride-17","#)
+    let store = way.registry.store
+    let isFirst = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 20) {
+      (try? way.registry.wait { store.repeatBroadcast("s2", then: $0) }) == true ? true : nil
+    }
+    #expect(isFirst != nil, "as the worker that died did")
+    try way.world.simulator.clearFaults()
+    #expect(try way.activity.end(of: "s2").summary == ["devices": 1, "accepted": 1])
+    let again = try way.activity.end(of: Way.broadcast(of: "u1", after: "s2"))
+    #expect(again.outcome == "accepted" && again.ambiguous == true)
+  }
+
   /// APNs takes seconds to create the channel.
   @Test func anUpdateThatOvertakesTheChannelGoesOutOnIt() throws {
     let way = try Way("activity-overtaken")
