@@ -74,6 +74,24 @@ import Testing
     #expect(problem.detail.contains(rule), "\(problem.detail)")
   }
 
+  /// Workers count the ends of such jobs for their parents, whose apps they do not compare.
+  @Test(arguments: [
+    (#""id":"sale/channel","parent_id":"sale","revision":1"#, "/parent_id"),
+    (#""id":"ride-1","revision":1"#, "/revision"), (#""id":"ride-1","leave":1"#, "/revision"),
+  ])
+  func whatOnlyWorkersWriteIsRefused(_ members: String, _ pointer: String) {
+    let to = pointer == "/parent_id" ? #"{"channel":"AAAA"}"# : #"{"activity":"ride"}"#
+    let json = """
+      {\(members),"push_type":"liveactivity","activity":"ride","to":\(to),\
+      "payload":{"aps":{"timestamp":1796000000,"event":"update","content-state":{"a":1}}}}
+      """
+    guard case .failure(let problem) = take(json) else {
+      Issue.record("\(json) was taken")
+      return
+    }
+    #expect(problem.kind.status == 400 && problem.faults.map(\.pointer) == [pointer], "\(problem)")
+  }
+
   @Test func anOversizedJobIsRefused() {
     let json = #"{"id":"a","meta":{"m":"\#(String(repeating: "x", count: 600_000))"},\#(rest)"#
     #expect((try? take(json).get()) == nil)

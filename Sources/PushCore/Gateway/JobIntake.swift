@@ -87,5 +87,8 @@ package struct JobIntake: ~Copyable {
       throw Problem(
         Problem.Fault(pointer: "/to", rule: "must name token, tokens, channel, activity, devices, users or segment"))
     }
+    // A worker would count its end for the parent, which may be another app's.
+    guard job.parentID.isEmpty else { throw Problem(Problem.Fault(JobParser.parentFault)) }
+    guard job.revision == 0 else { throw Problem(Problem.Fault(JobParser.revisionFault)) }
   }
 }
