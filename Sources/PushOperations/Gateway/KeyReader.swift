@@ -12,6 +12,9 @@ final class KeyReader {
   private let notice: (String) -> Void
   /// Redis has not answered yet.
   private var isReading = false
+  /// Wait for the next reading.
+  private var waiting: [(Bool) -> Void] = []
+  /// Wait for the reading in progress.
   private var then: [(Bool) -> Void] = []
   private var nextReading = Instant(nanoseconds: .min)
   private var earliestReading = Instant(nanoseconds: .min)
@@ -37,9 +40,9 @@ final class KeyReader {
     nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
   }
 
-  /// Reads the keys soon. Then tells whether that worked.
+  /// Reads the keys soon. Then tells whether that worked. A reading that has begun may miss the newest keys.
   func readSoon(then: @escaping (Bool) -> Void) {
-    self.then.append(then)
+    waiting.append(then)
     nextReading = min(nextReading, max(loop.now.monotonic, earliestReading))
   }
 
@@ -49,6 +52,7 @@ final class KeyReader {
     guard !isReading, nextReading <= now else { return }
     nextReading = now.adding(milliseconds: KeyReader.readMilliseconds)
     earliestReading = now.adding(milliseconds: KeyReader.unknownKeyMilliseconds)
+    (then, waiting) = (waiting, [])
     if let file {
       do throws(APIKeyFile.Failure) {
         finish(.success(try file.readExisting()))
@@ -87,9 +91,9 @@ final class KeyReader {
       if text != failure { notice("API keys: \(text)") }
       failure = text
     }
-    let waiting = then
+    let answered = then
     then = []
-    for one in waiting { one(failure == nil) }
+    for one in answered { one(failure == nil) }
   }
 
   private func storeUses() {
