@@ -65,13 +65,19 @@ struct GatewayConnectionTests {
     let unread = try RawSocket(port: world.port, receiveBytes: 4_096)
     unread.send(
       Array("GET /v1/outcomes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\n\r\n".utf8))
-    #expect(world.waitForMetric("herald_gateway_outcome_readers", 1))
+    // So does this one, whose request is complete later.
+    let late = try RawSocket(port: world.port, receiveBytes: 4_096)
+    late.send(
+      Array(
+        "GET /v1/outcomes HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nAuthorization: Bearer \(world.key)\r\n\r\n".utf8))
+    #expect(world.waitForMetric("herald_gateway_outcome_readers", 2))
     let meta = "{\"a\":\"\(String(repeating: "x", count: 400_000))\"}"
     for _ in 0..<20 {
       try world.outside.publish(
         "{\"job_id\":\"a\",\"app\":\"com.example.app\",\"environment\":\"production\",\"meta\":\(meta)}",
         exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
     }
+    late.send([UInt8(ascii: "a")])
     let began = ContinuousClock.now
     let slow = try (0..<20).map { _ in try RawSocket(port: world.port) }
     let body = try RawSocket(port: world.port)
@@ -89,7 +95,7 @@ struct GatewayConnectionTests {
     let text = readAll(body, seconds: 40)
     #expect(text?.hasPrefix("HTTP/1.1 408") ?? false, "\(text ?? "no end")")
     #expect(world.waitForMetric("herald_gateway_outcome_readers", 0))
-    withExtendedLifetime(unread) {}
+    withExtendedLifetime((unread, late)) {}
   }
 
   @Test func tooManyConnectionsAreRefused() throws {

@@ -161,7 +161,8 @@ final class GatewayConnection: ChannelDuplexHandler {
       if let refusal = body.refusal { bodyWaiter.take()?.resume(throwing: refusal) }
     case .end:
       state = .answering
-      deadline = nil
+      // A stream that has begun has the deadline of what is written.
+      if !isStreaming { deadline = nil }
       if let waiter = bodyWaiter.take() { waiter.resume(returning: body.take()) }
       start()
     }
