@@ -105,14 +105,19 @@ struct GatewayConnectionTests {
     for socket in kept {
       #expect(String(decoding: socket.receive(milliseconds: 5_000), as: UTF8.self).hasPrefix("HTTP/1.1 200"))
     }
-    let refused = LoopbackHTTP.request("GET", "/livez", port: world.port)
+    let refused = LoopbackHTTP.request("GET", "/docs", port: world.port)
     #expect(refused?.status == 503 && refused?.headers["content-type"] == "application/problem+json")
+    // A full gateway is neither restarted nor unseen.
+    for path in ["/livez", "/readyz", "/metrics"] {
+      let answer = LoopbackHTTP.request("GET", path, port: world.port)
+      #expect(answer?.status == 200 && answer?.headers["connection"] == "close", "\(path)")
+    }
     // The others are served, and the next one as soon as one of them left.
     kept[0].send(Array("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8))
     #expect(readAll(kept[0], seconds: 5)?.hasPrefix("HTTP/1.1 200") ?? false)
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
-        LoopbackHTTP.request("GET", "/livez", port: world.port)?.status == 200 ? true : nil
+        LoopbackHTTP.request("GET", "/docs", port: world.port)?.status == 200 ? true : nil
       } == true)
     // A connection counts until the gateway has seen its end.
     #expect(

@@ -58,7 +58,7 @@ final class GatewayConnection: ChannelDuplexHandler {
   private var isStreaming = false
   /// The client waits for a 100 before it sends the body.
   private var expectsContinue = false
-  /// The client wants the connection to end with the answer.
+  /// The connection ends with the answer.
   private var isLast = false
 
   /// When its state has lasted too long; nil: it may last.
@@ -143,7 +143,9 @@ final class GatewayConnection: ChannelDuplexHandler {
   private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
     switch part {
     case .head(let head):
-      if isExcess { return refuse(context, Problem(.unavailable, "there are too many connections; try again")) }
+      if isExcess, !GatewayConnection.isProbe(head) {
+        return refuse(context, Problem(.unavailable, "there are too many connections; try again"))
+      }
       requestsOfTurn += 1
       if let coding = head.headers.first(name: "transfer-encoding"), coding.lowercased() != "chunked" {
         return refuse(context, Problem(.notImplemented, "the only transfer coding that is understood is chunked"))
@@ -151,7 +153,7 @@ final class GatewayConnection: ChannelDuplexHandler {
       state = .reading
       isStarted = false
       // The decoder reads nothing after a request for another protocol. Such a request is answered as any other, by HTTP/1.1.
-      isLast = !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
+      isLast = isExcess || !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
       expectsContinue = head.version == .http1_1 && head.headers.first(name: "expect")?.lowercased() == "100-continue"
       body = GatewayBodyParts(budget: responder.services.budget)
       exchange = GatewayExchange(GatewayRequest(head), self, on: context.eventLoop)
@@ -165,6 +167,14 @@ final class GatewayConnection: ChannelDuplexHandler {
       if !isStreaming { deadline = nil }
       if let waiter = bodyWaiter.take() { waiter.resume(returning: body.take()) }
       start()
+    }
+  }
+
+  /// Probes and metrics are answered on a connection too many: a full gateway must be neither restarted nor unseen.
+  private static func isProbe(_ head: HTTPRequestHead) -> Bool {
+    switch GatewayRoute(path: GatewayRequest(head).path) {
+    case .alive, .ready, .metrics: true
+    default: false
     }
   }
 
