@@ -153,6 +153,27 @@ struct GatewayOutcomeTests {
     for reader in readers + [other] { #expect(reader.wait { $0.contains("all") }) }
   }
 
+  @Test(arguments: ["", "Connection: keep-alive\r\n"])
+  func aClientWithoutChunksGetsPlainEvents(_ connection: String) throws {
+    let world = try GatewayWorld("old")
+    let socket = try RawSocket(port: world.port)
+    socket.send(
+      Array("GET /v1/outcomes HTTP/1.0\r\n\(connection)Authorization: Bearer \(world.key)\r\n\r\n".utf8))
+    var text = ""
+    func wait(_ isDone: @escaping () -> Bool) -> Bool {
+      ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 5) { () -> Bool? in
+        text += String(decoding: socket.receive(milliseconds: 50), as: UTF8.self)
+        return isDone() || socket.isAtEnd ? true : nil
+      } != nil && isDone()
+    }
+    #expect(wait { text.contains("\r\n\r\n:\n\n") }, "\(text)")
+    #expect(!text.contains("Transfer-Encoding") && text.contains("Connection: close"))
+    try publish(outcome("one"), world)
+    #expect(wait { text.contains("\n\nid: 0\ndata: ") && text.hasSuffix("}\n\n") }, "\(text)")
+    world.process.child.signalLeader(SIGTERM)
+    #expect(wait { socket.isAtEnd } && text.hasSuffix("}\n\n"), "\(text)")
+  }
+
   @Test func aReaderThatReadsNothingHoldsNoDrain() throws {
     let world = try GatewayWorld("unread")
     let unread = try Reader(world, receiveBytes: 4_096)

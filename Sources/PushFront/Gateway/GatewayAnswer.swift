@@ -80,7 +80,8 @@ struct GatewayAnswer: Sendable {
   ///   - date: the value of the field `Date`.
   ///   - isLast: the connection ends with this response.
   ///   - isForHead: the request was a HEAD: its response has no body.
-  func encode(into buffer: inout ByteBuffer, date: String, isLast: Bool, isForHead: Bool) {
+  ///   - isChunked: a stream comes in chunks; else the end of the connection ends it.
+  func encode(into buffer: inout ByteBuffer, date: String, isLast: Bool, isForHead: Bool, isChunked: Bool) {
     buffer.writeString("HTTP/1.1 ")
     buffer.writeString("\(status) ")
     buffer.writeString(HTTPResponseStatus(statusCode: status).reasonPhrase)
@@ -89,7 +90,7 @@ struct GatewayAnswer: Sendable {
     buffer.writeString(fields)
     if isLast { buffer.writeString("\r\nConnection: close") }
     switch body {
-    case .stream: buffer.writeString("\r\nTransfer-Encoding: chunked\r\n\r\n")
+    case .stream: buffer.writeString(isChunked ? "\r\nTransfer-Encoding: chunked\r\n\r\n" : "\r\n\r\n")
     case .bytes where status == 204: buffer.writeString("\r\n\r\n")
     case .bytes(let bytes):
       buffer.writeString("\r\nContent-Length: ")

@@ -60,6 +60,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   private var expectsContinue = false
   /// The connection ends with the answer.
   private var isLast = false
+  /// The client understands a stream in chunks. For another, the end of the connection ends the stream.
+  private var isChunked = true
 
   /// When its state has lasted too long; nil: it may last.
   private var deadline: NIODeadline?
@@ -154,6 +156,7 @@ final class GatewayConnection: ChannelDuplexHandler {
       isStarted = false
       // The decoder reads nothing after a request for another protocol. Such a request is answered as any other, by HTTP/1.1.
       isLast = isExcess || !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
+      isChunked = head.version != .http1_0
       expectsContinue = head.version == .http1_1 && head.headers.first(name: "expect")?.lowercased() == "100-continue"
       body = GatewayBodyParts(budget: responder.services.budget)
       exchange = GatewayExchange(GatewayRequest(head), self, on: context.eventLoop)
@@ -283,6 +286,7 @@ final class GatewayConnection: ChannelDuplexHandler {
   /// Whether the connection ends with this answer.
   private func endsWith(_ answer: GatewayAnswer) -> Bool {
     if case .reading = state { return true }
+    if case .stream = answer.body, !isChunked { return true }
     return isLast || isStopping || answer.isLast || (isInputClosed && later.isEmpty)
   }
 
@@ -295,7 +299,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     var buffer = context.channel.allocator.buffer(capacity: answer.byteCount + GatewayConnection.headBytes)
     answer.encode(
       into: &buffer, date: responder.services.date.text, isLast: endsWith(answer),
-      isForHead: exchange?.request.method == .HEAD)
+      isForHead: exchange?.request.method == .HEAD, isChunked: isChunked)
     return buffer
   }
 
@@ -359,8 +363,11 @@ final class GatewayConnection: ChannelDuplexHandler {
 
   func write(_ part: ByteBuffer, then: @escaping @Sendable (Result<Void, any Error>) -> Void) {
     guard isStreaming, let context else { return then(.failure(ConnectionEnded())) }
-    var buffer = context.channel.allocator.buffer(capacity: part.readableBytes + 16)
-    GatewayAnswer.encode(part: part, into: &buffer)
+    var buffer = part
+    if isChunked {
+      buffer = context.channel.allocator.buffer(capacity: part.readableBytes + 16)
+      GatewayAnswer.encode(part: part, into: &buffer)
+    }
     let written = context.eventLoop.makePromise(of: Void.self)
     written.futureResult.assumeIsolated().whenComplete { [self] result in
       if isStreaming { deadline = nil }
@@ -374,7 +381,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   func endStream() {
     guard isStreaming, let context else { return }
     isStreaming = false
-    finishAnswer(ByteBuffer(string: GatewayAnswer.endOfStream), isLast: isLast || isStopping, context)
+    finishAnswer(
+      ByteBuffer(string: isChunked ? GatewayAnswer.endOfStream : ""), isLast: isLast || isStopping, context)
   }
 
   /// The client must not take the stream for complete.
@@ -390,7 +398,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   private func refuse(_ context: ChannelHandlerContext, _ problem: Problem) {
     let answer = GatewayAnswer(GatewayReply(problem))
     var buffer = context.channel.allocator.buffer(capacity: answer.byteCount + GatewayConnection.headBytes)
-    answer.encode(into: &buffer, date: responder.services.date.text, isLast: true, isForHead: false)
+    answer.encode(
+      into: &buffer, date: responder.services.date.text, isLast: true, isForHead: false, isChunked: true)
     abandonRequest()
     sendLast(buffer, context)
   }
