@@ -225,6 +225,29 @@ struct GatewayJobTests {
     #expect(ids.contains("back") && !ids.contains("down"))
   }
 
+  /// While RabbitMQ reads nothing, what was published stays in memory after its request was answered.
+  @Test func whatRabbitMQDoesNotReadIsBounded() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("unsent", rabbitmq: rabbitmq, isLogged: false)
+    let body = world.job(String(repeating: " ", count: 500_000))
+    let request = Array(
+      """
+      POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\nConnection: close\r\n\
+      Content-Length: \(body.utf8.count)\r\n\r\n\(body)
+      """.utf8)
+    rabbitmq.pause()
+    defer { rabbitmq.resume() }
+    func answers(to count: Int) throws -> [String] {
+      let clients = try (0..<count).map { _ in try RawSocket(port: world.port) }
+      for client in clients { client.send(request) }
+      return clients.map { String(decoding: $0.receive(milliseconds: 20_000), as: UTF8.self) }
+    }
+    // Bodies of all requests may take 64 MiB too: so they come in two parts.
+    for answer in try answers(to: 100) { #expect(answer.contains("did not confirm it in time"), "\(answer)") }
+    let last = try #require(answers(to: 60).last)
+    #expect(last.hasPrefix("HTTP/1.1 503") && last.contains("too many jobs wait for RabbitMQ"), "\(last)")
+  }
+
   /// Every 202 that came before and during a kill of the broker, and a drain, is in the queue.
   @Test(arguments: ["broker", "gateway", "drain"])
   func noAnsweredJobIsLost(_ end: String) throws {

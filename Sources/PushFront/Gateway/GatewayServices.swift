@@ -75,7 +75,7 @@ final class GatewayServices: Sendable {
       Problem(.unavailable, "RabbitMQ refused it or did not confirm it in time, but may have stored it; send it again")
     case .disconnected: Problem(.unavailable, "RabbitMQ is not connected; nothing was published")
     case .blocked: Problem(.unavailable, "RabbitMQ has a memory or disk alarm; nothing was published")
-    case .full: Problem(.unavailable, "too many jobs wait for RabbitMQ's confirms; nothing was published")
+    case .full: Problem(.unavailable, "too many jobs wait for RabbitMQ; nothing was published")
     }
   }
 }

@@ -61,7 +61,10 @@ final class GatewayPublisher {
   private var refusal: PublishResult? {
     if !publisher.isReady { return .disconnected }
     if publisher.isBlocked { return .blocked }
-    return publisher.unconfirmedCount < settings.unconfirmedMaximum ? nil : .full
+    let isFull =
+      publisher.unconfirmedCount >= settings.unconfirmedMaximum
+      || publisher.unsentBytes >= settings.unsentBytesMaximum
+    return isFull ? .full : nil
   }
 
   private func settle(_ batch: PublishBatch, _ index: Int, _ result: PublishResult) {

@@ -15,6 +15,8 @@ package struct GatewaySettings: Sendable {
   var confirmMilliseconds: Int64 = 5_000
   /// Maximum of messages that wait for a confirm. More are refused.
   var unconfirmedMaximum = 50_000
+  /// Maximum of bytes that RabbitMQ has not read yet. While there are more, messages are refused.
+  var unsentBytesMaximum = 64 << 20
   /// Maximum of readers of outcomes. Each uses an AMQP channel.
   var readersMaximum = 100
   /// Maximum of readers of outcomes with the same API key.

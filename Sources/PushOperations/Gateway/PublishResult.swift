@@ -7,6 +7,6 @@ package enum PublishResult: Sendable {
   case disconnected
   /// Not published: RabbitMQ has a memory or disk alarm.
   case blocked
-  /// Not published: too many messages wait for a confirm.
+  /// Not published: too many messages, or bytes of them, wait for RabbitMQ.
   case full
 }

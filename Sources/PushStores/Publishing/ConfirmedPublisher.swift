@@ -91,6 +91,9 @@ package final class ConfirmedPublisher {
   /// Published and not confirmed.
   package var unconfirmedCount: Int { sent.count }
 
+  /// Bytes that the broker has not read yet.
+  package var unsentBytes: Int { client.connection?.outboundCount ?? 0 }
+
   func publish(_ body: [UInt8], as message: Message) {
     waiting.append(Entry(message: message, body: body))
   }
