@@ -124,6 +124,45 @@ struct GatewayRequestTests {
     #expect(answers > count / 256, "\(answers) answers beside \(count)")
   }
 
+  /// What comes before the answer to an earlier request is decoded at once, and takes many times its bytes.
+  @Test func requestsThatWaitTakeBoundedMemory() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("waiting", rabbitmq: rabbitmq, isLogged: false)
+    let clients = try (0..<80).map { _ in try Client(world) }
+    // Then the gateway reads 64 KiB at a time.
+    let large = String(repeating: " ", count: 300_000)
+    for client in clients {
+      client.send(head(world, "Content-Length: \(large.utf8.count)") + large)
+      #expect(client.answer()?.status == 400)
+    }
+    let chunks = head(world, "Transfer-Encoding: chunked") + String(repeating: "1\r\n \r\n", count: 9_000) + "0\r\n\r\n"
+    rabbitmq.pause()
+    world.process.child.pause()
+    for (number, client) in clients.enumerated() { client.send(post(world, "job-\(number)") + chunks) }
+    world.process.child.resume()
+    #expect(world.waitForMetric("herald_gateway_open", clients.count))
+    rabbitmq.resume()
+    var refused = 0
+    for client in clients {
+      // On a slow machine the time for the confirm is over.
+      let first = try #require(client.answer())
+      #expect(first.status == 202 || first.body.contains("did not confirm it in time"), "\(first.body)")
+      let next = try #require(client.answer())
+      guard next.status == 503 else {
+        #expect(next.status == 400)
+        continue
+      }
+      refused += 1
+      #expect(next.body.contains("too many requests before the answers to others"), "\(next.body)")
+      #expect(client.isEnded())
+    }
+    #expect(refused > 0 && refused < clients.count, "\(refused) of \(clients.count)")
+    // The others find room again.
+    let client = try Client(world)
+    client.send(post(world, "last") + chunks)
+    #expect(client.answer()?.status == 202 && client.answer()?.status == 400)
+  }
+
   @Test func aRequestMayComeInAnyPieces() throws {
     let world = try GatewayWorld("pieces")
     let client = try Client(world)

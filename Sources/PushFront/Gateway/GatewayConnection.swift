@@ -24,12 +24,6 @@ final class GatewayConnection: ChannelDuplexHandler {
     case refused
   }
 
-  /// What arrived while a request was not answered yet, or while too many answers were not read.
-  private enum Input {
-    case part(HTTPServerRequestPart)
-    case error(HTTPParserError)
-  }
-
   private let responder: GatewayResponder
   private let connectionsMaximum: Int
   private var context: ChannelHandlerContext?
@@ -41,7 +35,8 @@ final class GatewayConnection: ChannelDuplexHandler {
   private var isInputClosed = false
   /// The server stops: the next answer is the last one.
   private var isStopping = false
-  private var later: CircularBuffer<Input> = CircularBuffer(initialCapacity: 0)
+  /// What arrived while a request was not answered yet, or while too many answers were not read.
+  private var later: PipelinedInput
   private var isTakingLater = false
   /// Requests that were begun since others had their turn.
   private var requestsOfTurn = 0
@@ -76,6 +71,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     self.responder = responder
     self.connectionsMaximum = connectionsMaximum
     body = GatewayBodyParts(budget: responder.services.budget)
+    later = PipelinedInput(budget: responder.services.pipelineBudget)
   }
 
   private var metrics: GatewayMetrics { responder.services.metrics }
@@ -129,9 +125,9 @@ final class GatewayConnection: ChannelDuplexHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let part = unwrapInboundIn(data)
     switch state {
-    case .idle where !later.isEmpty || !mayBegin(context): later.append(.part(part))
+    case .idle where !later.isEmpty || !mayBegin(context): later.append(part)
     case .idle, .reading: take(part, context)
-    case .answering: later.append(.part(part))
+    case .answering: later.append(part)
     case .refused: break
     }
   }
@@ -232,7 +228,7 @@ final class GatewayConnection: ChannelDuplexHandler {
       }
       switch later.removeFirst() {
       case .part(let part): take(part, context)
-      case .error(let error): refuse(context, GatewayConnection.problem(error))
+      case .refusal(let problem): refuse(context, problem)
       }
     }
     if case .reading = state { start() }
@@ -410,9 +406,9 @@ final class GatewayConnection: ChannelDuplexHandler {
     switch state {
     case .reading where isStreaming: context.close(promise: nil)
     // Its answer comes after those of the requests before it.
-    case .idle where !later.isEmpty: later.append(.error(error))
+    case .idle where !later.isEmpty: later.append(GatewayConnection.problem(error))
     case .idle, .reading: refuse(context, GatewayConnection.problem(error))
-    case .answering: later.append(.error(error))
+    case .answering: later.append(GatewayConnection.problem(error))
     case .refused: break
     }
   }

@@ -4,6 +4,8 @@ enum GatewayLimits {
   static let bodyBytesMaximum = 1 << 20
   /// Maximum of all bodies in memory together.
   static let bodiesBytesMaximum = 64 << 20
+  /// Maximum of requests in memory, about in bytes, that clients sent before the answers to others.
+  static let pipelinedBytesMaximum = 64 << 20
   /// Timeout for the first request's head, from the beginning of the connection. A later head has `idleSeconds`.
   static let headSeconds: Int64 = 10
   /// Timeout for a request's body, from the request's head.

@@ -13,6 +13,7 @@ final class GatewayServices: Sendable {
   let liveActivities: LiveActivitiesAPI
   let date = GatewayDate()
   let budget = ByteBudget(maximum: GatewayLimits.bodiesBytesMaximum)
+  let pipelineBudget = ByteBudget(maximum: GatewayLimits.pipelinedBytesMaximum)
   private let intake = Mutex(JobIntake())
 
   init(backend: GatewayBackend, metrics: GatewayMetrics, liveActivities: LiveActivitiesAPI, logger: Logger) {
