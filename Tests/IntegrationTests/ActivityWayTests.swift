@@ -127,6 +127,22 @@ struct ActivityWayTests {
     #expect(try world.page(String(decoding: body, as: UTF8.self), 0, live: true) == ["d": "dd01dd01"])
   }
 
+  /// Its ordinals are other devices' now. A push to those must not count as sent.
+  @Test(arguments: [
+    #""id":"old/0","to":{"page":0,"ordinals":[0],"epoch":1}"#,
+    #""id":"old/late/x","to":{"page":4294967295,"ordinals":[0],"late":"x"}"#,
+  ])
+  func aPageFromBeforeRedisWasEmptiedMarksNobody(_ fields: String) throws {
+    let world = try ActivityWay()
+    defer { world.close() }
+    _ = try world.token("d", "dd01dd01")
+    let old =
+      #"{"parent_id":"old",\#(fields),"app":"com.example.app","environment":"sandbox","push_type":"liveactivity","activity":"ride-17","revision":9,"payload":\#(Self.update)}"#
+    #expect(try world.resolve(old).isEmpty)
+    let updated = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    #expect(try world.page(updated, 0, live: true) == ["d": "dd01dd01"])
+  }
+
   /// The worker that stored a late token dies before its push is confirmed: the registration is redelivered, and the push is sent.
   @Test func aDeadRegistrarLosesNoPush() throws {
     let world = try ActivityWay()
@@ -335,7 +351,8 @@ private final class ActivityWay {
     try parse(text, into: &job)
     var body: [UInt8] = []
     PageWriter.append(
-      job, number: number, ordinals: Array(ordinals.map(String.init).joined(separator: ",").utf8), to: &body)
+      job, number: number, ordinals: Array(ordinals.map(String.init).joined(separator: ",").utf8), epoch: 0,
+      to: &body)
     return try resolve(String(decoding: body, as: UTF8.self))
   }
 
@@ -344,7 +361,7 @@ private final class ActivityWay {
     var job = PushJob()
     try parse(text, into: &job)
     var body: [UInt8] = []
-    FallbackWriter.append(job, number: number, ordinals: Array("0,1,2".utf8), to: &body)
+    FallbackWriter.append(job, number: number, ordinals: Array("0,1,2".utf8), epoch: 0, to: &body)
     return String(decoding: body, as: UTF8.self)
   }
 

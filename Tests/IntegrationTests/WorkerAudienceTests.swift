@@ -184,6 +184,27 @@ struct WorkerAudienceTests {
     #expect(try world.world.simulator.counters().accepted == 1)
   }
 
+  /// The same from a job to its devices, whose copies wait for their next attempt.
+  @Test func copiesFromBeforeRedisWasEmptiedReachNobody() throws {
+    let redis = try RedisServer()
+    let world = try World("emptied-copies", redis: redis)
+    try world.registry.register(0..<3, user: { _ in "u" })
+    try world.world.simulator.setFaults("status=503,reason=ServiceUnavailable")
+    let worker = try world.world.startWorker()
+    try world.publish("all", to: #"{"users":["u"]}"#, routingKey: "transactional")
+    let areRefused = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 50) {
+      (try? world.world.simulator.counters().requests) ?? 0 >= 3 ? true : nil
+    }
+    #expect(areRefused == true)
+    #expect(worker.drain(seconds: 30) == 0)
+    try redis.cli(["FLUSHALL"])
+    try world.registry.register(10..<13)
+    try world.world.simulator.clearFaults()
+    try world.world.runUntilEmpty()
+    #expect(try world.take().isEmpty)
+    #expect(try world.world.simulator.counters().accepted == 0)
+  }
+
   @Test func aSegmentOfThousands() throws {
     let world = try World("segment")
     let gold = [DeviceRegistration.Tag(name: "plan", change: .set(.text("gold")))]

@@ -144,7 +144,7 @@ import Testing
         [("to", #"{"users":["u"]}"#), ("activity", #""ride-17""#), ("revision", "1")]))
     #expect(parsed.error == nil, "\(parsed.error?.detail ?? "")")
     var output: [UInt8] = []
-    PageWriter.append(parsed.job, number: 2, ordinals: Array("3,9".utf8), payload: subscribing, to: &output)
+    PageWriter.append(parsed.job, number: 2, ordinals: Array("3,9".utf8), epoch: 0, payload: subscribing, to: &output)
     let page = Parsed(bytes: output)
     #expect(page.error == nil && page.job.page.count == 2, "\(page.error?.detail ?? "")")
     #expect(page.text(page.job.payload) == text && page.text(page.job.id) == "\(someID)/2")

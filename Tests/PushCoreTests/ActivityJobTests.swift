@@ -127,7 +127,7 @@ import Testing
   @Test func pagesKnowTheirActivity() throws {
     let update = try written(Self.update())
     var output: [UInt8] = []
-    PageWriter.append(update.job, number: 4, ordinals: Array("3,9".utf8), to: &output)
+    PageWriter.append(update.job, number: 4, ordinals: Array("3,9".utf8), epoch: 0, to: &output)
     let page = Parsed(bytes: output)
     #expect(page.error == nil && page.job.page.count == 2 && page.job.revision == 3)
     #expect(page.text(page.job.activity) == "ride/17" && page.job.page.late.isEmpty)
@@ -154,7 +154,7 @@ import Testing
         ("meta", #"{"campaign":"42"}"#),
       ]))
     var output: [UInt8] = []
-    FallbackWriter.append(parsed.job, number: 7, ordinals: Array("3,9".utf8), to: &output)
+    FallbackWriter.append(parsed.job, number: 7, ordinals: Array("3,9".utf8), epoch: 0, to: &output)
     let page = Parsed(bytes: output)
     try #require(page.error == nil, "\(page.error?.detail ?? "")")
     #expect(page.text(page.job.id) == "a\"b/c/7" && page.text(page.job.parentID) == "a\"b/c")
@@ -190,7 +190,7 @@ import Testing
   func everyFallbackMakesAnAlert(_ title: String, _ body: String) throws {
     let start = try written(Self.start([("fallback", "{\"title\":\"\(title)\",\"body\":\"\(body)\"}")]))
     var output: [UInt8] = []
-    FallbackWriter.append(start.job, number: 0, ordinals: Array("1".utf8), to: &output)
+    FallbackWriter.append(start.job, number: 0, ordinals: Array("1".utf8), epoch: 0, to: &output)
     let page = Parsed(bytes: output)
     #expect(page.error == nil, "\(page.error?.detail ?? "")")
     #expect(Int(page.job.payload.count) == FallbackWriter.payloadCount(start.job))
@@ -211,7 +211,7 @@ import Testing
   @Test func anOvertakenDeviceHasItsOutcome() throws {
     let update = try written(Self.update())
     var output: [UInt8] = []
-    PageWriter.append(update.job, number: 0, ordinals: Array("3,9,12".utf8), to: &output)
+    PageWriter.append(update.job, number: 0, ordinals: Array("3,9,12".utf8), epoch: 0, to: &output)
     let page = Parsed(bytes: output)
     var resolution = PageResolution()
     let (token, first, second): ([UInt8], [UInt8], [UInt8]) = ([0xAB, 0xCD], Array("d1".utf8), Array("d2".utf8))

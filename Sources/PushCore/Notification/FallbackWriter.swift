@@ -24,7 +24,7 @@ package enum FallbackWriter {
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
   ///   - epoch: of the ordinals; 0: none.
   package static func append(
-    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64 = 0, to output: inout [UInt8]
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64, to output: inout [UInt8]
   ) {
     precondition(canWrite(job), "only a start that goes out has a fallback to send")
     output.append(text: "{\"parent_id\":")

@@ -7,7 +7,7 @@ package enum PageWriter {
   ///   - epoch: of the ordinals; 0: none.
   ///   - payload: replaces the job's; nil: it has the job's.
   package static func append(
-    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64 = 0, payload: [UInt8]? = nil,
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64, payload: [UInt8]? = nil,
     to output: inout [UInt8]
   ) {
     append(

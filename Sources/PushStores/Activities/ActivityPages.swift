@@ -82,12 +82,17 @@ package final class ActivityPages {
   }
 
   private func update(_ page: Page, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void) {
-    activities.resolve(page.push, of: page.id, in: page.scope, to: page.ordinals) { result in
+    // A device that is forgotten since is skipped. Its ordinal may be another's by now, to whom nothing counts as sent.
+    let found = records.map { record in
+      record.flatMap { page.lateDevice.isEmpty || page.lateDevice == $0.id ? $0 : nil }
+    }
+    let ordinals = zip(page.ordinals, found).filter { $0.1 != nil }.map(\.0)
+    activities.resolve(page.push, of: page.id, in: page.scope, to: ordinals) { result in
       guard case .success(let resolved) = result else { return then(nil) }
       var resolution = PageResolution()
-      for (record, answer) in zip(records, resolved) {
-        guard let record, page.lateDevice.isEmpty || page.lateDevice == record.id else {
-          // Forgotten since: its tokens cannot be used.
+      var answers = resolved[...]
+      for record in found {
+        guard let record, let answer = answers.popFirst() else {
           resolution.skip()
           continue
         }

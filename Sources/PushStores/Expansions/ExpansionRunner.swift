@@ -248,15 +248,18 @@ final class ExpansionRunner {
     let after = ordinal == 0 ? nil : ordinal - 1
     devices.epoch(in: step.scope) { [self] result in
       guard !delivery.isGone else { return }
-      guard case .success(let epoch) = result else { return later(delivery, step, "the registry's epoch") }
-      activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
-        guard !delivery.isGone else { return }
-        switch result {
-        case .failure(let failure): later(delivery, step, "\(failure)")
-        case .success(let live):
-          let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
-          fix(
-            delivery, step, Parts(epoch: epoch, usual: live.ordinals), next: live.hasMore ? next : nil, given: next)
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let epoch):
+        activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .success(let live):
+            let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
+            let parts = Parts(epoch: epoch, usual: live.ordinals)
+            fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)
+          }
         }
       }
     }
