@@ -53,6 +53,18 @@ struct ExpansionStoreTests {
     return pages.map { PageOrdinals($0, epoch: UInt64($0.count % 2), kinds[$0.count % kinds.count]) }
   }
 
+  /// Redis lost the job meanwhile: nothing may be left that looks like another app's job, or for ever.
+  @Test func anUnknownJobEndsEarlyWithoutATrace() throws {
+    let registry = try registry()
+    let _: Void = try registry.wait { registry.store.endEarly("lost", because: "the filter", then: $0) }
+    guard case .evaluate = try open(registry, "lost", ExpansionCursor()) else {
+      Issue.record("a lost job's step is evaluated")
+      return
+    }
+    let _: Void = try registry.wait { registry.store.endEarly("lost", because: "the filter", then: $0) }
+    #expect(try registry.wait { registry.store.progress("lost", then: $0) }?.earlyEnd == "the filter")
+  }
+
   @Test(arguments: 0..<12 as Range<UInt64>) func theScriptsAreTheState(_ seed: UInt64) throws {
     let registry = try registry()
     var random = SeededRandom(seed: seed)

@@ -16,6 +16,7 @@ struct SimulatedAudienceCalls {
     ("expansion published", ExpansionScript.published), ("expansion settle", ExpansionScript.settle),
     ("expansion command", ExpansionScript.command), ("expansion finish", ExpansionScript.finish),
     ("expansion withdraw", ExpansionScript.withdraw), ("expansion broadcast", ExpansionScript.repeatBroadcast),
+    ("expansion early", ExpansionScript.endEarly),
   ]
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
   private static let tag = "push:{devices:production:com.example.app}:"
@@ -182,7 +183,7 @@ struct SimulatedAudienceCalls {
     func key(_ name: String) -> [UInt8] { Array("push:{job:job-\(id)}:\(name)".utf8) }
     let (state, body, pages, ordinals) = (key("state"), key("body"), key("pages"), key("ordinals"))
     let life = 5 + below(200)
-    switch below(14) {
+    switch below(15) {
     case 0..<3:
       let step = below(4)
       add(step, step * 10, step * 2, step * 6, 2 + below(6), milliseconds, life)
@@ -203,6 +204,9 @@ struct SimulatedAudienceCalls {
       add("superseded \(below(3))", milliseconds, life, "com.example.app", "production")
       return call("expansion withdraw", [state])
     case 13: return call("expansion broadcast", [state])
+    case 14:
+      add("the filter \(below(3))")
+      return call("expansion early", [state])
     case 10:
       add(["pause", "resume", "cancel", "resume", "resume"][below(5)])
       return call("expansion command", [state])

@@ -171,6 +171,12 @@ package enum ExpansionScript {
     return redis.call('HSETNX', KEYS[1], 'broadcast', '1')
     """
 
+  /// KEYS: state. ARGV: why a step finds no more devices. An unknown job stays unknown.
+  package static let endEarly = """
+    if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'early', ARGV[1]) end
+    return 0
+    """
+
   /// KEYS: state, body, pages, ordinals. ARGV: TTL (s), now (ms). Stores that the job's outcome is published.
   package static let finish = """
     redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])

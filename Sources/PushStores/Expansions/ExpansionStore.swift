@@ -123,8 +123,11 @@ package final class ExpansionStore {
 
   /// Stores why a step finds no more devices, before it is fixed as the last one.
   package func endEarly(_ id: String, because why: String, then: @escaping Then<Void>) {
-    let key = keys(id).state
-    redis.call(["HSET", key, "early", why], key: key) { then($0.map { _ in }) }
+    eval(ExpansionScript.endEarly, [keys(id).state], [why]) { _ in
+      ()
+    } then: {
+      then($0)
+    }
   }
 
   package func published(_ id: String, step: UInt32, then: @escaping Then<Void>) {

@@ -228,6 +228,12 @@ enum SimulatedExpansionModel {
     return .integer(try call.integer(.hsetnx, key, bytes("broadcast"), one, line: 2))
   }
 
+  static func endEarly(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    let key = try call.key(1)
+    if try call.integer(.exists, key, line: 1) == 1 { try set(call, key, [("early", call.argument(1))], line: 1) }
+    return .integer(0)
+  }
+
   static func finish(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
     let key = try call.key(1)
     try call.call(.del, call.key(2), call.key(3), call.key(4), line: 1)

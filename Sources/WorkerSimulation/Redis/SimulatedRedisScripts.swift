@@ -71,6 +71,8 @@ extension SimulatedRedisScript {
       "expansion broadcast", digest: "c896248a7bf390d189800ade8ba0a3ee185f939b",
       model: SimulatedExpansionModel.repeatBroadcast),
     SimulatedRedisScript(
+      "expansion early", digest: "505d50a4e897014edffed70d8d918f05f27e3d27", model: SimulatedExpansionModel.endEarly),
+    SimulatedRedisScript(
       "expansion finish", digest: "2f01799dbc823b4cd02dccabac7785adc5fd2933", model: SimulatedExpansionModel.finish),
   ]
 }
