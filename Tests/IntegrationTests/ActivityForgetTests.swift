@@ -95,42 +95,12 @@ struct ActivityForgetTests {
     try registry.wait { activities.show(id, in: registry.scope, then: $0) }?.members.keys.sorted()
   }
 
-  /// What two consumers made of everything in the queue of registrations.
-  private func consume(
-    _ topology: Topology, _ address: AMQPAddress, _ redis: RedisServer, _ prefix: String
-  ) throws -> [[RegistrationCounters.Key: UInt64]] {
-    let consumers = try (0..<2).map { number in
-      var settings = RegistrationConsumerSettings(
-        rabbitmq: RabbitMQSettings(
-          addresses: [address], tls: nil, topology: topology, laneName: "test/\(number)", prefetch: 2, randomSeed: 1),
-        redis: try RedisConfiguration(url: redis.url), redisTLS: nil, prefix: "\(prefix):")
-      settings.drainTimeoutMilliseconds = 10_000
-      settings.registrationsMaximum = 50
-      return RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
-    }
-    for consumer in consumers { consumer.start() }
-    let isDone = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
-      consumers.allSatisfy(\.isExhausted) ? true : nil
-    }
-    #expect(isDone == true)
-    for consumer in consumers {
-      consumer.drain()
-      consumer.join()
-    }
-    return consumers.map(\.counters.results)
-  }
-
   /// A device that registers again after it was forgotten is known. An update token from before the forget is ignored all the same.
   @Test func aTokenFromBeforeTheForgetIsIgnored() throws {
-    let redis = try RedisServer.shared()
-    let prefix = "before-\(UInt32.random(in: 0 ... .max))"
-    let topology = Topology(prefix: prefix, resultsLog: nil)
-    let address = try AMQPAddress(RabbitMQServer.shared().url)
-    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "test")
-    defer { admin.close() }
-    try admin.perform(all: topology.declarations)
-    let registry = try AudienceRegistry(url: redis.url, prefix: "\(prefix):")
-    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(prefix):")
+    let queue = try RegistrationQueue("before")
+    defer { queue.admin.close() }
+    let registry = queue.registry
+    let activities = queue.activities
     let ride = try #require(ActivityID("ride"))
     let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
     let now = registry.loop.now.unixMilliseconds
@@ -140,14 +110,10 @@ struct ActivityForgetTests {
       }
     }
     func publish(token: String, at: Int64) throws -> [String: UInt64] {
-      let body = """
-        {"kind":"activity","at":\(at),"app":"com.example.app","device":"d-1","activity":"ride","token":"\(token)"}
-        """
-      try admin.publish(
-        to: AMQPExchange("", isMandatory: true), routingKey: topology.registrationsQueue, properties: AMQPProperties(),
-        body: Array(body.utf8))
-      try admin.waitForConfirms()
-      let results = try consume(topology, address, redis, prefix)
+      try queue.publish([
+        #"{"kind":"activity","at":\#(at),"app":"com.example.app","device":"d-1","activity":"ride","token":"\#(token)"}"#
+      ])
+      let results = try queue.consume()
       return Dictionary(results.flatMap { $0.map { ($0.key.result, $0.value) } }, uniquingKeysWith: +)
     }
     #expect(try register(at: now - 30) == .added)
@@ -202,36 +168,80 @@ struct ActivityForgetTests {
 
   /// Update tokens and forgets reach two consumers in any order: in the end, every member is a device.
   @Test func aTokenThatComesWithTheForgetStaysNowhere() throws {
-    let redis = try RedisServer.shared()
-    let prefix = "forget-\(UInt32.random(in: 0 ... .max))"
-    let topology = Topology(prefix: prefix, resultsLog: nil)
-    let address = try AMQPAddress(RabbitMQServer.shared().url)
-    let admin = try AMQPAdmin(addresses: [address], tls: nil, name: "test")
-    defer { admin.close() }
-    try admin.perform(all: topology.declarations)
-    let registry = try AudienceRegistry(url: redis.url, prefix: "\(prefix):")
-    let properties = AMQPProperties()
-    let exchange = AMQPExchange("", isMandatory: true)
+    let queue = try RegistrationQueue("forget")
+    defer { queue.admin.close() }
+    let registry = queue.registry
     let head = #""app":"com.example.app""#
     try registry.register(0..<200)
     let later = registry.loop.now.unixMilliseconds + 1
-    for number in 0..<200 {
-      for body in [
-        #"{"kind":"activity","at":\#(later),\#(head),"device":"d-\#(number)","activity":"ride","token":"50505050\#(number + 10_000_000)"}"#,
-        #"{"kind":"forget","at":\#(later + 1),\#(head),"device":"d-\#(number)"}"#,
-      ] {
-        try admin.publish(
-          to: exchange, routingKey: topology.registrationsQueue, properties: properties, body: Array(body.utf8))
-      }
-    }
-    try admin.waitForConfirms()
-    let results = try consume(topology, address, redis, prefix)
+    try queue.publish(
+      (0..<200).flatMap { number in
+        [
+          #"{"kind":"activity","at":\#(later),\#(head),"device":"d-\#(number)","activity":"ride","token":"50505050\#(number + 10_000_000)"}"#,
+          #"{"kind":"forget","at":\#(later + 1),\#(head),"device":"d-\#(number)"}"#,
+        ]
+      })
+    let results = try queue.consume()
     let forgets = results.reduce(0) { $0 + $1[.init(kind: "forget", result: "changed"), default: 0] }
     let answered = results.reduce(0) { sum, results in
       sum + results.filter { $0.key.kind == "activity" }.values.reduce(0, +)
     }
     #expect(forgets == 200 && answered == 200, "\(results)")
-    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(prefix):")
+    let activities = queue.activities
     #expect(try members(of: #require(ActivityID("ride")), activities, registry) ?? [] == [])
+  }
+}
+
+/// A queue of registrations of its own, and the registry that they go to.
+private final class RegistrationQueue {
+  let admin: AMQPAdmin
+  let registry: AudienceRegistry
+  let activities: ActivityRegistry
+  private let topology: Topology
+  private let address: AMQPAddress
+  private let redis: RedisServer
+  private let prefix: String
+
+  init(_ name: String) throws {
+    redis = try RedisServer.shared()
+    prefix = "\(name)-\(UInt32.random(in: 0 ... .max))"
+    topology = Topology(prefix: prefix, resultsLog: nil)
+    address = try AMQPAddress(RabbitMQServer.shared().url)
+    admin = try AMQPAdmin(addresses: [address], tls: nil, name: "test")
+    try admin.perform(all: topology.declarations)
+    registry = try AudienceRegistry(url: redis.url, prefix: "\(prefix):")
+    activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "\(prefix):")
+  }
+
+  func publish(_ bodies: [String]) throws {
+    for body in bodies {
+      try admin.publish(
+        to: AMQPExchange("", isMandatory: true), routingKey: topology.registrationsQueue, properties: AMQPProperties(),
+        body: Array(body.utf8))
+    }
+    try admin.waitForConfirms()
+  }
+
+  /// What two consumers made of everything in the queue.
+  func consume() throws -> [[RegistrationCounters.Key: UInt64]] {
+    let consumers = try (0..<2).map { number in
+      var settings = RegistrationConsumerSettings(
+        rabbitmq: RabbitMQSettings(
+          addresses: [address], tls: nil, topology: topology, laneName: "test/\(number)", prefetch: 2, randomSeed: 1),
+        redis: try RedisConfiguration(url: redis.url), redisTLS: nil, prefix: "\(prefix):")
+      settings.drainTimeoutMilliseconds = 10_000
+      settings.registrationsMaximum = 50
+      return RegistrationConsumer(settings, logger: Logger(label: "test"), untilEmpty: true)
+    }
+    for consumer in consumers { consumer.start() }
+    let isDone = ChildProcess.poll(timeoutMilliseconds: 60_000, everyMilliseconds: 20) { () -> Bool? in
+      consumers.allSatisfy(\.isExhausted) ? true : nil
+    }
+    #expect(isDone == true)
+    for consumer in consumers {
+      consumer.drain()
+      consumer.join()
+    }
+    return consumers.map(\.counters.results)
   }
 }
