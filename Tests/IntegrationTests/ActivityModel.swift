@@ -56,6 +56,7 @@ struct ActivityModel: Equatable {
         entries[id] = entry
         return answer
       } catch {
+        if entry.activity == nil { entries[id] = entry }
         return "\(ActivityRegistryFailure.refused(id, error))"
       }
     }

@@ -88,6 +88,12 @@ struct ActivityRegistryTests {
     let ids = [try #require(ActivityID("ride"))]
     var done = 0
     var undone = 0
+    // Of an unknown activity, nothing shows whether a refusal was stored.
+    let start = ActivityModel.Call.start(ids[0], payload: try payload(0), job: 1_000)
+    let expected = model.perform(start, now: bench.now)
+    var answer: String?
+    bench.registries[0].perform(start, in: bench.scope) { answer = $0 }
+    try #require(bench.turn { answer == expected })
     for step in 0..<400 {
       bench.now += Int64(random.next() % 700)
       let call = try call(&random, ids, now: bench.now)
@@ -115,6 +121,52 @@ struct ActivityRegistryTests {
       }
     }
     #expect(done > 5 && undone > 5, "\(done) done, \(undone) not")
+  }
+
+  /// Two workers have a copy of an update each while the activity becomes known: both get the revision, or none.
+  @Test func copiesHaveOneAnswer() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url, registries: 3)
+    var random = SeededRandom(seed: 12)
+    let (start, update) = (try payload(0), try payload(2))
+    let edit: (ActivityRevision, [UInt8]) throws(JobError) -> [UInt8] = { ActivityModel.body($0, $1) }
+    var refused = 0
+    for round in 0..<150 {
+      let id = try #require(ActivityID("ride-\(round)"))
+      var answers: [UInt64: [String]] = [:]
+      var open = 0
+      var calls: [() -> Void] = []
+      for (job, worker) in [(1, 0), (1, 1), (2, 1), (2, 2)] as [(UInt64, Int)] {
+        calls.append {
+          bench.registries[worker].revise(id, in: bench.scope, payload: update, job: job, edit: edit) { result in
+            open -= 1
+            switch result {
+            case .success(let revised):
+              answers[job, default: []].append(revised.body.isEmpty ? "superseded" : "sent")
+            case .failure(let failure): answers[job, default: []].append("\(failure)")
+            }
+          }
+        }
+      }
+      calls.append {
+        bench.registries[2].start(id, in: bench.scope, payload: start, job: 9) { result in
+          open -= 1
+          if case .failure(let failure) = result { Issue.record("\(failure)") }
+        }
+      }
+      calls.shuffle(using: &random)
+      for call in calls {
+        open += 1
+        call()
+        for _ in 0..<random.next() % 4 { bench.turn() }
+      }
+      try #require(bench.turn { open == 0 })
+      for job in [1, 2] as [UInt64] {
+        let isRefused = answers[job]?.map { $0.contains("is not known") } ?? []
+        #expect(isRefused.count == 2 && Set(isRefused).count == 1, "round \(round), job \(job): \(answers)")
+        if isRefused.contains(true) { refused += 1 }
+      }
+    }
+    #expect(refused > 20 && refused < 280, "\(refused)")
   }
 
   /// Concurrent updates, registrations and pages from several workers: no member is missed, in any order.

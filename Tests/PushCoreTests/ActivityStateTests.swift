@@ -68,6 +68,24 @@ import Testing
     #expect(activity == nil)
   }
 
+  /// A copy of it that comes once the activity is known has the same end.
+  @Test func aRefusedJobStaysRefused() throws {
+    #expect(throws: ActivityRefusal.unknown) { try update(1, at: 0) }
+    #expect(throws: ActivityRefusal.unknown) { try update(1, at: 1) }
+    #expect(throws: ActivityRefusal.unknown) { try end(2, at: 2) }
+    _ = try start(3, at: 1_000)
+    #expect(throws: ActivityRefusal.unknown) { try end(2, at: 2_000) }
+    #expect(try update(4, at: 2_000) == .begun(revision(2, second: 2)))
+    #expect(throws: ActivityRefusal.unknown) { try update(1, at: 3_000) }
+    #expect(try update(4, at: 3_000) == .begun(revision(2, second: 2)))
+    var members: [ActivityMember?] = [nil]
+    let now = Self.zero + 3_000
+    #expect(throws: ActivityRefusal.unknown) {
+      try ActivityState.leave(&activity, &members, job: 2, jobs: &jobs, now: now)
+    }
+    #expect(members == [nil])
+  }
+
   @Test func anAppMayStartItItself() throws {
     #expect(register([], at: 0) == .ignored, "nothing is over that never was")
     #expect(register([1], at: 0, now: 8 * Self.hour) == .ignored, "its activity has expired")

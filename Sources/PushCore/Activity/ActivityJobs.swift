@@ -1,11 +1,12 @@
-/// The jobs of an activity's last revisions: a duplicate of a job gets the same revision.
+/// The jobs of an activity's last revisions: a duplicate of a job gets the same revision. Before the activity was known: the jobs that it
+/// refused, which stay refused. Otherwise, of two copies of a job, one could be refused and the other get a revision.
 ///
 /// Bounded: a duplicate after this many newer jobs counts as new.
 package struct ActivityJobs: Hashable, Sendable {
   /// 4 KiB in Redis. At one update a second this covers more than eight minutes; the broker redelivers within seconds.
   package static let countMaximum = 512
 
-  /// A word for each revision, the newest last.
+  /// A word for each refused job, then for each revision, the newest last.
   private var words: [UInt64] = []
 
   package init() {}
@@ -21,7 +22,18 @@ package struct ActivityJobs: Hashable, Sendable {
   /// The revision of a job; `last` is the number of the newest one.
   func number(of job: UInt64, last: UInt32) -> UInt32? {
     guard let place = words.lastIndex(of: job) else { return nil }
-    return last - UInt32(words.count - 1 - place)
+    let newer = UInt32(words.count - 1 - place)
+    return newer < last ? last - newer : nil
+  }
+
+  /// The job came before the activity was known.
+  func isRefused(_ job: UInt64, last: UInt32) -> Bool {
+    words.contains(job) && number(of: job, last: last) == nil
+  }
+
+  /// The activity is not known: its jobs are refused.
+  mutating func refuse(_ job: UInt64) {
+    if !words.contains(job) { append(job) }
   }
 
   mutating func append(_ job: UInt64) {

@@ -144,7 +144,11 @@ package struct ActivityState: Hashable, Sendable {
   package static func revise(
     _ activity: inout ActivityState?, isEnd: Bool, job: UInt64, jobs: inout ActivityJobs, now: Int64
   ) throws(ActivityRefusal) -> Revised {
-    guard var state = activity else { throw .unknown }
+    guard var state = activity else {
+      jobs.refuse(job)
+      throw .unknown
+    }
+    if jobs.isRefused(job, last: state.lastNumber) { throw .unknown }
     if let number = jobs.number(of: job, last: state.lastNumber) {
       // A duplicate. If a newer revision came meanwhile, that one goes to every member.
       return ActivityState.begin(&activity, number: number, now: now)
@@ -177,7 +181,11 @@ package struct ActivityState: Hashable, Sendable {
     _ activity: inout ActivityState?, _ members: inout [ActivityMember?], job: UInt64, jobs: inout ActivityJobs,
     now: Int64
   ) throws(ActivityRefusal) -> ActivityRevision {
-    guard var state = activity else { throw .unknown }
+    guard var state = activity else {
+      jobs.refuse(job)
+      throw .unknown
+    }
+    if jobs.isRefused(job, last: state.lastNumber) { throw .unknown }
     if let number = jobs.number(of: job, last: state.lastNumber) {
       if let leave = state.leave, leave.number == number { return leave }
       // A duplicate, and a newer such job came meanwhile. This one's devices have left, perhaps without their end: they get it, even where

@@ -92,23 +92,27 @@ struct ActivityDraft {
   /// The keys and arguments of the commit; nil: nothing changed.
   /// - Parameter now: Unix milliseconds.
   func storing(now: Int64) -> (keys: [String], arguments: RedisArguments)? {
-    guard let activity else { return nil }
-    let state = activity.encode()
-    let changes = memberChanges()
-    let writes = textChanges()
-    guard state != read[0] || !changes.isEmpty || !writes.isEmpty else { return nil }
+    let state = activity?.encode() ?? []
+    let isNew = read[0].isEmpty
+    // Of an unknown activity, only a refused job is stored.
+    let chunks = activity == nil ? [] : chunks
+    let members = activity == nil ? [] : memberChanges()
+    var writes = activity == nil ? [] : textChanges()
+    var changes = [Change(key: 3, field: ActivityField.state.bytes, old: read[0], new: state)]
+    if isNew, hasTexts {
+      writes.removeAll { $0.0 == .jobs }
+      changes.append(Change(key: 3, field: ActivityField.jobs.bytes, old: read[1], new: jobs.encode()))
+    }
+    changes += members
+    guard changes.contains(where: { $0.old != $0.new }) || !writes.isEmpty else { return nil }
     var arguments = RedisArguments()
     arguments.append(id.text)
-    arguments.append(read[0].isEmpty ? "\(activity.createdAt)" : "")
+    arguments.append(isNew ? activity.map { "\($0.createdAt)" } ?? "" : "")
     arguments.append(now - ActivityState.memoryMilliseconds)
-    arguments.append(activity.forgottenAt)
+    arguments.append(activity?.forgottenAt ?? now + ActivityState.memoryMilliseconds)
     arguments.append(chunks.count)
     for chunk in chunks { arguments.append(chunk) }
-    arguments.append(1 + changes.count)
-    arguments.append(3)
-    arguments.append(ActivityField.state.rawValue)
-    arguments.append(read[0])
-    arguments.append(state)
+    arguments.append(changes.count)
     for change in changes {
       arguments.append(change.key)
       arguments.append(change.field)

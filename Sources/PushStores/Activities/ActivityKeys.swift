@@ -23,7 +23,8 @@ package struct ActivityKeys: Hashable, Sendable {
   package func rest(_ chunk: Int, _ id: ActivityID) -> String { tag + "r:\(chunk):" + id.text }
 }
 
-/// The fields of an activity's hash. The others change only together with the first, so only the first is compared.
+/// The fields of an activity's hash. The others change only together with the first, so only the first is compared; but the jobs of an
+/// activity that is not known change alone, and are compared too.
 enum ActivityField: String, CaseIterable {
   /// `ActivityState`.
   case state = "s"
@@ -35,4 +36,6 @@ enum ActivityField: String, CaseIterable {
   case body = "b"
   /// The newest end for some devices, as a job.
   case leaveBody = "l"
+
+  var bytes: [UInt8] { Array(rawValue.utf8) }
 }

@@ -246,7 +246,8 @@ package final class ActivityRegistry {
           .failure(.redis("\(names[0]) holds no activity of this version: does something else use its keys?")))
       }
       let decided = decide(&draft, now)
-      guard case .success = decided else { return then(decided) }
+      // Of an unknown activity, the refused job is stored; no other refusal changes anything.
+      if case .failure = decided, draft.activity != nil { return then(decided) }
       if draft.needsTexts && !hasTexts { return again(true) }
       guard let (names, arguments) = draft.storing(now: now) else { return then(decided) }
       redis.run(ActivityScript.commit, keys: names, arguments) { result in
