@@ -142,6 +142,24 @@ import Testing
   }
 
   /// All of its devices wait: nothing is to be told.
+  /// Meanwhile it may have been forgotten, or have another token.
+  @Test func aDeviceThatWaitedLongIsLookedUpAgain() {
+    let bench = LaneBench { $0.admissionAgeMaximumMilliseconds = 60_000 }
+    bench.world.bodies[0] = page("7,8")
+    bench.world.tokens = [7: token(7), 8: token(8)]
+    bench.world.admitsNothing = true
+    bench.consume(0..<1)
+    bench.turn()
+    #expect(bench.world.requests.isEmpty)
+    bench.world.milliseconds += 20_000
+    bench.world.admitsNothing = false
+    bench.turn()
+    #expect(bench.world.requests.isEmpty)
+    #expect(bench.world.retryBodies == [0, 1].map { page("\(7 + $0)", position: #","position":\#($0)"#) })
+    #expect(bench.world.retries.map(\.attempts) == [0, 0] && bench.world.retryDelays == [1, 1])
+    #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
+  }
+
   @Test func aPageWithoutAnEndTellsNothing() {
     let bench = bench(page("7"))
     bench.world.tokens = [7: token(7)]

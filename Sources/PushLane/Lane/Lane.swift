@@ -252,7 +252,7 @@ package struct Lane<
         start(job, now)
         guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
         _ = unstarted[queue.rawValue].popFirst()
-        if jobs[job].isResolved { openPages[queue.rawValue] -= 1 }
+        if jobs[job].resolvedAt != nil { openPages[queue.rawValue] -= 1 }
       }
     }
   }
@@ -370,9 +370,10 @@ package struct Lane<
       let room = isOver ? settings.admissionsMaximum : push.room(for: sends[ticket].pool)
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
-    // The job may have expired while it waited: then a retry makes no sense either.
+    // The job may have expired while it waited: then a retry makes no sense either. A device that was looked up too long ago is looked up
+    // again when its copy comes.
     let decision =
-      isOver
+      isOver || jobs[job].isResolvedLongAgo(now)
       ? SendDecision.paused(retryAfterMilliseconds: 0)
       : push.send(
         jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,

@@ -33,7 +33,7 @@ extension Lane {
         waitForDirectory(job, now)
         continue
       }
-      counters.devicesSkipped &+= UInt64(jobs[job].resolve(resolution))
+      counters.devicesSkipped &+= UInt64(jobs[job].resolve(resolution, now))
       if jobs[job].targetCount == 0 {
         openPages[queue] -= 1
         tellEnds(job, now)

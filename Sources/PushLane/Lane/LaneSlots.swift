@@ -28,8 +28,8 @@ struct JobSlot: ~Copyable {
   var ends: [UInt8] = []
   /// Of a page: the ends are reported.
   private(set) var isTold = false
-  /// A part of an audience that the registry was asked about.
-  private(set) var isResolved = false
+  /// A part of an audience: when the registry answered about it.
+  private(set) var resolvedAt: Instant?
   /// Of an activity's broadcast: a newer one is in progress.
   private var isOvertaken = false
 
@@ -52,6 +52,7 @@ struct JobSlot: ~Copyable {
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
+  private static let resolutionAgeMaximumMilliseconds: Int64 = 20_000
   /// A slot frees its memory if its job was larger than this.
   private static let retainedBytes = 16 * 1024
 
@@ -70,7 +71,7 @@ struct JobSlot: ~Copyable {
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
     isTold = false
-    isResolved = false
+    resolvedAt = nil
     isOvertaken = false
   }
 
@@ -162,8 +163,8 @@ struct JobSlot: ~Copyable {
   }
 
   /// Of a page: replaces the ordinals by tokens; devices without a token are skipped. Returns how many.
-  mutating func resolve(_ resolution: borrowing PageResolution) -> Int {
-    isResolved = true
+  mutating func resolve(_ resolution: borrowing PageResolution, _ now: Now) -> Int {
+    resolvedAt = now.monotonic
     guard !job.page.isEmpty else {
       isOvertaken = resolution.isOvertaken
       return 0
@@ -173,6 +174,12 @@ struct JobSlot: ~Copyable {
     for index in skipped { ends[index] = PageEnd.skipped.letter }
     targetCount = job.targets.count
     return skipped.count
+  }
+
+  /// Of a page: its devices were looked up so long ago that they may have been forgotten since, or have another token.
+  func isResolvedLongAgo(_ now: Now) -> Bool {
+    guard let resolvedAt, !job.page.isEmpty else { return false }
+    return now.monotonic.milliseconds(since: resolvedAt) >= JobSlot.resolutionAgeMaximumMilliseconds
   }
 
   /// Of a part of an audience: a newer revision of its activity was sent there.
