@@ -240,6 +240,17 @@ struct GatewayRequestTests {
     #expect(absolute.answer()?.status == 401)
   }
 
+  /// A proxy before the gateway may have gone by another one than it would.
+  @Test(arguments: ["", "Host: a\r\nhost: b\r\n", "Host: a\r\nHost: a\r\n"])
+  func aRequestNamesOneHost(_ fields: String) throws {
+    let world = try GatewayWorld("host")
+    let client = try Client(world)
+    client.send("GET /livez HTTP/1.1\r\n\(fields)\r\n" + GatewayRequestTests.get)
+    let answer = try #require(client.answer())
+    #expect(answer.status == 400 && answer.body.contains("exactly one Host header field"), "\(answer.body)")
+    #expect(client.isEnded())
+  }
+
   @Test func aClientThatLeavesHurtsNobody() throws {
     let rabbitmq = try RabbitMQServer()
     let world = try GatewayWorld("leave", rabbitmq: rabbitmq, isLogged: false)

@@ -145,6 +145,10 @@ final class GatewayConnection: ChannelDuplexHandler {
         return refuse(context, Problem(.unavailable, "there are too many connections; try again"))
       }
       requestsOfTurn += 1
+      // A proxy before us may have gone by another one than we would (RFC 9112, 3.2).
+      if head.version == .http1_1, head.headers.count(where: GatewayConnection.isHost) != 1 {
+        return refuse(context, Problem(.badRequest, "an HTTP/1.1 request needs exactly one Host header field"))
+      }
       if let coding = head.headers.first(name: "transfer-encoding"), coding.lowercased() != "chunked" {
         return refuse(context, Problem(.notImplemented, "the only transfer coding that is understood is chunked"))
       }
@@ -167,6 +171,10 @@ final class GatewayConnection: ChannelDuplexHandler {
       if let waiter = bodyWaiter.take() { waiter.resume(returning: body.take()) }
       start()
     }
+  }
+
+  private static func isHost(_ name: String, _ value: String) -> Bool {
+    name.utf8.count == 4 && name.lowercased() == "host"
   }
 
   /// Probes and metrics are answered on a connection too many: a full gateway must be neither restarted nor unseen.
