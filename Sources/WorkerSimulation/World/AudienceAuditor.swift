@@ -60,6 +60,8 @@ package final class AudienceAuditor {
   /// Violations.
   private var wrong: [String] = []
   private var apnsIDs: Set<String> = []
+  /// Jobs that need no outcome; a dead letter may come before its producer knows that the job is stored.
+  private var deadLetters: Set<String> = []
 
   init(faults: Set<WorkerFault>) {
     self.faults = faults
@@ -102,6 +104,7 @@ package final class AudienceAuditor {
       }
       jobs[job.id] = Job(job: job, publishedAt: now)
       order.append(job.id)
+      if deadLetters.contains(job.id) { excuse(job.id) }
     }
   }
 
@@ -174,13 +177,17 @@ package final class AudienceAuditor {
       return true
     }
     let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
-    guard jobs[id] != nil else { return false }
     if faults.contains(.deleteQueue) || isBeyondHelp {
       // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
-      jobs[id]?.mayBeLost = true
-      if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = 0 }
+      deadLetters.insert(id)
+      excuse(id)
     }
-    return true
+    return jobs[id] != nil
+  }
+
+  private func excuse(_ id: String) {
+    jobs[id]?.mayBeLost = true
+    if jobs[id]?.endedAt == nil { jobs[id]?.endedAt = 0 }
   }
 
   private func recordOutcome(_ body: [UInt8], _ now: Int64) -> Bool {
