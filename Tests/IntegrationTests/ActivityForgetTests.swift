@@ -125,6 +125,39 @@ struct ActivityForgetTests {
     #expect(try members(of: ride, activities, registry)?.count == 1)
   }
 
+  /// Another token may make the device known again just before it.
+  @Test func aTokenFromBeforeTheForgetIsIgnoredBesideANewerOne() throws {
+    let queue = try RegistrationQueue("beside")
+    defer { queue.admin.close() }
+    let registry = queue.registry
+    let forgetter = DeviceForgetter(devices: registry.devices, activities: queue.activities)
+    let now = registry.loop.now.unixMilliseconds
+    for number in 0..<200 {
+      let registration = DeviceRegistration(device: "d-\(number)")
+      _ = try registry.wait { registry.devices.register(registration, at: now - 30, in: registry.scope, then: $0) }
+      let count = try registry.wait {
+        forgetter.forget(.device("d-\(number)"), at: now - 20, in: registry.scope, then: $0)
+      }
+      try #require(count == 1)
+    }
+    func token(_ number: Int, _ activity: String, at: Int64) -> String {
+      """
+      {"kind":"activity","at":\(at),"app":"com.example.app","device":"d-\(number)","activity":"\(activity)",\
+      "token":"50505050\(number + 10_000_000)"}
+      """
+    }
+    try queue.publish(
+      (0..<200).flatMap { number in
+        let both = [token(number, "new", at: now - 10), token(number, "old", at: now - 25)]
+        return number % 2 == 0 ? both : both.reversed()
+      })
+    let results = try queue.consume()
+    let forgotten = results.reduce(0) { $0 + $1[.init(kind: "activity", result: "forgotten"), default: 0] }
+    #expect(forgotten == 200, "\(results)")
+    #expect(try members(of: #require(ActivityID("new")), queue.activities, registry)?.count == 200)
+    #expect(try members(of: #require(ActivityID("old")), queue.activities, registry) ?? [] == [])
+  }
+
   /// A device of the user appears, with an update token, at any moment of the forget: in the end it is in no activity.
   @Test func aDeviceThatComesWithTheForgetIsNoMember() throws {
     let redis = try RedisServer.shared()

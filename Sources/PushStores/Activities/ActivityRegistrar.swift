@@ -36,15 +36,7 @@ package final class ActivityRegistrar {
     ordinal(of: registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
-      case .success(let ordinal?):
-        // The device registered again after the forget, and this is older than both.
-        devices.isForgotten(registration.device, at: at, in: scope) { [self] result in
-          switch result {
-          case .failure(let failure): then(.failure(failure))
-          case .success(true): then(.success(.forgotten))
-          case .success(false): store(registration, id, ordinal, at, scope, then)
-          }
-        }
+      case .success(let ordinal?): storeUnlessForgotten(registration, id, ordinal, at, scope, then)
       case .success(nil):
         // An activity's token may be the first sign of a device.
         devices.appear(registration.device, at: at, in: scope) { [self] result in
@@ -65,7 +57,21 @@ package final class ActivityRegistrar {
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(nil): then(.success(.forgotten))
-      case .success(let ordinal?): store(registration, id, ordinal, at, scope, then)
+      case .success(let ordinal?): storeUnlessForgotten(registration, id, ordinal, at, scope, then)
+      }
+    }
+  }
+
+  /// The device may have been forgotten and be known again, and this is older than both.
+  private func storeUnlessForgotten(
+    _ registration: ActivityRegistration, _ id: ActivityID, _ ordinal: UInt32, _ at: Int64, _ scope: AppScope,
+    _ then: @escaping Then
+  ) {
+    devices.isForgotten(registration.device, at: at, in: scope) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(true): then(.success(.forgotten))
+      case .success(false): store(registration, id, ordinal, at, scope, then)
       }
     }
   }
