@@ -318,9 +318,10 @@ package final class AudienceAuditor {
     if devices != ended { fail("a summary that does not add up: \(id): \(counts.sorted { $0.key < $1.key })") }
     let skipped = counts["skipped"] ?? 0
     // A device that is asked for again has no token if APNs reported it as gone meanwhile, or its user was forgotten. The device
-    // has the reported end, and the summary counts it as skipped.
+    // has the reported end, and the summary counts it as skipped. Where a page comes again, a device may have a token that had none, and
+    // its end is marked.
     let mayBeBoth = job.ends.count { device, ends in
-      job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" }
+      job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" || $0.isAmbiguous }
     }
     let both = job.ends.count + skipped - devices
     // One that was forgotten and registers again counts as another device.

@@ -28,6 +28,8 @@ package final class WorkerAuditor {
   private var jobsWithLostData: Set<String> = []
   /// Jobs among the dead letters, which need no outcome.
   private var excused: Set<String> = []
+  /// Jobs that were isolated: each waits for all before it, which the fleet sends one by one.
+  private var isolated: Set<String> = []
   private var deliveryLimit: DeliveryLimitAuditor
   /// When an outcome first reported a token as dead, Unix milliseconds.
   private var knownDead: [String: Int64] = [:]
@@ -118,6 +120,7 @@ package final class WorkerAuditor {
     {
       excuse(id)
     }
+    if queue.hasSuffix(".isolated"), let id = WorkerAuditor.text("id", in: body) { isolated.insert(id) }
     guard queue.hasSuffix(".results.log") else { return }
     guard let id = WorkerAuditor.text("job_id", in: body), let name = WorkerAuditor.text("outcome", in: body),
       let apnsID = WorkerAuditor.text("apns_id", in: body)
@@ -248,7 +251,7 @@ package final class WorkerAuditor {
 
   private func mayExpire(_ target: Target) -> Bool {
     guard sendsAllInTime, let job = jobs[target.job], SimulatedJob.isDeliverable(target.token) else { return true }
-    return job.hasExpiration || job.ageSeconds > 0
+    return isolated.contains(target.job) || job.hasExpiration || job.ageSeconds > 0
   }
 
   /// Checks the device that came back. Jobs with its new registration must be sent; the others until APNs reported it gone to one of them.
