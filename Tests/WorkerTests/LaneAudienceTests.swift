@@ -141,25 +141,87 @@ import Testing
     #expect(bench.world.acknowledged.last == 2)
   }
 
-  /// All of its devices wait: nothing is to be told.
   /// Meanwhile it may have been forgotten, or have another token.
-  @Test func aDeviceThatWaitedLongIsLookedUpAgain() {
+  @Test(arguments: [19_900, 20_000] as [Int64]) func aDeviceThatWaitedLongIsLookedUpAgain(milliseconds: Int64) {
     let bench = LaneBench { $0.admissionAgeMaximumMilliseconds = 60_000 }
     bench.world.bodies[0] = page("7,8")
     bench.world.tokens = [7: token(7), 8: token(8)]
     bench.world.admitsNothing = true
     bench.consume(0..<1)
     bench.turn()
-    #expect(bench.world.requests.isEmpty)
-    bench.world.milliseconds += 20_000
+    #expect(bench.world.arrivals.count == 2 && bench.world.requests.isEmpty)
+    bench.world.milliseconds += milliseconds
     bench.world.admitsNothing = false
     bench.turn()
+    guard milliseconds >= 20_000 else {
+      #expect(bench.world.requests.count == 2 && bench.world.retryBodies.isEmpty)
+      return
+    }
     #expect(bench.world.requests.isEmpty)
     #expect(bench.world.retryBodies == [0, 1].map { page("\(7 + $0)", position: #","position":\#($0)"#) })
     #expect(bench.world.retries.map(\.attempts) == [0, 0] && bench.world.retryDelays == [1, 1])
     #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
   }
 
+  /// It waits as after any other attempt, and is sent if its time would be over by then.
+  @Test(arguments: [nil, 30] as [Int64?]) func aDeviceThatIsLookedUpAgainWaitsAsItsAttempts(expiration: Int64?) {
+    let bench = LaneBench(retry: RetryPolicy(delaysSeconds: [20, 40, 60])) {
+      $0.admissionAgeMaximumMilliseconds = 600_000
+    }
+    var body = page("7")
+    if let expiration {
+      let at = bench.world.milliseconds / 1000 + expiration
+      body = body.replacing(#""payload""#, with: #""expiration":\#(at),"payload""#)
+    }
+    bench.world.bodies[0] = body
+    bench.world.tokens = [7: token(7)]
+    bench.consume(0..<1) { $0.attempts = 2 }
+    bench.turn()
+    bench.world.milliseconds += 20_000
+    bench.world.answer(bench.world.requests[0], status: 403, reason: .expiredProviderToken)
+    bench.turn()
+    if expiration == nil {
+      #expect(bench.world.requests.count == 1 && bench.world.retryDelays == [60])
+      #expect(bench.world.retries.map(\.attempts) == [3])
+    } else {
+      #expect(bench.world.requests.count == 2 && bench.world.retries.isEmpty)
+    }
+  }
+
+  /// One copy of it waits, and not one for each device.
+  @Test func aPageThatBecomesOldBeforeItStartsWaitsAsAWhole() {
+    let bench = bench(page("7,8,9"))
+    bench.world.tokens = [7: token(7), 9: token(9)]
+    bench.world.namesNobody = true
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.canPublish = false
+    bench.world.namesNobody = false
+    bench.turn()
+    bench.world.milliseconds += 20_000
+    bench.world.canPublish = true
+    bench.turn()
+    #expect(bench.world.arrivals.isEmpty && bench.world.settlements.isEmpty)
+    #expect(bench.world.retryBodies == [page("7,8,9")])
+    #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
+  }
+
+  /// Its devices could not be sent anything.
+  @Test func noPageIsLookedUpWhileNothingCanBePublished() {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.world.canPublish = false
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.milliseconds += 60_000
+    bench.turn()
+    #expect(bench.world.pagesAsked.isEmpty && bench.world.requests.isEmpty)
+    bench.world.canPublish = true
+    bench.turn()
+    #expect(bench.world.sentTokens == ["aa00000007"] && bench.world.retryBodies.isEmpty)
+  }
+
+  /// All of its devices wait: nothing is to be told.
   @Test func aPageWithoutAnEndTellsNothing() {
     let bench = bench(page("7"))
     bench.world.tokens = [7: token(7)]

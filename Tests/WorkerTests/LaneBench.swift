@@ -85,6 +85,8 @@ final class LaneBenchWorld {
   var sequence: UInt64 = 0
   /// Publishes are confirmed in the next turn.
   var confirmsPublishes = true
+  /// RabbitMQ takes publishes.
+  var canPublish = true
   /// Publishes are refused in the next turn.
   var refusesPublishes = false
   var remembered: [RememberedOutcome] = []
@@ -145,7 +147,7 @@ final class LaneBenchWorld {
 struct LaneBenchBroker: Broker {
   let world: LaneBenchWorld
 
-  var canPublish: Bool { true }
+  var canPublish: Bool { world.canPublish }
 
   mutating func nextEvent(takesDeliveries: Bool) -> BrokerEvent? {
     if !world.events.isEmpty { return world.events.removeFirst() }

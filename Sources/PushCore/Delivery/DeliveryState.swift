@@ -203,6 +203,17 @@ package struct DeliveryState: Sendable {
     return retry(decision, status: nil, reason: nil, now: now)
   }
 
+  /// Its device was looked up too long ago: it comes back, and this does not count as an attempt. nil: it waits on, because its time would
+  /// be over by then.
+  package mutating func becameOld(
+    _ times: JobTimes, policy: borrowing RetryPolicy, now: Now
+  ) -> DeliveryAction? {
+    expect(.waiting)
+    let decision = policy.wait(number: max(attempts, 1), times, now: now)
+    guard case .again = decision else { return nil }
+    return retry(decision, status: nil, reason: nil, now: now)
+  }
+
   /// The result of the request.
   package mutating func answered(
     _ answer: borrowing PushAnswer, _ verdict: Verdict, _ times: JobTimes, policy: borrowing RetryPolicy, now: Now

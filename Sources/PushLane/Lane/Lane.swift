@@ -249,7 +249,7 @@ package struct Lane<
     for queue in StartQueue.allCases {
       if queue.mayBePoison, isolating > 0 || now.monotonic < possiblePoisonHeldUntil { continue }
       while let job = unstarted[queue.rawValue].first, canStart(job) {
-        start(job, now)
+        if !putOffIfOld(job, now) { start(job, now) }
         guard jobs[job].nextTarget == jobs[job].targetCount else { continue }
         _ = unstarted[queue.rawValue].popFirst()
         if jobs[job].resolvedAt != nil { openPages[queue.rawValue] -= 1 }
@@ -370,10 +370,10 @@ package struct Lane<
       let room = isOver ? settings.admissionsMaximum : push.room(for: sends[ticket].pool)
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }
     }
-    // The job may have expired while it waited: then a retry makes no sense either. A device that was looked up too long ago is looked up
-    // again when its copy comes.
+    if !isOver, putOffIfOld(ticket, of: job, inPool: pool, now) { return true }
+    // The job may have expired while it waited: then a retry makes no sense either.
     let decision =
-      isOver || jobs[job].isResolvedLongAgo(now)
+      isOver
       ? SendDecision.paused(retryAfterMilliseconds: 0)
       : push.send(
         jobs[job].job, target: sends[ticket].target, apnsID: sends[ticket].apnsID, pool: sends[ticket].pool,

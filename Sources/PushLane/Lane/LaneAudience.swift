@@ -41,6 +41,8 @@ extension Lane {
         unstarted[queue].append(job)
       }
     }
+    // They could not start, and their lookups would only become old.
+    guard broker.canPublish else { return }
     for queue in unnamedPages.indices {
       while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
         openPages[queue] += 1
@@ -55,6 +57,32 @@ extension Lane {
       unnamedPages[queue].removeAll()
       openPages[queue] = 0
     }
+  }
+
+  /// A part of an audience was looked up so long ago that a device may have been forgotten since, or have another token, or another revision
+  /// may be in progress.
+  mutating func isResolvedLongAgo(_ job: Ticket, _ now: Now) -> Bool {
+    guard let resolvedAt = jobs[job].resolvedAt else { return false }
+    return now.monotonic.milliseconds(since: resolvedAt) >= settings.resolutionAgeMaximumMilliseconds
+  }
+
+  /// A page that became old before any of its targets started waits as a whole: one copy, and not one for each target. false: it is not.
+  mutating func putOffIfOld(_ job: Ticket, _ now: Now) -> Bool {
+    guard jobs[job].nextTarget == 0, isResolvedLongAgo(job, now), !isOver(job, now) else { return false }
+    waitForDirectory(job, now)
+    return true
+  }
+
+  /// A target of a page that became old while it waited comes back in a copy, and its device is looked up again. false: it may be sent: it is
+  /// not old, or its time would be over by then.
+  mutating func putOffIfOld(_ send: Ticket, of job: Ticket, inPool pool: Int, _ now: Now) -> Bool {
+    guard isResolvedLongAgo(job, now),
+      let action = sends[send].delivery.becameOld(jobs[job].times, policy: settings.retry, now: now)
+    else { return false }
+    queues[pool].popFirst(of: sends)
+    waitingCount -= 1
+    perform(action, send, now)
+    return true
   }
 
   /// The whole page waits in a retry queue, whatever its age. If it expires there, its devices are still looked up, for their outcomes.

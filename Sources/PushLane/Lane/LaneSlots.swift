@@ -52,7 +52,6 @@ struct JobSlot: ~Copyable {
   }
   var times: JobTimes { JobTimes(enqueuedAt: enqueuedAt, expiration: job.expiration) }
 
-  private static let resolutionAgeMaximumMilliseconds: Int64 = 20_000
   /// A slot frees its memory if its job was larger than this.
   private static let retainedBytes = 16 * 1024
 
@@ -176,12 +175,6 @@ struct JobSlot: ~Copyable {
     return skipped.count
   }
 
-  /// Of a page: its devices were looked up so long ago that they may have been forgotten since, or have another token.
-  func isResolvedLongAgo(_ now: Now) -> Bool {
-    guard let resolvedAt, !job.page.isEmpty else { return false }
-    return now.monotonic.milliseconds(since: resolvedAt) >= JobSlot.resolutionAgeMaximumMilliseconds
-  }
-
   /// Of a part of an audience: a newer revision of its activity was sent there.
   func isOvertaken(target: Int) -> Bool { isOvertaken || job.page.superseded.contains(target) }
 
@@ -209,6 +202,8 @@ struct JobSlot: ~Copyable {
   mutating func putOff() {
     isPutOff = true
     targetCount = 1
+    // It has no end before its copy comes.
+    if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
   }
 
   mutating func finish() {

@@ -40,7 +40,9 @@ package enum MetricsText {
     out.sample([:], reports.reduce(0) { $0 + $1.counters.isolated })
     out.family("herald_audiences_total", .counter, "Jobs for audiences handed over, to become pages.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.handedOver })
-    out.family("herald_pages_postponed_total", .counter, "Pages that waited because the registry did not answer.")
+    out.family(
+      "herald_pages_postponed_total", .counter,
+      "Pages that waited because the registry did not answer, or their lookup became old.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.pagesPostponed })
     out.family("herald_devices_skipped_total", .counter, "Devices of pages that were gone, or had no token.")
     out.sample([:], reports.reduce(0) { $0 + $1.counters.devicesSkipped })
