@@ -145,9 +145,11 @@ final class GatewayConnection: ChannelDuplexHandler {
         return refuse(context, Problem(.unavailable, "there are too many connections; try again"))
       }
       requestsOfTurn += 1
-      // A proxy before us may have gone by another one than we would (RFC 9112, 3.2).
-      if head.version == .http1_1, head.headers.count(where: GatewayConnection.isHost) != 1 {
-        return refuse(context, Problem(.badRequest, "an HTTP/1.1 request needs exactly one Host header field"))
+      // A proxy in front may have read a different Host than we would (RFC 9112, 3.2).
+      let hosts = head.headers.count(where: GatewayConnection.isHost)
+      if hosts > 1 || hosts == 0 && head.version != .http1_0 {
+        return refuse(
+          context, Problem(.badRequest, "a request needs exactly one Host header field; in HTTP/1.0, at most one"))
       }
       if let coding = head.headers.first(name: "transfer-encoding"), coding.lowercased() != "chunked" {
         return refuse(context, Problem(.notImplemented, "the only transfer coding that is understood is chunked"))
