@@ -86,6 +86,31 @@ import Testing
     #expect(members == [nil])
   }
 
+  /// An update token made it known, so it has no revision.
+  @Test func aRefusedJobStaysRefusedWhereTheAppStartedTheActivity() throws {
+    var members: [ActivityMember?] = [nil]
+    func leave(_ job: UInt64) throws -> ActivityRevision {
+      try ActivityState.leave(&activity, &members, job: job, jobs: &jobs, now: Self.zero + 2_000)
+    }
+    #expect(throws: ActivityRefusal.unknown) { try leave(1) }
+    #expect(throws: ActivityRefusal.unknown) { try update(2, at: 0) }
+    #expect(register([1], at: 1_000) == .stored)
+    for job in [1, 2] as [UInt64] { #expect(throws: ActivityRefusal.unknown) { try update(job, at: 2_000) } }
+    #expect(throws: ActivityRefusal.unknown) { try leave(1) }
+    #expect(try update(3, at: 2_000) == .begun(revision(1, second: 2)))
+    #expect(try update(3, at: 2_500) == .begun(revision(1, second: 2)))
+  }
+
+  /// Refused jobs and revisions share one list.
+  @Test func manyRefusedJobsLeaveRoomForRevisions() throws {
+    let count = UInt64(ActivityJobs.countMaximum)
+    for job in 1...count + 1 { #expect(throws: ActivityRefusal.unknown) { try update(job, at: 0) } }
+    _ = try start(0, at: 0)
+    #expect(throws: ActivityRefusal.unknown) { try update(count + 1, at: 1_000) }
+    #expect(try update(1, at: 1_000) == .begun(revision(2, second: 1)), "forgotten: it counts as new")
+    #expect(try update(1, at: 1_500) == .begun(revision(2, second: 1)))
+  }
+
   @Test func anAppMayStartItItself() throws {
     #expect(register([], at: 0) == .ignored, "nothing is over that never was")
     #expect(register([1], at: 0, now: 8 * Self.hour) == .ignored, "its activity has expired")

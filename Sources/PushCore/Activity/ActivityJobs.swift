@@ -6,7 +6,7 @@ package struct ActivityJobs: Hashable, Sendable {
   /// 4 KiB in Redis. At one update a second this covers more than eight minutes; the broker redelivers within seconds.
   package static let countMaximum = 512
 
-  /// A word for each refused job, then for each revision, the newest last.
+  /// A word for each refused job, then for each revision, the newest last. The oldest leave first.
   private var words: [UInt64] = []
 
   package init() {}

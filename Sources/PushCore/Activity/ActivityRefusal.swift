@@ -13,8 +13,8 @@ package enum ActivityRefusal: Error, Hashable, Sendable, CaseIterable {
     return switch self {
     case .unknown:
       """
-      is not known: no start and no update token of it came in the last \(hours) hours, or only for another app or \
-      environment
+      is not known: no start and no update token of it came in the \(hours) hours before this job, or only for another app or \
+      environment; publish an update once its start has its outcome, and under a new job id
       """
     case .ended: "has ended; start another under a new id"
     case .expired:

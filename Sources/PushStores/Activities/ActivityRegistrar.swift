@@ -62,7 +62,7 @@ package final class ActivityRegistrar {
     }
   }
 
-  /// The device may have been forgotten and be known again, and this is older than both.
+  /// The device may have been forgotten and have registered again since: a token that is older than the forget is ignored.
   private func storeUnlessForgotten(
     _ registration: ActivityRegistration, _ id: ActivityID, _ ordinal: UInt32, _ at: Int64, _ scope: AppScope,
     _ then: @escaping Then
