@@ -104,7 +104,7 @@ package final class AudienceAuditor {
       }
       jobs[job.id] = Job(job: job, publishedAt: now)
       order.append(job.id)
-      if deadLetters.contains(job.id) { excuse(job.id) }
+      if deadLetters.remove(job.id) != nil { excuse(job.id) }
     }
   }
 
@@ -179,8 +179,7 @@ package final class AudienceAuditor {
     let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
     if faults.contains(.deleteQueue) || isBeyondHelp {
       // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
-      deadLetters.insert(id)
-      excuse(id)
+      if jobs[id] == nil { deadLetters.insert(id) } else { excuse(id) }
     }
     return jobs[id] != nil
   }
@@ -233,6 +232,9 @@ package final class AudienceAuditor {
     for (device, ends) in job.ends.sorted(by: { $0.key < $1.key }) { judge(ends, of: device, job, ledger) }
     judgeTargets(job)
     guard !job.mayBeLost, !hasLostData else { return }
+    // All copies of a job that came before its activity was known are refused.
+    let refused = job.outcomes.count { $0.contains("is not known") }
+    if refused > 0, refused < job.outcomes.count { fail("refused, and not refused: \(id)") }
     let outcomes = job.outcomes.filter { !isExcused($0, job) }
     let summaries = Set(outcomes.map { AudienceAuditor.summary($0) })
     if outcomes.isEmpty { return }
@@ -283,11 +285,15 @@ package final class AudienceAuditor {
     if count > 1 { repeatedCount += 1 }
     // The push to a late token has its own id, in addition to the page's.
     if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
-    if count > 1, !isMarked, job.job.push == nil { fail("accepted \(count) times, not marked as ambiguous: \(name)") }
+    if count > 1, !isMarked, job.job.push == nil, !isForgotten(device, during: job) {
+      fail("accepted \(count) times, not marked as ambiguous: \(name)")
+    }
     if count == 0, ends.contains(where: { $0.name == "accepted" }) {
       fail("reported as accepted, but APNs did not accept it: \(name)")
     }
-    if !isMarked, job.job.push == nil, Set(ends.map(\.name)).count > 1, !faults.contains(.setClock) {
+    if !isMarked, job.job.push == nil, Set(ends.map(\.name)).count > 1, !faults.contains(.setClock),
+      !isForgotten(device, during: job)
+    {
       fail("different outcomes, not marked as ambiguous: \(name): \(Set(ends.map(\.name)).sorted())")
     }
   }
@@ -318,10 +324,11 @@ package final class AudienceAuditor {
     if devices != ended { fail("a summary that does not add up: \(id): \(counts.sorted { $0.key < $1.key })") }
     let skipped = counts["skipped"] ?? 0
     // A device that is asked for again has no token if APNs reported it as gone meanwhile, or its user was forgotten. The device
-    // has the reported end, and the summary counts it as skipped. Where a page comes again, a device may have a token that had none, and
+    // has the reported end, and the summary counts it as skipped. If a page is delivered again, a device that had no token may have one now;
     // its end is marked.
     let mayBeBoth = job.ends.count { device, ends in
-      job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" || $0.isAmbiguous }
+      job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" }
+        || ends.contains(where: \.isAmbiguous) && hasRegistered(device, during: job)
     }
     let both = job.ends.count + skipped - devices
     // One that was forgotten and registers again counts as another device.
@@ -355,6 +362,19 @@ package final class AudienceAuditor {
       return false
     }
     return first < job.publishedAt
+  }
+
+  /// Redis had not stored one of its registrations before the job was published.
+  private func hasRegistered(_ device: String, during job: Job) -> Bool {
+    registrations[device]?.contains { $0.storedAt.map { $0 >= job.publishedAt } ?? true } ?? false
+  }
+
+  /// It was forgotten while the job was in progress: what was sent to it just before may have no end, and if it registers again it is another
+  /// device.
+  private func isForgotten(_ device: String, during job: Job) -> Bool {
+    guard let user = phones[device]?.user, let forget = forgets[user] else { return false }
+    if forgetCounts[user, default: 0] > 1 { return true }
+    return (forget.storedAt ?? .max) >= job.publishedAt && forget.sentAt <= job.endedAt ?? .max
   }
 
   func isForgotten(_ device: String) -> Bool { phones[device].map { forgets[$0.user] != nil } ?? false }

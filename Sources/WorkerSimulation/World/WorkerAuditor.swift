@@ -28,8 +28,10 @@ package final class WorkerAuditor {
   private var jobsWithLostData: Set<String> = []
   /// Jobs among the dead letters, which need no outcome.
   private var excused: Set<String> = []
-  /// Jobs that were isolated: each waits for all before it, which the fleet sends one by one.
+  /// Jobs that were isolated behind others: each waits for all before it, which the fleet sends one by one.
   private var isolated: Set<String> = []
+  /// The number of messages in the queue of isolated jobs.
+  private var isolatedCount = 0
   private var deliveryLimit: DeliveryLimitAuditor
   /// When an outcome first reported a token as dead, Unix milliseconds.
   private var knownDead: [String: Int64] = [:]
@@ -113,6 +115,11 @@ package final class WorkerAuditor {
 
   func observe(_ event: SimulatedRabbitMQEvent, unixMilliseconds: Int64) {
     let isBeyondHelp = deliveryLimit.observe(event)
+    switch event {
+    case .acknowledged(let queue, _), .died(let queue, _, _, _), .lost(let queue, _):
+      if queue.hasSuffix(".jobs.isolated") { isolatedCount -= 1 }
+    default: break
+    }
     guard case .stored(let queue, let message) = event else { return }
     let body = message.body
     if queue.hasSuffix(".dead"), isBeyondHelp || faults.contains(.deleteQueue),
@@ -120,7 +127,10 @@ package final class WorkerAuditor {
     {
       excuse(id)
     }
-    if queue.hasSuffix(".isolated"), let id = WorkerAuditor.text("id", in: body) { isolated.insert(id) }
+    if queue.hasSuffix(".jobs.isolated") {
+      if isolatedCount > 0, let id = WorkerAuditor.text("id", in: body) { isolated.insert(id) }
+      isolatedCount += 1
+    }
     guard queue.hasSuffix(".results.log") else { return }
     guard let id = WorkerAuditor.text("job_id", in: body), let name = WorkerAuditor.text("outcome", in: body),
       let apnsID = WorkerAuditor.text("apns_id", in: body)
