@@ -84,10 +84,16 @@ struct WorkerWorldAudienceTests {
   /// - 10500045: the auditor took the acknowledgement of a registration that became a dead letter for Redis' having it.
   /// - 20000014: a worker whose clock was hours ahead numbered an update, and the end waited for hours.
   /// - 20100563: Redis failed over and lost the ends of pages, and the next step waited for them for ever.
+  /// - 20601175: a page came again, and a device had a token that had none; the auditor took the end for one too many.
+  /// - 41002735, 41003614, 41004206: a page came again after a user was forgotten, or a device had registered; the auditor missed marks.
+  /// - 40600237: of two copies of an update, one was refused because its activity was not known, and the other got a revision.
+  /// - 40600981: the auditor forgot a dead letter that came before its job's confirm.
+  /// - 40601375: an update token from before a forget came back beside a newer one.
   /// - 40000005: an end for some devices came again after the end for all, was refused, and its devices got neither.
   @Test(
     arguments: [
-      10_000_033, 10_000_064, 10_500_019, 10_500_026, 10_500_045, 10_500_051, 20_000_014, 20_100_563, 40_000_005,
+      10_000_033, 10_000_064, 10_500_019, 10_500_026, 10_500_045, 10_500_051, 20_000_014, 20_100_563, 20_601_175,
+      40_000_005, 40_600_237, 40_600_981, 40_601_375, 41_002_735, 41_003_614, 41_004_206,
     ] as [UInt64])
   func whatWasFoundHolds(seed: UInt64) throws {
     let world = try WorkerWorld(seed: seed, settings: .swarm(seed: seed))

@@ -94,7 +94,12 @@ struct WorkerWorldTests {
   /// - 741731: a retry queue of channel requests was deleted, and a worker that ends when all are empty counted its messages, for ever.
   /// - 742659: a lane whose clock was set back two hours waited for an answer that its memory expected until then.
   /// - 600860: a worker with a fast clock made a provider token; after a correction, jobs waited for hours until it became valid.
-  @Test(arguments: [20760, 22520, 31314, 401382, 600860, 704332, 729512, 741731, 742659] as [UInt64])
+  /// - 3002723: a storm isolated nearly all jobs, which expired while they waited for each other; here the auditor was wrong.
+  /// - 6006186: on a slow line, a worker that ends when all queues are empty took its deliveries for none while they were on their way.
+  @Test(
+    arguments: [
+      20760, 22520, 31314, 401382, 600860, 704332, 729512, 741731, 742659, 3_002_723, 6_006_186,
+    ] as [UInt64])
   func whatWasFoundHolds(
     seed: UInt64
   )

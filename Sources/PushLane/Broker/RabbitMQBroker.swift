@@ -114,8 +114,9 @@ package final class RabbitMQBroker: Broker {
       return nil
     case .answered(let operation, let reply):
       guard let isEmpty = emptyWatch?.answered(operation, reply) else { return nil }
-      loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.checkWhetherEmpty() }
-      return isEmpty && !consumer.oversized.isWaiting ? .exhausted : nil
+      // What the queues gave may still be on its way to us.
+      if !isEmpty || !consumer.beginFence() { checkWhetherEmptyLater() }
+      return nil
     }
   }
 
@@ -124,6 +125,8 @@ package final class RabbitMQBroker: Broker {
     case .consuming(let epoch):
       return .consuming(epoch: epoch)
     case .stopped:
+      emptyWatch?.restart()
+      checkWhetherEmpty()
       publisher.declareAgain()
       return .consumingStopped
     case .delivery(let delivery):
@@ -134,6 +137,9 @@ package final class RabbitMQBroker: Broker {
       publishOversized()
       giveUpOversizedLater(tag, bodyCount: bodyCount)
       return nil
+    case .fenced:
+      checkWhetherEmptyLater()
+      return emptyWatch?.wasDisturbed == false && !consumer.oversized.isWaiting ? .exhausted : nil
     }
   }
 
@@ -273,11 +279,15 @@ package final class RabbitMQBroker: Broker {
   // MARK: - Until empty
 
   /// From now on `.exhausted` is reported whenever all work queues were empty in two looks in a row, with no delivery and no publish
-  /// between them. Jobs in flight in other lanes are not considered.
+  /// between them, and nothing is on its way from RabbitMQ. Jobs in flight in other lanes are not considered.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
     emptyWatch = RabbitMQEmptyWatch(queues: settings.topology.workQueues)
     checkWhetherEmpty()
+  }
+
+  private func checkWhetherEmptyLater() {
+    loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.checkWhetherEmpty() }
   }
 
   private func checkWhetherEmpty() {

@@ -14,6 +14,8 @@ struct RabbitMQConsumer: ~Copyable {
     case delivery(Delivery)
     /// An oversized job came: the connection has its bytes, and it is reported later.
     case oversized(DeliveryTag, bodyCount: Int)
+    /// Everything that RabbitMQ had sent when `beginFence` was called has been reported.
+    case fenced
   }
 
   let client: RabbitMQClient
@@ -28,6 +30,9 @@ struct RabbitMQConsumer: ~Copyable {
   private var isStopped = false
   /// Consumers that were requested and not confirmed.
   private var startingConsumers: Set<UInt32> = []
+  private let prefetches: [(count: UInt16, channel: UInt16)]
+  /// Unanswered operations of a fence.
+  private var fence: Set<UInt32> = []
   var oversized = RabbitMQOversizedJobs()
   private var isOversizedReported = false
 
@@ -41,6 +46,7 @@ struct RabbitMQConsumer: ~Copyable {
   init(loop: EventLoop, settings: RabbitMQSettings, notices: RabbitMQNoticeBox) {
     topology = settings.topology
     consumerTag = settings.laneName
+    prefetches = RabbitMQConsumer.prefetches(settings)
     var settings = settings
     settings.connection.oversizedBytesMaximum = Limits.deadLetterBytesMaximum
     client = RabbitMQClient(
@@ -49,19 +55,17 @@ struct RabbitMQConsumer: ~Copyable {
   }
 
   private static func setUp(_ settings: RabbitMQSettings) -> [(operation: AMQPOperation, channel: UInt16)] {
-    var steps: [(operation: AMQPOperation, channel: UInt16)] = []
-    for jobClass in JobClass.allCases {
-      let prefetch =
-        switch jobClass {
-        case .transactional: settings.prefetchTransactional
-        case .bulk: settings.prefetchBulk
-        }
-      steps.append((.openChannel, channel(jobClass)))
-      steps.append((.prefetch(prefetch), channel(jobClass)))
+    prefetches(settings).flatMap { count, channel in [(.openChannel, channel), (.prefetch(count), channel)] }
+  }
+
+  private static func prefetches(_ settings: RabbitMQSettings) -> [(count: UInt16, channel: UInt16)] {
+    let ofClasses = JobClass.allCases.map { jobClass in
+      switch jobClass {
+      case .transactional: (settings.prefetchTransactional, channel(jobClass))
+      case .bulk: (settings.prefetchBulk, channel(jobClass))
+      }
     }
-    steps.append((.openChannel, isolatedChannel))
-    steps.append((.prefetch(1), isolatedChannel))
-    return steps
+    return ofClasses + [(1, isolatedChannel)]
   }
 
   private static func channel(_ jobClass: JobClass) -> UInt16 { UInt16(jobClass.rawValue) + 1 }
@@ -103,7 +107,7 @@ struct RabbitMQConsumer: ~Copyable {
       return ended()
     case .connection(.completed(_, let operation, _)):
       if startingConsumers.remove(operation) != nil, startingConsumers.isEmpty { client.provedItself() }
-      return nil
+      return fence.remove(operation) != nil && fence.isEmpty ? .fenced : nil
     case .connection(.blocked), .connection(.unblocked), .connection(.confirmed), .connection(.refused),
       .connection(.returned), .connection(.opened), .connection(.channelClosed), .connection(.closed):
       return nil
@@ -149,8 +153,17 @@ struct RabbitMQConsumer: ~Copyable {
     return .consuming(epoch: epoch)
   }
 
+  /// Sets the prefetches anew, which changes nothing: the answers come behind all deliveries that RabbitMQ has sent. Reported as `fenced`.
+  /// - Returns: false: nothing is consumed now.
+  mutating func beginFence() -> Bool {
+    guard isConsuming, startingConsumers.isEmpty, !isStopped, let connection = client.connection else { return false }
+    fence = Set(prefetches.map { connection.request(.prefetch($0.count), channel: $0.channel) })
+    return true
+  }
+
   private mutating func ended() -> Event? {
     isWaiting = false
+    fence.removeAll()
     guard isConsuming else { return nil }
     isConsuming = false
     oversized.consumerLost()
