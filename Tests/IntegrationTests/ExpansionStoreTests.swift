@@ -82,6 +82,10 @@ struct ExpansionStoreTests {
           cursor = ExpansionCursor(
             step: cursor.step + 2, ordinal: cursor.ordinal + 9, pages: cursor.pages + 2, devices: 99)
         }
+        // Or one that follows the last, from before Redis forgot the job.
+        if let state, state.ordinal == nil, pick(3) == 0 {
+          cursor = ExpansionCursor(step: state.fixedSteps, ordinal: 900, pages: cursor.pages, devices: 9)
+        }
         if state == nil { state = ExpansionState(cursor) }
         let wanted = state?.opened(cursor, openMaximum: 3)
         switch (try open(registry, id, cursor), wanted) {

@@ -155,6 +155,19 @@ import Testing
     #expect(state.isComplete && state.isPartlyForgotten)
   }
 
+  /// Redis forgot the job, whose first step now finds all devices; before that its second step was published.
+  @Test(arguments: ExpansionState.Command.allCases + [nil]) func aStepThatNobodyNeedsAnyMoreDoesNothing(
+    command: ExpansionState.Command?
+  ) {
+    var state = ExpansionState(ExpansionCursor())
+    #expect(state.found(step: 0, pages: [[1], [2]], next: nil) == true)
+    if let command { _ = state.ordered(command) }
+    #expect(state.opened(ExpansionCursor(step: 1, ordinal: 8, pages: 4, devices: 5), openMaximum: maximum) == .done)
+    #expect(state.opened(ExpansionCursor(), openMaximum: maximum) == .publish(0..<2), "its pages may not be in a queue")
+    for page in [0, 1] as [UInt32] { state.settled(page: page, position: 0, ends: letters("a")) }
+    #expect(state.isComplete && state.summary.devices == 2)
+  }
+
   // MARK: cursors
 
   @Test func aCursorIsReadAsItWasWritten() {

@@ -65,7 +65,7 @@ package struct ExpansionState: Hashable, Sendable {
   // MARK: steps
 
   package enum Opening: Hashable, Sendable {
-    /// A later step came already, or the job is completed: nothing to do.
+    /// A later step came already, or no step was left, or the job is completed: nothing to do.
     case done
     /// Find devices from this ordinal on.
     case evaluate(from: UInt32)
@@ -82,12 +82,14 @@ package struct ExpansionState: Hashable, Sendable {
   package mutating func opened(_ cursor: ExpansionCursor, openMaximum: UInt32) -> Opening {
     guard phase != .completed else { return .done }
     guard cursor.step >= publishedSteps else { return .done }
+    // Redis forgot the job and found all devices in fewer steps: this one was published before.
+    if cursor.step == fixedSteps, ordinal == nil { return .done }
     publishedSteps = cursor.step
     if cursor.step > fixedSteps { adopt(cursor) }
     guard cursor.step == fixedSteps else { return .publish(lastStepPages) }
     switch phase {
     case .running:
-      guard let ordinal else { preconditionFailure("no step follows the last one") }
+      guard let ordinal else { preconditionFailure("it was looked at before") }
       return pageCount - settledPages >= openMaximum ? .full : .evaluate(from: ordinal)
     case .paused:
       return .paused

@@ -29,7 +29,7 @@ package enum ExpansionScript {
     if known[9] ~= ARGV[8] or known[10] ~= ARGV[9] then return {'taken'} end
     local phase, fixed, ordinal = known[1], tonumber(known[2]), known[4]
     local pages, settled, first, devices = tonumber(known[5]), tonumber(known[6]), tonumber(known[7]), tonumber(known[8])
-    if phase == 'completed' or step < tonumber(known[3]) then return {'done'} end
+    if phase == 'completed' or step < tonumber(known[3]) or step == fixed and ordinal == '' then return {'done'} end
     redis.call('HSET', key, 'published', ARGV[1])
     if step > fixed then
       local later = tonumber(ARGV[3])

@@ -53,7 +53,7 @@ enum SimulatedExpansionModel {
     var (pages, settled) = (try number(known[4]), try number(known[5]))
     var (first, devices) = (try number(known[6]), try number(known[7]))
     if phase == bytes("completed") { return .array([.bulk(bytes("done"))]) }
-    if try step < number(known[2]) { return .array([.bulk(bytes("done"))]) }
+    if try step < number(known[2]) || step == fixed && ordinal.isEmpty { return .array([.bulk(bytes("done"))]) }
     try set(call, key, [("published", call.argument(1))], line: 18)
     if step > fixed {
       // Redis lost the earlier steps: the step's message has newer values.

@@ -55,7 +55,7 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "activity places", digest: "477a2cee00427fe78fa3a9b606692b7f7fd9e7f0", model: SimulatedActivityModel.places),
     SimulatedRedisScript(
-      "expansion open", digest: "ddb26b36ab0f1d1aedeff2e55c23510ede6e0deb", model: SimulatedExpansionModel.open),
+      "expansion open", digest: "90d9c26531b327dbc9b617e024bfecf4c47200e8", model: SimulatedExpansionModel.open),
     SimulatedRedisScript(
       "expansion fix", digest: "ae0132e185d7a7d468c7671559ebb171451ba95c", model: SimulatedExpansionModel.fix),
     SimulatedRedisScript(
