@@ -19,16 +19,19 @@ package struct ActivityJobs: Hashable, Sendable {
     return hash.finish().first
   }
 
-  /// The revision of a job; `last` is the number of the newest one.
-  func number(of job: UInt64, last: UInt32) -> UInt32? {
-    guard let place = words.lastIndex(of: job) else { return nil }
-    let newer = UInt32(words.count - 1 - place)
-    return newer < last ? last - newer : nil
+  enum Finding {
+    case new
+    /// It came before the activity was known.
+    case refused
+    /// A duplicate: it has this revision.
+    case revision(UInt32)
   }
 
-  /// The job came before the activity was known.
-  func isRefused(_ job: UInt64, last: UInt32) -> Bool {
-    words.contains(job) && number(of: job, last: last) == nil
+  /// - Parameter last: the number of the newest revision.
+  func find(_ job: UInt64, last: UInt32) -> Finding {
+    guard let place = words.lastIndex(of: job) else { return .new }
+    let newer = UInt32(words.count - 1 - place)
+    return newer < last ? .revision(last - newer) : .refused
   }
 
   /// The activity is not known: its jobs are refused.

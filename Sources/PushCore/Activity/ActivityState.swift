@@ -148,12 +148,12 @@ package struct ActivityState: Hashable, Sendable {
       jobs.refuse(job)
       throw .unknown
     }
-    if jobs.isRefused(job, last: state.lastNumber) { throw .unknown }
-    if let number = jobs.number(of: job, last: state.lastNumber) {
-      // A duplicate. If a newer revision came meanwhile, that one goes to every member.
-      return ActivityState.begin(&activity, number: number, now: now)
+    switch jobs.find(job, last: state.lastNumber) {
+    case .refused: throw .unknown
+    // If a newer revision came meanwhile, that one goes to every member.
+    case .revision(let number): return ActivityState.begin(&activity, number: number, now: now)
+    case .new: try state.requireRunning(now)
     }
-    try state.requireRunning(now)
     let revision = state.next(job, &jobs, now)
     state.content = Content(revision: revision, isEnd: isEnd, isBegun: false)
     if isEnd { state.storedPhase = .ended }
@@ -185,14 +185,14 @@ package struct ActivityState: Hashable, Sendable {
       jobs.refuse(job)
       throw .unknown
     }
-    if jobs.isRefused(job, last: state.lastNumber) { throw .unknown }
-    if let number = jobs.number(of: job, last: state.lastNumber) {
+    switch jobs.find(job, last: state.lastNumber) {
+    case .refused: throw .unknown
+    case .revision(let number):
       if let leave = state.leave, leave.number == number { return leave }
-      // A duplicate, and a newer such job came meanwhile. This one's devices have left, perhaps without their end: they get it, even where
-      // the activity has ended for all others since.
+      // A newer such job came meanwhile. This one's devices have left, perhaps without their end: they get it, even where the activity has
+      // ended for all others since.
       if now >= state.expiresAt { throw .expired }
-    } else {
-      try state.requireRunning(now)
+    case .new: try state.requireRunning(now)
     }
     let revision = state.next(job, &jobs, now)
     state.sentTimestamp = revision.timestamp

@@ -92,24 +92,28 @@ struct ActivityDraft {
   /// The keys and arguments of the commit; nil: nothing changed.
   /// - Parameter now: Unix milliseconds.
   func storing(now: Int64) -> (keys: [String], arguments: RedisArguments)? {
-    let state = activity?.encode() ?? []
-    let isNew = read[0].isEmpty
     // Of an unknown activity, only a refused job is stored.
-    let chunks = activity == nil ? [] : chunks
-    let members = activity == nil ? [] : memberChanges()
-    var writes = activity == nil ? [] : textChanges()
-    var changes = [Change(key: 3, field: ActivityField.state.bytes, old: read[0], new: state)]
-    if isNew, hasTexts {
-      writes.removeAll { $0.0 == .jobs }
-      changes.append(Change(key: 3, field: ActivityField.jobs.bytes, old: read[1], new: jobs.encode()))
+    guard let activity else {
+      return commit(
+        [change(.state, from: read[0], to: [])] + jobChanges(), chunks: [],
+        expiresAt: now + ActivityState.memoryMilliseconds, now)
     }
-    changes += members
+    return commit(
+      [change(.state, from: read[0], to: activity.encode())] + jobChanges() + memberChanges(), textChanges(),
+      chunks: chunks, since: isNew ? activity.createdAt : nil, expiresAt: activity.forgottenAt, now)
+  }
+
+  /// - Parameter since: when the activity became known; nil: it is in the index, or is not known.
+  private func commit(
+    _ changes: [Change], _ writes: [(ActivityField, [UInt8])] = [], chunks: [Int], since: Int64? = nil,
+    expiresAt: Int64, _ now: Int64
+  ) -> (keys: [String], arguments: RedisArguments)? {
     guard changes.contains(where: { $0.old != $0.new }) || !writes.isEmpty else { return nil }
     var arguments = RedisArguments()
     arguments.append(id.text)
-    arguments.append(isNew ? activity.map { "\($0.createdAt)" } ?? "" : "")
+    arguments.append(since.map { "\($0)" } ?? "")
     arguments.append(now - ActivityState.memoryMilliseconds)
-    arguments.append(activity?.forgottenAt ?? now + ActivityState.memoryMilliseconds)
+    arguments.append(expiresAt)
     arguments.append(chunks.count)
     for chunk in chunks { arguments.append(chunk) }
     arguments.append(changes.count)
@@ -135,6 +139,16 @@ struct ActivityDraft {
     var new: [UInt8]
   }
 
+  private func change(_ field: ActivityField, from old: [UInt8], to new: [UInt8]) -> Change {
+    Change(key: 3, field: Array(field.rawValue.utf8), old: old, new: new)
+  }
+
+  /// The activity was not known when it was read.
+  private var isNew: Bool { read[0].isEmpty }
+
+  /// The jobs of an activity that is not known change alone.
+  private func jobChanges() -> [Change] { isNew && hasTexts ? [change(.jobs, from: read[1], to: jobs.encode())] : [] }
+
   /// A changed member is compared in both hashes: it moves between them when it becomes live, or stops being live.
   private func memberChanges() -> [Change] {
     let numbers = ActivityDraft.numbers(of: chunks)
@@ -152,12 +166,13 @@ struct ActivityDraft {
     return changes
   }
 
+  /// All but those of `jobChanges`.
   private func textChanges() -> [(ActivityField, [UInt8])] {
     guard hasTexts else { return [] }
     let texts: [(ActivityField, [UInt8])] = [
       (.jobs, jobs.encode()), (.contentState, contentState), (.body, body), (.leaveBody, leaveBody),
     ]
-    return zip(texts, read.dropFirst()).filter { $0.1 != $1 }.map(\.0)
+    return zip(texts, read.dropFirst()).filter { $0.1 != $1 && !(isNew && $0.0 == .jobs) }.map(\.0)
   }
 
   // MARK: - Places

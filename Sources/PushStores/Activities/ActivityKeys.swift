@@ -36,6 +36,4 @@ enum ActivityField: String, CaseIterable {
   case body = "b"
   /// The newest end for some devices, as a job.
   case leaveBody = "l"
-
-  var bytes: [UInt8] { Array(rawValue.utf8) }
 }
