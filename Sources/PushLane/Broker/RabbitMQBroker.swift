@@ -13,6 +13,7 @@ package final class RabbitMQBroker: Broker {
   private var consumer: RabbitMQConsumer
   private var publisher: RabbitMQPublisher
   private var emptyWatch: RabbitMQEmptyWatch?
+  private var isLookScheduled = false
   /// Reported before anything else: connections that we closed, consumers that had waited.
   private var unreported: [BrokerEvent] = []
 
@@ -115,7 +116,7 @@ package final class RabbitMQBroker: Broker {
     case .answered(let operation, let reply):
       guard let isEmpty = emptyWatch?.answered(operation, reply) else { return nil }
       // What the queues gave may still be on its way to us.
-      if !isEmpty || !consumer.beginFence() { checkWhetherEmptyLater() }
+      if isEmpty, consumer.beginFence() { emptyWatch?.isFenced = true } else { checkWhetherEmptyLater() }
       return nil
     }
   }
@@ -138,6 +139,8 @@ package final class RabbitMQBroker: Broker {
       giveUpOversizedLater(tag, bodyCount: bodyCount)
       return nil
     case .fenced:
+      guard emptyWatch?.isFenced == true else { return nil }
+      emptyWatch?.isFenced = false
       checkWhetherEmptyLater()
       return emptyWatch?.wasDisturbed == false && !consumer.oversized.isWaiting ? .exhausted : nil
     }
@@ -287,7 +290,12 @@ package final class RabbitMQBroker: Broker {
   }
 
   private func checkWhetherEmptyLater() {
-    loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in self?.checkWhetherEmpty() }
+    guard !isLookScheduled else { return }
+    isLookScheduled = true
+    loop.schedule(afterMilliseconds: settings.emptyPollMilliseconds) { [weak self] in
+      self?.isLookScheduled = false
+      self?.checkWhetherEmpty()
+    }
   }
 
   private func checkWhetherEmpty() {

@@ -5,8 +5,10 @@ package struct RabbitMQEmptyWatch {
   private let queues: [String]
   /// Unanswered declarations of the look in progress.
   private var pending: Set<UInt32> = []
-  /// Something was delivered or published since the previous look began.
+  /// Something was delivered or published since the previous look ended.
   package var wasDisturbed = true
+  /// It waits for what is on its way; no look begins meanwhile.
+  package var isFenced = false
   private var messages: UInt64 = 0
   private var wasEmptyBefore = false
 
@@ -17,13 +19,14 @@ package struct RabbitMQEmptyWatch {
   /// A new connection: the old one's answers will not come.
   package mutating func restart() {
     pending.removeAll()
+    isFenced = false
     messages = 0
     wasEmptyBefore = false
   }
 
-  /// Asks for the count of each queue, unless a look is in progress.
+  /// Asks for the count of each queue, unless it does already.
   package mutating func look(on connection: AMQPConnection, channel: UInt16) {
-    guard pending.isEmpty else { return }
+    guard pending.isEmpty, !isFenced else { return }
     for queue in queues { pending.insert(connection.request(.inspectQueue(name: queue), channel: channel)) }
   }
 
