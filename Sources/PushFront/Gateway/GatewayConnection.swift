@@ -146,7 +146,7 @@ final class GatewayConnection: ChannelDuplexHandler {
       }
       requestsOfTurn += 1
       // A proxy in front may have read a different Host than we would (RFC 9112, 3.2).
-      let hosts = head.headers.count(where: GatewayConnection.isHost)
+      let hosts = head.headers.count { GatewayRequest.isNamed($0.name, "host") }
       if hosts > 1 || hosts == 0 && head.version != .http1_0 {
         return refuse(
           context, Problem(.badRequest, "a request needs exactly one Host header field; in HTTP/1.0, at most one"))
@@ -173,10 +173,6 @@ final class GatewayConnection: ChannelDuplexHandler {
       if let waiter = bodyWaiter.take() { waiter.resume(returning: body.take()) }
       start()
     }
-  }
-
-  private static func isHost(_ name: String, _ value: String) -> Bool {
-    name.utf8.count == 4 && name.lowercased() == "host"
   }
 
   /// Probes and metrics are answered on a connection too many: a full gateway must be neither restarted nor unseen.

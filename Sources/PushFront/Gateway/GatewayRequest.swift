@@ -33,10 +33,15 @@ struct GatewayRequest: Sendable {
   /// The value of the header field with this name, which is in lower case. The values of a repeated one are joined by commas; nil: absent.
   subscript(name: String) -> String? {
     var value: String?
-    for field in headers where field.name.utf8.count == name.utf8.count && field.name.lowercased() == name {
+    for field in headers where GatewayRequest.isNamed(field.name, name) {
       value = value.map { "\($0), \(field.value)" } ?? field.value
     }
     return value
+  }
+
+  /// Whether a header field has this name, which is in lower case.
+  static func isNamed(_ field: String, _ name: String) -> Bool {
+    field.utf8.count == name.utf8.count && field.lowercased() == name
   }
 
   /// A decoded parameter of the query; nil: absent.
