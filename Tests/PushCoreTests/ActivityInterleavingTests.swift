@@ -62,7 +62,8 @@ struct ActivityWorld {
     case revise(job: UInt64, isEnd: Bool)
     case begin(number: UInt32)
     case page(ActivityState.Push, timestamp: Int64, devices: [Int])
-    case registration(device: Int, token: [UInt8], at: Int64)
+    /// - Parameter isCopy: its reader lost its connection and goes on; another reader has it too.
+    case registration(device: Int, token: [UInt8], at: Int64, isCopy: Bool = false)
     case push(device: Int, token: UInt8, timestamp: Int64)
     case start(device: Int, job: UInt64, isAlert: Bool)
     case gone(device: Int, token: UInt8, at: Int64)
@@ -160,6 +161,9 @@ struct ActivityWorld {
     let isRepeated = chance(15)
     if !isRepeated { messages.remove(at: place) }
     if isRepeated && chance(30) { return }
+    if !isRepeated, case .registration(let device, let token, let at, isCopy: false) = message, chance(20) {
+      messages.append(.registration(device: device, token: token, at: at, isCopy: true))
+    }
     take(message, isKilled: isRepeated && chance(50))
   }
 
@@ -199,7 +203,7 @@ struct ActivityWorld {
         members[device] = member
         if case .send(let token, _) = resolved, !isKilled { grant(push, timestamp, device, token[0]) }
       }
-    case .registration(let device, let token, let at):
+    case .registration(let device, let token, let at, let isCopy):
       let registered = ActivityState.register(&activity, &members[device], token: token, at: at, now: now)
       guard case .late(let revision, _) = registered else { return }
       note(revision)
@@ -207,7 +211,7 @@ struct ActivityWorld {
         let push = ActivityState.Push(revision: revision.number, isLate: true)
         _ = activity?.resolve(push, &members[device], now: now)
       }
-      if isKilled || mutant == .forgetsLateTokens { return }
+      if isKilled || isCopy && chance(50) || mutant == .forgetsLateTokens { return }
       messages.append(
         .page(.init(revision: revision.number, isLate: true), timestamp: revision.timestamp, devices: [device]))
     case .push(let device, let token, let timestamp):

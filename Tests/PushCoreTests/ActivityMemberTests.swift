@@ -113,7 +113,24 @@ import Testing
     for (revision, isClaimed) in [(2, false), (1, false), (3, true)] as [(UInt32, Bool)] {
       #expect(member.claim(revision) == isClaimed)
     }
-    #expect(member.resolve(.init(revision: 3)) == .skipped(.sentLate))
+    #expect(member.resolve(.init(revision: 3, isLate: true)) == .send([1], registeredAt: 10))
+    #expect(member.resolve(.init(revision: 3)) == .skipped(.sentAlready))
     #expect(member.resolve(.init(revision: 2)) == .superseded(by: 3))
+  }
+
+  @Test func ofAClaimAndAPageTheFirstOneSends() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
+    for revision: UInt32 in [2, 3] {
+      let isPageFirst = revision == 2
+      let late = ActivityState.Push(revision: revision, isLate: true)
+      let page = ActivityState.Push(revision: revision)
+      #expect(member.claim(revision) == true)
+      for _ in 0..<2 {
+        #expect(member.resolve(isPageFirst ? page : late) == .send([1], registeredAt: 10))
+        #expect(member.resolve(isPageFirst ? late : page) == .skipped(.sentAlready))
+      }
+      #expect(member.claim(revision) == false, "it is on its way")
+    }
   }
 }

@@ -20,7 +20,7 @@ package struct ActivityMember: Hashable, Sendable {
   package enum Way: UInt8, CaseIterable, Sendable {
     /// With the pages to all members.
     case page
-    /// By a late push of its own, because its token came late; the claiming worker publishes it.
+    /// By a late push of its own, because its token came late; the claiming worker publishes it. Or by a page, if that is first.
     case lateClaimed
     /// A worker has taken up the late push.
     case lateTaken
@@ -109,7 +109,14 @@ package struct ActivityMember: Hashable, Sendable {
     if isOver { return .skipped(.over) }
     if token.isEmpty { return .skipped(.noToken) }
     if sent > push.revision { return .superseded(by: sent) }
-    if sent == push.revision && way != .page && !push.isLate { return .skipped(.sentLate) }
+    if sent == push.revision {
+      switch way {
+      case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate:
+        return .skipped(.sentAlready)
+      // A page takes a claim over: whoever claimed may have ended before it published, after another had stored the same registration.
+      case .page, .lateClaimed, .lateTaken, .channel: break
+      }
+    }
     sent = push.revision
     way = push.isLate ? .lateTaken : .page
     return .send(token, registeredAt: changedAt)

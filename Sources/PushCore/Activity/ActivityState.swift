@@ -304,8 +304,8 @@ package struct ActivityState: Hashable, Sendable {
     case over
     /// It was started and has not registered an update token; it gets the newest state when it does.
     case noToken
-    /// Its late push has the same revision.
-    case sentLate
+    /// Its late push and a page have the same revision, and the other of the two was first.
+    case sentAlready
     /// The activity was ended for this device.
     case left
     /// It was started before, or sent the alert instead, or started the activity itself.

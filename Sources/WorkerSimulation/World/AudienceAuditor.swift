@@ -39,6 +39,8 @@ package final class AudienceAuditor {
     /// Redis lost data while the job was in progress.
     var mayBeLost = false
     var isRepeated = false
+    /// Of its dead letters that no worker could prevent: the device that a late push was for; nil: several devices.
+    var deadLetters: [String?] = []
   }
 
   struct Member: Hashable {
@@ -180,6 +182,7 @@ package final class AudienceAuditor {
     if faults.contains(.deleteQueue) || isBeyondHelp {
       // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
       if jobs[id] == nil { deadLetters.insert(id) } else { excuse(id) }
+      jobs[id]?.deadLetters.append(WorkerAuditor.text("late", in: body))
     }
     return jobs[id] != nil
   }

@@ -82,6 +82,8 @@ extension AudienceAuditor {
         judgeLeft(member, leaves, pushes[last.token] ?? [])
         continue
       }
+      // Its push is a dead letter.
+      if newest.deadLetters.contains(where: { $0 == nil || $0 == member.device }) { continue }
       memberCount += 1
       // A push that APNs refused, or that came too late, has an outcome that says so.
       let ends = newest.ends[member.device] ?? []

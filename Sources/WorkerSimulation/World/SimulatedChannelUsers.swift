@@ -22,6 +22,8 @@ package final class SimulatedChannelUsers {
   private var channels: [String: [String]] = [:]
   private var names: [String] = []
   private var replies: [String: [(isOK: Bool, body: String)]] = [:]
+  /// Somebody deleted these at APNs.
+  private var deleted: Set<String> = []
   /// Redis lost data, so a name may have got another channel.
   private var hasLostData = false
 
@@ -42,6 +44,8 @@ package final class SimulatedChannelUsers {
   }
 
   func redisLostData() { hasLostData = true }
+
+  func wasDeleted(_ channel: String) { deleted.insert(channel) }
 
   /// Every request has an answer.
   var isComplete: Bool { requests.keys.allSatisfy { replies[$0] != nil } }
@@ -100,8 +104,7 @@ package final class SimulatedChannelUsers {
   /// - Parameters:
   ///   - atAPNs: the ids of the app's channels at APNs.
   ///   - mayBeRefused: a fault may have caused refusals or timeouts of requests.
-  ///   - mayBeDeleted: somebody deleted channels of activities.
-  func violations(atAPNs: [String], mayBeRefused: Bool, mayBeDeleted: Bool) -> [String] {
+  func violations(atAPNs: [String], mayBeRefused: Bool) -> [String] {
     var wrong: [String] = []
     for id in order {
       guard let request = requests[id] else { continue }
@@ -123,13 +126,13 @@ package final class SimulatedChannelUsers {
     }
     for name in names {
       let reported = channels[name] ?? []
-      if reported.count > 1, !hasLostData { wrong.append("\(name) has several channels: \(reported)") }
-      let isExcused = mayBeDeleted && name.hasPrefix(SimulatedChannelUsers.activityNames)
-      for channel in reported where !atAPNs.contains(channel) && !isExcused {
+      let kept = reported.filter { !deleted.contains($0) }
+      if kept.count > 1, !hasLostData { wrong.append("\(name) has several channels: \(kept)") }
+      for channel in kept where !atAPNs.contains(channel) {
         wrong.append("APNs has no channel of \(name): \(channel)")
       }
     }
-    if !hasLostData, !mayBeRefused, !mayBeDeleted, atAPNs.count != names.count {
+    if !hasLostData, !mayBeRefused, deleted.isEmpty, atAPNs.count != names.count {
       wrong.append("APNs has \(atAPNs.count) channels for \(names.count) names")
     }
     return wrong

@@ -355,8 +355,7 @@ package final class WorkerWorld {
     let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
     let isRefused = plan.faults.contains { $0.map { refusing.contains($0.kind) } == true }
     auditor.violations += channelUsers.violations(
-      atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused,
-      mayBeDeleted: plan.faults.contains { $0?.kind == .deleteChannel })
+      atAPNs: apns.channels(of: SimulatedChannelUsers.app), mayBeRefused: isRefused)
     if keepsTrace { traceRequests() }
   }
 

@@ -259,6 +259,7 @@ extension WorkerWorld {
     guard !channels.isEmpty else { return }
     let channel = channels[place(fault.draw, channels.count)]
     apns.configure { _ = $0.channels.delete(channel, of: SimulatedChannelUsers.app) }
+    channelUsers.wasDeleted(channel)
   }
 
   private func beginAPNs(_ number: Int, _ fault: WorkerPlan.Fault, _ text: String) throws {
