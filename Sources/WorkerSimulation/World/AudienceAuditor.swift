@@ -236,9 +236,10 @@ package final class AudienceAuditor {
     judgeTargets(job)
     guard !job.mayBeLost, !hasLostData else { return }
     // All copies of a job that came before its activity was known are refused.
-    let refused = job.outcomes.count { $0.contains("is not known") }
-    if refused > 0, refused < job.outcomes.count { fail("refused, and not refused: \(id)") }
-    let outcomes = job.outcomes.filter { !isExcused($0, job) }
+    let inTime = job.outcomes.filter { !hasExpiredEarly($0, job) }
+    let refused = inTime.count { $0.contains("is not known") }
+    if refused > 0, refused < inTime.count { fail("refused, and not refused: \(id)") }
+    let outcomes = inTime.filter { !isExcused($0, job) }
     let summaries = Set(outcomes.map { AudienceAuditor.summary($0) })
     if outcomes.isEmpty { return }
     guard summaries.count == 1, let text = summaries.first else {
@@ -250,14 +251,15 @@ package final class AudienceAuditor {
     judge(job, AudienceAuditor.counts(text))
   }
 
-  /// The job expired by a wrong clock, or in a late copy. An update may be overtaken while it becomes pages, or its activity may have ended,
-  /// or not have started.
+  /// The job expired by a wrong clock, or in a late copy: one whose confirm was lost after its handover is delivered again.
+  private func hasExpiredEarly(_ outcome: String, _ job: Job) -> Bool {
+    outcome.contains("\"outcome\":\"expired\"") && AudienceAuditor.summary(outcome) == nil
+      && (hasWrongClocks || job.isRepeated || faults.contains(.dropConfirms))
+  }
+
+  /// An update may be overtaken while it becomes pages, or its activity may have ended, or not have started.
   private func isExcused(_ outcome: String, _ job: Job) -> Bool {
-    guard AudienceAuditor.summary(outcome) == nil else { return false }
-    if outcome.contains("\"outcome\":\"expired\"") {
-      // A job whose confirm was lost after its handover is delivered again, after its expiration.
-      return hasWrongClocks || job.isRepeated || faults.contains(.dropConfirms)
-    }
+    guard AudienceAuditor.summary(outcome) == nil, !outcome.contains("\"outcome\":\"expired\"") else { return false }
     if outcome.contains("\"outcome\":\"throttled\"") { return job.job.push == .update }
     guard job.job.push != nil else { return false }
     let endedAt = job.endedAt ?? .max
