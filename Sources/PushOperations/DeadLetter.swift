@@ -15,8 +15,11 @@ package struct DeadLetter: Sendable {
   package let isAmbiguous: Bool
   /// The class that a replay publishes it to.
   package let jobClass: JobClass
-  /// The queue that a replay publishes to if it is no job but a channel request or a registration; nil: it is a job.
+  /// The queue that a replay publishes to if it is no job but a channel request, a registration, or a part of a job for an audience; nil: it
+  /// is a job.
   package let queue: String?
+  /// Of a part of a job for an audience: how far the job had come.
+  let cursor: String?
   /// `transactional`, `bulk`, `channels` or `registrations`.
   package let className: String
   /// nil if the body has none.
@@ -64,6 +67,7 @@ package struct DeadLetter: Sendable {
       JobClass.allCases.first { jobClass in
         message.header("x-herald-class") == jobClass.name || queue == topology.jobsQueue(jobClass)
       } ?? .transactional
+    cursor = message.header("\(RabbitMQPublishProperties.cursorHeader)")
     let word = message.header("x-herald-class")
     if word == "channels" || queue == topology.channelsQueue || queue == topology.isolatedChannelsQueue {
       className = "channels"
@@ -73,7 +77,8 @@ package struct DeadLetter: Sendable {
       self.queue = topology.registrationsQueue
     } else {
       className = jobClass.name
-      self.queue = nil
+      let isPart = cursor != nil || queue == topology.expansionsQueue || PageSettlement.isSettlement(message.body.span)
+      self.queue = isPart ? topology.expansionsQueue : nil
     }
     let job = Job(message.body)
     app = job.app

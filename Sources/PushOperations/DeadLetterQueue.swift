@@ -92,7 +92,7 @@ package struct DeadLetterQueue {
         let due = Double(summary.done) / ratePerSecond
         try admin.wait(milliseconds: Int64((due - Date.now.timeIntervalSince(start)) * 1000))
       }
-      DeadLetterQueue.describeCopy(of: message, isAmbiguous: letter.isAmbiguous, in: properties)
+      DeadLetterQueue.describeCopy(of: message, letter, in: properties)
       let confirmed = admin.results.confirmed
       try admin.publish(
         to: letter.queue == nil ? exchange : queues, routingKey: letter.queue ?? letter.jobClass.name,
@@ -164,7 +164,7 @@ package struct DeadLetterQueue {
   }
 
   /// What a new copy keeps: the producer's ids, trace, correlation and reply queue, and what is known about earlier attempts.
-  private static func describeCopy(of message: AMQPMessage, isAmbiguous: Bool, in properties: AMQPProperties) {
+  private static func describeCopy(of message: AMQPMessage, _ letter: DeadLetter, in properties: AMQPProperties) {
     let metadata = message.metadata
     let bytes = metadata.bytes.span
     properties.reset()
@@ -179,6 +179,9 @@ package struct DeadLetterQueue {
     // One target of a batch: its id cannot be derived from the job alone.
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
-    if isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
+    if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
+    guard let cursor = letter.cursor else { return }
+    properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor)
+    properties.addHeader("x-herald-class", letter.jobClass.name)
   }
 }

@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
 import PushCore
+import PushIO
+import PushLane
 import PushStores
 import TestSupport
 import Testing
@@ -346,5 +348,45 @@ struct WorkerAudienceTests {
     try world.world.runUntilEmpty()
     let second = try world.waitForEnd(of: "second")
     #expect(second.summary == ["devices": 1, "accepted": 1], "\(second)")
+  }
+
+  /// A part of a job that connections ended with: a copy of it goes on. One that nobody finished is given up, and can be put back.
+  @Test func aPartThatNobodyFinishesIsCopiedAndGivenUp() throws {
+    let world = try World("audience-part")
+    try world.registry.register(0..<2, user: { _ in "u" })
+    let topology = Topology(prefix: world.world.prefix, retryDelaysSeconds: [1, 2])
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    for (id, carried) in [("copied", 0), ("given-up", 40)] as [(String, Int64)] {
+      let properties = AMQPProperties()
+      if carried > 0 { properties.addHeader("x-herald-deliveries", carried) }
+      let body =
+        #"{"version":1,"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
+      try admin.publish(
+        to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue, properties: properties,
+        body: Array(body.utf8))
+      try admin.waitForConfirms()
+      var deliveries = 0
+      try admin.consume(queue: topology.expansionsQueue, limit: 10, idleMilliseconds: 5_000) { _ in
+        deliveries += 1
+        return .requeue
+      }
+      #expect(deliveries == 10)
+      let worker = try world.world.startWorker(["--until-empty"])
+      #expect(worker.waitForExit(seconds: 60) == 0, "\(worker.log)")
+      let end = try world.waitForEnd(of: id)
+      if carried == 0 {
+        #expect(end.outcome == "completed" && end.summary == ["devices": 2, "accepted": 2], "\(worker.log)")
+        #expect(worker.log.contains("times and not finished: a copy replaces it"), "\(worker.log)")
+      } else {
+        #expect(end.outcome == "failed" && end.detail?.hasPrefix("given up: 5") == true, "\(end)")
+      }
+    }
+    let replay = try world.world.herald(["dead-letters", "replay", "--reason", "failed"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    try world.world.runUntilEmpty()
+    try world.take()
+    let ends = world.outcomes.filter { $0.job == "given-up" }
+    #expect(ends.map(\.outcome) == ["failed", "completed"], "\(ends)")
   }
 }

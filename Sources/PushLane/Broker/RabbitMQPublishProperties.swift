@@ -50,14 +50,17 @@ package struct RabbitMQPublishProperties {
   }
 
   /// Of an audience's job, before its first step (`cursor` nil) or a later one.
+  /// - Parameter deliveries: of the messages that this one is a copy of, none of them finished.
   package func describeExpansion(
-    _ jobClass: JobClass, firstSeen: Int64, cursor: ExpansionCursor? = nil, _ metadata: borrowing MessageMetadata
+    _ jobClass: JobClass, firstSeen: Int64, cursor: ExpansionCursor? = nil, deliveries: UInt32 = 0,
+    _ metadata: borrowing MessageMetadata
   ) {
     properties.reset()
     keepOriginal(metadata)
     passOn(metadata)
     properties.addHeader("x-herald-first-seen", firstSeen)
     if let cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor.text) }
+    if deliveries > 0 { properties.addHeader("x-herald-deliveries", Int64(deliveries)) }
     addClass(jobClass)
   }
 

@@ -11,8 +11,11 @@ final class ExpansionDelivery {
       case outcome(routingKey: [UInt8], apnsID: UUIDValue)
       /// The original message, as a dead letter.
       case invalid(detail: String)
+      /// The same, of a message that no delivery finished.
+      case failed(detail: String)
       /// A copy that returns after this delay.
-      case retry(seconds: Int)
+      /// - Parameter deliveries: see `RabbitMQPublishProperties.describeExpansion`.
+      case retry(seconds: Int, deliveries: UInt32 = 0)
       /// A request to the channel consumers.
       case channelRequest(id: String)
     }

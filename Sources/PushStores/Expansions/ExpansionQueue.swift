@@ -282,9 +282,10 @@ final class ExpansionQueue {
       properties.describeExpansion(
         delivery.jobClass, firstSeen: delivery.firstSeen, cursor: cursor, publish.metadata)
       return send(publish.body, to: direct, Array(settings.rabbitmq.topology.expansionsQueue.utf8), on: connection)
-    case .retry(let seconds):
+    case .retry(let seconds, let deliveries):
       properties.describeExpansion(
-        delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, publish.metadata)
+        delivery.jobClass, firstSeen: delivery.firstSeen, cursor: delivery.cursor, deliveries: deliveries,
+        publish.metadata)
       let key = Topology.expansionsRetryRoutingKey(seconds: seconds)
       return send(publish.body, to: retries, Array(key.utf8), on: connection)
     case .channelRequest(let id):
@@ -295,6 +296,12 @@ final class ExpansionQueue {
       return send(publish.body, to: results, routingKey, on: connection)
     case .invalid(let detail):
       properties.describeDeadLetter(delivery.jobClass, "invalid", detail, nil, publish.metadata)
+      return send(publish.body, to: dead, [], on: connection)
+    case .failed(let detail):
+      properties.describeDeadLetter(delivery.jobClass, "failed", detail, nil, publish.metadata)
+      if let cursor = delivery.cursor {
+        properties.properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor.text)
+      }
       return send(publish.body, to: dead, [], on: connection)
     }
   }

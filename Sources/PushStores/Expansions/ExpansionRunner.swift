@@ -62,6 +62,7 @@ final class ExpansionRunner {
 
   func take(_ delivery: ExpansionDelivery) {
     let body = delivery.body
+    if replace(delivery) { return }
     if PageSettlement.isSettlement(body.span) { settle(delivery) } else { begin(delivery) }
   }
 

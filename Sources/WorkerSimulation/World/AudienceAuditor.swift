@@ -178,7 +178,8 @@ package final class AudienceAuditor {
       if !faults.contains(where: { $0.family != .apns }) { fail("a valid registration was dead-lettered") }
       return true
     }
-    let id = WorkerAuditor.text("parent_id", in: body) ?? WorkerAuditor.text("id", in: body) ?? ""
+    // Of a page, of what a lane tells about one, or of the job.
+    let id = ["parent_id", "settles", "id"].lazy.compactMap { WorkerAuditor.text($0, in: body) }.first ?? ""
     if faults.contains(.deleteQueue) || isBeyondHelp {
       // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
       if jobs[id] == nil { deadLetters.insert(id) } else { excuse(id) }
