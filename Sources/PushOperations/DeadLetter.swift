@@ -18,7 +18,9 @@ package struct DeadLetter: Sendable {
   /// The queue that a replay publishes to if it is no job but a channel request, a registration, or a part of a job for an audience; nil: it
   /// is a job.
   package let queue: String?
-  /// Of a part of a job for an audience: how far the job had come.
+  /// It is a part of a job for an audience: a step, or a report about a page.
+  let isPart: Bool
+  /// Of a step: how far the job had come.
   let cursor: String?
   /// `transactional`, `bulk`, `channels` or `registrations`.
   package let className: String
@@ -33,11 +35,12 @@ package struct DeadLetter: Sendable {
 
   /// The fields of a body that is a job, even if other fields are wrong.
   private struct Job: Decodable {
+    /// Of a report about a page: of its job.
     var id: String?
     var app: String?
 
     private enum CodingKeys: String, CodingKey {
-      case id, app
+      case id, app, settles
     }
 
     init(_ body: [UInt8]) {
@@ -48,7 +51,7 @@ package struct DeadLetter: Sendable {
 
     init(from decoder: any Decoder) throws {
       let fields = try decoder.container(keyedBy: CodingKeys.self)
-      id = try? fields.decode(String.self, forKey: .id)
+      id = (try? fields.decode(String.self, forKey: .id)) ?? (try? fields.decode(String.self, forKey: .settles))
       app = try? fields.decode(String.self, forKey: .app)
     }
   }
@@ -69,6 +72,7 @@ package struct DeadLetter: Sendable {
       } ?? .transactional
     cursor = message.header("\(RabbitMQPublishProperties.cursorHeader)")
     let word = message.header("x-herald-class")
+    isPart = cursor != nil || queue == topology.expansionsQueue || PageSettlement.isSettlement(message.body.span)
     if word == "channels" || queue == topology.channelsQueue || queue == topology.isolatedChannelsQueue {
       className = "channels"
       self.queue = topology.channelsQueue
@@ -77,7 +81,6 @@ package struct DeadLetter: Sendable {
       self.queue = topology.registrationsQueue
     } else {
       className = jobClass.name
-      let isPart = cursor != nil || queue == topology.expansionsQueue || PageSettlement.isSettlement(message.body.span)
       self.queue = isPart ? topology.expansionsQueue : nil
     }
     let job = Job(message.body)

@@ -180,8 +180,10 @@ package struct DeadLetterQueue {
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
-    guard let cursor = letter.cursor else { return }
-    properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor)
+    guard letter.isPart else { return }
+    if let cursor = letter.cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor) }
+    // The same days count for all steps of a job.
+    if let firstSeen = metadata.firstSeen { properties.addHeader("x-herald-first-seen", firstSeen) }
     properties.addHeader("x-herald-class", letter.jobClass.name)
   }
 }

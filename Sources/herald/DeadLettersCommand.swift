@@ -119,7 +119,7 @@ struct DeadLettersCommand: ParsableCommand {
 
   struct Replay: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Puts fresh copies into the jobs exchange, and then removes the originals.",
+      abstract: "Puts fresh copies back where they came from, and then removes the originals.",
       discussion: """
         An original is acknowledged only after the broker confirmed its copy: a command that is killed loses nothing,
         and at worst the job that it was at is sent twice, with the same apns-id. A copy starts anew: attempts and age

@@ -370,7 +370,7 @@ private final class ActivityWay {
     var job = PushJob()
     try parse(text, into: &job)
     var found: PageResolution??
-    pages.find(job, in: scope) { found = .some($0) }
+    pages.find(job, isOver: false, in: scope) { found = .some($0) }
     guard turn(until: { found != nil }), let resolution = found ?? nil else { throw TestFailure("nobody can say") }
     _ = job.resolve(resolution)
     guard let token = Hex.bytes(job.bytes.span.extracting(job.targets[0].range)) else { throw TestFailure("no token") }
@@ -390,7 +390,7 @@ private final class ActivityWay {
     var job = PushJob()
     try parse(text, into: &job)
     var found: PageResolution??
-    pages.find(job, in: scope) { found = .some($0) }
+    pages.find(job, isOver: false, in: scope) { found = .some($0) }
     guard turn(until: { found != nil }), let resolution = found ?? nil else { throw TestFailure("nobody can say") }
     var tokens: [String: String] = [:]
     for entry in resolution.entries {

@@ -163,6 +163,37 @@ struct DeadLetterTests {
     #expect(try rows(world).isEmpty)
   }
 
+  /// Steps and reports of jobs for audiences go back to the queue of expansions, at the place in the job that they had.
+  @Test func aPartOfAnAudiencesJobGoesBackWhereItWas() throws {
+    let world = try WorkerWorld("dead-parts")
+    let topology = topology(world)
+    let admin = try admin(world)
+    defer { admin.close() }
+    let report = #"{"settles":"job-1","page":0,"position":0,"ends":"a"}"#
+    let step = #"{"id":"job-2","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{}}"#
+    for (body, cursor) in [(report, nil), (step, "2:130")] as [(String, String?)] {
+      let properties = AMQPProperties()
+      properties.addHeader("x-herald-reason", "failed")
+      properties.addHeader("x-herald-deliveries", 50 as Int64)
+      properties.addHeader("x-herald-class", "bulk")
+      properties.addHeader("x-herald-first-seen", 1_796_000_000_000 as Int64)
+      if let cursor { properties.addHeader("x-herald-cursor", cursor) }
+      try admin.publish(
+        to: AMQPExchange(topology.deadExchange, isMandatory: true), routingKey: "", properties: properties,
+        body: Array(body.utf8))
+    }
+    try admin.waitForConfirms()
+    #expect(try rows(world).map(\.id) == ["job-1", "job-2"])
+    #expect(try world.herald(["dead-letters", "replay", "--id", "job-1"]).status == 0)
+    #expect(try world.herald(["dead-letters", "replay", "--id", "job-2"]).status == 0)
+    let parts = try takeAll(topology.expansionsQueue, world)
+    #expect(parts.map { String(decoding: $0.body, as: UTF8.self) } == [report, step])
+    #expect(parts.map { $0.header("x-herald-cursor") } == [nil, "2:130"])
+    #expect(parts.allSatisfy { $0.header("x-herald-class") == "bulk" && $0.metadata.carriedDeliveries == 0 })
+    #expect(parts.allSatisfy { $0.metadata.firstSeen == 1_796_000_000_000 })
+    #expect(try takeAll(topology.jobsQueue(.transactional), world).isEmpty)
+  }
+
   /// Dead letters that do not match fill one channel after another, and go back in their order.
   @Test func oneBehindManyOthers() throws {
     let world = try WorkerWorld("dead-behind")

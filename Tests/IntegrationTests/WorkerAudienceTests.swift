@@ -372,12 +372,12 @@ struct WorkerAudienceTests {
         return .requeue
       }
       #expect(deliveries == 10)
-      let worker = try world.world.startWorker(["--until-empty"])
-      #expect(worker.waitForExit(seconds: 60) == 0, "\(worker.log)")
+      let worker = try world.world.startWorker()
       let end = try world.waitForEnd(of: id)
+      #expect(world.waitForMetric("herald_expansions_\(carried == 0 ? "replaced" : "given_up")_total"))
+      #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
       if carried == 0 {
         #expect(end.outcome == "completed" && end.summary == ["devices": 2, "accepted": 2], "\(worker.log)")
-        #expect(worker.log.contains("times and not finished: a copy replaces it"), "\(worker.log)")
       } else {
         #expect(end.outcome == "failed" && end.detail?.hasPrefix("given up: 5") == true, "\(end)")
       }
@@ -388,5 +388,43 @@ struct WorkerAudienceTests {
     try world.take()
     let ends = world.outcomes.filter { $0.job == "given-up" }
     #expect(ends.map(\.outcome) == ["failed", "completed"], "\(ends)")
+  }
+
+  /// A later step that nobody finished ends its job early, with the devices that it has.
+  @Test func aLaterStepThatNobodyFinishesEndsItsJobEarly() throws {
+    let world = try World("audience-early")
+    try world.registry.register(0..<2, user: { _ in "u" })
+    let id = "early"
+    let body =
+      #"{"version":1,"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
+    let opening = try world.registry.wait {
+      world.registry.store.open(
+        id, in: world.registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        body: Array(body.utf8), then: $0)
+    }
+    #expect(opening == .evaluate(from: 0))
+    let fixed = try world.registry.wait {
+      world.registry.store.fix(
+        id, step: 0, pages: [PageOrdinals([0], epoch: 0)], counted: 0, next: 1, ordinals: 10, then: $0)
+    }
+    let cursor = try #require(fixed?.next)
+    try world.publishPage(of: id, ordinals: [0])
+    let properties = AMQPProperties()
+    properties.addHeader("x-herald-deliveries", 50 as Int64)
+    properties.addHeader("x-herald-cursor", cursor.text)
+    let topology = Topology(prefix: world.world.prefix, retryDelaysSeconds: [1, 2])
+    let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
+    defer { admin.close() }
+    try admin.publish(
+      to: AMQPExchange("", isMandatory: true), routingKey: topology.expansionsQueue, properties: properties,
+      body: Array(body.utf8))
+    try admin.waitForConfirms()
+    let worker = try world.world.startWorker(["--until-empty"])
+    #expect(worker.waitForExit(seconds: 60) == 0, "\(worker.log)")
+    let end = try world.waitForEnd(of: id)
+    #expect(end.outcome == "completed" && end.summary == ["devices": 1, "accepted": 1], "\(end)")
+    #expect(end.detail == "ended early: given up: 50 deliveries were not finished", "\(end)")
+    #expect(worker.log.contains("the job early for an audience is given up"), "\(worker.log)")
+    #expect(try admin.messageCount(queue: topology.deadQueue) == 0)
   }
 }

@@ -126,6 +126,8 @@ import Testing
       let late = ActivityState.Push(revision: revision, isLate: true)
       let page = ActivityState.Push(revision: revision)
       #expect(member.claim(revision) == true)
+      let over = ActivityState.Push(revision: revision, isOver: true)
+      #expect(member.resolve(over) == .skipped(.sentAlready), "a page that is not sent leaves it to the late push")
       for _ in 0..<2 {
         #expect(member.resolve(isPageFirst ? page : late) == .send([1], registeredAt: 10))
         #expect(member.resolve(isPageFirst ? late : page) == .skipped(.sentAlready))

@@ -295,6 +295,15 @@ import Testing
     #expect(bench.world.pagesAsked.isEmpty && bench.world.retryBodies == [page("7,8")])
   }
 
+  /// Devices of pages that are not sent are looked up for the outcomes alone: late pushes go out in their place.
+  @Test(arguments: [true, false]) func aLookupKnowsWhetherThePageIsSent(isLate: Bool) {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.consume(0..<1) { if isLate { $0.enqueuedAt = 1_000_000 } }
+    bench.turn()
+    #expect(bench.world.pagesOver == [isLate] && bench.world.requests.isEmpty == isLate)
+  }
+
   /// Tokens are read when their page is about to be sent, and not for a queue full of pages.
   @Test func fewPagesAreLookedUpAhead() {
     let bench = LaneBench(prefetch: 60)

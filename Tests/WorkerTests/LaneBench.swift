@@ -66,6 +66,8 @@ final class LaneBenchWorld {
   var deadLetters: [String] = []
   /// Lookups in the directory: the page and its ordinals.
   var pagesAsked: [(ticket: Ticket, ordinals: [UInt32])] = []
+  /// For each page that was looked up.
+  var pagesOver: [Bool] = []
   /// Whether it has a registry.
   var knowsDevices = true
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
@@ -295,11 +297,12 @@ final class LaneBenchDirectory: AudienceDirectory {
   var knowsDevices: Bool { world.knowsDevices }
   func maintain(now: Now) {}
 
-  func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
+  func find(_ job: borrowing PushJob, isOver: Bool, ticket: Ticket, now: Now) {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
     world.pagesAsked.append((ticket, ordinals))
+    world.pagesOver.append(isOver)
   }
 
   func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {

@@ -113,6 +113,7 @@ package struct ActivityMember: Hashable, Sendable {
       switch way {
       case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate:
         return .skipped(.sentAlready)
+      case .lateClaimed where push.isOver && !push.isLate: return .skipped(.sentAlready)
       // A page takes a claim over: whoever claimed may have ended before it published, after another had stored the same registration.
       case .page, .lateClaimed, .lateTaken, .channel: break
       }

@@ -290,11 +290,14 @@ package struct ActivityState: Hashable, Sendable {
     package var isLate: Bool
     /// It ends the activity for this device only.
     package var isLeave: Bool
+    /// It is not sent any more, because its time is over; the answer is for its outcome.
+    package var isOver: Bool
 
-    package init(revision: UInt32, isLate: Bool = false, isLeave: Bool = false) {
+    package init(revision: UInt32, isLate: Bool = false, isLeave: Bool = false, isOver: Bool = false) {
       self.revision = revision
       self.isLate = isLate
       self.isLeave = isLeave
+      self.isOver = isOver
     }
   }
 
@@ -304,7 +307,7 @@ package struct ActivityState: Hashable, Sendable {
     case over
     /// It was started and has not registered an update token; it gets the newest state when it does.
     case noToken
-    /// Its late push and a page have the same revision, and the other of the two was first.
+    /// Its late push and a page have the same revision, and the other of the two was first, or will be sent.
     case sentAlready
     /// The activity was ended for this device.
     case left

@@ -23,7 +23,8 @@ package struct MessageMetadata: Sendable {
   package var isAmbiguous = false
   /// `x-herald-apns-id` of a retried target of a batch.
   package var apnsID: UUIDValue?
-  /// `x-herald-deliveries`: unfinished deliveries in isolation of the messages that this one is a copy of.
+  /// `x-herald-deliveries`: unfinished deliveries of the messages that this one is a copy of; of jobs and channel requests, those in
+  /// isolation.
   package var carriedDeliveries: UInt32 = 0
   /// `x-herald-redeliveries`: unfinished deliveries beside others of the messages that this one is a copy of.
   package var redeliveries: UInt32 = 0

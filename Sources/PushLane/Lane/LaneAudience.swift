@@ -46,7 +46,8 @@ extension Lane {
     for queue in unnamedPages.indices {
       while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
         openPages[queue] += 1
-        directory.find(jobs[job].job, ticket: job, now: now)
+        let isOver = isOver(job, now) || jobs[job].isolation == .fail
+        directory.find(jobs[job].job, isOver: isOver, ticket: job, now: now)
       }
     }
   }

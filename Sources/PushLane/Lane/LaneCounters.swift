@@ -29,7 +29,7 @@ package struct LaneCounters: Sendable {
   package var isolated: UInt64 = 0
   /// Jobs for audiences whose copies became pages elsewhere.
   package var handedOver: UInt64 = 0
-  /// Pages that waited in a retry queue because their devices could not be looked up, or were too long ago.
+  /// Pages that waited in a retry queue because their devices could not be looked up, or were looked up too long ago.
   package var pagesPostponed: UInt64 = 0
   /// Devices of pages that were gone, or had no token.
   package var devicesSkipped: UInt64 = 0

@@ -32,9 +32,12 @@ package final class ActivityPages {
   }
 
   /// The devices of an activity's page, or whether its broadcast is overtaken; nil: unknown now, because Redis did not answer.
-  package func find(_ job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
+  /// - Parameter isOver: the page is not sent any more.
+  package func find(
+    _ job: borrowing PushJob, isOver: Bool, in scope: AppScope, then: @escaping (PageResolution?) -> Void
+  ) {
     guard !job.page.isEmpty else { return find(broadcast: job, in: scope, then: then) }
-    let page = ActivityPages.page(job, scope)
+    let page = ActivityPages.page(job, isOver: isOver, scope)
     devices.records(of: page.ordinals, epoch: page.epoch, in: scope) { [self] result in
       guard case .success(let records) = result else { return then(nil) }
       guard let startJob = page.startJob else { return update(page, records, then) }
@@ -63,7 +66,7 @@ package final class ActivityPages {
     String(decoding: JSONEscape.unescaped(job.page.late, of: job.bytes.span), as: UTF8.self)
   }
 
-  private static func page(_ job: borrowing PushJob, _ scope: AppScope) -> Page {
+  private static func page(_ job: borrowing PushJob, isOver: Bool, _ scope: AppScope) -> Page {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     // After the page is resolved, only devices that get a push: fewer than its count.
@@ -78,7 +81,8 @@ package final class ActivityPages {
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
-      push: ActivityState.Push(revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave))
+      push: ActivityState.Push(
+        revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave, isOver: isOver))
   }
 
   private func update(_ page: Page, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void) {
@@ -140,7 +144,7 @@ package final class ActivityPages {
     _ token: [UInt8], _ job: borrowing PushJob, target: Int, since: Int64, in scope: AppScope,
     then: @escaping () -> Void
   ) {
-    let page = ActivityPages.page(job, scope)
+    let page = ActivityPages.page(job, isOver: false, scope)
     let ordinal = job.page.ordinal(target, in: job.bytes.span)
     guard let startJob = page.startJob else {
       return activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in then() }

@@ -35,6 +35,7 @@ final class ChannelConsumerLoop {
   private var isConsuming = false
   private(set) var isBlocked = false
   var emptyWatch: RabbitMQEmptyWatch?
+  private var nextLook: TimerToken?
   /// The queues were empty in two checks in a row, with no delivery between them.
   var isQueueEmpty = false
   /// Consume operations without an answer yet: nothing else is requested before.
@@ -135,11 +136,13 @@ final class ChannelConsumerLoop {
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
+      // Or the looks of two connections would follow each other too soon.
+      if let nextLook { loop.cancel(nextLook) }
       return checkWhetherEmpty()
     }
     guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     isQueueEmpty = isEmpty
-    loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
+    nextLook = loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
       self?.checkWhetherEmpty()
     }
   }

@@ -73,7 +73,7 @@ package final class ExpansionConsumer: Sendable {
   /// The work of its thread, until it is drained.
   /// - Parameters:
   ///   - seed: of all its random numbers.
-  ///   - log: receives state changes, never single messages.
+  ///   - log: receives state changes; of single messages only those that are given up.
   package func work(
     on loop: EventLoop, seed: UInt64, log: @escaping (Logger.Level, String) -> Void
   ) -> any LoopWork {

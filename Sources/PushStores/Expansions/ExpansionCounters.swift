@@ -17,6 +17,9 @@ package struct ExpansionCounters: Sendable {
   package var endlessStates: UInt64 = 0
   /// Invalid messages.
   package var invalid: UInt64 = 0
+  /// Messages that several deliveries did not finish: replaced by a copy, or given up.
+  package var replaced: UInt64 = 0
+  package var givenUp: UInt64 = 0
   /// Messages of the queue in progress.
   package var inFlight = 0
   package var isConnected = false

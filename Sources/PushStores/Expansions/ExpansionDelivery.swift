@@ -5,14 +5,13 @@ import PushCore
 final class ExpansionDelivery {
   /// A message that must be confirmed before the delivery continues.
   struct Publish {
-    enum Target: Equatable {
+    enum Target {
       case page(JobClass, id: [UInt8])
       case step(ExpansionCursor)
       case outcome(routingKey: [UInt8], apnsID: UUIDValue)
       /// The original message, as a dead letter.
-      case invalid(detail: String)
-      /// The same, of a message that no delivery finished.
-      case failed(detail: String)
+      /// - Parameter reason: `invalid` or `failed`.
+      case deadLetter(reason: StaticString, detail: String)
       /// A copy that returns after this delay.
       /// - Parameter deliveries: see `RabbitMQPublishProperties.describeExpansion`.
       case retry(seconds: Int, deliveries: UInt32 = 0)
@@ -50,6 +49,8 @@ final class ExpansionDelivery {
   let jobClass: JobClass
   /// When it was first received, Unix milliseconds; never later than now.
   let firstSeen: Int64
+  /// Deliveries of it, and of the messages that it is a copy of, none of which finished it.
+  let unfinishedDeliveries: UInt32
   private(set) var publishes: [Publish] = []
   private var then: (() -> Void)?
   private(set) var isFinished = false
@@ -71,6 +72,8 @@ final class ExpansionDelivery {
     self.metadata = metadata
     self.cursor = cursor
     jobClass = metadata.jobClass ?? .transactional
+    let (count, isTooMany) = metadata.carriedDeliveries.addingReportingOverflow(metadata.deliveryCount)
+    unfinishedDeliveries = isTooMany ? .max : count
     firstSeen = [metadata.firstSeen, metadata.enqueuedAt].compactMap { $0 }.first { $0 > 0 && $0 <= now } ?? now
   }
 

@@ -29,6 +29,7 @@ final class ExpansionQueue {
   private(set) var isConsuming = false
   private var isBlocked = false
   private var emptyWatch: RabbitMQEmptyWatch?
+  private var nextLook: TimerToken?
   /// The queues were empty in two checks in a row, with no delivery between them.
   private var areQueuesEmpty = false
   /// The consume operation: it is answered before anything else is requested on its channel.
@@ -100,11 +101,13 @@ final class ExpansionQueue {
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
+      // Or the looks of two connections would follow each other too soon.
+      if let nextLook { loop.cancel(nextLook) }
       return checkWhetherEmpty()
     }
     guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     areQueuesEmpty = isEmpty
-    loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
+    nextLook = loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
       self?.checkWhetherEmpty()
     }
   }
@@ -294,14 +297,8 @@ final class ExpansionQueue {
     case .outcome(let routingKey, let apnsID):
       properties.describeOutcome(apnsID, unixMilliseconds: loop.now.unixMilliseconds, publish.metadata)
       return send(publish.body, to: results, routingKey, on: connection)
-    case .invalid(let detail):
-      properties.describeDeadLetter(delivery.jobClass, "invalid", detail, nil, publish.metadata)
-      return send(publish.body, to: dead, [], on: connection)
-    case .failed(let detail):
-      properties.describeDeadLetter(delivery.jobClass, "failed", detail, nil, publish.metadata)
-      if let cursor = delivery.cursor {
-        properties.properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor.text)
-      }
+    case .deadLetter(let reason, let detail):
+      properties.describeDeadLetter(delivery.jobClass, reason, detail, nil, publish.metadata)
       return send(publish.body, to: dead, [], on: connection)
     }
   }

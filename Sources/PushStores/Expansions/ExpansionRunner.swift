@@ -63,7 +63,8 @@ final class ExpansionRunner {
   func take(_ delivery: ExpansionDelivery) {
     let body = delivery.body
     if replace(delivery) { return }
-    if PageSettlement.isSettlement(body.span) { settle(delivery) } else { begin(delivery) }
+    guard PageSettlement.isSettlement(body.span) else { return begin(delivery) }
+    if isGivenUp(delivery) { giveUp(settlement: delivery) } else { settle(delivery) }
   }
 
   /// The connection of the deliveries is gone.
@@ -194,7 +195,11 @@ final class ExpansionRunner {
         refuseTwin(delivery)
         end(step.id)
       case .success(.evaluate(let ordinal)):
-        evaluate(delivery, step, from: ordinal)
+        if isGivenUp(delivery) {
+          giveUp(delivery, step, from: ordinal)
+        } else {
+          evaluate(delivery, step, from: ordinal)
+        }
       case .success(.publish(let fixed)):
         // Whoever fixed them may have published them, and Redis may not be there to tell which devices have their push.
         publish(delivery, step, fixed, areRepeated: true)
@@ -228,11 +233,7 @@ final class ExpansionRunner {
         refuseStep(delivery, step, text)
       case .refused(let text):
         // Its segment was deleted meanwhile: nobody else is in it.
-        store.endEarly(step.id, because: text) { [self] result in
-          guard !delivery.isGone else { return }
-          if case .failure(let failure) = result { return later(delivery, step, failure.text) }
-          fix(delivery, step, Parts(), next: nil, given: ordinal)
-        }
+        endEarly(delivery, step, from: ordinal, because: text)
       case .found(let ordinals, let next, let given, let epoch):
         let parts = Parts(epoch: epoch, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
@@ -266,7 +267,7 @@ final class ExpansionRunner {
     }
   }
 
-  private func fix(_ delivery: ExpansionDelivery, _ step: Step, _ parts: Parts, next: UInt32?, given: UInt32) {
+  func fix(_ delivery: ExpansionDelivery, _ step: Step, _ parts: Parts, next: UInt32?, given: UInt32) {
     let pages = step.isDryRun ? [] : parts.pages(of: settings.pageDevices)
     store.fix(
       step.id, step: step.cursor.step, pages: pages, counted: step.isDryRun ? UInt64(parts.usual.count) : 0,
@@ -456,16 +457,24 @@ final class ExpansionRunner {
     refuseJob(delivery, job, detail, id: nil)
   }
 
-  /// The job is invalid: publishes its outcome and its dead letter. `id`: of a job in Redis, which is finished then.
-  func refuseJob(_ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, id: String?) {
-    counters.invalid += 1
+  /// Publishes the outcome of a job that has no devices, and its dead letter.
+  /// - Parameters:
+  ///   - outcome: `invalid` or `failed`.
+  ///   - id: of a job in Redis, which is finished then.
+  func refuseJob(
+    _ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, as outcome: Outcome = .invalid,
+    id: String?
+  ) {
+    if outcome == .invalid { counters.invalid += 1 }
     let now = loop.now.unixMilliseconds
     let record = OutcomeRecord(
-      outcome: .invalid, detail: detail, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt,
+      outcome: outcome, detail: detail, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt,
       receivedAt: delivery.firstSeen, sentAt: nil, completedAt: now)
     let publishes = [
-      outcome(record, job, delivery.metadata),
-      Publish(target: .invalid(detail: detail), body: delivery.body, metadata: delivery.metadata),
+      self.outcome(record, job, delivery.metadata),
+      Publish(
+        target: .deadLetter(reason: outcome == .invalid ? "invalid" : "failed", detail: detail), body: delivery.body,
+        metadata: delivery.metadata),
     ]
     delivery.publish(publishes) { [self] in
       guard let id else { return delivery.finish() }
@@ -478,8 +487,7 @@ final class ExpansionRunner {
 
   private func refuse(_ delivery: ExpansionDelivery, _ detail: String) {
     counters.invalid += 1
-    delivery.publish([Publish(target: .invalid(detail: detail), body: delivery.body, metadata: delivery.metadata)]) {
-      delivery.finish()
-    }
+    let letter = Publish.Target.deadLetter(reason: "invalid", detail: detail)
+    delivery.publish([Publish(target: letter, body: delivery.body, metadata: delivery.metadata)]) { delivery.finish() }
   }
 }

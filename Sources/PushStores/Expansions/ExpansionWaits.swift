@@ -11,36 +11,53 @@ extension ExpansionRunner {
   /// After this many in all, it is given up: it may be what ends workers.
   private static let deliveriesMaximum: UInt32 = 50
 
-  /// Replaces a message that several deliveries did not finish by a copy, or gives it up. false: it is processed as usual.
+  func isGivenUp(_ delivery: ExpansionDelivery) -> Bool {
+    delivery.unfinishedDeliveries >= ExpansionRunner.deliveriesMaximum
+  }
+
+  private func reason(_ delivery: ExpansionDelivery) -> String {
+    "given up: \(delivery.unfinishedDeliveries) deliveries were not finished"
+  }
+
+  /// Replaces a message that several deliveries did not finish by a copy. false: it is processed.
   func replace(_ delivery: ExpansionDelivery) -> Bool {
     let metadata = delivery.metadata
-    let (sum, isTooMany) = metadata.carriedDeliveries.addingReportingOverflow(metadata.deliveryCount)
-    let count = isTooMany ? .max : sum
-    if count >= ExpansionRunner.deliveriesMaximum {
-      giveUp(delivery, "given up: \(count) deliveries were not finished")
-      return true
-    }
-    guard metadata.deliveryCount >= ExpansionRunner.copiedDeliveries else { return false }
-    notice(.warning, "a message of an audience was delivered \(count) times and not finished: a copy replaces it")
-    let target = Publish.Target.retry(seconds: Topology.expansionDelaysSeconds[0], deliveries: count)
+    guard metadata.deliveryCount >= ExpansionRunner.copiedDeliveries, !isGivenUp(delivery) else { return false }
+    counters.replaced += 1
+    // Different delays part one that ends workers from the others that they held.
+    let delays = Topology.expansionDelaysSeconds
+    let place = (delivery.tag &+ UInt64(delivery.unfinishedDeliveries)) % UInt64(delays.count)
+    let target = Publish.Target.retry(seconds: delays[Int(place)], deliveries: delivery.unfinishedDeliveries)
     delivery.publish([Publish(target: target, body: delivery.body, metadata: metadata)]) { delivery.finish() }
     return true
   }
 
-  /// Its job ends as `failed`, where that is known. Redis keeps what is known of the job: the dead letter can be replayed.
-  private func giveUp(_ delivery: ExpansionDelivery, _ detail: String) {
-    notice(.error, "a message of an audience is \(detail); it is in the dead letters")
-    var publishes: [Publish] = []
+  /// Its page stays open: the dead letter can be replayed.
+  func giveUp(settlement delivery: ExpansionDelivery) {
+    counters.givenUp += 1
+    notice(.error, "a report about the devices of a page is \(reason(delivery)); it is a dead letter")
+    let letter = Publish.Target.deadLetter(reason: "failed", detail: reason(delivery))
+    delivery.publish([Publish(target: letter, body: delivery.body, metadata: delivery.metadata)]) { delivery.finish() }
+  }
+
+  /// No more devices are looked up. The job ends early, with those that it has; without any it fails, and its dead letter can be replayed.
+  func giveUp(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
+    counters.givenUp += 1
+    notice(.error, "the job \(step.id) for an audience is \(reason(delivery))")
+    guard step.cursor.step == 0 else { return endEarly(delivery, step, from: ordinal, because: reason(delivery)) }
     var job = PushJob()
-    let body = delivery.body
-    if !PageSettlement.isSettlement(body.span), (try? read(delivery, into: &job)) != nil {
-      let record = OutcomeRecord(
-        outcome: .failed, detail: detail, attempts: 0, enqueuedAt: delivery.metadata.enqueuedAt,
-        receivedAt: delivery.firstSeen, sentAt: nil, completedAt: loop.now.unixMilliseconds)
-      publishes.append(outcome(record, job, delivery.metadata))
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    refuseJob(delivery, job, reason(delivery), as: .failed, id: nil)
+    end(step.id)
+  }
+
+  /// The job ends with the devices that it has.
+  func endEarly(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32, because why: String) {
+    store.endEarly(step.id, because: why) { [self] result in
+      guard !delivery.isGone else { return }
+      if case .failure(let failure) = result { return later(delivery, step, failure.text) }
+      fix(delivery, step, Parts(), next: nil, given: ordinal)
     }
-    publishes.append(Publish(target: .failed(detail: detail), body: body, metadata: delivery.metadata))
-    delivery.publish(publishes) { delivery.finish() }
   }
 
   /// Redis did not answer: the message is retried, and nothing is lost.

@@ -43,11 +43,11 @@ package final class RegistryDirectory: AudienceDirectory {
     registry.turn()
   }
 
-  package func find(_ job: borrowing PushJob, ticket: Ticket, now: Now) {
+  package func find(_ job: borrowing PushJob, isOver: Bool, ticket: Ticket, now: Now) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
     if !job.activity.isEmpty {
-      return activities.find(job, in: scope) { [weak self] resolution in
+      return activities.find(job, isOver: isOver, in: scope) { [weak self] resolution in
         self?.openCount -= 1
         self?.answers.append((ticket, resolution))
       }

@@ -33,6 +33,7 @@ final class RegistrationConsumerLoop {
   private var epoch: UInt32 = 0
   private var isConsuming = false
   private var emptyWatch: RabbitMQEmptyWatch?
+  private var nextLook: TimerToken?
   /// The queue was empty in two checks in a row, with no delivery between them.
   private var isQueueEmpty = false
   /// The consume operation: it is answered before anything else is requested on its channel.
@@ -116,11 +117,13 @@ final class RegistrationConsumerLoop {
       // Not earlier: a quorum queue may answer a count before an earlier consume operation.
       isAskable = true
       emptyWatch?.restart()
+      // Or the looks of two connections would follow each other too soon.
+      if let nextLook { loop.cancel(nextLook) }
       return checkWhetherEmpty()
     }
     guard let isEmpty = emptyWatch?.answered(operation, reply) else { return }
     isQueueEmpty = isEmpty
-    loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
+    nextLook = loop.schedule(afterMilliseconds: settings.rabbitmq.emptyPollMilliseconds) { [weak self] in
       self?.checkWhetherEmpty()
     }
   }

@@ -16,6 +16,11 @@ enum ExpansionMetrics {
     out.sample([:], counters.completed)
     out.family("herald_expansions_invalid_total", .counter, "Messages that were wrong, and jobs for unknown segments.")
     out.sample([:], counters.invalid)
+    out.family(
+      "herald_expansions_replaced_total", .counter, "Messages that ten deliveries did not finish, replaced by a copy.")
+    out.sample([:], counters.replaced)
+    out.family("herald_expansions_given_up_total", .counter, "Messages that 50 deliveries did not finish.")
+    out.sample([:], counters.givenUp)
     out.family("herald_expansions_waits_total", .counter, "Messages put into a retry queue, by what they wait for.")
     out.sample(["for": "pages"], counters.waitsForPages)
     out.sample(["for": "resume"], counters.waitsPaused)

@@ -183,7 +183,9 @@ package final class AudienceAuditor {
     if faults.contains(.deleteQueue) || isBeyondHelp {
       // Its queue was deleted, or each of its deliveries ended with a worker: an operator finds it among the dead letters.
       if jobs[id] == nil { deadLetters.insert(id) } else { excuse(id) }
-      jobs[id]?.deadLetters.append(WorkerAuditor.text("late", in: body))
+      // A report about a page tells what was sent.
+      let isReport = WorkerAuditor.text("settles", in: body) != nil
+      if !isReport { jobs[id]?.deadLetters.append(WorkerAuditor.text("late", in: body)) }
     }
     return jobs[id] != nil
   }

@@ -157,7 +157,8 @@ extension AudienceAuditor {
     // If the device was not known yet, the job did not concern it.
     guard let phone = phones[member.device], leaves.contains(where: { isSurelyKnown(phone, for: $0) }) else { return }
     memberCount += 1
-    let ends = leaves.flatMap { $0.ends[member.device] ?? [] }
+    // A late token gets the newest such end, which may be another's.
+    let ends = self.leaves(of: member.activity).flatMap { $0.ends[member.device] ?? [] }
     if ends.contains(where: { $0.name != "accepted" && $0.name != "throttled" }) { return }
     let numbers = self.leaves(of: member.activity).map { Int64($0.job.number) }
     let shown = pushes.max { $0.timestamp < $1.timestamp }
