@@ -30,8 +30,8 @@ SERVERS = ("broker", "redis", "apns")
 IDLE_SECONDS = 2
 # Longer than a message takes from one queue to another, or from a queue to a worker.
 QUIET_SECONDS = 20
-# How long messages may stay in a queue with nothing in flight: ten times the longest retry delay.
-STANDING_SECONDS = 30
+# How long messages may stay in a queue with nothing in flight: twice as long as RabbitMQ waits for a confirm that it lost.
+STANDING_SECONDS = 20
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
