@@ -33,6 +33,16 @@ struct GatewayOutcomeTests {
       } != nil && isDone(text)
     }
 
+    /// As `wait`, for a stream of megabytes: searches only what is new, and keeps nothing.
+    func wait(for word: String) -> Bool {
+      let word = Array(word.utf8)
+      var tail: [UInt8] = []
+      return ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 5) { () -> Bool? in
+        tail = tail.suffix(word.count) + socket.receive(milliseconds: 50)
+        return tail.contains(word) ? true : socket.isAtEnd ? false : nil
+      } ?? false
+    }
+
     /// Ids and data, in their order.
     var events: [(id: Int, data: String)] {
       text.matches(of: /id: ([0-9]+)\ndata: ([^\n]*)\n\n/).compactMap { match in
@@ -180,7 +190,7 @@ struct GatewayOutcomeTests {
     let other = try Reader(world)
     try publishLarge(world)
     // By then the first reader has had its outcomes too.
-    #expect(other.wait { $0.contains(LargeOutcomes.last) })
+    #expect(other.wait(for: LargeOutcomes.last))
     world.process.child.signalLeader(SIGTERM)
     // drain_timeout_s is 20.
     #expect(world.process.waitForExit(seconds: 15) == 0, "\(world.process.log)")
@@ -194,7 +204,7 @@ struct GatewayOutcomeTests {
     let slow = try Reader(world, receiveBytes: 65_536)
     let other = try Reader(world)
     try publishLarge(world)
-    #expect(other.wait { $0.contains(LargeOutcomes.last) })
+    #expect(other.wait(for: LargeOutcomes.last))
     _ = try rabbitmq.rabbitmqctl(["close_all_connections", "test"])
     #expect(other.isComplete)
     let next = try Reader(world)
@@ -230,8 +240,8 @@ struct GatewayOutcomeTests {
         try #require(!reader.isAtEnd)
       }
     }
-    // RabbitMQ sends 200 at a time to each reader.
-    #expect(answers > count / 200, "\(answers) answers")
+    // If it starved, it would get one answer, at the end.
+    #expect(answers > 5, "\(answers) answers")
   }
 
   @Test func registrationsArePublishedInTheWorkersFormat() throws {
