@@ -199,6 +199,54 @@ struct ActivityForgetTests {
     #expect(addedCount > 0, "some came before the mark")
   }
 
+  /// A token from before a forget takes away, at any moment, the device that a newer token made known: the newer one counts all the same.
+  @Test func aNewerTokenCountsWhileAnOlderOneIsForgotten() throws {
+    let redis = try RedisServer.shared()
+    let prefix = "newer-\(UInt32.random(in: 0 ... .max)):"
+    let one = try AudienceRegistry(url: redis.url, prefix: prefix)
+    let other = try AudienceRegistry(url: redis.url, prefix: prefix)
+    let scope = one.scope
+    let activities = ActivityRegistry(loop: one.loop, redis: one.redis, prefix: prefix)
+    let topology = Topology(prefix: "newer", retryDelaysSeconds: [1])
+    // No state is late here: it publishes nothing.
+    let publisher = ConfirmedPublisher(
+      loop: one.loop,
+      settings: RabbitMQSettings(
+        addresses: [try AMQPAddress("amqp://guest:guest@127.0.0.1:1")], tls: nil, topology: topology, laneName: "test",
+        prefetch: 2, randomSeed: 1)
+    ) { _, _ in }
+    let registrar = ActivityRegistrar(
+      devices: one.devices, activities: activities, publisher: publisher, topology: topology)
+    let forgetter = DeviceForgetter(devices: one.devices, activities: activities)
+    let ride = try #require(ActivityID("ride"))
+    let now = one.loop.now.unixMilliseconds
+    func turn(_ registry: AudienceRegistry) {
+      registry.devices.turn()
+      registry.loop.flush()
+      registry.loop.poll(maximumWaitMilliseconds: 5)
+      registry.redis.turn()
+    }
+    var count = 0
+    for (turns, others) in (0..<8).flatMap({ turns in (0..<6).map { (turns, $0) } }) {
+      let device = "d-\(turns)-\(others)"
+      _ = try one.wait { one.devices.register(DeviceRegistration(device: device), at: now - 30, in: scope, then: $0) }
+      _ = try one.wait { forgetter.forget(.device(device), at: now - 20, in: scope, then: $0) }
+      var older: Result<RegistrationAnswer, DeviceRegistryFailure>?
+      var newer: Result<RegistrationAnswer, DeviceRegistryFailure>?
+      other.devices.appear(device, at: now - 25, in: scope) { older = $0 }
+      for _ in 0..<others where older == nil { turn(other) }
+      registrar.register(
+        ActivityRegistration(device: device, activity: "ride", token: [1, 2, 3, 4]), at: now - 10, in: scope
+      ) { newer = $0 }
+      for _ in 0..<turns where newer == nil { turn(one) }
+      while older == nil { turn(other) }
+      while newer == nil { turn(one) }
+      #expect(try newer?.get() == .changed, "after \(turns) turns and \(others) of the other")
+      count += 1
+    }
+    #expect(try members(of: ride, activities, one)?.count == count)
+  }
+
   /// Update tokens and forgets reach two consumers in any order: in the end, every member is a device.
   @Test func aTokenThatComesWithTheForgetStaysNowhere() throws {
     let queue = try RegistrationQueue("forget")

@@ -56,7 +56,8 @@ package final class ActivityRegistrar {
     ordinal(of: registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
-      case .success(nil): then(.success(.forgotten))
+      // An older forget, which came later, took it away. This token counts unless it is older still.
+      case .success(nil): register(registration, at: at, in: scope, then: then)
       case .success(let ordinal?): storeUnlessForgotten(registration, id, ordinal, at, scope, then)
       }
     }

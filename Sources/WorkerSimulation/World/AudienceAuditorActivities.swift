@@ -50,13 +50,18 @@ extension AudienceAuditor {
     }
   }
 
-  /// The job with an activity's highest revision, among updates and ends that were not overtaken or refused.
+  /// The job with an activity's highest revision, among updates and ends that were not overtaken or refused. nil also where no outcome tells
+  /// the revision of a job that may be lost.
   func newest(_ activity: String) -> Job? {
     var newest: (revision: Int64, job: Job)?
     for id in order {
-      guard let job = jobs[id], job.job.activity == activity, job.job.push == .update || job.job.push == .end,
-        let revision = revision(of: job)
-      else { continue }
+      guard let job = jobs[id], job.job.activity == activity, job.job.push == .update || job.job.push == .end else {
+        continue
+      }
+      guard let revision = revision(of: job) else {
+        if job.mayBeLost { return nil }
+        continue
+      }
       if newest.map({ $0.revision < revision }) ?? true { newest = (revision, job) }
     }
     return newest?.job
