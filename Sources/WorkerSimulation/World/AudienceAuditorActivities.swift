@@ -82,6 +82,8 @@ extension AudienceAuditor {
       guard let last = registrations.max(by: { $0.sentAt < $1.sentAt }), !last.token.isEmpty, last.storedAt != nil,
         SimulatedJob.isDeliverable(last.token), phones[member.device].map({ forgets[$0.user] == nil }) ?? false
       else { continue }
+      // An end for this device alone may be a dead letter, while the device has left all the same.
+      if hasLostLeave(member) { continue }
       let leaves = leaves(of: activity).filter { $0.job.names(member.device) }
       guard leaves.isEmpty else {
         judgeLeft(member, leaves, pushes[last.token] ?? [])
@@ -166,6 +168,12 @@ extension AudienceAuditor {
     jobs.values.filter { job in
       job.job.activity == activity && job.job.push == .leave
         && job.outcomes.contains { $0.contains("\"outcome\":\"completed\"") }
+    }
+  }
+
+  private func hasLostLeave(_ member: Member) -> Bool {
+    jobs.values.contains { job in
+      job.job.activity == member.activity && job.job.push == .leave && job.mayBeLost && job.job.names(member.device)
     }
   }
 
