@@ -175,12 +175,7 @@ struct ActivityForgetTests {
       let (user, device) = ("u-\(turns)", "d-\(turns)")
       var count: Result<Int, DeviceRegistryFailure>?
       forgetter.forget(.user(user), at: now, in: scope) { count = $0 }
-      for _ in 0..<turns where count == nil {
-        one.devices.turn()
-        one.loop.flush()
-        one.loop.poll(maximumWaitMilliseconds: 5)
-        one.redis.turn()
-      }
+      for _ in 0..<turns where count == nil { one.turn() }
       var registration = DeviceRegistration(device: device)
       registration.user = .set(user)
       let answer = try other.wait { other.devices.register(registration, at: now - 10, in: scope, then: $0) }
@@ -220,12 +215,6 @@ struct ActivityForgetTests {
     let forgetter = DeviceForgetter(devices: one.devices, activities: activities)
     let ride = try #require(ActivityID("ride"))
     let now = one.loop.now.unixMilliseconds
-    func turn(_ registry: AudienceRegistry) {
-      registry.devices.turn()
-      registry.loop.flush()
-      registry.loop.poll(maximumWaitMilliseconds: 5)
-      registry.redis.turn()
-    }
     var count = 0
     for (turns, others) in (0..<8).flatMap({ turns in (0..<6).map { (turns, $0) } }) {
       let device = "d-\(turns)-\(others)"
@@ -234,13 +223,13 @@ struct ActivityForgetTests {
       var older: Result<RegistrationAnswer, DeviceRegistryFailure>?
       var newer: Result<RegistrationAnswer, DeviceRegistryFailure>?
       other.devices.appear(device, at: now - 25, in: scope) { older = $0 }
-      for _ in 0..<others where older == nil { turn(other) }
+      for _ in 0..<others where older == nil { other.turn() }
       registrar.register(
         ActivityRegistration(device: device, activity: "ride", token: [1, 2, 3, 4]), at: now - 10, in: scope
       ) { newer = $0 }
-      for _ in 0..<turns where newer == nil { turn(one) }
-      while older == nil { turn(other) }
-      while newer == nil { turn(one) }
+      for _ in 0..<turns where newer == nil { one.turn() }
+      while older == nil { other.turn() }
+      while newer == nil { one.turn() }
       #expect(try newer?.get() == .changed, "after \(turns) turns and \(others) of the other")
       count += 1
     }

@@ -32,6 +32,13 @@ final class AudienceRegistry {
     loop.flush()
   }
 
+  func turn() {
+    devices.turn()
+    loop.flush()
+    loop.poll(maximumWaitMilliseconds: 5)
+    redis.turn()
+  }
+
   /// Turns until the answer is there.
   func wait<Value, Failure: Error>(
     _ begin: (@escaping (Result<Value, Failure>) -> Void) -> Void
@@ -65,12 +72,7 @@ final class AudienceRegistry {
         if case .failure(let error) = result { failure = error }
       }
     }
-    while open > 0 {
-      devices.turn()
-      loop.flush()
-      loop.poll(maximumWaitMilliseconds: 5)
-      redis.turn()
-    }
+    while open > 0 { turn() }
     if let failure { throw failure }
   }
 

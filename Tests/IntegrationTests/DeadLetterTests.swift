@@ -171,7 +171,7 @@ struct DeadLetterTests {
     defer { admin.close() }
     let report = #"{"settles":"job-1","page":0,"position":0,"ends":"a"}"#
     let step = #"{"id":"job-2","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{}}"#
-    for (body, cursor) in [(report, nil), (step, "2:130")] as [(String, String?)] {
+    for (body, cursor) in [(report, nil), (step, "2:65280:40:19874")] as [(String, String?)] {
       let properties = AMQPProperties()
       properties.addHeader("x-herald-reason", "failed")
       properties.addHeader("x-herald-deliveries", 50 as Int64)
@@ -188,7 +188,7 @@ struct DeadLetterTests {
     #expect(try world.herald(["dead-letters", "replay", "--id", "job-2"]).status == 0)
     let parts = try takeAll(topology.expansionsQueue, world)
     #expect(parts.map { String(decoding: $0.body, as: UTF8.self) } == [report, step])
-    #expect(parts.map { $0.header("x-herald-cursor") } == [nil, "2:130"])
+    #expect(parts.map { $0.header("x-herald-cursor") } == [nil, "2:65280:40:19874"])
     #expect(parts.allSatisfy { $0.header("x-herald-class") == "bulk" && $0.metadata.carriedDeliveries == 0 })
     #expect(parts.allSatisfy { $0.metadata.firstSeen == 1_796_000_000_000 })
     #expect(try takeAll(topology.jobsQueue(.transactional), world).isEmpty)

@@ -111,9 +111,9 @@ package struct ActivityMember: Hashable, Sendable {
     if sent > push.revision { return .superseded(by: sent) }
     if sent == push.revision {
       switch way {
-      case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate:
+      case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate,
+        .lateClaimed where push.isOver && !push.isLate:
         return .skipped(.sentAlready)
-      case .lateClaimed where push.isOver && !push.isLate: return .skipped(.sentAlready)
       // A page takes a claim over: whoever claimed may have ended before it published, after another had stored the same registration.
       case .page, .lateClaimed, .lateTaken, .channel: break
       }

@@ -35,7 +35,9 @@ extension ExpansionRunner {
   /// Its page stays open: the dead letter can be replayed.
   func giveUp(settlement delivery: ExpansionDelivery) {
     counters.givenUp += 1
-    notice(.error, "a report about the devices of a page is \(reason(delivery)); it is a dead letter")
+    notice(
+      .error,
+      "a report about the devices of a page is \(reason(delivery)); see why workers end, then replay its dead letter")
     let letter = Publish.Target.deadLetter(reason: "failed", detail: reason(delivery))
     delivery.publish([Publish(target: letter, body: delivery.body, metadata: delivery.metadata)]) { delivery.finish() }
   }
@@ -43,7 +45,8 @@ extension ExpansionRunner {
   /// No more devices are looked up. The job ends early, with those that it has; without any it fails, and its dead letter can be replayed.
   func giveUp(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
     counters.givenUp += 1
-    notice(.error, "the job \(step.id) for an audience is \(reason(delivery))")
+    notice(
+      .error, "the job \(step.id) for an audience is \(reason(delivery)); see why workers end, and its outcome")
     guard step.cursor.step == 0 else { return endEarly(delivery, step, from: ordinal, because: reason(delivery)) }
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
