@@ -133,7 +133,7 @@ final class DeviceRegistryBench {
         } else {
           let words = fields[index + 1]
           let ordinals = stride(from: 0, to: words.count, by: 4).map { at in
-            UInt32(words[at]) | UInt32(words[at + 1]) << 8 | UInt32(words[at + 2]) << 16 | UInt32(words[at + 3]) << 24
+            words[at..<at + 4].reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
           }
           #expect(ordinals == ordinals.sorted() && 1...15 ~= ordinals.count, "\(name): \(ordinals)")
           dump.sets[name] = Set(ordinals)

@@ -66,12 +66,10 @@ struct GatewayJobTests {
   @Test func aJobOfAnotherAppIsNeitherShownNorSteered() throws {
     let redis = try RedisServer.shared()
     let world = try GatewayWorld("strangers")
-    _ = try redis.cli(
-      ["HSET", "\(world.prefix):{job:sale}:state"]
-        + "phase running fixed 0 published 0 ordinal 0 pages 0 settled 0 first 0 devices 0 begun 1".split(
-          separator: " "
-        )
-        .map(String.init) + ["app", "com.example.other", "environment", "production"])
+    let fields =
+      "phase running fixed 0 published 0 ordinal 0 pages 0 settled 0 first 0 devices 0 begun 1 app com.example.other environment production"
+    let arguments: [String] = fields.split(separator: " ").map(String.init)
+    _ = try redis.cli(["HSET", "\(world.prefix):{job:sale}:state"] + arguments)
     #expect(try world.ask("GET", "/v1/jobs/sale").status == 404)
     #expect(try world.ask("POST", "/v1/jobs/sale/cancel").status == 404)
     // The app's own job with this id is known as long as no worker has refused it.

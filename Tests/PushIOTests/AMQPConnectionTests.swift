@@ -252,8 +252,8 @@ struct AMQPConnectionTests {
     }
   }
 
-  @Test(arguments: [
-    ([UInt8]([9, 0, 0, 0, 0, 0, 0, 0xCE]), AMQPError.unknownFrameKind(9)),
+  private static let faults: [([UInt8], AMQPError)] = [
+    ([9, 0, 0, 0, 0, 0, 0, 0xCE], .unknownFrameKind(9)),
     ([1, 0, 0, 0, 1, 0, 0], .frameTooLarge(bytes: 65_544, maximum: 16_384)),
     (AMQPFrames.frame(1, 0, [0, 10]), .malformedMethod(id: 0)),
     (Array(AMQPFrames.start.dropLast()) + [0], .badFrameEnd),
@@ -261,7 +261,9 @@ struct AMQPConnectionTests {
     (AMQPFrames.method(0x000A_FFFF, channel: 0), .unexpectedMethod(id: 0x000A_FFFF, channel: 0)),
     (AMQPFrames.method(0x000A_000A, [0, 9, 0xFF, 0xFF, 0xFF, 0xFF], channel: 0), .malformedMethod(id: 0x000A_000A)),
     (AMQPFrames.deliver(1), .unexpectedChannel(1)),
-  ])
+  ]
+
+  @Test(arguments: faults)
   func faultsOfThePeer(bytes: [UInt8], error: AMQPError) throws {
     let broker = try AMQPScriptedBroker()
     broker.send(bytes)

@@ -98,10 +98,13 @@ extension ActivityMember {
   package func encode() -> [UInt8] {
     var bytes: [UInt8] = []
     let hasRegistered = isOver || !token.isEmpty || changedAt != 0
-    bytes.append(
-      (start != nil ? Self.hasStart : 0) | (hasRegistered ? Self.hasRegistered : 0) | (isOver ? Self.isOver : 0)
-        | (hasLeft ? Self.hasLeft : 0) | (goneAt != 0 ? Self.isGone : 0) | way.rawValue << Self.wayShift
-        | (start?.isAlert == true ? Self.isAlert : 0))
+    var flags = way.rawValue << Self.wayShift
+    if let start { flags |= start.isAlert ? Self.hasStart | Self.isAlert : Self.hasStart }
+    if hasRegistered { flags |= Self.hasRegistered }
+    if isOver { flags |= Self.isOver }
+    if hasLeft { flags |= Self.hasLeft }
+    if goneAt != 0 { flags |= Self.isGone }
+    bytes.append(flags)
     if let start {
       bytes.append(littleEndian: UInt64(start.job), count: 4)
       bytes.append(littleEndian: UInt64(start.at), count: 4)
