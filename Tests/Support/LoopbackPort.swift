@@ -2,14 +2,33 @@
 import Glibc
 
 package enum LoopbackPort {
-  /// A port without a listener. It is below the range from which the system picks ports of outgoing
-  /// connections: there, a client that keeps dialling a stopped server can be connected to itself.
+  /// A port without a listener, reserved for this process until it ends. It is below the range from which the system
+  /// picks ports of outgoing connections: there, a client that keeps dialling a stopped server can be connected to
+  /// itself. Scripts without reservations use the ports from 28000.
   package static func free() throws(TestFailure) -> UInt16 {
     for _ in 0..<200 {
-      let port = UInt16.random(in: 12_000..<32_000)
-      if canListen(on: port) { return port }
+      let port = UInt16.random(in: 12_000..<28_000)
+      if reserve(port), canListen(on: port) { return port }
     }
-    throw TestFailure("found no free port on 127.0.0.1 between 12000 and 32000")
+    throw TestFailure("found no free port on 127.0.0.1 between 12000 and 28000")
+  }
+
+  /// Reserves a port among all tests of this machine: another process could take it before its server listens. The
+  /// reservation is an abstract Unix socket, which needs no file and ends with the process; scripts/chaos has the same.
+  package static func reserve(_ port: UInt16) -> Bool {
+    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { return false }
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    // The first byte of an abstract name is zero.
+    let name = [0] + Array("herald-port-\(port)".utf8)
+    unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: name) }
+    let length = socklen_t(MemoryLayout<sa_family_t>.size + name.count)
+    let isReserved = unsafe withUnsafePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(descriptor, $0, length) == 0 }
+    }
+    if !isReserved { close(descriptor) }
+    return isReserved
   }
 
   /// Something accepts connections there.

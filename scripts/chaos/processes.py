@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-_used_ports = set()
+_reservations = []
 
 
 class Failure(Exception):
@@ -16,17 +16,21 @@ class Failure(Exception):
 
 
 def free_port():
-    """A port without a listener, below the range of outgoing connections, and never returned twice."""
+    """A port without a listener, below the range of outgoing connections, and reserved as LoopbackPort.swift does."""
     for _ in range(500):
-        port = random.SystemRandom().randrange(12000, 32000)
-        if port in _used_ports:
+        port = random.SystemRandom().randrange(12000, 28000)
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0herald-port-{port}")
+        except OSError:
+            reservation.close()
             continue
+        _reservations.append(reservation)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        _used_ports.add(port)
         return port
     raise Failure("found no free port on 127.0.0.1")
 
