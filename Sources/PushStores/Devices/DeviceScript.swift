@@ -176,21 +176,41 @@ enum DeviceScript {
     local shrinking = {}
     -- Redis writes each number that it is given: the few places of these devices once, not for each of their sets.
     local texts = {}
+    local function text(number)
+      texts[number] = texts[number] or string.format('%d', number)
+      return texts[number]
+    end
+    local bits = {[0] = 128, 64, 32, 16, 8, 4, 2, 1}
     -- `part`: place, 1 or 0, and so on.
     local function store(bucket, word, digits, chunk, part, count)
       local key = P .. 'c:' .. digits .. ':' .. chunk
       local length, leaves = redis.call('STRLEN', key), false
       if length == \#(OrdinalChunk.bitmapBytes) then
-        local command, last = {'BITFIELD', key}, 2
+        local lowest, highest = part[1], part[1]
         for index = 1, count, 2 do
-          local place, enters = part[index], part[index + 1] == 1
-          local text = texts[place] or string.format('%d', place)
-          texts[place] = text
-          command[last + 1], command[last + 2], command[last + 3], command[last + 4] = 'SET', 'u1', text, enters and '1' or '0'
-          last = last + 4
-          leaves = leaves or not enters
+          local place = part[index]
+          if place < lowest then lowest = place elseif place > highest then highest = place end
+          leaves = leaves or part[index + 1] == 0
         end
-        writes[#writes + 1] = command
+        local first, last = math.floor(lowest / 8), math.floor(highest / 8)
+        if count > 2 and last - first < 4 * count then
+          -- New devices have adjacent places.
+          local bytes = {string.byte(redis.call('GETRANGE', key, text(first), text(last)), 1, -1)}
+          for index = 1, count, 2 do
+            local place = part[index]
+            local at, bit = math.floor(place / 8) - first + 1, bits[place % 8]
+            bytes[at] = bytes[at] + (part[index + 1] - math.floor(bytes[at] / bit) % 2) * bit
+          end
+          write('SETRANGE', key, text(first), string.char(unpack(bytes)))
+        else
+          local command, last = {'BITFIELD', key}, 2
+          for index = 1, count, 2 do
+            command[last + 1], command[last + 2] = 'SET', 'u1'
+            command[last + 3], command[last + 4] = text(part[index]), part[index + 1] == 1 and '1' or '0'
+            last = last + 4
+          end
+          writes[#writes + 1] = command
+        end
       else
         local list = length > 0 and redis.call('GET', key) or ''
         for index = 1, count, 2 do list = listed(list, part[index], part[index + 1] == 1) end

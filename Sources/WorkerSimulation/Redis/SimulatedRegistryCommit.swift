@@ -70,7 +70,7 @@ struct SimulatedRegistryCommit {
     if !taken.isEmpty { writes.append(Write(command: .zrem, words: [keys.free] + taken)) }
     while at < call.arguments.count { try changeSet() }
     for write in writes {
-      if case .error(let text) = call.attempt(write.command, write.words) { throw call.refusal(text, line: 194) }
+      if case .error(let text) = call.attempt(write.command, write.words) { throw call.refusal(text, line: 214) }
     }
     for chunk in lost { try shrink(chunk) }
     return .array(codes.map { .integer(SimulatedRedisNumber.luaInteger($0)) })
@@ -204,7 +204,7 @@ struct SimulatedRegistryCommit {
     if let cached = seen[place] {
       known = cached
     } else {
-      known = try call.text(.hget, bucket, word, line: 166) ?? []
+      known = try call.text(.hget, bucket, word, line: 186) ?? []
     }
     if known == SimulatedRegistryKeys.large {
       for (chunk, changes) in chunks where !changes.isEmpty {
@@ -250,7 +250,7 @@ struct SimulatedRegistryCommit {
   private mutating func store(
     _ changes: [(place: Int, enters: Bool)], _ chunk: Lost
   ) throws(SimulatedRedisScriptFailure) {
-    let value = try call.text(.get, chunk.key, line: 107) ?? []
+    let value = try call.text(.get, chunk.key, line: 112) ?? []
     var set = SimulatedOrdinalSet(value)
     for change in changes { set.set(change.place, isMember: change.enters) }
     let hasLost: Bool
@@ -268,22 +268,22 @@ struct SimulatedRegistryCommit {
 
   /// Turns a small bitmap into a list, and removes a set without members.
   private func shrink(_ chunk: Lost) throws(SimulatedRedisScriptFailure) {
-    var set = SimulatedOrdinalSet(try call.text(.get, chunk.key, line: 198) ?? [])
+    var set = SimulatedOrdinalSet(try call.text(.get, chunk.key, line: 218) ?? [])
     if set.isBitmap {
       set.shrink()
       if set.places.isEmpty {
-        try call.call(.del, chunk.key, line: 201)
+        try call.call(.del, chunk.key, line: 221)
       } else if !set.isBitmap {
-        try call.call(.set, chunk.key, set.value, line: 217)
+        try call.call(.set, chunk.key, set.value, line: 237)
       }
     }
-    var isEmpty = try call.integer(.exists, chunk.key, line: 221) == 0
-    var number = try keys.lastChunk(call, line: 222)
+    var isEmpty = try call.integer(.exists, chunk.key, line: 241) == 0
+    var number = try keys.lastChunk(call, line: 242)
     while isEmpty, number >= 0 {
       let reply = call.attempt(.exists, [keys.chunk(chunk.digits, SimulatedRedisNumber.text(number))])
       isEmpty = reply == .integer(0)
       number -= 1
     }
-    if isEmpty { try call.call(.hdel, chunk.bucket, chunk.word, line: 227) }
+    if isEmpty { try call.call(.hdel, chunk.bucket, chunk.word, line: 247) }
   }
 }
