@@ -26,9 +26,8 @@ const (
 	linesType    = "application/x-ndjson"
 	drainTimeout = 5 * time.Second
 
-	// Ids of confirmed jobs that go to Redis with one write, and how long the first of them waits for the others.
+	// Ids of confirmed jobs that go to Redis with one write.
 	idsMaximum = 256
-	idDelay    = 5 * time.Millisecond
 	idSeconds  = 86_400
 )
 
@@ -37,8 +36,14 @@ type gateway struct {
 	jobs          *amqp.Channel
 	exchange      string
 	authorization []byte
-	// Confirmed jobs, by which a client could ask for them later; nil: they are not stored.
-	confirmed chan string
+	// Confirmed jobs, by which a client can ask for them from its answer on; nil: they are not stored.
+	confirmed chan confirmedJob
+}
+
+type confirmedJob struct {
+	id string
+	// Closed once the id was written to Redis; nil: nobody waits.
+	written chan struct{}
 }
 
 // serve runs the gateway until SIGTERM. It prints `{"event":"ready","port":…}` once it listens.
@@ -65,8 +70,8 @@ func serve(address, exchange, key string) error {
 			return err
 		}
 		defer connection.Close()
-		g.confirmed = make(chan string, 64*idsMaximum)
-		go func() { failed <- g.remember(connection) }()
+		g.confirmed = make(chan confirmedJob, 64*idsMaximum)
+		go func() { failed <- g.store(connection) }()
 	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("/v1/jobs", g.post)
@@ -122,7 +127,7 @@ func (g *gateway) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "RabbitMQ did not confirm it", http.StatusServiceUnavailable)
 		return
 	}
-	g.wasConfirmed(id)
+	g.remember(id)
 	answer := append(appendText(append(make([]byte, 0, 64), `{"id":`...), id), '}')
 	w.Header()["Location"] = []string{"/v1/jobs/" + id}
 	reply(w, http.StatusAccepted, "application/json", answer)
@@ -157,6 +162,7 @@ func (g *gateway) postLines(w http.ResponseWriter, body []byte) {
 	}
 	status := http.StatusBadRequest
 	answer := make([]byte, 0, 80*len(lines))
+	var confirmed []string
 	for index, line := range lines {
 		answer = strconv.AppendInt(append(answer, `{"index":`...), int64(index), 10)
 		switch {
@@ -164,49 +170,75 @@ func (g *gateway) postLines(w http.ResponseWriter, body []byte) {
 			answer = appendText(append(answer, `,"status":400,"error":`...), line.err.Error())
 		case line.confirmation.Wait():
 			status = http.StatusAccepted
-			g.wasConfirmed(line.id)
+			confirmed = append(confirmed, line.id)
 			answer = appendText(append(answer, `,"status":202,"id":`...), line.id)
 		default:
 			answer = append(answer, `,"status":503`...)
 		}
 		answer = append(answer, "}\n"...)
 	}
+	g.remember(confirmed...)
 	reply(w, status, linesType, answer)
 }
 
-func (g *gateway) wasConfirmed(id string) {
-	if g.confirmed != nil {
-		g.confirmed <- id
+// remember returns once the ids are on their way to Redis: whoever has an answer may ask any gateway for the job.
+func (g *gateway) remember(ids ...string) {
+	if g.confirmed == nil || len(ids) == 0 {
+		return
 	}
+	written := make(chan struct{})
+	for _, id := range ids[:len(ids)-1] {
+		g.confirmed <- confirmedJob{id: id}
+	}
+	g.confirmed <- confirmedJob{ids[len(ids)-1], written}
+	<-written
 }
 
-// remember stores the ids of confirmed jobs, many with one write.
-func (g *gateway) remember(connection redis.Conn) error {
-	for id := range g.confirmed {
-		timer := time.NewTimer(idDelay)
+// store writes the ids of confirmed jobs to Redis, as many at once as there are.
+func (g *gateway) store(connection redis.Conn) error {
+	sent := make(chan int, 64)
+	failed := make(chan error, 1)
+	go func() {
+		for count := range sent {
+			for ; count > 0; count-- {
+				if _, err := connection.Receive(); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}
+	}()
+	var waiting []chan struct{}
+	for job := range g.confirmed {
 		count := 0
 		for more := true; more; {
-			if err := connection.Send("SET", *keyPrefix+"job:"+id, "", "EX", idSeconds); err != nil {
+			if err := connection.Send("SET", *keyPrefix+"job:"+job.id, "", "EX", idSeconds); err != nil {
 				return err
+			}
+			if job.written != nil {
+				waiting = append(waiting, job.written)
 			}
 			count++
 			if count == idsMaximum {
 				break
 			}
 			select {
-			case id = <-g.confirmed:
-			case <-timer.C:
+			case job = <-g.confirmed:
+			default:
 				more = false
 			}
 		}
-		timer.Stop()
 		if err := connection.Flush(); err != nil {
 			return err
 		}
-		for ; count > 0; count-- {
-			if _, err := connection.Receive(); err != nil {
-				return err
-			}
+		for _, written := range waiting {
+			close(written)
+		}
+		waiting = waiting[:0]
+		select {
+		case sent <- count:
+		case err := <-failed:
+			return err
 		}
 	}
 	return nil
