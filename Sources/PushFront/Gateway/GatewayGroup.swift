@@ -26,7 +26,9 @@ package struct GatewayGroup {
     self.logger = logger
     self.load = load
     tls = try configuration.gateway.tls.map(GatewayTLS.init)
-    backend = GatewayBackend(try GatewaySettings(configuration), logger: logger)
+    backend = GatewayBackend(try GatewaySettings(configuration), logger: logger) { work in
+      NIOSingletons.posixEventLoopGroup.any().execute(work)
+    }
   }
 
   /// Returns after a graceful shutdown.

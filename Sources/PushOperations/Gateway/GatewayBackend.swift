@@ -33,19 +33,21 @@ package final class GatewayBackend: Sendable {
   package let keys = KeyRing()
   private let settings: GatewaySettings
   private let logger: Logger
+  private let afterTurn: @Sendable (@escaping @Sendable () -> Void) -> Void
   private let state = Mutex(State())
   private let thread = Mutex<LoopThread?>(nil)
 
   private static let waitMilliseconds = 50
-  /// Minimum time between the starts of two turns while at least `busyCount` messages wait for confirms. A turn, and its writes to RabbitMQ
-  /// and Redis, then has several jobs.
-  private static let spacingMicroseconds: Int64 = 500
-  private static let busyCount = 8
   private static let closeMilliseconds: Int64 = 1_000
 
-  package init(_ settings: GatewaySettings, logger: Logger) {
+  /// - Parameter afterTurn: runs work, soon, after what the server's event loop has in hand. All requests of a loop's turn then wake the
+  ///   thread once, and share its writes to RabbitMQ and Redis; a first request that woke it would have a turn of its own.
+  package init(
+    _ settings: GatewaySettings, logger: Logger, afterTurn: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
+  ) {
     self.settings = settings
     self.logger = logger
+    self.afterTurn = afterTurn
   }
 
   /// Starts the thread, which connects to RabbitMQ and Redis. Call once.
@@ -82,7 +84,7 @@ package final class GatewayBackend: Sendable {
   /// Publishes messages. Returns the result of each.
   package func publish(_ messages: [GatewayMessage]) async -> [PublishResult] {
     await withCheckedContinuation { continuation in
-      post { backend in
+      post(isTurn: messages.count > 1) { backend in
         guard let backend else { return continuation.resume(returning: messages.map { _ in .disconnected }) }
         backend.publisher.publish(messages) { continuation.resume(returning: $0) }
       }
@@ -148,15 +150,17 @@ package final class GatewayBackend: Sendable {
     post { $0?.outcomes.remove(reader) }
   }
 
-  private func post(_ letter: @escaping Letter) {
+  /// - Parameter isTurn: the letter is worth a turn of the thread, and must not wait for others.
+  private func post(isTurn: Bool = false, _ letter: @escaping Letter) {
     let (isTaken, mailbox) = state.withLock { state -> (Bool, Mailbox?) in
       guard !state.isOver else { return (false, nil) }
       state.letters.append(letter)
       // Only the first letter has to wake the thread.
-      return (true, state.letters.count == 1 ? state.mailbox : nil)
+      return (true, isTurn || state.letters.count == 1 ? state.mailbox : nil)
     }
     if !isTaken { letter(nil) }
-    mailbox?.wake()
+    guard let mailbox else { return }
+    if isTurn { mailbox.wake() } else { afterTurn { mailbox.wake() } }
   }
 
   // MARK: - The thread
@@ -188,10 +192,7 @@ package final class GatewayBackend: Sendable {
   }
 
   private func turn(_ loop: EventLoop, _ backend: GatewayBackendLoop) {
-    let isBusy = backend.publisher.openCount >= GatewayBackend.busyCount
-    loop.poll(
-      maximumWaitMilliseconds: GatewayBackend.waitMilliseconds,
-      spacingMicroseconds: isBusy ? GatewayBackend.spacingMicroseconds : 0)
+    loop.poll(maximumWaitMilliseconds: GatewayBackend.waitMilliseconds)
     let letters = state.withLock { state in
       defer { state.letters = [] }
       return state.letters
