@@ -1,4 +1,5 @@
 import APNsSimulator
+import Foundation
 import PushCore
 import PushIO
 import Testing
@@ -29,6 +30,16 @@ struct SimulatorFaultTests {
 
   private func ask(_ port: UInt16, _ request: SimulatedRequest) throws -> SimulatorClient.Answer? {
     try SimulatorClient(port).ask(request)
+  }
+
+  /// Whether the condition holds within ten seconds.
+  private func soon(_ condition: () throws -> Bool) rethrows -> Bool {
+    let deadline = ContinuousClock.now + .seconds(10)
+    while ContinuousClock.now < deadline {
+      if try condition() { return true }
+      usleep(2_000)
+    }
+    return false
   }
 
   // MARK: - Without faults
@@ -334,16 +345,22 @@ struct SimulatorFaultTests {
     defer { simulator.stop() }
     let id = try simulator.add(fault: "refuse")
     // The listener closes in the simulator's next turn.
-    var wasRefused = false
-    for _ in 0..<50 where !wasRefused {
-      let client = try SimulatorClient(ports.port)
-      wasRefused = !client.open()
-    }
-    #expect(wasRefused)
+    #expect(try soon { try !SimulatorClient(ports.port).open() })
     simulator.remove(fault: id)
-    var isBack = false
-    for _ in 0..<50 where !isBack { isBack = try ask(ports.port, notification())?.status == 200 }
-    #expect(isBack)
+    #expect(try soon { try ask(ports.port, notification())?.status == 200 })
+  }
+
+  @Test func aPortThatWasTakenMeanwhile() throws {
+    let (simulator, ports) = try start()
+    defer { simulator.stop() }
+    let id = try simulator.add(fault: "refuse")
+    #expect(try soon { try !SimulatorClient(ports.port).open() })
+    let (other, _) = try start { $0.port = ports.port }
+    simulator.remove(fault: id)
+    // The simulator's next turns.
+    usleep(200_000)
+    other.stop()
+    #expect(try soon { try ask(ports.port, notification())?.status == 200 })
   }
 
   @Test func faultsThatCannotBeRead() {

@@ -180,23 +180,23 @@ final class SimulatorEngine: ListenerDelegate, LoopWork {
   // MARK: - Faults of whole connections
 
   private func applyFaults(_ faults: ConnectionFaults) {
+    if faults.refusesConnections { stopListening() } else { listenAgain() }
     guard faults != connectionFaults else { return }
-    if faults.refusesConnections != connectionFaults.refusesConnections { setListening(!faults.refusesConnections) }
     connectionFaults = faults
     for connection in connections { connection.apply(faults) }
   }
 
-  private func setListening(_ isListening: Bool) {
-    if isListening {
-      // The port was ours a moment ago; if another process took it meanwhile, no client can connect, as before.
-      sendListener = try? listen(ports.port, "notifications")
-      if let port = ports.managePort { manageListener = try? listen(port, "channel management") }
-    } else {
-      sendListener?.close()
-      manageListener?.close()
-      sendListener = nil
-      manageListener = nil
-    }
+  private func stopListening() {
+    sendListener?.close()
+    manageListener?.close()
+    sendListener = nil
+    manageListener = nil
+  }
+
+  /// While nobody listened, another process may have taken a port, even with a connection of its own: then each turn tries again.
+  private func listenAgain() {
+    if sendListener == nil { sendListener = try? listen(ports.port, "notifications") }
+    if let port = ports.managePort, manageListener == nil { manageListener = try? listen(port, "channel management") }
   }
 
   private func act(_ action: SimulatorAction, _ state: inout SimulatorState) {
