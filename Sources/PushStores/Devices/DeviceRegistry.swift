@@ -24,8 +24,8 @@ package final class DeviceRegistry {
   let prefix: String
   private var scopes: [AppScope: DeviceRegistryScope] = [:]
 
-  /// Maximum changes in one script: about two milliseconds of Redis.
-  private static let batch = 32
+  /// Maximum changes in one script: about three milliseconds of Redis.
+  private static let batch = 48
   /// A change is given up after this many conflicting changes of its device.
   private static let attemptsMaximum = 50
   /// Interval at which the app is added again to the list of apps with devices, in case Redis lost it.

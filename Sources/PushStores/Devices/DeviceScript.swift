@@ -181,10 +181,10 @@ enum DeviceScript {
       return texts[number]
     end
     local bits = {[0] = 128, 64, 32, 16, 8, 4, 2, 1}
-    -- `part`: place, 1 or 0, and so on.
-    local function store(bucket, word, digits, chunk, part, count)
-      local key = P .. 'c:' .. digits .. ':' .. chunk
-      local length, leaves = redis.call('STRLEN', key), false
+    -- `part`: place, 1 or 0, and so on. `length`: of the chunk, if known.
+    local function store(bucket, word, digits, chunk, part, count, length)
+      local key, leaves = P .. 'c:' .. digits .. ':' .. chunk, false
+      length = length or redis.call('STRLEN', key)
       if length == \#(OrdinalChunk.bitmapBytes) then
         local lowest, highest = part[1], part[1]
         for index = 1, count, 2 do
@@ -258,7 +258,7 @@ enum DeviceScript {
     while at < #ARGV do
       local own, word, digits, count = take(), take(), take(), tonumber(take())
       local bucket, name = P .. 'p:' .. own, own .. ':' .. word
-      local value = values[name] or redis.call('HGET', bucket, word) or ''
+      local value, length = values[name]
       local changes = {}
       for _ = 1, count do
         local chunk, packed = take(), take()
@@ -270,8 +270,14 @@ enum DeviceScript {
             last = last + 2
           end
         end
+        length = nil
+        if not value then
+          -- What several devices have in common is likely a large set: then its chunk is enough.
+          if last > 2 then length = redis.call('STRLEN', P .. 'c:' .. digits .. ':' .. chunk) end
+          value = (length or 0) > 0 and '*' or redis.call('HGET', bucket, word) or ''
+        end
         if value == '*' then
-          if last > 0 then store(bucket, word, digits, chunk, part, last) end
+          if last > 0 then store(bucket, word, digits, chunk, part, last, length) end
         else
           for index = 1, last, 2 do
             changes[#changes + 1] = part[index] + chunk * \#(OrdinalChunk.count)

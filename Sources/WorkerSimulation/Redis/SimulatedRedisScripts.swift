@@ -39,7 +39,7 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "registry find", digest: "fc83daccf097b5d85b4d1bb2e87adb106625a7b7", model: SimulatedRegistryModel.find),
     SimulatedRedisScript(
-      "registry commit", digest: "69f210b617c8c5857cf53cca2cc9a7be8c8771b2", model: SimulatedRegistryCommit.run),
+      "registry commit", digest: "9496dd8ed13571956e7e011f1b6a36907da594d3", model: SimulatedRegistryCommit.run),
     SimulatedRedisScript(
       "registry records", digest: "0019403b0cc2fde955aa9c2cae23388322203a68", model: SimulatedRegistryModel.records),
     SimulatedRedisScript(

@@ -70,7 +70,7 @@ struct SimulatedRegistryCommit {
     if !taken.isEmpty { writes.append(Write(command: .zrem, words: [keys.free] + taken)) }
     while at < call.arguments.count { try changeSet() }
     for write in writes {
-      if case .error(let text) = call.attempt(write.command, write.words) { throw call.refusal(text, line: 214) }
+      if case .error(let text) = call.attempt(write.command, write.words) { throw call.refusal(text, line: 220) }
     }
     for chunk in lost { try shrink(chunk) }
     return .array(codes.map { .integer(SimulatedRedisNumber.luaInteger($0)) })
@@ -203,8 +203,12 @@ struct SimulatedRegistryCommit {
     let known: [UInt8]
     if let cached = seen[place] {
       known = cached
+    } else if let first = chunks.first, first.changes.count > 1,
+      try call.text(.get, keys.chunk(digits, first.digits), line: 201)?.isEmpty == false
+    {
+      known = SimulatedRegistryKeys.large
     } else {
-      known = try call.text(.hget, bucket, word, line: 186) ?? []
+      known = try call.text(.hget, bucket, word, line: 202) ?? []
     }
     if known == SimulatedRegistryKeys.large {
       for (chunk, changes) in chunks where !changes.isEmpty {
@@ -268,22 +272,22 @@ struct SimulatedRegistryCommit {
 
   /// Turns a small bitmap into a list, and removes a set without members.
   private func shrink(_ chunk: Lost) throws(SimulatedRedisScriptFailure) {
-    var set = SimulatedOrdinalSet(try call.text(.get, chunk.key, line: 218) ?? [])
+    var set = SimulatedOrdinalSet(try call.text(.get, chunk.key, line: 224) ?? [])
     if set.isBitmap {
       set.shrink()
       if set.places.isEmpty {
-        try call.call(.del, chunk.key, line: 221)
+        try call.call(.del, chunk.key, line: 227)
       } else if !set.isBitmap {
-        try call.call(.set, chunk.key, set.value, line: 237)
+        try call.call(.set, chunk.key, set.value, line: 243)
       }
     }
-    var isEmpty = try call.integer(.exists, chunk.key, line: 241) == 0
-    var number = try keys.lastChunk(call, line: 242)
+    var isEmpty = try call.integer(.exists, chunk.key, line: 247) == 0
+    var number = try keys.lastChunk(call, line: 248)
     while isEmpty, number >= 0 {
       let reply = call.attempt(.exists, [keys.chunk(chunk.digits, SimulatedRedisNumber.text(number))])
       isEmpty = reply == .integer(0)
       number -= 1
     }
-    if isEmpty { try call.call(.hdel, chunk.bucket, chunk.word, line: 247) }
+    if isEmpty { try call.call(.hdel, chunk.bucket, chunk.word, line: 253) }
   }
 }
