@@ -57,7 +57,7 @@ extension AudienceAuditor {
       guard let newest = newest(activity), isReported(newest, activity), let number = revision(of: newest),
         starts.allSatisfy({ revision(of: $0).map { $0 < number } ?? true })
       else { continue }
-      for (member, subscription) in mine {
+      for (member, subscription) in mine where !wasForgotten(member.device, before: subscription.startedAt) {
         let shown = (pushes[subscription.channel] ?? []).filter {
           $0.receivedAt >= subscription.startedAt && $0.timestamp > subscription.timestamp
         }.max { $0.timestamp < $1.timestamp }
@@ -69,6 +69,11 @@ extension AudienceAuditor {
         }
       }
     }
+  }
+
+  /// A forget takes a device out of its activities. A copy of a page that comes later may start it, after the start's last broadcast.
+  private func wasForgotten(_ device: String, before startedAt: Int64) -> Bool {
+    phones[device].flatMap { forgets[$0.user] }.map { $0.sentAt <= startedAt } ?? false
   }
 
   /// The newest state should have reached everybody: no broadcast of it ended otherwise, and no start of its activity is lost.
