@@ -274,6 +274,31 @@ struct DeviceRegistryTests {
     try bench.expect(model, "a clash")
   }
 
+  /// New words of one script with the same number, and one of them with that of a word which this process does not know yet.
+  @Test func newWordsWithOneNumber() throws {
+    let bench = try DeviceRegistryBench(url: RedisServer.shared().url, registries: 2)
+    var model = RegistryModel()
+    func registration(_ index: Int, _ tag: String) -> DeviceRegistration {
+      var registration = device(index, plan: "gold")
+      registration.tags.append(.init(name: tag, change: .set(.text(tag))))
+      return registration
+    }
+    func register(_ all: [(Int, String)], by registry: Int) throws {
+      var answers: [RegistrationAnswer] = []
+      for (index, tag) in all {
+        let registration = registration(index, tag)
+        model.register(registration, at: 1_796_000_000_000)
+        bench.registries[registry].register(registration, at: 1_796_000_000_000, in: bench.scope) {
+          if case .success(let answer) = $0 { answers.append(answer) }
+        }
+      }
+      #expect(bench.turn { answers.count == all.count } && answers.allSatisfy { $0 == .added })
+    }
+    try register([(1, "tag6667"), (2, "tag182972"), (3, "tag34910")], by: 0)
+    try register([(4, "tag64504"), (5, "tag34910"), (6, "tag182972")], by: 1)
+    try bench.expect(model, "words with one number")
+  }
+
   @Test func aRecordThatCannotBeReadIsLeftAlone() throws {
     let bench = try DeviceRegistryBench(url: RedisServer.shared().url)
     #expect(try bench.register(device(1, plan: "gold"), at: 1_796_000_000_000) == .added)

@@ -197,6 +197,26 @@ struct GatewayOutcomeTests {
     withExtendedLifetime(unread) {}
   }
 
+  /// The request's time and the thread's time behind it are one time.
+  @Test func whatRabbitMQDoesNotConfirmHoldsNoDrainLonger() throws {
+    let rabbitmq = try RabbitMQServer()
+    let world = try GatewayWorld("unconfirmed", rabbitmq: rabbitmq, drainSeconds: 2, isLogged: false)
+    rabbitmq.pause()
+    defer { rabbitmq.resume() }
+    let client = try RawSocket(port: world.port)
+    let body = world.job()
+    client.send(
+      Array(
+        """
+        POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\nContent-Type: application/json\r
+        Content-Length: \(body.utf8.count)\r\n\r\n\(body)
+        """.utf8))
+    #expect(world.waitForMetric("herald_gateway_open", 1))
+    world.process.child.signalLeader(SIGTERM)
+    // Twice the time of the drain, and a second to close, would be five.
+    #expect(world.process.waitForExit(seconds: 4) != nil, "\(world.process.log)")
+  }
+
   /// A reader that reads slowly acknowledges outcomes after their connection to RabbitMQ was lost. By then another reader has its channel.
   @Test func lateAcknowledgementsDoNotEndOtherReaders() throws {
     let rabbitmq = try RabbitMQServer()
@@ -252,10 +272,12 @@ struct GatewayOutcomeTests {
     let wrong = try world.ask("PUT", "/v1/devices/d", body: "{\"user\":7}")
     #expect(wrong.status == 400 && wrong.body.contains("\"pointer\":\"/user\""))
     #expect(try world.ask("PUT", "/v1/devices/d", body: "{\"device\":\"e\"}").status == 400)
-    let bodies = try world.outside.drain("\(world.prefix).registrations").map {
-      String(decoding: $0.body, as: UTF8.self)
-    }
+    let messages = try world.outside.drain("\(world.prefix).registrations")
+    let bodies = messages.map { String(decoding: $0.body, as: UTF8.self) }
     #expect(bodies.count == 2)
+    // Two of the same bytes, within a millisecond, are still two.
+    let ids = Set(messages.compactMap(\.messageID))
+    #expect(ids.count == 2 && ids.allSatisfy { $0.utf8.count == 36 }, "\(ids)")
     #expect(
       bodies[0].wholeMatch(
         of:

@@ -27,7 +27,8 @@ final class GatewayWorld {
   ///   - descriptorsMaximum: that it may have; nil: as many as this process.
   init(
     _ name: String, rabbitmq: RabbitMQServer? = nil, redisURL: String? = nil, prefix: String? = nil,
-    further: [String] = [], isPlain: Bool = true, isLogged: Bool = true, descriptorsMaximum: Int? = nil
+    further: [String] = [], drainSeconds: Int = 20, isPlain: Bool = true, isLogged: Bool = true,
+    descriptorsMaximum: Int? = nil
   ) throws {
     self.rabbitmq = try rabbitmq ?? .shared()
     outside = OutsideClient(port: self.rabbitmq.port)
@@ -40,7 +41,8 @@ final class GatewayWorld {
       rabbitmq: {url: "\(self.rabbitmq.url)", prefix: "\(self.prefix)"}
       redis: {url: "\(try redisURL ?? RedisServer.shared().url)", prefix: "\(self.prefix):"}
       results: {log: \(isLogged)}
-      drain_timeout_s: 20
+      drain_timeout_s: \(drainSeconds)
+      apns: {request_timeout_ms: 1000}
       gateway:
         \(lines.joined(separator: "\n  "))
 

@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 import PushIO
 import TestSupport
@@ -13,6 +14,33 @@ struct RabbitMQAdminTests {
 
   private let quorum = AMQPArgument("x-queue-type", .text("quorum"))
   private let defaultExchange = AMQPExchange("", isMandatory: true)
+
+  /// Nothing comes for longer than the idle time, because RabbitMQ stands still in the middle.
+  @Test func aBrokerThatStandsStillIsNoEnd() throws {
+    let server = try RabbitMQServer()
+    let admin = try AMQPAdmin(
+      addresses: [try AMQPAddress(server.url)], tls: nil, name: "herald test", options: AMQPOptions())
+    try admin.perform(.declareQueue(name: "admin.still", arguments: [quorum]))
+    let properties = AMQPProperties()
+    for _ in 0..<2_000 {
+      try admin.publish(to: defaultExchange, routingKey: "admin.still", properties: properties, body: [1])
+    }
+    try admin.waitForConfirms()
+    var seen = 0
+    let count = try admin.consume(queue: "admin.still", idleMilliseconds: 400) { _ in
+      seen += 1
+      if seen == 500 {
+        server.pause()
+        Thread.detachNewThread {
+          Thread.sleep(forTimeInterval: 1.5)
+          server.resume()
+        }
+      }
+      return .acknowledge
+    }
+    #expect(count == 2_000)
+    admin.close()
+  }
 
   @Test func publishConfirmConsumeAcknowledge() throws {
     let admin = try admin()

@@ -118,6 +118,22 @@ struct WorkerAudienceTests {
     }
   }
 
+  /// Its segment was not there yet. Once it is, the dead letter is replayed.
+  @Test func aReplayedJobIsProcessedAgain() throws {
+    let world = try World("replayed")
+    try world.registry.register(0..<3)
+    try world.publish("early", to: #"{"segment":"LATE"}"#)
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "early").outcome == "invalid")
+    try world.registry.put(segment: "LATE", filter: #"{"has":"token"}"#)
+    let replay = try world.world.herald(["dead-letters", "replay", "--id", "early"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    try world.world.runUntilEmpty()
+    try world.take()
+    #expect(world.outcomes.filter { $0.job == "early" }.map(\.outcome) == ["invalid", "completed"])
+    #expect(world.children(of: "early").count == 3)
+  }
+
   @Test func usersDevicesAndNobody() throws {
     let world = try World("audience")
     // Three users have four devices, one without a token; d-9 has no user.

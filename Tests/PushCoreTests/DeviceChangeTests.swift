@@ -47,6 +47,44 @@ import Testing
     #expect(error.detail == "tags: must leave the device at most 100 tags, not 101")
   }
 
+  /// Several registrations of one time, all delivered again.
+  @Test func incrementsOfOneTimeAreNotRepeated() throws {
+    let all = (1...3).map { number in
+      registration {
+        $0.tags = [.init(name: "n", change: .increment(Double(number)))]
+        $0.fingerprint = UInt32(number)
+      }
+    }
+    var next: DeviceRecord?
+    for increment in all + all + all.reversed() { next = try record(increment, at: 100, onto: next) }
+    #expect(next?.tags == [.init(name: "n", value: .number(6))])
+    let kept = try #require(next)
+    let (bytes, words) = kept.encoded(DeviceWords())
+    var table = DeviceWords()
+    for (number, word) in words { table.learned(number, word) }
+    #expect(try DeviceRecord.decoded(bytes, table).record == kept)
+    #expect(try record(registration(), at: 101, onto: kept).incrementFingerprints == [])
+    for number in 4...100 {
+      let increment = registration {
+        $0.tags = [.init(name: "n", change: .increment(1))]
+        $0.fingerprint = UInt32(number)
+      }
+      next = try record(increment, at: 100, onto: next)
+    }
+    #expect(next?.incrementFingerprints.count == 32 && next?.incrementFingerprints.last == 100)
+  }
+
+  @Test func theMessagesIDMakesTwoRegistrationsOfTheSameBytes() throws {
+    let bytes = Array(
+      #"{"kind":"device","at":1796000000000,"app":"com.example.app","device":"d","tags":{"n":{"increment":1}}}"#.utf8)
+    func fingerprint(_ id: String) throws -> UInt32 {
+      let parsed = try RegistrationParser.parse(bytes, messageID: Array(id.utf8), now: 1_796_000_000_000)
+      guard case .device(let device) = parsed.subject else { throw TestFailure("no device") }
+      return device.fingerprint
+    }
+    #expect(try fingerprint("a") == fingerprint("a") && fingerprint("a") != fingerprint("b"))
+  }
+
   /// A registration that is delivered twice increments once.
   @Test func incrementsAreNotRepeated() throws {
     let increment = registration {

@@ -66,6 +66,15 @@ import Testing
     }
   }
 
+  /// Two words of one record with the same number: one of them stands in the record itself.
+  @Test func wordsWithOneNumberAreBothKept() throws {
+    var record = DeviceRecordTests.example
+    record.tags = [.init(name: "tag163405", value: .text("y")), .init(name: "tag55925", value: .text("x"))]
+    #expect(DeviceWords().number(of: "tag163405") == DeviceWords().number(of: "tag55925"))
+    let (bytes, words) = record.encoded(DeviceWords())
+    #expect(try DeviceRecord.decoded(bytes, table(words)).record == record)
+  }
+
   @Test func anotherVersionIsNotGuessedAt() {
     var (bytes, _) = DeviceRecordTests.example.encoded(DeviceWords())
     bytes[0] = 2

@@ -49,7 +49,7 @@ import Testing
         case .changed(var record, _) = DeviceChange.registering(
           source.registration(), at: RegistrationExamplesTests.now, now: .max, onto: nil)
       else { continue }
-      record.incrementFingerprint = nil
+      record.incrementFingerprints = []
       record.user = round % 7 == 0 ? "\u{1}\"\\é😀".replacing("\u{1}", with: "/") : record.user
       let registration = try RegistrationParser.parse(
         record.registration(in: scope), now: RegistrationExamplesTests.now)

@@ -13,14 +13,15 @@ package struct RegistryModel {
     package var tags: [String: TagValue] = [:]
     /// Of tokens that got a 410, the oldest first.
     package var gone: [(hex: String, at: Int64)] = []
-    package var lastIncrement: UInt32?
+    /// Of the registrations at this time that incremented a tag.
+    package var increments: [UInt32] = []
 
     package static func == (left: Device, right: Device) -> Bool {
       left.at == right.at && left.user == right.user && left.token?.hex == right.token?.hex
         && left.token?.at == right.token?.at && left.startTokens.mapValues(\.hex) == right.startTokens.mapValues(\.hex)
         && left.startTokens.mapValues(\.at) == right.startTokens.mapValues(\.at) && left.locale == right.locale
         && left.osVersion == right.osVersion && left.timeZone == right.timeZone && left.tags == right.tags
-        && left.lastIncrement == right.lastIncrement
+        && left.increments == right.increments
     }
   }
 
@@ -39,7 +40,8 @@ package struct RegistryModel {
     if let known, known.at > at { return false }
     if let time = forgottenDevices[registration.device], time >= at { return false }
     var device = known ?? Device(at: at)
-    let isRepeated = known?.at == at && known?.lastIncrement == registration.fingerprint
+    if device.at != at { device.increments = [] }
+    let isRepeated = device.increments.contains(registration.fingerprint)
     device.at = at
     if case .set(let user) = registration.user { device.user = user }
     if registration.user == .remove { device.user = nil }
@@ -58,7 +60,7 @@ package struct RegistryModel {
     if registration.osVersion == .remove { device.osVersion = nil }
     guard change(&device.tags, registration, isRepeated: isRepeated) else { return false }
     if registration.tags.contains(where: { if case .increment = $0.change { true } else { false } }) {
-      device.lastIncrement = registration.fingerprint
+      if !isRepeated { device.increments.append(registration.fingerprint) }
     }
     if registration.removesStartTokens { device.startTokens = [:] }
     for start in registration.startTokens {
@@ -202,7 +204,7 @@ extension DeviceRecord {
     device.osVersion = osVersion.map { [$0.major, $0.minor, $0.patch].map(Int.init) }
     device.timeZone = timeZone
     for tag in tags { device.tags[tag.name] = tag.value }
-    device.lastIncrement = incrementFingerprint
+    device.increments = incrementFingerprints
     return device
   }
 }

@@ -22,7 +22,8 @@ package enum DeviceChange {
     _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil
   ) -> Outcome {
     if let record, isLater(record.at, than: at, now: now) { return .older }
-    let isRepeated = record?.at == at && record?.incrementFingerprint == registration.fingerprint
+    let increments = record.map { $0.at == at ? $0.incrementFingerprints : [] } ?? []
+    let isRepeated = increments.contains(registration.fingerprint)
     var next = record ?? DeviceRecord(id: registration.device, at: at)
     next.at = at
     change(&next.user, registration.user)
@@ -32,7 +33,11 @@ package enum DeviceChange {
     let loser = changeToken(&next, registration.token, at: at, now: now, holder: holder)
     changeStartTokens(&next, registration, at: at)
     if let error = changeTags(&next, registration, isRepeated: isRepeated) { return .refused(error) }
-    if registration.hasIncrement { next.incrementFingerprint = registration.fingerprint }
+    next.incrementFingerprints = increments
+    if registration.hasIncrement, !isRepeated {
+      next.incrementFingerprints.append(registration.fingerprint)
+      next.incrementFingerprints.removeFirst(max(0, increments.count + 1 - DeviceLimits.incrementsMaximum))
+    }
     return .changed(next, loser: loser)
   }
 

@@ -13,6 +13,8 @@ package enum DeviceLimits {
   package static let timeZoneBytesMaximum = 64
   /// Tokens that got a 410 and are remembered; the newest are kept.
   package static let goneTokensMaximum = 4
+  /// Registrations of one millisecond that increment a device's tags and are remembered; the newest are kept.
+  package static let incrementsMaximum = 32
   /// The largest magnitude up to which a number represents every integer exactly.
   package static let exactIntegerMaximum: Int64 = 1 << 53
   /// Earliest `at`, in September 2001: a smaller number must be Unix seconds.

@@ -70,8 +70,8 @@ package struct DeviceRecord: Hashable, Sendable {
   package var tags: [Tag] = []
   /// The newest last, at most `DeviceLimits.goneTokensMaximum`.
   package var goneTokens: [GoneToken] = []
-  /// The fingerprint of the last registration that incremented a tag.
-  package var incrementFingerprint: UInt32?
+  /// The fingerprints of the registrations at the record's time that incremented a tag, the latest last.
+  package var incrementFingerprints: [UInt32] = []
 
   package init(id: String, at: Int64) {
     self.id = id

@@ -60,7 +60,10 @@ private struct DeviceRecordReader {
           DeviceRecord.GoneToken(fingerprint: fingerprint, at: at &- (try signed())))
       }
     }
-    if fields & Field.increment != 0 { record.incrementFingerprint = UInt32(truncatingIfNeeded: try fixed(4)) }
+    if fields & Field.moreIncrements != 0 {
+      for _ in 0..<(try count()) { record.incrementFingerprints.append(UInt32(truncatingIfNeeded: try fixed(4))) }
+    }
+    if fields & Field.increment != 0 { record.incrementFingerprints.append(UInt32(truncatingIfNeeded: try fixed(4))) }
     return record
   }
 

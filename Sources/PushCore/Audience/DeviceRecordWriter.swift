@@ -17,7 +17,9 @@ extension DeviceRecord {
     static let tags: UInt64 = 64
     static let goneTokens: UInt64 = 128
     static let increment: UInt64 = 256
-    static let all: UInt64 = 511
+    /// Before the last one: how many, and each.
+    static let moreIncrements: UInt64 = 512
+    static let all: UInt64 = 1023
   }
 
   /// The two low bits of the number before an id.
@@ -75,7 +77,8 @@ extension DeviceRecord {
         writer.append(signed: at &- gone.at)
       }
     }
-    if let incrementFingerprint { writer.append(fixed: UInt64(incrementFingerprint), count: 4) }
+    if incrementFingerprints.count > 1 { writer.append(UInt64(incrementFingerprints.count - 1)) }
+    for fingerprint in incrementFingerprints { writer.append(fixed: UInt64(fingerprint), count: 4) }
     return (writer.bytes, writer.words)
   }
 
@@ -89,7 +92,8 @@ extension DeviceRecord {
     if timeZone != nil { fields |= Field.timeZone }
     if !tags.isEmpty { fields |= Field.tags }
     if !goneTokens.isEmpty { fields |= Field.goneTokens }
-    if incrementFingerprint != nil { fields |= Field.increment }
+    if !incrementFingerprints.isEmpty { fields |= Field.increment }
+    if incrementFingerprints.count > 1 { fields |= Field.moreIncrements }
     return fields
   }
 }
@@ -145,7 +149,8 @@ private struct DeviceRecordWriter {
   /// The word's number in four bytes, the highest first, with the highest bit set. Or the word after its length: one
   /// byte below 128, or a zero byte and a varint.
   mutating func append(word: String, _ table: borrowing DeviceWords) {
-    guard let number = table.number(of: word) else {
+    // Of two words of this record with one number, the second is written out.
+    guard let number = table.number(of: word), words[number, default: word] == word else {
       if word.utf8.count > 127 { bytes.append(0) }
       return append(text: word)
     }

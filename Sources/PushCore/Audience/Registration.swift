@@ -86,8 +86,8 @@ package struct DeviceRegistration: Hashable, Sendable {
   package var removesTags = false
   /// By name, each once.
   package var tags: [Tag] = []
-  /// A hash of the message: distinguishes a redelivery from another registration with the same time. Only increments
-  /// need it.
+  /// A hash of the message and its id: distinguishes a redelivery from another registration with the same time. Only
+  /// increments need it.
   package var fingerprint: UInt32 = 0
 
   package init(device: String) {

@@ -2,8 +2,10 @@
 ///
 /// Unlike in jobs, null has a meaning: it removes. An unknown key is an error that suggests the nearest known one.
 package enum RegistrationParser {
-  /// - Parameter now: the worker's clock, Unix milliseconds.
-  package static func parse(_ bytes: [UInt8], now: Int64) throws(JobError) -> Registration {
+  /// - Parameters:
+  ///   - messageID: of the message, where it has one: two with the same bytes and different ids are two registrations.
+  ///   - now: the worker's clock, Unix milliseconds.
+  package static func parse(_ bytes: [UInt8], messageID: [UInt8] = [], now: Int64) throws(JobError) -> Registration {
     guard bytes.count <= DeviceLimits.registrationBytesMaximum else { throw oversized(bytes.count) }
     var fields = RegistrationFields()
     do throws(JSONError) { try fields.scan(bytes.span) } catch { throw JobError(error, in: bytes.span) }
@@ -16,7 +18,7 @@ package enum RegistrationParser {
     }
     let subject: Registration.Subject =
       switch kind {
-      case .device: .device(try device(fields, bytes))
+      case .device: .device(try device(fields, bytes, messageID))
       case .activity: .activity(try activity(fields))
       case .forget: .forget(try forgotten(fields))
       }
@@ -95,7 +97,7 @@ package enum RegistrationParser {
   // MARK: - Kinds
 
   private static func device(
-    _ fields: RegistrationFields, _ bytes: [UInt8]
+    _ fields: RegistrationFields, _ bytes: [UInt8], _ messageID: [UInt8]
   ) throws(JobError) -> DeviceRegistration {
     var device = DeviceRegistration(device: try checked(try required(fields, .device), .device))
     device.user = try change(fields, .user) { text throws(JobError) in try checked(text, .user) }
@@ -124,6 +126,7 @@ package enum RegistrationParser {
     if device.hasIncrement {
       var hash = SipHash128(key0: 0, key1: 0)
       hash.append(padding: bytes.span)
+      hash.append(padding: messageID.span)
       device.fingerprint = UInt32(truncatingIfNeeded: hash.finish().first)
     }
     return device

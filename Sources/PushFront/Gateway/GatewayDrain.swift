@@ -14,6 +14,7 @@ final class GatewayDrain: Service {
 
   func run() async throws {
     guard (try? await gracefulShutdown()) != nil else { return }
+    services.backend.announceDrain()
     hasBegun.store(true, ordering: .relaxed)
     report("the drain begins")
   }

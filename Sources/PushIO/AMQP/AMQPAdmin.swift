@@ -243,6 +243,8 @@ package final class AMQPAdmin {
     /// Of the channel that consumes.
     var keptCount = 0
     var lastSeen = loop.now.monotonic
+    /// Nothing came for the idle time, and the broker was there in the end.
+    var isEndLikely = false
     while true {
       // Settled in order, so that one acknowledgement covers a run of messages.
       var run: (last: UInt64, count: Int)?
@@ -273,6 +275,7 @@ package final class AMQPAdmin {
           if count == bounds.limit { return count }
         }
         lastSeen = loop.now.monotonic
+        isEndLikely = false
       }
       if let run { acknowledge(run.last, isMultiple: true) }
       run = nil
@@ -286,9 +289,21 @@ package final class AMQPAdmin {
         try startConsumer(bounds)
         lastSeen = loop.now.monotonic
       }
-      if let idle = bounds.idleMilliseconds, loop.now.monotonic.milliseconds(since: lastSeen) >= idle { return count }
+      if let idle = bounds.idleMilliseconds, loop.now.monotonic.milliseconds(since: lastSeen) >= idle {
+        // Silence of a broker that stands still is no end.
+        let wasPrompt = try answersPromptly(bounds.queue, milliseconds: idle / 4)
+        if wasPrompt, isEndLikely, inbox.isEmpty { return count }
+        isEndLikely = wasPrompt
+        lastSeen = loop.now.monotonic
+      }
       try pump(waitMilliseconds: min(100, bounds.idleMilliseconds ?? 100))
     }
+  }
+
+  private func answersPromptly(_ queue: String, milliseconds: Int64) throws(AMQPError) -> Bool {
+    let start = loop.now.monotonic
+    _ = try answer(to: .inspectQueue(name: queue), channel: consumer)
+    return loop.now.monotonic.milliseconds(since: start) < milliseconds
   }
 
   private func acknowledge(_ tag: UInt64, isMultiple: Bool) {

@@ -21,6 +21,7 @@ package final class GatewayBackend: Sendable {
   private struct State {
     var letters: [Letter] = []
     var mailbox: Mailbox?
+    var isDrainAnnounced = false
     var isDraining = false
     /// Resumed when the thread ends.
     var whenEnded: CheckedContinuation<Void, Never>?
@@ -39,6 +40,8 @@ package final class GatewayBackend: Sendable {
 
   private static let waitMilliseconds = 50
   private static let closeMilliseconds: Int64 = 1_000
+  /// The connections have as long to close even where the time of the drain is over.
+  private static let closeMillisecondsMinimum: Int64 = 100
 
   /// - Parameter afterTurn: runs work, soon, after what the server's event loop has in hand. All requests of a loop's turn then wake the
   ///   thread once, and share its writes to RabbitMQ and Redis; a first request that woke it would have a turn of its own.
@@ -63,10 +66,14 @@ package final class GatewayBackend: Sendable {
     }
   }
 
+  /// The time of the drain begins: what `stop` waits for must be done within it.
+  package func announceDrain() { state.withLock { $0.isDrainAnnounced = true } }
+
   /// Answers open requests, closes the connections and ends the thread. Call once, after `start`.
   package func stop() async {
     await withCheckedContinuation { continuation in
       let (hasEnded, mailbox) = state.withLock { state in
+        state.isDrainAnnounced = true
         state.isDraining = true
         if !state.hasEnded { state.whenEnded = continuation }
         return (state.hasEnded, state.mailbox)
@@ -177,17 +184,20 @@ package final class GatewayBackend: Sendable {
     let backend = GatewayBackendLoop(loop: loop, settings: settings, ring: keys) { [logger] level, text in
       logger.log(level: level, "\(text)")
     }
-    var deadline: Instant?
+    var deadline = Instant.distantFuture
     while true {
       turn(loop, backend)
-      guard state.withLock(\.isDraining) else { continue }
-      let end = deadline ?? loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
-      deadline = end
-      if backend.isIdle || end <= loop.now.monotonic { break }
+      let (isAnnounced, isDraining) = state.withLock { ($0.isDrainAnnounced, $0.isDraining) }
+      if isAnnounced, deadline == .distantFuture {
+        deadline = loop.now.monotonic.adding(milliseconds: settings.drainTimeoutMilliseconds)
+      }
+      if isDraining, backend.isIdle || deadline <= loop.now.monotonic { break }
     }
     finish()
     backend.close()
-    let end = loop.now.monotonic.adding(milliseconds: GatewayBackend.closeMilliseconds)
+    let end = min(
+      loop.now.monotonic.adding(milliseconds: GatewayBackend.closeMilliseconds),
+      max(deadline, loop.now.monotonic.adding(milliseconds: GatewayBackend.closeMillisecondsMinimum)))
     while !backend.isClosed, loop.now.monotonic < end { turn(loop, backend) }
   }
 

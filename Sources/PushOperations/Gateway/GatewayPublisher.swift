@@ -86,7 +86,11 @@ final class GatewayPublisher {
       exchange: exchange, routingKey: key,
       describe: { properties in
         properties.setTimestamp(unixMilliseconds: milliseconds)
-        guard case .job(_, let id, _, let trace) = kind else { return }
+        guard case .job(_, let id, _, let trace) = kind else {
+          // Two requests for the same increment within a millisecond are two.
+          let id = UUIDValue(high: .random(in: .min ... .max), low: .random(in: .min ... .max))
+          return properties.setMessageID(id.text.utf8.span)
+        }
         properties.setMessageID(id.utf8.span)
         guard let trace else { return }
         properties.addHeader("traceparent", trace.traceparent.utf8.span)

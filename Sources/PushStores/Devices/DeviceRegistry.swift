@@ -263,7 +263,9 @@ package final class DeviceRegistry {
     entry.reading.append(transaction)
   }
 
-  private func store(_ part: [(transaction: DeviceTransaction, commit: DeviceCommit)], _ entry: DeviceRegistryScope) {
+  private func store(_ all: [(transaction: DeviceTransaction, commit: DeviceCommit)], _ entry: DeviceRegistryScope) {
+    let part = withoutClashes(all, entry)
+    if part.isEmpty { return }
     announce(entry) { [self] failure in
       if let failure {
         for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
@@ -289,6 +291,24 @@ package final class DeviceRegistry {
           for ((transaction, commit), code) in zip(part, codes) { stored(transaction, commit, code, entry) }
         }
       }
+    }
+  }
+
+  /// Without the changes one of whose words has the number of another word of the same script: they are decided again, with that word
+  /// written out.
+  private func withoutClashes(
+    _ part: [(transaction: DeviceTransaction, commit: DeviceCommit)], _ entry: DeviceRegistryScope
+  ) -> [(transaction: DeviceTransaction, commit: DeviceCommit)] {
+    var words: [UInt32: String] = [:]
+    return part.filter { transaction, commit in
+      let clashing = commit.words.filter { words[$0.key, default: $0.value] != $0.value }
+      if clashing.isEmpty {
+        words.merge(commit.words) { old, _ in old }
+        return true
+      }
+      for word in clashing.values { entry.words.clashed(word) }
+      again(transaction, entry)
+      return false
     }
   }
 

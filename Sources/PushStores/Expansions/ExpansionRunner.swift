@@ -413,16 +413,21 @@ final class ExpansionRunner {
     record.detail = progress.lack ?? detail
     delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
       counters.completed += 1
-      finish(id, delivery, then)
+      untilStored(delivery, { [store] in store.finish(id, then: $0) }, then: then)
     }
   }
 
   /// Retries until Redis has stored it: otherwise the outcome would be published again.
-  private func finish(_ id: String, _ delivery: ExpansionDelivery, _ then: @escaping () -> Void) {
-    store.finish(id) { [self] result in
+  private func untilStored(
+    _ delivery: ExpansionDelivery, _ change: @escaping (@escaping ExpansionStore.Then<Void>) -> Void,
+    then: @escaping () -> Void
+  ) {
+    change { [self] result in
       guard !delivery.isGone else { return }
       if case .success = result { return then() }
-      schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [self] in finish(id, delivery, then) }
+      schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [self] in
+        untilStored(delivery, change, then: then)
+      }
     }
   }
 
@@ -460,7 +465,7 @@ final class ExpansionRunner {
   /// Publishes the outcome of a job that has no devices, and its dead letter.
   /// - Parameters:
   ///   - outcome: `invalid` or `failed`.
-  ///   - id: of a job in Redis, which is finished then.
+  ///   - id: of a job in Redis, which is forgotten then: published again, it is processed again, as every `invalid` job is.
   func refuseJob(
     _ delivery: ExpansionDelivery, _ job: borrowing PushJob, _ detail: String, as outcome: Outcome = .invalid,
     id: String?
@@ -478,7 +483,7 @@ final class ExpansionRunner {
     ]
     delivery.publish(publishes) { [self] in
       guard let id else { return delivery.finish() }
-      finish(id, delivery) { [self] in
+      untilStored(delivery, { [store] in store.forget(id, then: $0) }) { [self] in
         delivery.finish()
         end(id)
       }

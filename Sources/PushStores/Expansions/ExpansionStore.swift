@@ -212,6 +212,12 @@ package final class ExpansionStore {
     }
   }
 
+  /// Removes a job that has no pages.
+  package func forget(_ id: String, then: @escaping Then<Void>) {
+    let keys = keys(id)
+    redis.call(["DEL", keys.state, keys.body], key: keys.state) { then($0.map { _ in }) }
+  }
+
   // MARK: commands
 
   /// The result of a command: the phase before and after; nil: unknown job.

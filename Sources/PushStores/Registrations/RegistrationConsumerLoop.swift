@@ -262,7 +262,8 @@ final class RegistrationConsumerLoop {
     var refusal: RegistrationDelivery.Refusal?
     do throws(JobError) {
       guard !received.isOversized else { throw RegistrationParser.oversized(received.bodyCount) }
-      registration = try RegistrationParser.parse(body, now: loop.now.unixMilliseconds)
+      registration = try RegistrationParser.parse(
+        body, messageID: Array(metadata.bytes[metadata.messageID.range]), now: loop.now.unixMilliseconds)
       if metadata.deliveryCount >= settings.deliveriesMaximum {
         refusal = .init(reason: .redelivered, detail: "it was delivered \(metadata.deliveryCount) times before")
       }
