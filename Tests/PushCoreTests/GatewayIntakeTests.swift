@@ -179,4 +179,11 @@ import Testing
       String(decoding: Problem(.forbidden, "no").line(2), as: UTF8.self)
         == "{\"index\":2,\"status\":403,\"errors\":[{\"pointer\":\"\",\"rule\":\"no\"}]}\n")
   }
+
+  @Test func onlyOutcomesHaveAScope() {
+    let outcome = #"{"version":1,"job_id":"a","app":"com.example.app","environment":"production","outcome":"accepted"}"#
+    #expect(OutcomeScope.of(Array(outcome.utf8)) == AppScope(app: "com.example.app", environment: .production))
+    let answer = #"{"version":1,"id":"a","app":"com.example.app","environment":"production","action":"ensure"}"#
+    #expect(OutcomeScope.of(Array(answer.utf8)) == nil)
+  }
 }

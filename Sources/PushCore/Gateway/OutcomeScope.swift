@@ -2,7 +2,8 @@
 package enum OutcomeScope {
   /// nil: not an outcome, or its job had no readable app.
   package static func of(_ outcome: [UInt8]) -> AppScope? {
-    guard let members = try? JSONMembers(outcome.span), let app = members["app"]?.text,
+    // The results log has the answers to channel requests too.
+    guard let members = try? JSONMembers(outcome.span), members["job_id"] != nil, let app = members["app"]?.text,
       let word = members["environment"]?.text,
       let environment = APNsEnvironment.allCases.first(where: { $0.name == word })
     else { return nil }

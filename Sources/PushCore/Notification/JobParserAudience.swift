@@ -30,7 +30,7 @@ extension JobParser {
     guard job.pushType != .liveactivity || hasActivity else {
       throw JobError(
         field: JobParser.field(job.targetKind, nil),
-        rule: "takes the push type liveactivity only with the id of the activity to start: activity is missing")
+        rule: "takes the push type liveactivity only with the id of the activity: activity is missing")
     }
     guard job.targets.count > 1 else { return }
     var targets: [ByteRange] = []
