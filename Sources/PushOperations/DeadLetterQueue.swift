@@ -180,6 +180,7 @@ package struct DeadLetterQueue {
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     if metadata.claim > 0 { properties.addHeader("x-herald-claim", Int64(metadata.claim)) }
     if letter.isAmbiguous { properties.addHeader("x-herald-ambiguous", true) }
+    if letter.queue == nil { properties.addHeader("x-herald-replay", true) }
     guard letter.isPart else { return }
     if let cursor = letter.cursor { properties.addHeader(RabbitMQPublishProperties.cursorHeader, cursor) }
     // The same days count for all steps of a job.

@@ -100,15 +100,15 @@ struct ActivityModel: Equatable {
         "\(entry.activity?.resolve(push, &entry.members[ordinal], now: now) ?? .skipped(.over))"
       }.description
     case .resolveStart(_, let job, let ordinals):
-      var skips: [ActivityState.Skip?] = []
+      var answers: [ActivityState.Started] = []
       for ordinal in ordinals {
         if let activity = entry.activity {
-          skips.append(activity.resolveStart(job, isAlert: job % 3 == 0, &entry.members[ordinal], now: now))
+          answers.append(activity.resolveStart(job, isAlert: job % 3 == 0, &entry.members[ordinal], now: now))
         } else {
-          skips.append(.over)
+          answers.append(.skipped(.over))
         }
       }
-      return "\(skips)"
+      return "\(answers)"
     case .startRefused(_, let job, let ordinals):
       for ordinal in ordinals where entry.members[ordinal]?.startRefused(job) == true { entry.members[ordinal] = nil }
       return "()"

@@ -369,10 +369,7 @@ private final class ActivityWay {
   func tokenGone(_ text: String, ordinal: UInt32) throws {
     var job = PushJob()
     try parse(text, into: &job)
-    var found: PageResolution??
-    pages.find(job, isOver: false, in: scope) { found = .some($0) }
-    guard turn(until: { found != nil }), let resolution = found ?? nil else { throw TestFailure("nobody can say") }
-    _ = job.resolve(resolution)
+    _ = job.resolve(try find(job), isRepeated: false)
     guard let token = Hex.bytes(job.bytes.span.extracting(job.targets[0].range)) else { throw TestFailure("no token") }
     var isStored = false
     pages.tokenGone(token, job, target: 0, since: now + 60_000, in: scope) { isStored = true }
@@ -386,12 +383,21 @@ private final class ActivityWay {
     throw TestFailure("its token and its alert are known still")
   }
 
+  private func find(_ job: borrowing PushJob) throws -> PageResolution {
+    let bytes = job.bytes
+    let ordinals = (0..<job.page.count).map { job.page.ordinal($0, in: bytes.span) }
+    let finish = pages.finish(job, isOver: false, in: scope)
+    let records = try wait { devices.records(of: ordinals, epoch: job.page.epoch, in: scope, then: $0) }.get()
+    guard let resolution = try wait({ finish(records.map { .found($0) }, $0) }) else {
+      throw TestFailure("nobody can say")
+    }
+    return resolution
+  }
+
   func resolve(_ text: String) throws -> [String: String] {
     var job = PushJob()
     try parse(text, into: &job)
-    var found: PageResolution??
-    pages.find(job, isOver: false, in: scope) { found = .some($0) }
-    guard turn(until: { found != nil }), let resolution = found ?? nil else { throw TestFailure("nobody can say") }
+    let resolution = try find(job)
     var tokens: [String: String] = [:]
     for entry in resolution.entries {
       guard case .token(let token, let device, _) = entry else { continue }

@@ -183,6 +183,40 @@ struct WorkerAudienceTests {
     #expect(!(end.detail?.contains("com.example.other") ?? true), "\(end.detail ?? "")")
   }
 
+  /// Of two copies of a page, one finds no token and completes the job; then the device registers one.
+  @Test func aCopyOfASettledPageSendsNothing() throws {
+    let world = try World("settled")
+    try world.registry.register(0..<3, hasToken: { $0 != 2 })
+    try world.prepare("all", ordinals: [0, 1, 2])
+    try world.publishPage(of: "all", ordinals: [0, 1, 2])
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "all").summary == ["devices": 3, "accepted": 2, "skipped": 1])
+    try world.registry.register(2..<3)
+    try world.publishPage(of: "all", ordinals: [0, 1, 2])
+    try world.world.runUntilEmpty()
+    #expect(try world.take().count == 3 && world.world.simulator.counters().accepted == 2)
+  }
+
+  /// A device whose push failed has its end, and gets its push when the dead letter is replayed.
+  @Test func aReplayedPageIsSent() throws {
+    let world = try World("replayed-page")
+    try world.registry.register(0..<2)
+    try world.prepare("all", ordinals: [0, 1])
+    try world.world.simulator.setFaults("status=503,reason=ServiceUnavailable,times=1")
+    let once = world.world.configuration().replacing("attempts_max: 10", with: "attempts_max: 1")
+    let worker = try world.world.startWorker(configuration: once)
+    try world.publishPage(of: "all", ordinals: [0, 1])
+    #expect(try world.waitForEnd(of: "all").summary == ["devices": 2, "accepted": 1, "failed": 1])
+    try world.world.simulator.clearFaults()
+    let replay = try world.world.herald(["dead-letters", "replay", "--reason", "failed"])
+    #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
+    let ends = ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) {
+      (try? world.take())?.count == 4 ? world.children(of: "all") : nil
+    }
+    #expect(ends?.count { $0.outcome == "accepted" } == 2 && ends?.contains(where: \.ambiguous) == false)
+    #expect(worker.drain(seconds: 20) == 0)
+  }
+
   /// An emptied Redis gives the ordinals to other devices.
   @Test func aPageFromBeforeRedisWasEmptiedReachesNobody() throws {
     let redis = try RedisServer()

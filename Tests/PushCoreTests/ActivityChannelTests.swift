@@ -74,8 +74,8 @@ import Testing
     var activity: ActivityState?
     try started(&activity, &jobs, on: channel)
     var members: [ActivityMember?] = [nil, nil, nil]
-    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &members[0], now: Self.now) == nil)
-    #expect(activity?.resolveStart(1, &members[1], now: Self.now) == nil, "it has no channels")
+    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &members[0], now: Self.now) == .send)
+    #expect(activity?.resolveStart(1, &members[1], now: Self.now) == .send, "it has no channels")
     let leave = try ActivityState.leave(&activity, &members, job: 3, jobs: &jobs, now: Self.now + 8_000)
     #expect(members.map { $0?.isOutOfReach } == [true, false, false])
     let push = ActivityState.Push(revision: leave.number, isLeave: true)
@@ -95,9 +95,9 @@ import Testing
     try started(&activity, &jobs, on: channel)
     var member: ActivityMember?
     var other: ActivityMember?
-    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &member, now: Self.now) == nil)
-    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &member, now: Self.now) == nil, "once more")
-    #expect(activity?.resolveStart(1, &other, now: Self.now) == nil, "its page names no channel")
+    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &member, now: Self.now) == .send)
+    #expect(activity?.resolveStart(1, inputPushChannel: channel?.text, &member, now: Self.now) == .send, "once more")
+    #expect(activity?.resolveStart(1, &other, now: Self.now) == .send, "its page names no channel")
     _ = try ActivityState.revise(&activity, isEnd: false, job: 2, jobs: &jobs, now: Self.now + 5_000)
     func register(_ member: inout ActivityMember?) -> ActivityState.Registered {
       ActivityState.register(&activity, &member, token: [1], at: Self.now + 6_000, now: Self.now + 6_000)
@@ -119,7 +119,7 @@ import Testing
     var activity: ActivityState?
     try started(&activity, &jobs, on: nil)
     var member: ActivityMember?
-    #expect(activity?.resolveStart(1, inputPushChannel: "AAAA", &member, now: Self.now) == nil)
+    #expect(activity?.resolveStart(1, inputPushChannel: "AAAA", &member, now: Self.now) == .send)
     _ = ActivityState.register(&activity, &member, token: [1], at: Self.now, now: Self.now)
     guard case .send = activity?.resolve(.init(revision: 2), &member, now: Self.now) else {
       return #expect(Bool(false), "Herald sends nothing on it")

@@ -178,7 +178,7 @@ struct ActivityWorld {
       for device in targets {
         let isOurs =
           mutant == .startsTwice || mutant == .alertsWhomItStarts && isAlert
-          || activity?.resolveStart(job, isAlert: isAlert, &members[device], now: now) == nil
+          || activity?.resolveStart(job, isAlert: isAlert, &members[device], now: now) == .send
         if isOurs && !isKilled { messages.append(.start(device: device, job: job, isAlert: isAlert)) }
       }
     case .revise(let job, let isEnd):

@@ -178,7 +178,7 @@ import Testing
     var parser = JobParser()
     let none: [UInt8] = []
     try parser.parse(into: &job, fallbackID: none.span)
-    #expect(job.resolve(resolution) == [0])
+    #expect(job.resolve(resolution, isRepeated: false) == [0])
     output = []
     JobRewriter.append(job, onlyTarget: 0, to: &output)
     let again = Parsed(bytes: output)
@@ -208,6 +208,26 @@ import Testing
     #expect(Parsed(text.replacing(to, with: #""to":{"page":4294967295,"ordinals":[7],"late":"d"}"#)).error == nil)
   }
 
+  /// Its page was published for a token, and the device has another one by now, which has a page of its own.
+  @Test func aLatePageIsForItsTokenOnly() throws {
+    let update = try written(Self.update())
+    var output: [UInt8] = []
+    PageWriter.append(update.job, late: "d", ordinal: 3, to: &output)
+    let device = Array("d".utf8)
+    let tokens: [[UInt8]] = [[0xAB], [0xCD]]
+    for (index, isRepeated) in [(0, false), (1, false), (1, true)] {
+      let page = Parsed(bytes: output)
+      let (id, text, token) = (Array(page.text(page.job.id).utf8), Array("ab".utf8), tokens[index])
+      let apnsID = UUIDValue.apnsID(page: id.span, lateToken: text.span)
+      var resolution = PageResolution()
+      resolution.send(to: token.span, device: device.span, registeredAt: 5)
+      let skipped = page.job.resolve(resolution, isRepeated: isRepeated, apnsID: apnsID)
+      // Of one that may have been sent, the outcome says so.
+      #expect(skipped == (index == 1 && !isRepeated ? [0] : []))
+      #expect(page.job.page.superseded == (isRepeated ? [0] : []) && page.job.targets.count == 1 - skipped.count)
+    }
+  }
+
   @Test func anOvertakenDeviceHasItsOutcome() throws {
     let update = try written(Self.update())
     var output: [UInt8] = []
@@ -217,12 +237,16 @@ import Testing
     let (token, first, second): ([UInt8], [UInt8], [UInt8]) = ([0xAB, 0xCD], Array("d1".utf8), Array("d2".utf8))
     resolution.send(to: token.span, device: first.span, registeredAt: 5)
     resolution.skip()
-    resolution.supersede(device: second.span)
-    let skipped = page.job.resolve(resolution)
+    let unknown: [UInt8] = []
+    resolution.supersede(unknown.span, device: second.span)
+    let skipped = page.job.resolve(resolution, isRepeated: false)
     #expect(page.job.targets.count == 2 && page.job.page.superseded == [1] && skipped == [1])
     var state = DeliveryState()
     let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 7)
-    #expect(state.overtaken(now: now) == .report)
+    let times = JobTimes(enqueuedAt: 0, expiration: nil)
+    let action = state.admitted(
+      .proceed, times, policy: RetryPolicy(), dropsOverLimit: false, isOvertaken: true, now: now)
+    #expect(action == .report)
     guard case .outcome(let outcome, true, nil) = state.ending else {
       Issue.record("\(state.ending as Any)")
       return

@@ -6,39 +6,40 @@ import Testing
 @Suite struct ActivityMemberTests {
   @Test func itIsStartedOnce() {
     var member = ActivityMember()
-    #expect(member.start(1, at: 5_000) == true)
+    #expect(member.start(1, at: 5_000) == .send)
     #expect(member.status == .started && member.start?.at == 5)
-    #expect(member.start(1, at: 6_000) == true, "the same start came again")
-    #expect(member.start(2, at: 7_000) == false)
+    #expect(member.start(1, at: 6_000) == .send, "the same start came again")
+    #expect(member.start(2, at: 7_000) == .skipped(.started))
     #expect(member.register([9], at: 8_000, now: 1_000) == .taken)
     #expect(member.status == .live)
-    #expect(member.start(1, at: 9_000) == false, "it has arrived")
+    #expect(member.start(1, at: 9_000) == .superseded, "it has arrived")
   }
 
   @Test func aRefusedStartMayBeFollowed() {
     var member = ActivityMember()
-    #expect(member.start(1, at: 0) == true)
+    #expect(member.start(1, at: 0) == .send)
     #expect(member.startRefused(2) == false)
     #expect(member.startRefused(1) == true)
-    #expect(member.start(2, at: 0) == true)
+    #expect(member.start(2, at: 0) == .send)
     #expect(member.register([9], at: 1, now: 1_000) == .taken)
     #expect(member.startRefused(2) == false, "it has arrived, whatever APNs said")
   }
 
   @Test func nobodyIsStartedAndAlerted() {
     var member = ActivityMember()
-    #expect(member.start(1, isAlert: true, at: 5_000) == true)
+    #expect(member.start(1, isAlert: true, at: 5_000) == .send)
     #expect(member.status == .alerted && member.start?.at == 5)
-    #expect(member.start(1, isAlert: true, at: 6_000) == true, "the same alert came again")
-    #expect(member.start(1, at: 7_000) == false, "it got a start token since")
-    #expect(member.start(2, at: 7_000) == false && member.start(2, isAlert: true, at: 7_000) == false)
+    #expect(member.start(1, isAlert: true, at: 6_000) == .send, "the same alert came again")
+    #expect(member.start(1, at: 7_000) == .skipped(.started), "it got a start token since")
+    #expect(member.start(2, at: 7_000) == .skipped(.started))
+    #expect(member.start(2, isAlert: true, at: 7_000) == .skipped(.started))
     #expect(member.register([9], at: 8_000, now: 1_000) == .taken)
     #expect(member.status == .live, "its app started the activity itself")
     var other = ActivityMember()
-    #expect(other.start(1, at: 0) == true)
-    #expect(other.start(1, isAlert: true, at: 0) == false, "it lost its start token since")
+    #expect(other.start(1, at: 0) == .send)
+    #expect(other.start(1, isAlert: true, at: 0) == .skipped(.started), "it lost its start token since")
     #expect(other.startRefused(1) == true)
-    #expect(other.start(2, isAlert: true, at: 0) == true)
+    #expect(other.start(2, isAlert: true, at: 0) == .send)
   }
 
   @Test func theNewestRegistrationStays() {
@@ -61,7 +62,7 @@ import Testing
     #expect(member.register([], at: 20, now: 1_000) == .over)
     #expect(member.status == .over)
     #expect(member.resolve(.init(revision: 1)) == .skipped(.over))
-    #expect(member.start(1, at: 0) == false, "whoever swiped it away does not get it again")
+    #expect(member.start(1, at: 0) == .skipped(.started), "whoever swiped it away does not get it again")
     #expect(member.register([1], at: 20, now: 1_000) == .older)
     #expect(member.register([1], at: 21, now: 1_000) == .taken)
     #expect(member.claim(1) == true)
@@ -99,7 +100,7 @@ import Testing
 
   @Test func aDeviceWithoutATokenWaits() {
     var member = ActivityMember()
-    #expect(member.start(1, at: 0) == true)
+    #expect(member.start(1, at: 0) == .send)
     #expect(member.resolve(.init(revision: 2)) == .skipped(.noToken))
     #expect(member.sent == 0)
   }
@@ -108,14 +109,41 @@ import Testing
     var member = ActivityMember()
     #expect(member.register([1], at: 10, now: 1_000) == .taken)
     #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10))
-    #expect(member.resolve(.init(revision: 1)) == .superseded(by: 2))
+    #expect(member.resolve(.init(revision: 1)) == .superseded(by: 2, [1]))
     #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10), "it is tried again")
     for (revision, isClaimed) in [(2, false), (1, false), (3, true)] as [(UInt32, Bool)] {
       #expect(member.claim(revision) == isClaimed)
     }
     #expect(member.resolve(.init(revision: 3, isLate: true)) == .send([1], registeredAt: 10))
     #expect(member.resolve(.init(revision: 3)) == .skipped(.sentAlready))
-    #expect(member.resolve(.init(revision: 2)) == .superseded(by: 3))
+    #expect(member.resolve(.init(revision: 2)) == .superseded(by: 3, [1]))
+  }
+
+  /// A worker ended after it had sent the push: the page's next delivery asks for its outcome, as long as its token is known.
+  @Test func whatMayHaveBeenSentIsAskedFor() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
+    #expect(member.resolve(.init(revision: 2)) == .send([1], registeredAt: 10))
+    #expect(member.unregistered([1], at: 20, now: 1_000) == true)
+    #expect(member.resolve(.init(revision: 2)) == .superseded(by: 2, [1]))
+    #expect(member.resolve(.init(revision: 3)) == .skipped(.over), "this one was not sent to it")
+    #expect(member.register([], at: 30, now: 1_000) == .over)
+    #expect(member.resolve(.init(revision: 2)) == .skipped(.over), "its token is not known any more")
+  }
+
+  @Test func aStartThatArrivedIsAskedFor() throws {
+    var jobs = ActivityJobs()
+    var activity: ActivityState?
+    _ = try ActivityState.start(&activity, type: "Ride", digest: 1, job: 1, jobs: &jobs, now: 1_000)
+    var member: ActivityMember?
+    var other: ActivityMember?
+    #expect(activity?.resolveStart(1, &member, now: 2_000) == .send)
+    _ = ActivityState.register(&activity, &member, token: [1], at: 3_000, now: 3_000)
+    #expect(activity?.resolveStart(1, &member, now: 4_000) == .superseded)
+    #expect(activity?.resolveStart(2, &member, now: 4_000) == .skipped(.started))
+    _ = try ActivityState.revise(&activity, isEnd: true, job: 3, jobs: &jobs, now: 5_000)
+    #expect(activity?.resolveStart(1, &member, now: 6_000) == .superseded)
+    #expect(activity?.resolveStart(1, &other, now: 6_000) == .skipped(.over))
   }
 
   @Test func ofAClaimAndAPageTheFirstOneSends() {

@@ -127,6 +127,25 @@ import Testing
     }
   }
 
+  /// Its activity's newer revision was sent to the device: what another copy of it got is its outcome all the same.
+  @Test func whatIsOvertakenIsAskedAbout() {
+    let remembered = RememberedOutcome(outcome: .accepted, status: 200, attempts: 1, sentAt: 3, completedAt: 5)
+    let expected: [(Admission, Outcome, isAmbiguous: Bool)] = [
+      (.proceed, .throttled, false), (.limited(retryAfterMilliseconds: 9), .throttled, false),
+      (.duplicate(remembered), .accepted, false), (.repeated(.proceed), .throttled, true),
+    ]
+    for (admission, name, isAmbiguous) in expected {
+      var state = DeliveryState()
+      let action = state.admitted(
+        admission, times, policy: policy, dropsOverLimit: false, isOvertaken: true, now: now)
+      #expect(action == .report && outcome(state)?.outcome == name && outcome(state)?.isAmbiguous == isAmbiguous)
+    }
+    var claimed = DeliveryState()
+    let claim = Admission.claimed(retryAfterMilliseconds: 500)
+    _ = claimed.admitted(claim, times, policy: policy, dropsOverLimit: false, isOvertaken: true, now: now)
+    #expect(retryDelay(claimed) != nil, "its answer comes")
+  }
+
   /// If another copy may have been sent, its outcome is the job's. That holds while Redis is away too: then any copy may have been sent.
   @Test func onlyWhatWasNeverSentIsDropped() {
     let limited = Admission.limited(retryAfterMilliseconds: 500)

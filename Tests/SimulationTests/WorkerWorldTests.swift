@@ -108,9 +108,13 @@ struct WorkerWorldTests {
     _ = try holds(seed) { $0 = .swarm(seed: seed) }
   }
 
-  /// A late copy of a start's page started a device that was forgotten meanwhile, after the start's last broadcast; the auditor was wrong.
-  @Test func aDeviceThatWasForgottenBeforeItsStart() throws {
-    let seed: UInt64 = 51_003_065
+  /// Seeds with few plain jobs.
+  /// - 51003065: a late copy of a start's page started a device that was forgotten meanwhile, after the start's last broadcast; the auditor
+  ///   was wrong.
+  /// - 52006166: of two copies of a page, one found no tokens, and its job completed; the other one sent to both devices later.
+  /// - 60000040, 60000234: a page for a late token came again after its device had ended the activity: what had been sent had no outcome.
+  @Test(arguments: [51_003_065, 52_006_166, 60_000_040, 60_000_234] as [UInt64])
+  func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }
     #expect(world.auditor.violations == [] && world.auditor.publishedCount > 10)
   }

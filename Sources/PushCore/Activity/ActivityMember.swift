@@ -105,10 +105,13 @@ package struct ActivityMember: Hashable, Sendable {
   }
 
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {
-    if hasLeft && !push.isLeave { return .skipped(.left) }
-    if isOver { return .skipped(.over) }
+    if isOver || hasLeft && !push.isLeave {
+      // The push may have been sent to this token before.
+      if !token.isEmpty && sent >= push.revision { return .superseded(by: sent, token) }
+      return .skipped(isOver ? .over : .left)
+    }
     if token.isEmpty { return .skipped(.noToken) }
-    if sent > push.revision { return .superseded(by: sent) }
+    if sent > push.revision { return .superseded(by: sent, token) }
     if sent == push.revision {
       switch way {
       case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate,
@@ -133,12 +136,18 @@ package struct ActivityMember: Hashable, Sendable {
   /// Whether this start, or the fallback alert in its place, goes out: the first of the two, or the same once more while nothing shows
   /// that it came.
   /// - Parameter isOnChannel: the start names the channel that updates come on.
-  mutating func start(_ job: UInt32, isAlert: Bool = false, isOnChannel: Bool = false, at now: Int64) -> Bool {
-    guard token.isEmpty, !isOver, !hasLeft else { return false }
-    if let start { return start.job == job && start.isAlert == isAlert }
+  mutating func start(
+    _ job: UInt32, isAlert: Bool = false, isOnChannel: Bool = false, at now: Int64
+  ) -> ActivityState.Started {
+    let isRunning = !token.isEmpty || isOver || hasLeft
+    if let start {
+      guard start.job == job && start.isAlert == isAlert else { return .skipped(.started) }
+      return isRunning ? .superseded : .send
+    }
+    if isRunning { return .skipped(.started) }
     start = Start(job: job, at: UInt32(clamping: now / 1_000), isAlert: isAlert)
     if isOnChannel { way = .channel }
-    return true
+    return .send
   }
 
   /// APNs refused the start permanently: another job may start this device.

@@ -318,8 +318,9 @@ package struct ActivityState: Hashable, Sendable {
   package enum Resolved: Hashable, Sendable {
     /// Send to this token, registered at this time (Unix milliseconds).
     case send([UInt8], registeredAt: Int64)
-    /// A newer revision was sent to this device, or ends the activity.
-    case superseded(by: UInt32)
+    /// Nothing is sent any more: a newer revision was sent to this device, or ends the activity, or the device has left it. The push may have
+    /// been sent to this token before (empty: there is none).
+    case superseded(by: UInt32, [UInt8])
     case skipped(Skip)
   }
 
@@ -328,15 +329,22 @@ package struct ActivityState: Hashable, Sendable {
   package func resolve(_ push: Push, _ member: inout ActivityMember?, now: Int64) -> Resolved {
     guard now < expiresAt, var known = member else { return .skipped(.over) }
     if let content, content.isEnd, !push.isLeave, push.revision < content.revision.number {
-      return .superseded(by: content.revision.number)
+      return .superseded(by: content.revision.number, known.token)
     }
     let resolved = known.resolve(push)
     member = known
     return resolved
   }
 
-  /// Call before a start to a device: returns nil to send it, and marks the device as started. The same job may ask
-  /// again.
+  /// The answer about a start to a device.
+  package enum Started: Hashable, Sendable {
+    case send
+    /// This job may have started the device before, and now it has the activity, or had it: nothing is sent any more.
+    case superseded
+    case skipped(Skip)
+  }
+
+  /// Call before a start to a device: marks the device as started. The same job may ask again.
   /// - Parameters:
   ///   - job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion to one,
   ///     and then a device may be started twice.
@@ -344,15 +352,17 @@ package struct ActivityState: Hashable, Sendable {
   ///   - inputPushChannel: the channel that the start names.
   package func resolveStart(
     _ job: UInt64, isAlert: Bool = false, inputPushChannel: String? = nil, _ member: inout ActivityMember?, now: Int64
-  ) -> Skip? {
+  ) -> Started {
+    let job = UInt32(truncatingIfNeeded: job)
     switch phase(now: now) {
     case .starting, .active: break
-    case .ended, .expired: return .over
+    case .ended, .expired:
+      return member?.start.map { $0.job == job && $0.isAlert == isAlert } == true ? .superseded : .skipped(.over)
     }
     var known = member ?? ActivityMember()
     let isOnChannel = !isAlert && channel.map { $0.text == inputPushChannel } ?? false
-    let isOurs = known.start(UInt32(truncatingIfNeeded: job), isAlert: isAlert, isOnChannel: isOnChannel, at: now)
+    let answer = known.start(job, isAlert: isAlert, isOnChannel: isOnChannel, at: now)
     member = known
-    return isOurs ? nil : .started
+    return answer
   }
 }

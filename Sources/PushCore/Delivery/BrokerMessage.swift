@@ -30,6 +30,8 @@ package struct MessageMetadata: Sendable {
   package var redeliveries: UInt32 = 0
   /// `x-herald-class` of an isolated job: the class that it came from.
   package var jobClass: JobClass?
+  /// `x-herald-replay`: an operator replayed a dead letter: what has its end is sent again.
+  package var isReplay = false
 
   package init() {}
 
@@ -57,6 +59,7 @@ package struct MessageMetadata: Sendable {
     carriedDeliveries = 0
     redeliveries = 0
     jobClass = nil
+    isReplay = false
   }
 }
 

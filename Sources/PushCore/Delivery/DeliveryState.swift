@@ -95,26 +95,24 @@ package struct DeliveryState: Sendable {
     return report(.settlement)
   }
 
-  /// Its activity's newer revision was sent to its device: nothing is asked, nothing is sent.
-  package mutating func overtaken(now: Now) -> DeliveryAction {
-    expect(.admitting)
-    return report(.outcome(superseded(now: now), isSuppressed: true, deadLetter: nil))
-  }
-
-  private func superseded(now: Now) -> RememberedOutcome {
-    RememberedOutcome(
+  private mutating func superseded(now: Now) -> DeliveryAction {
+    let outcome = RememberedOutcome(
       outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
       completedAt: now.unixMilliseconds)
+    return report(.outcome(outcome, isSuppressed: true, deadLetter: nil))
   }
 
-  /// The admission store answered. It is asked even about a job whose time is over: another copy of it may have been answered, and all
-  /// copies of a job have one end.
+  /// The admission store answered. It is asked even about a job whose time is over, or that is overtaken: another copy of it may have been
+  /// answered, and all copies of a job have one end.
+  /// - Parameter isOvertaken: it is not sent any more, for example because its activity's newer revision was sent to its device.
   package mutating func admitted(
-    _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool, now: Now
+    _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool,
+    isOvertaken: Bool = false, now: Now
   ) -> DeliveryAction {
     expect(.admitting)
     switch admission {
     case .proceed, .limited, .superseded:
+      if isOvertaken { return superseded(now: now) }
       if policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return end(.expired, now: now, isRemembered: false)
       }
@@ -154,10 +152,11 @@ package struct DeliveryState: Sendable {
       case .expired, .exhausted: return report(.retry(delaySeconds: policy.delaysSeconds[0], reason: nil))
       }
     case .superseded:
-      return report(.outcome(superseded(now: now), isSuppressed: true, deadLetter: nil))
+      return superseded(now: now)
     case .repeated(let admission):
       isAmbiguous = true
-      return admitted(admission, times, policy: policy, dropsOverLimit: dropsOverLimit, now: now)
+      return admitted(
+        admission, times, policy: policy, dropsOverLimit: dropsOverLimit, isOvertaken: isOvertaken, now: now)
     }
   }
 

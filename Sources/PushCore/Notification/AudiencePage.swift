@@ -21,7 +21,7 @@ package struct AudiencePage: Sendable {
 
   /// The device's id in the body, without quotes, if the page is for a late token of an activity; else empty.
   package var late = ByteRange.empty
-  /// Targets that get nothing, because they got a newer revision of their activity.
+  /// Targets that get nothing any more, for example because they got a newer revision of their activity.
   package private(set) var superseded: Set<Int> = []
 
   /// The page number of every page for a late token; no page of an audience has it.
@@ -47,7 +47,7 @@ package struct AudiencePage: Sendable {
     return value
   }
 
-  /// Keeps the devices with a token: `kept` are their indexes, ascending.
+  /// Keeps the devices that get an outcome: `kept` are their indexes, ascending.
   mutating func keep(_ kept: [Int], devices: [ByteRange], registeredAt: [Int64], superseded: Set<Int>) {
     self.superseded = superseded
     ordinals = kept.map { ordinals[$0] }
@@ -60,8 +60,13 @@ package struct AudiencePage: Sendable {
 extension PushJob {
   /// Replaces the ordinals by the registry's answer: from here on, targets are tokens, of the devices that have one.
   ///
-  /// - Returns: the other devices, by their positions among the body's ordinals.
-  package mutating func resolve(_ resolution: borrowing PageResolution) -> [Int] {
+  /// - Parameters:
+  ///   - isRepeated: an earlier delivery of the page may have been sent.
+  ///   - apnsID: of a late token's page: what it was published with. If the device has another token now, that one has a page of its own.
+  /// - Returns: the skipped devices, by their positions among the body's ordinals.
+  package mutating func resolve(
+    _ resolution: borrowing PageResolution, isRepeated: Bool, apnsID: UUIDValue? = nil
+  ) -> [Int] {
     precondition(
       targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count,
       "a page is resolved once, whole")
@@ -73,21 +78,39 @@ extension PushJob {
     var times: [Int64] = []
     var superseded: Set<Int> = []
     targets.removeAll(keepingCapacity: true)
-    for (index, entry) in resolution.entries.enumerated() {
+    func range(_ range: ByteRange) -> ByteRange { ByteRange(start: base + Int(range.start), count: Int(range.count)) }
+    for (index, found) in resolution.entries.enumerated() {
+      var entry = found
+      if !page.late.isEmpty, let apnsID, case .token(let token, let device, _) = found,
+        apnsID
+          != UUIDValue.apnsID(
+            page: bytes.span.extracting(id.range), lateToken: bytes.span.extracting(range(token).range))
+      {
+        entry = .skipped(device: device)
+      }
       switch entry {
       case .token(let token, let device, let registeredAt):
         kept.append(index)
-        targets.append(ByteRange(start: base + Int(token.start), count: Int(token.count)))
-        devices.append(ByteRange(start: base + Int(device.start), count: Int(device.count)))
+        targets.append(range(token))
+        devices.append(range(device))
         times.append(registeredAt)
-      case .superseded(let device):
+      case .superseded(let token, let device):
+        superseded.insert(kept.count)
+        kept.append(index)
+        // No device has an ordinal for a token, so that nothing is known about it.
+        targets.append(token.isEmpty ? page.ordinals[index] : range(token))
+        devices.append(range(device))
+        times.append(0)
+      case .skipped(let device?) where isRepeated:
         superseded.insert(kept.count)
         kept.append(index)
         targets.append(page.ordinals[index])
-        devices.append(ByteRange(start: base + Int(device.start), count: Int(device.count)))
+        devices.append(range(device))
         times.append(0)
       case .skipped:
         skipped.append(index)
+      case .settled:
+        break
       }
     }
     page.keep(kept, devices: devices, registeredAt: times, superseded: superseded)

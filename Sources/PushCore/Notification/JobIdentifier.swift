@@ -11,11 +11,7 @@ extension UUIDValue {
     let bytes = job.bytes.span
     let id = bytes.extracting(job.id.range)
     if job.targets.count <= 1 || target == nil, let value = UUIDValue(id) { return value }
-    var hash = SHA1()
-    hash.update(word: heraldNamespace.high)
-    hash.update(word: heraldNamespace.low)
-    hash.update(id)
-    hash.update(byte: 0)
+    var hash = hash(of: id)
     if let target {
       // A page's device is identified by its ordinal, whatever its token is when the page is sent.
       let range = job.page.isEmpty ? job.targets[target] : job.page.ordinals[target]
@@ -25,5 +21,24 @@ extension UUIDValue {
       hash.update(bytes.extracting(0..<job.bodyCount))
     }
     return UUIDValue(version5Of: &hash)
+  }
+
+  /// `apns-id` of a late token's page, which is for this token alone.
+  /// - Parameters:
+  ///   - page: its id.
+  ///   - token: as lower-case hex.
+  package static func apnsID(page: Span<UInt8>, lateToken token: Span<UInt8>) -> UUIDValue {
+    var hash = hash(of: page)
+    hash.update(token)
+    return UUIDValue(version5Of: &hash)
+  }
+
+  private static func hash(of id: Span<UInt8>) -> SHA1 {
+    var hash = SHA1()
+    hash.update(word: heraldNamespace.high)
+    hash.update(word: heraldNamespace.low)
+    hash.update(id)
+    hash.update(byte: 0)
+    return hash
   }
 }

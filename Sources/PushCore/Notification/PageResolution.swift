@@ -4,10 +4,14 @@ package struct PageResolution: Sendable {
     /// Send to it. Both ranges are in `bytes`: the token as lower-case hex, the device's id as UTF-8. `registeredAt`: when the token was
     /// registered, Unix milliseconds.
     case token(ByteRange, device: ByteRange, registeredAt: Int64)
-    /// Of an activity: the device got a newer state. The range of its id is in `bytes`.
-    case superseded(device: ByteRange)
-    /// The device is gone, or has no token: it ends without an outcome.
-    case skipped
+    /// Of an activity: nothing is sent to it any more, because it got a newer state, or has the activity. An earlier delivery of the page
+    /// may have sent to this token (empty: it is not known any more), and then that one's outcome is the device's.
+    case superseded(ByteRange, device: ByteRange)
+    /// The device is gone, or has no token: it ends without an outcome. With a `device`, an earlier delivery of the page may have sent to a
+    /// token that is not known any more.
+    case skipped(device: ByteRange?)
+    /// An earlier delivery of the page told how it ended.
+    case settled
   }
 
   package private(set) var entries: [Entry] = []
@@ -22,26 +26,36 @@ package struct PageResolution: Sendable {
     bytes.removeAll(keepingCapacity: true)
   }
 
-  package mutating func skip() { entries.append(.skipped) }
+  package mutating func skip() { entries.append(.skipped(device: nil)) }
 
-  package mutating func supersede(device: Span<UInt8>) {
-    let start = bytes.count
-    for index in 0..<device.count { bytes.append(device[index]) }
-    entries.append(.superseded(device: ByteRange(start: start, count: device.count)))
+  package mutating func skip(device: Span<UInt8>) { entries.append(.skipped(device: append(device))) }
+
+  package mutating func settled() { entries.append(.settled) }
+
+  /// - Parameter token: its bytes, or none.
+  package mutating func supersede(_ token: Span<UInt8>, device: Span<UInt8>) {
+    let token = append(hex: token)
+    entries.append(.superseded(token, device: append(device)))
   }
 
   /// - Parameter token: its bytes.
   package mutating func send(to token: Span<UInt8>, device: Span<UInt8>, registeredAt: Int64) {
+    let token = append(hex: token)
+    entries.append(.token(token, device: append(device), registeredAt: registeredAt))
+  }
+
+  private mutating func append(hex token: Span<UInt8>) -> ByteRange {
     let start = bytes.count
     for index in 0..<token.count {
       bytes.append(Hex.digit(token[index] >> 4))
       bytes.append(Hex.digit(token[index] & 15))
     }
-    let middle = bytes.count
+    return ByteRange(start: start, count: bytes.count - start)
+  }
+
+  private mutating func append(_ device: Span<UInt8>) -> ByteRange {
+    let start = bytes.count
     for index in 0..<device.count { bytes.append(device[index]) }
-    entries.append(
-      .token(
-        ByteRange(start: start, count: middle - start), device: ByteRange(start: middle, count: bytes.count - middle),
-        registeredAt: registeredAt))
+    return ByteRange(start: start, count: device.count)
   }
 }

@@ -136,7 +136,11 @@ enum AMQPPropertiesReader {
         metadata.redeliveries = UInt32(clamping: number)
       }
     case .flag(let flag):
-      if name.equals("x-herald-ambiguous") { metadata.isAmbiguous = flag }
+      if name.equals("x-herald-ambiguous") {
+        metadata.isAmbiguous = flag
+      } else if name.equals("x-herald-replay") {
+        metadata.isReplay = flag
+      }
     case .bytes(let range):
       guard range.range.count <= headerTextMaximum else { return }
       if name.equals("traceparent") {

@@ -33,6 +33,7 @@ package struct RabbitMQPublishProperties {
       properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
     }
     if state.redeliveries > 0 { properties.addHeader("x-herald-redeliveries", Int64(state.redeliveries)) }
+    if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
     if let reason = state.reason { properties.addHeader("x-herald-reason", reason.name) }
   }
 
@@ -46,6 +47,7 @@ package struct RabbitMQPublishProperties {
     properties.addHeader("x-herald-ambiguous", metadata.isAmbiguous)
     if let apnsID = metadata.apnsID { properties.addHeader("x-herald-apns-id", apnsID) }
     properties.addHeader("x-herald-deliveries", Int64(metadata.carriedDeliveries))
+    if metadata.isReplay { properties.addHeader("x-herald-replay", true) }
     addClass(jobClass)
   }
 

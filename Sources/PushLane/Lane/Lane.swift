@@ -278,8 +278,6 @@ package struct Lane<
     while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
-      } else if jobs[job].isOvertaken(target: sends[send].target) {
-        perform(sends[send].delivery.overtaken(now: now), send, now)
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
         ask(send, of: job, now)
@@ -288,7 +286,7 @@ package struct Lane<
   }
 
   mutating func ask(_ send: Ticket, of job: Ticket, _ now: Now) {
-    let isOver = isOver(job, now)
+    let isOver = isOver(send, of: job, now)
     sends[send].askedAt = now.monotonic
     if sends[send].isAskedAgain { queues[Int(sends[send].pool.value)].asking += 1 }
     // An admitted send keeps its number: if it was asked about in memory and in Redis, it recognises its own claim in both.
@@ -301,6 +299,11 @@ package struct Lane<
       arrival: jobs[job].arrival(claim: sends[send].askedClaim, earlierClaim: sends[send].claim, isOver: isOver),
       ticket: send, now: now)
     admittingCount += 1
+  }
+
+  /// It is not sent any more: the job expired, or it is overtaken.
+  private mutating func isOver(_ send: Ticket, of job: Ticket, _ now: Now) -> Bool {
+    jobs[job].isOvertaken(target: sends[send].target) || isOver(job, now)
   }
 
   /// The job expired: it is not sent any more.
@@ -321,7 +324,7 @@ package struct Lane<
         // Counts from the answer: if a slow answer counted as old, the send would ask again and again and never leave.
         sends[ticket].askedAt = now.monotonic
       }
-      if case .claimed = admission, jobs[job].takesOver, !isOver(job, now) {
+      if case .claimed = admission, jobs[job].takesOver, !isOver(ticket, of: job, now) {
         claimed.append(ticket)
         continue
       }
@@ -335,7 +338,7 @@ package struct Lane<
       }
       if admission.leavesClaim {
         // The clock was set back meanwhile: the job may be sent now, and has no claim yet.
-        if sends[ticket].askedClaim == 0, !isOver(job, now) {
+        if sends[ticket].askedClaim == 0, !isOver(ticket, of: job, now) {
           ask(ticket, of: job, now)
           continue
         }
@@ -343,7 +346,7 @@ package struct Lane<
       }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
-        now: now)
+        isOvertaken: jobs[job].isOvertaken(target: sends[ticket].target), now: now)
       perform(action, ticket, now)
     }
   }

@@ -47,7 +47,8 @@ extension Lane {
       while openPages[queue] < Self.openPagesMaximum, let job = unnamedPages[queue].popFirst() {
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].isolation == .fail
-        directory.find(jobs[job].job, isOver: isOver, ticket: job, now: now)
+        directory.find(
+          jobs[job].job, isOver: isOver, isReplay: jobs[job].metadata.isReplay, ticket: job, now: now)
       }
     }
   }

@@ -169,13 +169,13 @@ struct JobSlot: ~Copyable {
       return 0
     }
     openEnds()
-    let skipped = job.resolve(resolution)
+    let skipped = job.resolve(resolution, isRepeated: metadata.isAmbiguous, apnsID: metadata.apnsID)
     for index in skipped { ends[index] = PageEnd.skipped.letter }
     targetCount = job.targets.count
     return skipped.count
   }
 
-  /// Of a part of an audience: a newer revision of its activity was sent there.
+  /// Of a part of an audience: it is not sent there any more, for example because a newer revision of its activity was.
   func isOvertaken(target: Int) -> Bool { isOvertaken || job.page.superseded.contains(target) }
 
   /// Of a page: all its devices are open.

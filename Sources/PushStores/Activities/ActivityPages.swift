@@ -1,6 +1,6 @@
 package import PushCore
 
-/// Finds the devices of an activity's page that get a push: reads the devices' records, and marks the members.
+/// Finds the devices of an activity's page that get a push, and marks the members.
 ///
 /// Not Sendable: it belongs to its registries' loop's thread.
 package final class ActivityPages {
@@ -17,8 +17,6 @@ package final class ActivityPages {
     let id: ActivityID
     let scope: AppScope
     let ordinals: [UInt32]
-    /// Of the ordinals.
-    let epoch: UInt64
     /// The device of a late token's page; empty: it is none.
     let lateDevice: String
     /// The start's job; nil: not a start.
@@ -31,21 +29,21 @@ package final class ActivityPages {
     let push: ActivityState.Push
   }
 
-  /// The devices of an activity's page, or whether its broadcast is overtaken; nil: unknown now, because Redis did not answer.
+  /// The second half of the search for an activity's page's devices, once their records are known: nil: unknown now, because Redis did not
+  /// answer.
+  package typealias Finish = ([PageDevice], @escaping (PageResolution?) -> Void) -> Void
+
   /// - Parameter isOver: the page is not sent any more.
-  package func find(
-    _ job: borrowing PushJob, isOver: Bool, in scope: AppScope, then: @escaping (PageResolution?) -> Void
-  ) {
-    guard !job.page.isEmpty else { return find(broadcast: job, in: scope, then: then) }
+  package func finish(_ job: borrowing PushJob, isOver: Bool, in scope: AppScope) -> Finish {
     let page = ActivityPages.page(job, isOver: isOver, scope)
-    devices.records(of: page.ordinals, epoch: page.epoch, in: scope) { [self] result in
-      guard case .success(let records) = result else { return then(nil) }
-      guard let startJob = page.startJob else { return update(page, records, then) }
-      start(page, job: startJob, records, then)
+    return { [self] devices, then in
+      guard let startJob = page.startJob else { return update(page, devices, then) }
+      start(page, job: startJob, devices, then)
     }
   }
 
-  private func find(broadcast job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
+  /// Whether an activity's broadcast is overtaken; nil: unknown now, because Redis did not answer.
+  package func find(broadcast job: borrowing PushJob, in scope: AppScope, then: @escaping (PageResolution?) -> Void) {
     let revision = job.revision
     activities.state(ActivityPages.activity(of: job), in: scope) { result in
       guard case .success(let activity) = result else { return then(nil) }
@@ -76,8 +74,7 @@ package final class ActivityPages {
     let isStart = job.event == .start || isFallback
     let payload = isStart && !isFallback ? try? ActivityPayload(Array(bytes[job.payload.range])) : nil
     return Page(
-      id: activity(of: job), scope: scope, ordinals: ordinals, epoch: job.page.epoch,
-      lateDevice: lateDevice(of: job),
+      id: activity(of: job), scope: scope, ordinals: ordinals, lateDevice: lateDevice(of: job),
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
@@ -85,26 +82,28 @@ package final class ActivityPages {
         revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave, isOver: isOver))
   }
 
-  private func update(_ page: Page, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void) {
+  private func update(_ page: Page, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void) {
     // A device that is forgotten since is skipped. Its ordinal may be another's by now, to whom nothing counts as sent.
-    let found = records.map { record in
-      record.flatMap { page.lateDevice.isEmpty || page.lateDevice == $0.id ? $0 : nil }
+    let found = devices.map { device in
+      device.record.flatMap { page.lateDevice.isEmpty || page.lateDevice == $0.id ? $0 : nil }
     }
     let ordinals = zip(page.ordinals, found).filter { $0.1 != nil }.map(\.0)
     activities.resolve(page.push, of: page.id, in: page.scope, to: ordinals) { result in
       guard case .success(let resolved) = result else { return then(nil) }
       var resolution = PageResolution()
       var answers = resolved[...]
-      for record in found {
+      for (device, record) in zip(devices, found) {
         guard let record, let answer = answers.popFirst() else {
-          resolution.skip()
+          if case .settled = device { resolution.settled() } else { resolution.skip() }
           continue
         }
         switch answer {
         case .send(let token, let registeredAt):
           resolution.send(to: token.span, device: record.id.utf8.span, registeredAt: registeredAt)
-        case .superseded: resolution.supersede(device: record.id.utf8.span)
-        case .skipped: resolution.skip()
+        case .superseded(_, let token): resolution.supersede(token.span, device: record.id.utf8.span)
+        // It never had a token, so that nothing was sent to it.
+        case .skipped(.noToken): resolution.skip()
+        case .skipped: resolution.skip(device: record.id.utf8.span)
         }
       }
       then(resolution)
@@ -114,23 +113,26 @@ package final class ActivityPages {
   /// Only devices with a token count as started: a start token, or an alert token for the fallback. A device that got
   /// its start token after the page was made still gets the alert.
   private func start(
-    _ page: Page, job: UInt64, _ records: [DeviceRecord?], _ then: @escaping (PageResolution?) -> Void
+    _ page: Page, job: UInt64, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void
   ) {
-    let tokens = records.map { page.isFallback ? $0?.token : $0?.startToken(for: page.attributesType) }
+    let tokens = devices.map { page.isFallback ? $0.record?.token : $0.record?.startToken(for: page.attributesType) }
     let able = zip(page.ordinals, tokens).filter { $0.1 != nil }.map(\.0)
     activities.resolveStart(
       of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
       to: able
     ) { result in
-      guard case .success(let skips) = result else { return then(nil) }
-      var started = zip(able, skips).filter { $0.1 == nil }.map(\.0)[...]
+      guard case .success(let resolved) = result else { return then(nil) }
+      var answers = resolved[...]
       var resolution = PageResolution()
-      for (index, ordinal) in page.ordinals.enumerated() {
-        if started.first == ordinal, let token = tokens[index], let record = records[index] {
-          started.removeFirst()
-          resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
-        } else {
-          resolution.skip()
+      for (device, token) in zip(devices, tokens) {
+        guard let token, let record = device.record, let answer = answers.popFirst() else {
+          if case .settled = device { resolution.settled() } else { resolution.skip() }
+          continue
+        }
+        switch answer {
+        case .send: resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+        case .superseded: resolution.supersede(token.bytes.span, device: record.id.utf8.span)
+        case .skipped: resolution.skip()
         }
       }
       then(resolution)

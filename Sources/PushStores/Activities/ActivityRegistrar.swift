@@ -94,7 +94,7 @@ package final class ActivityRegistrar {
         guard registered.answer != .ignored else { return then(.success(.older)) }
         ask(registration, at, is: ordinal, in: scope, id, then) { [self] in
           guard case .late = registered.answer else { return then(.success(.changed)) }
-          publish(registered.body, device: registration.device, ordinal: ordinal, then: then)
+          publish(registered.body, registration, ordinal: ordinal, then: then)
         }
       }
     }
@@ -122,7 +122,9 @@ package final class ActivityRegistrar {
     }
   }
 
-  private func publish(_ body: [UInt8], device: String, ordinal: UInt32, then: @escaping Then) {
+  private func publish(
+    _ body: [UInt8], _ registration: ActivityRegistration, ordinal: UInt32, then: @escaping Then
+  ) {
     var job = PushJob()
     job.bytes = body
     job.bodyCount = body.count
@@ -137,14 +139,18 @@ package final class ActivityRegistrar {
     }
     latePushes += 1
     var late: [UInt8] = []
-    PageWriter.append(job, late: device, ordinal: ordinal, to: &late)
-    // A message id has at most 255 bytes; the body has the whole id.
-    let id = Array((Array(job.bytes[job.id.range]) + Array("/late/\(device)".utf8)).prefix(255))
+    PageWriter.append(job, late: registration.device, ordinal: ordinal, to: &late)
+    let id = Array(job.bytes[job.id.range]) + Array("/late/\(registration.device)".utf8)
+    var token: [UInt8] = []
+    for byte in registration.token ?? [] { token += [Hex.digit(byte >> 4), Hex.digit(byte & 15)] }
+    let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span)
     let at = activities.now
     let message = ConfirmedPublisher.Message(
       exchange: jobs, routingKey: Array(JobClass.transactional.name.utf8),
       describe: { properties in
-        properties.setMessageID(id.span)
+        // A message id has at most 255 bytes; the body has the whole id.
+        properties.setMessageID(id.span.extracting(first: min(id.count, 255)))
+        properties.addHeader("x-herald-apns-id", apnsID)
         properties.setTimestamp(unixMilliseconds: at)
       },
       // Its body is kept, so it is always confirmed in the end.

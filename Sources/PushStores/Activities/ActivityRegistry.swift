@@ -163,16 +163,16 @@ package final class ActivityRegistry {
     }
   }
 
-  /// Starts are about to be sent to devices: to which of them. Marks those as started; nil is one of them.
+  /// Starts are about to be sent to devices: to which of them. Marks those as started.
   /// - Parameters:
   ///   - areAlerts: the fallback alert is sent in their place.
   ///   - inputPushChannel: the channel that the start names.
   package func resolveStart(
     of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, inputPushChannel: String? = nil,
-    to ordinals: [UInt32], then: @escaping Then<[ActivityState.Skip?]>
+    to ordinals: [UInt32], then: @escaping Then<[ActivityState.Started]>
   ) {
     change(id, ordinals, scope, hasTexts: false, then) { draft, now in
-      guard let activity = draft.activity else { return .success(ordinals.map { _ in .over }) }
+      guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
       return .success(
         draft.members.indices.map {
           activity.resolveStart(

@@ -166,6 +166,42 @@ package final class ExpansionStore {
     }
   }
 
+  /// How the devices of a page's copy ended: `PageEnd` letters from its position on, `PageEnd.open` for those that have not ended, and where
+  /// that is not known. A page without open devices has no letters any more: then they are not `open`, whatever they are.
+  package func ends(of page: PageSettlement, count: Int, then: @escaping Then<[UInt8]>) {
+    let keys = keys(String(decoding: page.parentID, as: UTF8.self))
+    redis.call(["HGET", keys.pages, "\(page.page)"], key: keys.pages) { [self] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(.bulk(let letters)):
+        let ends = letters.dropFirst(page.position).prefix(count)
+        then(.success(ends + Array(repeating: PageEnd.open, count: count - ends.count)))
+      case .success:
+        isSettled(page.page, keys) { result in
+          then(
+            result.map { isSettled in
+              Array(repeating: isSettled ? PageEnd.skipped.letter : PageEnd.open, count: count)
+            })
+        }
+      }
+    }
+  }
+
+  /// Whether a page that has no letters had some. If Redis forgot them, it is sent again: twice is better than never.
+  private func isSettled(_ page: UInt32, _ keys: ExpansionKeys, then: @escaping Then<Bool>) {
+    redis.call(["HMGET", keys.state, "pages", "settled", "forgotten"], key: keys.state) { [redis] result in
+      guard case .success(.array(let values)) = result, values.count == 3 else {
+        return then(result.map { _ in false })
+      }
+      guard let pages = values[0].text.flatMap(UInt32.init), page < pages, values[2] == .null else {
+        return then(.success(false))
+      }
+      if values[0] == values[1] { return then(.success(true)) }
+      // Where the audience was given up, its pages may still be in a queue.
+      redis.call(["EXISTS", keys.pages], key: keys.pages) { then($0.map { $0 == .integer(1) }) }
+    }
+  }
+
   /// The state of a job; nil: unknown.
   package func progress(_ id: String, then: @escaping Then<ExpansionProgress?>) {
     let key = keys(id).state

@@ -7,6 +7,7 @@ package final class RegistryDirectory: AudienceDirectory {
   private let redis: RedisClient
   private let registry: DeviceRegistry
   private let activities: ActivityPages
+  private let expansions: ExpansionStore
   private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
   private var next = 0
   /// Requests that the registry has not answered.
@@ -30,6 +31,7 @@ package final class RegistryDirectory: AudienceDirectory {
     registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
     activities = ActivityPages(
       devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: prefix))
+    expansions = ExpansionStore(redis, prefix: prefix) { loop.now.unixMilliseconds }
   }
 
   deinit { redis.abandon() }
@@ -43,35 +45,76 @@ package final class RegistryDirectory: AudienceDirectory {
     registry.turn()
   }
 
-  package func find(_ job: borrowing PushJob, isOver: Bool, ticket: Ticket, now: Now) {
+  package func find(_ job: borrowing PushJob, isOver: Bool, isReplay: Bool, ticket: Ticket, now: Now) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
-    if !job.activity.isEmpty {
-      return activities.find(job, isOver: isOver, in: scope) { [weak self] resolution in
-        self?.openCount -= 1
-        self?.answers.append((ticket, resolution))
-      }
+    let then: (PageResolution?) -> Void = { [weak self] resolution in
+      self?.openCount -= 1
+      self?.answers.append((ticket, resolution))
     }
+    if job.page.isEmpty { return activities.find(broadcast: job, in: scope, then: then) }
+    let finish = job.activity.isEmpty ? RegistryDirectory.finish : activities.finish(job, isOver: isOver, in: scope)
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
+    // No progress is kept of a late token's page.
+    let settlement =
+      job.page.late.isEmpty
+      ? PageSettlement(
+        parentID: Array(bytes[job.parentID.range]), page: job.page.number, position: job.page.position, ends: []) : nil
     registry.records(of: ordinals, epoch: job.page.epoch, in: scope) { [weak self] result in
-      self?.openCount -= 1
-      self?.answers.append((ticket, (try? result.get()).map(RegistryDirectory.resolution)))
+      guard let self, case .success(let records) = result else { return then(nil) }
+      let devices = records.map { PageDevice.found($0) }
+      guard let settlement else { return finish(devices, then) }
+      leaveOut(settlement, isReplay: isReplay, devices) { [weak self] devices in
+        guard let devices else { return then(nil) }
+        finish(devices) { resolution in
+          if let resolution { self?.settleSkipped(settlement, resolution) }
+          then(resolution)
+        }
+      }
     }
   }
 
-  private static func resolution(_ records: [DeviceRecord?]) -> PageResolution {
+  /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds. nil: unknown now, because
+  /// Redis did not answer.
+  private func leaveOut(
+    _ page: PageSettlement, isReplay: Bool, _ devices: [PageDevice],
+    then: @escaping ([PageDevice]?) -> Void
+  ) {
+    guard !isReplay else { return then(devices) }
+    expansions.ends(of: page, count: devices.count) { result in
+      guard case .success(let ends) = result else { return then(nil) }
+      then(zip(devices, ends).map { device, end in end == PageEnd.open ? device : .settled })
+    }
+  }
+
+  /// Stores at once which devices are skipped: nothing else tells other copies of the page. The lane's own report, which tells this too,
+  /// may come much later.
+  private func settleSkipped(_ page: PageSettlement, _ resolution: PageResolution) {
+    var page = page
+    page.ends = resolution.entries.map { $0 == .skipped(device: nil) ? PageEnd.skipped.letter : PageEnd.open }
+    guard page.ends.contains(PageEnd.skipped.letter) else { return }
+    openCount += 1
+    expansions.settle(page) { [weak self] _ in self?.openCount -= 1 }
+  }
+
+  private static func finish(_ devices: [PageDevice], _ then: (PageResolution?) -> Void) {
     var resolution = PageResolution()
-    for record in records {
-      if let record, let token = record.token {
-        resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
-      } else {
-        resolution.skip()
+    for device in devices {
+      switch device {
+      case .found(let record?):
+        if let token = record.token {
+          resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+        } else {
+          resolution.skip()
+        }
+      case .found(nil): resolution.skip()
+      case .settled: resolution.settled()
       }
     }
-    return resolution
+    then(resolution)
   }
 
   package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? {

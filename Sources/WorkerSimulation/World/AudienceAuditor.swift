@@ -15,6 +15,8 @@ package final class AudienceAuditor {
     let apnsID: String
     let name: String
     let isAmbiguous: Bool
+    /// Of the push to a late token, which no summary counts.
+    let isLate: Bool
   }
 
   /// A registration of a device, or of an activity on it.
@@ -207,7 +209,8 @@ package final class AudienceAuditor {
     }
     apnsIDs.insert(apnsID)
     let isAmbiguous = WorkerAuditor.says(#""ambiguous":true"#, in: body)
-    let end = End(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous)
+    let isLate = WorkerAuditor.text("job_id", in: body)?.hasPrefix("\(id)/late/") ?? false
+    let end = End(apnsID: apnsID, name: name, isAmbiguous: isAmbiguous, isLate: isLate)
     if let device = WorkerAuditor.text("device", in: body) {
       jobs[id]?.ends[device, default: []].append(end)
     } else if WorkerAuditor.text("channel", in: body) != nil {
@@ -286,23 +289,21 @@ package final class AudienceAuditor {
   private func judge(_ ends: [End], of device: String, _ job: Job, _ ledger: Ledger) {
     let name = "\(job.job.id) \(device)"
     let isMarked = ends.contains(where: \.isAmbiguous) || job.mayBeLost || hasLostData
-    let ids = Set(ends.map(\.apnsID))
-    let counts = ids.map { ledger.acceptances(of: $0) }
-    // A device that was forgotten and registers again is another device, and may be found again.
-    let count = isForgotten(device) ? counts.max() ?? 0 : counts.reduce(0, +)
-    if count > 1 { repeatedCount += 1 }
-    // The push to a late token has its own id, in addition to the page's.
-    if ids.count > 1, job.job.push == nil, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
-    if count > 1, !isMarked, job.job.push == nil, !isForgotten(device, during: job) {
-      fail("accepted \(count) times, not marked as ambiguous: \(name)")
-    }
-    if count == 0, ends.contains(where: { $0.name == "accepted" }) {
-      fail("reported as accepted, but APNs did not accept it: \(name)")
-    }
-    if !isMarked, job.job.push == nil, Set(ends.map(\.name)).count > 1, !faults.contains(.setClock),
-      !isForgotten(device, during: job)
-    {
-      fail("different outcomes, not marked as ambiguous: \(name): \(Set(ends.map(\.name)).sorted())")
+    // Each late token has its own push, in addition to the page's. A device that was forgotten and registers again is another device, and
+    // may be found again.
+    let pages = Set(ends.filter { !$0.isLate }.map(\.apnsID))
+    if pages.count > 1, !isMarked, !isForgotten(device) { fail("in two pages: \(name)") }
+    for (id, ends) in Dictionary(grouping: ends, by: \.apnsID).sorted(by: { $0.key < $1.key }) {
+      let count = ledger.acceptances(of: id)
+      if count > 1 { repeatedCount += 1 }
+      if count == 0, ends.contains(where: { $0.name == "accepted" }) {
+        fail("reported as accepted, but APNs did not accept it: \(name)")
+      }
+      if isMarked || isForgotten(device, during: job) { continue }
+      if count > 1 { fail("accepted \(count) times, not marked as ambiguous: \(name)") }
+      if Set(ends.map(\.name)).count > 1, !faults.contains(.setClock) {
+        fail("different outcomes, not marked as ambiguous: \(name): \(Set(ends.map(\.name)).sorted())")
+      }
     }
   }
 
@@ -333,10 +334,11 @@ package final class AudienceAuditor {
     let skipped = counts["skipped"] ?? 0
     // A device that is asked for again has no token if APNs reported it as gone meanwhile, or its user was forgotten. The device
     // has the reported end, and the summary counts it as skipped. If a page is delivered again, a device that had no token may have one now;
-    // its end is marked.
+    // its end is marked. Of an activity that is over on a device, a page that comes again tells in its end that it may have been sent.
     let mayBeBoth = job.ends.count { device, ends in
-      job.job.push != nil || isForgotten(device) || ends.contains { $0.name == "unregistered" }
+      ends.contains(where: \.isLate) || isForgotten(device) || ends.contains { $0.name == "unregistered" }
         || ends.contains(where: \.isAmbiguous) && hasRegistered(device, during: job)
+        || job.job.push != nil && ends.contains { $0.isAmbiguous && $0.name == "throttled" }
     }
     let both = job.ends.count + skipped - devices
     // One that was forgotten and registers again counts as another device.
@@ -404,13 +406,15 @@ package final class AudienceAuditor {
   /// Finds pushes that APNs accepted without an outcome.
   private func judgeUnreported(_ ledger: Ledger) {
     guard !hasLostData, !faults.contains(.deleteQueue) else { return }
+    var owners: [String: String] = [:]
+    for phone in phones.values {
+      owners[phone.startToken] = phone.name
+      for record in registrations[phone.name] ?? [] { owners[record.token] = phone.name }
+    }
+    for (member, records) in members { for record in records { owners[record.token] = member.device } }
     for entry in ledger.entries where ledger.acceptances(of: entry.apnsID) > 0 && !apnsIDs.contains(entry.apnsID) {
-      let phone = phones.values.first { phone in
-        registrations[phone.name]?.contains { $0.token == entry.target } ?? false
-      }
-      // A start has no outcome if the device registered its update token meanwhile.
-      guard let phone, !isForgotten(phone.name) else { continue }
-      fail("accepted, but without an outcome: \(entry.apnsID) \(phone.name)")
+      guard let owner = owners[entry.target], !isForgotten(owner) else { continue }
+      fail("accepted, but without an outcome: \(entry.apnsID) \(owner)")
     }
   }
 
