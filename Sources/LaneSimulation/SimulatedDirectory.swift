@@ -56,7 +56,7 @@ package final class SimulatedDirectory: AudienceDirectory {
 
   package func maintain(now: Now) {}
 
-  package func find(_ job: borrowing PushJob, isOver: Bool, isReplay: Bool, ticket: Ticket, now: Now) {
+  package func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }

@@ -62,11 +62,17 @@ package final class ActivitiesClient {
     return Shown(activity: activity, devices: devices)
   }
 
-  /// Publishes the job that ends an activity, for all its devices or for some. Returns the job's id.
+  /// Publishes the job that ends an activity, for all its devices or for some. Returns the job's id. Throws where there is nothing to end.
   /// - Parameter dismissalDate: Unix seconds; nil: the system's own.
   package func end(
     _ id: ActivityID, in scope: AppScope, devices: [String], dismissalDate: Int64?
   ) throws -> String {
+    guard let activity = try wait({ activities.state(id, in: scope, then: $0) }) else { throw Refused(.unknown, id) }
+    switch activity.phase(now: now) {
+    case .starting, .active: break
+    case .ended: throw Refused(.ended, id)
+    case .expired: throw Refused(.expired, id)
+    }
     let access = try BrokerAdmin(configuration)
     let job = UUID().uuidString.lowercased()
     var aps: [String: Any] = ["event": "end"]
@@ -92,6 +98,34 @@ package final class ActivitiesClient {
     try admin.waitForConfirms()
     guard admin.results.confirmed == 1 else { throw NotTaken() }
     return job
+  }
+
+  /// There is nothing to end.
+  package struct Refused: Error, CustomStringConvertible {
+    private let refusal: ActivityRefusal
+    private let id: ActivityID
+
+    fileprivate init(_ refusal: ActivityRefusal, _ id: ActivityID) {
+      self.refusal = refusal
+      self.id = id
+    }
+
+    package var description: String {
+      let name = "the activity \(TextTable.printable(id.text))"
+      let hours = { (milliseconds: Int64) in "\(milliseconds / 3_600_000) hours" }
+      return switch refusal {
+      case .ended: "\(name) has ended"
+      case .expired: "\(name) has expired, \(hours(ActivityState.lifeMilliseconds)) after its start"
+      case .unknown, .otherPayload:
+        """
+        \(name) is not known: no start and no update token of it came within \(hours(ActivityState.memoryMilliseconds)), or only for another \
+        app or environment
+        """
+      }
+    }
+
+    /// Of an activity that is not known.
+    package static func unknown(_ id: ActivityID) -> Refused { Refused(.unknown, id) }
   }
 
   package struct NotTaken: Error, CustomStringConvertible {

@@ -215,13 +215,15 @@ extension ChannelOptions {
     }
   }
 
-  /// The names of channels that Redis knows. A list is complete without them, and without Redis there are no names:
-  /// so there is no message if Redis does not answer.
+  /// The names of channels that Redis knows. If it does not answer, the list comes without them, and a note says so.
   func names() -> [ChannelID: ChannelName] {
-    guard let snapshot = try? aside({ try $0.snapshot(try scope()) }) else { return [:] }
-    var names: [ChannelID: ChannelName] = [:]
-    for (name, id) in snapshot.names { names[id] = name }
-    return names
+    do {
+      let snapshot = try aside { try $0.snapshot(try scope()) }
+      return Dictionary(snapshot.names.map { ($1, $0) }) { first, _ in first }
+    } catch {
+      Exit.note("the channels' names are left out: \(error)")
+      return [:]
+    }
   }
 
   /// Removes a deleted channel's name, so that an ensure creates another channel.

@@ -101,6 +101,10 @@ struct JobReport {
       }
       rows.append(["rate", "\(row.rate) devices a second"])
       if let left = row.secondsLeft { rows.append(["left", "about \(left) s"]) }
+      let open = row.devices - min(row.devices, row.settled)
+      if open > 0, row.state == "paused" || row.state == "cancelled" {
+        rows.append(["note", "up to \(open) devices of pages that are published already still get their push"])
+      }
     }
     rows.append(["begun", JobReport.time(row.begunAt)])
     if let ended = row.endedAt { rows.append(["completed", JobReport.time(ended)]) }

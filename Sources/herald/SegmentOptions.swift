@@ -58,7 +58,11 @@ struct SegmentOptions: ParsableArguments {
       return try work(client, try scope())
     } catch let failure as SegmentFailure {
       if case .filter(let error) = failure, let filter { throw ValidationError("--filter: \(filter.place(error))") }
-      throw Exit.failure("\(failure)")
+      guard case .filter(let error) = failure, let code = error.path.first else { throw Exit.failure("\(failure)") }
+      if case .unknownSegment([code]) = error {
+        throw Exit.failure("there is no segment \(code) of \(app) in \(environment.rawValue)")
+      }
+      throw Exit.failure("the segment \(code) \(error)")
     }
   }
 }

@@ -65,6 +65,15 @@ struct WorkerActivityMemberTests {
     #expect(try herald(["activities", "list"] + Self.of).contains("ride-17"))
     for number in 0..<2 { try activity.register("d-\(number)", Self.updateTokens[number]) }
     _ = try wait(for: ["live": 2])
+    // Nothing is published where there is nothing to end.
+    let unknown = try world.herald(["activities", "end", "ride-99"] + Self.of, configuration: text)
+    #expect(unknown.status == 1 && unknown.errors.contains("the activity ride-99 is not known: "), "\(unknown)")
+    #expect(unknown.output.isEmpty)
+    let own = start.replacing(
+      #""content-state":{},"#, with: #""content-state":{},"stale-date":1,"input-push-channel":"dHN0LXNyY2gtY2hubA==","#)
+    try activity.publish("s3", #"{"devices":["nobody"]}"#, own, #""activity":"match-1","#)
+    #expect(try activity.end(of: "s3").summary == ["devices": 0])
+    #expect(worker.log.matches(of: /starts with an input-push-channel of their own/).count == 1, "\(worker.log)")
 
     // The first user dismisses the activity: APNs does not know the update token any more.
     try world.simulator.setDevices("\(Self.updateTokens[0]) unregistered \(Self.now)")

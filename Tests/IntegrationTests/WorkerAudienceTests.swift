@@ -342,6 +342,9 @@ struct WorkerAudienceTests {
       world.registry.store.fix(
         "cut", step: 0, pages: [PageOrdinals(0..<3, epoch: 0)], counted: 0, next: 3, ordinals: 5, then: $0)
     }
+    let paused = try world.jobs("pause", "cut").output
+    #expect(paused.contains("up to 3 devices of pages that are published already still get their push"), "\(paused)")
+    #expect(try world.jobs("resume", "cut").status == 0)
     let worker = try world.world.startWorker()
     try world.publish("cut", to: #"{"segment":"GONE"}"#)
     let end = try world.waitForEnd(of: "cut")

@@ -48,7 +48,7 @@ extension Lane {
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].isolation == .fail
         directory.find(
-          jobs[job].job, isOver: isOver, isReplay: jobs[job].metadata.isReplay, ticket: job, now: now)
+          jobs[job].job, isOver: isOver, leavesOutSettled: jobs[job].leavesOutSettled, ticket: job, now: now)
       }
     }
   }

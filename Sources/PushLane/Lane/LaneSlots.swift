@@ -143,6 +143,10 @@ struct JobSlot: ~Copyable {
   /// A page of an audience, or an activity's broadcast: the registry is asked before it is sent.
   var isPart: Bool { !job.page.isEmpty || job.targetKind == .channel && !job.parentID.isEmpty }
 
+  /// Of a page: a copy that was not sent itself leaves devices alone whose end another copy told. One that may have been sent has to say so
+  /// in their outcomes.
+  var leavesOutSettled: Bool { !metadata.isReplay && !metadata.isAmbiguous }
+
   /// Refuses the job: there is no registry here.
   mutating func refuseAudience(app: Int) {
     self.app = app

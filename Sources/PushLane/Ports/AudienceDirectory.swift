@@ -12,8 +12,8 @@ package protocol AudienceDirectory: AnyObject {
   /// Asks for a page's devices; the answer comes from `nextAnswer`, at the latest after the directory's own deadline.
   /// - Parameters:
   ///   - isOver: the page is not sent any more; the devices are for its outcomes.
-  ///   - isReplay: devices that have their end are found too.
-  func find(_ job: borrowing PushJob, isOver: Bool, isReplay: Bool, ticket: Ticket, now: Now)
+  ///   - leavesOutSettled: devices whose end another copy of the page told are left out.
+  func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now)
 
   /// The next answer of this turn; nil once everything is reported. A resolution of nil: nobody can say now who they are, and the page
   /// comes again later.
@@ -32,7 +32,7 @@ package final class NoDirectory: AudienceDirectory {
 
   package var knowsDevices: Bool { false }
   package func maintain(now: Now) {}
-  package func find(_ job: borrowing PushJob, isOver: Bool, isReplay: Bool, ticket: Ticket, now: Now) {
+  package func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
     preconditionFailure("pages are refused here")
   }
   package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? { nil }

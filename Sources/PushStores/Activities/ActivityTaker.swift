@@ -20,8 +20,8 @@ package final class ActivityTaker {
 
   private let activities: ActivityRegistry
   private let settings: ActivitySettings
-  /// Called for each start and update without a stale date.
-  package var onEndlessState: (AppScope) -> Void = { _ in }
+  /// Called for each job that is valid, and perhaps not what its producer wants.
+  package var onWarning: (ActivityWarning, AppScope) -> Void = { _, _ in }
 
   package init(_ activities: ActivityRegistry, settings: ActivitySettings) {
     self.activities = activities
@@ -48,8 +48,9 @@ package final class ActivityTaker {
       return then(.refused(error))
     }
     if way.isDecided, payload.event != .end, !payload.hasStaleDate, settings.staleAfterSeconds == nil {
-      onEndlessState(scope)
+      onWarning(.noStaleDate, scope)
     }
+    if way.isDecided, payload.event == .start, payload.inputPushChannel != nil { onWarning(.ownChannel, scope) }
     let kind = job.targetKind
     let draft = Draft(job, payload, id, settings, now: activities.now / 1_000)
     let field = kind == .activity ? "to.activity" : "activity"

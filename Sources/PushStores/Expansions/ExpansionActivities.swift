@@ -124,19 +124,19 @@ extension ExpansionRunner {
     end(step.id)
   }
 
-  /// A device without contact shows such a state as if it were current.
-  func warn(of scope: AppScope) {
-    counters.endlessStates += 1
+  func warn(_ warning: ActivityWarning, of scope: AppScope) {
+    if warning == .noStaleDate { counters.endlessStates += 1 }
+    let key = Warned(warning: warning, scope: scope)
     let now = loop.now.monotonic
-    if let last = warnedAt[scope], now.milliseconds(since: last) < ExpansionRunner.warnMilliseconds { return }
+    if let last = warnedAt[key], now.milliseconds(since: last) < ExpansionRunner.warnMilliseconds { return }
     if warnedAt.count >= ExpansionRunner.warnedMaximum { warnedAt = [:] }
-    warnedAt[scope] = now
-    notice(
-      .warning,
-      """
-      activities of \(scope): jobs without stale-date: a device that loses contact shows its last state as if it were true; set \
-      stale-date, or activities.default_stale_after_s
-      """)
+    warnedAt[key] = now
+    notice(.warning, "activities of \(scope): \(warning.text)")
+  }
+
+  struct Warned: Hashable {
+    let warning: ActivityWarning
+    let scope: AppScope
   }
 }
 

@@ -37,7 +37,7 @@ final class ExpansionRunner {
   /// Jobs whose next step has too many open pages before it, since when.
   var fullSince: [String: (step: UInt32, since: Instant)] = [:]
   /// When each app was last warned that a state of its activities has no date from which on it is old.
-  var warnedAt: [AppScope: Instant] = [:]
+  var warnedAt: [Warned: Instant] = [:]
 
   /// The delay between retries of storing that a job is completed.
   private static let finishMilliseconds: Int64 = 1_000
@@ -57,7 +57,7 @@ final class ExpansionRunner {
     taker = ActivityTaker(activities, settings: settings.activities)
     self.notice = notice
     writer = OutcomeWriter(worker: settings.workerName)
-    taker.onEndlessState = { [weak self] in self?.warn(of: $0) }
+    taker.onWarning = { [weak self] in self?.warn($0, of: $1) }
   }
 
   func take(_ delivery: ExpansionDelivery) {

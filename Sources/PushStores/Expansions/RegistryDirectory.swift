@@ -45,7 +45,7 @@ package final class RegistryDirectory: AudienceDirectory {
     registry.turn()
   }
 
-  package func find(_ job: borrowing PushJob, isOver: Bool, isReplay: Bool, ticket: Ticket, now: Now) {
+  package func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
     let then: (PageResolution?) -> Void = { [weak self] resolution in
@@ -67,12 +67,16 @@ package final class RegistryDirectory: AudienceDirectory {
       guard let self, case .success(let records) = result else { return then(nil) }
       let devices = records.map { PageDevice.found($0) }
       guard let settlement else { return finish(devices, then) }
-      leaveOut(settlement, isReplay: isReplay, devices) { [weak self] devices in
-        guard let devices else { return then(nil) }
+      let finishAndSettle: ([PageDevice]) -> Void = { [weak self] devices in
         finish(devices) { resolution in
           if let resolution { self?.settleSkipped(settlement, resolution) }
           then(resolution)
         }
+      }
+      guard leavesOutSettled else { return finishAndSettle(devices) }
+      leaveOut(settlement, devices) { devices in
+        guard let devices else { return then(nil) }
+        finishAndSettle(devices)
       }
     }
   }
@@ -80,10 +84,8 @@ package final class RegistryDirectory: AudienceDirectory {
   /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds. nil: unknown now, because
   /// Redis did not answer.
   private func leaveOut(
-    _ page: PageSettlement, isReplay: Bool, _ devices: [PageDevice],
-    then: @escaping ([PageDevice]?) -> Void
+    _ page: PageSettlement, _ devices: [PageDevice], then: @escaping ([PageDevice]?) -> Void
   ) {
-    guard !isReplay else { return then(devices) }
     expansions.ends(of: page, count: devices.count) { result in
       guard case .success(let ends) = result else { return then(nil) }
       then(zip(devices, ends).map { device, end in end == PageEnd.open ? device : .settled })
