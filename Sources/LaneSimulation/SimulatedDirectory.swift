@@ -1,5 +1,5 @@
 package import PushCore
-import PushLane
+package import PushLane
 
 /// The registry of devices, which lanes ask for the devices of pages.
 package final class RegistryServer {
@@ -56,7 +56,9 @@ package final class SimulatedDirectory: AudienceDirectory {
 
   package func maintain(now: Now) {}
 
-  package func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
+  package func find(
+    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+  ) {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }

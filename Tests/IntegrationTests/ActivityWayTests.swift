@@ -68,6 +68,31 @@ struct ActivityWayTests {
     #expect(try world.resolve(last.first?.text ?? "") == ["d3": "cc03cc03"])
   }
 
+  /// Each page for a late token is for that one: where the device has another by then, the claim is left to that one's page.
+  @Test func aLatePageIsForItsTokenOnly() throws {
+    let world = try ActivityWay()
+    defer { world.close() }
+    try world.register("d1", startToken: "aa01aa01")
+    _ = try world.publishedBody(job("s1", to: #"{"devices":["d1"]}"#, payload: Self.start, #","activity":"ride-17""#))
+    _ = try world.publishedBody(job("u1", to: #"{"activity":"ride-17"}"#, payload: Self.update))
+    #expect(try world.token("d1", "cc01cc01") == .changed)
+    let first = try world.queued()
+    #expect(try world.token("d1", "cc02cc02") == .changed)
+    let second = try world.queued()
+    try #require(first.count == 1 && second.count == 1)
+    func resolve(_ token: String) throws -> [String: String] {
+      let (id, token) = (Array("u1/late/d1".utf8), Array(token.utf8))
+      return try world.resolve(first[0].text, apnsID: UUIDValue.apnsID(page: id.span, lateToken: token.span))
+    }
+    #expect(try resolve("cc01cc01").isEmpty)
+    // The other page was not published, and the registration comes again.
+    #expect(try world.token("d1", "cc02cc02") == .changed)
+    #expect(try world.queued().count == 1)
+    #expect(try resolve("cc02cc02") == ["d1": "cc02cc02"])
+    // A copy of a page that an older worker published: from its ordinal.
+    #expect(try resolve("0") == ["d1": "cc02cc02"])
+  }
+
   /// However a device's tokens change, it is started once or alerted once.
   @Test func whoCannotShowItIsAlerted() throws {
     let world = try ActivityWay()
@@ -383,10 +408,10 @@ private final class ActivityWay {
     throw TestFailure("its token and its alert are known still")
   }
 
-  private func find(_ job: borrowing PushJob) throws -> PageResolution {
+  private func find(_ job: borrowing PushJob, apnsID: UUIDValue? = nil) throws -> PageResolution {
     let bytes = job.bytes
     let ordinals = (0..<job.page.count).map { job.page.ordinal($0, in: bytes.span) }
-    let finish = pages.finish(job, isOver: false, in: scope)
+    let finish = pages.finish(job, isOver: false, apnsID: apnsID, in: scope)
     let records = try wait { devices.records(of: ordinals, epoch: job.page.epoch, in: scope, then: $0) }.get()
     guard let resolution = try wait({ finish(records.map { .found($0) }, $0) }) else {
       throw TestFailure("nobody can say")
@@ -394,10 +419,10 @@ private final class ActivityWay {
     return resolution
   }
 
-  func resolve(_ text: String) throws -> [String: String] {
+  func resolve(_ text: String, apnsID: UUIDValue? = nil) throws -> [String: String] {
     var job = PushJob()
     try parse(text, into: &job)
-    let resolution = try find(job)
+    let resolution = try find(job, apnsID: apnsID)
     var tokens: [String: String] = [:]
     for entry in resolution.entries {
       guard case .token(let token, let device, _) = entry else { continue }

@@ -68,7 +68,7 @@ struct WorkerAudienceTests {
     }
 
     /// Does what the expansion consumer does before it publishes the only page of a job.
-    func prepare(_ id: String, ordinals: [UInt32]) throws {
+    func prepare(_ id: String, ordinals: [UInt32], epoch: UInt64 = 0) throws {
       let body =
         #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
       let opening = try registry.wait {
@@ -79,7 +79,7 @@ struct WorkerAudienceTests {
       #expect(opening == .evaluate(from: 0))
       let fixed = try registry.wait {
         registry.store.fix(
-          id, step: 0, pages: [PageOrdinals(ordinals, epoch: 0)], counted: 0, next: nil, ordinals: 10, then: $0)
+          id, step: 0, pages: [PageOrdinals(ordinals, epoch: epoch)], counted: 0, next: nil, ordinals: 10, then: $0)
       }
       #expect(fixed?.pages == 0..<1)
     }
@@ -234,6 +234,25 @@ struct WorkerAudienceTests {
     try world.take()
     #expect(world.outcomes.map { $0.to?.device } == ["d-12"])
     #expect(try world.world.simulator.counters().accepted == 1)
+  }
+
+  /// A copy of a page from before counts nobody of the page that was made anew.
+  @Test func aPageFromBeforeRedisWasEmptiedSettlesNobody() throws {
+    let redis = try RedisServer()
+    let world = try World("emptied-page", redis: redis)
+    let registry = world.registry
+    try registry.register(0..<3)
+    let before = try registry.wait { registry.devices.epoch(in: registry.scope, then: $0) }
+    try redis.cli(["FLUSHALL"])
+    try registry.register(10..<13)
+    let after = try registry.wait { registry.devices.epoch(in: registry.scope, then: $0) }
+    try world.prepare("all", ordinals: [0, 1, 2], epoch: after)
+    try world.publishPage(of: "all", ordinals: [0, 1, 2], epoch: before)
+    try world.world.runUntilEmpty()
+    #expect(try world.take().isEmpty)
+    try world.publishPage(of: "all", ordinals: [0, 1, 2], epoch: after)
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "all").summary == ["devices": 3, "accepted": 3])
   }
 
   /// The same from a job to its devices, whose copies wait for their next attempt.

@@ -297,7 +297,9 @@ final class LaneBenchDirectory: AudienceDirectory {
   var knowsDevices: Bool { world.knowsDevices }
   func maintain(now: Now) {}
 
-  func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
+  func find(
+    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+  ) {
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }

@@ -60,13 +60,9 @@ package struct AudiencePage: Sendable {
 extension PushJob {
   /// Replaces the ordinals by the registry's answer: from here on, targets are tokens, of the devices that have one.
   ///
-  /// - Parameters:
-  ///   - isRepeated: an earlier delivery of the page may have been sent.
-  ///   - apnsID: of a late token's page: what it was published with. If the device has another token now, that one has a page of its own.
+  /// - Parameter isRepeated: an earlier delivery of the page may have been sent.
   /// - Returns: the skipped devices, by their positions among the body's ordinals.
-  package mutating func resolve(
-    _ resolution: borrowing PageResolution, isRepeated: Bool, apnsID: UUIDValue? = nil
-  ) -> [Int] {
+  package mutating func resolve(_ resolution: borrowing PageResolution, isRepeated: Bool) -> [Int] {
     precondition(
       targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count,
       "a page is resolved once, whole")
@@ -79,28 +75,20 @@ extension PushJob {
     var superseded: Set<Int> = []
     targets.removeAll(keepingCapacity: true)
     func range(_ range: ByteRange) -> ByteRange { ByteRange(start: base + Int(range.start), count: Int(range.count)) }
-    for (index, found) in resolution.entries.enumerated() {
-      var entry = found
-      if !page.late.isEmpty, let apnsID, case .token(let token, let device, _) = found,
-        apnsID
-          != UUIDValue.apnsID(
-            page: bytes.span.extracting(id.range), lateToken: bytes.span.extracting(range(token).range))
-      {
-        entry = .skipped(device: device)
-      }
+    for (index, entry) in resolution.entries.enumerated() {
       switch entry {
       case .token(let token, let device, let registeredAt):
         kept.append(index)
         targets.append(range(token))
         devices.append(range(device))
         times.append(registeredAt)
-      case .superseded(let token, let device):
+      case .superseded(let token, let device, let registeredAt):
         superseded.insert(kept.count)
         kept.append(index)
         // No device has an ordinal for a token, so that nothing is known about it.
         targets.append(token.isEmpty ? page.ordinals[index] : range(token))
         devices.append(range(device))
-        times.append(0)
+        times.append(registeredAt)
       case .skipped(let device?) where isRepeated:
         superseded.insert(kept.count)
         kept.append(index)

@@ -6,7 +6,7 @@ package struct PageResolution: Sendable {
     case token(ByteRange, device: ByteRange, registeredAt: Int64)
     /// Of an activity: nothing is sent to it any more, because it got a newer state, or has the activity. An earlier delivery of the page
     /// may have sent to this token (empty: it is not known any more), and then that one's outcome is the device's.
-    case superseded(ByteRange, device: ByteRange)
+    case superseded(ByteRange, device: ByteRange, registeredAt: Int64)
     /// The device is gone, or has no token: it ends without an outcome. With a `device`, an earlier delivery of the page may have sent to a
     /// token that is not known any more.
     case skipped(device: ByteRange?)
@@ -33,9 +33,9 @@ package struct PageResolution: Sendable {
   package mutating func settled() { entries.append(.settled) }
 
   /// - Parameter token: its bytes, or none.
-  package mutating func supersede(_ token: Span<UInt8>, device: Span<UInt8>) {
+  package mutating func supersede(_ token: Span<UInt8>, device: Span<UInt8>, registeredAt: Int64) {
     let token = append(hex: token)
-    entries.append(.superseded(token, device: append(device)))
+    entries.append(.superseded(token, device: append(device), registeredAt: registeredAt))
   }
 
   /// - Parameter token: its bytes.

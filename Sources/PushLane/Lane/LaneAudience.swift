@@ -48,7 +48,8 @@ extension Lane {
         openPages[queue] += 1
         let isOver = isOver(job, now) || jobs[job].isolation == .fail
         directory.find(
-          jobs[job].job, isOver: isOver, leavesOutSettled: jobs[job].leavesOutSettled, ticket: job, now: now)
+          jobs[job].job, isOver: isOver, settled: jobs[job].settledDevices, apnsID: jobs[job].metadata.apnsID,
+          ticket: job, now: now)
       }
     }
   }

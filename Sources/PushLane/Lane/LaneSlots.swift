@@ -143,9 +143,7 @@ struct JobSlot: ~Copyable {
   /// A page of an audience, or an activity's broadcast: the registry is asked before it is sent.
   var isPart: Bool { !job.page.isEmpty || job.targetKind == .channel && !job.parentID.isEmpty }
 
-  /// Of a page: a copy that was not sent itself leaves devices alone whose end another copy told. One that may have been sent has to say so
-  /// in their outcomes.
-  var leavesOutSettled: Bool { !metadata.isReplay && !metadata.isAmbiguous }
+  var settledDevices: SettledDevices { metadata.isReplay ? .found : metadata.isAmbiguous ? .asked : .leftOut }
 
   /// Refuses the job: there is no registry here.
   mutating func refuseAudience(app: Int) {
@@ -173,7 +171,7 @@ struct JobSlot: ~Copyable {
       return 0
     }
     openEnds()
-    let skipped = job.resolve(resolution, isRepeated: metadata.isAmbiguous, apnsID: metadata.apnsID)
+    let skipped = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
     for index in skipped { ends[index] = PageEnd.skipped.letter }
     targetCount = job.targets.count
     return skipped.count

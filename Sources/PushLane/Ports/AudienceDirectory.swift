@@ -1,5 +1,15 @@
 package import PushCore
 
+/// How a page's directory treats devices whose end another copy of the page told.
+package enum SettledDevices: Sendable {
+  /// They have no target.
+  case leftOut
+  /// Nothing is sent to them. This copy may have been sent, and then their outcomes say so.
+  case asked
+  /// Like all others: an operator sends the page again.
+  case found
+}
+
 /// Who the devices of a page are, as a lane sees it: their tokens are read when the page is sent. One call serves up to 500 targets, so it
 /// may be dynamic. Nothing here blocks.
 package protocol AudienceDirectory: AnyObject {
@@ -12,8 +22,10 @@ package protocol AudienceDirectory: AnyObject {
   /// Asks for a page's devices; the answer comes from `nextAnswer`, at the latest after the directory's own deadline.
   /// - Parameters:
   ///   - isOver: the page is not sent any more; the devices are for its outcomes.
-  ///   - leavesOutSettled: devices whose end another copy of the page told are left out.
-  func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now)
+  ///   - settled: devices whose end another copy of the page told.
+  ///   - apnsID: that the page was published with, or a copy of it; nil: none. Of a late token's page it names the token.
+  func find(
+    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now)
 
   /// The next answer of this turn; nil once everything is reported. A resolution of nil: nobody can say now who they are, and the page
   /// comes again later.
@@ -32,7 +44,9 @@ package final class NoDirectory: AudienceDirectory {
 
   package var knowsDevices: Bool { false }
   package func maintain(now: Now) {}
-  package func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
+  package func find(
+    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+  ) {
     preconditionFailure("pages are refused here")
   }
   package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? { nil }

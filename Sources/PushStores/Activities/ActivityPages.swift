@@ -27,15 +27,30 @@ package final class ActivityPages {
     /// Of a start: the channel that it names for updates.
     let inputPushChannel: String?
     let push: ActivityState.Push
+    /// Of a late token's page: its id, and the `apns-id` that names the token.
+    var late: (id: [UInt8], apnsID: UUIDValue)?
+
+    func isFor(_ token: [UInt8]) -> Bool {
+      guard let late else { return true }
+      return late.apnsID == UUIDValue.apnsID(page: late.id.span, lateToken: Array(Hex.text(token).utf8).span)
+    }
   }
 
   /// The second half of the search for an activity's page's devices, once their records are known: nil: unknown now, because Redis did not
   /// answer.
   package typealias Finish = ([PageDevice], @escaping (PageResolution?) -> Void) -> Void
 
-  /// - Parameter isOver: the page is not sent any more.
-  package func finish(_ job: borrowing PushJob, isOver: Bool, in scope: AppScope) -> Finish {
-    let page = ActivityPages.page(job, isOver: isOver, scope)
+  /// - Parameters:
+  ///   - isOver: the page is not sent any more.
+  ///   - apnsID: of the page's message.
+  package func finish(_ job: borrowing PushJob, isOver: Bool, apnsID: UUIDValue? = nil, in scope: AppScope) -> Finish {
+    var page = ActivityPages.page(job, isOver: isOver, scope)
+    if !job.page.late.isEmpty, let apnsID {
+      let id = Array(job.bytes[job.id.range])
+      // Older workers made it from the ordinal: it names no token.
+      let old = UUIDValue.apnsID(page: id.span, lateToken: job.bytes.span.extracting(job.page.ordinals[0].range))
+      if apnsID != old { page.late = (id, apnsID) }
+    }
     return { [self] devices, then in
       guard let startJob = page.startJob else { return update(page, devices, then) }
       start(page, job: startJob, devices, then)
@@ -84,29 +99,39 @@ package final class ActivityPages {
 
   private func update(_ page: Page, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void) {
     // A device that is forgotten since is skipped. Its ordinal may be another's by now, to whom nothing counts as sent.
-    let found = devices.map { device in
-      device.record.flatMap { page.lateDevice.isEmpty || page.lateDevice == $0.id ? $0 : nil }
-    }
-    let ordinals = zip(page.ordinals, found).filter { $0.1 != nil }.map(\.0)
-    activities.resolve(page.push, of: page.id, in: page.scope, to: ordinals) { result in
-      guard case .success(let resolved) = result else { return then(nil) }
-      var resolution = PageResolution()
-      var answers = resolved[...]
-      for (device, record) in zip(devices, found) {
-        guard let record, let answer = answers.popFirst() else {
-          if case .settled = device { resolution.settled() } else { resolution.skip() }
-          continue
-        }
-        switch answer {
-        case .send(let token, let registeredAt):
-          resolution.send(to: token.span, device: record.id.utf8.span, registeredAt: registeredAt)
-        case .superseded(_, let token): resolution.supersede(token.span, device: record.id.utf8.span)
-        // It never had a token, so that nothing was sent to it.
-        case .skipped(.noToken): resolution.skip()
-        case .skipped: resolution.skip(device: record.id.utf8.span)
-        }
+    let isHere = { (record: DeviceRecord) in page.lateDevice.isEmpty || page.lateDevice == record.id }
+    var (found, asked): ([UInt32], [UInt32]) = ([], [])
+    for (ordinal, device) in zip(page.ordinals, devices) {
+      switch device {
+      case .found(let record?) where isHere(record): found.append(ordinal)
+      case .asked: asked.append(ordinal)
+      case .found, .settled: break
       }
-      then(resolution)
+    }
+    activities.resolve(page.push, of: page.id, in: page.scope, to: found, isFor: page.isFor) { [activities] result in
+      guard case .success(let resolved) = result else { return then(nil) }
+      let finish = { (tokens: [[UInt8]]) in
+        var (answers, tokens) = (resolved[...], tokens[...])
+        var resolution = PageResolution()
+        for device in devices {
+          switch device {
+          case .found(let record?) where isHere(record):
+            guard let answer = answers.popFirst() else { preconditionFailure("each device has its answer") }
+            resolution.append(answer, record)
+          case .found: resolution.skip()
+          case .asked(let record):
+            let token = tokens.popFirst() ?? []
+            resolution.ask(token.isEmpty ? nil : DeviceRecord.Token(bytes: token, at: 0), record)
+          case .settled: resolution.settled()
+          }
+        }
+        then(resolution)
+      }
+      guard !asked.isEmpty else { return finish([]) }
+      activities.tokens(of: page.id, in: page.scope, asked) { result in
+        guard case .success(let tokens) = result else { return then(nil) }
+        finish(tokens)
+      }
     }
   }
 
@@ -115,8 +140,12 @@ package final class ActivityPages {
   private func start(
     _ page: Page, job: UInt64, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void
   ) {
-    let tokens = devices.map { page.isFallback ? $0.record?.token : $0.record?.startToken(for: page.attributesType) }
-    let able = zip(page.ordinals, tokens).filter { $0.1 != nil }.map(\.0)
+    let token = { (record: DeviceRecord) in page.isFallback ? record.token : record.startToken(for: page.attributesType)
+    }
+    var able: [UInt32] = []
+    for (ordinal, device) in zip(page.ordinals, devices) {
+      if case .found(let record?) = device, token(record) != nil { able.append(ordinal) }
+    }
     activities.resolveStart(
       of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
       to: able
@@ -124,15 +153,21 @@ package final class ActivityPages {
       guard case .success(let resolved) = result else { return then(nil) }
       var answers = resolved[...]
       var resolution = PageResolution()
-      for (device, token) in zip(devices, tokens) {
-        guard let token, let record = device.record, let answer = answers.popFirst() else {
-          if case .settled = device { resolution.settled() } else { resolution.skip() }
-          continue
-        }
-        switch answer {
-        case .send: resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
-        case .superseded: resolution.supersede(token.bytes.span, device: record.id.utf8.span)
-        case .skipped: resolution.skip()
+      for device in devices {
+        switch device {
+        case .found(let record):
+          guard let record, let token = token(record), let answer = answers.popFirst() else {
+            resolution.skip()
+            continue
+          }
+          switch answer {
+          case .send: resolution.send(to: token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+          case .superseded:
+            resolution.supersede(token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
+          case .skipped: resolution.skip()
+          }
+        case .asked(let record): resolution.ask(token(record), record)
+        case .settled: resolution.settled()
         }
       }
       then(resolution)
@@ -154,5 +189,25 @@ package final class ActivityPages {
     devices.lose(token, ordinal: ordinal, at: since, in: scope) { [activities] _ in
       activities.startRefused(of: page.id, in: scope, job: startJob, ordinals: [ordinal]) { _ in then() }
     }
+  }
+}
+
+extension PageResolution {
+  fileprivate mutating func append(_ answer: ActivityState.Resolved, _ record: DeviceRecord) {
+    switch answer {
+    case .send(let token, let registeredAt):
+      send(to: token.span, device: record.id.utf8.span, registeredAt: registeredAt)
+    // No such token has a dead-token mark.
+    case .superseded(_, let token): supersede(token.span, device: record.id.utf8.span, registeredAt: 0)
+    // It never had a token, so that nothing was sent to it.
+    case .skipped(.noToken): skip()
+    case .skipped: skip(device: record.id.utf8.span)
+    }
+  }
+
+  /// Another copy of the page told how it ended.
+  package mutating func ask(_ token: DeviceRecord.Token?, _ record: DeviceRecord) {
+    guard let token else { return settled() }
+    supersede(token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
   }
 }

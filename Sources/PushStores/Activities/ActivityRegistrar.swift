@@ -141,8 +141,7 @@ package final class ActivityRegistrar {
     var late: [UInt8] = []
     PageWriter.append(job, late: registration.device, ordinal: ordinal, to: &late)
     let id = Array(job.bytes[job.id.range]) + Array("/late/\(registration.device)".utf8)
-    var token: [UInt8] = []
-    for byte in registration.token ?? [] { token += [Hex.digit(byte >> 4), Hex.digit(byte & 15)] }
+    let token = Array(Hex.text(registration.token ?? []).utf8)
     let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span)
     let at = activities.now
     let message = ConfirmedPublisher.Message(

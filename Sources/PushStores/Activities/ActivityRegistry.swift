@@ -153,14 +153,24 @@ package final class ActivityRegistry {
   }
 
   /// Call before pushes to members: returns the token of each, if any, and marks the pushes as sent.
+  /// - Parameter isFor: whether a late token's push is for this token; another one has a push of its own.
   package func resolve(
     _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32],
-    then: @escaping Then<[ActivityState.Resolved]>
+    isFor: @escaping ([UInt8]) -> Bool = { _ in true }, then: @escaping Then<[ActivityState.Resolved]>
   ) {
     change(id, ordinals, scope, hasTexts: false, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
-      return .success(draft.members.indices.map { activity.resolve(push, &draft.members[$0], now: now) })
+      return .success(
+        draft.members.indices.map { index in
+          if let token = draft.members[index]?.token, !token.isEmpty, !isFor(token) { return .skipped(.sentAlready) }
+          return activity.resolve(push, &draft.members[index], now: now)
+        })
     }
+  }
+
+  /// The update tokens of members; empty: none.
+  package func tokens(of id: ActivityID, in scope: AppScope, _ ordinals: [UInt32], then: @escaping Then<[[UInt8]]>) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in .success(draft.members.map { $0?.token ?? [] }) }
   }
 
   /// Starts are about to be sent to devices: to which of them. Marks those as started.

@@ -4,8 +4,8 @@ package import PushCore
 package enum PageDevice: Sendable {
   /// Its record; nil: it is gone.
   case found(DeviceRecord?)
-  /// An earlier delivery of the page told how it ended.
+  /// Another copy of the page told how it ended.
   case settled
-
-  var record: DeviceRecord? { if case .found(let record?) = self { record } else { nil } }
+  /// The same, and the outcome of this copy is asked for.
+  case asked(DeviceRecord)
 }

@@ -167,23 +167,44 @@ package final class ExpansionStore {
   }
 
   /// How the devices of a page's copy ended: `PageEnd` letters from its position on, `PageEnd.open` for those that have not ended, and where
-  /// that is not known. A page without open devices has no letters any more: then they are not `open`, whatever they are.
-  package func ends(of page: PageSettlement, count: Int, then: @escaping Then<[UInt8]>) {
+  /// that is not known. A page without open devices has no letters any more: then they are not `open`, whatever they are. nil: Redis has
+  /// another page of this number: it was emptied, and the page was made anew.
+  /// - Parameter ordinals: the copy's.
+  package func ends(
+    of page: PageSettlement, _ ordinals: [UInt32], epoch: UInt64, then: @escaping Then<[UInt8]?>
+  ) {
     let keys = keys(String(decoding: page.parentID, as: UTF8.self))
     redis.call(["HGET", keys.pages, "\(page.page)"], key: keys.pages) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(.bulk(let letters)):
-        let ends = letters.dropFirst(page.position).prefix(count)
-        then(.success(ends + Array(repeating: PageEnd.open, count: count - ends.count)))
+        let ends = Array(letters.dropFirst(page.position).prefix(ordinals.count))
+        isStored(page, ordinals, epoch: epoch, keys) {
+          then($0.map { $0 && ends.count == ordinals.count ? ends : nil })
+        }
       case .success:
         isSettled(page.page, keys) { result in
           then(
             result.map { isSettled in
-              Array(repeating: isSettled ? PageEnd.skipped.letter : PageEnd.open, count: count)
+              Array(repeating: isSettled ? PageEnd.skipped.letter : PageEnd.open, count: ordinals.count)
             })
         }
       }
+    }
+  }
+
+  /// Whether these are the ordinals of the page that Redis has. Also where it has no page any more: then nothing contradicts them.
+  private func isStored(
+    _ page: PageSettlement, _ ordinals: [UInt32], epoch: UInt64, _ keys: ExpansionKeys, then: @escaping Then<Bool>
+  ) {
+    redis.call(["HGET", keys.ordinals, "\(page.page)"], key: keys.ordinals) { result in
+      then(
+        result.map { reply in
+          guard case .bulk(let bytes) = reply else { return true }
+          let stored = PageOrdinals(stored: bytes)
+          let part = stored.text.split(separator: UInt8(ascii: ",")).dropFirst(page.position).prefix(ordinals.count)
+          return stored.epoch == epoch && part.elementsEqual(ordinals) { $0.elementsEqual("\($1)".utf8) }
+        })
     }
   }
 

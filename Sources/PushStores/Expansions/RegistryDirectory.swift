@@ -1,6 +1,6 @@
 package import PushCore
 package import PushIO
-import PushLane
+package import PushLane
 
 /// The registry as a lane's directory of devices, with its own connection. It belongs to its loop's thread.
 package final class RegistryDirectory: AudienceDirectory {
@@ -45,7 +45,9 @@ package final class RegistryDirectory: AudienceDirectory {
     registry.turn()
   }
 
-  package func find(_ job: borrowing PushJob, isOver: Bool, leavesOutSettled: Bool, ticket: Ticket, now: Now) {
+  package func find(
+    _ job: borrowing PushJob, isOver: Bool, settled: SettledDevices, apnsID: UUIDValue?, ticket: Ticket, now: Now
+  ) {
     guard let scope = RegistryDirectory.scope(of: job) else { preconditionFailure("a parsed job has an app") }
     openCount += 1
     let then: (PageResolution?) -> Void = { [weak self] resolution in
@@ -53,7 +55,9 @@ package final class RegistryDirectory: AudienceDirectory {
       self?.answers.append((ticket, resolution))
     }
     if job.page.isEmpty { return activities.find(broadcast: job, in: scope, then: then) }
-    let finish = job.activity.isEmpty ? RegistryDirectory.finish : activities.finish(job, isOver: isOver, in: scope)
+    let finish =
+      job.activity.isEmpty
+      ? RegistryDirectory.finish : activities.finish(job, isOver: isOver, apnsID: apnsID, in: scope)
     let bytes = job.bytes
     var ordinals: [UInt32] = []
     ordinals.reserveCapacity(job.page.count)
@@ -63,32 +67,33 @@ package final class RegistryDirectory: AudienceDirectory {
       job.page.late.isEmpty
       ? PageSettlement(
         parentID: Array(bytes[job.parentID.range]), page: job.page.number, position: job.page.position, ends: []) : nil
-    registry.records(of: ordinals, epoch: job.page.epoch, in: scope) { [weak self] result in
+    let epoch = job.page.epoch
+    registry.records(of: ordinals, epoch: epoch, in: scope) { [weak self] result in
       guard let self, case .success(let records) = result else { return then(nil) }
-      let devices = records.map { PageDevice.found($0) }
-      guard let settlement else { return finish(devices, then) }
-      let finishAndSettle: ([PageDevice]) -> Void = { [weak self] devices in
-        finish(devices) { resolution in
-          if let resolution { self?.settleSkipped(settlement, resolution) }
+      guard let settlement else { return finish(records.map { .found($0) }, then) }
+      expansions.ends(of: settlement, ordinals, epoch: epoch) { [weak self] result in
+        guard case .success(let ends) = result else { return then(nil) }
+        finish(RegistryDirectory.devices(records, ends, settled)) { resolution in
+          if let resolution, ends != nil { self?.settleSkipped(settlement, resolution) }
           then(resolution)
         }
-      }
-      guard leavesOutSettled else { return finishAndSettle(devices) }
-      leaveOut(settlement, devices) { devices in
-        guard let devices else { return then(nil) }
-        finishAndSettle(devices)
       }
     }
   }
 
-  /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds. nil: unknown now, because
-  /// Redis did not answer.
-  private func leaveOut(
-    _ page: PageSettlement, _ devices: [PageDevice], then: @escaping ([PageDevice]?) -> Void
-  ) {
-    expansions.ends(of: page, count: devices.count) { result in
-      guard case .success(let ends) = result else { return then(nil) }
-      then(zip(devices, ends).map { device, end in end == PageEnd.open ? device : .settled })
+  /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds.
+  /// - Parameter ends: nil: Redis has another page of this number, and devices that are gone must not be counted there.
+  private static func devices(
+    _ records: [DeviceRecord?], _ ends: [UInt8]?, _ settled: SettledDevices
+  ) -> [PageDevice] {
+    guard let ends else { return records.map { $0 == nil ? .settled : .found($0) } }
+    return zip(records, ends).map { record, end in
+      switch settled {
+      case .found: return .found(record)
+      case .leftOut, .asked:
+        if end == PageEnd.open { return .found(record) }
+        return if let record, case .asked = settled { .asked(record) } else { .settled }
+      }
     }
   }
 
@@ -113,6 +118,7 @@ package final class RegistryDirectory: AudienceDirectory {
           resolution.skip()
         }
       case .found(nil): resolution.skip()
+      case .asked(let record): resolution.ask(record.token, record)
       case .settled: resolution.settled()
       }
     }
