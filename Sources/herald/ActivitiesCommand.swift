@@ -130,7 +130,8 @@ struct ActivitiesCommand: ParsableCommand {
       try options.run { client, _ in
         let job = try client.end(
           try options.id(id), in: try options.scope(), devices: device, dismissalDate: dismissalDate)
-        print(options.json ? "{\"job_id\":\"\(job)\"}" : "job \(job) ends \(TextTable.printable(id))")
+        let part = device.isEmpty ? "" : " on \(device.map { TextTable.printable($0) }.joined(separator: ", "))"
+        print(options.json ? "{\"job_id\":\"\(job)\"}" : "job \(job) ends \(TextTable.printable(id))\(part)")
       }
     }
   }

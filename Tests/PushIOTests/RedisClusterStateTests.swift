@@ -51,6 +51,21 @@ import Testing
     #expect(state.nodeToAsk(now: at(60_550)) { $0 != 1 } == 2, "another one is asked")
   }
 
+  /// All nodes start: each refuses at once, for seconds.
+  @Test func refusedQuestionsAreNotRepeatedAtOnce() {
+    var state = RedisClusterState(seeds: [address(1), address(2)])
+    let text = Array("LOADING Redis is loading the dataset in memory".utf8)
+    let loading = RedisReply.error(RedisServerError(text.span))
+    var asked: [Int64] = []
+    for now in 0..<Int64(1_000) {
+      state.doubt(now: at(now))
+      guard let node = state.nodeToAsk(now: at(now), isReady: { _ in true }) else { continue }
+      asked.append(now)
+      state.learned(loading, from: node, now: at(now))
+    }
+    #expect(asked == [0, 250, 500, 750])
+  }
+
   @Test func aQuestionWithoutAnAnswerIsPassedOver() {
     var state = RedisClusterState(seeds: [address(1), address(2)])
     let whole = { (port: Int64) in self.slots([(0, 16_383, "10.0.0.1", port)]) }

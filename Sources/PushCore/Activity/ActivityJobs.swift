@@ -19,7 +19,7 @@ package struct ActivityJobs: Hashable, Sendable {
     return hash.finish().first
   }
 
-  enum Finding {
+  package enum Finding {
     case new
     /// It came before the activity was known.
     case refused
@@ -28,7 +28,7 @@ package struct ActivityJobs: Hashable, Sendable {
   }
 
   /// - Parameter last: the number of the newest revision.
-  func find(_ job: UInt64, last: UInt32) -> Finding {
+  package func find(_ job: UInt64, last: UInt32) -> Finding {
     guard let place = words.lastIndex(of: job) else { return .new }
     let newer = UInt32(words.count - 1 - place)
     return newer < last ? .revision(last - newer) : .refused

@@ -322,6 +322,8 @@ package struct ActivityState: Hashable, Sendable {
     /// been sent to this token before (empty: there is none).
     case superseded(by: UInt32, [UInt8])
     case skipped(Skip)
+    /// A page of the same job with a newer revision is sent to it, and tells its end.
+    case elsewhere
   }
 
   /// Call before a push to a member: returns its token, if any, and marks the push as sent. The same push may ask

@@ -19,6 +19,9 @@ package struct PageResolution: Sendable {
   /// Of an activity's broadcast, which has no entries: a newer one is in progress.
   package var isOvertaken = false
 
+  /// Redis was emptied, and has another page of this number by now: how these devices end must not count there.
+  package var isForeign = false
+
   package init() {}
 
   package mutating func removeAll() {

@@ -97,9 +97,9 @@ package struct RedisClusterState: Sendable {
     return nil
   }
 
-  /// The table may be outdated: query it soon.
+  /// The table may be outdated: query it soon. Not at once: while all nodes start, each of them refuses.
   package mutating func doubt(now: Instant) {
-    refreshAt = min(refreshAt, now.adding(milliseconds: isKnown ? RedisClusterState.hurriedMilliseconds : 0))
+    refreshAt = min(refreshAt, now.adding(milliseconds: RedisClusterState.hurriedMilliseconds))
   }
 
   /// A node's answer to CLUSTER SLOTS; nil: none will come. Returns whether all slots have an owner now.

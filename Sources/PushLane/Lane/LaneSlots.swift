@@ -28,6 +28,8 @@ struct JobSlot: ~Copyable {
   var ends: [UInt8] = []
   /// Of a page: the ends are reported.
   private(set) var isTold = false
+  /// Of a page: its ends count nowhere (`PageResolution.isForeign`).
+  private var isForeign = false
   /// A part of an audience: when the registry answered about it.
   private(set) var resolvedAt: Instant?
   /// Of an activity's broadcast: a newer one is in progress.
@@ -70,6 +72,7 @@ struct JobSlot: ~Copyable {
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
     isTold = false
+    isForeign = false
     resolvedAt = nil
     isOvertaken = false
   }
@@ -171,8 +174,9 @@ struct JobSlot: ~Copyable {
       return 0
     }
     openEnds()
+    isForeign = resolution.isForeign
     let skipped = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
-    for index in skipped { ends[index] = PageEnd.skipped.letter }
+    if !isForeign { for index in skipped { ends[index] = PageEnd.skipped.letter } }
     targetCount = job.targets.count
     return skipped.count
   }
@@ -187,6 +191,7 @@ struct JobSlot: ~Copyable {
 
   /// Of a page: notes the confirmed outcome of a target; if the page cannot be sent, of all targets.
   mutating func noteEnd(_ outcome: Outcome, target: Int) {
+    if isForeign { return }
     let letter = PageEnd.outcome(outcome).letter
     if refusal != nil {
       ends = Array(repeating: letter, count: ends.count)

@@ -21,6 +21,8 @@ package final class ActivityPages {
     let lateDevice: String
     /// The start's job; nil: not a start.
     let startJob: UInt64?
+    /// The job that ends the activity for the page's devices alone; nil: another one.
+    let leaveJob: UInt64?
     /// Its devices get the start's fallback alert.
     let isFallback: Bool
     let attributesType: String
@@ -91,6 +93,8 @@ package final class ActivityPages {
     return Page(
       id: activity(of: job), scope: scope, ordinals: ordinals, lateDevice: lateDevice(of: job),
       startJob: isStart ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
+      leaveJob: job.isLeave && job.page.late.isEmpty
+        ? ActivityJobs.word(of: bytes.span.extracting(job.parentID.range)) : nil,
       isFallback: isFallback,
       attributesType: payload?.attributesType ?? "", inputPushChannel: payload?.inputPushChannel,
       push: ActivityState.Push(
@@ -108,7 +112,8 @@ package final class ActivityPages {
       case .found, .settled: break
       }
     }
-    activities.resolve(page.push, of: page.id, in: page.scope, to: found, isFor: page.isFor) { [activities] result in
+    activities.resolve(page.push, of: page.id, in: page.scope, to: found, job: page.leaveJob, isFor: page.isFor) {
+      [activities] result in
       guard case .success(let resolved) = result else { return then(nil) }
       let finish = { (tokens: [[UInt8]]) in
         var (answers, tokens) = (resolved[...], tokens[...])
@@ -120,8 +125,13 @@ package final class ActivityPages {
             resolution.append(answer, record)
           case .found: resolution.skip()
           case .asked(let record):
+            // A member without a token had one: this copy may have been sent there.
             let token = tokens.popFirst() ?? []
-            resolution.ask(token.isEmpty ? nil : DeviceRecord.Token(bytes: token, at: 0), record)
+            if token.isEmpty {
+              resolution.skip(device: record.id.utf8.span)
+            } else {
+              resolution.supersede(token.span, device: record.id.utf8.span, registeredAt: 0)
+            }
           case .settled: resolution.settled()
           }
         }
@@ -202,6 +212,7 @@ extension PageResolution {
     // It never had a token, so that nothing was sent to it.
     case .skipped(.noToken): skip()
     case .skipped: skip(device: record.id.utf8.span)
+    case .elsewhere: settled()
     }
   }
 

@@ -153,17 +153,25 @@ package final class ActivityRegistry {
   }
 
   /// Call before pushes to members: returns the token of each, if any, and marks the pushes as sent.
-  /// - Parameter isFor: whether a late token's push is for this token; another one has a push of its own.
+  /// - Parameters:
+  ///   - job: the word of a job that ends the activity for some devices: if it came twice, it may have two revisions.
+  ///   - isFor: whether a late token's push is for this token; another one has a push of its own.
   package func resolve(
-    _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32],
+    _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32], job: UInt64? = nil,
     isFor: @escaping ([UInt8]) -> Bool = { _ in true }, then: @escaping Then<[ActivityState.Resolved]>
   ) {
-    change(id, ordinals, scope, hasTexts: false, then) { draft, now in
+    change(id, ordinals, scope, hasTexts: job != nil, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
+      var newest: UInt32?
+      if let job, case .revision(let number) = draft.jobs.find(job, last: activity.lastNumber) { newest = number }
       return .success(
         draft.members.indices.map { index in
           if let token = draft.members[index]?.token, !token.isEmpty, !isFor(token) { return .skipped(.sentAlready) }
-          return activity.resolve(push, &draft.members[index], now: now)
+          let answer = activity.resolve(push, &draft.members[index], now: now)
+          guard case .superseded(let number, _) = answer, number == newest, draft.members[index]?.way == .page else {
+            return answer
+          }
+          return .elsewhere
         })
     }
   }

@@ -15,7 +15,7 @@ package final class RegistryDirectory: AudienceDirectory {
   /// Without open requests nothing is checked until then.
   private var idleUntil = Instant(nanoseconds: 0)
 
-  /// A page whose devices are not found within this time waits in a retry queue: it occupies a place among the lane's
+  /// A page of which one of the few calls takes longer than this waits in a retry queue: it occupies a place among the lane's
   /// jobs.
   private static let timeoutMilliseconds: Int64 = 2_000
   /// Interval between checks of a connection without open requests: a turn of a lane without pages costs nothing here.
@@ -73,8 +73,10 @@ package final class RegistryDirectory: AudienceDirectory {
       guard let settlement else { return finish(records.map { .found($0) }, then) }
       expansions.ends(of: settlement, ordinals, epoch: epoch) { [weak self] result in
         guard case .success(let ends) = result else { return then(nil) }
-        finish(RegistryDirectory.devices(records, ends, settled)) { resolution in
-          if let resolution, ends != nil { self?.settleSkipped(settlement, resolution) }
+        finish(RegistryDirectory.devices(records, ends, settled)) { found in
+          guard var resolution = found else { return then(nil) }
+          resolution.isForeign = ends == nil
+          if ends != nil { self?.settleSkipped(settlement, resolution) }
           then(resolution)
         }
       }
@@ -82,11 +84,11 @@ package final class RegistryDirectory: AudienceDirectory {
   }
 
   /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds.
-  /// - Parameter ends: nil: Redis has another page of this number, and devices that are gone must not be counted there.
+  /// - Parameter ends: nil: Redis has another page of this number.
   private static func devices(
     _ records: [DeviceRecord?], _ ends: [UInt8]?, _ settled: SettledDevices
   ) -> [PageDevice] {
-    guard let ends else { return records.map { $0 == nil ? .settled : .found($0) } }
+    guard let ends else { return records.map { .found($0) } }
     return zip(records, ends).map { record, end in
       switch settled {
       case .found: return .found(record)

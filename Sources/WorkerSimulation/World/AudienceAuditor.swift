@@ -374,9 +374,10 @@ package final class AudienceAuditor {
     return first < job.publishedAt
   }
 
-  /// Redis had not stored one of its registrations before the job was published.
+  /// Redis had not stored one of its registrations, or of its update tokens, before the job was published.
   private func hasRegistered(_ device: String, during job: Job) -> Bool {
-    registrations[device]?.contains { $0.storedAt.map { $0 >= job.publishedAt } ?? true } ?? false
+    let records = (registrations[device] ?? []) + (members[Member(device: device, activity: job.job.activity)] ?? [])
+    return records.contains { $0.storedAt.map { $0 >= job.publishedAt } ?? true }
   }
 
   /// It was forgotten while the job was in progress: what was sent to it just before may have no end, and if it registers again it is another
