@@ -277,6 +277,9 @@ import Testing
     #expect(resolve(.init(revision: 1)) == .superseded(by: 2, [1]), "though the end was not sent to it yet")
     #expect(resolve(.init(revision: 2)) == .send([1], registeredAt: Self.zero))
     #expect(activity?.resolve(.init(revision: 2), &member, now: Self.zero + 8 * Self.hour) == .skipped(.over))
+    // What was sent to a token that is not known any more is no concern of a page that comes now.
+    #expect(register([], at: 4_000) == .over)
+    #expect(resolve(.init(revision: 1)) == .skipped(.over))
   }
 
   private func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved? {

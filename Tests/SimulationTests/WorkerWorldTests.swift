@@ -115,9 +115,13 @@ struct WorkerWorldTests {
   /// - 60000040, 60000234: a page for a late token came again after its device had ended the activity: what had been sent had no outcome.
   /// - 63000879: of two pages of one job that ended an activity for some devices, the older one told an end, and the newer one, which had
   ///   marked the devices, sent nothing.
+  /// - 65002326: a page for a late token came twice, and its device had ended the activity meanwhile, which ended for all then.
   /// - 63001728: while all nodes of a cluster started, workers asked them for the slots without a pause.
   /// - 63003385: a copy of a settled page had been sent, and its device's token was not known any more: no outcome said so.
-  @Test(arguments: [51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_879, 63_001_728, 63_003_385] as [UInt64])
+  @Test(
+    arguments: [
+      51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_879, 63_001_728, 63_003_385, 65_002_326,
+    ] as [UInt64])
   func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }
     #expect(world.auditor.violations == [] && world.auditor.publishedCount > 10)

@@ -330,7 +330,7 @@ package struct ActivityState: Hashable, Sendable {
   /// again.
   package func resolve(_ push: Push, _ member: inout ActivityMember?, now: Int64) -> Resolved {
     guard now < expiresAt, var known = member else { return .skipped(.over) }
-    if let content, content.isEnd, !push.isLeave, push.revision < content.revision.number {
+    if let content, content.isEnd, !push.isLeave, push.revision < content.revision.number, !known.token.isEmpty {
       return .superseded(by: content.revision.number, known.token)
     }
     let resolved = known.resolve(push)

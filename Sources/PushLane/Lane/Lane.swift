@@ -315,7 +315,8 @@ package struct Lane<
   // MARK: admitted
 
   private mutating func takeAdmissions(_ now: Now) {
-    while let (ticket, admission) = state.nextAdmission(now: now) {
+    while let (ticket, answer) = state.nextAdmission(now: now) {
+      var admission = answer
       admittingCount -= 1
       guard sends.isLive(ticket) else { continue }
       let job = job(of: ticket)
@@ -324,9 +325,14 @@ package struct Lane<
         // Counts from the answer: if a slow answer counted as old, the send would ask again and again and never leave.
         sends[ticket].askedAt = now.monotonic
       }
-      if case .claimed = admission, jobs[job].takesOver, !isOver(ticket, of: job, now) {
-        claimed.append(ticket)
-        continue
+      if case .claimed = admission, jobs[job].takesOver {
+        if jobs[job].isOvertaken(target: sends[ticket].target) {
+          // It was waited for once, and nothing is sent: the mark says enough.
+          admission = .repeated(.proceed)
+        } else if !isOver(job, now) {
+          claimed.append(ticket)
+          continue
+        }
       }
       switch admission {
       case .duplicate: counters.duplicatesSuppressed += 1

@@ -128,6 +128,8 @@ package final class WorkerWorld {
   private static let turnMaximum = 20_000_000
   /// Maximum jump of Redis' clock.
   static let jumpNanosecondsMaximum: Int64 = 300_000_000_000
+  /// An older job expires.
+  static let ageMaximumSeconds: Int64 = 300
   /// The version of the configuration that overrides a rate.
   static let overridesVersion = 2
   /// Time until an ended worker is started again.
@@ -255,7 +257,8 @@ package final class WorkerWorld {
       {"rabbitmq": {"url": "amqp://guest:guest@127.0.0.1:\(rabbitmqPort)/", "prefetch": \(settings.prefetch)},
        "redis": {"url": "\(redis)"},
        \(settings.channelAbove.map { "\"activities\": {\"channel_above\": \($0)}," } ?? "")
-       "retry": {"delays_s": \([[1, 5, 30], [1, 5, 20, 60], [1, 5, 30]][version]), "attempts_max": 4, "age_max_s": 300},
+       "retry": {"delays_s": \([[1, 5, 30], [1, 5, 20, 60], [1, 5, 30]][version]), "attempts_max": 4,
+        "age_max_s": \(WorkerWorld.ageMaximumSeconds)},
        "apns": {"request_timeout_ms": \([10_000, 4_000, 10_000][version])},
        "limits": {"per_device_burst": \([10, 5, 2][version]),
          "overrides": \(version == overridesVersion ? "[\"com.example.app/alert=3:2\"]" : "[]")},
