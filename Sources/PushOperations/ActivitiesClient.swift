@@ -67,11 +67,11 @@ package final class ActivitiesClient {
   package func end(
     _ id: ActivityID, in scope: AppScope, devices: [String], dismissalDate: Int64?
   ) throws -> String {
-    guard let activity = try wait({ activities.state(id, in: scope, then: $0) }) else { throw Refused(.unknown, id) }
+    guard let activity = try wait({ activities.state(id, in: scope, then: $0) }) else { throw NothingToEnd.unknown(id) }
     switch activity.phase(now: now) {
     case .starting, .active: break
-    case .ended: throw Refused(.ended, id)
-    case .expired: throw Refused(.expired, id)
+    case .ended: throw NothingToEnd.ended(id)
+    case .expired: throw NothingToEnd.expired(id)
     }
     let access = try BrokerAdmin(configuration)
     let job = UUID().uuidString.lowercased()
@@ -100,32 +100,26 @@ package final class ActivitiesClient {
     return job
   }
 
-  /// There is nothing to end.
-  package struct Refused: Error, CustomStringConvertible {
-    private let refusal: ActivityRefusal
-    private let id: ActivityID
-
-    fileprivate init(_ refusal: ActivityRefusal, _ id: ActivityID) {
-      self.refusal = refusal
-      self.id = id
-    }
+  /// No running activity has this id.
+  package enum NothingToEnd: Error, CustomStringConvertible {
+    case unknown(ActivityID)
+    case ended(ActivityID)
+    case expired(ActivityID)
 
     package var description: String {
-      let name = "the activity \(TextTable.printable(id.text))"
-      let hours = { (milliseconds: Int64) in "\(milliseconds / 3_600_000) hours" }
-      return switch refusal {
-      case .ended: "\(name) has ended"
-      case .expired: "\(name) has expired, \(hours(ActivityState.lifeMilliseconds)) after its start"
-      case .unknown, .otherPayload:
+      switch self {
+      case .unknown(let id):
         """
-        \(name) is not known: no start and no update token of it came within \(hours(ActivityState.memoryMilliseconds)), or only for another \
-        app or environment
+        the activity \(TextTable.printable(id.text)) is not known: no start and no update token of it came within \
+        \(ActivityState.memoryMilliseconds / 3_600_000) hours, or only for another app or environment
+        """
+      case .ended(let id): "the activity \(TextTable.printable(id.text)) has ended"
+      case .expired(let id):
+        """
+        the activity \(TextTable.printable(id.text)) has expired, \(ActivityState.lifeMilliseconds / 3_600_000) hours after its start
         """
       }
     }
-
-    /// Of an activity that is not known.
-    package static func unknown(_ id: ActivityID) -> Refused { Refused(.unknown, id) }
   }
 
   package struct NotTaken: Error, CustomStringConvertible {

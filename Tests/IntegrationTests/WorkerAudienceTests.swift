@@ -10,117 +10,9 @@ import Testing
 /// Jobs for users, devices and segments through real servers: pages, outcomes by device, one outcome of the whole job.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct WorkerAudienceTests {
-  private struct Outcome: Decodable {
-    struct To: Decodable { let device: String? }
-    let job: String?
-    let outcome: String
-    let detail: String?
-    let to: To?
-    let parent: String?
-    let summary: [String: Int]?
-    let cancelled: Bool?
-    let ambiguous: Bool
-    let meta: [String: String]?
-
-    private enum CodingKeys: String, CodingKey {
-      case job = "job_id"
-      case parent = "parent_id"
-      case outcome, detail, to, summary, cancelled, ambiguous, meta
-    }
-  }
-
-  /// A worker's world with a registry that tests fill.
-  private final class World {
-    let world: WorkerWorld
-    let registry: AudienceRegistry
-    private(set) var outcomes: [Outcome] = []
-
-    init(_ name: String, redis: RedisServer? = nil) throws {
-      let url = try redis?.url ?? RedisServer.shared().url
-      world = try WorkerWorld(name, redisURL: url)
-      registry = try AudienceRegistry(url: url, prefix: "\(world.prefix):")
-    }
-
-    func publish(_ id: String, to: String, more: String = "", routingKey: String = "bulk") throws {
-      try world.publish(
-        """
-        {"version":1,"id":"\(id)","app":"com.example.app","push_type":"alert","to":\(to),\(more)\
-        "payload":{"aps":{"alert":{"title":"Hello"}}},"meta":{"campaign":"42"}}
-        """, routingKey: routingKey)
-    }
-
-    @discardableResult
-    func take() throws -> [Outcome] {
-      for message in try world.outside.drain(world.outcomesQueue) {
-        outcomes.append(try JSONDecoder().decode(Outcome.self, from: Data(message.body)))
-      }
-      return outcomes
-    }
-
-    /// The outcome of an audience, once it is there.
-    func waitForEnd(
-      of id: String, seconds: Int = 60, _ location: SourceLocation = #_sourceLocation
-    ) throws -> Outcome {
-      let end = ChildProcess.poll(timeoutMilliseconds: seconds * 1000, everyMilliseconds: 100) {
-        (try? take())?.first { $0.job == id }
-      }
-      return try #require(end, "\(id) did not end", sourceLocation: location)
-    }
-
-    /// Does what the expansion consumer does before it publishes the only page of a job.
-    func prepare(_ id: String, ordinals: [UInt32], epoch: UInt64 = 0) throws {
-      let body =
-        #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
-      let opening = try registry.wait {
-        registry.store.open(
-          id, in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
-          body: Array(body.utf8), then: $0)
-      }
-      #expect(opening == .evaluate(from: 0))
-      let fixed = try registry.wait {
-        registry.store.fix(
-          id, step: 0, pages: [PageOrdinals(ordinals, epoch: epoch)], counted: 0, next: nil, ordinals: 10, then: $0)
-      }
-      #expect(fixed?.pages == 0..<1)
-    }
-
-    func publishPage(of id: String, ordinals: [UInt32], epoch: UInt64 = 0) throws {
-      let digits = ordinals.map(String.init).joined(separator: ",")
-      let to = #"{"page":0,"ordinals":[\#(digits)],"epoch":\#(epoch)}"#
-      try publish("\(id)/0", to: to, more: #""parent_id":"\#(id)","#)
-    }
-
-    /// Waits until a counter is above 0.
-    func waitForMetric(_ name: String) -> Bool {
-      ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) {
-        guard let body = world.admin("/metrics")?.body, body.contains("\(name) "), !body.contains("\(name) 0\n") else {
-          return nil
-        }
-        return true
-      } ?? false
-    }
-
-    func children(of id: String) -> [Outcome] { outcomes.filter { $0.parent == id } }
-
-    func jobs(_ arguments: String...) throws -> ChildProcess.Output { try world.herald(["jobs"] + arguments) }
-
-    /// The output of `herald jobs show --json`.
-    func show(_ id: String) throws -> [String: Any] {
-      let output = try jobs("show", id, "--json")
-      return try JSONSerialization.jsonObject(with: Data(output.output.utf8)) as? [String: Any] ?? [:]
-    }
-
-    func waitForState(_ state: String, of id: String, devices: Int = 0) -> Bool {
-      ChildProcess.poll(timeoutMilliseconds: 30_000, everyMilliseconds: 100) {
-        let shown = try? show(id)
-        return shown?["state"] as? String == state && (shown?["devices"] as? Int ?? 0) >= devices ? true : nil
-      } ?? false
-    }
-  }
-
   /// Its segment was not there yet. Once it is, the dead letter is replayed.
   @Test func aReplayedJobIsProcessedAgain() throws {
-    let world = try World("replayed")
+    let world = try AudienceWorld("replayed")
     try world.registry.register(0..<3)
     try world.publish("early", to: #"{"segment":"LATE"}"#)
     try world.world.runUntilEmpty()
@@ -135,7 +27,7 @@ struct WorkerAudienceTests {
   }
 
   @Test func usersDevicesAndNobody() throws {
-    let world = try World("audience")
+    let world = try AudienceWorld("audience")
     // Three users have four devices, one without a token; d-9 has no user.
     try world.registry.register(0..<5, user: { ["u-1", "u-1", "u-2", "u-3", "u-3"][$0] }, hasToken: { $0 != 4 })
     try world.registry.register(9..<10)
@@ -168,7 +60,7 @@ struct WorkerAudienceTests {
   }
 
   @Test func anAppIsNotToldWhoseIDItChose() throws {
-    let world = try World("twins")
+    let world = try AudienceWorld("twins")
     let other = try #require(AppScope(app: "com.example.other", environment: .production))
     let opening = try world.registry.wait {
       world.registry.store.open(
@@ -185,7 +77,7 @@ struct WorkerAudienceTests {
 
   /// Of two copies of a page, one finds no token and completes the job; then the device registers one.
   @Test func aCopyOfASettledPageSendsNothing() throws {
-    let world = try World("settled")
+    let world = try AudienceWorld("settled")
     try world.registry.register(0..<3, hasToken: { $0 != 2 })
     try world.prepare("all", ordinals: [0, 1, 2])
     try world.publishPage(of: "all", ordinals: [0, 1, 2])
@@ -199,7 +91,7 @@ struct WorkerAudienceTests {
 
   /// A device whose push failed has its end, and gets its push when the dead letter is replayed.
   @Test func aReplayedPageIsSent() throws {
-    let world = try World("replayed-page")
+    let world = try AudienceWorld("replayed-page")
     try world.registry.register(0..<2)
     try world.prepare("all", ordinals: [0, 1])
     try world.world.simulator.setFaults("status=503,reason=ServiceUnavailable,times=1")
@@ -220,7 +112,7 @@ struct WorkerAudienceTests {
   /// An emptied Redis gives the ordinals to other devices.
   @Test func aPageFromBeforeRedisWasEmptiedReachesNobody() throws {
     let redis = try RedisServer()
-    let world = try World("emptied", redis: redis)
+    let world = try AudienceWorld("emptied", redis: redis)
     let registry = world.registry
     try registry.register(0..<3)
     let before = try registry.wait { registry.devices.epoch(in: registry.scope, then: $0) }
@@ -239,7 +131,7 @@ struct WorkerAudienceTests {
   /// A copy of a page from before counts nobody of the page that was made anew.
   @Test func aPageFromBeforeRedisWasEmptiedSettlesNobody() throws {
     let redis = try RedisServer()
-    let world = try World("emptied-page", redis: redis)
+    let world = try AudienceWorld("emptied-page", redis: redis)
     let registry = world.registry
     try registry.register(0..<3)
     let before = try registry.wait { registry.devices.epoch(in: registry.scope, then: $0) }
@@ -255,10 +147,24 @@ struct WorkerAudienceTests {
     #expect(try world.waitForEnd(of: "all").summary == ["devices": 3, "accepted": 3])
   }
 
+  /// The same, where the devices of both pages are known: Redis forgot only that the first one was made.
+  @Test func aPageOfOthersCountsNowhere() throws {
+    let world = try AudienceWorld("others")
+    try world.registry.register(0..<2)
+    try world.prepare("all", ordinals: [1])
+    try world.publishPage(of: "all", ordinals: [0])
+    try world.world.runUntilEmpty()
+    #expect(try world.take().map { $0.to?.device } == ["d-0"])
+    try world.publishPage(of: "all", ordinals: [1])
+    try world.world.runUntilEmpty()
+    #expect(try world.waitForEnd(of: "all").summary == ["devices": 1, "accepted": 1])
+    #expect(world.children(of: "all").map { $0.to?.device } == ["d-0", "d-1"])
+  }
+
   /// The same from a job to its devices, whose copies wait for their next attempt.
   @Test func copiesFromBeforeRedisWasEmptiedReachNobody() throws {
     let redis = try RedisServer()
-    let world = try World("emptied-copies", redis: redis)
+    let world = try AudienceWorld("emptied-copies", redis: redis)
     try world.registry.register(0..<3, user: { _ in "u" })
     try world.world.simulator.setFaults("status=503,reason=ServiceUnavailable")
     let worker = try world.world.startWorker()
@@ -277,7 +183,7 @@ struct WorkerAudienceTests {
   }
 
   @Test func aSegmentOfThousands() throws {
-    let world = try World("segment")
+    let world = try AudienceWorld("segment")
     let gold = [DeviceRegistration.Tag(name: "plan", change: .set(.text("gold")))]
     try world.registry.register(0..<3_000, tags: gold)
     try world.registry.register(3_000..<3_200)
@@ -294,7 +200,7 @@ struct WorkerAudienceTests {
 
   /// Killed in the middle, three times: each device gets its push once, or its outcome is marked ambiguous.
   @Test func aWorkerThatIsKilledLeavesNobodyOut() throws {
-    let world = try World("killed")
+    let world = try AudienceWorld("killed")
     try world.registry.register(0..<12_000)
     try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
     try world.world.simulator.setFaults("latency=20-60")
@@ -320,7 +226,7 @@ struct WorkerAudienceTests {
   }
 
   @Test func pauseResumeAndCancel() throws {
-    let world = try World("commands")
+    let world = try AudienceWorld("commands")
     try world.registry.register(0..<1_500)
     try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
     let worker = try world.world.startWorker()
@@ -349,7 +255,7 @@ struct WorkerAudienceTests {
 
   /// Nobody else is sent it, and its outcome says why.
   @Test func aSegmentIsDeletedWhileItIsExpanded() throws {
-    let world = try World("deleted")
+    let world = try AudienceWorld("deleted")
     try world.registry.register(0..<5)
     // What the first step did, with the segment still there.
     let _: ExpansionStore.Opening = try world.registry.wait {
@@ -374,7 +280,7 @@ struct WorkerAudienceTests {
 
   @Test func theRegistryStandsStill() throws {
     let redis = try RedisServer()
-    let world = try World("frozen", redis: redis)
+    let world = try AudienceWorld("frozen", redis: redis)
     try world.registry.register(0..<900)
     try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
     try world.prepare("page", ordinals: Array(0..<10))
@@ -394,7 +300,7 @@ struct WorkerAudienceTests {
 
   /// A user is forgotten while the page is queued: nothing is sent to that user.
   @Test func whoIsForgottenGetsNothing() throws {
-    let world = try World("forgotten")
+    let world = try AudienceWorld("forgotten")
     try world.registry.register(0..<3, user: { "u-\($0)" })
     try world.prepare("page", ordinals: [0, 1, 2])
     try world.publishPage(of: "page", ordinals: [0, 1, 2])
@@ -407,7 +313,7 @@ struct WorkerAudienceTests {
 
   /// APNs reports a token as gone: the registry forgets it, and the next audience does not include the device.
   @Test func aTokenThatIsGoneLeavesTheRegistry() throws {
-    let world = try World("gone")
+    let world = try AudienceWorld("gone")
     try world.registry.register(0..<2)
     try world.registry.put(segment: "ALL", filter: #"{"has":"token"}"#)
     let token = Hex.text(AudienceRegistry.token(1))
@@ -424,7 +330,7 @@ struct WorkerAudienceTests {
 
   /// A part of a job that connections ended with: a copy of it goes on. One that nobody finished is given up, and can be put back.
   @Test func aPartThatNobodyFinishesIsCopiedAndGivenUp() throws {
-    let world = try World("audience-part")
+    let world = try AudienceWorld("audience-part")
     try world.registry.register(0..<2, user: { _ in "u" })
     let topology = Topology(prefix: world.world.prefix, retryDelaysSeconds: [1, 2])
     let admin = try AMQPAdmin(addresses: [try AMQPAddress(world.world.rabbitmq.url)], tls: nil, name: "herald test")
@@ -464,7 +370,7 @@ struct WorkerAudienceTests {
 
   /// A later step that nobody finished ends its job early, with the devices that it has.
   @Test func aLaterStepThatNobodyFinishesEndsItsJobEarly() throws {
-    let world = try World("audience-early")
+    let world = try AudienceWorld("audience-early")
     try world.registry.register(0..<2, user: { _ in "u" })
     let id = "early"
     let body =

@@ -131,6 +131,28 @@ import Testing
     #expect(member.resolve(.init(revision: 2)) == .skipped(.over), "its token is not known any more")
   }
 
+  /// A job that ended the activity for some devices came twice, and has pages with two revisions: the newer one sends, and tells the end.
+  @Test func ofTwoPagesOfALeaveTheNewerOneTells() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
+    member.leave()
+    let older = ActivityState.Push(revision: 3, isLeave: true)
+    var newer = ActivityState.Push(revision: 7, isLeave: true)
+    #expect(member.resolve(older) == .send([1], registeredAt: 10))
+    #expect(member.resolve(newer) == .send([1], registeredAt: 10))
+    var known = older
+    known.newestOfJob = 7
+    #expect(member.resolve(known) == .elsewhere)
+    known.newestOfJob = 3
+    #expect(member.resolve(known) == .superseded(by: 7, [1]), "another job's")
+    // A late push is in no summary: the page tells its own end.
+    newer.revision = 8
+    newer.isLate = true
+    known.newestOfJob = 8
+    #expect(member.resolve(newer) == .send([1], registeredAt: 10))
+    #expect(member.resolve(known) == .superseded(by: 8, [1]))
+  }
+
   @Test func aStartThatArrivedIsAskedFor() throws {
     var jobs = ActivityJobs()
     var activity: ActivityState?

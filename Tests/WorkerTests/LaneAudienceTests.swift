@@ -118,6 +118,31 @@ import Testing
     #expect(bench.world.outcomes.isEmpty && bench.world.arrivals.isEmpty && bench.world.acknowledged == [1])
   }
 
+  /// Redis has another page of its number by now: how its devices end would count for others there.
+  @Test func aPageThatWasMadeAnewElsewhereTellsNothing() {
+    let bench = bench(page("7,8"))
+    bench.world.tokens = [7: token(7)]
+    bench.world.areForeign = true
+    bench.consume(0..<1)
+    bench.turn()
+    bench.world.answer(bench.world.requests[0])
+    bench.turn()
+    #expect(part(#""outcome":"accepted""#, bench) && bench.world.settlements.isEmpty)
+    #expect(bench.world.acknowledged == [1])
+  }
+
+  /// Nothing is sent to it, and another copy has it: its answer is waited for once.
+  @Test(arguments: [false, true]) func anOvertakenDeviceWaitsForAClaimOnce(hasWaited: Bool) {
+    let bench = bench(page("7"))
+    bench.world.tokens = [7: token(7)]
+    bench.world.superseded = [7]
+    bench.world.admission = .claimed(retryAfterMilliseconds: 50_000)
+    bench.consume(0..<1) { if hasWaited { $0.redeliveries = 1 } }
+    bench.turn()
+    #expect(bench.world.requests.isEmpty && bench.world.retryBodies.count == (hasWaited ? 0 : 1))
+    #expect(part(#""outcome":"throttled""#, bench) == hasWaited && part(#""ambiguous":true"#, bench) == hasWaited)
+  }
+
   /// Its copy comes back with its ordinal, and settles its own position.
   @Test func aDeviceThatWaitsIsSettledByItsCopy() {
     let bench = bench(page("7,8"))

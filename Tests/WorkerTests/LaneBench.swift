@@ -72,6 +72,10 @@ final class LaneBenchWorld {
   var knowsDevices = true
   /// By ordinal: the token's bytes; a device without one is skipped. nil: nobody can say who devices are.
   var tokens: [UInt32: [UInt8]]? = [:]
+  /// Ordinals that get nothing any more.
+  var superseded: Set<UInt32> = []
+  /// Redis has other pages of the same numbers.
+  var areForeign = false
   /// It answers nothing for now.
   var namesNobody = false
   var tokensGone: [(ordinal: UInt32, since: Int64)] = []
@@ -317,8 +321,13 @@ final class LaneBenchDirectory: AudienceDirectory {
         continue
       }
       let device = Array("device-\(ordinal)".utf8)
-      resolution.send(to: token.span, device: device.span, registeredAt: Int64(ordinal) * 1000)
+      if world.superseded.contains(ordinal) {
+        resolution.supersede(token.span, device: device.span, registeredAt: Int64(ordinal) * 1000)
+      } else {
+        resolution.send(to: token.span, device: device.span, registeredAt: Int64(ordinal) * 1000)
+      }
     }
+    resolution.isForeign = world.areForeign
     return (ticket, resolution)
   }
 

@@ -111,7 +111,9 @@ package struct ActivityMember: Hashable, Sendable {
       return .skipped(isOver ? .over : .left)
     }
     if token.isEmpty { return .skipped(.noToken) }
-    if sent > push.revision { return .superseded(by: sent, token) }
+    if sent > push.revision {
+      return way == .page && sent == push.newestOfJob ? .elsewhere : .superseded(by: sent, token)
+    }
     if sent == push.revision {
       switch way {
       case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate,

@@ -292,6 +292,8 @@ package struct ActivityState: Hashable, Sendable {
     package var isLeave: Bool
     /// It is not sent any more, because its time is over; the answer is for its outcome.
     package var isOver: Bool
+    /// Of a leave: its job's newest revision. A job that came twice may have two, and pages with each.
+    package var newestOfJob: UInt32?
 
     package init(revision: UInt32, isLate: Bool = false, isLeave: Bool = false, isOver: Bool = false) {
       self.revision = revision

@@ -162,16 +162,14 @@ package final class ActivityRegistry {
   ) {
     change(id, ordinals, scope, hasTexts: job != nil, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
-      var newest: UInt32?
-      if let job, case .revision(let number) = draft.jobs.find(job, last: activity.lastNumber) { newest = number }
+      var push = push
+      if let job, case .revision(let number) = draft.jobs.find(job, last: activity.lastNumber) {
+        push.newestOfJob = number
+      }
       return .success(
         draft.members.indices.map { index in
           if let token = draft.members[index]?.token, !token.isEmpty, !isFor(token) { return .skipped(.sentAlready) }
-          let answer = activity.resolve(push, &draft.members[index], now: now)
-          guard case .superseded(let number, _) = answer, number == newest, draft.members[index]?.way == .page else {
-            return answer
-          }
-          return .elsewhere
+          return activity.resolve(push, &draft.members[index], now: now)
         })
     }
   }

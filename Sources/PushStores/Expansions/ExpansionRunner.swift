@@ -36,7 +36,7 @@ final class ExpansionRunner {
   var channelWaits: [ChannelWait: Instant] = [:]
   /// Jobs whose next step has too many open pages before it, since when.
   var fullSince: [String: (step: UInt32, since: Instant)] = [:]
-  /// When each app was last warned that a state of its activities has no date from which on it is old.
+  /// When each app was last warned about jobs of its activities.
   var warnedAt: [Warned: Instant] = [:]
 
   /// The delay between retries of storing that a job is completed.

@@ -29,7 +29,6 @@ extension AudienceAuditor {
       }
     }
     judgeStarts(ledger)
-    judgeStartsOfAllJobs(ledger)
     judgeBroadcasts(ledger)
     guard !hasLostData, !hasWrongClocks else { return }
     for activity in Set(members.keys.map(\.activity)).sorted() { judgeNewest(activity, pushes, subscribers) }
@@ -103,21 +102,8 @@ extension AudienceAuditor {
     }
   }
 
-  /// A start is sent to a device once.
+  /// A device is not started by two jobs: APNs accepted at most one start of an activity for it.
   private func judgeStarts(_ ledger: Ledger) {
-    for id in order {
-      guard let job = jobs[id], job.job.push == .start, !job.mayBeLost, !hasLostData else { continue }
-      for (device, ends) in job.ends.sorted(by: { $0.key < $1.key })
-      where !ends.contains(where: \.isAmbiguous) && !isForgotten(device) {
-        let ids = Set(ends.map(\.apnsID))
-        let count = ids.reduce(0) { $0 + ledger.acceptances(of: $1) }
-        if count > 1 { fail("started \(count) times, not marked as ambiguous: \(id) \(device)") }
-      }
-    }
-  }
-
-  /// Nor is it by two jobs: APNs accepted at most one start of an activity for a device.
-  private func judgeStartsOfAllJobs(_ ledger: Ledger) {
     guard !hasLostData else { return }
     let devices = Dictionary(phones.values.map { ($0.startToken, $0.name) }) { first, _ in first }
     var starts: [Member: Set<String>] = [:]

@@ -1,0 +1,70 @@
+import PushCore
+import PushIO
+import PushLane
+import PushStores
+import TestSupport
+import Testing
+
+/// How a lane finds the devices of a page, in a real Redis.
+@Suite(.serialized, .timeLimit(.minutes(1)))
+struct RegistryDirectoryTests {
+  /// Nothing else tells other copies of the page, before the lane's report is read.
+  @Test func whoIsSkippedIsSettledAtOnce() throws {
+    let prefix = "directory-\(UInt32.random(in: 0 ... .max)):"
+    let url = try RedisServer.shared().url
+    let registry = try AudienceRegistry(url: url, prefix: prefix)
+    try registry.register(0..<2, hasToken: { $0 != 1 })
+    _ = try registry.wait {
+      registry.store.open(
+        "all", in: registry.scope, ExpansionCursor(), openMaximum: 9, isDryRun: false, metadata: MessageMetadata(),
+        body: [], then: $0)
+    }
+    _ = try registry.wait {
+      registry.store.fix(
+        "all", step: 0, pages: [PageOrdinals([0, 1], epoch: 0)], counted: 0, next: nil, ordinals: 2, then: $0)
+    }
+    let directory = RegistryDirectory(
+      loop: registry.loop, configuration: try RedisConfiguration(url: url), tls: nil, prefix: prefix, seed: 2)
+    defer { directory.close() }
+    #expect(try kinds(directory, registry, .leftOut) == ["token", "skipped"])
+    let page = PageSettlement(parentID: Array("all".utf8), page: 0, position: 0, ends: [])
+    #expect(try registry.wait { registry.store.ends(of: page, [0, 1], epoch: 0, then: $0) } == Array("-s".utf8))
+    try registry.register(1..<2)
+    #expect(try kinds(directory, registry, .leftOut) == ["token", "settled"])
+    #expect(try kinds(directory, registry, .asked) == ["token", "superseded"])
+    #expect(try kinds(directory, registry, .found) == ["token", "token"])
+  }
+
+  private func kinds(
+    _ directory: RegistryDirectory, _ registry: AudienceRegistry, _ settled: SettledDevices
+  ) throws -> [String] {
+    var job = PushJob()
+    job.bytes = Array(
+      """
+      {"parent_id":"all","id":"all/0","app":"com.example.app","push_type":"alert","to":{"page":0,"ordinals":[0,1]},\
+      "payload":{"aps":{"alert":"x"}}}
+      """.utf8)
+    job.bodyCount = job.bytes.count
+    let none: [UInt8] = []
+    var parser = JobParser()
+    try parser.parse(into: &job, fallbackID: none.span)
+    let loop = registry.loop
+    directory.find(
+      job, isOver: false, settled: settled, apnsID: nil, ticket: Ticket(index: 0, generation: 0), now: loop.now)
+    for _ in 0..<2_000 {
+      loop.poll(maximumWaitMilliseconds: 5)
+      directory.maintain(now: loop.now)
+      loop.flush()
+      guard let answer = directory.nextAnswer(now: loop.now) else { continue }
+      return (answer.resolution?.entries ?? []).map { entry in
+        switch entry {
+        case .token: "token"
+        case .superseded: "superseded"
+        case .skipped: "skipped"
+        case .settled: "settled"
+        }
+      }
+    }
+    throw TestFailure("no answer")
+  }
+}
