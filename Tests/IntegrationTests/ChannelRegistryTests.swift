@@ -98,6 +98,30 @@ struct ChannelRegistryTests {
     #expect(bench.manager.channels == [settled.id: .mostRecent])
   }
 
+  /// Two made one each, and a list of the second one's stored the first one's channel as somebody else's: its creator deletes it.
+  @Test func aChannelMadeInVainIsDeletedAlthoughAListHasIt() throws {
+    let bench = try bench(registries: 2)
+    bench.manager.answerMilliseconds = 300
+    var first: ChannelEnsureState.Result?
+    bench.registries[0].settle(try bench.name("match"), in: bench.scope, .ensure(.none)) { result in
+      if case .success(let settled?) = result { first = settled }
+    }
+    #expect(bench.turn { bench.manager.createCount == 1 })
+    let vain = Array(bench.manager.channels.keys)
+    let keys = bench.registries[1].keys(bench.scope)
+    let command = ["DEL", keys.intents, keys.lock(try bench.name("match"))]
+    _ = try bench.wait { bench.registries[1].ask(command, key: keys.intents, then: $0) }
+    #expect(try bench.wait { bench.registries[1].learn(vain, in: bench.scope, isForced: false, then: $0) } == 1)
+    bench.manager.answerMilliseconds = 1
+    let settled = try bench.ensure("match", registry: 1)
+    #expect(settled.origin == .created)
+    #expect(bench.turn { first != nil })
+    #expect(first?.id == settled.id && first?.origin == .found)
+    #expect(bench.manager.channels == [settled.id: .none])
+    #expect(bench.registries[0].counters.discarded == 1)
+    #expect(try bench.snapshot().entries.keys.sorted { $0.text < $1.text } == [settled.id])
+  }
+
   @Test func strangersChannelsAreNotTaken() throws {
     let bench = try bench(registries: 1)
     bench.manager.createsToLose = 1

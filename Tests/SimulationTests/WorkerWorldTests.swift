@@ -117,10 +117,12 @@ struct WorkerWorldTests {
   ///   marked the devices, sent nothing.
   /// - 65002326: a page for a late token came twice, and its device had ended the activity meanwhile, which ended for all then.
   /// - 63001728: while all nodes of a cluster started, workers asked them for the slots without a pause.
+  /// - 63000747: a list learned a channel that another worker had made in vain, and it stayed.
   /// - 63003385: a copy of a settled page had been sent, and its device's token was not known any more: no outcome said so.
   @Test(
     arguments: [
-      51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_879, 63_001_728, 63_003_385, 65_002_326,
+      51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_747, 63_000_879, 63_001_728, 63_003_385,
+      65_002_326,
     ] as [UInt64])
   func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }

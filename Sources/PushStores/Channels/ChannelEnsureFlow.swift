@@ -15,7 +15,7 @@ final class ChannelEnsureFlow {
   private var then: ChannelRegistry.Then<ChannelEnsureState.Result?> = { _ in }
   /// Unknown channels that the last search found.
   private var strays: [ChannelID] = []
-  private static let deletePauseMilliseconds: Int64 = 1_000
+  private static let retryMilliseconds: Int64 = 1_000
 
   init(
     _ registry: ChannelRegistry, _ name: ChannelName, _ scope: AppScope, _ wish: ChannelEnsureState.Wish,
@@ -282,32 +282,52 @@ final class ChannelEnsureFlow {
     }
   }
 
-  /// Deletes a channel that was created in vain, unless it has an owner by now.
+  /// Deletes a channel that was created in vain, unless it has a name by now. A failure is retried, although the caller waits: nobody else
+  /// deletes it.
   private func discard(_ id: ChannelID, _ result: ChannelEnsureState.Result) {
+    take(id, result, until: now.monotonic.adding(milliseconds: registry.timing.patienceMilliseconds))
+  }
+
+  private func take(_ id: ChannelID, _ result: ChannelEnsureState.Result, until deadline: Instant) {
     registry.eval(ChannelScript.take, [keys.ids], [id.text, String(now.unixMilliseconds)]) { [self] taken in
-      guard case .success(.integer(1)) = taken else { return finish(result) }
-      registry.say(.warning, "channels: \(id) of \(scope) was made in vain for \"\(name)\", and is deleted again")
-      delete(id, result, until: now.monotonic.adding(milliseconds: registry.timing.patienceMilliseconds))
+      switch taken {
+      case .success(.integer(1)):
+        registry.say(.warning, "channels: \(id) of \(scope) was made in vain for \"\(name)\", and is deleted again")
+        delete(id, result, until: deadline)
+      case .success:
+        finish(result)
+      case .failure(let failure):
+        again(id, result, failure, until: deadline) { $0.take(id, result, until: deadline) }
+      }
     }
   }
 
-  /// Nobody else deletes it from here on. A temporary failure is retried, although the caller waits.
   private func delete(_ id: ChannelID, _ result: ChannelEnsureState.Result, until deadline: Instant) {
     registry.delete(id, in: scope, credential: credential) { [self] deleted in
       switch deleted {
       case .success:
         registry.counters.discarded += 1
         finish(result)
-      case .failure(let failure) where failure.isTemporary && now.monotonic < deadline:
-        registry.loop.schedule(afterMilliseconds: ChannelEnsureFlow.deletePauseMilliseconds) { [weak self] in
-          self?.delete(id, result, until: deadline)
-        }
       case .failure(let failure):
-        registry.say(
-          .error,
-          "channels: \(id) of \(scope) has no name and could not be deleted; use herald channels delete: \(failure)")
-        finish(result)
+        again(id, result, failure, until: failure.isTemporary ? deadline : now.monotonic) {
+          $0.delete(id, result, until: deadline)
+        }
       }
+    }
+  }
+
+  private func again(
+    _ id: ChannelID, _ result: ChannelEnsureState.Result, _ failure: ChannelRegistryFailure, until deadline: Instant,
+    _ step: @escaping (ChannelEnsureFlow) -> Void
+  ) {
+    guard now.monotonic < deadline else {
+      registry.say(
+        .error,
+        "channels: \(id) of \(scope) has no name and could not be deleted; use herald channels delete: \(failure)")
+      return finish(result)
+    }
+    registry.loop.schedule(afterMilliseconds: ChannelEnsureFlow.retryMilliseconds) { [weak self] in
+      if let self { step(self) }
     }
   }
 

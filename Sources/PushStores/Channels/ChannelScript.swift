@@ -104,11 +104,15 @@ package enum ChannelScript {
     return 1
     """
 
-  /// KEYS: ids. ARGV: id, now (ms). Claims a channel that was created in vain, so that nobody finds and adopts it.
+  /// KEYS: ids. ARGV: id, now (ms). Claims a channel that its creator made in vain, so that nobody finds and adopts it. A list may have
+  /// learned it meanwhile, without a name.
   ///
-  /// Replies 1 = we may delete it, 0 = it has an owner.
+  /// Replies 1 = we may delete it, 0 = it has a name.
   static let take = """
-    return redis.call('HSETNX', KEYS[1], ARGV[1], '?\\t' .. ARGV[2] .. '\\t\\t')
+    local known = redis.call('HGET', KEYS[1], ARGV[1])
+    if known and string.match(known, '^[^\\t]*\\t[^\\t]*\\t[^\\t]*\\t(.*)$') ~= '' then return 0 end
+    if not known then redis.call('HSET', KEYS[1], ARGV[1], '?\\t' .. ARGV[2] .. '\\t\\t') end
+    return 1
     """
 
   /// KEYS: used. ARGV: Unix seconds, ids…. The later time wins.

@@ -103,8 +103,12 @@ enum SimulatedChannelModel {
   }
 
   static func take(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {
+    if let known = try call.text(.hget, call.key(1), call.argument(1), line: 1) {
+      return .integer(parts(known)?.name.isEmpty == true ? 1 : 0)
+    }
     let entry = try unknown(since: call.argument(2))
-    return .integer(try call.integer(.hsetnx, call.key(1), call.argument(1), entry, line: 1))
+    try call.call(.hset, call.key(1), call.argument(1), entry, line: 3)
+    return .integer(1)
   }
 
   static func use(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {

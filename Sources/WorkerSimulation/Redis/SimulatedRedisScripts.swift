@@ -33,7 +33,7 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "channel claim", digest: "a37e1c4ace6ef66a3095c8c0747edc1c60daa936", model: SimulatedChannelModel.claim),
     SimulatedRedisScript(
-      "channel take", digest: "49ac0def6121d03955236e481b8cc73ee0c240d5", model: SimulatedChannelModel.take),
+      "channel take", digest: "6b12b3a0719320bc7b5165a0999416e0078e2da6", model: SimulatedChannelModel.take),
     SimulatedRedisScript(
       "channel use", digest: "25eb43260bc3cec0ad873dadecfd1fce0acb0786", model: SimulatedChannelModel.use),
     SimulatedRedisScript(
