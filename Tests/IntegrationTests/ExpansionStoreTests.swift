@@ -49,12 +49,17 @@ struct ExpansionStoreTests {
 
   @Test func aPageTellsHowItsDevicesEnded() throws {
     let registry = try registry()
-    func page(_ number: UInt32, _ position: Int = 0, _ ends: String = "") -> PageSettlement {
-      PageSettlement(parentID: Array("sale".utf8), page: number, position: position, ends: Array(ends.utf8))
+    func page(_ number: UInt32, _ position: Int, _ ends: String, _ ordinals: String) -> PageSettlement {
+      PageSettlement(
+        parentID: Array("sale".utf8), page: number, position: position, ends: Array(ends.utf8),
+        ordinals: Array(ordinals.utf8))
     }
     func ends(_ number: UInt32, _ position: Int, _ ordinals: [UInt32], epoch: UInt64 = 7) throws -> String? {
-      try registry.wait { registry.store.ends(of: page(number, position), ordinals, epoch: epoch, then: $0) }
-        .map { String(decoding: $0, as: UTF8.self) }
+      let text = "\(epoch):" + ordinals.map(String.init).joined(separator: ",")
+      return try registry.wait {
+        registry.store.ends(of: page(number, position, "", text), ordinals.count, then: $0)
+      }
+      .map { String(decoding: $0, as: UTF8.self) }
     }
     #expect(try ends(0, 0, [1, 2]) == "--", "its job is not known")
     guard case .evaluate = try open(registry, "sale", ExpansionCursor()) else { throw TestFailure("no first step") }
@@ -64,21 +69,26 @@ struct ExpansionStoreTests {
         next: nil, ordinals: 9, then: $0)
     }
     #expect(try ends(0, 0, [1, 2, 3]) == "---" && ends(2, 0, [1]) == "-", "another step's")
-    _ = try registry.wait { registry.store.settle(page(0, 1, "as"), then: $0) }
+    _ = try registry.wait { registry.store.settle(page(0, 1, "as", "7:2,3"), then: $0) }
     #expect(try ends(0, 0, [1, 2, 3]) == "-as" && ends(0, 2, [3]) == "s")
     // Redis was emptied, and the page made anew: it is another one.
     #expect(try ends(0, 0, [1, 2, 3], epoch: 6) == nil && ends(0, 0, [1, 3]) == nil && ends(0, 2, [3, 4]) == nil)
-    _ = try registry.wait { registry.store.settle(page(0, 0, "t"), then: $0) }
+    // Nor does what a copy of the one before tells count for it.
+    for ordinals in ["6:1", "7:4", "7:1,2", "7:"] {
+      _ = try registry.wait { registry.store.settle(page(0, 0, "a", ordinals), then: $0) }
+    }
+    #expect(try ends(0, 0, [1, 2, 3]) == "-as")
+    _ = try registry.wait { registry.store.settle(page(0, 0, "t", "7:1"), then: $0) }
     #expect(try ends(0, 0, [1, 2, 3]) == "sss" && ends(1, 0, [4]) == "-", "all of its devices have ended")
-    _ = try registry.wait { registry.store.settle(page(1, 0, "a"), then: $0) }
+    _ = try registry.wait { registry.store.settle(page(1, 0, "a", ""), then: $0) }
     #expect(try ends(1, 0, [4]) == "s")
     let _: Void = try registry.wait { registry.store.finish("sale", then: $0) }
     #expect(try ends(0, 0, [1, 2, 3]) == "sss" && ends(2, 0, [1]) == "-")
     // Redis was emptied: nobody knows which of the earlier pages have ended.
     let later = ExpansionCursor(step: 2, ordinal: 9, pages: 2, devices: 4)
     guard case .evaluate = try open(registry, "lost", later) else { throw TestFailure("no later step") }
-    let lost = PageSettlement(parentID: Array("lost".utf8), page: 0, position: 0, ends: [])
-    #expect(try registry.wait { registry.store.ends(of: lost, [1], epoch: 7, then: $0) } == [PageEnd.open])
+    let lost = PageSettlement(parentID: Array("lost".utf8), page: 0, position: 0, ends: [], ordinals: Array("7:1".utf8))
+    #expect(try registry.wait { registry.store.ends(of: lost, 1, then: $0) } == [PageEnd.open])
   }
 
   /// Some of them are a fallback's or on a channel: by their devices, so that it is known of each again.

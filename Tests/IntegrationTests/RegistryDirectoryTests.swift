@@ -27,8 +27,9 @@ struct RegistryDirectoryTests {
       loop: registry.loop, configuration: try RedisConfiguration(url: url), tls: nil, prefix: prefix, seed: 2)
     defer { directory.close() }
     #expect(try kinds(directory, registry, .leftOut) == ["token", "skipped"])
-    let page = PageSettlement(parentID: Array("all".utf8), page: 0, position: 0, ends: [])
-    #expect(try registry.wait { registry.store.ends(of: page, [0, 1], epoch: 0, then: $0) } == Array("-s".utf8))
+    let page = PageSettlement(
+      parentID: Array("all".utf8), page: 0, position: 0, ends: [], ordinals: Array("0:0,1".utf8))
+    #expect(try registry.wait { registry.store.ends(of: page, 2, then: $0) } == Array("-s".utf8))
     try registry.register(1..<2)
     #expect(try kinds(directory, registry, .leftOut) == ["token", "settled"])
     #expect(try kinds(directory, registry, .asked) == ["token", "superseded"])

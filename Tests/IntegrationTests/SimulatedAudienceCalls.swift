@@ -12,11 +12,12 @@ struct SimulatedAudienceCalls {
     ("registry mark", DeviceScript.mark.text), ("registry count", DeviceScript.count.text),
     ("activity read", ActivityScript.read.text), ("activity commit", ActivityScript.commit.text),
     ("activity places", ActivityScript.places.text),
-    ("expansion open", ExpansionScript.open), ("expansion fix", ExpansionScript.fix),
-    ("expansion published", ExpansionScript.published), ("expansion settle", ExpansionScript.settle),
-    ("expansion command", ExpansionScript.command), ("expansion finish", ExpansionScript.finish),
-    ("expansion withdraw", ExpansionScript.withdraw), ("expansion broadcast", ExpansionScript.repeatBroadcast),
-    ("expansion early", ExpansionScript.endEarly),
+    ("expansion open", ExpansionScript.open.text), ("expansion fix", ExpansionScript.fix.text),
+    ("expansion published", ExpansionScript.published.text), ("expansion settle", ExpansionScript.settle.text),
+    ("expansion command", ExpansionScript.command.text), ("expansion finish", ExpansionScript.finish.text),
+    ("expansion withdraw", ExpansionScript.withdraw.text),
+    ("expansion broadcast", ExpansionScript.repeatBroadcast.text),
+    ("expansion early", ExpansionScript.endEarly.text),
   ]
   private static let texts = Dictionary(uniqueKeysWithValues: scripts.map { ($0.name, Array($0.text.utf8)) })
   private static let tag = "push:{devices:production:com.example.app}:"
@@ -192,13 +193,16 @@ struct SimulatedAudienceCalls {
       return call("expansion open", [state, body])
     case 3..<6:
       add(below(4), below(2) == 0 ? "" : "\(below(90))", below(3), 100, milliseconds, life)
-      for _ in 0..<below(4) { add(1 + below(3), "4,5,6") }
+      for _ in 0..<below(4) {
+        add(1 + below(3), ["0:4,5,6", "1:4,5,6", "f0:4,5,7", "cAbC12==:0:4,5,6", "4,5,6"][below(5)])
+      }
       return call("expansion fix", [state, pages, ordinals])
     case 6:
       add(below(4))
       return call("expansion published", [state])
     case 7..<10:
       add(below(6), below(3), ["a", "-", "u", "s", "a-", "aa", "-u", "aus", "---"][below(9)], milliseconds, life)
+      add(["", "0:4,5,6", "0:4", "0:4,5", "0:5", "0:6", "1:4", "0:", "1:4,5,6"][below(9)])
       return call("expansion settle", [state, pages, ordinals])
     case 12:
       add("superseded \(below(3))", milliseconds, life, "com.example.app", "production")

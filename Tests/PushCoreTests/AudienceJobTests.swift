@@ -215,11 +215,16 @@ import Testing
     let (parsed, ends) = resolved()
     var output: [UInt8] = []
     PageSettlement.append(parsed.job, ends: Array(ends.utf8), to: &output)
-    #expect(String(decoding: output, as: UTF8.self) == #"{"settles":"a","page":3,"position":40,"ends":"s--"}"#)
+    #expect(
+      String(decoding: output, as: UTF8.self)
+        == #"{"settles":"a","page":3,"position":40,"ends":"s--","ordinals":"1796000000123456:10,11,12"}"#)
     let isSettlement = PageSettlement.isSettlement(output.span)
     #expect(isSettlement)
     let read = PageSettlement(output.span)
-    #expect(read == PageSettlement(parentID: Array("a".utf8), page: 3, position: 40, ends: Array("s--".utf8)))
+    let written = PageSettlement(
+      parentID: Array("a".utf8), page: 3, position: 40, ends: Array("s--".utf8),
+      ordinals: Array("1796000000123456:10,11,12".utf8))
+    #expect(read == written)
   }
 
   @Test(arguments: [

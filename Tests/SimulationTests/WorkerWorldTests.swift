@@ -119,10 +119,11 @@ struct WorkerWorldTests {
   /// - 63001728: while all nodes of a cluster started, workers asked them for the slots without a pause.
   /// - 63000747: a list learned a channel that another worker had made in vain, and it stayed.
   /// - 63003385: a copy of a settled page had been sent, and its device's token was not known any more: no outcome said so.
+  /// - 72001200: Redis on a slow line was sent 64 reports of pages at once, each with its script's text: none was answered in time, for ever.
   @Test(
     arguments: [
       51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_747, 63_000_879, 63_001_728, 63_003_385,
-      65_002_326,
+      65_002_326, 72_001_200,
     ] as [UInt64])
   func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }

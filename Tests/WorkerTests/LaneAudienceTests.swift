@@ -86,7 +86,7 @@ import Testing
     bench.world.answer(bench.world.requests[1], status: 400, reason: .badDeviceToken)
     bench.turn()
     #expect(part(#""to":{"device":"device-7"}"#, bench) && part(#""parent_id":"p""#, bench))
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"asr"}"#])
+    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"asr","ordinals":"0:7,8,9"}"#])
     #expect(bench.world.acknowledged == [1] && bench.jobsInFlight == 0)
   }
 
@@ -114,7 +114,7 @@ import Testing
     let bench = bench(page("7,8"))
     bench.consume(0..<1)
     bench.turn()
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"ss"}"#])
+    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"ss","ordinals":"0:7,8"}"#])
     #expect(bench.world.outcomes.isEmpty && bench.world.arrivals.isEmpty && bench.world.acknowledged == [1])
   }
 
@@ -152,7 +152,7 @@ import Testing
     bench.world.answer(bench.world.requests[0])
     bench.world.answer(bench.world.requests[1], status: 503, reason: .serviceUnavailable)
     bench.turn()
-    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"a-"}"#])
+    #expect(bench.world.settlements == [#"{"settles":"p","page":3,"position":0,"ends":"a-","ordinals":"0:7,8"}"#])
     #expect(bench.world.retryBodies == [page("8", position: #","position":1"#)])
     #expect(bench.world.acknowledged == [1])
     bench.world.bodies[1] = bench.world.retryBodies[0]
@@ -162,7 +162,7 @@ import Testing
     #expect(bench.world.sentTokens.last == "aa00000058", "the token that it has now")
     bench.world.answer(bench.world.requests[2])
     bench.turn()
-    #expect(bench.world.settlements.last == #"{"settles":"p","page":3,"position":1,"ends":"a"}"#)
+    #expect(bench.world.settlements.last == #"{"settles":"p","page":3,"position":1,"ends":"a","ordinals":"0:8"}"#)
     #expect(bench.world.acknowledged.last == 2)
   }
 

@@ -12,6 +12,8 @@ package struct AudiencePage: Sendable {
   package var epoch: UInt64 = 0
   /// Where the ordinals' digits are in the body.
   package private(set) var ordinals: [ByteRange] = []
+  /// All of the body's ordinals, with what is between them.
+  package private(set) var written = ByteRange.empty
   /// The targets' positions in the whole page.
   package private(set) var positions: [UInt16] = []
   /// The devices' ids, once they are known.
@@ -37,6 +39,9 @@ package struct AudiencePage: Sendable {
   mutating func begin(_ digits: [ByteRange]) {
     count = digits.count
     ordinals = digits
+    if let first = digits.first?.start, let last = digits.last?.range.upperBound {
+      written = ByteRange(start: Int(first), count: last - Int(first))
+    }
     positions = digits.indices.map { UInt16(position + $0) }
   }
 

@@ -10,14 +10,18 @@ package struct PageSettlement: Hashable, Sendable {
   package var position: Int
   /// `PageEnd` letters from `position` on, `PageEnd.open` for those that have not ended.
   package var ends: [UInt8]
+  /// Which devices they are: the registry's epoch, a colon, and their ordinals with commas. Redis may have another page of this number by
+  /// then. Empty: not told.
+  package var ordinals: [UInt8]
 
   private static let head = "{\"settles\":"
 
-  package init(parentID: [UInt8], page: UInt32, position: Int, ends: [UInt8]) {
+  package init(parentID: [UInt8], page: UInt32, position: Int, ends: [UInt8], ordinals: [UInt8] = []) {
     self.parentID = parentID
     self.page = page
     self.position = position
     self.ends = ends
+    self.ordinals = ordinals
   }
 
   /// Appends the settlement of a page's delivery. `ends`: a letter for each ordinal of its body.
@@ -32,7 +36,17 @@ package struct PageSettlement: Hashable, Sendable {
     output.append(decimal: Int64(job.page.position))
     output.append(text: ",\"ends\":\"")
     output.append(contentsOf: ends)
+    output.append(text: "\",\"ordinals\":\"")
+    appendOrdinals(of: job, to: &output)
     output.append(text: "\"}")
+  }
+
+  /// Appends the `ordinals` of a page's settlement.
+  package static func appendOrdinals(of job: borrowing PushJob, to output: inout [UInt8]) {
+    output.append(text: "\(job.page.epoch):")
+    for byte in job.bytes[job.page.written.range] where byte &- ASCII.zero < 10 || byte == ASCII.comma {
+      output.append(byte)
+    }
   }
 
   /// Whether a message of the expansion queue is a settlement: a job has no such key.
@@ -65,6 +79,8 @@ package struct PageSettlement: Hashable, Sendable {
           found.parentID = text
         } else if name.equals("ends") {
           found.ends = text
+        } else if name.equals("ordinals") {
+          found.ordinals = text
         } else {
           return nil
         }

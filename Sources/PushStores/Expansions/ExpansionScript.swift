@@ -1,5 +1,5 @@
-/// The scripts that store the progress of audiences. Each carries out one event of `ExpansionState`. They run rarely,
-/// once for a page or step, so their text is sent each time. All keys of a script share one hash tag: a job.
+/// The scripts that store the progress of audiences. Each carries out one event of `ExpansionState`. All keys of a
+/// script share one hash tag: a job.
 ///
 /// Fields of the state: `phase`, `cancelled`, `fixed`, `published`, `ordinal` (empty at the end), `pages`, `settled`,
 /// `first` (page of the last fixed step), `devices`, `forgotten`, `n:<letter>` (devices by outcome), `begun`, `ended`
@@ -12,7 +12,8 @@ package enum ExpansionScript {
   /// Replies {'done'}, {'taken'} = a job of another app or environment has the id, {'evaluate', ordinal}, {'paused'},
   /// {'full'}, or {'publish', first page, number of pages so far, ordinal of the next step, devices, whether the job is
   /// complete}.
-  package static let open = """
+  package static let open = LuaScript(
+    """
     local key, step = KEYS[1], tonumber(ARGV[1])
     if redis.call('EXISTS', key) == 0 then
       redis.call('HSET', key, 'phase', 'running', 'fixed', ARGV[1], 'published', ARGV[1], 'ordinal', ARGV[2],
@@ -56,12 +57,13 @@ package enum ExpansionScript {
       redis.call('HSETNX', key, 'ended', ARGV[6])
     end
     return {'publish', tostring(first), tostring(pages), ordinal, string.format('%.0f', devices), complete}
-    """
+    """)
 
   /// KEYS: state. ARGV: reason, now (ms), TTL (s), app, environment. Ends the job before its first step.
   ///
   /// Replies the reason of the first call; nil = the job has a step, which decides its end.
-  package static let withdraw = """
+  package static let withdraw = LuaScript(
+    """
     local key = KEYS[1]
     if redis.call('EXISTS', key) == 0 then
       redis.call('HSET', key, 'phase', 'completed', 'withdrawn', ARGV[1], 'fixed', '0', 'published', '0', 'ordinal', '',
@@ -70,13 +72,14 @@ package enum ExpansionScript {
       redis.call('EXPIRE', key, ARGV[3])
     end
     return redis.call('HGET', key, 'withdrawn')
-    """
+    """)
 
   /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: none), devices of a dry run, ordinals of
   /// the scope, now (ms), TTL (s), then for each page the number of its devices and their ordinals (`PageOrdinals`).
   ///
   /// Replies like `open`: {'publish', …}; or {'again'}: another worker or a command came meanwhile.
-  package static let fix = """
+  package static let fix = LuaScript(
+    """
     local key = KEYS[1]
     local known = redis.call('HMGET', key, 'phase', 'fixed', 'pages', 'settled', 'devices')
     if known[1] ~= 'running' or known[2] ~= ARGV[1] then return {'again'} end
@@ -98,28 +101,41 @@ package enum ExpansionScript {
       redis.call('HSETNX', key, 'ended', ARGV[5])
     end
     return {'publish', tostring(first), tostring(pages), ARGV[2], string.format('%.0f', devices), complete}
-    """
+    """)
 
   /// KEYS: state. ARGV: step. Stores that its pages and the next step's message are confirmed.
-  package static let published = """
+  package static let published = LuaScript(
+    """
     local known = redis.call('HMGET', KEYS[1], 'fixed', 'published')
     local step = tonumber(ARGV[1])
     if known[1] and step < tonumber(known[1]) and step >= tonumber(known[2]) then
       redis.call('HSET', KEYS[1], 'published', step + 1)
     end
     return 0
-    """
+    """)
 
-  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), TTL (s).
+  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), TTL (s), the devices' epoch and ordinals or nothing. Where Redis
+  /// has other devices at these positions, it forgot the page, and it was made anew: the letters tell nothing about that one.
   ///
   /// Replies 1 = the job is complete, and its outcome not published; 0 = not complete, or unknown.
-  package static let settle = """
+  package static let settle = LuaScript(
+    """
     local key = KEYS[1]
     local phase = redis.call('HGET', key, 'phase')
     if not phase or phase == 'completed' then return 0 end
     local known = redis.call('HGET', KEYS[2], ARGV[1])
+    if known and ARGV[6] ~= '' then
+      local epoch, all = string.match(redis.call('HGET', KEYS[3], ARGV[1]) or '', '(%d+):([%d,]*)$')
+      local part, from, index = {}, tonumber(ARGV[2]), 0
+      for ordinal in string.gmatch(all or '', '%d+') do
+        index = index + 1
+        if index > from + #ARGV[3] then break end
+        if index > from then part[index - from] = ordinal end
+      end
+      if epoch and epoch .. ':' .. table.concat(part, ',') ~= ARGV[6] then known = false end
+    end
     if known then
-      local ends, counts, open = {}, {}, false
+      local ends, counts = {}, {}
       for index = 1, #known do ends[index] = string.sub(known, index, index) end
       for index = 1, #ARGV[3] do
         local place, letter = tonumber(ARGV[2]) + index, string.sub(ARGV[3], index, index)
@@ -143,12 +159,13 @@ package enum ExpansionScript {
     if state[1] ~= '' or state[2] ~= state[3] then return 0 end
     redis.call('HSETNX', key, 'ended', ARGV[4])
     return 1
-    """
+    """)
 
   /// KEYS: state. ARGV: pause, resume or cancel.
   ///
   /// Replies {phase, new phase, whether the command changed or may change something}; {} = unknown job.
-  package static let command = """
+  package static let command = LuaScript(
+    """
     local key = KEYS[1]
     local phase = redis.call('HGET', key, 'phase')
     if not phase then return {} end
@@ -161,29 +178,32 @@ package enum ExpansionScript {
     redis.call('HSET', key, 'phase', wanted)
     if wanted == 'cancelled' then redis.call('HSET', key, 'cancelled', '1') end
     return {phase, wanted, 1}
-    """
+    """)
 
   /// KEYS: state. The newest state of its activity is about to be broadcast once more.
   ///
   /// Replies 1; 0 = that was called before, or the job is unknown.
-  package static let repeatBroadcast = """
+  package static let repeatBroadcast = LuaScript(
+    """
     if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
     return redis.call('HSETNX', KEYS[1], 'broadcast', '1')
-    """
+    """)
 
   /// KEYS: state. ARGV: why a step finds no more devices. An unknown job stays unknown.
-  package static let endEarly = """
+  package static let endEarly = LuaScript(
+    """
     if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'early', ARGV[1]) end
     return 0
-    """
+    """)
 
   /// KEYS: state, body, pages, ordinals. ARGV: TTL (s), now (ms). Stores that the job's outcome is published.
-  package static let finish = """
+  package static let finish = LuaScript(
+    """
     redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
     if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
     redis.call('HSETNX', KEYS[1], 'ended', ARGV[2])
     redis.call('HSET', KEYS[1], 'phase', 'completed')
     redis.call('EXPIRE', KEYS[1], ARGV[1])
     return 1
-    """
+    """)
 }

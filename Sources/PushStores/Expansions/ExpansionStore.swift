@@ -157,7 +157,7 @@ package final class ExpansionStore {
     let keys = keys(String(decoding: settlement.parentID, as: UTF8.self))
     let arguments = [
       "\(settlement.page)", "\(settlement.position)", String(decoding: settlement.ends, as: UTF8.self), "\(now())",
-      "\(ExpansionStore.seconds)",
+      "\(ExpansionStore.seconds)", String(decoding: settlement.ordinals, as: UTF8.self),
     ]
     eval(ExpansionScript.settle, [keys.state, keys.pages, keys.ordinals], arguments) {
       $0 == .integer(1)
@@ -169,24 +169,22 @@ package final class ExpansionStore {
   /// How the devices of a page's copy ended: `PageEnd` letters from its position on, `PageEnd.open` for those that have not ended, and where
   /// that is not known. A page without open devices has no letters any more: then they are not `open`, whatever they are. nil: Redis has
   /// another page of this number: it was emptied, and the page was made anew.
-  /// - Parameter ordinals: the copy's.
-  package func ends(
-    of page: PageSettlement, _ ordinals: [UInt32], epoch: UInt64, then: @escaping Then<[UInt8]?>
-  ) {
+  /// - Parameters:
+  ///   - page: without `ends`.
+  ///   - count: the number of the copy's devices.
+  package func ends(of page: PageSettlement, _ count: Int, then: @escaping Then<[UInt8]?>) {
     let keys = keys(String(decoding: page.parentID, as: UTF8.self))
     redis.call(["HGET", keys.pages, "\(page.page)"], key: keys.pages) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(.bulk(let letters)):
-        let ends = Array(letters.dropFirst(page.position).prefix(ordinals.count))
-        isStored(page, ordinals, epoch: epoch, keys) {
-          then($0.map { $0 && ends.count == ordinals.count ? ends : nil })
-        }
+        let ends = Array(letters.dropFirst(page.position).prefix(count))
+        isStored(page, count, keys) { then($0.map { $0 && ends.count == count ? ends : nil }) }
       case .success:
         isSettled(page.page, keys) { result in
           then(
             result.map { isSettled in
-              Array(repeating: isSettled ? PageEnd.skipped.letter : PageEnd.open, count: ordinals.count)
+              Array(repeating: isSettled ? PageEnd.skipped.letter : PageEnd.open, count: count)
             })
         }
       }
@@ -195,15 +193,13 @@ package final class ExpansionStore {
 
   /// Whether these are the ordinals of the page that Redis has. Also where it has no page any more: then nothing contradicts them.
   private func isStored(
-    _ page: PageSettlement, _ ordinals: [UInt32], epoch: UInt64, _ keys: ExpansionKeys, then: @escaping Then<Bool>
+    _ page: PageSettlement, _ count: Int, _ keys: ExpansionKeys, then: @escaping Then<Bool>
   ) {
     redis.call(["HGET", keys.ordinals, "\(page.page)"], key: keys.ordinals) { result in
       then(
         result.map { reply in
           guard case .bulk(let bytes) = reply else { return true }
-          let stored = PageOrdinals(stored: bytes)
-          let part = stored.text.split(separator: UInt8(ascii: ",")).dropFirst(page.position).prefix(ordinals.count)
-          return stored.epoch == epoch && part.elementsEqual(ordinals) { $0.elementsEqual("\($1)".utf8) }
+          return PageOrdinals(stored: bytes).part(from: page.position, count) == page.ordinals
         })
     }
   }
@@ -296,10 +292,13 @@ package final class ExpansionStore {
   }
 
   private func eval<Value>(
-    _ script: String, _ keys: [String], _ arguments: [String], last: [UInt8]? = nil,
+    _ script: LuaScript, _ keys: [String], _ arguments: [String], last: [UInt8]? = nil,
     _ read: @escaping (RedisReply) -> Value?, then: @escaping Then<Value>
   ) {
-    redis.call(["EVAL", script, String(keys.count)] + keys + arguments, last: last, key: keys[0]) { result in
+    var encoded = RedisArguments()
+    for argument in arguments { encoded.append(argument) }
+    if let last { encoded.append(last) }
+    redis.run(script, keys: keys, encoded) { result in
       then(
         result.flatMap { reply in
           guard let value = read(reply) else { return .failure(.unexpected) }

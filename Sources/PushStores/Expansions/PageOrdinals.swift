@@ -52,6 +52,13 @@ package struct PageOrdinals: Hashable, Sendable {
     count = text.isEmpty ? 0 : 1 + text.count { $0 == UInt8(ascii: ",") }
   }
 
+  /// The part of a copy of the page, as in `PageSettlement.ordinals`.
+  func part(from position: Int, _ count: Int) -> [UInt8] {
+    let comma = UInt8(ascii: ",")
+    return Array("\(epoch):".utf8)
+      + text.split(separator: comma).dropFirst(position).prefix(count).joined(separator: [comma])
+  }
+
   var stored: String {
     let ordinals = "\(epoch):" + String(decoding: text, as: UTF8.self)
     return switch kind {

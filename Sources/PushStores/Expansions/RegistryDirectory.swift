@@ -63,15 +63,18 @@ package final class RegistryDirectory: AudienceDirectory {
     ordinals.reserveCapacity(job.page.count)
     for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
     // No progress is kept of a late token's page.
-    let settlement =
-      job.page.late.isEmpty
-      ? PageSettlement(
-        parentID: Array(bytes[job.parentID.range]), page: job.page.number, position: job.page.position, ends: []) : nil
+    var settlement: PageSettlement?
+    if job.page.late.isEmpty {
+      var page = PageSettlement(
+        parentID: Array(bytes[job.parentID.range]), page: job.page.number, position: job.page.position, ends: [])
+      PageSettlement.appendOrdinals(of: job, to: &page.ordinals)
+      settlement = page
+    }
     let epoch = job.page.epoch
-    registry.records(of: ordinals, epoch: epoch, in: scope) { [weak self] result in
+    registry.records(of: ordinals, epoch: epoch, in: scope) { [weak self, settlement] result in
       guard let self, case .success(let records) = result else { return then(nil) }
       guard let settlement else { return finish(records.map { .found($0) }, then) }
-      expansions.ends(of: settlement, ordinals, epoch: epoch) { [weak self] result in
+      expansions.ends(of: settlement, ordinals.count) { [weak self] result in
         guard case .success(let ends) = result else { return then(nil) }
         finish(RegistryDirectory.devices(records, ends, settled)) { found in
           guard var resolution = found else { return then(nil) }

@@ -157,8 +157,8 @@ enum SimulatedExpansionModel {
     guard let phase = try call.text(.hget, key, bytes("phase"), line: 2), phase != bytes("completed") else {
       return .integer(0)
     }
-    if var ends = try call.text(.hget, call.key(2), page, line: 4) {
-      let (position, letters) = (Int(try call.number(2)), try call.argument(3))
+    let (position, letters) = (Int(try call.number(2)), try call.argument(3))
+    if var ends = try call.text(.hget, call.key(2), page, line: 4), try isOfPage(call, page, position, letters.count) {
       let open = UInt8(ascii: "-")
       var counts = SimulatedLuaTable<Int64>()
       for (index, letter) in letters.enumerated() where letter != open {
@@ -167,21 +167,33 @@ enum SimulatedExpansionModel {
         counts.set([letter], (counts[[letter]] ?? 0) + 1)
       }
       for (letter, count) in counts.pairs {
-        try call.call(.hincrby, key, bytes("n:") + letter, Number.text(count), line: 15)
+        try call.call(.hincrby, key, bytes("n:") + letter, Number.text(count), line: 25)
       }
       if ends.contains(open) {
-        try call.call(.hset, call.key(2), page, ends, line: 18)
+        try call.call(.hset, call.key(2), page, ends, line: 28)
       } else {
-        try call.call(.hdel, call.key(2), page, line: 20)
-        try call.call(.hdel, call.key(3), page, line: 21)
-        try call.call(.hincrby, key, bytes("settled"), one, line: 22)
+        try call.call(.hdel, call.key(2), page, line: 30)
+        try call.call(.hdel, call.key(3), page, line: 31)
+        try call.call(.hincrby, key, bytes("settled"), one, line: 32)
       }
-      try call.call(.expire, key, call.argument(5), line: 24)
+      try call.call(.expire, key, call.argument(5), line: 34)
     }
-    let state = try fields(call, key, ["ordinal", "pages", "settled"], line: 26)
+    let state = try fields(call, key, ["ordinal", "pages", "settled"], line: 36)
     guard state[0] == [], state[1] == state[2] else { return .integer(0) }
-    try call.call(.hsetnx, key, bytes("ended"), call.argument(4), line: 28)
+    try call.call(.hsetnx, key, bytes("ended"), call.argument(4), line: 38)
     return .integer(1)
+  }
+
+  /// Whether the page has these devices at these positions, or does not say which ones it has.
+  private static func isOfPage(
+    _ call: SimulatedRedisScriptCall, _ page: [UInt8], _ position: Int, _ count: Int
+  ) throws(SimulatedRedisScriptFailure) -> Bool {
+    let told = try call.argument(6)
+    if told.isEmpty { return true }
+    let stored = String(decoding: try call.text(.hget, call.key(3), page, line: 6) ?? [], as: UTF8.self)
+    guard let match = stored.firstMatch(of: /([0-9]+):([0-9,]*)$/) else { return true }
+    let ordinals = match.2.split(separator: ",").dropFirst(position).prefix(count)
+    return told == Array("\(match.1):\(ordinals.joined(separator: ","))".utf8)
   }
 
   static func command(_ call: SimulatedRedisScriptCall) throws(SimulatedRedisScriptFailure) -> SimulatedRedisReply {

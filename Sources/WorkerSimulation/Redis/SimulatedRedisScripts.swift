@@ -64,7 +64,7 @@ extension SimulatedRedisScript {
     SimulatedRedisScript(
       "expansion withdraw", digest: "5882fcd1b1a4ed5db9b67da57986fd612ec0097c", model: SimulatedExpansionModel.withdraw),
     SimulatedRedisScript(
-      "expansion settle", digest: "d150fcaaf3ebabc8dcb299cb62d3f51a1a2054c4", model: SimulatedExpansionModel.settle),
+      "expansion settle", digest: "d4ce3f2089400d8e45d6caf7efa100629ee25c7b", model: SimulatedExpansionModel.settle),
     SimulatedRedisScript(
       "expansion command", digest: "f9a0f7fdf09553e61ddba69a5c9dd7e2c6d2ee36", model: SimulatedExpansionModel.command),
     SimulatedRedisScript(
