@@ -67,11 +67,11 @@ package final class ActivitiesClient {
   package func end(
     _ id: ActivityID, in scope: AppScope, devices: [String], dismissalDate: Int64?
   ) throws -> String {
-    guard let activity = try wait({ activities.state(id, in: scope, then: $0) }) else { throw NothingToEnd.unknown(id) }
+    guard let activity = try wait({ activities.state(id, in: scope, then: $0) }) else { throw NotRunning.unknown(id) }
     switch activity.phase(now: now) {
     case .starting, .active: break
-    case .ended: throw NothingToEnd.ended(id)
-    case .expired: throw NothingToEnd.expired(id)
+    case .ended: throw NotRunning.ended(id)
+    case .expired: throw NotRunning.expired(id)
     }
     let access = try BrokerAdmin(configuration)
     let job = UUID().uuidString.lowercased()
@@ -101,7 +101,7 @@ package final class ActivitiesClient {
   }
 
   /// No running activity has this id.
-  package enum NothingToEnd: Error, CustomStringConvertible {
+  package enum NotRunning: Error, CustomStringConvertible {
     case unknown(ActivityID)
     case ended(ActivityID)
     case expired(ActivityID)

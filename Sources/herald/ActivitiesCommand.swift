@@ -95,7 +95,7 @@ struct ActivitiesCommand: ParsableCommand {
     func run() throws {
       try options.run { client, table in
         guard let shown = try client.show(try options.id(id), in: try options.scope()) else {
-          throw ActivitiesClient.NothingToEnd.unknown(try options.id(id))
+          throw ActivitiesClient.NotRunning.unknown(try options.id(id))
         }
         for line in options.json ? [try table.jsonLine(shown)] : table.lines(shown) { print(line) }
       }

@@ -80,17 +80,26 @@ struct ActivityWayTests {
     #expect(try world.token("d1", "cc02cc02") == .changed)
     let second = try world.queued()
     try #require(first.count == 1 && second.count == 1)
-    func resolve(_ token: String) throws -> [String: String] {
-      let (id, token) = (Array("u1/late/d1".utf8), Array(token.utf8))
-      return try world.resolve(first[0].text, apnsID: UUIDValue.apnsID(page: id.span, lateToken: token.span))
+    var page = PushJob()
+    page.bytes = Array(first[0].text.utf8)
+    page.bodyCount = page.bytes.count
+    var parser = JobParser()
+    let (id, none): ([UInt8], [UInt8]) = (Array("u1/late/d1".utf8), [])
+    try parser.parse(into: &page, fallbackID: none.span)
+    let revision = page.revision
+    func resolve(_ token: String, revision: UInt32) throws -> [String: String] {
+      let token = Array(token.utf8)
+      let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span, revision: revision)
+      return try world.resolve(first[0].text, apnsID: apnsID)
     }
-    #expect(try resolve("cc01cc01").isEmpty)
+    #expect(try resolve("cc01cc01", revision: revision).isEmpty)
+    #expect(try resolve("cc02cc02", revision: revision + 1).isEmpty, "a job that came twice may have two")
     // The other page was not published, and the registration comes again.
     #expect(try world.token("d1", "cc02cc02") == .changed)
     #expect(try world.queued().count == 1)
-    #expect(try resolve("cc02cc02") == ["d1": "cc02cc02"])
+    #expect(try resolve("cc02cc02", revision: revision) == ["d1": "cc02cc02"])
     // A copy of a page that an older worker published: from its ordinal.
-    #expect(try resolve("0") == ["d1": "cc02cc02"])
+    #expect(try world.resolve(first[0].text, apnsID: UUIDValue.apnsID(for: page, target: 0)) == ["d1": "cc02cc02"])
   }
 
   /// However a device's tokens change, it is started once or alerted once.

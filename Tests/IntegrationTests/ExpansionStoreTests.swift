@@ -162,9 +162,17 @@ struct ExpansionStoreTests {
       case 4...6:
         let page = UInt32(pick(UInt64((state?.pageCount ?? 0) + 2)))
         let letters = Array("-arsuf".utf8)
-        let settlement = PageSettlement(
+        var settlement = PageSettlement(
           parentID: Array(id.utf8), page: page, position: pick(3), ends: (0...pick(3)).map { _ in letters[pick(6)] })
-        state?.settled(page: page, position: settlement.position, ends: settlement.ends)
+        var ordinals: [UInt32]?
+        if pick(3) > 0 {
+          let known = state?.openPages[page]?.ordinals ?? []
+          let own = Array(known.dropFirst(settlement.position).prefix(settlement.ends.count))
+          ordinals = pick(4) > 0 ? own : Array(own.dropLast()) + [UInt32(pick(3))]
+          let epoch = known.isEmpty ? 0 : stored([known])[0].epoch
+          settlement.ordinals = Array("\(epoch):\((ordinals ?? []).map(String.init).joined(separator: ","))".utf8)
+        }
+        state?.settled(page: page, position: settlement.position, ends: settlement.ends, ordinals: ordinals)
         let isComplete = try registry.wait { registry.store.settle(settlement, then: $0) }
         #expect(isComplete == state?.isComplete ?? false, "\(place)")
       case 7:

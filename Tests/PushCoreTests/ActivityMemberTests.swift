@@ -145,6 +145,15 @@ import Testing
     #expect(member.resolve(known) == .elsewhere)
     known.newestOfJob = 3
     #expect(member.resolve(known) == .superseded(by: 7, [1]), "another job's")
+    // APNs knows the token no more: what the newer page is answered, it still tells itself.
+    var gone = member
+    let isGone = gone.unregistered([1], at: 20, now: 2_000)
+    #expect(isGone)
+    var told = newer
+    told.newestOfJob = 7
+    known.newestOfJob = 7
+    #expect(gone.resolve(known) == .elsewhere)
+    #expect(gone.resolve(told) == .superseded(by: 7, [1]))
     // A late push is in no summary: the page tells its own end.
     newer.revision = 8
     newer.isLate = true

@@ -225,13 +225,18 @@ import Testing
       parentID: Array("a".utf8), page: 3, position: 40, ends: Array("s--".utf8),
       ordinals: Array("1796000000123456:10,11,12".utf8))
     #expect(read == written)
+    output.removeLast()
+    output += Array(#","newer":[{"a":1}],"other":"x","third":1}"#.utf8)
+    let ofNewerVersion = PageSettlement(output.span)
+    #expect(ofNewerVersion == written)
   }
 
   @Test(arguments: [
     "", "{}", "[]", #"{"settles":"a"}"#, #"{"settles":"a","page":1,"position":0,"ends":"x"}"#,
     #"{"settles":"a","page":1,"position":499,"ends":"aa"}"#, #"{"settles":"","page":1,"position":0,"ends":"a"}"#,
     #"{"settles":"a","page":-1,"position":0,"ends":"a"}"#, #"{"settles":"a","page":1,"position":0,"ends":"a"}x"#,
-    #"{"settles":"a","page":1,"position":0,"ends":"a","other":1}"#, exampleJob,
+    #"{"settles":"a","page":"1","position":0,"ends":"a"}"#, #"{"settles":"a","page":1,"position":0,"ends":1}"#,
+    exampleJob,
   ]) func whatIsNoSettlementIsNotTaken(_ text: String) {
     let bytes = Array(text.utf8)
     let read = PageSettlement(bytes.span)

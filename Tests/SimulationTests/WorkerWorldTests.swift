@@ -120,10 +120,13 @@ struct WorkerWorldTests {
   /// - 63000747: a list learned a channel that another worker had made in vain, and it stayed.
   /// - 63003385: a copy of a settled page had been sent, and its device's token was not known any more: no outcome said so.
   /// - 72001200: Redis on a slow line was sent 64 reports of pages at once, each with its script's text: none was answered in time, for ever.
+  /// - 73005075: a page skipped a device; a copy of it took the device's late push, and its worker died: copies left the device out.
+  /// - 73007955: the same, where a page of the job's older revision had told that another job's was newer.
+  /// - 73014879: late pages of two revisions of one job had one apns-id.
   @Test(
     arguments: [
       51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_747, 63_000_879, 63_001_728, 63_003_385,
-      65_002_326, 72_001_200,
+      65_002_326, 72_001_200, 73_005_075, 73_007_955, 73_014_879,
     ] as [UInt64])
   func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }

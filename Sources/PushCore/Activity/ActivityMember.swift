@@ -105,15 +105,15 @@ package struct ActivityMember: Hashable, Sendable {
   }
 
   mutating func resolve(_ push: ActivityState.Push) -> ActivityState.Resolved {
+    // Of two pages of one leave, the newer one tells the end.
+    if sent > push.revision, way == .page, sent == push.newestOfJob { return .elsewhere }
     if isOver || hasLeft && !push.isLeave {
       // The push may have been sent to this token before.
       if !token.isEmpty && sent >= push.revision { return .superseded(by: sent, token) }
       return .skipped(isOver ? .over : .left)
     }
     if token.isEmpty { return .skipped(.noToken) }
-    if sent > push.revision {
-      return way == .page && sent == push.newestOfJob ? .elsewhere : .superseded(by: sent, token)
-    }
+    if sent > push.revision { return .superseded(by: sent, token) }
     if sent == push.revision {
       switch way {
       case .page where push.isLate, .lateTaken where !push.isLate, .channel where !push.isLate,
@@ -126,6 +126,11 @@ package struct ActivityMember: Hashable, Sendable {
     sent = push.revision
     way = push.isLate ? .lateTaken : .page
     return .send(token, registeredAt: changedAt)
+  }
+
+  /// A page of this revision was to be sent to this token; nobody may have sent it.
+  package func isTaken(by push: ActivityState.Push) -> Bool {
+    !token.isEmpty && !isOver && (!hasLeft || push.isLeave) && sent == push.revision && way == .page
   }
 
   /// The activity ends for this device alone.

@@ -150,8 +150,10 @@ package struct ExpansionState: Hashable, Sendable {
   // MARK: ends
 
   /// A page, or a copy of a part of it, reported its devices' outcomes. Duplicates and unknown pages change nothing.
-  package mutating func settled(page: UInt32, position: Int, ends: [UInt8]) {
+  /// - Parameter ordinals: its devices; nil: it does not say. A page that was made anew may have others at these positions: it is not meant.
+  package mutating func settled(page: UInt32, position: Int, ends: [UInt8], ordinals: [UInt32]? = nil) {
     guard phase != .completed, var known = openPages[page] else { return }
+    if let ordinals, ordinals != Array(known.ordinals.dropFirst(position).prefix(ends.count)) { return }
     for (index, letter) in ends.enumerated() {
       let place = position + index
       guard place < known.ends.count, known.ends[place] == PageEnd.open, let end = PageEnd(letter: letter) else {

@@ -88,7 +88,7 @@ package struct ChannelEnsureState: Sendable {
     case store(ChannelID, ChannelEntry, isNew: Bool)
     /// Remove the intent. `strays`: also remember the new channels as somebody else's. → `cleared`
     case clear(strays: Bool)
-    /// Delete a channel that is not needed, unless another worker took it; then end with the result.
+    /// Delete a channel that is not needed, unless it has a name; then end with the result.
     case discard(ChannelID, Result)
     /// Release the lock, and end with this failure. `clearsIntent`: surely nothing was created.
     case fail(ChannelRegistryFailure, clearsIntent: Bool, holdsLock: Bool)

@@ -23,13 +23,15 @@ extension UUIDValue {
     return UUIDValue(version5Of: &hash)
   }
 
-  /// `apns-id` of a late token's page, which is for this token alone.
+  /// `apns-id` of a late token's page, which is for this token and revision alone: a job that came twice may have two revisions.
   /// - Parameters:
   ///   - page: its id.
   ///   - token: as lower-case hex.
-  package static func apnsID(page: Span<UInt8>, lateToken token: Span<UInt8>) -> UUIDValue {
+  package static func apnsID(page: Span<UInt8>, lateToken token: Span<UInt8>, revision: UInt32) -> UUIDValue {
     var hash = hash(of: page)
     hash.update(token)
+    hash.update(byte: 0)
+    hash.update(word: UInt64(revision))
     return UUIDValue(version5Of: &hash)
   }
 

@@ -10,6 +10,9 @@ package enum PageEnd: Hashable, Sendable {
   /// Every end, in the order in which a summary names them.
   package static let all: [PageEnd] = Outcome.allCases.filter { $0 != .completed }.map { .outcome($0) } + [.skipped]
 
+  /// Letters of ends that tell that nothing was sent.
+  package static let unsent = [PageEnd.skipped.letter, PageEnd.outcome(.throttled).letter]
+
   /// As settlements and Redis have it: these never change.
   package var letter: UInt8 {
     switch self {

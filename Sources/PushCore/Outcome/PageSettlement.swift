@@ -11,7 +11,7 @@ package struct PageSettlement: Hashable, Sendable {
   /// `PageEnd` letters from `position` on, `PageEnd.open` for those that have not ended.
   package var ends: [UInt8]
   /// Which devices they are: the registry's epoch, a colon, and their ordinals with commas. Redis may have another page of this number by
-  /// then. Empty: not told.
+  /// then, for which this tells nothing. Empty: that is not checked.
   package var ordinals: [UInt8]
 
   private static let head = "{\"settles\":"
@@ -73,18 +73,17 @@ package struct PageSettlement: Hashable, Sendable {
       let key = try scanner.key(body)
       let name = body.extracting(key.range.range)
       let first = scanner.peek(body)
-      if first == ASCII.quote {
+      if name.equals("settles") || name.equals("ends") || name.equals("ordinals") {
+        guard first == ASCII.quote else { return nil }
         let text = JSONEscape.unescaped(try scanner.string(body).range, of: body)
         if name.equals("settles") {
           found.parentID = text
         } else if name.equals("ends") {
           found.ends = text
-        } else if name.equals("ordinals") {
-          found.ordinals = text
         } else {
-          return nil
+          found.ordinals = text
         }
-      } else {
+      } else if name.equals("page") || name.equals("position") {
         guard first &- ASCII.zero < 10, let number = try scanner.number(body).integer else { return nil }
         if name.equals("page"), let page = UInt32(exactly: number) {
           found.page = page
@@ -93,6 +92,9 @@ package struct PageSettlement: Hashable, Sendable {
         } else {
           return nil
         }
+      } else {
+        // Of a newer version.
+        try scanner.skipValue(body)
       }
     } while try scanner.nextMember(body)
     try scanner.end(body)

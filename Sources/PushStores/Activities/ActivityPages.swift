@@ -34,7 +34,8 @@ package final class ActivityPages {
 
     func isFor(_ token: [UInt8]) -> Bool {
       guard let late else { return true }
-      return late.apnsID == UUIDValue.apnsID(page: late.id.span, lateToken: Array(Hex.text(token).utf8).span)
+      let text = Array(Hex.text(token).utf8)
+      return late.apnsID == UUIDValue.apnsID(page: late.id.span, lateToken: text.span, revision: push.revision)
     }
   }
 
@@ -50,7 +51,7 @@ package final class ActivityPages {
     if !job.page.late.isEmpty, let apnsID {
       let id = Array(job.bytes[job.id.range])
       // Older workers made it from the ordinal: it names no token.
-      let old = UUIDValue.apnsID(page: id.span, lateToken: job.bytes.span.extracting(job.page.ordinals[0].range))
+      let old = UUIDValue.apnsID(for: job, target: 0)
       if apnsID != old { page.late = (id, apnsID) }
     }
     return { [self] devices, then in
@@ -115,8 +116,8 @@ package final class ActivityPages {
     activities.resolve(page.push, of: page.id, in: page.scope, to: found, job: page.leaveJob, isFor: page.isFor) {
       [activities] result in
       guard case .success(let resolved) = result else { return then(nil) }
-      let finish = { (tokens: [[UInt8]]) in
-        var (answers, tokens) = (resolved[...], tokens[...])
+      let finish = { (members: [ActivityMember?]) in
+        var (answers, members) = (resolved[...], members[...])
         var resolution = PageResolution()
         for device in devices {
           switch device {
@@ -124,13 +125,18 @@ package final class ActivityPages {
             guard let answer = answers.popFirst() else { preconditionFailure("each device has its answer") }
             resolution.append(answer, record)
           case .found: resolution.skip()
-          case .asked(let record):
-            // A member without a token had one: this copy may have been sent there.
-            let token = tokens.popFirst() ?? []
-            if token.isEmpty {
+          case .asked(let record, let isUnsent):
+            guard let member = members.popFirst() ?? nil, !member.token.isEmpty else {
+              // It had a token: this copy may have been sent there.
               resolution.skip(device: record.id.utf8.span)
+              continue
+            }
+            // Another copy found no token, or another revision's page overtook it, before this copy took the device. Nobody else sends to it.
+            if isUnsent, member.isTaken(by: page.push) {
+              resolution.send(
+                to: member.token.span, device: record.id.utf8.span, registeredAt: member.changedAt)
             } else {
-              resolution.supersede(token.span, device: record.id.utf8.span, registeredAt: 0)
+              resolution.supersede(member.token.span, device: record.id.utf8.span, registeredAt: 0)
             }
           case .settled: resolution.settled()
           }
@@ -138,9 +144,9 @@ package final class ActivityPages {
         then(resolution)
       }
       guard !asked.isEmpty else { return finish([]) }
-      activities.tokens(of: page.id, in: page.scope, asked) { result in
-        guard case .success(let tokens) = result else { return then(nil) }
-        finish(tokens)
+      activities.members(of: page.id, in: page.scope, asked) { result in
+        guard case .success(let members) = result else { return then(nil) }
+        finish(members)
       }
     }
   }
@@ -176,7 +182,7 @@ package final class ActivityPages {
             resolution.supersede(token.bytes.span, device: record.id.utf8.span, registeredAt: token.at)
           case .skipped: resolution.skip()
           }
-        case .asked(let record): resolution.ask(token(record), record)
+        case .asked(let record, _): resolution.ask(token(record), record)
         case .settled: resolution.settled()
         }
       }

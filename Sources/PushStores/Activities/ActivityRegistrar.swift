@@ -142,7 +142,7 @@ package final class ActivityRegistrar {
     PageWriter.append(job, late: registration.device, ordinal: ordinal, to: &late)
     let id = Array(job.bytes[job.id.range]) + Array("/late/\(registration.device)".utf8)
     let token = Array(Hex.text(registration.token ?? []).utf8)
-    let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span)
+    let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span, revision: job.revision)
     let at = activities.now
     let message = ConfirmedPublisher.Message(
       exchange: jobs, routingKey: Array(JobClass.transactional.name.utf8),

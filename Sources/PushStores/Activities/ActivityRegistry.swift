@@ -174,9 +174,11 @@ package final class ActivityRegistry {
     }
   }
 
-  /// The update tokens of members; empty: none.
-  package func tokens(of id: ActivityID, in scope: AppScope, _ ordinals: [UInt32], then: @escaping Then<[[UInt8]]>) {
-    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in .success(draft.members.map { $0?.token ?? [] }) }
+  /// The members with these ordinals; nil: it is none.
+  package func members(
+    of id: ActivityID, in scope: AppScope, _ ordinals: [UInt32], then: @escaping Then<[ActivityMember?]>
+  ) {
+    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in .success(draft.members) }
   }
 
   /// Starts are about to be sent to devices: to which of them. Marks those as started.

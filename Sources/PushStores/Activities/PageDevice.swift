@@ -6,6 +6,6 @@ package enum PageDevice: Sendable {
   case found(DeviceRecord?)
   /// Another copy of the page told how it ended.
   case settled
-  /// The same, and the outcome of this copy is asked for.
-  case asked(DeviceRecord)
+  /// The same, and the outcome of this copy is asked for. `isUnsent`: the other one may have sent nothing.
+  case asked(DeviceRecord, isUnsent: Bool)
 }

@@ -297,7 +297,14 @@ final class ChannelEnsureFlow {
       case .success:
         finish(result)
       case .failure(let failure):
-        again(id, result, failure, until: deadline) { $0.take(id, result, until: deadline) }
+        again(result, until: deadline) {
+          $0.take(id, result, until: deadline)
+        } orSay: {
+          """
+          channels: \(id) of \(scope) was made in vain for "\(name)", and it is not known whether it has another name by now; see herald \
+          channels list: \(failure)
+          """
+        }
       }
     }
   }
@@ -308,22 +315,27 @@ final class ChannelEnsureFlow {
       case .success:
         registry.counters.discarded += 1
         finish(result)
+      case .failure(.apns(let failure)) where failure.isUnknownChannel:
+        // The answer to an earlier delete was lost.
+        registry.counters.discarded += 1
+        finish(result)
       case .failure(let failure):
-        again(id, result, failure, until: failure.isTemporary ? deadline : now.monotonic) {
+        again(result, until: failure.isTemporary ? deadline : nil) {
           $0.delete(id, result, until: deadline)
+        } orSay: {
+          "channels: \(id) of \(scope) has no name and could not be deleted; use herald channels delete: \(failure)"
         }
       }
     }
   }
 
+  /// Calls the step later; from the deadline on, or without one, it ends with the result.
   private func again(
-    _ id: ChannelID, _ result: ChannelEnsureState.Result, _ failure: ChannelRegistryFailure, until deadline: Instant,
-    _ step: @escaping (ChannelEnsureFlow) -> Void
+    _ result: ChannelEnsureState.Result, until deadline: Instant?, _ step: @escaping (ChannelEnsureFlow) -> Void,
+    orSay text: () -> String
   ) {
-    guard now.monotonic < deadline else {
-      registry.say(
-        .error,
-        "channels: \(id) of \(scope) has no name and could not be deleted; use herald channels delete: \(failure)")
+    guard let deadline, now.monotonic < deadline else {
+      registry.say(.error, text())
       return finish(result)
     }
     registry.loop.schedule(afterMilliseconds: ChannelEnsureFlow.retryMilliseconds) { [weak self] in

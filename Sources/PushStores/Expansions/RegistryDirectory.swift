@@ -97,7 +97,9 @@ package final class RegistryDirectory: AudienceDirectory {
       case .found: return .found(record)
       case .leftOut, .asked:
         if end == PageEnd.open { return .found(record) }
-        return if let record, case .asked = settled { .asked(record) } else { .settled }
+        return if let record, case .asked = settled {
+          .asked(record, isUnsent: PageEnd.unsent.contains(end))
+        } else { .settled }
       }
     }
   }
@@ -123,7 +125,7 @@ package final class RegistryDirectory: AudienceDirectory {
           resolution.skip()
         }
       case .found(nil): resolution.skip()
-      case .asked(let record): resolution.ask(record.token, record)
+      case .asked(let record, _): resolution.ask(record.token, record)
       case .settled: resolution.settled()
       }
     }

@@ -1,4 +1,4 @@
-/// Models of the scripts that store the progress of audiences; `docs/reference/redis.md` has the fields and phases.
+/// Models of the scripts that store the progress of audiences.
 enum SimulatedExpansionModel {
   private typealias Number = SimulatedRedisNumber
   private static let one = [UInt8(ascii: "1")]
