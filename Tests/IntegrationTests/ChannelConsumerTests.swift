@@ -84,8 +84,8 @@ struct ChannelConsumerTests {
     ]
     let file = try world.folder.write(quick(world), to: "quick.yaml")
     let holder = try ChildProcess(
-      [try BuiltProgram.path("herald")] + arguments + ["--config", file], output: world.folder.path("holder.log"),
-      errors: world.folder.path("holder.log"))
+      [try BuiltProgram.path("herald")] + arguments + ["--config", file], environment: WorkerWorld.environment,
+      output: world.folder.path("holder.log"), errors: world.folder.path("holder.log"))
     let isCreating = ChildProcess.poll(timeoutMilliseconds: 20_000) { () -> Bool? in
       (try? world.simulator.counters().requests) ?? 0 >= 2 ? true : nil
     }

@@ -108,7 +108,7 @@ final class WorkerWorld {
   }
 
   /// Our environment without the variables that would override the configuration.
-  private static let environment = ChildProcess.inheritedEnvironment(without: ["HERALD_"])
+  static let environment = ChildProcess.inheritedEnvironment(without: ["HERALD_"])
 
   /// Runs a command of herald to its end. `configuration`: a file's text in place of the usual one.
   func herald(
