@@ -162,6 +162,27 @@ import Testing
     #expect(member.resolve(known) == .superseded(by: 8, [1]))
   }
 
+  /// What a page took, and nobody may have sent: not what is for a late page, is over, or got a newer revision.
+  @Test func aPageTakesWhatItIsToSend() {
+    var member = ActivityMember()
+    #expect(member.register([1], at: 10, now: 1_000) == .taken)
+    let push = ActivityState.Push(revision: 3)
+    #expect(!member.isTaken(by: push))
+    #expect(member.resolve(push) == .send([1], registeredAt: 10))
+    #expect(
+      member.isTaken(by: push) && !member.isTaken(by: .init(revision: 2)) && !member.isTaken(by: .init(revision: 4)))
+    var left = member
+    left.leave()
+    #expect(!left.isTaken(by: push) && left.isTaken(by: .init(revision: 3, isLeave: true)))
+    var gone = member
+    let isGone = gone.unregistered([1], at: 20, now: 2_000)
+    #expect(isGone && !gone.isTaken(by: push))
+    #expect(member.resolve(.init(revision: 4, isLate: true)) == .send([1], registeredAt: 10))
+    #expect(!member.isTaken(by: .init(revision: 4)), "the late page has it")
+    #expect(member.register([2], at: 30, now: 3_000) == .taken)
+    #expect(!member.isTaken(by: push), "another token")
+  }
+
   @Test func aStartThatArrivedIsAskedFor() throws {
     var jobs = ActivityJobs()
     var activity: ActivityState?

@@ -128,7 +128,7 @@ package struct ActivityMember: Hashable, Sendable {
     return .send(token, registeredAt: changedAt)
   }
 
-  /// A page of this revision was to be sent to this token; nobody may have sent it.
+  /// A page of this revision was to be sent to this token; perhaps nobody has sent it.
   package func isTaken(by push: ActivityState.Push) -> Bool {
     !token.isEmpty && !isOver && (!hasLeft || push.isLeave) && sent == push.revision && way == .page
   }

@@ -5,7 +5,8 @@ package struct PageResolution: Sendable {
     /// registered, Unix milliseconds.
     case token(ByteRange, device: ByteRange, registeredAt: Int64)
     /// Of an activity: nothing is sent to it any more, because it got a newer state, or has the activity. An earlier delivery of the page
-    /// may have sent to this token (empty: it is not known any more), and then that one's outcome is the device's. `registeredAt`: as above; 0: it has no dead-token mark.
+    /// may have sent to this token (empty: it is not known any more), and then that one's outcome is the device's.
+    /// `registeredAt`: as above; 0: it has no dead-token mark.
     case superseded(ByteRange, device: ByteRange, registeredAt: Int64)
     /// The device is gone, or has no token: it ends without an outcome. With a `device`, an earlier delivery of the page may have sent to a
     /// token that is not known any more.

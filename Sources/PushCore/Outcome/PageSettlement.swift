@@ -43,7 +43,8 @@ package struct PageSettlement: Hashable, Sendable {
 
   /// Appends the `ordinals` of a page's settlement.
   package static func appendOrdinals(of job: borrowing PushJob, to output: inout [UInt8]) {
-    output.append(text: "\(job.page.epoch):")
+    output.append(decimal: Int64(clamping: job.page.epoch))
+    output.append(UInt8(ascii: ":"))
     for byte in job.bytes[job.page.written.range] where byte &- ASCII.zero < 10 || byte == ASCII.comma {
       output.append(byte)
     }
