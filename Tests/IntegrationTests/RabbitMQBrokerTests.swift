@@ -339,6 +339,21 @@ struct RabbitMQBrokerTests {
     #expect(harness.run { $0.broker.isClosed })
   }
 
+  /// Counting the messages of a queue that is gone makes it, and interrupts nothing.
+  @Test func aDeletedQueueIsCounted() throws {
+    let harness = try started("recount")
+    let queue = harness.topology.retryQueue(.bulk, seconds: 1)
+    let admin = try harness.admin()
+    try admin.perform(.deleteQueue(name: queue))
+    harness.broker.watchUntilEmpty()
+    #expect(harness.run { $0.events.contains("exhausted") })
+    #expect(!harness.events.contains("publishingStopped") && !harness.events.contains("consumingStopped"))
+    #expect(try admin.perform(.inspectQueue(name: queue)).messageCount == 0)
+    admin.close()
+    harness.broker.close()
+    #expect(harness.run { $0.broker.isClosed })
+  }
+
   @Test func stoppingKeepsWhatWasDelivered() throws {
     let harness = try started("stop")
     try harness.enqueue([[1], [2]], routingKey: "bulk")

@@ -285,7 +285,8 @@ package final class RabbitMQBroker: Broker {
   /// between them, and nothing is on its way from RabbitMQ. Jobs in flight in other lanes are not considered.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
-    emptyWatch = RabbitMQEmptyWatch(queues: settings.topology.workQueues)
+    let topology = settings.topology
+    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.workQueues))
     checkWhetherEmpty()
   }
 

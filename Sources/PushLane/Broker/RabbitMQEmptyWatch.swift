@@ -1,8 +1,10 @@
 package import PushIO
 
-/// Whether the work queues are empty: one look is one passive declaration of each.
+/// Whether queues are empty: one look is one declaration of each, whose answer counts its messages.
+///
+/// Not a passive declaration: that closes its channel where a queue is gone, and with it every delivery of that channel.
 package struct RabbitMQEmptyWatch {
-  private let queues: [String]
+  private let declarations: [AMQPOperation]
   /// Unanswered declarations of the look in progress.
   private var pending: Set<UInt32> = []
   /// Something was delivered or published since the previous look ended.
@@ -12,8 +14,9 @@ package struct RabbitMQEmptyWatch {
   private var messages: UInt64 = 0
   private var wasEmptyBefore = false
 
-  package init(queues: [String]) {
-    self.queues = queues
+  /// - Parameter declarations: of the queues.
+  package init(_ declarations: [AMQPOperation]) {
+    self.declarations = declarations
   }
 
   /// A new connection: the old one's answers will not come.
@@ -27,7 +30,7 @@ package struct RabbitMQEmptyWatch {
   /// Asks for the count of each queue, unless it does already.
   package mutating func look(on connection: AMQPConnection, channel: UInt16) {
     guard pending.isEmpty, !isFenced else { return }
-    for queue in queues { pending.insert(connection.request(.inspectQueue(name: queue), channel: channel)) }
+    for declaration in declarations { pending.insert(connection.request(declaration, channel: channel)) }
   }
 
   /// The answer to an operation. At the end of a look: whether this one and the previous one found nothing, and nothing happened between

@@ -112,6 +112,14 @@ package struct Topology: Equatable, Sendable {
     exchanges + queues + bindings + [.bind(queue: deadQueue, exchange: deadExchange, routingKey: "")]
   }
 
+  /// The declarations of these queues, in the table's order.
+  package func declarations(of names: [String]) -> [AMQPOperation] {
+    queues.filter { declaration in
+      guard case .declareQueue(let name, _) = declaration else { return false }
+      return names.contains(name)
+    }
+  }
+
   private var exchanges: [AMQPOperation] {
     [
       .declareExchange(name: deadExchange, kind: .fanout, arguments: []),

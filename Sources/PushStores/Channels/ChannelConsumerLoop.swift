@@ -116,7 +116,8 @@ final class ChannelConsumerLoop {
 
   /// Checks from now on whether requests wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
-    emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.channelQueues)
+    let topology = settings.rabbitmq.topology
+    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.channelQueues))
     checkWhetherEmpty()
   }
 
@@ -293,7 +294,7 @@ final class ChannelConsumerLoop {
     declareAgain()
   }
 
-  /// A queue may be gone: declare it before consuming, or counting its messages, again.
+  /// The queue may be gone: declare it before consuming again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {

@@ -82,7 +82,8 @@ final class ExpansionQueue {
 
   /// Checks from now on whether messages wait in the queues, for `isExhausted`.
   func watchUntilEmpty() {
-    emptyWatch = RabbitMQEmptyWatch(queues: settings.rabbitmq.topology.expansionQueues)
+    let topology = settings.rabbitmq.topology
+    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.expansionQueues))
     checkWhetherEmpty()
   }
 
@@ -218,7 +219,7 @@ final class ExpansionQueue {
     declareAgain()
   }
 
-  /// A queue may be gone: declare it before consuming, or counting its messages, again.
+  /// The queue may be gone: declare it before consuming again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {

@@ -98,7 +98,8 @@ final class RegistrationConsumerLoop {
 
   /// Checks from now on whether registrations wait in the queue, for `isExhausted`.
   func watchUntilEmpty() {
-    emptyWatch = RabbitMQEmptyWatch(queues: [settings.rabbitmq.topology.registrationsQueue])
+    let topology = settings.rabbitmq.topology
+    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: [topology.registrationsQueue]))
     checkWhetherEmpty()
   }
 
