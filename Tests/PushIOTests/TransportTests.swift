@@ -46,6 +46,20 @@ struct TransportTests {
     #expect(isEchoWhole)
   }
 
+  @Test func aTakenPortIsNamedWithAdvice() throws {
+    let loop = try EventLoop()
+    let acceptor = AcceptingDelegate(loop: loop)
+    let listener = try Listener.listen(loop: loop, host: "127.0.0.1", port: 0, delegate: acceptor)
+    let error = #expect(throws: LoopError.self) {
+      try Listener.listen(loop: loop, host: "127.0.0.1", port: listener.port, delegate: acceptor)
+    }
+    let text =
+      "listening on 127.0.0.1:\(listener.port) failed: Address already in use; end the program that listens there, or choose another port"
+    #expect(error?.description == text)
+    #expect(LoopError(call: "eventfd", code: EMFILE).description.contains("ulimit -n"))
+    listener.close()
+  }
+
   @Test func aUnixSocketConnects() throws {
     let loop = try EventLoop()
     let directory = TemporaryDirectory()

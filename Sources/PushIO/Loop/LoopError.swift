@@ -1,3 +1,5 @@
+import Glibc
+
 /// Why an event loop or a descriptor could not be set up: the failed call, and the system's error.
 package struct LoopError: Error, Sendable, CustomStringConvertible {
   /// The system call.
@@ -11,6 +13,12 @@ package struct LoopError: Error, Sendable, CustomStringConvertible {
   }
 
   package var description: String {
-    "\(call) failed: \(systemErrorText(code)); check the limit of open files (ulimit -n) and the memory limit"
+    let advice =
+      switch code {
+      case EMFILE, ENFILE, ENOBUFS, ENOMEM: "; check the limit of open files (ulimit -n) and the memory limit"
+      case EADDRINUSE: "; end the program that listens there, or choose another port"
+      default: ""
+      }
+    return "\(call) failed: \(systemErrorText(code))\(advice)"
   }
 }
