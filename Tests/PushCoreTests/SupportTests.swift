@@ -57,6 +57,9 @@ import Testing
     #expect(EditDistance.nearest(to: "pushType", among: words) == "push_type")
     #expect(EditDistance.nearest(to: "tpoic", among: words) == "topic")
     #expect(EditDistance.nearest(to: "something_else", among: words) == nil)
+    #expect(EditDistance.nearest(to: "collapse", among: words) == "collapse_id")
+    #expect(EditDistance.nearest(to: "os", among: ["at", "os_version"]) == "os_version")
+    #expect(EditDistance.nearest(to: "os", among: ["at", "id"]) == nil, "nothing of it is left")
   }
 
   @Test func comparesBytesWithText() {

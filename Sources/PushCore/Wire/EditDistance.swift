@@ -1,14 +1,16 @@
 /// Finds the known word that was probably meant, for error messages.
 package enum EditDistance {
-  /// The word most similar to `text`, if at most a third of its letters (but two are always allowed) differ; nil if there is none.
+  /// The word of which `text` is the first part, or the most similar one, if at most a third of its letters (but two are always allowed)
+  /// differ, and not all; nil if there is none.
   package static func nearest(to text: String, among words: [String]) -> String? {
+    if let longer = words.first(where: { $0.hasPrefix(text + "_") }) { return longer }
     var best: (word: String, distance: Int)?
     for word in words {
       let distance = distance(Array(text.utf8), Array(word.utf8))
       if best.map({ distance < $0.distance }) ?? true { best = (word, distance) }
     }
-    guard let best, best.distance <= max(2, best.word.utf8.count / 3) else { return nil }
-    return best.word
+    guard let best, best.distance < text.utf8.count else { return nil }
+    return best.distance <= max(2, best.word.utf8.count / 3) ? best.word : nil
   }
 
   /// Letters to insert, remove or replace to make one text the other (Levenshtein).
