@@ -46,7 +46,7 @@ struct DevicesCommand: ParsableCommand {
         }
       }
       let table = DevicesTable(scope: scope, entries: entries)
-      for line in json ? table.jsonLines : table.lines { print(line) }
+      if !entries.isEmpty { for line in json ? table.jsonLines : table.lines { print(line) } }
       for device in unknown { Exit.note("\(TextTable.printable(device)) is not known in \(scope)") }
       if entries.isEmpty, let user { Exit.note("\(TextTable.printable(user)) has no device in \(scope)") }
       if !unknown.isEmpty || entries.isEmpty { throw ExitCode(1) }

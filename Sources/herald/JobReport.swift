@@ -30,9 +30,11 @@ struct JobReport {
     var begunAt: Int64
     var endedAt: Int64?
     var progressLost: Bool
+    /// Why it has no devices, or not all of them, or not all their ends.
+    var detail: String?
 
     enum CodingKeys: String, CodingKey {
-      case id, state, cancelled, app, environment, devices, pages, settled, outcomes, expanded, rate
+      case id, state, cancelled, app, environment, devices, pages, settled, outcomes, expanded, rate, detail
       case dryRun = "dry_run"
       case jobClass = "class"
       case pagesSettled = "pages_settled"
@@ -76,7 +78,7 @@ struct JobReport {
         uniqueKeysWithValues: zip(PageEnd.all, summary.counts).filter { $0.1 > 0 }.map { ($0.0.name, $0.1) }),
       expanded: expanded, estimatedDevices: estimate, rate: (rate * 10).rounded() / 10, secondsLeft: left,
       begunAt: progress.begun, endedAt: progress.phase == .completed ? progress.ended : nil,
-      progressLost: progress.isPartlyForgotten)
+      progressLost: progress.isPartlyForgotten, detail: progress.detail)
   }
 
   func json() throws -> String {
@@ -108,7 +110,7 @@ struct JobReport {
     }
     rows.append(["begun", JobReport.time(row.begunAt)])
     if let ended = row.endedAt { rows.append(["completed", JobReport.time(ended)]) }
-    if row.progressLost { rows.append(["note", "Redis lost a part of its progress: not all ends are counted"]) }
+    if let detail = row.detail { rows.append(["note", detail]) }
     return TextTable.lines(rows)
   }
 

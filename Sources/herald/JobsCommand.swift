@@ -54,7 +54,10 @@ struct JobsCommand: ParsableCommand {
 
     private var unknown: any Error {
       Exit.failure(
-        "\(id) is not known: no worker has started a job with this id for devices, users or a segment within 24 hours")
+        """
+        \(id) is not known: no worker has started a job with this id for devices, users or a segment within 24 hours; if it \
+        was invalid, its outcome says why
+        """)
     }
   }
 

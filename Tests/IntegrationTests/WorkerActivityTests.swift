@@ -64,8 +64,15 @@ struct WorkerActivityTests {
     try activity.publish("u4", #"{"activity":"ride-17"}"#, #"{"aps":{"event":"update","content-state":{}}}"#)
     let late = try activity.end(of: "u4")
     #expect(late.outcome == "invalid" && late.detail?.hasPrefix("to.activity: has ended") == true, "\(late)")
+    let shown = try world.herald(["jobs", "show", "u4"])
+    #expect(shown.output.contains("note       invalid: \(late.detail ?? "")\n"), "\(shown)")
     try activity.publish("u5", #"{"activity":"unknown"}"#, #"{"aps":{"event":"update","content-state":{}}}"#)
     #expect(try activity.end(of: "u5").detail?.hasPrefix("to.activity: is not known") == true)
+    // Its revision is taken before its audience is read.
+    try activity.publish("s2", #"{"segment":"NONE"}"#, ActivityWorld.start, #""activity":"ride-18","#)
+    let refused = try activity.end(of: "s2")
+    let hint = "mend that and repeat this start, or use another id than ride-18, which is known now"
+    #expect(refused.detail == "to.segment: names the segment NONE, which does not exist; \(hint)", "\(refused)")
   }
 
   /// A job of which nothing is sent ends in the same way each time it comes, whatever became of its activity.

@@ -141,7 +141,7 @@ extension ExpansionRunner {
 }
 
 /// The result of an activity's job of which nothing is sent.
-private enum ActivityJobEnd {
+enum ActivityJobEnd {
   /// A newer job, or the activity's end, came before this one was sent. `number`: its revision.
   case superseded(number: UInt32)
   /// The outcome's detail.
@@ -157,6 +157,15 @@ private enum ActivityJobEnd {
     }
   }
 
+  /// For people.
+  var detail: String {
+    switch self {
+    case .superseded: "throttled: a newer job of its activity, or the activity's end, came before it was sent"
+    case .invalid(let detail): "invalid: \(detail)"
+    }
+  }
+
+  /// As it is stored.
   var text: String {
     switch self {
     case .superseded(let number): "superseded \(number)"

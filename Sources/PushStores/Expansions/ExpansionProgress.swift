@@ -29,6 +29,9 @@ package struct ExpansionProgress: Sendable {
   /// The other properties of the job's message.
   package let metadata: MessageMetadata
 
+  /// Why it has no devices, or not all of them, or not all their ends; for people. nil: it has.
+  package var detail: String? { withdrawn.flatMap(ActivityJobEnd.init)?.detail ?? lack }
+
   /// What its summary lacks, for people; nil: nothing.
   var lack: String? {
     if isPartlyForgotten { return "Redis lost a part of its progress: not all ends are counted" }

@@ -219,7 +219,7 @@ final class ExpansionRunner {
   private func evaluate(_ delivery: ExpansionDelivery, _ step: Step, from ordinal: UInt32) {
     let maximum = step.isDryRun ? settings.countedDevices : settings.stepDevices
     if let id = step.membersOf { return evaluate(delivery, step, membersOf: id, from: ordinal, maximum: maximum) }
-    guard let audience = step.audience else { return unknownSegment(delivery, step) }
+    guard let audience = step.audience else { return refuseStep(delivery, step, "is not a valid segment code") }
     // All steps of a job use the first one's days, so that its audience does not change while it is expanded.
     reader.read(
       audience, in: step.scope, from: ordinal, maximum: maximum, unixMilliseconds: delivery.firstSeen
@@ -233,7 +233,7 @@ final class ExpansionRunner {
         refuseStep(delivery, step, text)
       case .refused(let text):
         // Its segment was deleted meanwhile: nobody else is in it.
-        endEarly(delivery, step, from: ordinal, because: text)
+        endEarly(delivery, step, from: ordinal, because: "to.segment \(text)")
       case .found(let ordinals, let next, let given, let epoch):
         let parts = Parts(epoch: epoch, usual: ordinals)
         guard let id = step.startOf, !step.isDryRun else {
@@ -444,14 +444,12 @@ final class ExpansionRunner {
 
   // MARK: what is wrong
 
-  private func unknownSegment(_ delivery: ExpansionDelivery, _ step: Step) {
-    refuseStep(delivery, step, "is not a valid segment code")
-  }
-
   private func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
-    refuseJob(delivery, job, "to.\(job.targetKind): \(rule)", id: step.id)
+    let known = step.isDryRun ? nil : step.startOf
+    let hint = known.map { "; mend that and repeat this start, or use another id than \($0.text), which is known now" }
+    refuseJob(delivery, job, "to.\(job.targetKind): \(rule)\(hint ?? "")", id: step.id)
   }
 
   func refuseTwin(_ delivery: ExpansionDelivery) {

@@ -29,7 +29,7 @@ final class RegistryAudiences {
   ) {
     evaluator.open(audience, in: scope, unixMilliseconds: unixMilliseconds) { result in
       switch result {
-      case .failure(.filter(let error)): then(.refused("the filter \(error)"))
+      case .failure(.filter(let error)): then(.refused("\(error)"))
       case .failure(let failure): then(.failed("\(failure)"))
       case .success(let reader): RegistryAudiences.collect(reader, from: ordinal, maximum: maximum, then: then)
       }
