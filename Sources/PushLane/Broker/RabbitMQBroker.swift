@@ -285,8 +285,7 @@ package final class RabbitMQBroker: Broker {
   /// between them, and nothing is on its way from RabbitMQ. Jobs in flight in other lanes are not considered.
   package func watchUntilEmpty() {
     guard emptyWatch == nil else { return }
-    let topology = settings.topology
-    emptyWatch = RabbitMQEmptyWatch(topology.declarations(of: topology.workQueues))
+    emptyWatch = RabbitMQEmptyWatch(settings.topology.workQueues.map { .inspectQueue(name: $0) })
     checkWhetherEmpty()
   }
 

@@ -1,10 +1,11 @@
 package import PushIO
 
-/// Whether queues are empty: one look is one declaration of each, whose answer counts its messages.
+/// Whether queues are empty: one look is one operation on each, whose answer counts its messages.
 ///
-/// Not a passive declaration: that closes its channel where a queue is gone, and with it every delivery of that channel.
+/// On a channel that delivers, it is a declaration: an inspection closes its channel where a queue is gone, and with it every delivery of that
+/// channel. On a publisher's channel it is an inspection, so that a queue that is gone gets its bindings too, with the connection that follows.
 package struct RabbitMQEmptyWatch {
-  private let declarations: [AMQPOperation]
+  private let operations: [AMQPOperation]
   /// Unanswered declarations of the look in progress.
   private var pending: Set<UInt32> = []
   /// Something was delivered or published since the previous look ended.
@@ -14,9 +15,9 @@ package struct RabbitMQEmptyWatch {
   private var messages: UInt64 = 0
   private var wasEmptyBefore = false
 
-  /// - Parameter declarations: of the queues.
-  package init(_ declarations: [AMQPOperation]) {
-    self.declarations = declarations
+  /// - Parameter operations: the queues' declarations or inspections.
+  package init(_ operations: [AMQPOperation]) {
+    self.operations = operations
   }
 
   /// A new connection: the old one's answers will not come.
@@ -30,7 +31,7 @@ package struct RabbitMQEmptyWatch {
   /// Asks for the count of each queue, unless it does already.
   package mutating func look(on connection: AMQPConnection, channel: UInt16) {
     guard pending.isEmpty, !isFenced else { return }
-    for declaration in declarations { pending.insert(connection.request(declaration, channel: channel)) }
+    for operation in operations { pending.insert(connection.request(operation, channel: channel)) }
   }
 
   /// The answer to an operation. At the end of a look: whether this one and the previous one found nothing, and nothing happened between

@@ -219,7 +219,7 @@ final class ExpansionQueue {
     declareAgain()
   }
 
-  /// The queue may be gone: declare it before consuming again.
+  /// A queue or its binding may be gone: declare it before consuming or publishing again.
   private func declareAgain() {
     guard let connection = publisher.connection else { return }
     for operation in settings.rabbitmq.topology.declarations {
