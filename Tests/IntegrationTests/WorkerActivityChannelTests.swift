@@ -94,6 +94,21 @@ struct WorkerActivityChannelTests {
     }
   }
 
+  /// The activity is known by then, but whether it takes a channel is decided once its audience is there.
+  @Test func aStartForASegmentThatIsMissingDecidesNothing() throws {
+    let way = try Way("activity-refused")
+    for number in 0..<3 { try way.register(number, OSVersion(major: 18, minor: 0)) }
+    let worker = try way.start(above: 2)
+    defer { _ = worker.drain(seconds: 30) }
+    let (riders, more) = (#"{"segment":"RIDERS"}"#, #""activity":"ride-17","#)
+    try way.activity.publish("s1", riders, ActivityWorld.start, more)
+    #expect(try way.activity.end(of: "s1").outcome == "invalid")
+    try way.registry.put(segment: "RIDERS", filter: #"{"os_at_least":"18"}"#)
+    try way.activity.publish("s2", riders, ActivityWorld.start, more)
+    #expect(try way.activity.end(of: "s2").summary == ["devices": 3, "accepted": 3], "\(worker.log.suffix(2_000))")
+    #expect(try way.starts().compactMap(\.payload.aps.channel).count == 3)
+  }
+
   @Test func aboveTheLimitAnUpdateIsOneBroadcastBesideTheTokensOfTheOthers() throws {
     let way = try Way("activity-channel")
     // Four of seven can; of one nobody knows.

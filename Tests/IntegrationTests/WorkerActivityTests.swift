@@ -71,7 +71,7 @@ struct WorkerActivityTests {
     // Its revision is taken before its audience is read.
     try activity.publish("s2", #"{"segment":"NONE"}"#, ActivityWorld.start, #""activity":"ride-18","#)
     let refused = try activity.end(of: "s2")
-    let hint = "mend that and repeat this start, or use another id than ride-18, which is known now"
+    let hint = "mend that and repeat this start: another payload needs another id than ride-18"
     #expect(refused.detail == "to.segment: names the segment NONE, which does not exist; \(hint)", "\(refused)")
   }
 

@@ -75,8 +75,8 @@ extension ExpansionRunner {
       guard !delivery.isGone else { return }
       switch part {
       case .failed(let text): later(delivery, step, text)
-      // It is refused once it is taken.
-      case .refused: then(false)
+      // The way stays open, for the same start once there is such an audience.
+      case .refused(let text): refuseStep(delivery, step, text)
       case .found(let ordinals, let next, _, _):
         reader.split(ordinals, by: .withChannels, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }

@@ -29,7 +29,7 @@ package struct ExpansionProgress: Sendable {
   /// The other properties of the job's message.
   package let metadata: MessageMetadata
 
-  /// Why it has no devices, or not all of them, or not all their ends; for people. nil: it has.
+  /// Why it has no devices, or will never have all of them or all their ends; for people. nil: nothing is known to be wrong.
   package var detail: String? { withdrawn.flatMap(ActivityJobEnd.init)?.detail ?? lack }
 
   /// What its summary lacks, for people; nil: nothing.

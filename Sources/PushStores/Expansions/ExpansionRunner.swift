@@ -444,11 +444,11 @@ final class ExpansionRunner {
 
   // MARK: what is wrong
 
-  private func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String) {
+  func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let known = step.isDryRun ? nil : step.startOf
-    let hint = known.map { "; mend that and repeat this start, or use another id than \($0.text), which is known now" }
+    let hint = known.map { "; mend that and repeat this start: another payload needs another id than \($0.text)" }
     refuseJob(delivery, job, "to.\(job.targetKind): \(rule)\(hint ?? "")", id: step.id)
   }
 
