@@ -30,7 +30,7 @@ struct JobReport {
     var begunAt: Int64
     var endedAt: Int64?
     var progressLost: Bool
-    /// Why it has no devices, or not all of them, or not all their ends.
+    /// Why it has no devices, or will never have all of them or all their ends.
     var detail: String?
 
     enum CodingKeys: String, CodingKey {

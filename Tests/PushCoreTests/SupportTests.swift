@@ -59,7 +59,9 @@ import Testing
     #expect(EditDistance.nearest(to: "something_else", among: words) == nil)
     #expect(EditDistance.nearest(to: "collapse", among: words) == "collapse_id")
     #expect(EditDistance.nearest(to: "os", among: ["at", "os_version"]) == "os_version")
-    #expect(EditDistance.nearest(to: "os", among: ["at", "id"]) == nil, "nothing of it is left")
+    #expect(EditDistance.nearest(to: "os", among: ["at", "id"]) == nil, "no letter is the same")
+    #expect(EditDistance.nearest(to: "ot", among: words) == "to")
+    #expect(EditDistance.nearest(to: "token", among: ["token_registered_at", "topic"]) == nil, "it means to.token")
   }
 
   @Test func comparesBytesWithText() {

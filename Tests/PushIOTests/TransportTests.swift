@@ -54,7 +54,7 @@ struct TransportTests {
       try Listener.listen(loop: loop, host: "127.0.0.1", port: listener.port, delegate: acceptor)
     }
     let text =
-      "listening on 127.0.0.1:\(listener.port) failed: Address already in use; end the program that listens there, or choose another port"
+      "listening on 127.0.0.1:\(listener.port) failed: Address already in use; end the program that listens there, or choose another address"
     #expect(error?.description == text)
     #expect(LoopError(call: "eventfd", code: EMFILE).description.contains("ulimit -n"))
     listener.close()

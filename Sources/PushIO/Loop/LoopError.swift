@@ -16,7 +16,7 @@ package struct LoopError: Error, Sendable, CustomStringConvertible {
     let advice =
       switch code {
       case EMFILE, ENFILE, ENOBUFS, ENOMEM: "; check the limit of open files (ulimit -n) and the memory limit"
-      case EADDRINUSE: "; end the program that listens there, or choose another port"
+      case EADDRINUSE: "; end the program that listens there, or choose another address"
       default: ""
       }
     return "\(call) failed: \(systemErrorText(code))\(advice)"
