@@ -115,6 +115,8 @@ struct WorkerActivityTests {
     let again = try activity.ends(of: "u\(overtaken.number)", count: 2)
     #expect(again.allSatisfy { $0.outcome == "throttled" && $0.cause == "superseded" }, "\(again)")
     #expect(again[0].revision == again[1].revision && again[0].revision != nil)
+    let why = try world.herald(["jobs", "show", "u\(overtaken.number)"]).output
+    #expect(why.contains("note       throttled: a newer job of its activity"), "\(why)")
     #expect(activity.outcomes.allSatisfy { $0.job?.hasPrefix("u1/") != true }, "nothing of it was sent")
     let shown = try world.herald(["jobs", "show", "u1", "--json"])
     #expect(shown.output.contains(#""state":"completed""#), "\(shown.output) \(shown.errors)")

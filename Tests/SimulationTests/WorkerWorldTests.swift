@@ -128,8 +128,7 @@ struct WorkerWorldTests {
   @Test(
     arguments: [
       51_003_065, 52_006_166, 60_000_040, 60_000_234, 63_000_747, 63_000_879, 63_001_728, 63_003_385,
-      65_002_326, 72_001_200, 73_005_075, 73_007_955, 73_014_879,
-      74_002_060,
+      65_002_326, 72_001_200, 73_005_075, 73_007_955, 73_014_879, 74_002_060,
     ] as [UInt64])
   func whatWasFoundAmongAudiencesHolds(seed: UInt64) throws {
     let world = try play(seed) { $0 = .swarm(seed: seed) }

@@ -6,7 +6,7 @@ package import PushIO
 /// channel. On a publisher's channel it is an inspection, so that a queue that is gone gets its bindings too, with the connection that follows.
 package struct RabbitMQEmptyWatch {
   private let operations: [AMQPOperation]
-  /// Unanswered declarations of the look in progress.
+  /// Unanswered operations of the look in progress.
   private var pending: Set<UInt32> = []
   /// Something was delivered or published since the previous look ended.
   package var wasDisturbed = true
@@ -15,7 +15,7 @@ package struct RabbitMQEmptyWatch {
   private var messages: UInt64 = 0
   private var wasEmptyBefore = false
 
-  /// - Parameter operations: the queues' declarations or inspections.
+  /// - Parameter operations: a declaration or inspection of each queue.
   package init(_ operations: [AMQPOperation]) {
     self.operations = operations
   }

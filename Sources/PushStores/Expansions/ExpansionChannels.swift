@@ -75,8 +75,11 @@ extension ExpansionRunner {
       guard !delivery.isGone else { return }
       switch part {
       case .failed(let text): later(delivery, step, text)
-      // The way stays open, for the same start once there is such an audience.
-      case .refused(let text): refuseStep(delivery, step, text)
+      // The way stays open, for the same start once there is such an audience. Nothing is stored of this job: what is forgotten under its id
+      // would be a twin's.
+      case .refused(let text):
+        refuseStep(delivery, step, text, isStored: false)
+        end(step.id)
       case .found(let ordinals, let next, _, _):
         reader.split(ordinals, by: .withChannels, in: step.scope) { [self] result in
           guard !delivery.isGone else { return }

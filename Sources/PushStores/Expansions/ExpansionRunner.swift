@@ -444,12 +444,12 @@ final class ExpansionRunner {
 
   // MARK: what is wrong
 
-  func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String) {
+  func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String, isStored: Bool = true) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let known = step.isDryRun ? nil : step.startOf
     let hint = known.map { "; mend that and repeat this start: another payload needs another id than \($0.text)" }
-    refuseJob(delivery, job, "to.\(job.targetKind): \(rule)\(hint ?? "")", id: step.id)
+    refuseJob(delivery, job, "to.\(job.targetKind): \(rule)\(hint ?? "")", id: isStored ? step.id : nil)
   }
 
   func refuseTwin(_ delivery: ExpansionDelivery) {
