@@ -100,9 +100,41 @@ package final class ChildProcess: Sendable {
     Watchdog.shared.forget(group: pid)
   }
 
-  /// Suspends it, like a process that hangs; its sockets stay open.
-  package func pause() { signal(SIGSTOP) }
+  /// Suspends it, like a process that hangs; its sockets stay open. Returns once it stands still: the kernel stops a thread when it is
+  /// scheduled next, and others of its process go on answering until then.
+  package func pause() {
+    signal(SIGSTOP)
+    let isStill = Self.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 1) { isStandingStill ? true : nil }
+    precondition(isStill == true, "\(name) was not suspended within 10 s")
+  }
+
   package func resume() { signal(SIGCONT) }
+
+  /// No thread of the group runs.
+  private var isStandingStill: Bool {
+    for process in Self.entries(of: "/proc") where Int32(process) != nil {
+      guard let facts = Self.facts(of: "/proc/\(process)"), facts.group == pid else { continue }
+      for thread in Self.entries(of: "/proc/\(process)/task") {
+        guard let facts = Self.facts(of: "/proc/\(process)/task/\(thread)") else { continue }
+        // Stopped, or ended.
+        guard "TtZX".contains(facts.state) else { return false }
+      }
+    }
+    return true
+  }
+
+  private static func entries(of folder: String) -> [String] {
+    (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+  }
+
+  /// The state and the group in a process's or a thread's `stat`, behind its name; nil: it is gone.
+  private static func facts(of folder: String) -> (state: Substring, group: Int32)? {
+    guard let text = try? String(contentsOfFile: "\(folder)/stat", encoding: .utf8), let end = text.lastIndex(of: ")")
+    else { return nil }
+    let fields = text[text.index(after: end)...].split(separator: " ", maxSplits: 3)
+    guard fields.count > 2, let group = Int32(fields[2]) else { return nil }
+    return (fields[0], group)
+  }
 
   /// Runs a command to its end. Throws if it does not end within that time.
   package static func run(
