@@ -106,7 +106,7 @@ struct AudienceBench: AsyncParsableCommand {
       loop: loop, configuration: try RedisConfiguration(url: BenchRedis.url), tls: nil, timeoutMilliseconds: 60_000,
       seed: 1)
     defer { redis.close() }
-    let registry = DeviceRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
+    let registry = DeviceRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix, seed: 1)
     let segments = SegmentStore(redis: redis, prefix: configuration.redis.prefix)
     var open = 1
     var failure: (any Error)?

@@ -72,7 +72,7 @@ struct RegistryBench: ParsableCommand {
     let loop = try EventLoop()
     let redis = RedisClient(
       loop: loop, configuration: try RedisConfiguration(url: address), tls: nil, timeoutMilliseconds: 60_000, seed: 1)
-    let registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    let registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix, seed: 1)
     var asked = 0
     var answered = 0
     var failure: DeviceRegistryFailure?

@@ -33,7 +33,8 @@ package final class ActivitiesClient {
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),
       seed: UInt64.random(in: .min ... .max))
     activities = ActivityRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
-    registry = DeviceRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
+    registry = DeviceRegistry(
+      loop: loop, redis: redis, prefix: configuration.redis.prefix, seed: .random(in: .min ... .max))
   }
 
   package func close() {

@@ -62,7 +62,8 @@ package final class DeviceRegistryClient {
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),
       seed: UInt64.random(in: .min ... .max))
-    registry = DeviceRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
+    registry = DeviceRegistry(
+      loop: loop, redis: redis, prefix: configuration.redis.prefix, seed: .random(in: .min ... .max))
     forgetter = DeviceForgetter(
       devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix))
   }

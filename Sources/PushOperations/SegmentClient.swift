@@ -22,7 +22,8 @@ package final class SegmentClient {
       seed: UInt64.random(in: .min ... .max))
     store = SegmentStore(redis: redis, prefix: configuration.redis.prefix)
     evaluator = SegmentEvaluator(redis: redis, prefix: configuration.redis.prefix)
-    registry = DeviceRegistry(loop: loop, redis: redis, prefix: configuration.redis.prefix)
+    registry = DeviceRegistry(
+      loop: loop, redis: redis, prefix: configuration.redis.prefix, seed: .random(in: .min ... .max))
   }
 
   /// Ends connections.

@@ -206,7 +206,7 @@ private final class Tokens {
     loop: EventLoop, rabbitmq: RabbitMQSettings, redis configuration: RedisConfiguration, prefix: String, seed: UInt64
   ) {
     redis = RedisClient(loop: loop, configuration: configuration, tls: nil, seed: seed)
-    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix, seed: 1)
     publisher = ConfirmedPublisher(loop: loop, settings: rabbitmq) { _, _ in }
     registrar = ActivityRegistrar(
       devices: devices, activities: ActivityRegistry(loop: loop, redis: redis, prefix: prefix), publisher: publisher,
@@ -254,7 +254,7 @@ private final class ActivityWay {
       topology: Topology(prefix: prefix, retryDelaysSeconds: [1], resultsLog: nil), laneName: "way", prefetch: 10,
       randomSeed: 1)
     redis = RedisClient(loop: loop, configuration: configuration, tls: nil, seed: 1)
-    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix, seed: 1)
     var clock: () -> Int64 = { 0 }
     activities = ActivityRegistry(loop: loop, redis: redis, prefix: prefix, clock: { clock() })
     taker = ActivityTaker(

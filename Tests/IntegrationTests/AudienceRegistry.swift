@@ -24,7 +24,7 @@ final class AudienceRegistry {
       loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, timeoutMilliseconds: 30_000, seed: 1)
     store = ExpansionStore(redis, prefix: prefix) { loop.now.unixMilliseconds }
     segments = SegmentStore(redis: redis, prefix: prefix)
-    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    devices = DeviceRegistry(loop: loop, redis: redis, prefix: prefix, seed: 1)
   }
 
   deinit {

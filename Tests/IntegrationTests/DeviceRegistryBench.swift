@@ -47,7 +47,7 @@ final class DeviceRegistryBench {
       loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, timeoutMilliseconds: 20_000,
       seed: UInt64(registries.count))
     clients.append(client)
-    registries.append(DeviceRegistry(loop: loop, redis: client, prefix: prefix))
+    registries.append(DeviceRegistry(loop: loop, redis: client, prefix: prefix, seed: UInt64(registries.count)))
   }
 
   /// Kills a registry: its connection closes, and it sends nothing more.
@@ -107,7 +107,7 @@ final class DeviceRegistryBench {
     dump.free = Set(
       try strings(redis("ZRANGE", keys.free, "0", "-1")).compactMap { UInt32(String(decoding: $0, as: UTF8.self)) })
     // A registry without cached words reads all records.
-    let reader = DeviceRegistry(loop: loop, redis: client, prefix: prefix)
+    let reader = DeviceRegistry(loop: loop, redis: client, prefix: prefix, seed: 0)
     registries.append(reader)
     defer { registries.removeLast() }
     for start in stride(from: UInt32(0), to: dump.next, by: 500) {

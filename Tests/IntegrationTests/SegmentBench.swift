@@ -18,7 +18,7 @@ final class SegmentBench {
     redis = RedisClient(loop: loop, configuration: try RedisConfiguration(url: url), tls: nil, seed: 1)
     store = SegmentStore(redis: redis, prefix: prefix)
     evaluator = SegmentEvaluator(redis: redis, prefix: prefix)
-    registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix, seed: 1)
     guard let scope = AppScope(app: app, environment: .sandbox) else { throw TestFailure("\(app) is no app") }
     self.scope = scope
     keys = RegistryKeys(prefix: prefix, scope: scope)

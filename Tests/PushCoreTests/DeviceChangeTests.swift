@@ -11,20 +11,30 @@ import Testing
   }
 
   private func record(
-    _ registration: DeviceRegistration, at: Int64 = 100, onto record: DeviceRecord? = nil, holder: DeviceRecord? = nil
+    _ registration: DeviceRegistration, at: Int64 = 100, onto record: DeviceRecord? = nil, holder: DeviceRecord? = nil,
+    fingerprint: UInt32 = 1
   ) throws -> DeviceRecord {
     guard
       case .changed(let next, _) = DeviceChange.registering(
-        registration, at: at, now: .max, onto: record, holder: holder)
+        registration, at: at, now: .max, onto: record, holder: holder, fingerprint: fingerprint)
     else { throw TestFailure("nothing changed") }
     return next
   }
 
   @Test func newerWinsAndOlderIsIgnored() throws {
     let first = try record(registration { $0.user = .set("u") }, at: 100)
-    #expect(DeviceChange.registering(registration(), at: 99, now: .max, onto: first) == .older)
+    #expect(DeviceChange.registering(registration(), at: 99, now: .max, onto: first, fingerprint: 1) == .older)
     #expect(try record(registration(), at: 101, onto: first).user == "u")
     #expect(try record(registration { $0.user = .remove }, at: 100, onto: first).user == nil)
+  }
+
+  @Test func fingerprint_isDrawnWithTheRecordAndStays() throws {
+    let first = try record(registration(), at: 100, fingerprint: 7)
+    #expect(first.fingerprint == 7)
+    #expect(try record(registration { $0.user = .set("u") }, at: 101, onto: first, fingerprint: 8).fingerprint == 7)
+    var old = DeviceRecord(id: "d", at: 100)
+    old.fingerprint = 0
+    #expect(try record(registration(), at: 101, onto: old, fingerprint: 8).fingerprint == 0)
   }
 
   @Test func tagsMergeByName() throws {
@@ -41,7 +51,8 @@ import Testing
     let many = registration { device in
       device.tags = (0..<99).map { .init(name: "t\($0)", change: .set(.flag(true))) }
     }
-    guard case .refused(let error) = DeviceChange.registering(many, at: 100, now: .max, onto: next) else {
+    guard case .refused(let error) = DeviceChange.registering(many, at: 100, now: .max, onto: next, fingerprint: 1)
+    else {
       throw TestFailure("101 tags were taken")
     }
     #expect(error.detail == "tags: must leave the device at most 100 tags, not 101")
@@ -100,7 +111,8 @@ import Testing
     next = try record(other, at: 101, onto: next)
     #expect(next.tags == [.init(name: "n", value: .number(6))])
     let text = try record(registration { $0.tags = [.init(name: "n", change: .set(.text("x")))] }, at: 102, onto: next)
-    guard case .refused(let error) = DeviceChange.registering(other, at: 103, now: .max, onto: text) else {
+    guard case .refused(let error) = DeviceChange.registering(other, at: 103, now: .max, onto: text, fingerprint: 1)
+    else {
       throw TestFailure("a text was incremented")
     }
     #expect(error.detail == "tags.n: cannot be incremented: this device's is no number")
@@ -112,11 +124,13 @@ import Testing
     let claim = registration { $0.token = .set([1]) }
     guard
       case .changed(let winner, let loser?) = DeviceChange.registering(
-        claim, at: 100, now: .max, onto: nil, holder: holder)
+        claim, at: 100, now: .max, onto: nil, holder: holder, fingerprint: 1)
     else { throw TestFailure("nobody lost") }
     #expect(winner.token?.bytes == [1] && loser.token == nil && loser.at == 50)
     holder.token?.at = 150
-    guard case .changed(let late, nil) = DeviceChange.registering(claim, at: 100, now: .max, onto: nil, holder: holder)
+    guard
+      case .changed(let late, nil) = DeviceChange.registering(
+        claim, at: 100, now: .max, onto: nil, holder: holder, fingerprint: 1)
     else {
       throw TestFailure("the newer one lost")
     }
@@ -147,7 +161,7 @@ import Testing
   @Test func aTimeThatIsYetToComeGivesWayToWhatComesNow() throws {
     let ahead = try record(registration { $0.token = .set([1]) }, at: 1_000)
     func registering(_ at: Int64, now: Int64) -> DeviceChange.Outcome {
-      DeviceChange.registering(registration(), at: at, now: now, onto: ahead)
+      DeviceChange.registering(registration(), at: at, now: now, onto: ahead, fingerprint: 1)
     }
     #expect(registering(999, now: 1_000) == .older)
     #expect(registering(998, now: 997) == .older, "both are yet to come")
@@ -159,7 +173,8 @@ import Testing
     var other = registration { $0.token = .set([1]) }
     other.device = "other"
     guard
-      case .changed(let winner, .some) = DeviceChange.registering(other, at: 500, now: 500, onto: nil, holder: ahead)
+      case .changed(let winner, .some) = DeviceChange.registering(
+        other, at: 500, now: 500, onto: nil, holder: ahead, fingerprint: 1)
     else { throw TestFailure("nobody lost") }
     #expect(winner.token?.at == 500)
   }
@@ -216,7 +231,7 @@ import Testing
         holder = records.values.first { $0.id != registration.device && $0.token?.bytes == token }
       }
       switch DeviceChange.registering(
-        registration, at: at, now: .max, onto: records[registration.device], holder: holder)
+        registration, at: at, now: .max, onto: records[registration.device], holder: holder, fingerprint: 1)
       {
       case .older, .refused: break
       case .changed(let next, let loser):

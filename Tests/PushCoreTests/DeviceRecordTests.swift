@@ -6,6 +6,7 @@ import Testing
 @Suite struct DeviceRecordTests {
   private static var example: DeviceRecord {
     var record = DeviceRecord(id: "6E1F0C52-8A0B-4B5E-9E4C-0C5A9F3B7D21", at: 1_796_000_000_000)
+    record.fingerprint = 0x8765_4321
     record.user = "user-1234567"
     record.token = .init(bytes: Array(0..<32), at: 1_796_000_000_000)
     record.startTokens = [.init(type: "RideAttributes", token: .init(bytes: Array(0..<80), at: 1_795_999_000_000))]
@@ -75,10 +76,24 @@ import Testing
     #expect(try DeviceRecord.decoded(bytes, table(words)).record == record)
   }
 
+  /// Scripts read the fingerprint without decoding the record.
+  @Test func fingerprint_isAtBytesOneToFour() {
+    let (bytes, _) = DeviceRecordTests.example.encoded(DeviceWords())
+    #expect(bytes.prefix(5) == [2, 0x21, 0x43, 0x65, 0x87])
+  }
+
+  @Test func recordOfVersionOne_hasNoFingerprint() throws {
+    var (bytes, words) = DeviceRecordTests.example.encoded(DeviceWords())
+    bytes.replaceSubrange(0..<5, with: [1])
+    var expected = DeviceRecordTests.example
+    expected.fingerprint = 0
+    #expect(try DeviceRecord.decoded(bytes, table(words)).record == expected)
+  }
+
   @Test func anotherVersionIsNotGuessedAt() {
     var (bytes, _) = DeviceRecordTests.example.encoded(DeviceWords())
-    bytes[0] = 2
-    #expect(throws: DeviceRecordError.unknownVersion(2)) { try DeviceRecord.decoded(bytes, DeviceWords()) }
+    bytes[0] = 3
+    #expect(throws: DeviceRecordError.unknownVersion(3)) { try DeviceRecord.decoded(bytes, DeviceWords()) }
     #expect(throws: DeviceRecordError.broken) { try DeviceRecord.decoded([], DeviceWords()) }
   }
 
@@ -89,7 +104,10 @@ import Testing
       for _ in 0..<3 {
         let at = source.time()
         let registration = source.registration()
-        if case .changed(let next, _) = DeviceChange.registering(registration, at: at, now: .max, onto: record) {
+        let fingerprint = UInt32.random(in: 1 ... .max, using: &source.random)
+        if case .changed(let next, _) = DeviceChange.registering(
+          registration, at: at, now: .max, onto: record, fingerprint: fingerprint)
+        {
           record = DeviceChange.losing(source.token(), at: at, now: .max, from: next) ?? next
         }
       }

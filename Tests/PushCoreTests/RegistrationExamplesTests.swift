@@ -47,7 +47,7 @@ import Testing
     for round in 0..<2_000 {
       guard
         case .changed(var record, _) = DeviceChange.registering(
-          source.registration(), at: RegistrationExamplesTests.now, now: .max, onto: nil)
+          source.registration(), at: RegistrationExamplesTests.now, now: .max, onto: nil, fingerprint: 5)
       else { continue }
       record.incrementFingerprints = []
       record.user = round % 7 == 0 ? "\u{1}\"\\é😀".replacing("\u{1}", with: "/") : record.user
@@ -55,7 +55,7 @@ import Testing
         record.registration(in: scope), now: RegistrationExamplesTests.now)
       #expect(registration.scope == scope)
       guard case .device(let device) = registration.subject else { throw TestFailure("no device") }
-      let again = DeviceChange.registering(device, at: registration.at, now: .max, onto: nil)
+      let again = DeviceChange.registering(device, at: registration.at, now: .max, onto: nil, fingerprint: 5)
       #expect(again == .changed(record, loser: nil), "round \(round)")
     }
   }

@@ -18,13 +18,16 @@ package enum DeviceChange {
   ///   - now: Unix milliseconds.
   ///   - record: its device; nil: a new one.
   ///   - holder: another device with the registration's alert token.
+  ///   - fingerprint: random; of the record, if it is a new one.
   package static func registering(
-    _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil
+    _ registration: DeviceRegistration, at: Int64, now: Int64, onto record: DeviceRecord?, holder: DeviceRecord? = nil,
+    fingerprint: UInt32
   ) -> Outcome {
     if let record, isLater(record.at, than: at, now: now) { return .older }
     let increments = record.map { $0.at == at ? $0.incrementFingerprints : [] } ?? []
     let isRepeated = increments.contains(registration.fingerprint)
     var next = record ?? DeviceRecord(id: registration.device, at: at)
+    if record == nil { next.fingerprint = fingerprint }
     next.at = at
     change(&next.user, registration.user)
     change(&next.locale, registration.locale)

@@ -55,6 +55,9 @@ package struct DeviceRecord: Hashable, Sendable {
   }
 
   package var id: String
+  /// Random, drawn when the record is made, and never changed: tells this record from one of another device that has its
+  /// ordinal later. 0: made by a version of Herald that drew none.
+  package var fingerprint: UInt32 = 0
   /// The time of the newest registration, Unix milliseconds: when the device was last seen.
   package var at: Int64
   package var user: String?

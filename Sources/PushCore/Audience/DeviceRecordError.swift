@@ -10,7 +10,8 @@ package enum DeviceRecordError: Error, Hashable, Sendable {
     switch self {
     case .unknownWords(let numbers):
       "its words \(numbers.map(String.init).joined(separator: ", ")) are not in the table"
-    case .unknownVersion(let version): "it has the version \(version), and this Herald reads \(DeviceRecord.version)"
+    case .unknownVersion(let version):
+      "it has the version \(version), and this Herald reads up to \(DeviceRecord.version)"
     case .broken: "it is damaged: does something else use this key?"
     }
   }

@@ -6,8 +6,12 @@ extension DeviceRecord {
   ) throws(DeviceRecordError) -> (record: DeviceRecord, words: Set<UInt32>) {
     var reader = DeviceRecordReader(bytes: bytes)
     let version = try reader.byte()
-    guard version == DeviceRecord.version else { throw .unknownVersion(version) }
-    let record = try reader.record(words)
+    guard version == DeviceRecord.version || version == DeviceRecord.versionWithoutFingerprint else {
+      throw .unknownVersion(version)
+    }
+    let fingerprint = version == DeviceRecord.version ? UInt32(truncatingIfNeeded: try reader.fixed(4)) : 0
+    var record = try reader.record(words)
+    record.fingerprint = fingerprint
     guard reader.position == bytes.count else { throw .broken }
     guard reader.unknownWords.isEmpty else { throw .unknownWords(reader.unknownWords.sorted()) }
     return (record, reader.words)
@@ -94,7 +98,7 @@ private struct DeviceRecordReader {
     return Int64(bitPattern: number >> 1) ^ -Int64(number & 1)
   }
 
-  private mutating func fixed(_ count: Int) throws(DeviceRecordError) -> UInt64 {
+  mutating func fixed(_ count: Int) throws(DeviceRecordError) -> UInt64 {
     var number: UInt64 = 0
     for index in 0..<count { number |= UInt64(try byte()) << UInt64(index * 8) }
     return number

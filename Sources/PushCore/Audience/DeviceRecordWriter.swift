@@ -1,10 +1,12 @@
 /// The encoding of a record: about 200 bytes for a device with two tokens, a user and eight tags.
 ///
-/// A version, then the fields that are present (`Field`), then the fields in this order. A number is a varint: seven
+/// A version, the fingerprint in four bytes, the lowest first, the fields that are present (`Field`), then the fields in
+/// this order. A record of version 1 has no fingerprint. A number is a varint: seven
 /// bits a byte, the lowest first, 128 set if more follow. A signed number has its sign in the lowest bit. Other times
 /// are stored as the record's time minus theirs. An id is 16 bytes if it is a UUID, else text after its length.
 extension DeviceRecord {
-  package static let version: UInt8 = 1
+  package static let version: UInt8 = 2
+  static let versionWithoutFingerprint: UInt8 = 1
 
   /// Bits of the second byte (and a third where the value is 128 or more).
   enum Field {
@@ -44,6 +46,7 @@ extension DeviceRecord {
     var writer = DeviceRecordWriter()
     writer.bytes.reserveCapacity(320)
     writer.bytes.append(DeviceRecord.version)
+    writer.append(fixed: UInt64(fingerprint), count: 4)
     writer.append(fields)
     writer.append(id: id)
     writer.append(UInt64(bitPattern: at))

@@ -51,7 +51,8 @@ package final class GatewayBackendLoop {
     expansions = ExpansionStore(redis, prefix: settings.prefix) { loop.now.unixMilliseconds }
     segments = SegmentStore(redis: redis, prefix: settings.prefix)
     evaluator = SegmentEvaluator(redis: redis, prefix: settings.prefix)
-    devices = DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    devices = DeviceRegistry(
+      loop: loop, redis: redis, prefix: settings.prefix, seed: .random(in: .min ... .max))
     activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
   }
 

@@ -22,6 +22,7 @@ package final class DeviceRegistry {
   let loop: EventLoop
   private let redis: RedisClient
   let prefix: String
+  private var random: SeededRandom
   private var scopes: [AppScope: DeviceRegistryScope] = [:]
 
   /// Maximum changes in one script: about three milliseconds of Redis.
@@ -31,11 +32,14 @@ package final class DeviceRegistry {
   /// Interval at which the app is added again to the list of apps with devices, in case Redis lost it.
   private static let announceMilliseconds: Int64 = 600_000
 
-  /// - Parameter prefix: of every key.
-  package init(loop: EventLoop, redis: RedisClient, prefix: String) {
+  /// - Parameters:
+  ///   - prefix: of every key.
+  ///   - seed: of the fingerprints that it draws.
+  package init(loop: EventLoop, redis: RedisClient, prefix: String, seed: UInt64) {
     self.loop = loop
     self.redis = redis
     self.prefix = prefix
+    random = SeededRandom(seed: seed)
   }
 
   package func keys(_ scope: AppScope) -> RegistryKeys { entry(scope).keys }
@@ -244,7 +248,8 @@ package final class DeviceRegistry {
       transaction.wantsOrdinal = true
       return again(transaction, entry)
     }
-    switch transaction.decide(found, now: loop.now.unixMilliseconds, entry.words) {
+    let fingerprint = UInt32.random(in: 1 ... .max, using: &random)
+    switch transaction.decide(found, now: loop.now.unixMilliseconds, fingerprint: fingerprint, entry.words) {
     case .done(let answer): finish(transaction, .success(answer), entry)
     case .store(let commit):
       // Ordinal 0: Redis may have been emptied.

@@ -83,11 +83,13 @@ final class DeviceTransaction {
   }
 
   /// Decides by what was read.
-  /// - Parameter now: Unix milliseconds.
-  func decide(_ found: Found, now: Int64, _ words: borrowing DeviceWords) -> Step {
+  /// - Parameters:
+  ///   - now: Unix milliseconds.
+  ///   - fingerprint: of a record that it makes.
+  func decide(_ found: Found, now: Int64, fingerprint: UInt32, _ words: borrowing DeviceWords) -> Step {
     switch action {
     case .register(let registration, let at):
-      return register(registration, at: at, now: now, found, words)
+      return register(registration, at: at, now: now, fingerprint, found, words)
     case .lose(let token, let at):
       guard let known = found.device, let next = DeviceChange.losing(token, at: at, now: now, from: known.record) else {
         return .done(.unchanged)
@@ -107,12 +109,13 @@ final class DeviceTransaction {
   }
 
   private func register(
-    _ registration: DeviceRegistration, at: Int64, now: Int64, _ found: Found, _ words: borrowing DeviceWords
+    _ registration: DeviceRegistration, at: Int64, now: Int64, _ fingerprint: UInt32, _ found: Found,
+    _ words: borrowing DeviceWords
   ) -> Step {
     if isAppearance, found.device != nil { return .done(.unchanged) }
     let outcome = DeviceChange.registering(
       registration, at: isAppearance ? DeviceLimits.timeMinimum : at, now: now, onto: found.device?.record,
-      holder: found.holder?.record)
+      holder: found.holder?.record, fingerprint: fingerprint)
     switch outcome {
     case .older: return .done(.older)
     case .refused(let error): return .done(.refused(error))

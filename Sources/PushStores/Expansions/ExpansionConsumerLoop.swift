@@ -32,7 +32,8 @@ final class ExpansionConsumerLoop {
     let activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
     runner = ExpansionRunner(
       loop: loop, settings: settings, store: store, reader: reader, activities: activities,
-      devices: DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix), channels: channels, notice: notice)
+      devices: DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix, seed: random.next()),
+      channels: channels, notice: notice)
     queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
     queue.onDelivery = { [runner] in runner.take($0) }
     queue.onLost = { [runner] in runner.forgetDeliveries() }

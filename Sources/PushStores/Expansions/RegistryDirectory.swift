@@ -23,12 +23,12 @@ package final class RegistryDirectory: AudienceDirectory {
 
   /// - Parameters:
   ///   - prefix: of every key.
-  ///   - seed: of the pauses between connects.
+  ///   - seed: of all its random numbers.
   package init(loop: EventLoop, configuration: RedisConfiguration, tls: TLSContext?, prefix: String, seed: UInt64) {
     redis = RedisClient(
       loop: loop, configuration: configuration, tls: tls, timeoutMilliseconds: RegistryDirectory.timeoutMilliseconds,
       seed: seed)
-    registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix)
+    registry = DeviceRegistry(loop: loop, redis: redis, prefix: prefix, seed: seed)
     activities = ActivityPages(
       devices: registry, activities: ActivityRegistry(loop: loop, redis: redis, prefix: prefix))
     expansions = ExpansionStore(redis, prefix: prefix) { loop.now.unixMilliseconds }

@@ -58,7 +58,7 @@ final class RegistrationConsumerLoop {
     settings.rabbitmq.randomSeed = random.next()
     self.settings = settings
     redis = RedisClient(loop: loop, configuration: settings.redis, tls: settings.redisTLS, seed: random.next())
-    registry = DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    registry = DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix, seed: random.next())
     backoff = Backoff(
       initialMilliseconds: settings.retryInitialMilliseconds, maximumMilliseconds: settings.retryMaximumMilliseconds)
     self.random = random
