@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import PushIO
+import PushStores
 import TestSupport
 import Testing
 
@@ -90,6 +91,26 @@ struct ChannelConsumerFaultTests {
     #expect(replay.output == "1 of 1 matching dead letters replayed\n", "\(replay.output)\(replay.errors)")
     let second = take(1, from: answers, world)
     #expect(second.map(\.correlationID) == ["c-7"] && second.map(\.body) == first.map(\.body), "\(worker.log)")
+    #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
+  }
+
+  /// More requests than are carried out at a time, whose reply queue is full, hold up nobody else's; their answers go to the results.
+  @Test func aReplyQueueThatRefusesHoldsUpNoOtherClient() throws {
+    let world = try WorkerWorld("channels-refused")
+    let answers = "\(world.prefix).answers"
+    try world.outside.bind(queue: answers, to: "amq.fanout")
+    _ = try world.rabbitmq.rabbitmqctl([
+      "set_policy", "--apply-to", "queues", "full", "^\(answers)$", #"{"max-length":1,"overflow":"reject-publish"}"#,
+    ])
+    try world.outside.publish(["1", "2"], exchange: "amq.fanout", routingKey: "")
+    let worker = try world.startWorker()
+    let requester = ChannelRequester(port: world.rabbitmq.port)
+    let queue = "\(world.prefix).channels"
+    let count = 2 * Int(ChannelConsumerSettings.requestsMaximum)
+    _ = try requester.ask((1...count).map { .init(ensure("cup-\($0)"), replyTo: answers) }, queue: queue)
+    #expect(try requester.ask([.init(ensure("other"))], queue: queue).count == 1, "\(worker.log)")
+    let redirected = try replies(take(count, from: world.outcomesQueue, world))
+    #expect(Set(redirected.compactMap(\.id)).count == count && redirected.allSatisfy(\.ok), "\(worker.log)")
     #expect(worker.drain(seconds: 60) == 0, "\(worker.log)")
   }
 

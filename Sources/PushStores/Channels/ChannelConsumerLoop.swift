@@ -56,7 +56,8 @@ final class ChannelConsumerLoop {
   /// The delay from connecting to consuming isolated requests. Within it, a starting worker sends or isolates what it
   /// took; with a fast broker that takes milliseconds. Only isolated requests of a newly connected worker wait for it.
   private static let isolatedPauseMilliseconds: Int64 = 1_000
-  private static let refusedPauseMilliseconds: Int64 = 1_000
+  /// Until a queue that was gone is declared again.
+  private static let declarationPauseMilliseconds: Int64 = 1_000
   /// Much longer than a broker needs, even while its queues elect a leader.
   static let confirmMilliseconds: Int64 = 60_000
   private(set) var heldUntil: Instant
@@ -99,7 +100,7 @@ final class ChannelConsumerLoop {
       loop: loop, role: .consumer, settings: settings.rabbitmq,
       setUp: [
         (.openChannel, ChannelConsumerLoop.consumeChannel),
-        (.prefetch(settings.requestsMaximum), ChannelConsumerLoop.consumeChannel),
+        (.prefetch(ChannelConsumerSettings.requestsMaximum), ChannelConsumerLoop.consumeChannel),
         (.openChannel, ChannelConsumerLoop.isolatedChannel), (.prefetch(1), ChannelConsumerLoop.isolatedChannel),
       ], notice: tell(.consumer))
     publisher.start()
@@ -221,7 +222,6 @@ final class ChannelConsumerLoop {
     case .connection(.confirmed(_, let number, let isMultiple)):
       settled(number, isMultiple: isMultiple, isConfirmed: true)
     case .connection(.refused(_, let number, let isMultiple)):
-      heldUntil = loop.now.monotonic.adding(milliseconds: ChannelConsumerLoop.refusedPauseMilliseconds)
       settled(number, isMultiple: isMultiple, isConfirmed: false)
     case .connection(.returned):
       returned()
@@ -304,7 +304,7 @@ final class ChannelConsumerLoop {
 
   private func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
     for request in requests {
-      request.settled(number, isMultiple: isMultiple, isConfirmed: isConfirmed)
+      request.settled(number, isMultiple: isMultiple, isConfirmed: isConfirmed, now: loop.now.monotonic)
       guard request.isSettled else { continue }
       guard isConsuming, request.epoch == epoch, let connection = consumer.connection else { continue }
       if request.isOversized {
@@ -325,7 +325,7 @@ final class ChannelConsumerLoop {
     // again.
     guard let target, target != .reply else { return }
     declareAgain()
-    heldUntil = loop.now.monotonic.adding(milliseconds: ChannelConsumerLoop.refusedPauseMilliseconds)
+    heldUntil = loop.now.monotonic.adding(milliseconds: ChannelConsumerLoop.declarationPauseMilliseconds)
   }
 
   // MARK: - A request's way

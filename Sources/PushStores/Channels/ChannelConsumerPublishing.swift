@@ -6,11 +6,13 @@ import PushLane
 extension ChannelConsumerLoop {
   func publish() {
     guard let connection = publisher.connection, !isBlocked, loop.now.monotonic >= heldUntil else { return }
+    let now = loop.now.monotonic
     for request in requests {
-      for index in request.publishes.indices where request.publishes[index].state == .waiting {
+      for index in request.publishes.indices
+      where request.publishes[index].state == .waiting && request.publishes[index].heldUntil <= now {
         let number = publish(request, request.publishes[index].target, on: connection)
         request.publishes[index].state = .unconfirmed(number)
-        request.publishes[index].sentAt = loop.now.monotonic
+        request.publishes[index].sentAt = now
       }
     }
   }

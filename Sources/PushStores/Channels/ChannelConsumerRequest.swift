@@ -29,6 +29,32 @@ final class ChannelConsumerRequest {
     var state = State.waiting
     /// When it was last published.
     var sentAt: Instant?
+    /// By this target, one after the other.
+    private(set) var refusals = 0
+    /// After a refusal it is not published before this time.
+    private(set) var heldUntil = Instant(nanoseconds: .min)
+
+    init(target: Target) { self.target = target }
+
+    /// A full reply queue is its owner's business: after this many refusals the answer goes to the results exchange.
+    private static let repliesMaximum = 3
+    private static let pauseMilliseconds: Int64 = 100
+    private static let pauseMaximumMilliseconds: Int64 = 5_000
+
+    /// The broker refused it. Other messages go on meanwhile.
+    mutating func refused(now: Instant) {
+      let pause = Publish.pauseMilliseconds << min(refusals, 6)
+      heldUntil = now.adding(milliseconds: min(pause, Publish.pauseMaximumMilliseconds))
+      refusals += 1
+      state = .waiting
+      if target == .reply, refusals == Publish.repliesMaximum { redirect() }
+    }
+
+    /// The answer's own queue does not take it.
+    mutating func redirect() {
+      target = .results
+      refusals = 0
+    }
   }
 
   /// The answer's `message_id`.
@@ -138,15 +164,15 @@ final class ChannelConsumerRequest {
     for index in publishes.indices where publishes[index].state != .confirmed { publishes[index].state = .waiting }
   }
 
-  /// The broker settled a message. A returned answer goes to the results exchange instead; all others are published
-  /// again.
-  func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool) {
+  /// The broker settled a message. An answer that was returned, or refused several times, goes to the results exchange instead; all others
+  /// are published again.
+  func settled(_ number: UInt64, isMultiple: Bool, isConfirmed: Bool, now: Instant) {
     for index in publishes.indices {
       switch publishes[index].state {
       case .unconfirmed(let own) where own == number || isMultiple && own <= number:
-        publishes[index].state = isConfirmed ? .confirmed : .waiting
+        if isConfirmed { publishes[index].state = .confirmed } else { publishes[index].refused(now: now) }
       case .returned(let own) where own == number || isMultiple && own <= number:
-        if publishes[index].target == .reply { publishes[index].target = .results }
+        if publishes[index].target == .reply { publishes[index].redirect() }
         publishes[index].state = .waiting
       case .waiting, .confirmed, .unconfirmed, .returned:
         break

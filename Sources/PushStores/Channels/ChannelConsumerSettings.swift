@@ -15,7 +15,7 @@ package struct ChannelConsumerSettings: Sendable {
   package var client: ChannelClientConfiguration
   package var limit = ChannelLimit()
   /// Maximum requests in progress.
-  package var requestsMaximum: UInt16 = 64
+  package static let requestsMaximum: UInt16 = 64
   /// How long an answer is stored, to answer a redelivered request.
   package var answerSeconds = 6 * 3600
   /// A request is given up at this age if APNs or Redis prevents it.
