@@ -84,7 +84,7 @@ struct DevicesCommand: ParsableCommand {
         throw ValidationError("a device belongs to one app and environment: give --app and --environment")
       }
       for id in devices + (user.map { [$0] } ?? []) {
-        if let rule = RegistrationParser.idFault(id) { throw ValidationError("\"\(id.prefix(80))\" \(rule)") }
+        if let rule = NameText.fault(id) { throw ValidationError("\"\(id.prefix(80))\" \(rule)") }
       }
       if let app { _ = try DeviceOptions.scope(app, .production) }
     }

@@ -60,7 +60,7 @@ import Testing
       (#"{"locale":"en","has":"token"}"#, "the filter must be one condition, not locale and has; put them"),
       (#"{"locale":"en","is":1}"#, "/is does not go with locale"),
       (#"{"any":[{"has":"token"},{"tga":"plan","is":1}]}"#, "/any/1/tga is not a key of a filter; did you mean tag?"),
-      (#"{"any":[{"has":"token"},{"tag":"","is":1}]}"#, "/any/1/tag must be a tag's name of 1 to 64 bytes, not of 0"),
+      (#"{"any":[{"has":"token"},{"tag":"","is":1}]}"#, "/any/1/tag is no tag's name: it must be 1 to 64 bytes, not 0"),
       (#"{"tag":"a","is":1,"tag":"b"}"#, "/tag must be there once, not twice"),
       (#"{"a/b~":1}"#, "/a~1b~0 is not a key of a filter; the keys are all, any, not"),
       (#"{"":1}"#, "/ is not a key"),
@@ -125,7 +125,7 @@ import Testing
     let name = String(repeating: "n", count: 64)
     let value = String(repeating: "v", count: 256)
     #expect(try parse(#"{"tag":"\#(name)","is":"\#(value)"}"#) == .leaf(.tagIs(name, .text(value))))
-    #expect(refusal(#"{"tag":"\#(name)n","exists":true}"#) == "/tag must be a tag's name of 1 to 64 bytes, not of 65")
+    #expect(refusal(#"{"tag":"\#(name)n","exists":true}"#) == "/tag is no tag's name: it must be 1 to 64 bytes, not 65")
     #expect(refusal(#"{"tag":"a","is":"\#(value)v"}"#) == "/is must be at most 256 bytes, not 257")
     #expect(refusal(String(repeating: " ", count: 65_537)) == "the filter must be at most 65536 bytes, not 65537")
   }

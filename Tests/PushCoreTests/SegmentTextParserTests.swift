@@ -68,7 +68,7 @@ import Testing
       (#"T("plan", EQL, "gold")"#, "the filter, at byte 10, EQL is no operator; did you mean EQ?"),
       (#"T("plan", eq, "gold")"#, "the filter, at byte 10, eq is no operator; did you mean EQ?"),
       (#"T("plan", CONTAINS, "gold")"#, "the filter, at byte 10, CONTAINS is no operator; they are EQ, NOTEQ"),
-      (#"T("", EQ, 1)"#, "the filter, at byte 2, must be a tag's name of 1 to 64 bytes, not of 0"),
+      (#"T("", EQ, 1)"#, "the filter, at byte 2, is no tag's name: it must be 1 to 64 bytes, not 0"),
       (#"T(plan, EQ, 1)"#, "the filter, at byte 2, must be a string in double quotes, not p"),
       (#"T("a", EQ, 1"#, "the filter, at byte 12, must go on with )"),
       (#"T("a", EQ, 1))"#, "the filter, at byte 13, must go on with +, * or \\, or end, not )"),

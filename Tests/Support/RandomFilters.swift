@@ -27,7 +27,7 @@ extension SegmentFilter {
 
 extension SegmentCondition {
   package static func random(using random: inout SeededRandom) -> SegmentCondition {
-    let tag = ["plan", "level", "teams", "a\"b", "é\n", "vip"].randomElement(using: &random) ?? "plan"
+    let tag = ["plan", "level", "teams", "a\"b", "é :", "vip"].randomElement(using: &random) ?? "plan"
     switch Int.random(in: 0..<11, using: &random) {
     case 0, 1: return .tagIs(tag, .random(using: &random))
     case 2:

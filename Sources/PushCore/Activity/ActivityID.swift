@@ -1,10 +1,10 @@
-/// The producer's name for a Live Activity: 1 to 128 bytes. It identifies one activity in an app and environment.
+/// The producer's name for a Live Activity. It identifies one activity in an app and environment.
 package struct ActivityID: Hashable, Sendable, CustomStringConvertible {
   package let text: String
 
-  /// nil: empty or too long.
+  /// nil: the text breaks the rule of `NameText`.
   package init?(_ text: String) {
-    guard (1...Limits.idBytesMaximum).contains(text.utf8.count) else { return nil }
+    guard NameText.fault(text) == nil else { return nil }
     self.text = text
   }
 

@@ -4,8 +4,6 @@ package enum DeviceLimits {
   package static let registrationBytesMaximum = 64 * 1024
   /// A device's encoded record. Limits the cost of one device, whatever sequence of registrations set its tags.
   package static let recordBytesMaximum = 16 * 1024
-  /// `device`, `user`, `activity`.
-  package static let idBytesMaximum = 128
   package static let tagsMaximum = 100
   package static let listMembersMaximum = 50
   /// Attributes types with a push-to-start token.

@@ -132,7 +132,7 @@ struct RegistrationFields {
   private mutating func readTags(_ bytes: Span<UInt8>, _ scanner: inout JSONScanner) throws(JSONError) {
     var names: Set<String> = []
     try members(bytes, &scanner, of: "tags") { fields, bytes, scanner, name, path throws(JSONError) in
-      if !(1...Limits.tagNameBytesMaximum ~= name.utf8.count) || !RegistrationFields.isPlain(name) {
+      if NameText.fault(name, bytesMaximum: Limits.tagNameBytesMaximum) != nil {
         fields.fail(
           path, "is no tag's name: 1 to \(Limits.tagNameBytesMaximum) bytes without control characters")
       }
@@ -293,6 +293,4 @@ struct RegistrationFields {
     }
     return value == 0 ? 0 : value
   }
-
-  private static func isPlain(_ text: String) -> Bool { !text.utf8.contains { $0 < 0x20 || $0 == 0x7F } }
 }

@@ -81,17 +81,8 @@ package enum RegistrationParser {
 
   /// An id from outside.
   private static func checked(_ id: String, _ key: RegistrationFields.Key) throws(JobError) -> String {
-    if let rule = idFault(id) { throw JobError(field: key.rawValue, rule: rule) }
+    if let rule = NameText.fault(id) { throw JobError(field: key.rawValue, rule: rule) }
     return id
-  }
-
-  /// The broken rule of a device's, user's or activity's id; nil: valid.
-  package static func idFault(_ id: String) -> String? {
-    guard 1...DeviceLimits.idBytesMaximum ~= id.utf8.count else {
-      return "must be 1 to \(DeviceLimits.idBytesMaximum) bytes, not \(id.utf8.count)"
-    }
-    guard !id.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { return "must hold no control characters" }
-    return nil
   }
 
   // MARK: - Kinds

@@ -6,9 +6,7 @@ enum SegmentRules {
 
   /// The broken rule of a tag's name; nil: valid.
   static func tag(_ text: String) -> String? {
-    let maximum = Limits.tagNameBytesMaximum
-    let count = text.utf8.count
-    return 1...maximum ~= count ? nil : "must be a tag's name of 1 to \(maximum) bytes, not of \(count)"
+    NameText.fault(text, bytesMaximum: Limits.tagNameBytesMaximum).map { "is no tag's name: it \($0)" }
   }
 
   /// The broken rule of a tag's text; nil: valid.

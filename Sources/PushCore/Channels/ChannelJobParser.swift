@@ -83,12 +83,7 @@ package enum ChannelJobParser {
     guard let id else {
       throw JobError(field: "id", rule: "is missing, and the message has no message_id in its place")
     }
-    guard 1...Limits.idBytesMaximum ~= id.utf8.count else {
-      throw JobError(field: "id", rule: "must be 1 to \(Limits.idBytesMaximum) bytes, not \(id.utf8.count)")
-    }
-    guard !id.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      throw JobError(field: "id", rule: "must hold no control characters")
-    }
+    if let rule = NameText.fault(id, bytesMaximum: Limits.idBytesMaximum) { throw JobError(field: "id", rule: rule) }
     let word = try required(fields, "action")
     guard let action = ChannelJob.Action(rawValue: word) else {
       let known = ChannelJob.Action.allCases.map(\.rawValue).joined(separator: ", ")

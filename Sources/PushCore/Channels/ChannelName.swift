@@ -9,9 +9,8 @@ package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
 
   /// nil if the text breaks `rule`.
   package init?(_ text: String) {
-    guard !text.isEmpty, text.utf8.count <= ChannelName.bytesMaximum else { return nil }
     // Tabs separate the fields of an entry in Redis, and control characters spoil logs and tables.
-    for byte in text.utf8 where byte < 0x20 || byte == 0x7F { return nil }
+    guard NameText.fault(text, bytesMaximum: ChannelName.bytesMaximum) == nil else { return nil }
     self.text = text
   }
 
@@ -26,7 +25,7 @@ package struct ChannelName: Hashable, Sendable, CustomStringConvertible {
       self = name
       return
     }
-    // Too long, or not to be written in a table.
+    // Too long.
     text = "activity:" + Hex.text(ActivityJobs.word(of: id.text.utf8.span), count: 16)
   }
 

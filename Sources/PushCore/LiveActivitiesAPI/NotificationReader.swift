@@ -86,7 +86,7 @@ struct NotificationReader: ~Copyable {
     _ notification: Notification, isRequired: Bool
   ) throws(LiveActivitiesFault) -> String? {
     let id = isRequired ? try notification.requiredText(.liveActivityID) : try notification.filledText(.liveActivityID)
-    if let id, let rule = RegistrationParser.idFault(id) {
+    if let id, let rule = NameText.fault(id) {
       throw LiveActivitiesFault(notification.path(of: .liveActivityID), rule)
     }
     return id

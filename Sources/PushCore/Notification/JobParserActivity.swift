@@ -24,10 +24,8 @@ extension JobParser {
       if fields.revision != nil || fields.leave != nil { throw JobParser.revisionFault }
       return
     }
-    guard 1...Limits.idBytesMaximum ~= Int(job.activity.count) else {
-      throw JobError(
-        field: job.targetKind == .activity ? "to.activity" : "activity",
-        rule: "must be 1 to \(Limits.idBytesMaximum) bytes, not \(job.activity.count)")
+    if let rule = NameText.fault(job.bytes.span.extracting(job.activity.range)) {
+      throw JobError(field: job.targetKind == .activity ? "to.activity" : "activity", rule: rule)
     }
     // A page of alerts is for devices that cannot show the activity.
     guard job.pushType == .liveactivity || job.pushType == .alert && job.targetKind == .page else {

@@ -8,18 +8,16 @@ extension JobParser {
     field: "to.page", rule: "is for the pages of an audience, which Herald makes itself; give devices, users or segment"
   )
 
-  /// Names of 1 to 128 bytes; duplicates count once.
+  /// Duplicates count once.
   mutating func checkAudience(_ job: inout PushJob, hasActivity: Bool) throws(JobError) {
     for index in job.targets.indices {
       if hasBackslash(job, job.targets[index]) {
         job.targets[index] = JSONEscape.appendUnescaped(job.targets[index], in: &job.bytes)
       }
       let range = job.targets[index]
-      guard 1...Limits.nameBytesMaximum ~= Int(range.count) else {
-        throw JobError(
-          field: JobParser.field(job.targetKind, index),
-          rule: "must be 1 to \(Limits.nameBytesMaximum) bytes, not \(range.count)")
-      }
+      let name = job.bytes.span.extracting(range.range)
+      let rule = job.targetKind == .segment ? NameText.codeFault(name) : NameText.fault(name)
+      if let rule { throw JobError(field: JobParser.field(job.targetKind, index), rule: rule) }
       guard job.targetKind == .devices, range.count >= Limits.tokenDigitsUsual, range.count & 1 == 0 else { continue }
       // The registry would search for a device with this id and find none.
       guard Hex.classify(job.bytes.span.extracting(range.range)) == .mixedCase else { continue }

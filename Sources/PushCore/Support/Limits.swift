@@ -13,8 +13,10 @@ package enum Limits {
   package static let idBytesMaximum = 128
   /// A page's id is its parent's, a slash, and its number; of one that answers a late token `/late/` and a device's id.
   package static let pageNameBytesMaximum = 6 + nameBytesMaximum
-  /// A device's id, a user, a segment's code.
+  /// A device's id, a user, an activity.
   package static let nameBytesMaximum = 128
+  /// A segment's code.
+  package static let codeBytesMaximum = 64
   /// Digits of a device token as apps have them today: of a name that long it is known that a token was meant.
   static let tokenDigitsUsual = 64
   /// `app` goes into a path, a header, a metric label and the last word of a routing key (255 bytes in all).

@@ -5,7 +5,7 @@ import PushOperations
 enum ActivityRoutes {
   static func get(_ text: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     guard let id = ActivityID(text) else {
-      throw Problem(.badRequest, "an activity's id has 1 to 128 bytes, not \(text.utf8.count)")
+      throw Problem(.badRequest, "an activity's id \(NameText.rule)")
     }
     let scope = try call.scope()
     let shown = try await call.services.ask { backend, then in backend.activity(id, in: scope, then: then) }

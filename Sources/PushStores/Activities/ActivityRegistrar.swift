@@ -31,7 +31,7 @@ package final class ActivityRegistrar {
     _ registration: ActivityRegistration, at: Int64, in scope: AppScope, then: @escaping Then
   ) {
     guard let id = ActivityID(registration.activity) else {
-      return then(.success(.refused(JobError(field: "activity", rule: "must be 1 to \(Limits.idBytesMaximum) bytes"))))
+      return then(.success(.refused(JobError(field: "activity", rule: NameText.rule))))
     }
     ordinal(of: registration.device, in: scope) { [self] result in
       switch result {

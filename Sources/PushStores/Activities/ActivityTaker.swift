@@ -39,7 +39,7 @@ package final class ActivityTaker {
     let bytes = job.bytes
     let word = ActivityJobs.word(of: bytes.span.extracting(job.id.range))
     guard let id = ActivityID(String(decoding: bytes[job.activity.range], as: UTF8.self)) else {
-      preconditionFailure("a parsed job's activity is none too long")
+      preconditionFailure("the parser checked the activity's id")
     }
     let payload: ActivityPayload
     do throws(JobError) {
