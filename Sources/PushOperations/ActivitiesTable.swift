@@ -66,7 +66,7 @@ package struct ActivitiesTable {
       state = member.status.name
       isOnChannel = member.way == .channel
       revision = member.sent
-      startedAt = member.start.map { Int64($0.at) * 1000 }
+      startedAt = member.start.flatMap { $0.at == 0 ? nil : Int64($0.at) * 1000 }
       tokenAt = member.changedAt == 0 ? nil : member.changedAt
     }
 

@@ -10,9 +10,9 @@ struct ActivitiesCommand: ParsableCommand {
     abstract: "Lists, shows and ends Live Activities that are known by id.",
     discussion: """
       An activity is known for \(ActivityState.memoryMilliseconds / 3_600_000) hours from its start, or from its first \
-      update token. A member is started (a start was sent, and no update token came), alerted (it was sent the start's \
-      fallback), live (it has an update token), over (swiped away, or APNs knows its token no more) or left (it was \
-      ended for this device alone).
+      update token. A member is starting (a start is on its way to APNs), started (APNs took it, and no update token \
+      came), alerted (APNs took the start's fallback), live (it has an update token), over (swiped away, or APNs knows \
+      its token no more) or left (it was ended for this device alone).
       """,
     subcommands: [List.self, Show.self, End.self])
 
@@ -41,7 +41,7 @@ struct ActivitiesCommand: ParsableCommand {
 
     func id(_ text: String) throws -> ActivityID {
       guard let id = ActivityID(text) else {
-        throw ValidationError("an activity's id has 1 to 128 bytes, not \(text.utf8.count)")
+        throw ValidationError("an activity's id \(NameText.rule)")
       }
       return id
     }

@@ -12,7 +12,7 @@ struct ActivityModel: Equatable {
     case register(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
     case resolve(ActivityID, ActivityState.Push, ordinals: [UInt32])
     case resolveStart(ActivityID, job: UInt64, ordinals: [UInt32])
-    case startRefused(ActivityID, job: UInt64, ordinals: [UInt32])
+    case startsEnded(ActivityID, job: UInt64, ordinals: [UInt32], haveReached: [Bool])
     case unregistered(ActivityID, ordinal: UInt32, token: [UInt8], at: Int64)
     case forget(ordinal: UInt32)
   }
@@ -49,7 +49,8 @@ struct ActivityModel: Equatable {
       return "()"
     case .start(let id, _, _), .revise(let id, _, _), .begin(let id, _), .leave(let id, _, _),
       .register(let id, _, _, _),
-      .resolve(let id, _, _), .resolveStart(let id, _, _), .startRefused(let id, _, _), .unregistered(let id, _, _, _):
+      .resolve(let id, _, _), .resolveStart(let id, _, _), .startsEnded(let id, _, _, _),
+      .unregistered(let id, _, _, _):
       var entry = entries[id] ?? Entry()
       do throws(ActivityRefusal) {
         let answer = try ActivityModel.perform(call, &entry, now)
@@ -109,8 +110,11 @@ struct ActivityModel: Equatable {
         }
       }
       return "\(answers)"
-    case .startRefused(_, let job, let ordinals):
-      for ordinal in ordinals where entry.members[ordinal]?.startRefused(job) == true { entry.members[ordinal] = nil }
+    case .startsEnded(_, let job, let ordinals, let haveReached):
+      for (ordinal, hasReached) in zip(ordinals, haveReached) {
+        let isFree = entry.members[ordinal]?.startEnded(job, isAlert: job % 3 == 0, hasReached: hasReached, now: now)
+        if isFree == true { entry.members[ordinal] = nil }
+      }
       return "()"
     case .unregistered(_, let ordinal, let token, let at):
       return "\(entry.members[ordinal]?.unregistered(token, at: at, now: now) ?? false)"
@@ -158,8 +162,10 @@ extension ActivityRegistry {
       resolve(push, of: id, in: scope, to: ordinals, then: tell { $0.map { "\($0)" }.description })
     case .resolveStart(let id, let job, let ordinals):
       resolveStart(of: id, in: scope, job: job, areAlerts: job % 3 == 0, to: ordinals, then: tell { "\($0)" })
-    case .startRefused(let id, let job, let ordinals):
-      startRefused(of: id, in: scope, job: job, ordinals: ordinals, then: tell { _ in "()" })
+    case .startsEnded(let id, let job, let ordinals, let haveReached):
+      startsEnded(
+        of: id, in: scope, job: job, areAlerts: job % 3 == 0, ordinals: ordinals, haveReached: haveReached,
+        then: tell { _ in "()" })
     case .unregistered(let id, let ordinal, let token, let at):
       unregistered(token, of: id, in: scope, ordinal: ordinal, at: at, then: tell { "\($0)" })
     case .forget(let ordinal): forget([ordinal], in: scope, then: tell { _ in "()" })

@@ -42,7 +42,7 @@ struct ActivityRegistryTests {
       return .resolve(id, push, ordinals: some)
     case 11: return .resolveStart(id, job: job, ordinals: some)
     case 12 where random.next() % 4 == 0: return .forget(ordinal: ordinal)
-    case 12: return .startRefused(id, job: job, ordinals: some)
+    case 12: return .startsEnded(id, job: job, ordinals: some, haveReached: some.map { $0 % 2 == 0 })
     default: return .unregistered(id, ordinal: ordinal, token: token, at: at)
     }
   }

@@ -122,7 +122,7 @@ struct ActivityWayTests {
     #expect(try world.page(second, 0).isEmpty)
     #expect(try world.resolve(world.fallbackPage(second, 1)).isEmpty)
 
-    // A bad token is forgotten, and so is its alert: now the device can be started.
+    // Its alert surely did not come: now the device can be started.
     try world.tokenGone(alerts, ordinal: 0)
     #expect(try world.resolve(alerts).isEmpty)
     #expect(try world.page(second, 0) == ["d1": "bb01bb01"])
@@ -399,7 +399,8 @@ private final class ActivityWay {
     return String(decoding: body, as: UTF8.self)
   }
 
-  /// APNs reports the token of a page's only target as gone. Returns once the registry and the activity have forgotten it.
+  /// APNs reports the token of a page's only target as gone, and the page's end is told. Returns once the registry and the activity have
+  /// forgotten it.
   func tokenGone(_ text: String, ordinal: UInt32) throws {
     var job = PushJob()
     try parse(text, into: &job)
@@ -409,6 +410,12 @@ private final class ActivityWay {
     pages.tokenGone(token, job, target: 0, since: now + 60_000, in: scope) { isStored = true }
     guard turn(until: { isStored }) else { throw TestFailure("no answer") }
     guard let id = ActivityID("ride-17") else { throw TestFailure("no id") }
+    let parent = ActivityJobs.word(of: job.bytes.span.extracting(job.parentID.range))
+    let isAlert = job.pushType == .alert
+    let _: Void = try wait {
+      activities.startsEnded(
+        of: id, in: scope, job: parent, areAlerts: isAlert, ordinals: [ordinal], haveReached: [false], then: $0)
+    }.get()
     for _ in 0..<1_000 {
       let record = try wait { devices.records(of: [ordinal], in: scope, then: $0) }.get()[0]
       let shown = try wait { activities.show(id, in: scope, then: $0) }.get()

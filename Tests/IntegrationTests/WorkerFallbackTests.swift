@@ -96,7 +96,7 @@ struct WorkerFallbackTests {
       "activities", "show", "ride-18", "--app", "com.example.app", "--environment", "production", "--json",
     ])
     let shown = try JSONDecoder().decode(Shown.self, from: Data(show.output.utf8))
-    #expect(shown.members == ["started": 3, "alerted": 601, "live": 0, "over": 0, "left": 0], "\(show)")
+    #expect(shown.members == ["starting": 0, "started": 3, "alerted": 601, "live": 0, "over": 0, "left": 0], "\(show)")
   }
 
   /// The job's pages were made by another job with the same id, which had a fallback.

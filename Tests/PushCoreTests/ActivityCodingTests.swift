@@ -46,7 +46,7 @@ import Testing
 
   @Test func startedDevicesAreSmall() {
     var member = ActivityMember()
-    #expect(member.start(.max, at: .max) == .send)
+    #expect(member.start(.max) == .send)
     #expect(member.encode().count == 9)
     #expect(member.register([UInt8](repeating: 1, count: 80), at: .max, now: 0) == .taken)
     #expect(member.encode().count == 101)

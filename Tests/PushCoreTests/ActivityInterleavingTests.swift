@@ -43,6 +43,8 @@ struct ActivityWorld {
     case startsTwice
     /// Alerts in place of starts go to whoever is in their pages.
     case alertsWhomItStarts
+    /// Any end of a start's push sets its device free.
+    case freesWhomItStarted
   }
 
   private struct Device {
@@ -57,6 +59,12 @@ struct ActivityWorld {
     var granted: [UInt8: UInt32] = [:]
   }
 
+  private struct Start: Hashable {
+    var device: Int
+    var job: UInt64
+    var isAlert: Bool
+  }
+
   private enum Message {
     case startPage(job: UInt64, isAlert: Bool, devices: [Int])
     case revise(job: UInt64, isEnd: Bool)
@@ -65,7 +73,9 @@ struct ActivityWorld {
     /// - Parameter isCopy: its reader lost its connection and goes on; another reader has it too.
     case registration(device: Int, token: [UInt8], at: Int64, isCopy: Bool = false)
     case push(device: Int, token: UInt8, timestamp: Int64)
-    case start(device: Int, job: UInt64, isAlert: Bool)
+    case start(Start)
+    /// How the push of a start ended is told to whoever keeps the activity.
+    case startEnded(Start, hasReached: Bool)
     case gone(device: Int, token: UInt8, at: Int64)
   }
 
@@ -79,6 +89,8 @@ struct ActivityWorld {
   private var devices = [Device](repeating: Device(), count: 4)
   private var messages: [Message] = []
   private var timestamps: [UInt32: Int64] = [:]
+  /// Whether the pushes of starts reached APNs: all copies of one have one end.
+  private var ends: [Start: Bool] = [:]
   private(set) var faults: [String] = []
 
   init(seed: UInt64, mutant: Mutant? = nil) {
@@ -176,10 +188,13 @@ struct ActivityWorld {
         return
       }
       for device in targets {
+        let start = Start(device: device, job: job, isAlert: isAlert)
+        // The page says so.
+        if ends[start] != nil { continue }
         let isOurs =
           mutant == .startsTwice || mutant == .alertsWhomItStarts && isAlert
           || activity?.resolveStart(job, isAlert: isAlert, &members[device], now: now) == .send
-        if isOurs && !isKilled { messages.append(.start(device: device, job: job, isAlert: isAlert)) }
+        if isOurs && !isKilled { messages.append(.start(start)) }
       }
     case .revise(let job, let isEnd):
       let revised: ActivityState.Revised
@@ -222,11 +237,24 @@ struct ActivityWorld {
       devices[device].shown = max(devices[device].shown, timestamp)
     case .gone(let device, let token, let at):
       _ = members[device]?.unregistered([token], at: at, now: now)
-    case .start(let device, let job, isAlert: true):
-      devices[device].alerts.insert(job)
-    case .start(let device, let job, isAlert: false):
-      devices[device].starts.insert(job)
-      if !devices[device].isShown { appears(device) }
+    case .start(let start):
+      let hasReached = ends[start] ?? chance(70)
+      ends[start] = hasReached
+      if hasReached { reach(start) }
+      messages.append(.startEnded(start, hasReached: hasReached))
+    case .startEnded(let start, let hasReached):
+      let isTold = hasReached && mutant != .freesWhomItStarted
+      let isFree = members[start.device]?.startEnded(start.job, isAlert: start.isAlert, hasReached: isTold, now: now)
+      if isFree == true { members[start.device] = nil }
+    }
+  }
+
+  private mutating func reach(_ start: Start) {
+    if start.isAlert {
+      devices[start.device].alerts.insert(start.job)
+    } else {
+      devices[start.device].starts.insert(start.job)
+      if !devices[start.device].isShown { appears(start.device) }
     }
   }
 

@@ -6,40 +6,70 @@ import Testing
 @Suite struct ActivityMemberTests {
   @Test func itIsStartedOnce() {
     var member = ActivityMember()
-    #expect(member.start(1, at: 5_000) == .send)
-    #expect(member.status == .started && member.start?.at == 5)
-    #expect(member.start(1, at: 6_000) == .send, "the same start came again")
-    #expect(member.start(2, at: 7_000) == .skipped(.started))
+    #expect(member.start(1) == .send)
+    #expect(member.status == .starting && member.start?.at == 0)
+    #expect(member.start(1) == .send, "the same start came again")
+    #expect(member.start(2) == .skipped(.started))
+    var isFree = member.startEnded(1, isAlert: false, hasReached: true, now: 5_000)
+    #expect(!isFree && member.status == .started && member.start?.at == 5)
+    #expect(member.start(1) == .send, "another copy of it")
+    #expect(member.start(2) == .skipped(.started))
     #expect(member.register([9], at: 8_000, now: 1_000) == .taken)
     #expect(member.status == .live)
-    #expect(member.start(1, at: 9_000) == .superseded, "it has arrived")
+    #expect(member.start(1) == .superseded, "it has arrived")
+    isFree = member.startEnded(1, isAlert: false, hasReached: false, now: 9_000)
+    #expect(!isFree && member.status == .live)
   }
 
-  @Test func aRefusedStartMayBeFollowed() {
+  @Test func aStartThatWasSurelyNotAcceptedMayBeFollowed() {
     var member = ActivityMember()
-    #expect(member.start(1, at: 0) == .send)
-    #expect(member.startRefused(2) == false)
-    #expect(member.startRefused(1) == true)
-    #expect(member.start(2, at: 0) == .send)
+    func ended(_ job: UInt64, isAlert: Bool = false) -> Bool {
+      member.startEnded(job, isAlert: isAlert, hasReached: false, now: 5_000)
+    }
+    #expect(member.start(1) == .send)
+    #expect(ended(2) == false, "another start's end")
+    #expect(ended(1, isAlert: true) == false, "it was no alert")
+    #expect(member.start(2) == .skipped(.started))
+    #expect(ended(1) == true, "whoever keeps the member deletes it")
+    member = ActivityMember()
+    #expect(member.start(2) == .send)
+    #expect(ended(1) == false, "its end is told again")
     #expect(member.register([9], at: 1, now: 1_000) == .taken)
-    #expect(member.startRefused(2) == false, "it has arrived, whatever APNs said")
+    #expect(ended(2) == false, "it has arrived, whatever APNs said")
+  }
+
+  /// Copies of a push end in any order, and each end may be told twice: what reached APNs once stays.
+  @Test func whatReachedAPNsStays() {
+    for hasReached in [[true, false], [true, true, false, false], [true, false, true]] {
+      var member = ActivityMember()
+      #expect(member.start(1) == .send)
+      for (number, has) in hasReached.enumerated() {
+        let isFree = member.startEnded(1, isAlert: false, hasReached: has, now: 9_000 + Int64(number) * 1_000)
+        #expect(!isFree)
+      }
+      #expect(member.status == .started && member.start?.at == 9 && member.start(2) == .skipped(.started))
+    }
+    var early = ActivityMember()
+    #expect(early.start(1) == .send)
+    let isFree = early.startEnded(1, isAlert: false, hasReached: true, now: 1)
+    #expect(!isFree && early.status == .started, "in the first second of 1970")
   }
 
   @Test func nobodyIsStartedAndAlerted() {
     var member = ActivityMember()
-    #expect(member.start(1, isAlert: true, at: 5_000) == .send)
-    #expect(member.status == .alerted && member.start?.at == 5)
-    #expect(member.start(1, isAlert: true, at: 6_000) == .send, "the same alert came again")
-    #expect(member.start(1, at: 7_000) == .skipped(.started), "it got a start token since")
-    #expect(member.start(2, at: 7_000) == .skipped(.started))
-    #expect(member.start(2, isAlert: true, at: 7_000) == .skipped(.started))
+    #expect(member.start(1, isAlert: true) == .send)
+    #expect(member.status == .starting)
+    let isFree = member.startEnded(1, isAlert: true, hasReached: true, now: 5_000)
+    #expect(!isFree && member.status == .alerted && member.start?.at == 5)
+    #expect(member.start(1, isAlert: true) == .send, "the same alert came again")
+    #expect(member.start(1) == .skipped(.started), "it got a start token since")
+    #expect(member.start(2) == .skipped(.started))
+    #expect(member.start(2, isAlert: true) == .skipped(.started))
     #expect(member.register([9], at: 8_000, now: 1_000) == .taken)
     #expect(member.status == .live, "its app started the activity itself")
     var other = ActivityMember()
-    #expect(other.start(1, at: 0) == .send)
-    #expect(other.start(1, isAlert: true, at: 0) == .skipped(.started), "it lost its start token since")
-    #expect(other.startRefused(1) == true)
-    #expect(other.start(2, isAlert: true, at: 0) == .send)
+    #expect(other.start(1) == .send)
+    #expect(other.start(1, isAlert: true) == .skipped(.started), "it lost its start token since")
   }
 
   @Test func theNewestRegistrationStays() {
@@ -62,7 +92,7 @@ import Testing
     #expect(member.register([], at: 20, now: 1_000) == .over)
     #expect(member.status == .over)
     #expect(member.resolve(.init(revision: 1)) == .skipped(.over))
-    #expect(member.start(1, at: 0) == .skipped(.started), "whoever swiped it away does not get it again")
+    #expect(member.start(1) == .skipped(.started), "whoever swiped it away does not get it again")
     #expect(member.register([1], at: 20, now: 1_000) == .older)
     #expect(member.register([1], at: 21, now: 1_000) == .taken)
     #expect(member.claim(1) == true)
@@ -100,7 +130,7 @@ import Testing
 
   @Test func aDeviceWithoutATokenWaits() {
     var member = ActivityMember()
-    #expect(member.start(1, at: 0) == .send)
+    #expect(member.start(1) == .send)
     #expect(member.resolve(.init(revision: 2)) == .skipped(.noToken))
     #expect(member.sent == 0)
   }

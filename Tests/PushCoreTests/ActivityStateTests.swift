@@ -270,6 +270,19 @@ import Testing
     }
   }
 
+  /// What a job that is only counted would be told.
+  @Test func itIsKnownWhatItWouldRefuse() throws {
+    func refusal(_ startDigest: UInt64?, at: Int64) -> ActivityRefusal? {
+      ActivityState.refusal(activity, startDigest: startDigest, now: Self.zero + at)
+    }
+    #expect(refusal(nil, at: 0) == .unknown && refusal(7, at: 0) == nil)
+    _ = try start()
+    #expect(refusal(nil, at: 1) == nil && refusal(7, at: 1) == nil && refusal(8, at: 1) == .otherPayload)
+    #expect(refusal(nil, at: 8 * Self.hour) == .expired && refusal(7, at: 8 * Self.hour) == .expired)
+    _ = try end(2, at: 5_000)
+    #expect(refusal(nil, at: 6_000) == .ended && refusal(7, at: 6_000) == .ended)
+  }
+
   @Test func olderStatesAreDroppedOnceItHasEnded() throws {
     _ = register([1], at: 0)
     _ = try update(1, at: 1_000)

@@ -25,7 +25,10 @@ import Testing
     (job([("to", #"{"users":[""]}"#)]), "to.users[0]", "1 to 128 bytes, not 0"),
     (job([("to", #"{"devices":["\#(String(repeating: "x", count: 129))"]}"#)]), "to.devices[0]", "not 129"),
     (job([("to", #"{"devices":["a","\#(upperCase)"]}"#)]), "to.devices[1]", "lower case"),
-    (job([("to", #"{"segment":""}"#)]), "to.segment", "1 to 128 bytes"),
+    (job([("to", #"{"segment":""}"#)]), "to.segment", "must be 1 to 64 letters"),
+    (job([("to", #"{"segment":"a b"}"#)]), "to.segment", "must be 1 to 64 letters"),
+    (job([("to", #"{"users":["a\tb"]}"#)]), "to.users[0]", "must hold no control characters"),
+    (job([("to", #"{"devices":["a","b\u007f"]}"#)]), "to.devices[1]", "must hold no control characters"),
     (job([("to", #"{"segment":["x"]}"#)]), "to.segment", "must be a string"),
     (job([("to", #"{"users":["u"],"segment":"x"}"#)]), "to", "exactly one kind of target, not 2"),
     (
@@ -229,6 +232,33 @@ import Testing
     output += Array(#","newer":[{"a":1}],"other":"x","third":1}"#.utf8)
     let ofNewerVersion = PageSettlement(output.span)
     #expect(ofNewerVersion == written)
+  }
+
+  /// The settlement of a start's page; those of others have no such letters.
+  @Test func aStartsSettlementSaysWhatReachedAPNs() throws {
+    let page = #"""
+      {"parent_id":"s\"1","id":"s\"1/2","app":"a.b","environment":"sandbox","push_type":"liveactivity",
+      "activity":"ride\u00e9","to":{"page":2,"ordinals":[7,9,70000],"epoch":5},"revision":1,"payload":{"aps":{
+      "event":"start","attributes-type":"R","attributes":{},"content-state":{},"alert":{"title":"t","body":"b"},
+      "timestamp":1}}}
+      """#
+    let started = Parsed(bytes: Array(page.utf8))
+    var isStart = started.job.isStartPage
+    #expect(started.error == nil && isStart)
+    var output: [UInt8] = []
+    PageSettlement.append(started.job, ends: Array("ae-".utf8), starts: Array("yn-".utf8), to: &output)
+    let settlement = PageSettlement(output.span)
+    let read = try #require(settlement)
+    let starts = try #require(read.starts)
+    #expect(starts.app == Array("a.b".utf8) && starts.environment == Array("sandbox".utf8))
+    #expect(starts.activity == Array("ride\u{e9}".utf8) && !starts.areAlerts && starts.letters == Array("yn-".utf8))
+    #expect(read.devices == [7, 9, 70_000] && read.parentID == Array("s\"1".utf8))
+    let short = Array(#"{"settles":"a","page":1,"position":0,"ends":"aa","starts":"y"}"#.utf8)
+    let unsound = PageSettlement(short.span)
+    #expect(unsound == nil)
+    let (usual, _) = resolved()
+    isStart = usual.job.isStartPage
+    #expect(!isStart)
   }
 
   @Test(arguments: [

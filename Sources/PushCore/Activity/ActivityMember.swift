@@ -1,10 +1,13 @@
 /// The state of one activity on one device.
 package struct ActivityMember: Hashable, Sendable {
   package enum Status: UInt8, CaseIterable, Sendable {
-    /// A start was sent, and no update token came. The activity may not show: APNs accepts stale start tokens too. May
-    /// become any other but `alerted`.
+    /// A start, or its fallback alert, is on its way, and APNs has not accepted it. May become any other; where it surely was not accepted in
+    /// the end, the device is no member any more.
+    case starting
+    /// APNs accepted a start, or may have, and no update token came. The activity may not show: APNs accepts stale start tokens too. May
+    /// become any other but `starting` and `alerted`.
     case started
-    /// It had no start token, and was sent the start's fallback alert. May become any other but `started`.
+    /// It had no start token, and APNs accepted the start's fallback alert, or may have. May become any other but `starting` and `started`.
     case alerted
     /// It has an update token. May become over or left.
     case live
@@ -29,10 +32,10 @@ package struct ActivityMember: Hashable, Sendable {
   }
 
   package struct Start: Hashable, Sendable {
-    /// The job that started it.
+    /// The job that starts it.
     package let job: UInt32
-    /// Unix seconds.
-    package let at: UInt32
+    /// When APNs accepted it, or may have, Unix seconds; 0: that is not known.
+    package var at: UInt32 = 0
     /// The fallback alert was sent instead.
     package let isAlert: Bool
   }
@@ -57,6 +60,7 @@ package struct ActivityMember: Hashable, Sendable {
     if hasLeft { return .left }
     if isOver { return .over }
     if !token.isEmpty { return .live }
+    if let start, start.at == 0 { return .starting }
     return start?.isAlert == true ? .alerted : .started
   }
 
@@ -143,26 +147,30 @@ package struct ActivityMember: Hashable, Sendable {
   /// Whether this start, or the fallback alert in its place, goes out: the first of the two, or the same once more while nothing shows
   /// that it came.
   /// - Parameter isOnChannel: the start names the channel that updates come on.
-  mutating func start(
-    _ job: UInt32, isAlert: Bool = false, isOnChannel: Bool = false, at now: Int64
-  ) -> ActivityState.Started {
+  mutating func start(_ job: UInt32, isAlert: Bool = false, isOnChannel: Bool = false) -> ActivityState.Started {
     let isRunning = !token.isEmpty || isOver || hasLeft
     if let start {
       guard start.job == job && start.isAlert == isAlert else { return .skipped(.started) }
       return isRunning ? .superseded : .send
     }
     if isRunning { return .skipped(.started) }
-    start = Start(job: job, at: UInt32(clamping: now / 1_000), isAlert: isAlert)
+    start = Start(job: job, isAlert: isAlert)
     if isOnChannel { way = .channel }
     return .send
   }
 
-  /// APNs refused the start permanently: another job may start this device.
+  /// The push of a start, or of its fallback alert, has ended. That may be told more than once, and by several copies of the push.
+  /// - Parameters:
+  ///   - hasReached: APNs accepted it, or may have. If it surely did not, another job may start this device.
+  ///   - now: Unix milliseconds.
   /// - Returns: whether to delete the member: it has no other data.
-  package mutating func startRefused(_ job: UInt64) -> Bool {
-    guard start?.job == UInt32(truncatingIfNeeded: job), token.isEmpty, !isOver, !hasLeft else { return false }
-    start = nil
-    return true
+  package mutating func startEnded(_ job: UInt64, isAlert: Bool, hasReached: Bool, now: Int64) -> Bool {
+    guard let known = start, known.job == UInt32(truncatingIfNeeded: job), known.isAlert == isAlert, known.at == 0
+    else {
+      return false
+    }
+    if hasReached { start?.at = UInt32(clamping: max(1, now / 1_000)) }
+    return !hasReached && token.isEmpty && !isOver && !hasLeft
   }
 
   /// APNs reported the token as unregistered.

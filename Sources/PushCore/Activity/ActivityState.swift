@@ -206,6 +206,19 @@ package struct ActivityState: Hashable, Sendable {
     return revision
   }
 
+  /// Why a job would be refused, for one that is only counted; nil: it would not be.
+  /// - Parameter startDigest: of a start's payload without its timestamp; nil: the job is an update or end.
+  package static func refusal(_ activity: ActivityState?, startDigest: UInt64?, now: Int64) -> ActivityRefusal? {
+    guard let activity else { return startDigest == nil ? .unknown : nil }
+    switch activity.phase(now: now) {
+    case .ended: return .ended
+    case .expired: return .expired
+    case .starting, .active: break
+    }
+    if let startDigest, let known = activity.startDigest, known != startDigest { return .otherPayload }
+    return nil
+  }
+
   /// The newest state, once its pushes may be in progress, if it came after the activity's start. Devices that are started with the channel
   /// from then on have missed its broadcast.
   package var newerThanStart: ActivityRevision? {
@@ -313,7 +326,7 @@ package struct ActivityState: Hashable, Sendable {
     case sentAlready
     /// The activity was ended for this device.
     case left
-    /// It was started before, or sent the alert instead, or started the activity itself.
+    /// It was or is being started by another job, or sent the alert instead, or started the activity itself.
     case started
   }
 
@@ -348,7 +361,8 @@ package struct ActivityState: Hashable, Sendable {
     case skipped(Skip)
   }
 
-  /// Call before a start to a device: marks the device as started. The same job may ask again.
+  /// Call before a start to a device: marks the device as starting, until its end is told to `ActivityMember.startEnded`. The same job may ask
+  /// again.
   /// - Parameters:
   ///   - job: the start's, of which 32 bits are kept: two starts of one activity have the same ones at odds of four billion to one,
   ///     and then a device may be started twice.
@@ -365,7 +379,7 @@ package struct ActivityState: Hashable, Sendable {
     }
     var known = member ?? ActivityMember()
     let isOnChannel = !isAlert && channel.map { $0.text == inputPushChannel } ?? false
-    let answer = known.start(job, isAlert: isAlert, isOnChannel: isOnChannel, at: now)
+    let answer = known.start(job, isAlert: isAlert, isOnChannel: isOnChannel)
     member = known
     return answer
   }

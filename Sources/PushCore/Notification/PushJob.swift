@@ -75,6 +75,11 @@ package struct PushJob: Sendable, ~Copyable {
 
   package init() {}
 
+  /// A page that starts an activity, or is sent as an alert in place of that.
+  package var isStartPage: Bool {
+    !page.isEmpty && page.late.isEmpty && !activity.isEmpty && (event == .start || pushType == .alert)
+  }
+
   /// The body has more than one target: a copy for one of them needs its own `to`.
   package var namesSeveral: Bool { targets.count > 1 || page.count > 1 }
 }

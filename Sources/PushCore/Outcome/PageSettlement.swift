@@ -13,6 +13,25 @@ package struct PageSettlement: Hashable, Sendable {
   /// Which devices they are: the registry's epoch, a colon, and their ordinals with commas. Redis may have another page of this number by
   /// then, for which this tells nothing. Empty: that is not checked.
   package var ordinals: [UInt8]
+  /// Of a page that starts an activity: which of the pushes reached APNs.
+  package var starts: Starts?
+
+  /// How the pushes of a start, or of its fallback alerts, ended.
+  package struct Starts: Hashable, Sendable {
+    package var app: [UInt8] = []
+    package var environment: [UInt8] = []
+    package var activity: [UInt8] = []
+    package var areAlerts = false
+    /// A letter for each of `ends`: `reached`, `unreached`, or `PageEnd.open` where nothing was sent or it has not ended.
+    package var letters: [UInt8] = []
+
+    /// APNs accepted the push, or may have.
+    package static let reached = UInt8(ascii: "y")
+    /// APNs surely did not accept it.
+    package static let unreached = UInt8(ascii: "n")
+
+    package init() {}
+  }
 
   private static let head = "{\"settles\":"
 
@@ -24,12 +43,13 @@ package struct PageSettlement: Hashable, Sendable {
     self.ordinals = ordinals
   }
 
-  /// Appends the settlement of a page's delivery. `ends`: a letter for each ordinal of its body.
-  package static func append(_ job: borrowing PushJob, ends: [UInt8], to output: inout [UInt8]) {
+  /// Appends the settlement of a page's delivery.
+  /// - Parameters:
+  ///   - ends: a letter for each ordinal of its body.
+  ///   - starts: `Starts.letters`; empty: the page starts no activity.
+  package static func append(_ job: borrowing PushJob, ends: [UInt8], starts: [UInt8] = [], to output: inout [UInt8]) {
     output.append(text: head)
-    output.append(addingCapacity: JSONText.countMaximum(Int(job.parentID.count))) {
-      $0.append(jsonString: job.bytes.span.extracting(job.parentID.range))
-    }
+    append(string: job.parentID, of: job, to: &output)
     output.append(text: ",\"page\":")
     output.append(decimal: Int64(job.page.number))
     output.append(text: ",\"position\":")
@@ -38,7 +58,23 @@ package struct PageSettlement: Hashable, Sendable {
     output.append(contentsOf: ends)
     output.append(text: "\",\"ordinals\":\"")
     appendOrdinals(of: job, to: &output)
-    output.append(text: "\"}")
+    output.append(ASCII.quote)
+    if !starts.isEmpty {
+      output.append(text: ",\"app\":")
+      append(string: job.app, of: job, to: &output)
+      output.append(text: ",\"environment\":\"\(job.environment.name)\",\"activity\":")
+      append(string: job.activity, of: job, to: &output)
+      output.append(text: ",\"alerts\":\(job.pushType == .alert ? 1 : 0),\"starts\":\"")
+      output.append(contentsOf: starts)
+      output.append(ASCII.quote)
+    }
+    output.append(ASCII.closeBrace)
+  }
+
+  private static func append(string text: ByteRange, of job: borrowing PushJob, to output: inout [UInt8]) {
+    output.append(addingCapacity: JSONText.countMaximum(Int(text.count))) {
+      $0.append(jsonString: job.bytes.span.extracting(text.range))
+    }
   }
 
   /// Appends the `ordinals` of a page's settlement.
@@ -64,41 +100,63 @@ package struct PageSettlement: Hashable, Sendable {
       && position + ends.count <= AudiencePage.devicesMaximum
       && ends.allSatisfy { $0 == PageEnd.open || PageEnd(letter: $0) != nil }
     if !isSound { return nil }
+    if let starts, starts.letters.count != ends.count { return nil }
+  }
+
+  /// The ordinals of the devices that it tells of; nil: it names none, or not as many.
+  package var devices: [UInt32]? {
+    let text = String(decoding: ordinals, as: UTF8.self)
+    guard let list = text.split(separator: ":", maxSplits: 1).last else { return nil }
+    let numbers = list.split(separator: ",").compactMap { UInt32($0) }
+    return numbers.count == ends.count ? numbers : nil
   }
 
   private static func read(_ body: Span<UInt8>) throws(JSONError) -> PageSettlement? {
     var found = PageSettlement(parentID: [], page: 0, position: 0, ends: [])
+    var starts = Starts()
     var scanner = JSONScanner()
     guard try scanner.beginObject(body) else { return nil }
     repeat {
       let key = try scanner.key(body)
-      let name = body.extracting(key.range.range)
       let first = scanner.peek(body)
-      if name.equals("settles") || name.equals("ends") || name.equals("ordinals") {
+      // Others are of a newer version.
+      guard let name = Key(rawValue: key.text(of: body)) else {
+        try scanner.skipValue(body)
+        continue
+      }
+      switch name {
+      case .settles, .ends, .ordinals, .app, .environment, .activity, .starts:
         guard first == ASCII.quote else { return nil }
         let text = JSONEscape.unescaped(try scanner.string(body).range, of: body)
-        if name.equals("settles") {
-          found.parentID = text
-        } else if name.equals("ends") {
-          found.ends = text
-        } else {
-          found.ordinals = text
+        switch name {
+        case .settles: found.parentID = text
+        case .ends: found.ends = text
+        case .ordinals: found.ordinals = text
+        case .app: starts.app = text
+        case .environment: starts.environment = text
+        case .activity: starts.activity = text
+        case .starts: starts.letters = text
+        case .page, .position, .alerts: break
         }
-      } else if name.equals("page") || name.equals("position") {
+      case .page, .position, .alerts:
         guard first &- ASCII.zero < 10, let number = try scanner.number(body).integer else { return nil }
-        if name.equals("page"), let page = UInt32(exactly: number) {
+        if name == .page, let page = UInt32(exactly: number) {
           found.page = page
-        } else if name.equals("position"), number < AudiencePage.devicesMaximum {
+        } else if name == .position, number < AudiencePage.devicesMaximum {
           found.position = Int(number)
+        } else if name == .alerts {
+          starts.areAlerts = number != 0
         } else {
           return nil
         }
-      } else {
-        // Of a newer version.
-        try scanner.skipValue(body)
       }
     } while try scanner.nextMember(body)
     try scanner.end(body)
+    if !starts.letters.isEmpty { found.starts = starts }
     return found
+  }
+
+  private enum Key: String {
+    case settles, page, position, ends, ordinals, app, environment, activity, alerts, starts
   }
 }

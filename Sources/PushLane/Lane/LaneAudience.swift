@@ -118,7 +118,7 @@ extension Lane {
   mutating func noteEnd(_ send: Ticket) {
     let job = job(of: send)
     switch sends[send].delivery.ending {
-    case .outcome(let outcome, _, _): jobs[job].noteEnd(outcome.outcome, target: sends[send].target)
+    case .outcome(let outcome, _, _): jobs[job].noteEnd(outcome, target: sends[send].target)
     case .retry, .isolation, .expansion, .settlement, nil: break
     }
   }
@@ -148,7 +148,7 @@ extension Lane {
   mutating func publishSettlement(_ ticket: Ticket) {
     let job = job(of: ticket)
     message.removeAll(keepingCapacity: true)
-    PageSettlement.append(jobs[job].job, ends: jobs[job].ends, to: &message)
+    PageSettlement.append(jobs[job].job, ends: jobs[job].ends, starts: jobs[job].starts, to: &message)
     expectConfirm(broker.publishSettlement(message), ticket)
   }
 }

@@ -26,6 +26,8 @@ struct JobSlot: ~Copyable {
   var openTargets = 0
   /// Of a page: a `PageEnd` letter for each ordinal of its body; else empty.
   var ends: [UInt8] = []
+  /// Of a page that starts an activity: the same of `PageSettlement.Starts`; else empty.
+  private(set) var starts: [UInt8] = []
   /// Of a page: the ends are reported.
   private(set) var isTold = false
   /// Of a page: its ends count nowhere (`PageResolution.isForeign`).
@@ -71,6 +73,7 @@ struct JobSlot: ~Copyable {
     openTargets = 0
     targetCount = 1
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
+    if !starts.isEmpty { starts.removeAll(keepingCapacity: true) }
     isTold = false
     isForeign = false
     resolvedAt = nil
@@ -186,18 +189,25 @@ struct JobSlot: ~Copyable {
 
   /// Of a page: all its devices are open.
   mutating func openEnds() {
-    if !job.page.isEmpty { ends = Array(repeating: PageEnd.open, count: job.page.count) }
+    guard !job.page.isEmpty else { return }
+    ends = Array(repeating: PageEnd.open, count: job.page.count)
+    if job.isStartPage { starts = ends }
   }
 
   /// Of a page: notes the confirmed outcome of a target; if the page cannot be sent, of all targets.
-  mutating func noteEnd(_ outcome: Outcome, target: Int) {
+  mutating func noteEnd(_ outcome: RememberedOutcome, target: Int) {
     if isForeign { return }
-    let letter = PageEnd.outcome(outcome).letter
-    if refusal != nil {
+    let letter = PageEnd.outcome(outcome.outcome).letter
+    let hasReached = outcome.outcome == .accepted || outcome.isAmbiguous
+    let start = hasReached ? PageSettlement.Starts.reached : PageSettlement.Starts.unreached
+    guard refusal == nil else {
       ends = Array(repeating: letter, count: ends.count)
-    } else {
-      ends[Int(job.page.positions[target]) - job.page.position] = letter
+      starts = Array(repeating: start, count: starts.count)
+      return
     }
+    let place = Int(job.page.positions[target]) - job.page.position
+    ends[place] = letter
+    if !starts.isEmpty { starts[place] = start }
   }
 
   /// Of a page: there are ends that are not reported.
@@ -211,6 +221,7 @@ struct JobSlot: ~Copyable {
     targetCount = 1
     // It has no end before its copy comes.
     if !ends.isEmpty { ends.removeAll(keepingCapacity: true) }
+    if !starts.isEmpty { starts.removeAll(keepingCapacity: true) }
   }
 
   mutating func finish() {

@@ -73,7 +73,7 @@ package final class ActivityPages {
 
   private static func activity(of job: borrowing PushJob) -> ActivityID {
     guard let id = ActivityID(String(decoding: job.bytes[job.activity.range], as: UTF8.self)) else {
-      preconditionFailure("a parsed job's activity is none too long")
+      preconditionFailure("the parser checked the activity's id")
     }
     return id
   }
@@ -151,7 +151,7 @@ package final class ActivityPages {
     }
   }
 
-  /// Only devices with a token count as started: a start token, or an alert token for the fallback. A device that got
+  /// Only devices with a token are marked: a start token, or an alert token for the fallback. A device that got
   /// its start token after the page was made still gets the alert.
   private func start(
     _ page: Page, job: UInt64, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void
@@ -199,12 +199,10 @@ package final class ActivityPages {
   ) {
     let page = ActivityPages.page(job, isOver: false, scope)
     let ordinal = job.page.ordinal(target, in: job.bytes.span)
-    guard let startJob = page.startJob else {
-      return activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in then() }
+    guard page.startJob == nil else {
+      return devices.lose(token, ordinal: ordinal, at: since, in: scope) { _ in then() }
     }
-    devices.lose(token, ordinal: ordinal, at: since, in: scope) { [activities] _ in
-      activities.startRefused(of: page.id, in: scope, job: startJob, ordinals: [ordinal]) { _ in then() }
-    }
+    activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in then() }
   }
 }
 

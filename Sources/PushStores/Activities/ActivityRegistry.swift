@@ -181,7 +181,7 @@ package final class ActivityRegistry {
     change(id, ordinals, scope, hasTexts: false, then) { draft, _ in .success(draft.members) }
   }
 
-  /// Starts are about to be sent to devices: to which of them. Marks those as started.
+  /// Starts are about to be sent to devices: to which of them. Marks those as starting.
   /// - Parameters:
   ///   - areAlerts: the fallback alert is sent in their place.
   ///   - inputPushChannel: the channel that the start names.
@@ -199,12 +199,17 @@ package final class ActivityRegistry {
     }
   }
 
-  /// APNs refused starts permanently: another job may start these devices.
-  package func startRefused(
-    of id: ActivityID, in scope: AppScope, job: UInt64, ordinals: [UInt32], then: @escaping Then<Void>
+  /// Pushes of a start, or of its fallback alerts, have ended.
+  /// - Parameter haveReached: for each device whether APNs accepted its push, or may have; if it surely did not, another job may start it.
+  package func startsEnded(
+    of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool, ordinals: [UInt32], haveReached: [Bool],
+    then: @escaping Then<Void>
   ) {
-    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in
-      for index in ordinals.indices where draft.members[index]?.startRefused(job) == true { draft.members[index] = nil }
+    change(id, ordinals, scope, hasTexts: false, then) { draft, now in
+      for (index, hasReached) in haveReached.enumerated() {
+        let isFree = draft.members[index]?.startEnded(job, isAlert: areAlerts, hasReached: hasReached, now: now)
+        if isFree == true { draft.members[index] = nil }
+      }
       return .success(())
     }
   }

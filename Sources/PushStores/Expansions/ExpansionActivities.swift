@@ -49,6 +49,26 @@ extension ExpansionRunner {
     }
   }
 
+  /// Whether an activity takes a job that is only counted: it gets no revision, which would tell.
+  func checkDryRun(_ delivery: ExpansionDelivery, _ step: Step, then: @escaping () -> Void) {
+    guard step.isDryRun, step.cursor.step == 0, let id = step.activity else { return then() }
+    var job = PushJob()
+    guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+    let payload = try? ActivityPayload(Array(job.bytes[job.payload.range]))
+    let startDigest = step.startOf == nil ? nil : payload?.digest
+    activities.state(id, in: step.scope) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let activity):
+        guard let refusal = ActivityState.refusal(activity, startDigest: startDigest, now: activities.now) else {
+          return then()
+        }
+        refuseStep(delivery, step, refusal.text, field: step.membersOf == nil ? "activity" : nil)
+      }
+    }
+  }
+
   /// - Parameter announced: of a start whose way is not decided: called once the activity is known.
   func take(
     _ delivery: ExpansionDelivery, _ step: Step, leaving: [UInt32] = [], way: ActivityState.UpdateWay = .tokens,
@@ -122,6 +142,30 @@ extension ExpansionRunner {
       delivery.publish([outcome(record, job, delivery.metadata)]) { delivery.finish() }
     }
     end(step.id)
+  }
+
+  /// Finds the devices of an update or end.
+  func evaluate(
+    _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, from ordinal: UInt32, maximum: Int
+  ) {
+    let after = ordinal == 0 ? nil : ordinal - 1
+    devices.epoch(in: step.scope) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let epoch):
+        activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(delivery, step, "\(failure)")
+          case .success(let live):
+            let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
+            let parts = Parts(epoch: epoch, usual: live.ordinals)
+            fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)
+          }
+        }
+      }
+    }
   }
 
   func warn(_ warning: ActivityWarning, of scope: AppScope) {

@@ -2,10 +2,31 @@ import PushCore
 import PushIO
 import PushLane
 
-/// What the end of an activity's job needs beside its counts.
+/// What the end of an activity's job, or of a part of it, needs beside its counts.
 extension ExpansionRunner {
   /// Maximum devices that a detail names.
   private static let namedMaximum = 20
+
+  /// Tells an activity's members how the pushes of their starts ended: behind the page, so that no other copy of it is sent to a device that
+  /// is free again, and before the job's outcome, upon which its producer may start it again.
+  func endStarts(_ settlement: PageSettlement, _ delivery: ExpansionDelivery, then: @escaping () -> Void) {
+    guard let starts = settlement.starts, let devices = settlement.devices,
+      let id = ActivityID(String(decoding: starts.activity, as: UTF8.self)),
+      let environment = APNsEnvironment.allCases.first(where: { Array($0.name.utf8) == starts.environment }),
+      let scope = AppScope(app: String(decoding: starts.app, as: UTF8.self), environment: environment)
+    else { return then() }
+    let ended = starts.letters.indices.filter { starts.letters[$0] != PageEnd.open }
+    guard !ended.isEmpty else { return then() }
+    activities.startsEnded(
+      of: id, in: scope, job: ActivityJobs.word(of: settlement.parentID.span), areAlerts: starts.areAlerts,
+      ordinals: ended.map { devices[$0] },
+      haveReached: ended.map { starts.letters[$0] == PageSettlement.Starts.reached }
+    ) { [self] result in
+      guard !delivery.isGone else { return }
+      if case .failure(let failure) = result { return waitForRedis(delivery, "\(failure)") }
+      then()
+    }
+  }
 
   /// - Parameter then: called with a detail for the job's outcome, and with the broadcasts to publish before it.
   func endActivityJob(

@@ -96,8 +96,10 @@ final class ExpansionRunner {
       guard !delivery.isGone else { return }
       switch result {
       case .failure(let failure): waitForRedis(delivery, failure.text)
-      case .success(true): complete(id, delivery) {}
-      case .success(false): delivery.finish()
+      case .success(let isComplete):
+        endStarts(settlement, delivery) { [self] in
+          if isComplete { complete(id, delivery) {} } else { delivery.finish() }
+        }
       }
     }
   }
@@ -198,7 +200,7 @@ final class ExpansionRunner {
         if isGivenUp(delivery) {
           giveUp(delivery, step, from: ordinal)
         } else {
-          evaluate(delivery, step, from: ordinal)
+          checkDryRun(delivery, step) { [self] in evaluate(delivery, step, from: ordinal) }
         }
       case .success(.publish(let fixed)):
         // Whoever fixed them may have published them, and Redis may not be there to tell which devices have their push.
@@ -240,29 +242,6 @@ final class ExpansionRunner {
           return fix(delivery, step, parts, next: next, given: given)
         }
         split(delivery, step, parts, startOf: id) { [self] in fix(delivery, step, $0, next: next, given: given) }
-      }
-    }
-  }
-
-  private func evaluate(
-    _ delivery: ExpansionDelivery, _ step: Step, membersOf id: ActivityID, from ordinal: UInt32, maximum: Int
-  ) {
-    let after = ordinal == 0 ? nil : ordinal - 1
-    devices.epoch(in: step.scope) { [self] result in
-      guard !delivery.isGone else { return }
-      switch result {
-      case .failure(let failure): later(delivery, step, "\(failure)")
-      case .success(let epoch):
-        activities.live(id, in: step.scope, after: after, limit: maximum) { [self] result in
-          guard !delivery.isGone else { return }
-          switch result {
-          case .failure(let failure): later(delivery, step, "\(failure)")
-          case .success(let live):
-            let next = live.ordinals.last.map { $0 &+ 1 } ?? ordinal
-            let parts = Parts(epoch: epoch, usual: live.ordinals)
-            fix(delivery, step, parts, next: live.hasMore ? next : nil, given: next)
-          }
-        }
       }
     }
   }
@@ -444,12 +423,16 @@ final class ExpansionRunner {
 
   // MARK: what is wrong
 
-  func refuseStep(_ delivery: ExpansionDelivery, _ step: Step, _ rule: String, isStored: Bool = true) {
+  /// - Parameter field: of the job; nil: its audience.
+  func refuseStep(
+    _ delivery: ExpansionDelivery, _ step: Step, _ rule: String, field: String? = nil, isStored: Bool = true
+  ) {
     var job = PushJob()
     guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
     let known = step.isDryRun ? nil : step.startOf
     let hint = known.map { "; mend that and repeat this start: another payload needs another id than \($0.text)" }
-    refuseJob(delivery, job, "to.\(job.targetKind): \(rule)\(hint ?? "")", id: isStored ? step.id : nil)
+    let place = field ?? "to.\(job.targetKind)"
+    refuseJob(delivery, job, "\(place): \(rule)\(hint ?? "")", id: isStored ? step.id : nil)
   }
 
   func refuseTwin(_ delivery: ExpansionDelivery) {
