@@ -19,7 +19,7 @@ struct SimulatedPool {
   let index: Int
   private var state: PoolState
   private var members: [Member?]
-  private let lists: [UInt16]
+  private let lists: [UInt32]
   private var timing = ConnectionState.Timing()
 
   /// If streams are named by their job: the job's newest request.

@@ -5,7 +5,6 @@ import Testing
 @Suite struct RequestTableTests {
   @Test func listsThatWereGivenBackAreUsedAgain() {
     var table = RequestTable()
-    // As many reloads as there will ever be: list numbers have 16 bits.
     for _ in 0..<100_000 {
       let list = table.makeList()
       #expect(table.count(of: list) == 0)
@@ -15,9 +14,19 @@ import Testing
     #expect(table.makeList() != first)
   }
 
+  /// 330 credentials with 100 connections each have more than 65,536 places.
+  @Test func manyConnections_haveListsOfTheirOwn() {
+    var table = RequestTable()
+    let lists = Set((0..<200_000).map { _ in table.makeList() })
+    #expect(lists.count == 200_000)
+    guard let last = lists.max() else { return }
+    let name = table.insert(request(1, last, at: 1))
+    #expect(table.count(of: last) == 1 && table.remove(name)?.list == last)
+  }
+
   private func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
-  private func request(_ send: UInt32, _ list: UInt16, at time: Int64) -> RequestTable.Request {
+  private func request(_ send: UInt32, _ list: UInt32, at time: Int64) -> RequestTable.Request {
     RequestTable.Request(
       send: Ticket(index: send, generation: 1), sentAt: at(time), list: list, tokenSerial: 0,
       pauseKey: PauseKey(topicHash: 0, jobClass: .bulk, isBroadcast: false),

@@ -13,7 +13,7 @@ package struct RequestTable: Sendable {
     package var send: Ticket
     package var sentAt: Instant
     /// The list that it is in.
-    package var list: UInt16
+    package var list: UInt32
     /// The provider token that it carried; 0 for none.
     package var tokenSerial: UInt32
     /// Identifies the pauses that apply to it.
@@ -22,7 +22,7 @@ package struct RequestTable: Sendable {
     package var targetHash: UInt64
 
     package init(
-      send: Ticket, sentAt: Instant, list: UInt16, tokenSerial: UInt32, pauseKey: PauseKey, targetHash: UInt64
+      send: Ticket, sentAt: Instant, list: UInt32, tokenSerial: UInt32, pauseKey: PauseKey, targetHash: UInt64
     ) {
       self.send = send
       self.sentAt = sentAt
@@ -54,35 +54,34 @@ package struct RequestTable: Sendable {
   private var firstFree = RequestTable.none
   private var lists: [List] = []
   /// Lists for reuse.
-  private var freeLists: [UInt16] = []
+  private var freeLists: [UInt32] = []
   package private(set) var count = 0
 
   package init() {}
 
   /// A new, empty list.
-  package mutating func makeList() -> UInt16 {
+  package mutating func makeList() -> UInt32 {
     if let list = freeLists.popLast() { return list }
-    precondition(lists.count < Int(UInt16.max), "too many connections in a lane")
     lists.append(List(first: RequestTable.none, last: RequestTable.none, count: 0))
-    return UInt16(lists.count - 1)
+    return UInt32(lists.count - 1)
   }
 
   /// Returns an empty list for reuse, after its connection ended.
-  package mutating func recycle(_ list: UInt16) {
+  package mutating func recycle(_ list: UInt32) {
     precondition(lists[Int(list)].count == 0, "a list is given back empty")
     freeLists.append(list)
   }
 
-  package func count(of list: UInt16) -> Int { lists[Int(list)].count }
+  package func count(of list: UInt32) -> Int { lists[Int(list)].count }
 
   /// When the oldest request of a list was sent.
-  package func oldestSentAt(of list: UInt16) -> Instant? {
+  package func oldestSentAt(of list: UInt32) -> Instant? {
     let first = lists[Int(list)].first
     return first == RequestTable.none ? nil : slots[Int(first)].request.sentAt
   }
 
   /// The name of the oldest request of a list.
-  package func oldest(of list: UInt16) -> Ticket? {
+  package func oldest(of list: UInt32) -> Ticket? {
     let first = lists[Int(list)].first
     return first == RequestTable.none ? nil : Ticket(index: first, generation: slots[Int(first)].generation)
   }

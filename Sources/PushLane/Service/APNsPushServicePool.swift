@@ -33,7 +33,7 @@ final class APNsPool {
   private(set) var state: PoolState
   private var members: [Member?]
   /// The list of requests of each place.
-  private let lists: [UInt16]
+  private let lists: [UInt32]
   private let writer: APNsSharedWriter
   private var trouble = APNsTrouble()
   /// `apns-expiration` of the next broadcast.
