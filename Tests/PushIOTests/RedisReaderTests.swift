@@ -1,6 +1,7 @@
 import PushCore
-import PushIO
 import Testing
+
+@testable import PushIO
 
 /// RESP from bytes: every type, every chunking, bounds, and invalid bytes.
 struct RedisReaderTests {
@@ -54,6 +55,19 @@ struct RedisReaderTests {
       for _ in 0..<value.integer { items.append(describe(reader, &index)) }
       return "[\(items.joined(separator: " "))]"
     }
+  }
+
+  /// hiredis may find a value of a kind that no function records: then the reply lacks it.
+  @Test func aReplyWithoutItsValues_isNotWhole() {
+    let recorder = RedisReplyRecorder(limits: RedisReader.Limits())
+    #expect(!recorder.isWhole, "no head")
+    #expect(recorder.record(.array, integer: 2) && recorder.record(.integer))
+    #expect(!recorder.isWhole, "one of two elements")
+    #expect(recorder.record(.array, integer: 0))
+    #expect(recorder.isWhole)
+    recorder.reset()
+    #expect(!recorder.isWhole && recorder.record(.null) && recorder.isWhole)
+    #expect(!recorder.record(.array, integer: -1), "no array has a negative count")
   }
 
   private let sample = Array(

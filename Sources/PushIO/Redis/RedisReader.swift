@@ -57,6 +57,8 @@ package final class RedisReader {
       var object: UnsafeMutableRawPointer?
       guard unsafe redisReaderGetReply(reader, &object) == REDIS_OK else { throw fail() }
       if unsafe object != nil {
+        // A kind of value that no function recorded.
+        guard recorder.isWhole else { throw fail("a reply of a kind that Herald does not read") }
         isComplete = true
         return true
       }

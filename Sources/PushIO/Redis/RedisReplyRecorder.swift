@@ -10,6 +10,14 @@ final class RedisReplyRecorder {
   /// The reply exceeded a limit: the reader got no memory, and cannot be used any more.
   private(set) var isOverBound = false
   private let limits: RedisReader.Limits
+  /// Values that the reply still lacks.
+  private var missing: Int64 = 1
+
+  /// As many values were recorded as the reply's head and its arrays announce.
+  var isWhole: Bool { missing == 0 }
+
+  /// The containers around a value, at most: a reply is copied level by level.
+  private static let depthMaximum: Int32 = 8
 
   init(limits: RedisReader.Limits) {
     self.limits = limits
@@ -20,13 +28,15 @@ final class RedisReplyRecorder {
   func reset() {
     values.removeAll(keepingCapacity: true)
     bytes.removeAll(keepingCapacity: true)
+    missing = 1
   }
 
   func record(_ kind: RedisValue.Kind, integer: Int64 = 0) -> Bool {
-    guard values.count < limits.valuesMaximum, kind != .array || integer <= Int64(limits.valuesMaximum) else {
+    guard values.count < limits.valuesMaximum, kind != .array || 0...Int64(limits.valuesMaximum) ~= integer else {
       isOverBound = true
       return false
     }
+    missing += kind == .array ? integer - 1 : -1
     values.append(RedisValue(kind: kind, integer: integer))
     return true
   }
@@ -36,6 +46,7 @@ final class RedisReplyRecorder {
       isOverBound = true
       return false
     }
+    missing -= 1
     let start = bytes.count
     unsafe bytes.append(contentsOf: text)
     values.append(RedisValue(kind: kind, text: ByteRange(start: start, count: text.count)))
@@ -67,8 +78,11 @@ final class RedisReplyRecorder {
       return unsafe RedisReplyRecorder.object(isRecorded)
     }
     unsafe functions.createArray = { task, count in
-      guard let recorder = unsafe RedisReplyRecorder.recorder(task) else { return nil }
-      return unsafe RedisReplyRecorder.object(recorder.record(.array, integer: Int64(count)))
+      guard let task = unsafe task, let recorder = unsafe RedisReplyRecorder.recorder(task),
+        unsafe herald_is_out_of_band(task) == 0,
+        unsafe herald_depth(task, RedisReplyRecorder.depthMaximum) < RedisReplyRecorder.depthMaximum
+      else { return nil }
+      return unsafe RedisReplyRecorder.object(recorder.record(.array, integer: Int64(clamping: count)))
     }
     unsafe functions.createInteger = { task, value in
       guard let recorder = unsafe RedisReplyRecorder.recorder(task) else { return nil }
@@ -79,6 +93,18 @@ final class RedisReplyRecorder {
       return unsafe RedisReplyRecorder.object(recorder.record(.null))
     }
     unsafe functions.freeObject = { _ in }
+    // As a server writes these in RESP2: a number as text, a flag as 1 or 0.
+    unsafe herald_set_resp3_functions(
+      &functions,
+      { task, _, text, count in
+        guard let recorder = unsafe RedisReplyRecorder.recorder(task) else { return nil }
+        let isRecorded = unsafe recorder.record(.bulk, text: UnsafeRawBufferPointer(start: text, count: count))
+        return unsafe RedisReplyRecorder.object(isRecorded)
+      },
+      { task, value in
+        guard let recorder = unsafe RedisReplyRecorder.recorder(task) else { return nil }
+        return unsafe RedisReplyRecorder.object(recorder.record(.integer, integer: value == 0 ? 0 : 1))
+      })
     return functions
   }
 }
