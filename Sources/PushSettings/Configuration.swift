@@ -4,6 +4,10 @@ package import PushIO
 
 /// Herald's configuration: checked, complete and immutable. `ConfigurationLoader` makes it.
 package struct Configuration: Equatable, Sendable {
+  /// Unacknowledged deliveries of all lanes of a process: `lanes` times `rabbitmq.prefetch`. Each lane has tables for twice its share, about
+  /// 2 KB for each delivery.
+  package static let unacknowledgedMaximum = 2_000_000
+
   package struct RabbitMQ: Equatable, Sendable {
     /// The nodes to try in turn; at least one.
     package let urls: [String]

@@ -155,7 +155,7 @@ package struct ConfigurationLoader {
   private mutating func unknown(_ path: String, origin: String) {
     let nearest = NearestName.find(path, in: ConfigurationOption.all.map(\.path) + ConfigurationOption.sections)
       .map { "; did you mean \($0)?" }
-    problem(origin, path, "unknown key\(nearest ?? "")")
+    problem(origin, ServiceAddress.hidden(path), "unknown key\(nearest ?? "")")
   }
 
   private mutating func problem(_ origin: String, _ path: String, _ text: String) {
@@ -177,6 +177,19 @@ package struct ConfigurationLoader {
     let redis = values.integer("redis.timeout_ms")
     if redis >= request {
       problem("", "redis.timeout_ms", "must be below apns.request_timeout_ms (\(request)), not \(redis)")
+    }
+    // Each lane has tables of this size, whether there are jobs or not.
+    let cores = ProcessInfo.processInfo.activeProcessorCount
+    let (lanes, prefetch) = (values.integer("lanes"), values.integer("rabbitmq.prefetch"))
+    let lanesInUse = lanes == 0 ? cores : lanes
+    if lanesInUse * prefetch > Configuration.unacknowledgedMaximum {
+      let bound = Configuration.unacknowledgedMaximum / lanesInUse
+      problem(
+        "", "rabbitmq.prefetch",
+        """
+        must be at most \(bound) with \(lanes == 0 ? "a lane for each of \(cores) cores" : "lanes \(lanes)"), not \(prefetch): a \
+        process holds at most \(Configuration.unacknowledgedMaximum) deliveries; lower it or lanes, and start more workers
+        """)
     }
     let delays = values.integers("retry.delays_s")
     let age = values.integer("retry.age_max_s")

@@ -117,10 +117,9 @@ package struct ConfigurationOption: Sendable {
     }
   }
 
-  /// A value for messages: without passwords, and shortened.
+  /// A refused value for messages: without passwords, whatever the option is for, and shortened.
   func shown(_ input: ConfigurationInput) -> String {
-    let text = input.description
-    let safe = isSecret ? ServiceAddress.redacted(text) : text
+    let safe = input.hidden.description
     return safe.count <= 100 ? safe : safe.prefix(100) + "…"
   }
 }
@@ -132,6 +131,15 @@ enum ConfigurationInput: Sendable, CustomStringConvertible {
   case scalar(String, isPlain: Bool)
   case list([ConfigurationInput])
   case mapping
+
+  /// Without what may be passwords.
+  var hidden: ConfigurationInput {
+    switch self {
+    case .null, .mapping: self
+    case .scalar(let text, let isPlain): .scalar(ServiceAddress.hidden(text), isPlain: isPlain)
+    case .list(let items): .list(items.map(\.hidden))
+    }
+  }
 
   var description: String {
     switch self {

@@ -41,8 +41,8 @@ package enum ConfigurationTextRule: Sendable, CustomStringConvertible {
 
   var mayHoldPassword: Bool {
     switch self {
-    case .brokerURL, .redisURL, .proxyURL: true
-    case .serviceURL, .file, .brokerPrefix, .keyPrefix, .age, .host, .rateLimit, .attributePath: false
+    case .brokerURL, .redisURL, .serviceURL, .proxyURL: true
+    case .file, .brokerPrefix, .keyPrefix, .age, .host, .rateLimit, .attributePath: false
     }
   }
 

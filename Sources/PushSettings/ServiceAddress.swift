@@ -70,6 +70,19 @@ package struct ServiceAddress: Hashable, Sendable {
     return result + rest
   }
 
+  /// Of a text that is not a URL that we can read: everything before its last `@` is hidden, and its query. Nobody knows what is a password
+  /// there.
+  package static func hidden(_ text: String) -> String {
+    let scheme = text.firstRange(of: "://").map { text[..<$0.upperBound] } ?? ""
+    let query = text.firstIndex(of: "?") ?? text.endIndex
+    guard let mark = text.lastIndex(of: "@") else {
+      return query < text.endIndex && !scheme.isEmpty ? text[..<query] + "?***" : text
+    }
+    let shown = scheme.endIndex <= mark && scheme.allSatisfy { $0.isASCII && $0 != "@" && $0 != "?" } ? scheme : ""
+    if query < mark { return shown + "***" }
+    return shown + "***" + text[mark..<query] + (query < text.endIndex ? "?***" : "")
+  }
+
   /// Hides the value of `sentinel_password=` in a Redis URL, up to the next parameter.
   private static func withoutSentinelPassword(_ text: String) -> String {
     guard let name = text.firstRange(of: "sentinel_password=") else { return text }

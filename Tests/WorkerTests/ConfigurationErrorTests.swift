@@ -103,20 +103,42 @@ import Testing
     (
       "rabbitmq: {url: \"amqp://user:secret@host:port/\"}",
       [
-        "rabbitmq.url: must be a URL amqp://user:password@host:port/vhost (amqps:// for TLS), not \"amqp://user:***@"
+        "rabbitmq.url: must be a URL amqp://user:password@host:port/vhost (amqps:// for TLS), not \"amqp://***@host:port/\""
       ]
     ),
     (
       "apns: {proxy: \"socks://user:secret@host\"}",
       [
-        "apns.proxy: must be a URL http://user:password@host:port, or null, not \"socks://user:***@host\""
+        "apns.proxy: must be a URL http://user:password@host:port, or null, not \"socks://***@host\""
       ]
+    ),
+    // Nobody knows what is a password in a text that is not a URL.
+    ("redis: {url: \"redis:/:secret@host\"}", ["not \"***@host\""]),
+    ("rabbitmq: {url: \"svc:secret@rabbit:5672\"}", ["not \"***@rabbit:5672\""]),
+    ("rabbitmq: {urls: [\"amqp://a/\", \"svc:secret@rabbit\"]}", ["not [\"amqp://a/\", \"***@rabbit\"]"]),
+    ("registry: {url: \"redis:/:secret@host\"}", ["not \"***@host\""]),
+    ("apns: {proxy: \"user:secret@proxy:3128\"}", ["or null, not \"***@proxy:3128\""]),
+    ("apns: {production: \"https://user:secret@host\"}", ["not \"https://***@host\""]),
+    ("admin: {host: \"user:secret@host\"}", ["not \"***@host\""]),
+    ("redis: {\"redis://:secret@host\": 1}", ["redis.redis://***@host: unknown key"]),
+    (
+      "redis: {url: \"redis-sentinel://a/m?sentinel_password=secret&x=1\"}",
+      ["not \"redis-sentinel://a/m?***\""]
     ),
     // Files.
     ("- a", ["herald.yaml:1: must be a mapping of sections and options"]),
     ("a: [", ["herald.yaml:2: is not YAML: did not find expected node content while parsing a flow node (column 1)"]),
     ("lanes: 1\nlanes: 2", ["herald.yaml:1: the mapping that begins here has the key lanes twice"]),
     // Relations.
+    (
+      "lanes: 256\nrabbitmq: {prefetch: 65535}",
+      [
+        """
+        rabbitmq.prefetch: must be at most 7812 with lanes 256, not 65535: a process holds at most 2000000 deliveries; lower it or \
+        lanes, and start more workers
+        """
+      ]
+    ),
     (
       "drain_timeout_s: 5",
       [
@@ -227,7 +249,7 @@ import Testing
     ),
     (
       ["HERALD_APNS_PROXY": "https://user:secret@a"],
-      "HERALD_APNS_PROXY: apns.proxy: must be a URL http://user:password@host:port, or null, not https://user:***@a"
+      "HERALD_APNS_PROXY: apns.proxy: must be a URL http://user:password@host:port, or null, not https://***@a"
     ),
   ])
   func variables(environment: [String: String], message: String) {

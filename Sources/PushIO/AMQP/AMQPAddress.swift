@@ -81,7 +81,8 @@ package struct AMQPAddress: Equatable, Sendable, CustomStringConvertible {
         guard let seconds = UInt16(value) else { throw .badURL("heartbeat is not a number of seconds from 0 to 65535") }
         heartbeatSeconds = seconds
       default:
-        throw .badURL("unknown option '\(name)'; known: heartbeat")
+        // It may be the end of a password with a question mark.
+        throw .badURL("an unknown option; known: heartbeat")
       }
     }
   }
