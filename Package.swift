@@ -59,12 +59,13 @@ let package = Package(
     .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
   ],
   targets: [
-    // System libraries: a module map and a shim each, imported by PushIO alone.
+    // System libraries: a module map and a shim each, imported by PushIO alone; but for Lua, which herald does not need.
     .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
     .systemLibrary(name: "CRabbitMQ", pkgConfig: "librabbitmq", providers: [.apt(["librabbitmq-dev"])]),
     .systemLibrary(name: "CLinux"),
+    .systemLibrary(name: "CLua", pkgConfig: "lua5.1", providers: [.apt(["liblua5.1-0-dev"])]),
 
     // PushCore decides, PushIO touches; each module below uses those above it and none beneath.
     module("PushCore"),
@@ -124,10 +125,13 @@ let package = Package(
     // A lane in a simulated world, from a seed, and an auditor: what herald-bench plays for hours and the tests for seconds.
     module("LaneSimulation", ["PushCore", "PushSettings", "PushCredentials", "PushLane"]),
 
+    // Runs Redis scripts in Lua, for the simulated Redis alone.
+    module("LuaInterpreter", ["PushCore", "CLua"]),
     // Whole workers over a simulated network, clock and servers, from a seed, down to the bytes.
     module(
       "WorkerSimulation",
       [
+        "LuaInterpreter",
         "PushCore", "PushIO", "PushSettings", "PushCredentials", "PushChannels", "PushLane", "PushStores",
         "APNsSimulator",
         .product(name: "Logging", package: "swift-log"),
@@ -163,8 +167,9 @@ let package = Package(
     tests(
       "SimulationTests",
       [
-        "LaneSimulation", "WorkerSimulation", "PushCore", "PushSettings", "PushCredentials", "PushLane", "PushStores",
-        "PushWorker", "TestSupport",
+        "LaneSimulation", "LuaInterpreter", "WorkerSimulation", "PushCore", "PushSettings", "PushCredentials",
+        "PushLane",
+        "PushStores", "PushWorker", "TestSupport",
       ]),
     tests("PushIOTests", ["PushCore", "PushIO", "TestSupport"]),
     // Hostile bytes; scripts/fuzz builds the same targets for libFuzzer, with an entry that is no part of the package.

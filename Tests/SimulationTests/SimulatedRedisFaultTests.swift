@@ -1,3 +1,4 @@
+import LuaInterpreter
 import PushCore
 import Testing
 import WorkerSimulation
@@ -183,15 +184,30 @@ import WorkerSimulation
 
   @Test func aFlushedScriptIsUnknown() {
     let talk = SimulatedRedisTalk(redis)
-    let digest = String(decoding: SimulatedRedisScript.all[0].digest, as: UTF8.self)
-    redis.register(SimulatedRedisScript("two", digest: "0") { _ in .integer(2) })
     let text = Array("return 2".utf8)
-    let its = SimulatedRedisDigest.text(of: text)
-    redis.register(SimulatedRedisScript("two", digest: String(decoding: its, as: UTF8.self)) { _ in .integer(2) })
+    let digest = RedisLuaDigest.text(of: text)
+    #expect(talk.say([Array("EVALSHA".utf8), digest, [48]]).hasPrefix("-NOSCRIPT"))
     #expect(talk.say([Array("EVAL".utf8), text, [48]]) == ":2")
-    #expect(talk.say([Array("EVALSHA".utf8), its, [48]]) == ":2")
+    #expect(talk.say([Array("EVALSHA".utf8), digest, [48]]) == ":2")
+    #expect(talk.say("SCRIPT EXISTS \(SimulatedRedisTalk.text(of: digest))") == "*1 :1")
     redis.flushScripts()
-    #expect(talk.say([Array("EVALSHA".utf8), its, [48]]).hasPrefix("-NOSCRIPT"))
-    #expect(talk.say("SCRIPT EXISTS \(digest)") == "*1 :0")
+    #expect(talk.say([Array("EVALSHA".utf8), digest, [48]]).hasPrefix("-NOSCRIPT"))
+    #expect(talk.say("SCRIPT EXISTS \(SimulatedRedisTalk.text(of: digest))") == "*1 :0")
+  }
+
+  /// A script that wrote once may go on; a command that Redis refuses ends it.
+  @Test func aScriptIsRefusedAtItsFirstWrite() {
+    let talk = SimulatedRedisTalk(redis)
+    func eval(_ text: String) -> String { talk.say([Array("EVAL".utf8), Array(text.utf8), [48]]) }
+    redis.isOutOfMemory = true
+    #expect(eval("return redis.call('GET', 'a')") == "$-1")
+    #expect(eval("return redis.call('SET', 'a', 1)").hasPrefix("-OOM command not allowed when used memory"))
+    #expect(eval("redis.call('DEL', 'a') return redis.call('SET', 'a', 1)") == "+OK")
+    redis.isOutOfMemory = false
+    redis.role = .replica(host: "other", port: 6380)
+    #expect(eval("return redis.call('GET', 'a')") == "$1 1")
+    #expect(
+      eval("return redis.call('SET', 'a', 2)").hasPrefix("-READONLY You can't write against a read only replica."))
+    #expect(eval("return redis.pcall('SET', 'a', 2)") == "-READONLY You can't write against a read only replica.")
   }
 }

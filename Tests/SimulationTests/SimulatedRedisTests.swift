@@ -1,3 +1,4 @@
+import LuaInterpreter
 import PushCore
 import Testing
 import WorkerSimulation
@@ -7,7 +8,7 @@ import WorkerSimulation
 /// A simulated Redis without faults: its protocol, its clock, its scripts, and what it reports to an auditor.
 @Suite struct SimulatedRedisTests {
   private static let admit = Array(RedisScript.admit.utf8)
-  private static let digest = "3316aa0c450bf18162b884467d876d7b1358733b"
+  private static let digest = SimulatedRedisTalk.text(of: RedisLuaDigest.text(of: admit))
 
   private func little(_ number: UInt64, _ count: Int) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: number >> UInt64(8 * $0)) }
@@ -98,25 +99,12 @@ import WorkerSimulation
     let outcome = RememberedOutcome(
       outcome: .unregistered, status: 410, reason: .unregistered, unregisteredAt: 1_795_999_000_000, attempts: 2,
       isAmbiguous: true, sentAt: 1_795_999_999_960, completedAt: 1_796_000_000_000)
-    var record: [UInt8] = [161, 0] + little(1, 8)
-    outcome.encode(into: &record)
-    record[1] = UInt8(record.count - 2)
-    let key = Array("push:{d}".utf8)
-    talk.say([Array("APPEND".utf8), key, record])
-    let device = try #require(redis.device(key, now: 0))
-    let rate = try #require(device.rates.first)
-    #expect(device.rates.count == 1 && rate.name == 0x0403_0201)
-    #expect(rate.arrival == 1_796_000_002_000_000 && rate.run == 0)
-    #expect(device.jobs.map(\.name) == [1, 2, 1])
-    #expect(device.jobs[1].state == .claimed(number: 8, until: 1_796_000_060, run: 0))
-    guard case .answered(let answer) = device.jobs[2].state else {
-      Issue.record("no answer")
-      return
-    }
-    #expect(answer.kind == .unregistered && answer.isAmbiguous && answer.attempts == 2 && answer.status == 410)
-    #expect(answer.completedAt == 1_796_000_000_000 && answer.sentAt == 1_795_999_999_960)
-    #expect(answer.unregisteredAt == 1_795_999_000_000 && answer.reason == "Unregistered")
-    #expect(SimulatedDeviceRecord([1, 2, 3]) == nil)
+    var encoded: [UInt8] = []
+    outcome.encode(into: &encoded)
+    let record = [161, UInt8(8 + encoded.count)] + little(1, 8) + encoded
+    talk.say([Array("APPEND".utf8), Array("push:{d}".utf8), record])
+    let answers = talk.say(admission("d", job: 1, claim: 9))
+    #expect(answers == "*1 $\(encoded.count) \(SimulatedRedisTalk.text(of: encoded))")
   }
 
   @Test func anAuditorSeesWhatRan() {
@@ -124,35 +112,39 @@ import WorkerSimulation
     var seen: [String] = []
     redis.observe = { observation in
       switch observation {
-      case .script(let call, let name): seen.append("\(name) \(call.keys.count) \(call.reply == .integer(0))")
+      case .script(let call, let script):
+        seen.append("\(script.isAdmission ? "admit" : "script") \(call.keys.count) \(call.reply == .integer(0))")
       case .command(let call): seen.append(SimulatedRedisTalk.text(of: call.arguments[0]))
-      case .unknownCommand(let words): seen.append("unknown \(SimulatedRedisTalk.text(of: words[0]))")
-      case .unknownScript: seen.append("unknown script")
-      case .unmodelled(let what, _): seen.append("unmodelled \(what)")
+      case .unsupportedCommand(let words): seen.append("unsupported \(SimulatedRedisTalk.text(of: words[0]))")
+      case .failedScript(let text): seen.append(text)
       case .protocolViolation: seen.append("nonsense")
       }
     }
     let talk = SimulatedRedisTalk(redis)
     talk.say([Array("SCRIPT".utf8), Array("LOAD".utf8), Self.admit])
     talk.say(admission("d", job: 1, claim: 7))
-    talk.say("GET a", "SUBSCRIBE a", "ZRANGE z 0 5")
-    #expect(
-      talk.say([Array("EVAL".utf8), Array("return 1".utf8), [48]]) == "-ERR the simulation has no model of this script")
-    talk.say([Array("EVALSHA".utf8), Array(Self.digest.utf8), [49], [97], [1], []])
+    talk.say("GET a", "SUBSCRIBE a", "ZRANGE z 0 5 BYSCORE")
+    func eval(_ text: String) -> String { talk.say([Array("EVAL".utf8), Array(text.utf8), [48]]) }
+    #expect(eval("return redis.pcall('SUBSCRIBE', 'a')") == "-ERR Unknown Redis command called from script")
+    let text = "return 1 + nil"
+    let digest = SimulatedRedisTalk.text(of: RedisLuaDigest.text(of: Array(text.utf8)))
+    let error =
+      "ERR user_script:1: attempt to perform arithmetic on a nil value script: \(digest), on @user_script:1."
+    #expect(eval(text) == "-" + error)
     #expect(talk.send(Array("*1\r\nPING\r\n".utf8)) == "-ERR Protocol error: expected '$', got 'P'")
     #expect(talk.ends == [.close(talk.connection)])
     #expect(
       seen == [
-        "admit 1 true", "GET", "unknown SUBSCRIBE", "unmodelled zrange", "unknown script", "unmodelled admit",
-        "admit 1 false", "nonsense",
+        "admit 1 true", "GET", "unsupported SUBSCRIBE", "unsupported ZRANGE", "unsupported SUBSCRIBE", "script 0 false",
+        error, "script 0 false", "nonsense",
       ])
   }
 
   /// Known answers: FIPS 180-4, and Redis Cluster's specification.
   @Test func digestsAndSlots() {
     #expect(
-      SimulatedRedisDigest.text(of: Array("abc".utf8)) == Array("a9993e364706816aba3e25717850c26c9cd0d89d".utf8))
-    #expect(SimulatedRedisDigest.text(of: []) == Array("da39a3ee5e6b4b0d3255bfef95601890afd80709".utf8))
+      RedisLuaDigest.text(of: Array("abc".utf8)) == Array("a9993e364706816aba3e25717850c26c9cd0d89d".utf8))
+    #expect(RedisLuaDigest.text(of: []) == Array("da39a3ee5e6b4b0d3255bfef95601890afd80709".utf8))
     #expect(SimulatedRedisSlot.of(Array("123456789".utf8)) == 0x31C3)
     #expect(SimulatedRedisSlot.of(Array("push:{123456789}:d".utf8)) == 0x31C3)
     // An empty tag does not count: the whole key is hashed.

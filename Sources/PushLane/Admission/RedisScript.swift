@@ -20,7 +20,7 @@ import PushCore
 /// Claims and answers come after all other records. A worker stores an answer with one `APPEND`, without a read. The answer expires the
 /// outcomes' lifetime after its claim does, so all expiries use Redis' own clock. A claim that expired without an answer is kept as long. A
 /// job's records are found by its name and kind at any position, so an unreadable record hides no others.
-enum RedisScript {
+package enum RedisScript {
   /// The first byte of a value.
   static let version: UInt8 = 209
   /// A record with an answer. Also the first byte of a value that consists of an answer alone, because Redis had lost the device's value.
@@ -49,7 +49,7 @@ enum RedisScript {
   /// writes come last, so the error also says "neither answered nor dead". A status: `claimed n` = in flight, for n ms at most;
   /// `superseded` by a newer job with its collapse id; `repeated`, followed by one of the numbers or `superseded` = that decision, but a
   /// copy was admitted before and its result is unknown.
-  static let admit = #"""
+  package static let admit = #"""
     local call, pcall, byte, find, sub, format, max, ceil, pack, number_of =
       redis.call, redis.pcall, string.byte, string.find, string.sub, string.format, math.max, math.ceil, struct.pack, struct.unpack
     local settings = ARGV[#KEYS + 1]

@@ -1,4 +1,6 @@
-/// A Redis server of the simulated world: commands, Herald's scripts, a clock, and faults.
+import LuaInterpreter
+
+/// A Redis server of the simulated world: commands, scripts in Lua, a clock, and faults.
 ///
 /// The world injects faults with the properties and methods below and those of `SimulatedRedisFront`; all are off at first.
 /// `SimulatedRedisCluster` creates the nodes of a cluster.
@@ -32,10 +34,10 @@ package final class SimulatedRedis: SimulatedRedisFront {
   private(set) weak var cluster: SimulatedRedisCluster?
   /// Its index in the cluster.
   private(set) var node = 0
-  /// All scripts that have a model, by digest.
-  private var known: [[UInt8]: SimulatedRedisScript] = [:]
-  /// Digests of the loaded scripts.
-  private(set) var loaded: Set<[UInt8]> = []
+  /// Runs the scripts.
+  private(set) lazy var lua = RedisLua()
+  /// The loaded scripts, by digest.
+  private(set) var scripts: [[UInt8]: SimulatedRedisScript] = [:]
   /// Digests by script text, cached because each EVAL sends the text.
   private var digests: [[UInt8]: [UInt8]] = [:]
   /// The error of its clock, microseconds.
@@ -47,11 +49,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
     self.seed = seed
     keyspace = SimulatedRedisKeyspace(settings: settings, seed: seed)
     super.init(seed: seed)
-    for script in SimulatedRedisScript.all { register(script) }
   }
-
-  /// Adds a script's model.
-  package func register(_ script: SimulatedRedisScript) { known[script.digest] = script }
 
   func join(_ cluster: SimulatedRedisCluster, as node: Int) {
     self.cluster = cluster
@@ -73,7 +71,10 @@ package final class SimulatedRedis: SimulatedRedisFront {
   // MARK: - Data faults
 
   /// `SCRIPT FLUSH`: unloads all scripts.
-  package func flushScripts() { loaded.removeAll() }
+  package func flushScripts() {
+    scripts.removeAll()
+    lua.unloadAll()
+  }
 
   /// Deletes expired keys, as Redis does now and then. Otherwise an expired key is deleted when it is accessed, and is valid again if
   /// the clock is set back before.
@@ -156,12 +157,6 @@ package final class SimulatedRedis: SimulatedRedisFront {
     return keyspace.entry(key, database)
   }
 
-  /// The record of a device; nil: none, or malformed.
-  package func device(_ key: [UInt8], database: Int = 0, now: Int64) -> SimulatedDeviceRecord? {
-    guard case .string(let value) = entry(key, database: database, now: now)?.value else { return nil }
-    return SimulatedDeviceRecord(value)
-  }
-
   /// Sets a value, like another client.
   package func set(_ key: [UInt8], _ value: [UInt8], endsAfterMilliseconds: Int64? = nil, now: Int64) {
     turn(now: now)
@@ -177,18 +172,14 @@ package final class SimulatedRedis: SimulatedRedisFront {
 
   // MARK: - Scripts
 
-  func script(_ digest: [UInt8]) -> SimulatedRedisScript? { loaded.contains(digest) ? known[digest] : nil }
-
-  /// Loads a script's text; nil: there is no model of it.
-  func load(_ text: [UInt8]) -> SimulatedRedisScript? {
-    let digest = digests[text] ?? SimulatedRedisDigest.text(of: text)
+  /// Loads a script's text. Returns its digest.
+  func load(_ text: [UInt8]) throws(RedisLuaSyntaxError) -> [UInt8] {
+    let digest = digests[text] ?? RedisLuaDigest.text(of: text)
     digests[text] = digest
-    guard let script = known[digest] else {
-      observe?(.unknownScript(text: text, digest: digest))
-      return nil
-    }
-    loaded.insert(digest)
-    return script
+    guard scripts[digest] == nil else { return digest }
+    try lua.load(text, digest: digest)
+    scripts[digest] = SimulatedRedisScript(digest: digest, text: text)
+    return digest
   }
 
   // MARK: - Commands
@@ -208,13 +199,13 @@ package final class SimulatedRedis: SimulatedRedisFront {
 
   private func decide(_ words: [[UInt8]], _ session: SimulatedRedisSession, now: Int64) -> SimulatedRedisReply {
     guard var rules = SimulatedRedisCommand.byName[words[0].map(Self.capital)] else {
-      observe?(.unknownCommand(words))
+      observe?(.unsupportedCommand(words))
       return Self.unknown(words)
     }
     var name = rules.command.rawValue
     if [.client, .script, .cluster].contains(rules.command), words.count > 1 {
       guard let its = rules.command.rules(of: words[1]) else {
-        observe?(.unknownCommand(words))
+        observe?(.unsupportedCommand(words))
         return .error(
           Array("ERR unknown subcommand '".utf8) + words[1].prefix(128)
             + Array("'. Try \(name.uppercased()) HELP.".utf8))
@@ -229,15 +220,7 @@ package final class SimulatedRedis: SimulatedRedisFront {
     if !session.isAuthenticated, !rules.flags.contains(.noAuth) {
       return .error("NOAUTH Authentication required.")
     }
-    let keys: [[UInt8]]
-    switch rules.keys {
-    case .none: keys = []
-    case .first: keys = [words[1]]
-    case .all: keys = Array(words.dropFirst())
-    case .counted:
-      let count = SimulatedRedisNumber.integer(words[2]).map { Int(clamping: $0) } ?? 0
-      keys = Array(words.dropFirst(3).prefix(max(0, min(count, words.count - 3))))
-    }
+    let keys = rules.keys(of: words)
     if let cluster, !keys.isEmpty,
       let redirect = cluster.redirect(keys, isAsking: session.isAsking, from: self)
     {

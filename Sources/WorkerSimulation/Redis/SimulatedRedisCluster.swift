@@ -1,3 +1,5 @@
+import LuaInterpreter
+
 /// The nodes of a Redis Cluster and the slots' owners: the actual state, and each node's view of it.
 ///
 /// Slots migrate between nodes, replicas take over from masters, and some nodes may learn of both late.
@@ -156,7 +158,7 @@ package final class SimulatedRedisCluster {
 
   private func describe(_ node: Int) -> SimulatedRedisReply {
     let settings = nodes[node].settings
-    let name = SimulatedRedisDigest.text(of: Array("\(settings.host):\(settings.port)".utf8))
+    let name = RedisLuaDigest.text(of: Array("\(settings.host):\(settings.port)".utf8))
     return .array([
       .bulk(Array(settings.host.utf8)), .integer(Int64(settings.port)), .bulk(name), .array([]),
     ])

@@ -1,11 +1,15 @@
 /// The commands that a simulated Redis supports: those of Herald, its scripts, its tests and an auditor.
 enum SimulatedRedisCommand: String, CaseIterable {
-  case append, asking, auth, client, cluster, decr, del, echo, eval, evalsha, exists, expire, get, hdel, hello
-  case hget, hgetall, hincrby, hkeys, hlen, hmget, hset, hsetnx, hvals, incr, incrby, info, mget, pexpire, pexpireat,
-    ping
-  case psetex, pttl, quit, readonly, readwrite, reset, role, sadd, scard, script, select, set, setex, sismember,
-    smembers
-  case strlen, time, ttl, type, zadd, zrange, zrangebyscore, zrem, zremrangebyscore, zscore
+  case append, asking, auth, bitcount, bitfield, client, cluster, decr, del, echo, eval, evalsha, exists, expire, get,
+    getbit
+  case getrange, hdel, hello, hexists, hget, hgetall, hincrby, hkeys, hlen, hmget, hset, hsetnx, hstrlen, hvals, incr,
+    incrby
+  case info, mget, persist, pexpire, pexpireat, ping, psetex, pttl, quit, readonly, readwrite, reset, role, sadd, scard,
+    script
+  case hscan, select, set, setbit, setex, setrange, sismember, smembers, srem, sscan, strlen, time, ttl, type, unlink,
+    zadd, zcard,
+    zcount
+  case zrange, zrangebyscore, zrem, zremrangebyscore, zscan, zscore
 
   struct Flags: OptionSet {
     let rawValue: UInt16
@@ -35,6 +39,18 @@ enum SimulatedRedisCommand: String, CaseIterable {
     let arity: Int
     let flags: Flags
     let keys: Keys
+
+    /// The keys among the words of a command.
+    func keys(of words: [[UInt8]]) -> [[UInt8]] {
+      switch keys {
+      case .none: return []
+      case .first: return [words[1]]
+      case .all: return Array(words.dropFirst())
+      case .counted:
+        let count = SimulatedRedisNumber.integer(words[2]).map { Int(clamping: $0) } ?? 0
+        return Array(words.dropFirst(3).prefix(max(0, min(count, words.count - 3))))
+      }
+    }
   }
 
   /// By name, in upper case.
@@ -67,6 +83,14 @@ enum SimulatedRedisCommand: String, CaseIterable {
     }
     switch self {
     case .append: return rules(3, [.write, .denyOOM], .first)
+    case .bitcount: return rules(-2, [], .first)
+    case .bitfield: return rules(-2, [.write, .denyOOM], .first)
+    case .getbit: return rules(3, [], .first)
+    case .getrange, .zcount: return rules(4, [], .first)
+    case .setbit, .setrange: return rules(4, [.write, .denyOOM], .first)
+    case .persist: return rules(2, [.write], .first)
+    case .hexists, .hstrlen: return rules(3, [], .first)
+    case .srem: return rules(-3, [.write], .first)
     case .asking: return rules(1)
     case .auth: return rules(-2, [.noScript, .loading, .stale, .noAuth, .allowBusy])
     case .client: return rules(-2, [.noScript, .loading, .stale])
@@ -76,18 +100,19 @@ enum SimulatedRedisCommand: String, CaseIterable {
     case .hincrby: return rules(4, [.write, .denyOOM], .first)
     case .sadd: return rules(-3, [.write, .denyOOM], .first)
     case .sismember: return rules(3, [], .first)
-    case .del: return rules(-2, [.write], .all)
+    case .del, .unlink: return rules(-2, [.write], .all)
     case .echo: return rules(2, [.loading, .stale])
     case .eval, .evalsha: return rules(-3, [.noScript, .stale], .counted)
     case .exists: return rules(-2, [], .all)
     case .expire, .pexpire, .pexpireat: return rules(-3, [.write], .first)
-    case .get, .hgetall, .hkeys, .hlen, .hvals, .pttl, .scard, .smembers, .strlen, .ttl, .type:
+    case .get, .hgetall, .hkeys, .hlen, .hvals, .pttl, .scard, .smembers, .strlen, .ttl, .type, .zcard:
       return rules(2, [], .first)
     case .hdel: return rules(-3, [.write], .first)
     case .hello: return rules(-1, [.noScript, .loading, .stale, .noAuth, .allowBusy])
     case .hget, .zscore: return rules(3, [], .first)
     case .hmget: return rules(-3, [], .first)
     case .hset: return rules(-4, [.write, .denyOOM], .first)
+    case .hscan, .sscan, .zscan: return rules(-3, [], .first)
     case .hsetnx: return rules(4, [.write, .denyOOM], .first)
     case .info: return rules(-1, [.loading, .stale])
     case .mget: return rules(-2, [], .all)

@@ -1,8 +1,8 @@
 /// Commands on keys, with Redis' answers.
 extension SimulatedRedisKeyspace {
-  private static let notANumber = SimulatedRedisReply.error("ERR value is not an integer or out of range")
-  private static let syntaxError = SimulatedRedisReply.error("ERR syntax error")
-  private static let wrongKind = SimulatedRedisReply.error(
+  static let notANumber = SimulatedRedisReply.error("ERR value is not an integer or out of range")
+  static let syntaxError = SimulatedRedisReply.error("ERR syntax error")
+  static let wrongKind = SimulatedRedisReply.error(
     "WRONGTYPE Operation against a key holding the wrong kind of value")
 
   /// Runs a command with a valid number of words. nil: it is not a command on keys.
@@ -44,7 +44,7 @@ extension SimulatedRedisKeyspace {
           SimulatedRedisEntry(value: .string(SimulatedRedisNumber.text(sum)), endsAt: endsAt), at: words[1], database)
         return .integer(sum)
       }
-    case .del:
+    case .del, .unlink:
       var count: Int64 = 0
       for key in words.dropFirst() where entry(key, database) != nil {
         write(nil, at: key, database)
@@ -68,11 +68,20 @@ extension SimulatedRedisKeyspace {
       case .set: return .status(Array("set".utf8))
       case nil: return .status(Array("none".utf8))
       }
-    case .hget, .hgetall, .hkeys, .hlen, .hmget, .hvals, .hset, .hsetnx, .hdel, .hincrby:
+    case .persist:
+      guard var entry = entry(words[1], database), entry.endsAt != nil else { return .integer(0) }
+      entry.endsAt = nil
+      write(entry, at: words[1], database)
+      return .integer(1)
+    case .hscan, .sscan, .zscan:
+      return scan(command, words, database)
+    case .bitcount, .bitfield, .getbit, .getrange, .setbit, .setrange:
+      return runOnBits(command, words, database)
+    case .hexists, .hget, .hgetall, .hkeys, .hlen, .hmget, .hstrlen, .hvals, .hset, .hsetnx, .hdel, .hincrby:
       return runOnHash(command, words, database)
-    case .zadd, .zrem, .zscore, .zrange, .zrangebyscore, .zremrangebyscore:
+    case .zadd, .zcard, .zcount, .zrem, .zscore, .zrange, .zrangebyscore, .zremrangebyscore:
       return runOnSortedSet(command, words, database)
-    case .sadd, .scard, .sismember, .smembers:
+    case .sadd, .scard, .sismember, .smembers, .srem:
       return runOnSet(command, words, database)
     case .asking, .auth, .client, .cluster, .echo, .eval, .evalsha, .hello, .info, .ping, .quit, .readonly, .readwrite,
       .reset, .role,
@@ -81,7 +90,7 @@ extension SimulatedRedisKeyspace {
     }
   }
 
-  private func withString(
+  func withString(
     _ key: [UInt8], _ database: Int, _ body: ([UInt8]?) -> SimulatedRedisReply
   ) -> SimulatedRedisReply {
     switch entry(key, database)?.value {
@@ -148,6 +157,26 @@ extension SimulatedRedisKeyspace {
     return .integer(1)
   }
 
+  /// HSCAN, SSCAN, ZSCAN: all at once, as Redis answers for small values. nil: not modelled.
+  private func scan(_ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int) -> SimulatedRedisReply? {
+    guard SimulatedRedisNumber.integer(words[2]) != nil else { return .error("ERR invalid cursor") }
+    let values: [[UInt8]]
+    switch (command, entry(words[1], database)?.value) {
+    case (_, nil): return .array([.bulk([UInt8(ascii: "0")]), .array([])])
+    case (.hscan, .hash(let hash)): values = hash.listed(seed: seed).flatMap { [$0, hash[$0] ?? []] }
+    case (.sscan, .set(let set)): values = set.listed
+    case (.zscan, .sortedSet(let set)):
+      values = set.listed.flatMap { [$0.member, SimulatedRedisNumber.text(of: $0.score)] }
+    default: return Self.wrongKind
+    }
+    if words.count > 3 {
+      guard words.count == 5, words[3].map(SimulatedRedis.capital) == Array("COUNT".utf8) else { return nil }
+      guard let count = SimulatedRedisNumber.integer(words[4]) else { return Self.notANumber }
+      if count < 1 { return Self.syntaxError }
+    }
+    return .array([.bulk([UInt8(ascii: "0")]), .array(values.map { .bulk($0) })])
+  }
+
   // MARK: - Hashes
 
   private func runOnHash(
@@ -170,6 +199,8 @@ extension SimulatedRedisKeyspace {
     }
     switch command {
     case .hget: return hash[words[2]].map { .bulk($0) } ?? .null
+    case .hexists: return .integer(hash[words[2]] == nil ? 0 : 1)
+    case .hstrlen: return .integer(Int64(hash[words[2]]?.count ?? 0))
     case .hlen: return .integer(Int64(hash.count))
     case .hmget: return .array(words.dropFirst(2).map { field in hash[field].map { .bulk($0) } ?? .null })
     case .hkeys: return .array(hash.listed(seed: seed).map { .bulk($0) })
@@ -205,85 +236,6 @@ extension SimulatedRedisKeyspace {
     }
   }
 
-  // MARK: - Sorted sets
-
-  private static let withScores = Array("WITHSCORES".utf8)
-  private static let limit = Array("LIMIT".utf8)
-  private static let least = Array("-inf".utf8)
-
-  /// nil: not modelled.
-  private func runOnSortedSet(
-    _ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int
-  ) -> SimulatedRedisReply? {
-    var scores: [Double] = []
-    if command == .zadd {
-      guard words.count % 2 == 0 else { return Self.syntaxError }
-      for index in stride(from: 2, to: words.count, by: 2) {
-        guard let score = SimulatedRedisNumber.luaNumber(words[index]) else {
-          return .error("ERR value is not a valid float")
-        }
-        scores.append(score)
-      }
-    }
-    if command == .zrange {
-      guard let first = SimulatedRedisNumber.integer(words[2]), let last = SimulatedRedisNumber.integer(words[3]) else {
-        return Self.notANumber
-      }
-      // Herald reads the whole set; ranges and other options are not modelled.
-      let isWhole = first == 0 && last == -1
-      guard isWhole, words.count == 4 || words.count == 5 && words[4].map(SimulatedRedis.capital) == Self.withScores
-      else {
-        return nil
-      }
-    }
-    var range: ClosedRange<Double>?
-    if command == .zrangebyscore || command == .zremrangebyscore {
-      // Herald only asks from the lowest score on, with a limit.
-      guard words[2] == Self.least, let last = SimulatedRedisNumber.luaNumber(words[3]) else { return nil }
-      range = -.infinity...last
-    }
-    let key = words[1]
-    var entry = entry(key, database)
-    var set: SimulatedRedisSortedSet
-    switch entry?.value {
-    case .sortedSet(let known): set = known
-    case nil: set = SimulatedRedisSortedSet()
-    case .string, .hash, .set: return Self.wrongKind
-    }
-    func store() {
-      entry = set.count == 0 ? nil : SimulatedRedisEntry(value: .sortedSet(set), endsAt: entry?.endsAt)
-      write(entry, at: key, database)
-    }
-    switch command {
-    case .zscore: return set[words[2]].map { .double($0) } ?? .null
-    case .zadd:
-      var count: Int64 = 0
-      for (place, score) in scores.enumerated() where set.set(words[3 + place * 2], score) { count += 1 }
-      store()
-      return .integer(count)
-    case .zrem:
-      var count: Int64 = 0
-      for member in words.dropFirst(2) where set.remove(member) { count += 1 }
-      if count > 0 { store() }
-      return .integer(count)
-    case .zremrangebyscore:
-      let members = set.listed.filter { range?.contains($0.score) ?? false }.map(\.member)
-      for member in members { _ = set.remove(member) }
-      if !members.isEmpty { store() }
-      return .integer(Int64(members.count))
-    case .zrangebyscore:
-      guard words.count == 7, words[4].map(SimulatedRedis.capital) == Self.limit, words[5] == [UInt8(ascii: "0")],
-        let count = SimulatedRedisNumber.integer(words[6]), count >= 0
-      else { return nil }
-      let members = set.listed.filter { range?.contains($0.score) ?? false }.prefix(Int(clamping: count))
-      return .array(members.map { .bulk($0.member) })
-    case .zrange where words.count == 5:
-      return .scored(set.listed.flatMap { [.bulk($0.member), .double($0.score)] })
-    case .zrange: return .array(set.listed.map { .bulk($0.member) })
-    default: preconditionFailure("no command on sorted sets")
-    }
-  }
-
   // MARK: - Sets
 
   private func runOnSet(_ command: SimulatedRedisCommand, _ words: [[UInt8]], _ database: Int) -> SimulatedRedisReply {
@@ -301,6 +253,13 @@ extension SimulatedRedisKeyspace {
     case .sadd:
       let count = words.dropFirst(2).count { set.insert($0) }
       write(SimulatedRedisEntry(value: .set(set), endsAt: entry?.endsAt), at: words[1], database)
+      return .integer(Int64(count))
+    case .srem:
+      let count = words.dropFirst(2).count { set.remove($0) }
+      if count > 0 {
+        let left = set.count == 0 ? nil : SimulatedRedisEntry(value: .set(set), endsAt: entry?.endsAt)
+        write(left, at: words[1], database)
+      }
       return .integer(Int64(count))
     default: preconditionFailure("no command on sets")
     }

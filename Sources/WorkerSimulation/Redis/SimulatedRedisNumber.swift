@@ -1,4 +1,4 @@
-/// Numbers as Redis reads and writes them, and as its Lua does.
+/// Numbers as Redis reads and writes them.
 package enum SimulatedRedisNumber {
   /// Appends the number in decimal.
   static func write(_ number: Int64, to output: inout [UInt8]) {
@@ -40,8 +40,8 @@ package enum SimulatedRedisNumber {
     return number
   }
 
-  /// Lua's `tonumber` for Herald's texts: decimal, with blanks around it. nil: not a number.
-  static func luaNumber(_ text: [UInt8]) -> Double? {
+  /// A score: decimal. nil: not a number.
+  static func score(_ text: [UInt8]) -> Double? {
     var range = text[...]
     func isBlank(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
     while let first = range.first, isBlank(first) { range = range.dropFirst() }
@@ -52,43 +52,6 @@ package enum SimulatedRedisNumber {
       return nil
     }
     return Double(String(decoding: range, as: UTF8.self))
-  }
-
-  /// `string.format('%.0f', number)`.
-  static func luaWhole(_ number: Double) -> [UInt8] {
-    if number.isNaN { return Array((number.sign == .minus ? "-nan" : "nan").utf8) }
-    if number.isInfinite { return Array((number < 0 ? "-inf" : "inf").utf8) }
-    let rounded = number.rounded(.toNearestOrEven)
-    if rounded == 0, number.sign == .minus { return [UInt8(ascii: "-"), UInt8(ascii: "0")] }
-    if let whole = Int64(exactly: rounded) { return text(whole) }
-    return largeWhole(rounded)
-  }
-
-  /// A whole number beyond 64 bits, from the double's mantissa and exponent.
-  private static func largeWhole(_ number: Double) -> [UInt8] {
-    var digits: [UInt8] = [0]
-    var mantissa = number.magnitude.significandBitPattern | 1 << 52
-    let doublings = Int(number.magnitude.exponent) - 52
-    digits = []
-    while mantissa > 0 {
-      digits.append(UInt8(mantissa % 10))
-      mantissa /= 10
-    }
-    for _ in 0..<doublings {
-      var carry: UInt8 = 0
-      for index in digits.indices {
-        let sum = digits[index] * 2 + carry
-        digits[index] = sum % 10
-        carry = sum / 10
-      }
-      if carry > 0 { digits.append(carry) }
-    }
-    return (number < 0 ? [UInt8(ascii: "-")] : []) + digits.reversed().map { $0 + UInt8(ascii: "0") }
-  }
-
-  /// A script's number in a reply: the fraction is cut off.
-  static func luaInteger(_ number: Double) -> Int64 {
-    Int64(exactly: number.rounded(.towardZero)) ?? Int64.min
   }
 
   /// A score, as Redis prints it.

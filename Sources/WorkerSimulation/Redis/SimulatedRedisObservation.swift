@@ -1,15 +1,13 @@
 /// What a simulated Redis reports to an auditor.
 package enum SimulatedRedisObservation {
   /// A script ran.
-  case script(SimulatedRedisCall, name: String)
+  case script(SimulatedRedisCall, SimulatedRedisScript)
   /// A client ran a command on keys, outside a script.
   case command(SimulatedRedisCall)
-  /// A command that the simulation does not support; the client gets Redis' unknown-command error.
-  case unknownCommand([[UInt8]])
-  /// A script without a model.
-  case unknownScript(text: [UInt8], digest: [UInt8])
-  /// A script or command needs something that the simulation does not model.
-  case unmodelled(what: String, why: String)
+  /// A command of a client or a script that the simulation does not support, or not with these arguments.
+  case unsupportedCommand([[UInt8]])
+  /// A script ended with an error of Lua: it is wrong, or met data that it cannot handle.
+  case failedScript(String)
   /// A client violated the protocol.
   case protocolViolation(SimulatedConnectionID, [UInt8])
 
@@ -17,7 +15,7 @@ package enum SimulatedRedisObservation {
   package var isViolation: Bool {
     switch self {
     case .script, .command: false
-    case .unknownCommand, .unknownScript, .unmodelled, .protocolViolation: true
+    case .unsupportedCommand, .failedScript, .protocolViolation: true
     }
   }
 }

@@ -1,3 +1,5 @@
+import LuaInterpreter
+
 /// Commands about the connection and the server.
 extension SimulatedRedis {
   /// Runs a command that is not on keys.
@@ -32,10 +34,7 @@ extension SimulatedRedis {
         ])
       }
     case .time:
-      let time = unixMicroseconds(at: now)
-      return .array([
-        .bulk(SimulatedRedisNumber.text(time / 1_000_000)), .bulk(SimulatedRedisNumber.text(time % 1_000_000)),
-      ])
+      return Self.time(unixMicroseconds(at: now))
     case .info:
       let roleName = role == .primary ? "master" : "slave"
       return .verbatim(
@@ -57,13 +56,29 @@ extension SimulatedRedis {
       session.name = []
       session.isAuthenticated = settings.password == nil
       return .status(Array("RESET".utf8))
-    case .append, .decr, .del, .eval, .evalsha, .exists, .expire, .get, .hdel, .hget, .hgetall, .hincrby, .hkeys, .hlen,
-      .hmget, .hset, .hsetnx, .hvals, .incr, .incrby, .mget, .pexpire, .pexpireat, .psetex, .pttl, .sadd, .scard, .set,
-      .setex, .sismember, .smembers, .strlen, .ttl, .type, .zadd, .zrange, .zrangebyscore, .zrem, .zremrangebyscore,
-      .zscore:
-      observe?(.unmodelled(what: command.rawValue, why: "with these arguments"))
-      return .error("ERR the simulation cannot do that")
+    case .append, .bitcount, .bitfield, .decr, .del, .eval, .evalsha, .exists, .expire, .get, .getbit, .getrange, .hdel,
+      .hexists, .hget, .hgetall, .hincrby, .hkeys, .hlen, .hmget, .hscan, .hset, .hsetnx, .hstrlen, .hvals, .incr,
+      .incrby,
+      .mget, .persist, .pexpire, .pexpireat, .psetex, .pttl, .sadd, .scard, .set, .setbit, .setex, .setrange,
+      .sismember, .smembers, .srem, .sscan, .strlen, .ttl, .type, .unlink, .zadd, .zcard, .zcount, .zrange,
+      .zrangebyscore,
+      .zrem, .zremrangebyscore, .zscan, .zscore:
+      return unsupported(words)
     }
+  }
+
+  /// The answer to TIME.
+  static func time(_ unixMicroseconds: Int64) -> SimulatedRedisReply {
+    .array([
+      .bulk(SimulatedRedisNumber.text(unixMicroseconds / 1_000_000)),
+      .bulk(SimulatedRedisNumber.text(unixMicroseconds % 1_000_000)),
+    ])
+  }
+
+  /// Reports a command that Redis has, and the simulation lacks.
+  func unsupported(_ words: [[UInt8]]) -> SimulatedRedisReply {
+    observe?(.unsupportedCommand(words))
+    return .error("ERR the simulation cannot do that")
   }
 
   private func authenticate(_ words: ArraySlice<[UInt8]>, _ session: SimulatedRedisSession) -> SimulatedRedisReply {
@@ -142,13 +157,12 @@ extension SimulatedRedis {
     case (.client, "LIST"):
       return .verbatim(clientList(session, now: now))
     case (.script, "LOAD"):
-      guard let script = load(words[2]) else { return .error("ERR the simulation has no model of this script") }
-      return .bulk(script.digest)
+      do throws(RedisLuaSyntaxError) { return .bulk(try load(words[2])) } catch { return .error(error.text) }
     case (.script, "FLUSH"):
       flushScripts()
       return .ok
     case (.script, _):
-      return .array(words.dropFirst(2).map { .integer(loaded.contains($0) ? 1 : 0) })
+      return .array(words.dropFirst(2).map { .integer(scripts[$0] == nil ? 0 : 1) })
     case (.cluster, _) where cluster == nil:
       return .error("ERR This instance has cluster support disabled")
     case (.cluster, "SLOTS"):

@@ -87,6 +87,9 @@ package struct SimulatedRedisSet: Hashable, Sendable {
     return members.insert(member).inserted
   }
 
+  /// Returns whether the member existed.
+  mutating func remove(_ member: [UInt8]) -> Bool { members.remove(member) != nil }
+
   /// As in SMEMBERS: numbers ascending, anything else in a stable order.
   package var listed: [[UInt8]] {
     if isTable { return members.sorted { $0.lexicographicallyPrecedes($1) } }

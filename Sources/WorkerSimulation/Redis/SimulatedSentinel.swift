@@ -66,7 +66,7 @@ package final class SimulatedSentinel: SimulatedRedisFront {
       guard let primary = primaries.first(where: { Array($0.name.utf8) == words[2] }) else { return .nullArray }
       return .array([.bulk(Array(primary.host.utf8)), .bulk(Array("\(primary.port)".utf8))])
     default:
-      observe?(.unknownCommand(words))
+      observe?(.unsupportedCommand(words))
       return SimulatedRedis.unknown(words)
     }
   }

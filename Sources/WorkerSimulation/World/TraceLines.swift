@@ -42,12 +42,12 @@ extension SimulatedRabbitMQEvent {
 extension SimulatedRedisObservation {
   /// A line of the trace; nil: nothing of interest.
   var line: String? {
-    guard case .script(let call, let name) = self else { return isViolation ? "redis \(self)" : nil }
+    guard case .script(let call, let script) = self else { return isViolation ? "redis \(self)" : nil }
     // Of an admission: the device, the job, the claim, and the information about earlier claims.
     let asks = zip(call.keys, call.arguments).map { key, argument in
       "\(String(decoding: key.suffix(9), as: UTF8.self)) "
-        + (name == "admit" ? Hex.text(argument) : String(decoding: argument.prefix(40), as: UTF8.self))
+        + (script.isAdmission ? Hex.text(argument) : String(decoding: argument.prefix(40), as: UTF8.self))
     }
-    return "redis ran \(name) for \(call.connection): \(asks.joined(separator: ", ")) → \(call.reply)"
+    return "redis ran \(script.line) for \(call.connection): \(asks.joined(separator: ", ")) → \(call.reply)"
   }
 }

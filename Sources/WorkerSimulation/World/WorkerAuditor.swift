@@ -152,7 +152,7 @@ package final class WorkerAuditor {
 
   func observe(_ observation: SimulatedRedisObservation) {
     if observation.isViolation { violations.append("Redis: \(observation)") }
-    guard case .script(let call, "admit") = observation, !faults.contains(.jumpRedisClock),
+    guard case .script(let call, let script) = observation, script.isAdmission, !faults.contains(.jumpRedisClock),
       !faults.contains(where: { $0.family == .memory })
     else { return }
     rates.ran(call)

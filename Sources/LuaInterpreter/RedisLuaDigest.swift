@@ -1,7 +1,7 @@
 import PushCore
 
 /// SHA-1, as Redis names scripts.
-package enum SimulatedRedisDigest {
+package enum RedisLuaDigest {
   /// 40 lowercase hex digits.
   package static func text(of message: [UInt8]) -> [UInt8] {
     var hash = SHA1()
