@@ -60,7 +60,7 @@ struct JobReport {
       if let all = progress.ordinals, all > 0, ordinal > 0 {
         let part = min(1, Double(ordinal) / Double(all))
         expanded = part
-        estimate = UInt64(Double(summary.devices) / part)
+        estimate = UInt64(exactly: (Double(summary.devices) / part).rounded(.down))
       }
     } else {
       expanded = 1
@@ -68,7 +68,7 @@ struct JobReport {
     }
     var left: Int64?
     if progress.phase == .running, !progress.isDryRun, let estimate, rate > 0 {
-      left = Int64((Double(estimate) - Double(settled)) / rate)
+      left = Int64(exactly: ((Double(estimate) - Double(settled)) / rate).rounded(.towardZero))
     }
     row = Row(
       id: id, state: progress.phase.rawValue, cancelled: progress.isCancelled, dryRun: progress.isDryRun,

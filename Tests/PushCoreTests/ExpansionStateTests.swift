@@ -171,7 +171,7 @@ import Testing
   // MARK: cursors
 
   @Test func aCursorIsReadAsItWasWritten() {
-    let cursor = ExpansionCursor(step: .max, ordinal: 1, pages: 2, devices: .max)
+    let cursor = ExpansionCursor(step: 1 << 30, ordinal: .max, pages: 1 << 30, devices: 1 << 53)
     #expect(ExpansionCursor(cursor.text) == cursor)
   }
 

@@ -52,6 +52,39 @@ struct AMQPPropertiesTests {
     #expect(headers.last == AMQPArgument("x-herald-reason", .text("because")))
   }
 
+  /// What is added to a count must not overflow, wherever that is.
+  @Test(arguments: [Int64.max, Int64(UInt32.max), 1_000_001, .min, -1]) func extremeCounts_areBounded(number: Int64) {
+    let (metadata, _) = roundTrip { properties in
+      properties.addHeader("x-herald-attempts", number)
+      properties.addHeader("x-herald-deliveries", number)
+      properties.addHeader("x-herald-redeliveries", number)
+      properties.addHeader("x-delivery-count", number)
+    }
+    let bounded: UInt32 = number < 0 ? 0 : 1_000_000
+    #expect(metadata.attempts == bounded && metadata.carriedDeliveries == bounded)
+    #expect(metadata.redeliveries == bounded && metadata.deliveryCount == bounded)
+    var delivery = DeliveryState(attempts: metadata.attempts, redeliveries: metadata.redeliveries)
+    let times = JobTimes(enqueuedAt: 0, expiration: nil)
+    let now = Now(monotonic: Instant(nanoseconds: 0), unixMilliseconds: 0)
+    #expect(delivery.admitted(.proceed, times, policy: RetryPolicy(), dropsOverLimit: false, now: now) == .send)
+    delivery.sent(now: now)
+    #expect(delivery.attempts == bounded + 1)
+  }
+
+  /// A text that Herald publishes is UTF-8: a trace that is not is dropped, and a long text is cut between two characters.
+  @Test func publishedTexts_areUTF8() {
+    let wrong: [UInt8] = [0x61, 0xFF]
+    let (metadata, headers) = roundTrip { properties in
+      properties.addHeader("traceparent", wrong.span)
+      properties.addHeader("tracestate", wrong.span)
+      properties.addHeader("x-herald-detail", "a" + String(repeating: "é", count: AMQPProperties.headerTextMaximum))
+      properties.setMessageID(("a" + String(repeating: "é", count: 200)).utf8.span)
+    }
+    #expect(metadata.traceparent.isEmpty && metadata.tracestate.isEmpty)
+    #expect(headers.last?.value == .text("a" + String(repeating: "é", count: AMQPProperties.headerTextMaximum / 2 - 1)))
+    #expect(text(metadata.messageID, metadata) == "a" + String(repeating: "é", count: 127))
+  }
+
   @Test func nothingStaysFromTheMessageBefore() {
     let properties = AMQPProperties()
     properties.setMessageID("first".utf8.span)

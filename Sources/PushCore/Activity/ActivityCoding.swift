@@ -48,9 +48,11 @@ extension ActivityState {
       return nil
     }
     let flags = bytes[2]
-    self.init(createdAt: Int64(bitPattern: bytes.word(at: 3)), phase: phase)
+    guard let createdAt = bytes.time(at: 3), let sentTimestamp = bytes.time(at: 15) else { return nil }
+    self.init(createdAt: createdAt, phase: phase)
     lastNumber = UInt32(bytes.word(at: 11, count: 4))
-    sentTimestamp = Int64(bitPattern: bytes.word(at: 15))
+    self.sentTimestamp = sentTimestamp
+    guard lastNumber <= ActivityRevision.numberMaximum else { return nil }
     var position = Self.fixedCount
     if flags & Self.hasStart != 0 {
       guard bytes.count - position >= 8 else { return nil }
@@ -137,12 +139,14 @@ extension ActivityMember {
     }
     if bytes[0] & Self.hasRegistered != 0 {
       guard bytes.count - position >= 12 else { return nil }
-      changedAt = Int64(bitPattern: bytes.word(at: position))
+      guard let changedAt = bytes.time(at: position) else { return nil }
+      self.changedAt = changedAt
       sent = UInt32(bytes.word(at: position + 8, count: 4))
       position += 12
       if bytes[0] & Self.isGone != 0 {
         guard bytes.count - position >= 8 else { return nil }
-        goneAt = Int64(bitPattern: bytes.word(at: position))
+        guard let goneAt = bytes.time(at: position) else { return nil }
+        self.goneAt = goneAt
         position += 8
       }
       for index in position..<bytes.count { token.append(bytes[index]) }
@@ -154,10 +158,17 @@ extension ActivityMember {
 
 extension ActivityRevision {
   fileprivate init?(decoding bytes: Span<UInt8>, _ position: inout Int) {
-    guard bytes.count - position >= 12 else { return nil }
-    self.init(
-      number: UInt32(bytes.word(at: position, count: 4)), timestamp: Int64(bitPattern: bytes.word(at: position + 4)))
+    guard bytes.count - position >= 12, let timestamp = bytes.time(at: position + 4) else { return nil }
+    self.init(number: UInt32(bytes.word(at: position, count: 4)), timestamp: timestamp)
     position += 12
+  }
+}
+
+extension Span<UInt8> {
+  /// nil: no time that an activity can have.
+  fileprivate func time(at position: Int) -> Int64? {
+    let time = Int64(bitPattern: word(at: position))
+    return 0...Limits.unixMillisecondsMaximum ~= time ? time : nil
   }
 }
 

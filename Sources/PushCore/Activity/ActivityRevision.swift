@@ -7,6 +7,9 @@ package struct ActivityRevision: Hashable, Sendable {
   /// Unix seconds.
   package let timestamp: Int64
 
+  /// A record with a larger number was not written by Herald.
+  static let numberMaximum: UInt32 = 1 << 31
+
   package init(number: UInt32, timestamp: Int64) {
     self.number = number
     self.timestamp = timestamp

@@ -10,6 +10,10 @@ package enum OrdinalChunk {
   /// more it is a bitmap.
   package static let listMaximum = 512
 
+  /// Chunks whose ordinals all fit in 32 bits. No registry has more; Redis may say so all the same.
+  package static let chunksMaximum = Int(UInt32.max) / count
+  package static let ordinalsMaximum = chunksMaximum * count
+
   /// The chunk of an ordinal.
   package static func index(of ordinal: UInt32) -> Int { Int(ordinal) / count }
   /// An ordinal's place in its chunk.

@@ -19,7 +19,9 @@ package struct ChannelEntry: Hashable, Sendable {
   /// nil if the text is not an entry.
   package init?(_ text: String) {
     let parts = text.split(separator: "\t", maxSplits: 3, omittingEmptySubsequences: false)
-    guard parts.count == 4, let createdAt = Int64(parts[1]) else { return nil }
+    guard parts.count == 4, let createdAt = Int64(parts[1]), 0...Limits.unixMillisecondsMaximum ~= createdAt else {
+      return nil
+    }
     switch parts[0] {
     case "?": storage = nil
     case let word:
@@ -53,7 +55,7 @@ package struct ChannelIntent: Hashable, Sendable {
   package init?(_ text: String) {
     let parts = text.split(separator: "\t", maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3, let number = UInt8(parts[0]), let storage = StoragePolicy(rawValue: number),
-      let begunAt = Int64(parts[1])
+      let begunAt = Int64(parts[1]), 0...Limits.unixMillisecondsMaximum ~= begunAt
     else { return nil }
     self.init(storage: storage, begunAt: begunAt, owner: String(parts[2]))
   }

@@ -34,6 +34,26 @@ package struct APIKey: Hashable, Codable, Sendable {
     self.createdAt = createdAt
   }
 
+  /// Throws if what is stored is no key that `herald keys create` makes.
+  package init(from decoder: any Decoder) throws {
+    let fields = try decoder.container(keyedBy: CodingKeys.self)
+    id = try fields.decode(String.self, forKey: .id)
+    hash = try fields.decode(String.self, forKey: .hash)
+    app = try fields.decodeIfPresent(String.self, forKey: .app)
+    environment = try fields.decodeIfPresent(String.self, forKey: .environment)
+    scopes = try fields.decode(Set<KeyScope>.self, forKey: .scopes)
+    rate = try fields.decodeIfPresent(Int.self, forKey: .rate)
+    createdAt = try fields.decode(Int64.self, forKey: .createdAt)
+    if let rate, !(1...APIKey.rateMaximum ~= rate) {
+      throw DecodingError.dataCorruptedError(
+        forKey: .rate, in: fields, debugDescription: "must be 1 to \(APIKey.rateMaximum)")
+    }
+    if !(0...Limits.unixMillisecondsMaximum ~= createdAt) {
+      throw DecodingError.dataCorruptedError(
+        forKey: .createdAt, in: fields, debugDescription: "must be Unix milliseconds")
+    }
+  }
+
   package func allows(_ scope: KeyScope) -> Bool { scopes.contains(scope) || scopes.contains(.admin) }
 
   /// Whether a text with this SHA-256 hash (32 bytes) is this key. Compares in constant time.

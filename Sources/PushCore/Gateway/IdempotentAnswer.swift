@@ -42,7 +42,9 @@ package struct IdempotentAnswer: Hashable, Sendable {
     let lines = kept.split(separator: UInt8(ascii: "\n"), maxSplits: 4, omittingEmptySubsequences: false)
     let words = lines.prefix(4).map { String(decoding: $0, as: UTF8.self) }
     guard words.first == fingerprint else { return .mismatch }
-    guard lines.count == 5, let status = Int(words[1]) else { return .inFlight }
+    guard lines.count == 5, let status = Int(words[1]), 200...599 ~= status else {
+      return .inFlight
+    }
     return .answered(
       IdempotentAnswer(
         fingerprint: fingerprint, status: status, contentType: words[2], location: words[3], body: Array(lines[4])))

@@ -106,6 +106,11 @@ package struct JobParser: ~Copyable {
     }
   }
 
+  /// Whether a message id can be its job's id: anybody can write any bytes there, and the id becomes text in outcomes.
+  package static func isID(_ messageID: Span<UInt8>) -> Bool {
+    1...Limits.idBytesMaximum ~= messageID.count && UTF8Check.isValid(messageID)
+  }
+
   private func setID(_ job: inout PushJob, _ fields: JobFields, _ fallbackID: Span<UInt8>) -> JobError? {
     let id = fields.id
     if let id {
@@ -118,8 +123,7 @@ package struct JobParser: ~Copyable {
         return nil
       }
     }
-    let canFallBack =
-      fallbackID.count >= 1 && fallbackID.count <= Limits.idBytesMaximum && UTF8Check.isValid(fallbackID)
+    let canFallBack = JobParser.isID(fallbackID)
     if canFallBack {
       let start = job.bytes.count
       for index in 0..<fallbackID.count { job.bytes.append(fallbackID[index]) }

@@ -39,9 +39,8 @@ extension RememberedOutcome {
     }
     let head = bytes[0]
     var reader = NumberReader(position: 1)
-    guard let completedAt = reader.next(bytes), let attempts = reader.next(bytes).flatMap(UInt32.init(exactly:)) else {
-      return nil
-    }
+    guard let completedAt = reader.nextTime(bytes), let attempts = reader.next(bytes).flatMap(UInt32.init(exactly:))
+    else { return nil }
     self.init(
       outcome: outcome, attempts: attempts, isAmbiguous: head & Self.ambiguous != 0, sentAt: nil,
       completedAt: completedAt)
@@ -54,8 +53,8 @@ extension RememberedOutcome {
       sentAt = completedAt &- duration
     }
     if head & Self.hasUnregistration != 0 {
-      guard let number = reader.next(bytes) else { return nil }
-      unregisteredAt = number
+      guard let time = reader.nextTime(bytes) else { return nil }
+      unregisteredAt = time
     }
     let rest = bytes.extracting(reader.position..<bytes.count)
     if head & Self.hasReason != 0 {
@@ -91,6 +90,11 @@ extension RememberedOutcome {
         shift += 7
       }
       return nil
+    }
+
+    /// The next number, which is Unix milliseconds; nil if it is no time.
+    mutating func nextTime(_ bytes: Span<UInt8>) -> Int64? {
+      next(bytes).flatMap { 0...Limits.unixMillisecondsMaximum ~= $0 ? $0 : nil }
     }
   }
 }

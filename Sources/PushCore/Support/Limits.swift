@@ -51,6 +51,10 @@ package enum Limits {
   package static let invalidTargetBytesMaximum = 2048
   /// Eleven digits of Unix seconds reach the year 5138; more are milliseconds.
   package static let unixSecondsMaximum: Int64 = 100_000_000_000
+  /// The largest count that a header brings: attempts, deliveries. A larger one counts as this.
+  package static let headerCountMaximum: UInt32 = 1_000_000
+  /// The latest time that is taken from outside, Unix milliseconds: exact in JSON and in Lua, and sums with it cannot overflow.
+  package static let unixMillisecondsMaximum: Int64 = 1 << 53
   /// The maximum time that an admitted job waits for room in its pool before it goes to the retry queues.
   package static let roomWaitMilliseconds: Int64 = 10_000
 }

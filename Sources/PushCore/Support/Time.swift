@@ -9,12 +9,17 @@ package struct Instant: Comparable, Hashable, Sendable {
   /// A deadline that never comes.
   package static let distantFuture = Instant(nanoseconds: .max)
 
+  /// A time that is too far away becomes the end of time: how long to wait may come from outside.
   package func adding(milliseconds: Int64) -> Instant {
-    Instant(nanoseconds: nanoseconds + milliseconds * 1_000_000)
+    let (product, isTooLong) = milliseconds.multipliedReportingOverflow(by: 1_000_000)
+    let (sum, isTooFar) = nanoseconds.addingReportingOverflow(product)
+    if !isTooLong, !isTooFar { return Instant(nanoseconds: sum) }
+    return Instant(nanoseconds: milliseconds < 0 ? .min : .max)
   }
 
   package func milliseconds(since earlier: Instant) -> Int64 {
-    (nanoseconds - earlier.nanoseconds) / 1_000_000
+    let (difference, isTooLong) = nanoseconds.subtractingReportingOverflow(earlier.nanoseconds)
+    return (isTooLong ? nanoseconds < 0 ? .min : .max : difference) / 1_000_000
   }
 
   package static func < (left: Instant, right: Instant) -> Bool {

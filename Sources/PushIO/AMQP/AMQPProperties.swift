@@ -164,7 +164,9 @@ package final class AMQPProperties {
   }
 
   private func copy(_ text: Span<UInt8>, maximum: Int) -> amqp_bytes_t {
-    let count = min(text.count, maximum)
+    var count = min(text.count, maximum)
+    // Cut between two characters.
+    while count > 0, count < text.count, text[count] & 0xC0 == 0x80 { count -= 1 }
     let start = unsafe texts + reserve(count)
     unsafe text.withUnsafeBufferPointer { source in
       if let base = source.baseAddress { unsafe start.update(from: base, count: count) }

@@ -121,9 +121,9 @@ enum AMQPPropertiesReader {
     switch value {
     case .number(let number):
       if name.equals("x-delivery-count") {
-        metadata.deliveryCount = UInt32(clamping: number)
+        metadata.deliveryCount = count(number)
       } else if name.equals("x-herald-attempts") {
-        metadata.attempts = UInt32(clamping: number)
+        metadata.attempts = count(number)
       } else if name.equals("x-herald-first-seen") {
         metadata.firstSeen = number
       } else if name.equals("x-herald-claim") {
@@ -131,9 +131,9 @@ enum AMQPPropertiesReader {
       } else if name.equals("x-herald-ambiguous") {
         metadata.isAmbiguous = number != 0
       } else if name.equals("x-herald-deliveries") {
-        metadata.carriedDeliveries = UInt32(clamping: number)
+        metadata.carriedDeliveries = count(number)
       } else if name.equals("x-herald-redeliveries") {
-        metadata.redeliveries = UInt32(clamping: number)
+        metadata.redeliveries = count(number)
       }
     case .flag(let flag):
       if name.equals("x-herald-ambiguous") {
@@ -144,9 +144,9 @@ enum AMQPPropertiesReader {
     case .bytes(let range):
       guard range.range.count <= headerTextMaximum else { return }
       if name.equals("traceparent") {
-        metadata.traceparent = copy(range, header, into: &metadata)
+        metadata.traceparent = copyText(range, header, into: &metadata)
       } else if name.equals("tracestate") {
-        metadata.tracestate = copy(range, header, into: &metadata)
+        metadata.tracestate = copyText(range, header, into: &metadata)
       } else if name.equals("x-herald-apns-id") {
         metadata.apnsID = UUIDValue(header.extracting(range.range))
       } else if name.equals("x-herald-class") {
@@ -156,6 +156,18 @@ enum AMQPPropertiesReader {
     case .other:
       break
     }
+  }
+
+  /// Anybody can write headers: a count is bounded here, so that what is added to it later cannot overflow.
+  private static func count(_ number: Int64) -> UInt32 {
+    UInt32(min(max(0, number), Int64(Limits.headerCountMaximum)))
+  }
+
+  /// Empty if it is not UTF-8: it is published as text.
+  private static func copyText(
+    _ range: ByteRange, _ header: Span<UInt8>, into metadata: inout MessageMetadata
+  ) -> ByteRange {
+    UTF8Check.isValid(header.extracting(range.range)) ? copy(range, header, into: &metadata) : .empty
   }
 
   private static func copy(

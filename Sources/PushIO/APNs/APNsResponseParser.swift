@@ -27,7 +27,7 @@ package struct APNsResponseBody: Sendable {
       } else if first >= UInt8(ascii: "0"), first <= UInt8(ascii: "9"),
         APNsResponseBody.withText(key, body, { $0.equals("timestamp") })
       {
-        timestamp = try scanner.number(body).integer
+        timestamp = try scanner.number(body).integer.flatMap { $0 <= Limits.unixMillisecondsMaximum ? $0 : nil }
       } else {
         try scanner.skipValue(body)
       }

@@ -15,7 +15,7 @@ enum RedisAdmissionReply {
     case .integer where value.integer > 0:
       self = .admission(.limited(retryAfterMilliseconds: value.integer))
     case .integer:
-      self = .admission(.dead(unregisteredAt: 0 &- value.integer))
+      self = .admission(.dead(unregisteredAt: min(0 &- value.integer, Limits.unixMillisecondsMaximum)))
     case .status:
       self = .admission(connection.withText(of: value) { Admission(status: $0) })
     case .bulk:
@@ -49,7 +49,7 @@ extension Admission {
     } else if text[9] == UInt8(ascii: "s") {
       self = .repeated(.superseded)
     } else if text[9] == UInt8(ascii: "-") {
-      self = .repeated(.dead(unregisteredAt: number))
+      self = .repeated(.dead(unregisteredAt: min(max(0, number), Limits.unixMillisecondsMaximum)))
     } else {
       self = (number > 0 ? Admission.limited(retryAfterMilliseconds: number) : .proceed).asRepeated
     }

@@ -86,7 +86,8 @@ struct JobSlot: ~Copyable {
     broker.copyDelivery(into: &job, metadata: &metadata)
     metadata.boundTimes(now: receivedAt)
     guard isOversized else { return }
-    if 1...Limits.idBytesMaximum ~= Int(metadata.messageID.count) {
+    let bytes = metadata.bytes
+    if JobParser.isID(bytes.span.extracting(metadata.messageID.range)) {
       // Only the message id is known; it replaces the job's own id.
       job.bytes = Array(metadata.bytes[metadata.messageID.range])
       job.id = ByteRange(start: 0, count: job.bytes.count)

@@ -213,7 +213,9 @@ extension ActivityRegistry {
       guard case .array(let values) = reply else {
         return then(.failure(.redis("\(key) is no set: does something else use its keys?")))
       }
-      then(.success(values.compactMap { $0.text.flatMap { Int($0) } }.sorted()))
+      then(
+        .success(
+          values.compactMap { $0.text.flatMap { Int($0) } }.filter { 0..<OrdinalChunk.chunksMaximum ~= $0 }.sorted()))
     }
   }
 
@@ -224,6 +226,7 @@ extension ActivityRegistry {
 
   private static func place(_ value: RedisReply) -> UInt16? {
     guard case .bulk(let bytes) = value, bytes.count == 2 else { return nil }
-    return UInt16(bytes[0]) | UInt16(bytes[1]) << 8
+    let place = UInt16(bytes[0]) | UInt16(bytes[1]) << 8
+    return place < OrdinalChunk.count ? place : nil
   }
 }

@@ -253,9 +253,9 @@ final class ChannelEnsureFlow {
         }
         let intents = values.compactMap { $0.text.flatMap(ChannelIntent.init) }.filter { $0.storage == storage }
         registry.ask(["TIME"], key: keys.intents) { [self] result in
-          guard case .success(.array(let parts)) = result, let seconds = parts.first?.text.flatMap({ Int64($0) }) else {
-            return perform(state.redisFailed("TIME was not answered"))
-          }
+          guard case .success(.array(let parts)) = result, let seconds = parts.first?.text.flatMap({ Int64($0) }),
+            0...Limits.unixSecondsMaximum ~= seconds
+          else { return perform(state.redisFailed("TIME was not answered")) }
           searched(candidates, intents, storage, redisNow: seconds * 1000)
         }
       }

@@ -219,7 +219,11 @@ package final class ChannelRegistry {
       ),
       (
         ["ZRANGE", keys.used, "0", "-1", "WITHSCORES"],
-        { if let id = ChannelID(text: $1), let seconds = Double($2) { $0.used[id] = Int64(seconds) } }
+        {
+          if let id = ChannelID(text: $1), let seconds = Double($2).flatMap({ Int64(exactly: $0.rounded(.down)) }) {
+            $0.used[id] = seconds
+          }
+        }
       ),
     ]
     snapshot(steps[...], Snapshot(), then)

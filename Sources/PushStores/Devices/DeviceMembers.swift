@@ -19,7 +19,8 @@ extension DeviceRegistry {
           switch result {
           case .failure(let failure): then(.failure(failure))
           case .success(let reply):
-            let last = (reply.text.flatMap { Int($0) } ?? 0) / OrdinalChunk.count
+            let ordinals = reply.text.flatMap { Int($0) } ?? 0
+            let last = min(max(0, ordinals) / OrdinalChunk.count, OrdinalChunk.chunksMaximum - 1)
             let first = ordinal.map { OrdinalChunk.index(of: $0) } ?? 0
             members(of: name, chunk: first, last: last, after: ordinal, limit: limit, keys, found: [], then)
           }

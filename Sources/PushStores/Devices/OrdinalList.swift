@@ -10,11 +10,15 @@ enum OrdinalList {
   /// A small set.
   static func all(_ bytes: [UInt8]) -> [UInt32] { (0..<bytes.count / 4).map { ordinal(bytes, $0) } }
 
-  /// A large set's part in a chunk, ascending.
+  /// A large set's part in a chunk, ascending. A place beyond the chunk is left out: the registry writes none.
   static func all(_ bytes: [UInt8], inChunk chunk: Int) -> [UInt32] {
-    let base = UInt32(truncatingIfNeeded: chunk * OrdinalChunk.count)
+    guard 0..<OrdinalChunk.chunksMaximum ~= chunk else { return [] }
+    let base = UInt32(chunk * OrdinalChunk.count)
     guard bytes.count == OrdinalChunk.bitmapBytes else {
-      return (0..<bytes.count / 2).map { base + UInt32(bytes[$0 * 2]) + UInt32(bytes[$0 * 2 + 1]) << 8 }
+      return (0..<bytes.count / 2).compactMap { index in
+        let place = UInt32(bytes[index * 2]) | UInt32(bytes[index * 2 + 1]) << 8
+        return place < OrdinalChunk.count ? base + place : nil
+      }
     }
     var ordinals: [UInt32] = []
     for (index, byte) in bytes.enumerated() where byte != 0 {

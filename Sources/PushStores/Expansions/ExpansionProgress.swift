@@ -42,8 +42,8 @@ package struct ExpansionProgress: Sendable {
   init?(_ fields: [String: String]) {
     guard let phase = fields["phase"].flatMap(ExpansionState.Phase.init), let app = fields["app"],
       let environment = fields["environment"], let pages = fields["pages"].flatMap(UInt32.init),
-      let settled = fields["settled"].flatMap(UInt32.init), let devices = fields["devices"].flatMap(UInt64.init),
-      let begun = fields["begun"].flatMap(Int64.init)
+      let settled = fields["settled"].flatMap(UInt32.init), let devices = ExpansionProgress.count(fields["devices"]),
+      let begun = ExpansionProgress.time(fields["begun"])
     else { return nil }
     self.phase = phase
     self.app = app
@@ -53,7 +53,7 @@ package struct ExpansionProgress: Sendable {
     settledPages = settled
     ordinal = fields["ordinal"].flatMap(UInt32.init)
     ordinals = fields["of"].flatMap(UInt32.init)
-    ended = fields["ended"].flatMap(Int64.init)
+    ended = ExpansionProgress.time(fields["ended"])
     isCancelled = fields["cancelled"] == "1"
     isPartlyForgotten = fields["forgotten"] == "1"
     isComplete = ordinal == nil && pages == settled
@@ -64,10 +64,20 @@ package struct ExpansionProgress: Sendable {
     var summary = AudienceSummary()
     summary.devices = devices
     for end in PageEnd.all {
-      summary[end] = fields["n:\(Character(UnicodeScalar(end.letter)))"].flatMap(UInt64.init) ?? 0
+      summary[end] = ExpansionProgress.count(fields["n:\(Character(UnicodeScalar(end.letter)))"]) ?? 0
     }
     self.summary = summary
     metadata = MessageMetadata(facts: fields)
+  }
+
+  /// nil: no count that Herald writes: sums of them cannot overflow.
+  private static func count(_ text: String?) -> UInt64? {
+    text.flatMap(UInt64.init).flatMap { $0 <= UInt64(UInt32.max) ? $0 : nil }
+  }
+
+  /// Unix milliseconds; nil: no time.
+  fileprivate static func time(_ text: String?) -> Int64? {
+    text.flatMap(Int64.init).flatMap { 0...Limits.unixMillisecondsMaximum ~= $0 ? $0 : nil }
   }
 }
 
@@ -92,8 +102,8 @@ extension MessageMetadata {
     correlationID = append(hex: facts["correlation_id"])
     traceparent = append(hex: facts["traceparent"])
     tracestate = append(hex: facts["tracestate"])
-    enqueuedAt = facts["enqueued"].flatMap(Int64.init)
-    firstSeen = facts["first_seen"].flatMap(Int64.init)
+    enqueuedAt = ExpansionProgress.time(facts["enqueued"])
+    firstSeen = ExpansionProgress.time(facts["first_seen"])
     jobClass = facts["class"] == "bulk" ? .bulk : .transactional
   }
 

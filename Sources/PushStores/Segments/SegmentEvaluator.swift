@@ -111,7 +111,7 @@ package final class SegmentEvaluator {
   private static func ordinals(_ reply: RedisReply) -> (count: Int, epoch: UInt64)? {
     guard case .array(let values) = reply, values.count == 2 else { return nil }
     guard values[0] != .null else { return (0, 0) }
-    guard let count = values[0].text.flatMap({ Int($0) }), 0...Int(UInt32.max) + 1 ~= count else { return nil }
+    guard let count = values[0].text.flatMap({ Int($0) }), 0...OrdinalChunk.ordinalsMaximum ~= count else { return nil }
     return (count, values[1].text.flatMap { UInt64($0) } ?? 0)
   }
 

@@ -24,6 +24,7 @@ package struct SimulatedJob: Sendable {
 
   /// The token of a device that APNs reports as gone, although some jobs say that the device registered it again.
   static let reregistered = "dead" + String(repeating: "e", count: 60)
+  static let idPrefix = "00000000-0000-4000-8000-"
   static let app = "com.example.app"
   static let campaignApp = "com.example.other"
   private static let deliverablePrefix = "aaaa"
@@ -41,7 +42,7 @@ package struct SimulatedJob: Sendable {
   init(number: Int, unixSeconds: Int64, _ settings: WorkerWorld.Settings, random: inout SeededRandom) {
     let isPlain = settings.hasPlainJobs
     func pick(_ bound: UInt64) -> Int { Int(random.next() % bound) }
-    id = "00000000-0000-4000-8000-" + Hex.text(number, count: 12)
+    id = SimulatedJob.idPrefix + Hex.text(number, count: 12)
     func device() -> String {
       // Few tokens get errors; each of them is in several jobs.
       let prefix =

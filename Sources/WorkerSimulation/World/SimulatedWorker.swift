@@ -164,6 +164,9 @@ package final class SimulatedWorker {
   /// All its threads have ended.
   var isOver: Bool { threads.allSatisfy(\.isOver) }
 
+  /// It ended, and nobody drained it.
+  var endedByItself: Bool { isOver && !isDraining && !isDead }
+
   /// What SIGTERM does.
   func drain() {
     isDraining = true

@@ -32,6 +32,8 @@ package final class WorkerWorld {
     package var channelAbove: Int?
     /// Some activities end for some devices while they run.
     package var hasLeaves = false
+    /// Messages with forged headers, properties and bodies.
+    package var forgedMessages = 0
     package var prefetch = 40
     /// The first worker runs until its queues are empty, and is then started again.
     package var worksUntilEmpty = false
@@ -74,6 +76,7 @@ package final class WorkerWorld {
   package let auditor: WorkerAuditor
   package let channelUsers = SimulatedChannelUsers()
   package let audiences: AudienceAuditor
+  package let forgeries = ForgeryAuditor()
   /// Workers that a channel request crashed.
   package private(set) var poisonedCount = 0
   /// FNV-1a over every event of the network.
@@ -101,6 +104,7 @@ package final class WorkerWorld {
     case askForChannel(Int)
     case broadcast(Int)
     case audience(Int)
+    case forge(Int)
     case fault(Int)
     case end(Int, UInt64)
     case startWorker(Int)
@@ -197,6 +201,7 @@ package final class WorkerWorld {
     }
     rabbitmq.observer = { [unowned self] event in
       let now = WorkerWorld.unixMillisecondsAtZero + network.now / 1_000_000
+      if settings.forgedMessages > 0, forgeries.observe(event) { return }
       if !channelUsers.observe(event), !audiences.observe(event, unixMilliseconds: now) {
         auditor.observe(event, unixMilliseconds: now)
       }
@@ -211,7 +216,7 @@ package final class WorkerWorld {
     network.trace = { [unowned self] in note($0) }
     auditor.expectRates(
       Set(configurations.flatMap { $0.limits.rates.rules.compactMap(\.limit) }),
-      hasBroadcasts: settings.broadcasts > 0 || settings.channelAbove != nil)
+      hasBroadcasts: settings.broadcasts > 0 || settings.channelAbove != nil || settings.forgedMessages > 0)
     for node in redis {
       node.observe = { [unowned self] observation in
         auditor.observe(observation)
@@ -233,6 +238,9 @@ package final class WorkerWorld {
       agenda.add(.broadcast(number), at: network.now + production / 2 + share * Int64(number))
     }
     for (number, event) in plan.audiences.enumerated() { if let event { agenda.add(.audience(number), at: event.at) } }
+    for number in 0..<settings.forgedMessages {
+      agenda.add(.forge(number), at: network.now + production / Int64(settings.forgedMessages) * Int64(number))
+    }
     for (number, fault) in plan.faults.enumerated() { if let fault { agenda.add(.fault(number), at: fault.at) } }
     if settings.audienceDevices > 0 { putSegment() }
   }
@@ -327,6 +335,7 @@ package final class WorkerWorld {
         kill(worker)
         retire(index, after: worker.absenceNanoseconds)
       } else if worker.isOver {
+        if worker.endedByItself { forgeries.endedByItself(worker) }
         retire(index)
       }
     }
@@ -351,8 +360,14 @@ package final class WorkerWorld {
       if count > 0 { auditor.violations.append("\(count) messages remain in \(name)") }
     }
     let ledger = apns.ledger
-    auditor.violations += audiences.finish(ledger)
-    auditor.finish(ledger, elsewhere: audiences.apnsIDs(ledger))
+    if settings.forgedMessages == 0 {
+      auditor.violations += audiences.finish(ledger)
+      auditor.finish(ledger, elsewhere: audiences.apnsIDs(ledger))
+    } else {
+      // What is forged may name devices and activities of others.
+      auditor.finish(ledger, elsewhere: forgeries.apnsIDs(ledger))
+    }
+    auditor.violations += forgeries.violations
     // If a worker's clock is wrong or APNs does not know the key, APNs refuses its provider tokens for a while. If Redis evicted a channel
     // but not its name, the name waits for an operator.
     let refusing: Set<WorkerFault> = [.setClock, .evictRedis, .revokeKey]
@@ -397,6 +412,7 @@ package final class WorkerWorld {
         agenda.add(step, at: network.now + 500_000_000)
       }
     case .audience(let number): publishAudience(number)
+    case .forge(let number): forge(number)
     case .fault(let number): try begin(number)
     case .end(let number, let argument): try end(number, argument)
     case .startWorker(let index):
