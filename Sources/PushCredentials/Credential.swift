@@ -58,6 +58,12 @@ package struct Credential: Sendable {
   /// Whether it may send to a topic.
   package func serves(topic: String) -> Bool { topics?.contains(topic) ?? true }
 
+  /// Whether it lists the topic, or an app that the topic belongs to.
+  func lists(topic: String) -> Bool {
+    topics?.contains(topic) ?? false
+      || configuration.apps.contains { topic == $0 || topic.hasPrefix($0) && topic.dropFirst($0.count).first == "." }
+  }
+
   /// Whether it may send a push type to one of its apps, under the type's topic.
   package func serves(_ type: PushType, of app: String) -> Bool {
     serves(type) && serves(topic: app + type.rules.topicSuffix)

@@ -37,7 +37,7 @@ struct CredentialRoutes: Sendable {
   /// The index of the job's credential.
   func place(for job: borrowing PushJob) throws(RoutingError) -> Int {
     if !job.credential.isEmpty { return try named(job) }
-    if hasTopics && hasOwnTopic(job) { return try sole(job) }
+    if hasTopics && hasOwnTopic(job) || !job.hasTopicOfItsApp { return try sole(job) }
     let bytes = job.bytes.span
     guard let app = find(bytes.extracting(job.app.range)),
       case let answer = answers[
@@ -75,21 +75,28 @@ struct CredentialRoutes: Sendable {
     let name = bytes.extracting(job.credential.range).text
     guard let place = all.firstIndex(where: { $0?.name == name }), let credential = all[place],
       CredentialRoutes.lists(credential, bytes.extracting(job.app.range).text, job.environment),
-      credential.serves(job.pushType), credential.serves(topic: bytes.extracting(job.topic.range).text)
+      credential.serves(job.pushType), CredentialRoutes.allows(credential, job)
     else { throw RoutingRefusal(among: all).named(job) }
     return place
+  }
+
+  /// Whether a credential may send to the job's topic for the job's app. A broadcast goes to its app: it has no topic of another one.
+  static func allows(_ credential: Credential, _ job: borrowing PushJob) -> Bool {
+    let topic = job.bytes.span.extracting(job.topic.range).text
+    guard credential.serves(topic: topic) else { return false }
+    return job.hasTopicOfItsApp || job.targetKind != .channel && credential.lists(topic: topic)
   }
 
   /// The one credential that serves a job with a topic of its own.
   private func sole(_ job: borrowing PushJob) throws(RoutingError) -> Int {
     let bytes = job.bytes.span
     let app = bytes.extracting(job.app.range).text
-    let topic = bytes.extracting(job.topic.range).text
-    let environment = job.environment
-    let type = job.pushType
-    let fitting = all.indices.filter { place in
-      guard let credential = all[place], CredentialRoutes.lists(credential, app, environment) else { return false }
-      return credential.serves(type) && credential.serves(topic: topic)
+    var fitting: [Int] = []
+    for place in all.indices {
+      guard let credential = all[place], CredentialRoutes.lists(credential, app, job.environment),
+        credential.serves(job.pushType), CredentialRoutes.allows(credential, job)
+      else { continue }
+      fitting.append(place)
     }
     guard fitting.count == 1 else { throw RoutingRefusal(among: all).unnamed(job) }
     return fitting[0]

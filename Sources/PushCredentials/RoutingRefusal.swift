@@ -33,6 +33,7 @@ struct RoutingRefusal {
           : "\"\(credential.name)\" is a certificate; this push type needs a signing key")
     }
     let topic = bytes.extracting(job.topic.range).text
+    guard !credential.serves(topic: topic) else { return foreign(topic, app) }
     return RoutingError(
       field: "credential",
       detail:
@@ -62,7 +63,11 @@ struct RoutingRefusal {
           : "needs a signing key, and \"\(name)\" has only certificates in \(environment)")
     }
     let topic = bytes.extracting(job.topic.range).text
-    let fitting = able.filter { $0.serves(topic: topic) }
+    var fitting = able.filter { $0.serves(topic: topic) }
+    if !job.hasTopicOfItsApp, !fitting.isEmpty {
+      fitting = job.targetKind == .channel ? [] : fitting.filter { $0.lists(topic: topic) }
+      if fitting.isEmpty { return foreign(topic, name) }
+    }
     let names = (fitting.isEmpty ? able : fitting).map { "\"\($0.name)\"" }.joined(separator: ", ")
     guard !fitting.isEmpty else {
       return RoutingError(
@@ -72,6 +77,15 @@ struct RoutingRefusal {
           : "no credential may send to \"\(topic)\": it is no topic of \(names)")
     }
     return RoutingError(field: "credential", detail: "several serve \"\(name)\" in \(environment): \(names); name one")
+  }
+
+  private func foreign(_ topic: String, _ app: String) -> RoutingError {
+    RoutingError(
+      field: "topic",
+      detail: """
+        "\(topic)" does not belong to app "\(app)": it must be the app, or begin with "\(app).", or, but for a broadcast, stand in \
+        apps or topics of the credential
+        """)
   }
 
   /// Topics for messages, shortened.

@@ -57,6 +57,28 @@ import Testing
   }
 
   @Test(arguments: [
+    (#""topic":"com.example.other""#, "/topic"), (#""topic":"com.example.application""#, "/topic"),
+    (#""topic":"com.example.other.com.example.app""#, "/topic"), (#""topic":"com.example""#, "/topic"),
+    (#""credential":"others""#, "/credential"), (#""topic":"com.example.\u006fther""#, "/topic"),
+    (#""topic":"com.example.app""#, ""), (#""topic":"com.example.app.voip""#, ""), (#""credential":"own""#, ""),
+    (#""credential":"unknown""#, ""),
+  ])
+  func aKeySendsOnlyForItsApp(_ member: String, _ pointer: String) {
+    var own = sender()
+    own.appsOfCredentials = ["own": ["com.example.app"], "others": ["com.example.other"]]
+    var any = sender(nil, query: "com.example.app")
+    any.appsOfCredentials = own.appsOfCredentials
+    // A key of no app may send for each, so the worker decides.
+    #expect((try? take("{\(member),\(rest)", any).get()) != nil)
+    switch take("{\(member),\(rest)", own) {
+    case .success: #expect(pointer.isEmpty)
+    case .failure(let problem):
+      #expect(problem.kind.status == 403 && problem.faults.map(\.pointer) == [pointer], "\(problem)")
+      #expect(problem.detail.contains("the key is for the app com.example.app: "), "\(problem.detail)")
+    }
+  }
+
+  @Test(arguments: [
     ("{", "", "ends too early"), ("[]", "", "object must begin"), ("{}", "/push_type", "is missing"),
     (#"{"id":7,"push_type":"alert"}"#, "/id", "string"),
     (#"{"push_type":"alert","to":{"tokens":["00fc13ad","x"]},"payload":{"aps":{}}}"#, "/to/tokens/1", "hexadecimal"),

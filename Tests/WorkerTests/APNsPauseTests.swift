@@ -46,4 +46,34 @@ import Testing
     }
     #expect(bench.notices.count { $0.contains("FeatureNotEnabled") } == 1)
   }
+
+  /// A credential may list several apps, and a job of one may have a topic of another.
+  @Test(.timeLimit(.minutes(2))) func anotherAppsJobsPauseNoTopic() throws {
+    let bench = try makeBench()
+    bench.server.answer = { server, request in
+      server.respond(request, status: 400, body: #"{"reason":"TopicDisallowed"}"#)
+    }
+    func foreign(_ number: Int) -> PushJob {
+      var job = APNsTestFiles.job(app: "com.example.other", token: "00fc13adff7851\(number)")
+      let topic = Array("com.example.app".utf8)
+      job.topic = ByteRange(start: job.bytes.count, count: topic.count)
+      job.bytes += topic
+      return job
+    }
+    var isPaused = false
+    for number in 10..<90 where !isPaused {
+      let (before, job) = (bench.answers.count, foreign(number))
+      var isSent = false
+      #expect(
+        bench.turn {
+          if !isSent, case let decision = bench.trySend(job).0 {
+            isSent = decision == .sent
+            if case .paused = decision { isPaused = true }
+          }
+          return isPaused || bench.answers.count > before
+        })
+    }
+    #expect(isPaused, "its own jobs are paused")
+    #expect(bench.trySend(bench.job()).0 == .sent, "those of the topic's app are not")
+  }
 }

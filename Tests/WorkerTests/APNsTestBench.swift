@@ -35,7 +35,8 @@ final class APNsTestBench {
     credentials = try Credentials(
       [
         CredentialConfiguration(
-          name: "main", kind: kind, environments: [.production, .sandbox], apps: ["com.example.app"])
+          name: "main", kind: kind, environments: [.production, .sandbox],
+          apps: ["com.example.app", "com.example.other"])
       ], caFile: files.authorityFile)
     let scheme = isTLS ? "https" : "http"
     guard let host = APNsHost(url: "\(scheme)://127.0.0.1:\(port ?? server.port)") else {

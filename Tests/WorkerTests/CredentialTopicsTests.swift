@@ -48,9 +48,11 @@ import Testing
   }
 
   private func route(
-    _ credentials: Credentials, _ app: String, _ type: PushType, topic: String? = nil, credential: String = ""
+    _ credentials: Credentials, _ app: String, _ type: PushType, topic: String? = nil, credential: String = "",
+    isBroadcast: Bool = false
   ) -> String {
     var job = APNsTestFiles.job(app: app, token: "00ff", type: type, credential: credential)
+    if isBroadcast { job.targetKind = .channel }
     let own = Array((topic ?? app + type.rules.topicSuffix).utf8)
     job.topic = ByteRange(start: job.bytes.count, count: own.count)
     job.bytes += own
@@ -114,6 +116,38 @@ import Testing
       route(credentials, app, .location)
         == "topic: no credential may send to \"\(app).location-query\": it is no topic of \"calls\", \"alerts\", \"widgets\""
     )
+  }
+
+  @Test func aTopicBelongsToItsAppUnlessTheCredentialListsIt() throws {
+    let (app, other) = ("com.example.app", "com.example.other")
+    let foreign = { (topic: String) in
+      """
+      topic: "\(topic)" does not belong to app "\(app)": it must be the app, or begin with "\(app).", or, but for a broadcast, stand in \
+      apps or topics of the credential
+      """
+    }
+    let apart = try Credentials([
+      key("own", "OWN0000001", apps: [app]), key("others", "OTHERS0001", apps: [other]),
+    ])
+    for topic in [other, "\(other).voip", "com.example.application", "com.example", "com.example.app-2"] {
+      #expect(route(apart, app, .alert, topic: topic) == foreign(topic))
+      #expect(route(apart, app, .alert, topic: topic, credential: "own") == foreign(topic))
+    }
+    for topic in [app, "\(app).voip", "\(app).push-type.new"] {
+      #expect(route(apart, app, .alert, topic: topic) == "own")
+      #expect(route(apart, app, .other, topic: topic, credential: "own") == "own")
+    }
+    let together = try Credentials([
+      key("both", apps: [app, other]), key("pass", apps: ["pass.a"], topics: ["pass.b"]),
+    ])
+    #expect(route(together, app, .alert, topic: other) == "both")
+    #expect(route(together, app, .voip, topic: "\(other).voip") == "both")
+    #expect(route(together, app, .alert, topic: "pass.b") == foreign("pass.b"))
+    #expect(route(together, "pass.a", .alert, topic: "pass.b") == "pass")
+    // A channel is of an app, whatever topic the job has.
+    #expect(
+      route(together, app, .liveactivity, topic: "\(other).push-type.liveactivity", isBroadcast: true)
+        == foreign("\(other).push-type.liveactivity"))
   }
 
   @Test func topicsAreForKeysAlone() throws {

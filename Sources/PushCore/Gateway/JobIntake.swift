@@ -14,13 +14,18 @@ package struct JobIntake: ~Copyable {
     /// As the request's query names them; nil: not named.
     package var app: String?
     package var environment: String?
+    /// The apps of each credential that the gateway's configuration has, by the credential's name.
+    package var appsOfCredentials: [String: [String]]
 
-    package init(key: APIKey, app: String?, environment: String?) {
+    package init(key: APIKey, app: String?, environment: String?, appsOfCredentials: [String: [String]] = [:]) {
       self.key = key
       self.app = app
       self.environment = environment
+      self.appsOfCredentials = appsOfCredentials
     }
   }
+
+  private static let keys = KeyTable(["id", "app", "environment"])
 
   private var parser = JobParser()
   private var job = PushJob()
@@ -31,9 +36,11 @@ package struct JobIntake: ~Copyable {
   package mutating func take(
     _ bytes: [UInt8], from sender: Sender, newID: () -> UUIDValue
   ) throws(Problem) -> TakenJob {
+    // Before anything of it is read.
+    try JobIntake.check(length: bytes.count)
     let members: JSONMembers
     do throws(JSONError) {
-      members = try JSONMembers(bytes.span)
+      members = try JSONMembers(bytes.span, JobIntake.keys)
     } catch {
       throw Problem(Problem.Fault(JobError(error, in: bytes.span)))
     }
@@ -51,6 +58,7 @@ package struct JobIntake: ~Copyable {
     }
     let body = added.isEmpty ? bytes : members.adding(Array(added.joined(separator: ",").utf8), to: bytes)
     try check(body)
+    try checkAuthority(sender)
     guard let id else { throw Problem(Problem.Fault(pointer: "/id", rule: "must be a string")) }
     return TakenJob(body: body, id: id, scope: scope)
   }
@@ -70,11 +78,33 @@ package struct JobIntake: ~Copyable {
     }
   }
 
-  private mutating func check(_ body: [UInt8]) throws(Problem) {
-    guard body.count <= Limits.jobBytesMaximum else {
-      throw Problem(
-        Problem.Fault(pointer: "", rule: "must be at most \(Limits.jobBytesMaximum) bytes, not \(body.count)"))
+  private static func check(length count: Int) throws(Problem) {
+    guard count <= Limits.jobBytesMaximum else {
+      throw Problem(Problem.Fault(pointer: "", rule: "must be at most \(Limits.jobBytesMaximum) bytes, not \(count)"))
     }
+  }
+
+  /// A key of an app sends to no topic of another app, and with no credential of others.
+  private func checkAuthority(_ sender: Sender) throws(Problem) {
+    guard let app = sender.key.app else { return }
+    let bytes = job.bytes.span
+    if !job.hasTopicOfItsApp {
+      let fault = Problem.Fault(
+        pointer: "/topic",
+        rule: "must be \(app), or begin with it and a dot, not \(JobError.describe(bytes, job.topic))")
+      throw Problem(.forbidden, "the key is for the app \(app): topic \(fault.rule)", faults: [fault])
+    }
+    guard !job.credential.isEmpty else { return }
+    let name = String(decoding: job.bytes[job.credential.range], as: UTF8.self)
+    // Workers may have credentials that the gateway's configuration has not: they decide.
+    if let apps = sender.appsOfCredentials[name], !apps.contains(app) {
+      let fault = Problem.Fault(pointer: "/credential", rule: "must be one whose apps list \(app)")
+      throw Problem(.forbidden, "the key is for the app \(app): credential \(fault.rule)", faults: [fault])
+    }
+  }
+
+  private mutating func check(_ body: [UInt8]) throws(Problem) {
+    try JobIntake.check(length: body.count)
     job.bytes = body
     job.bodyCount = body.count
     do throws(JobError) {

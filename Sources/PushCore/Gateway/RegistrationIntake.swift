@@ -1,7 +1,7 @@
 /// Turns gateway requests into registrations, the messages that apps' servers publish.
 package enum RegistrationIntake {
   /// Members that the path and the key determine. The body must not have them.
-  private static let reserved = ["version", "kind", "at", "app", "environment", "device"]
+  private static let reserved = KeyTable(["version", "kind", "at", "app", "environment", "device"])
 
   /// - Parameters:
   ///   - body: a registration's JSON object without those members.
@@ -9,14 +9,18 @@ package enum RegistrationIntake {
   package static func device(
     _ id: String, body: [UInt8], in scope: AppScope, at: Int64
   ) throws(Problem) -> [UInt8] {
+    // Before anything of it is read.
+    guard body.count <= DeviceLimits.registrationBytesMaximum else {
+      throw Problem(Problem.Fault(RegistrationParser.oversized(body.count)))
+    }
     let members: JSONMembers
     do throws(JSONError) {
-      members = try JSONMembers(body.span)
+      members = try JSONMembers(body.span, reserved)
     } catch {
       throw Problem(Problem.Fault(JobError(error, in: body.span)))
     }
-    if let member = members.all.first(where: { reserved.contains($0.name) }) {
-      throw Problem(Problem.Fault(pointer: "/\(member.name)", rule: "is set from the path and the key: leave it out"))
+    if let name = members.firstFound {
+      throw Problem(Problem.Fault(pointer: "/\(name)", rule: "is set from the path and the key: leave it out"))
     }
     var head = head("device", scope, at)
     head.append(text: ",\"device\":")

@@ -15,6 +15,8 @@ struct NotificationReader: ~Copyable {
   /// Names that are already in the plan.
   private var devices: Set<String> = []
   private var users: Set<String> = []
+  private var named: Set<SegmentCode> = []
+  private var stored: Set<SegmentCode> = []
   private(set) var plan: LiveActivitiesPlan
 
   init(_ application: LiveActivitiesApplication, allowsEveryone: Bool, _ tables: JobParser.Tables, now: Int64) {
@@ -187,16 +189,16 @@ struct NotificationReader: ~Copyable {
     case .devices(let names): for name in names where devices.insert(name).inserted { plan.devices.append(name) }
     case .users(let names): for name in names where users.insert(name).inserted { plan.users.append(name) }
     case .segment(let code): name([code])
-    case .filter(let filter):
+    case .filter(let filter, let code):
+      guard stored.insert(code).inserted else { return }
       name(filter.segments.sorted())
-      let segment = LiveActivitiesPlan.Segment(code: NotificationTarget.code(of: filter), filter: filter)
-      if !plan.segments.contains(segment) { plan.segments.append(segment) }
+      plan.segments.append(LiveActivitiesPlan.Segment(code: code, filter: filter))
     case .activity, .tokens: break
     }
   }
 
   private mutating func name(_ segments: [SegmentCode]) {
-    for code in segments where !plan.namedSegments.contains(code) { plan.namedSegments.append(code) }
+    for code in segments where named.insert(code).inserted { plan.namedSegments.append(code) }
   }
 
   private mutating func noteIgnored(

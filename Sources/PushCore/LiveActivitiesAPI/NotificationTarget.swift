@@ -4,15 +4,17 @@ enum NotificationTarget: Hashable {
   case devices([String])
   case users([String])
   case segment(SegmentCode)
-  /// A filter in the request.
-  case filter(SegmentFilter)
+  /// A filter in the request, and its code.
+  case filter(SegmentFilter, SegmentCode)
   /// All devices with the activity.
   case activity(String)
   /// Update tokens.
   case tokens([String])
 
   /// All devices of the app, in its environment.
-  static let allDevices = filter(.any([.leaf(.hasToken), .not(.leaf(.hasToken))]))
+  static let allDevices = NotificationTarget(.any([.leaf(.hasToken), .not(.leaf(.hasToken))]))
+
+  private init(_ filter: SegmentFilter) { self = .filter(filter, NotificationTarget.code(of: filter)) }
 
   /// The member of a job's `to`.
   var member: (name: String, json: [UInt8]) {
@@ -23,7 +25,7 @@ enum NotificationTarget: Hashable {
     case .tokens(let names): json.append(jsonStrings: names)
     case .activity(let id): json.append(jsonString: id)
     case .segment(let code): json.append(jsonString: code.text)
-    case .filter(let filter): json.append(jsonString: NotificationTarget.code(of: filter).text)
+    case .filter(_, let code): json.append(jsonString: code.text)
     }
     return (name, json)
   }
@@ -39,7 +41,7 @@ enum NotificationTarget: Hashable {
   }
 
   /// The code that the filter is stored under. Equal filters have the same code.
-  static func code(of filter: SegmentFilter) -> SegmentCode {
+  private static func code(of filter: SegmentFilter) -> SegmentCode {
     let json = filter.json
     var hash = SipHash128(key0: 0x6865_7261_6C64_2066, key1: 0x696C_7465_7220_636F)
     hash.append(UInt64(json.count))
@@ -132,7 +134,7 @@ extension NotificationTarget {
       source = Array(json.raw(at: place))
     }
     do throws(SegmentFilterError) {
-      return .filter(try SegmentFilterParser.parse(source))
+      return NotificationTarget(try SegmentFilterParser.parse(source))
     } catch {
       throw LiveActivitiesFault(notification.path(of: key), "is not a filter: \(error)")
     }

@@ -80,6 +80,16 @@ package struct PushJob: Sendable, ~Copyable {
     !page.isEmpty && page.late.isEmpty && !activity.isEmpty && (event == .start || pushType == .alert)
   }
 
+  /// The topic is the app, or the app with a suffix, such as `com.example.app.voip`.
+  package var hasTopicOfItsApp: Bool {
+    if topic.isEmpty || topic == app { return true }
+    guard topic.count >= app.count else { return false }
+    let all = bytes.span
+    let end = Int(topic.start) + Int(app.count)
+    return ByteHash.areSame(all.extracting(Int(topic.start)..<end), all.extracting(app.range))
+      && (topic.count == app.count || all[end] == ASCII.dot)
+  }
+
   /// The body has more than one target: a copy for one of them needs its own `to`.
   package var namesSeveral: Bool { targets.count > 1 || page.count > 1 }
 }

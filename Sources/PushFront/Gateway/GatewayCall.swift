@@ -13,7 +13,8 @@ struct GatewayCall: Sendable {
   private func query(_ name: String) -> String? { request.parameter(name) }
 
   var sender: JobIntake.Sender {
-    JobIntake.Sender(key: key, app: query("app"), environment: query("environment"))
+    JobIntake.Sender(
+      key: key, app: query("app"), environment: query("environment"), appsOfCredentials: services.appsOfCredentials)
   }
 
   /// The app and environment of the request, from its key and its query.

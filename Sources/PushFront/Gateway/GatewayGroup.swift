@@ -44,6 +44,7 @@ package struct GatewayGroup {
       liveActivities: LiveActivitiesAPI(
         applications: configuration.gateway.applications, allowsEveryone: configuration.gateway.allowsEveryone),
       logger: logger)
+    services.use(configuration)
     let drain = GatewayDrain(services)
     let front = GatewayServer.service(
       services, configuration: configuration.gateway, tls: tls, page: GatewayPage.shared, isUp: {})
@@ -52,7 +53,7 @@ package struct GatewayGroup {
     var group = ServiceGroupConfiguration(
       services: [
         .init(service: GatewayBackendService(backend: backend, drain: drain)),
-        .init(service: GatewayReload(tls: tls, logger: logger, load: load)),
+        .init(service: GatewayReload(tls: tls, services: services, load: load)),
         .init(
           service: ListeningService(
             server: front, name: "the gateway", section: "gateway", host: configuration.gateway.host,

@@ -4,14 +4,16 @@ import PushWorker
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the certificate again on SIGHUP and when its files change. On SIGHUP, also reads the log settings. API keys are read every two
+/// Reads the certificate again on SIGHUP and when its files change. On SIGHUP, also reads the log settings and the credentials' apps. API keys are read every two
 /// seconds anyway.
 struct GatewayReload: Service {
   private static let pollSeconds = 2
 
   let tls: GatewayTLS?
-  let logger: Logger
+  let services: GatewayServices
   let load: @Sendable () throws -> Configuration
+
+  private var logger: Logger { services.logger }
 
   func run() async throws {
     await withTaskGroup(of: Void.self) { group in
@@ -23,7 +25,9 @@ struct GatewayReload: Service {
   private func watchSignals() async {
     for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
       do {
-        Log.reload(try load().log)
+        let configuration = try load()
+        Log.reload(configuration.log)
+        services.use(configuration)
       } catch {
         logger.error("not reloaded (SIGHUP): \(error); nothing has changed")
       }

@@ -2,6 +2,7 @@ import Logging
 import PushCore
 import PushIO
 import PushOperations
+import PushSettings
 import PushStores
 import Synchronization
 
@@ -15,6 +16,17 @@ final class GatewayServices: Sendable {
   let budget = ByteBudget(maximum: GatewayLimits.bodiesBytesMaximum)
   let pipelineBudget = ByteBudget(maximum: GatewayLimits.pipelinedBytesMaximum)
   private let intake = Mutex(JobIntake())
+  private let credentials = Mutex<[String: [String]]>([:])
+
+  /// The apps of each credential, by its name.
+  var appsOfCredentials: [String: [String]] { credentials.withLock { $0 } }
+
+  /// Takes what requests are checked with from a configuration that was read, or read again.
+  func use(_ configuration: Configuration) {
+    credentials.withLock {
+      $0 = Dictionary(configuration.credentials.map { ($0.name, $0.apps) }) { first, _ in first }
+    }
+  }
 
   init(backend: GatewayBackend, metrics: GatewayMetrics, liveActivities: LiveActivitiesAPI, logger: Logger) {
     self.backend = backend

@@ -158,8 +158,10 @@ package final class APNsPushService: PushService {
       }
     }
     let topic = job.topic.isEmpty ? job.app : job.topic
+    // What APNs answers to another app's jobs must not pause the topic for its own.
+    let foreign = job.hasTopicOfItsApp ? 0 : ByteHash.hash(bytes.extracting(job.app.range))
     let key = PauseKey(
-      topicHash: ByteHash.hash(bytes.extracting(topic.range)), jobClass: jobClass,
+      topicHash: ByteHash.hash(bytes.extracting(topic.range)) ^ foreign, jobClass: jobClass,
       isBroadcast: job.targetKind == .channel)
     let targetHash = ByteHash.hash(bytes.extracting(job.targets[target].range))
     if let wait = context.slowed.waitMilliseconds(targetHash, now: now.monotonic) {
