@@ -61,7 +61,7 @@ struct GatewayBench: ParsableCommand {
     var figures = Figures()
     for _ in 0..<options.runs {
       let ours = try measured("", &figures) {
-        try GatewayProcess.herald(heraldProgram, $0, connectionsMaximum: idle + connections + 1)
+        try GatewayProcess.herald(heraldProgram, $0, connectionsMaximum: 2 * (idle + connections))
       }
       guard let peer else { continue }
       let theirs = try measured("peer, ", &figures) { try GatewayProcess.peer(peer, $0, remembers: !peerWithoutRedis) }

@@ -14,6 +14,19 @@ package final class ActivitiesClient {
     package let devices: [UInt32: String]
   }
 
+  /// One activity and some of its members.
+  package struct Page: Sendable {
+    package let activity: ActivityRegistry.Snapshot
+    package var counts = ActivityRegistry.MemberCounts()
+    package var page = ActivityRegistry.MemberPage()
+    /// By ordinal. Of the others, the devices were forgotten.
+    package var devices: [UInt32: String] = [:]
+
+    init(activity: ActivityRegistry.Snapshot) {
+      self.activity = activity
+    }
+  }
+
   private let loop: EventLoop
   private let redis: RedisClient
   private let activities: ActivityRegistry

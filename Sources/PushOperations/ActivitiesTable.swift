@@ -61,6 +61,21 @@ package struct ActivitiesTable {
       case tokenAt = "token_at"
     }
 
+    /// The same JSON as by `encode`, for pages of many.
+    func append(to bytes: inout [UInt8]) {
+      bytes.append(text: "{\"device\":")
+      if let device { bytes.append(jsonString: device) } else { bytes.append(text: "null") }
+      bytes.append(text: ",\"on_channel\":\(isOnChannel),\"revision\":")
+      bytes.append(decimal: Int64(revision))
+      bytes.append(text: ",\"started_at\":")
+      if let startedAt { bytes.append(decimal: startedAt) } else { bytes.append(text: "null") }
+      bytes.append(text: ",\"state\":")
+      bytes.append(jsonString: state)
+      bytes.append(text: ",\"token_at\":")
+      if let tokenAt { bytes.append(decimal: tokenAt) } else { bytes.append(text: "null") }
+      bytes.append(text: "}")
+    }
+
     init(_ member: ActivityMember, _ id: String?) {
       device = id
       state = member.status.name
@@ -113,6 +128,20 @@ package struct ActivitiesTable {
     let counts = ActivityMember.Status.allCases.map { ($0.name, shown.activity.count($0)) }
     return try json(
       shown.activity, members: Dictionary(uniqueKeysWithValues: counts), devices: devices(shown))
+  }
+
+  /// A page for the gateway.
+  package func jsonLine(_ found: ActivitiesClient.Page) throws -> [UInt8] {
+    var bytes = Array(try json(found.activity, members: nil, devices: nil).utf8.dropLast())
+    bytes.append(text: ",\"members\":{\"all\":\(found.counts.all),\"live\":\(found.counts.live)},\"devices\":[")
+    for (index, (ordinal, member)) in found.page.members.enumerated() {
+      if index > 0 { bytes.append(text: ",") }
+      Device(member, found.devices[ordinal]).append(to: &bytes)
+    }
+    bytes.append(text: "],\"next\":")
+    if let next = found.page.next { bytes.append(jsonString: "\(next)") } else { bytes.append(text: "null") }
+    bytes.append(text: "}")
+    return bytes
   }
 
   private func devices(_ shown: ActivitiesClient.Shown) -> [Device] {

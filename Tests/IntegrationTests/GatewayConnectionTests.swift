@@ -98,33 +98,74 @@ struct GatewayConnectionTests {
     withExtendedLifetime((unread, late)) {}
   }
 
-  @Test func tooManyConnectionsAreRefused() throws {
-    let world = try GatewayWorld("many", further: ["connections_max: 5"])
-    let kept = try (0..<5).map { _ in try RawSocket(port: world.port) }
-    for socket in kept { socket.send(Array("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) }
-    for socket in kept {
+  /// Whether a request with this key is taken; the connection stays open.
+  private func isTaken(_ socket: RawSocket, _ world: GatewayWorld, key: String) -> Bool {
+    let body = world.job()
+    socket.send(
+      Array(
+        "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(key)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+          .utf8))
+    return String(decoding: socket.receive(milliseconds: 10_000), as: UTF8.self).hasPrefix("HTTP/1.1 202")
+  }
+
+  @Test func nobodyTakesAllConnections() throws {
+    let world = try GatewayWorld("many", further: ["connections_max: 8"])
+    let other = try world.makeKey(["--app", "com.example.app"])
+    #expect(isTaken(try RawSocket(port: world.port), world, key: other))
+    // Clients without a key: the oldest makes room.
+    let strangers = try (0..<8).map { _ in try RawSocket(port: world.port) }
+    for socket in strangers { socket.send(Array("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) }
+    for socket in strangers {
       #expect(String(decoding: socket.receive(milliseconds: 5_000), as: UTF8.self).hasPrefix("HTTP/1.1 200"))
     }
-    let refused = LoopbackHTTP.request("GET", "/docs", port: world.port)
-    #expect(refused?.status == 503 && refused?.headers["content-type"] == "application/problem+json")
-    // A full gateway is neither restarted nor unseen.
+    let client = try RawSocket(port: world.port)
+    #expect(isTaken(client, world, key: other))
+    #expect(readAll(strangers[0], seconds: 5) == "")
+    // One key: it has at most three times what it leaves to others.
+    var own = try (0..<8).map { _ in try RawSocket(port: world.port) }
+    #expect(own.count { isTaken($0, world, key: world.key) } == 5)
+    #expect(isTaken(client, world, key: other))
+    #expect(isTaken(try RawSocket(port: world.port), world, key: other))
     for path in ["/livez", "/readyz", "/metrics"] {
-      let answer = LoopbackHTTP.request("GET", path, port: world.port)
-      #expect(answer?.status == 200 && answer?.headers["connection"] == "close", "\(path)")
+      #expect(LoopbackHTTP.request("GET", path, port: world.port)?.status == 200, "\(path)")
     }
-    // The others are served, and the next one as soon as one of them left.
-    kept[0].send(Array("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8))
-    #expect(readAll(kept[0], seconds: 5)?.hasPrefix("HTTP/1.1 200") ?? false)
+    #expect(try #require(world.metric("herald_gateway_connections_refused_total")) > 0)
+    own = []
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
-        LoopbackHTTP.request("GET", "/docs", port: world.port)?.status == 200 ? true : nil
+        (try? world.ask("POST", "/v1/jobs", body: world.job()).status) == 202 ? true : nil
       } == true)
-    // A connection counts until the gateway has seen its end.
-    #expect(
-      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
-        let metrics = LoopbackHTTP.request("GET", "/metrics", port: world.port)?.body ?? ""
-        return metrics.contains("herald_gateway_connections_refused_total") ? true : nil
-      } == true)
+  }
+
+  /// Bodies that never end: without a key, of no key's budget; of one key, of its own share.
+  @Test func bodiesThatNeverEndHoldUpNobody() throws {
+    let applications = "applications: {XXXXX-XXXXX: {app: com.example.app}}"
+    let world = try GatewayWorld("endless", further: [applications])
+    let other = try world.makeKey(["--app", "com.example.app"])
+    let blank = String(repeating: " ", count: 950_000)
+    func isServed(_ key: String) throws {
+      let large = world.job("\"meta\":{},\(String(repeating: " ", count: 400_000))")
+      #expect(try world.ask("POST", "/v1/jobs", key: key, body: large).status == 202)
+      let call = """
+        {"request":{"application":"XXXXX-XXXXX","auth":"\(key)","notifications":[{"live_activity_id":"a","live_activity":\
+        {"event":"end"}}\(String(repeating: " ", count: 400_000))]}}
+        """
+      let answer = try world.ask("POST", "/json/1.3/updateLiveActivity", key: "", body: call)
+      #expect(answer.status == 200 && answer.body.contains("\"status_code\":200"), "\(answer.body)")
+    }
+    let path = "POST /json/1.3/startLiveActivity HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
+    let strangers = try (0..<160).map { _ in try RawSocket(port: world.port) }
+    for socket in strangers { _ = socket.sendNow(Array("\(path){\"request\":\(blank)".utf8)) }
+    try isServed(world.key)
+    // The key comes too late.
+    let late = try world.ask(
+      "POST", "/json/1.3/updateLiveActivity", key: "", body: "{\"request\":{\(blank)\"auth\":\"\(world.key)\"}}")
+    #expect(late.status == 413 || late.status == 503, "\(late.body)")
+    let own = try (0..<90).map { _ in try RawSocket(port: world.port) }
+    for socket in own { _ = socket.sendNow(head(world, "Content-Length: 1000000") + Array(blank.utf8)) }
+    #expect(LoopbackHTTP.request("GET", "/readyz", port: world.port)?.status == 200)
+    try isServed(other)
+    withExtendedLifetime((strangers, own)) {}
   }
 
   @Test func withoutDescriptorsTheGatewayWaitsForThem() throws {

@@ -236,6 +236,38 @@ struct GatewayOutcomeTests {
     #expect(next.wait { $0.contains("second") })
   }
 
+  @Test func readersThatNeverReadTakeLittleMemory() throws {
+    let world = try GatewayWorld("unread", further: ["readers_per_key_max: 100"])
+    func residentBytes() throws -> Int {
+      let text = try String(contentsOfFile: "/proc/\(world.process.child.pid)/status", encoding: .utf8)
+      let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
+      return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) * 1024
+    }
+    let before = try residentBytes()
+    // More than the kernel's buffers hold.
+    let meta = String(repeating: "x", count: 5_000)
+    try world.outside.publish(
+      (0..<1_500).map { outcome("job-\($0)-\(meta)").replacing("\n", with: " ") },
+      exchange: "\(world.prefix).results", routingKey: "accepted.production.com.example.app")
+    let readers = try (0..<100).map { _ in try RawSocket(port: world.port, receiveBytes: 4_096) }
+    for reader in readers {
+      reader.send(
+        Array("GET /v1/outcomes?after=-1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(world.key)\r\n\r\n".utf8))
+    }
+    #expect(world.waitForMetric("herald_gateway_outcome_readers", 100))
+    // Until nothing more is taken.
+    var (last, most, same) = (0, 0, 0)
+    _ = ChildProcess.poll(timeoutMilliseconds: 20_000, everyMilliseconds: 250) { () -> Bool? in
+      let now = (try? residentBytes()) ?? 0
+      same = abs(now - last) < 256 << 10 ? same + 1 : 0
+      (last, most) = (now, max(most, now))
+      return same == 8 ? true : nil
+    }
+    #expect(most - before < 50 << 20, "\(before >> 20) MiB, then \(most >> 20) MiB")
+    #expect(world.metric("herald_gateway_outcome_readers") == 100)
+    withExtendedLifetime(readers) {}
+  }
+
   @Test func readersOfALongLogStarveNobody() throws {
     let world = try GatewayWorld("long")
     let count = 5_000

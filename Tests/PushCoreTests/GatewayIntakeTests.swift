@@ -114,6 +114,39 @@ import Testing
     #expect(problem.kind.status == 400 && problem.faults.map(\.pointer) == [pointer], "\(problem)")
   }
 
+  /// What a worker writes into a payload may make it longer than APNs takes.
+  @Test(arguments: [
+    ("start", #""to":{"segment":"gold"},"activity":"ride""#, 4096 - 89),
+    ("start", #""to":{"devices":["d"]},"activity":"ride""#, 4096 - 41),
+    ("update", #""to":{"activity":"ride""# + "}", 4096 - 24),
+  ])
+  func whatHeraldWritesCounts(_ event: String, _ target: String, _ countMaximum: Int) throws {
+    let writing = ActivityWriting(
+      idAttribute: ActivityIDAttribute("a.id"), staleAfterSeconds: 60, takesChannels: true)
+    func refusal(_ count: Int) throws -> Problem? {
+      let attributes =
+        event == "start" ? #","attributes-type":"Ride","attributes":{},"alert":{"title":"a","body":"b"}"# : ""
+      let start = #"{"aps":{"timestamp":1796000000,"event":"\#(event)"\#(attributes),"content-state":{"m":""#
+      let payload = start + String(repeating: "x", count: count - start.utf8.count - 4) + #""}}}"#
+      try #require(payload.utf8.count == count)
+      var intake = JobIntake(activities: writing)
+      do throws(Problem) {
+        _ = try intake.take(
+          Array("{\"push_type\":\"liveactivity\",\(target),\"payload\":\(payload)}".utf8), from: sender(),
+          newID: { uuid })
+        return nil
+      } catch {
+        return error
+      }
+    }
+    #expect(try refusal(countMaximum) == nil)
+    let problem = try #require(try refusal(countMaximum + 1))
+    #expect(
+      problem.faults.map(\.pointer) == ["/payload"]
+        && problem.detail.contains("not 4097 with what Herald writes into it"),
+      "\(problem.detail)")
+  }
+
   @Test func anOversizedJobIsRefused() {
     let json = #"{"id":"a","meta":{"m":"\#(String(repeating: "x", count: 600_000))"},\#(rest)"#
     #expect((try? take(json).get()) == nil)

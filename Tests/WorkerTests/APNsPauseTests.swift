@@ -62,11 +62,11 @@ import Testing
     }
     var isPaused = false
     for number in 10..<90 where !isPaused {
-      let (before, job) = (bench.answers.count, foreign(number))
+      let before = bench.answers.count
       var isSent = false
       #expect(
         bench.turn {
-          if !isSent, case let decision = bench.trySend(job).0 {
+          if !isSent, case let decision = bench.trySend(foreign(number)).0 {
             isSent = decision == .sent
             if case .paused = decision { isPaused = true }
           }

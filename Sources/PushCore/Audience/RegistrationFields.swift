@@ -68,7 +68,7 @@ struct RegistrationFields {
           try scanner.skipValue(bytes)
         }
       } else {
-        let known = Key.allCases.map(\.rawValue)
+        let known = fault == nil ? Key.allCases.map(\.rawValue) : []
         let hint = EditDistance.nearest(to: name, among: known).map { "; did you mean \($0)?" } ?? ""
         fail(JobError.describe(bytes, key: string), "is not a key of a registration\(hint)")
         try scanner.skipValue(bytes)

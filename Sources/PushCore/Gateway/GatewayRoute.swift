@@ -109,4 +109,14 @@ package enum GatewayRoute: Hashable, Sendable {
     case .liveActivities, .description, .page, .alive, .ready, .metrics: nil
     }
   }
+
+  /// Probes and metrics: answered on a connection too many.
+  package var isProbe: Bool {
+    switch self {
+    case .alive, .ready, .metrics: true
+    case .jobs, .job, .control, .device, .user, .segment, .segmentCount, .activity, .outcomes, .liveActivities,
+      .description, .page:
+      false
+    }
+  }
 }

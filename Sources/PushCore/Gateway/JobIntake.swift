@@ -29,8 +29,12 @@ package struct JobIntake: ~Copyable {
 
   private var parser = JobParser()
   private var job = PushJob()
+  private let activities: ActivityWriting
 
-  package init() {}
+  /// - Parameter activities: what workers write into jobs.
+  package init(activities: ActivityWriting = ActivityWriting()) {
+    self.activities = activities
+  }
 
   /// - Parameter newID: makes the id of a job that has none.
   package mutating func take(
@@ -110,6 +114,7 @@ package struct JobIntake: ~Copyable {
     do throws(JobError) {
       let none: [UInt8] = []
       try parser.parse(into: &job, fallbackID: none.span)
+      try activities.check(job)
     } catch {
       throw Problem(Problem.Fault(error))
     }

@@ -127,6 +127,9 @@ struct DeviceReader {
     guard let place = request[.tags] else { return false }
     let (json, path) = (request.json, request.path(of: .tags))
     guard let members = json.members(at: place) else { throw request.wrong(.tags, "must be key-value object") }
+    guard members.count <= DeviceLimits.tagsMaximum else {
+      throw LiveActivitiesFault(path, "must have at most \(DeviceLimits.tagsMaximum) tags")
+    }
     var changes: [(name: String, value: [UInt8])] = []
     for member in members {
       let name = json.text(member.key)

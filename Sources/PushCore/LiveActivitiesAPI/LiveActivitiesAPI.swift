@@ -5,14 +5,20 @@ package struct LiveActivitiesAPI: Sendable {
   private let applications: [String: LiveActivitiesApplication]
   /// Whether a start without a target goes to all devices of the app.
   private let allowsEveryone: Bool
+  /// What workers write into jobs.
+  private let activities: ActivityWriting
   private let tables = JobParser.Tables()
 
   /// Maximum of notifications in one request.
   package static let notificationsMaximum = 1000
 
-  package init(applications: [String: LiveActivitiesApplication], allowsEveryone: Bool) {
+  package init(
+    applications: [String: LiveActivitiesApplication], allowsEveryone: Bool,
+    activities: ActivityWriting = ActivityWriting()
+  ) {
     self.applications = applications
     self.allowsEveryone = allowsEveryone
+    self.activities = activities
   }
 
   /// Validates a request and decides what to do.
@@ -25,7 +31,7 @@ package struct LiveActivitiesAPI: Sendable {
     method name: String, body: [UInt8], authorization: String?, now: Int64, random: inout some RandomNumberGenerator
   ) -> LiveActivitiesReading {
     guard let method = LiveActivitiesMethod(rawValue: name) else {
-      return .open(.refused(LiveActivitiesFault(LiveActivitiesMethod.refusal(of: name))))
+      return .open(.unsupported(name))
     }
     let json: CheckedJSON
     do throws(JSONError) {
@@ -42,11 +48,33 @@ package struct LiveActivitiesAPI: Sendable {
     }
   }
 
-  /// - Parameter access: set as soon as it is known, also if the rest of the request is wrong.
-  private func plan(
-    _ method: LiveActivitiesMethod, _ json: CheckedJSON, _ authorization: String?, _ now: Int64,
-    _ random: inout some RandomNumberGenerator, _ access: inout LiveActivitiesReading.Access?
-  ) throws(LiveActivitiesFault) -> LiveActivitiesPlan {
+  /// The answer to a request without a valid key. Reads no more of it than the application's code and the key.
+  package func refusal(
+    _ method: LiveActivitiesMethod, _ body: [UInt8], authorization: String?
+  ) -> LiveActivitiesAnswer {
+    let json: CheckedJSON
+    do throws(JSONError) {
+      json = try CheckedJSON(body)
+    } catch {
+      return .unparsable(error, in: body.span)
+    }
+    do throws(LiveActivitiesFault) {
+      _ = try opening(method, json, authorization)
+      return .unknownAccount
+    } catch {
+      return .refused(error)
+    }
+  }
+
+  private struct Opening {
+    var request: RequestObject<RequestKeys.Request>
+    var application: LiveActivitiesApplication
+    var token: String
+  }
+
+  private func opening(
+    _ method: LiveActivitiesMethod, _ json: CheckedJSON, _ authorization: String?
+  ) throws(LiveActivitiesFault) -> Opening {
     let envelope = try RequestObject<RequestKeys.Envelope>(json, at: json.start, path: "")
     guard let place = envelope[.request] else { throw LiveActivitiesFault("request is missing") }
     let request = try RequestObject<RequestKeys.Request>(json, at: place, path: "")
@@ -54,6 +82,17 @@ package struct LiveActivitiesAPI: Sendable {
       throw LiveActivitiesFault.application
     }
     guard let token = try token(request, authorization, method.permission) else { throw LiveActivitiesFault.account }
+    return Opening(request: request, application: application, token: token)
+  }
+
+  /// - Parameter access: set as soon as it is known, also if the rest of the request is wrong.
+  private func plan(
+    _ method: LiveActivitiesMethod, _ json: CheckedJSON, _ authorization: String?, _ now: Int64,
+    _ random: inout some RandomNumberGenerator, _ access: inout LiveActivitiesReading.Access?
+  ) throws(LiveActivitiesFault) -> LiveActivitiesPlan {
+    let opening = try opening(method, json, authorization)
+    let (request, application, token) = (opening.request, opening.application, opening.token)
+    access = LiveActivitiesReading.Access(token: token, permission: method.permission, scope: application.scope)
     switch method.permission {
     case .register:
       let scope = try DeviceReader.scope(request, of: application)
@@ -62,8 +101,8 @@ package struct LiveActivitiesAPI: Sendable {
       try reader.read()
       return reader.plan
     case .send:
-      access = LiveActivitiesReading.Access(token: token, permission: .send, scope: application.scope)
-      var reader = NotificationReader(application, allowsEveryone: allowsEveryone, tables, now: now)
+      var reader = NotificationReader(
+        application, allowsEveryone: allowsEveryone, activities, tables, now: now)
       for (index, place) in try notifications(request).enumerated() {
         let path = "notifications[\(index)]"
         try reader.read(
@@ -100,10 +139,41 @@ package struct LiveActivitiesAPI: Sendable {
     return try request.filledText(.auth) ?? inHeader
   }
 
+  /// The schemes of the header `Authorization`, in lower case.
+  package static let schemes = ["token", "bearer"]
+
   /// The token after `Token` or `Bearer`.
   private static func token(ofHeader value: String) -> String? {
     let parts = value.split(separator: " ", omittingEmptySubsequences: true)
-    guard parts.count == 2, ["token", "bearer"].contains(parts[0].lowercased()) else { return nil }
+    guard parts.count == 2, schemes.contains(parts[0].lowercased()) else { return nil }
     return String(parts[1])
+  }
+
+  /// The key (`auth`) in the beginning of a body, which may be cut anywhere; nil: it is not there, or the body is not such a request.
+  package static func token(in bytes: [UInt8]) -> String? {
+    let span = bytes.span
+    var scanner = JSONScanner()
+    do throws(JSONError) {
+      guard try enter("request", span, &scanner), try enter("auth", span, &scanner),
+        scanner.peek(span) == ASCII.quote
+      else { return nil }
+      return try scanner.string(span).text(of: span)
+    } catch {
+      return nil
+    }
+  }
+
+  /// Goes to the value of a member of the object that comes next. false: there is no such member.
+  private static func enter(
+    _ name: String, _ bytes: Span<UInt8>, _ scanner: inout JSONScanner
+  ) throws(JSONError) -> Bool {
+    var hasMember = try scanner.beginObject(bytes)
+    while hasMember {
+      let key = try scanner.key(bytes)
+      if bytes.extracting(key.range.range).equals(name) { return true }
+      try scanner.skipValue(bytes)
+      hasMember = try scanner.nextMember(bytes)
+    }
+    return false
   }
 }

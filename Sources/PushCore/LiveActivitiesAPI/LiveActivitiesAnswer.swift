@@ -83,6 +83,18 @@ package struct LiveActivitiesAnswer: Hashable, Sendable {
     return LiveActivitiesAnswer(status: 400, code: 400, "The request is not JSON: \(text), at byte \(offset)")
   }
 
+  /// The call does not exist.
+  package static func unsupported(_ method: String) -> LiveActivitiesAnswer {
+    refused(LiveActivitiesFault(LiveActivitiesMethod.refusal(of: method)))
+  }
+
+  /// So much of the body came without a key.
+  package static func keyTooLate(maximum: Int) -> LiveActivitiesAnswer {
+    LiveActivitiesAnswer(
+      status: 413, code: 413,
+      "The key must be in the header Authorization, or auth within the first \(maximum) bytes of a larger request")
+  }
+
   /// The body exceeds the server's maximum.
   package static func tooLarge(maximum: Int) -> LiveActivitiesAnswer {
     LiveActivitiesAnswer(status: 413, code: 413, "The request is too large: at most \(maximum) bytes are taken")

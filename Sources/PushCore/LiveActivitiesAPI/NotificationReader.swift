@@ -8,6 +8,7 @@ struct NotificationReader: ~Copyable {
 
   private let application: LiveActivitiesApplication
   private let allowsEveryone: Bool
+  private let activities: ActivityWriting
   /// Unix milliseconds.
   private let now: Int64
   private var parser: JobParser
@@ -19,8 +20,12 @@ struct NotificationReader: ~Copyable {
   private var stored: Set<SegmentCode> = []
   private(set) var plan: LiveActivitiesPlan
 
-  init(_ application: LiveActivitiesApplication, allowsEveryone: Bool, _ tables: JobParser.Tables, now: Int64) {
+  init(
+    _ application: LiveActivitiesApplication, allowsEveryone: Bool, _ activities: ActivityWriting,
+    _ tables: JobParser.Tables, now: Int64
+  ) {
     self.application = application
+    self.activities = activities
     parser = JobParser(tables)
     self.allowsEveryone = allowsEveryone
     self.now = now
@@ -177,6 +182,7 @@ struct NotificationReader: ~Copyable {
     let noID: [UInt8] = []
     do throws(JobError) {
       try parser.parse(into: &parsed, fallbackID: noID.span)
+      try activities.check(parsed)
     } catch {
       throw fault(error, notification, notification.path(of: name))
     }

@@ -1,3 +1,6 @@
+/// Members of an object that is read. No client sends as many; each costs an allocation.
+private let requestMembersMaximum = 1000
+
 /// An object in a request, with the members that are read. null counts as absent. Other keys are ignored, as the original API does.
 struct RequestObject<Key: Hashable & RawRepresentable<String>> {
   let json: CheckedJSON
@@ -11,6 +14,9 @@ struct RequestObject<Key: Hashable & RawRepresentable<String>> {
     self.path = path
     guard let members = json.members(at: place) else {
       throw LiveActivitiesFault(path, "must be key-value object, not \(json.description(at: place))")
+    }
+    guard members.count <= requestMembersMaximum else {
+      throw LiveActivitiesFault(path, "must have at most \(requestMembersMaximum) members, not \(members.count)")
     }
     for member in members {
       guard let key = Key(rawValue: json.text(member.key)) else { continue }

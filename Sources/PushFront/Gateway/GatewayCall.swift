@@ -10,6 +10,15 @@ struct GatewayCall: Sendable {
 
   var request: GatewayRequest { exchange.request }
 
+  func body() async throws -> GatewayBody { try await exchange.body(of: key) }
+
+  /// Reads or writes so many bytes: see `LargeWork`.
+  func work<Value: Sendable>(
+    on count: Int, _ work: @escaping @Sendable () throws(Problem) -> Value
+  ) async throws(Problem) -> Value {
+    try await services.largeWork.run(count, for: key.id, work)
+  }
+
   private func query(_ name: String) -> String? { request.parameter(name) }
 
   var sender: JobIntake.Sender {
@@ -42,6 +51,24 @@ struct GatewayCall: Sendable {
       throw Problem(.badRequest, "after must be the id of an event, or -1 for all events")
     }
     return number
+  }
+
+  /// How many elements a page of a list shall have.
+  func limit() throws(Problem) -> Int {
+    guard let text = query("limit") else { return GatewayLimits.pageDefault }
+    guard let limit = Int(text), 1...GatewayLimits.pageMaximum ~= limit else {
+      throw Problem(.badRequest, "limit must be from 1 to \(GatewayLimits.pageMaximum)")
+    }
+    return limit
+  }
+
+  /// A parameter that the answer before gave; nil: absent.
+  func parameter<Value>(_ name: String, _ read: (String) -> Value?) throws(Problem) -> Value? {
+    guard let text = query(name) else { return nil }
+    guard let value = read(text) else {
+      throw Problem(.badRequest, "\(name) must be the next of the page before it")
+    }
+    return value
   }
 
   enum Format {

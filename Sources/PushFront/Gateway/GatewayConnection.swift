@@ -25,12 +25,9 @@ final class GatewayConnection: ChannelDuplexHandler {
   }
 
   private let responder: GatewayResponder
-  private let connectionsMaximum: Int
   private var context: ChannelHandlerContext?
   private var state = State.idle
-  private var isCounted = false
-  /// There are too many connections.
-  private var isExcess = false
+  private var membership: GatewayMembership
   /// The client sends nothing more.
   private var isInputClosed = false
   /// The server stops: the next answer is the last one.
@@ -47,7 +44,6 @@ final class GatewayConnection: ChannelDuplexHandler {
   // The request in progress.
   private var exchange: GatewayExchange?
   private var body: GatewayBodyParts
-  private var bodyWaiter: CheckedContinuation<GatewayBody, any Error>?
   private var task: Task<Void, Never>?
   private var isStarted = false
   private var isStreaming = false
@@ -67,14 +63,12 @@ final class GatewayConnection: ChannelDuplexHandler {
 
   private static let headBytes = 512
 
-  init(responder: GatewayResponder, connectionsMaximum: Int) {
+  init(responder: GatewayResponder) {
     self.responder = responder
-    self.connectionsMaximum = connectionsMaximum
-    body = GatewayBodyParts(budget: responder.services.budget)
+    membership = GatewayMembership(responder.services)
+    body = GatewayBodyParts(budget: responder.services.budget, key: nil, find: nil)
     later = PipelinedInput(budget: responder.services.pipelineBudget)
   }
-
-  private var metrics: GatewayMetrics { responder.services.metrics }
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
@@ -91,11 +85,10 @@ final class GatewayConnection: ChannelDuplexHandler {
   func channelInactive(context: ChannelHandlerContext) { end() }
 
   private func begin(_ context: ChannelHandlerContext) {
-    guard !isCounted else { return }
-    isCounted = true
-    isExcess = metrics.connections.add(1, ordering: .relaxed).newValue > connectionsMaximum
-    if isExcess { metrics.connectionsRefused.add(1, ordering: .relaxed) }
-    arm(context, seconds: isExcess ? GatewayLimits.lingerSeconds : GatewayLimits.headSeconds)
+    guard !membership.isCounted else { return }
+    let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+    membership.join(maximum: responder.connectionsMaximum) { bound.value.context?.close(promise: nil) }
+    arm(context, seconds: membership.isExcess ? GatewayLimits.lingerSeconds : GatewayLimits.headSeconds)
   }
 
   private func end() {
@@ -104,9 +97,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     deadline = nil
     timer?.scheduled.cancel()
     timer = nil
-    guard isCounted else { return }
-    isCounted = false
-    metrics.connections.subtract(1, ordering: .relaxed)
+    membership.leave()
   }
 
   /// Nobody reads the answer any more. The task goes on, but for a stream or one that waits for the body.
@@ -117,7 +108,6 @@ final class GatewayConnection: ChannelDuplexHandler {
     exchange = nil
     task?.cancel()
     task = nil
-    bodyWaiter.take()?.resume(throwing: ConnectionEnded())
   }
 
   // MARK: - Requests
@@ -125,9 +115,9 @@ final class GatewayConnection: ChannelDuplexHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let part = unwrapInboundIn(data)
     switch state {
-    case .idle where !later.isEmpty || !mayBegin(context): later.append(part)
+    case .idle where !later.isEmpty || !mayBegin(context): later.append(part, of: membership.key)
     case .idle, .reading: take(part, context)
-    case .answering: later.append(part)
+    case .answering: later.append(part, of: membership.key)
     case .refused: break
     }
   }
@@ -141,46 +131,46 @@ final class GatewayConnection: ChannelDuplexHandler {
   private func take(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
     switch part {
     case .head(let head):
-      if isExcess, !GatewayConnection.isProbe(head) {
+      // A full gateway must be neither restarted nor unseen.
+      if membership.isExcess, GatewayRoute(path: GatewayRequest(head).path)?.isProbe != true {
         return refuse(context, Problem(.unavailable, "there are too many connections; try again"))
       }
       requestsOfTurn += 1
-      // A proxy in front may have read a different Host than we would (RFC 9112, 3.2).
-      let hosts = head.headers.count { GatewayRequest.isNamed($0.name, "host") }
-      if hosts > 1 || hosts == 0 && head.version != .http1_0 {
-        return refuse(
-          context, Problem(.badRequest, "a request needs exactly one Host header field; in HTTP/1.0, at most one"))
-      }
-      if let coding = head.headers.first(name: "transfer-encoding"), coding.lowercased() != "chunked" {
-        return refuse(context, Problem(.notImplemented, "the only transfer coding that is understood is chunked"))
-      }
+      if let problem = GatewayRequest.problem(of: head) { return refuse(context, problem) }
       state = .reading
       isStarted = false
       // The decoder reads nothing after a request for another protocol. Such a request is answered as any other, by HTTP/1.1.
-      isLast = isExcess || !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
+      isLast =
+        membership.isExcess || !head.isKeepAlive || head.method == .CONNECT || head.headers.contains(name: "upgrade")
       isChunked = head.version != .http1_0
       expectsContinue = head.version == .http1_1 && head.headers.first(name: "expect")?.lowercased() == "100-continue"
-      body = GatewayBodyParts(budget: responder.services.budget)
-      exchange = GatewayExchange(GatewayRequest(head), self, on: context.eventLoop)
-      arm(context, seconds: GatewayLimits.bodySeconds)
+      let request = GatewayRequest(head)
+      let route = GatewayRoute(path: request.path)
+      let key = responder.knownKey(of: request, route)
+      if let key, !membership.show(key) {
+        return refuse(context, Problem(.unavailable, "clients with this key have too many connections; try again"))
+      }
+      body = GatewayBodyParts(budget: responder.services.budget, key: key, find: responder.finder(route))
+      exchange = GatewayExchange(request, route, key: key, self, on: context.eventLoop)
+      arm(context, seconds: key == nil ? GatewayLimits.keySeconds : GatewayLimits.bodySeconds)
     case .body(let part):
+      let isKeyed = body.key != nil
       body.append(part)
-      if let refusal = body.refusal { bodyWaiter.take()?.resume(throwing: refusal) }
+      if let key = body.key, !isKeyed { found(key, context) }
     case .end:
       state = .answering
       // A stream that has begun has the deadline of what is written.
       if !isStreaming { deadline = nil }
-      if let waiter = bodyWaiter.take() { waiter.resume(returning: body.take()) }
+      body.end()
       start()
     }
   }
 
-  /// Probes and metrics are answered on a connection too many: a full gateway must be neither restarted nor unseen.
-  private static func isProbe(_ head: HTTPRequestHead) -> Bool {
-    switch GatewayRoute(path: GatewayRequest(head).path) {
-    case .alive, .ready, .metrics: true
-    default: false
-    }
+  /// The key of the request in progress was found behind its head.
+  private func found(_ key: APIKey, _ context: ChannelHandlerContext) {
+    if !membership.show(key) { isLast = true }
+    if case .reading = state, !isStreaming { arm(context, seconds: GatewayLimits.bodySeconds) }
+    resumeReading(context)
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
@@ -238,10 +228,7 @@ final class GatewayConnection: ChannelDuplexHandler {
       }
     }
     if case .reading = state { start() }
-    if isReadHeld {
-      isReadHeld = false
-      context.read()
-    }
+    resumeReading(context)
     if isInputClosed, case .idle = state { closeWhenWritten(context) }
   }
 
@@ -250,31 +237,51 @@ final class GatewayConnection: ChannelDuplexHandler {
   }
 
   func read(context: ChannelHandlerContext) {
-    if later.isEmpty { context.read() } else { isReadHeld = true }
+    if mayRead { context.read() } else { isReadHeld = true }
+  }
+
+  /// Of a request without a known key, only the beginning is read.
+  private var mayRead: Bool {
+    if case .reading = state, body.isFull { return false }
+    return later.isEmpty
+  }
+
+  private func resumeReading(_ context: ChannelHandlerContext) {
+    guard isReadHeld, mayRead else { return }
+    isReadHeld = false
+    context.read()
   }
 
   // MARK: - The body
 
   /// The body if it is complete; nil: it is not. Throws why it is refused.
-  func bodyNow() throws -> GatewayBody? {
-    if let refusal = body.refusal { throw refusal }
-    switch state {
-    case .answering: return body.take()
-    case .reading: return nil
-    case .idle, .refused: throw ConnectionEnded()
-    }
+  func bodyNow(of key: APIKey) throws -> GatewayBody? {
+    adopt(key)
+    return try body.now()
   }
 
-  func whenBodyEnds(_ continuation: CheckedContinuation<GatewayBody, any Error>) {
-    do {
-      if let body = try bodyNow() { return continuation.resume(returning: body) }
-      bodyWaiter = continuation
-      guard expectsContinue, let context else { return }
-      expectsContinue = false
-      context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
-    } catch {
-      continuation.resume(throwing: error)
-    }
+  /// The request's valid key is known.
+  func adopt(_ key: APIKey) {
+    guard body.key == nil, exchange != nil, let context else { return }
+    body.adopt(key)
+    found(key, context)
+  }
+
+  func whenBodyEnds(of key: APIKey, _ continuation: CheckedContinuation<GatewayBody, any Error>) {
+    adopt(key)
+    body.waitForEnd(continuation)
+    sendContinue()
+  }
+
+  func whenBodyBegins(_ continuation: CheckedContinuation<GatewayExchange.Beginning, any Error>) {
+    body.waitForBeginning(continuation)
+    sendContinue()
+  }
+
+  private func sendContinue() {
+    guard body.isAwaited, expectsContinue, let context else { return }
+    expectsContinue = false
+    context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
   }
 
   // MARK: - Answers
@@ -343,7 +350,7 @@ final class GatewayConnection: ChannelDuplexHandler {
     arm(context, seconds: unreadSeconds)
     let written = context.eventLoop.makePromise(of: Void.self)
     written.futureResult.assumeIsolated().whenComplete { [self] _ in
-      guard isCounted else { return }
+      guard membership.isCounted else { return }
       arm(context, seconds: GatewayLimits.lingerSeconds)
       // Not earlier: where the client has closed its half, this closes the whole connection.
       context.close(mode: .output, promise: nil)
@@ -412,23 +419,11 @@ final class GatewayConnection: ChannelDuplexHandler {
     switch state {
     case .reading where isStreaming: context.close(promise: nil)
     // Its answer comes after those of the requests before it.
-    case .idle where !later.isEmpty: later.append(GatewayConnection.problem(error))
-    case .idle, .reading: refuse(context, GatewayConnection.problem(error))
-    case .answering: later.append(GatewayConnection.problem(error))
+    case .idle where !later.isEmpty: later.append(GatewayRequest.problem(of: error))
+    case .idle, .reading: refuse(context, GatewayRequest.problem(of: error))
+    case .answering: later.append(GatewayRequest.problem(of: error))
     case .refused: break
     }
-  }
-
-  private static func problem(_ error: HTTPParserError) -> Problem {
-    guard error == .headerOverflow else {
-      return Problem(.badRequest, "these bytes are not an HTTP/1.1 request: \(error)")
-    }
-    return Problem(
-      .badRequest,
-      """
-      the request line and each header field must have at most \(GatewayLimits.headerFieldBytesMaximum) bytes, all fields together at most \
-      \(GatewayLimits.headerBytesMaximum), and there may be at most \(GatewayLimits.headerCountMaximum) of them
-      """)
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -485,7 +480,11 @@ final class GatewayConnection: ChannelDuplexHandler {
   private func expired(_ context: ChannelHandlerContext) {
     switch state {
     case .reading where !isStreaming:
-      refuse(context, Problem(.timeout, "the body took longer than \(GatewayLimits.bodySeconds) s"))
+      let rule =
+        body.key == nil
+        ? "the key did not come within \(GatewayLimits.keySeconds) s"
+        : "the body took longer than \(GatewayLimits.bodySeconds) s"
+      refuse(context, Problem(.timeout, rule))
     // The client reads its answers, but slowly.
     case _ where isBeingRead(context): arm(context, seconds: unreadSeconds)
     case .idle, .reading, .answering, .refused: context.close(promise: nil)

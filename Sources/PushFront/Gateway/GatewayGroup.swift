@@ -40,11 +40,7 @@ package struct GatewayGroup {
       logger.warning("requests cost more CPU: this Swift runtime does not run tasks on event loops")
     }
     let services = GatewayServices(
-      backend: backend, metrics: GatewayMetrics(),
-      liveActivities: LiveActivitiesAPI(
-        applications: configuration.gateway.applications, allowsEveryone: configuration.gateway.allowsEveryone),
-      logger: logger)
-    services.use(configuration)
+      backend: backend, metrics: GatewayMetrics(), configuration: configuration, logger: logger)
     let drain = GatewayDrain(services)
     let front = GatewayServer.service(
       services, configuration: configuration.gateway, tls: tls, page: GatewayPage.shared, isUp: {})

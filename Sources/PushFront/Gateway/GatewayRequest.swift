@@ -39,6 +39,16 @@ struct GatewayRequest: Sendable {
     return value
   }
 
+  /// What follows one of the schemes (in lower case) in the header `Authorization`; nil: no scheme of them, or nothing behind it.
+  func authorization(_ schemes: [String]) -> String? {
+    let field = (self["authorization"] ?? "").utf8
+    guard let space = field.firstIndex(of: UInt8(ascii: " ")), let scheme = String(field[..<space]),
+      schemes.contains(scheme.lowercased()),
+      let start = field[space...].firstIndex(where: { $0 != UInt8(ascii: " ") })
+    else { return nil }
+    return String(field[start...])
+  }
+
   /// Whether a header field has this name, which is in lower case.
   static func isNamed(_ field: String, _ name: String) -> Bool {
     field.utf8.count == name.utf8.count && field.lowercased() == name
@@ -49,5 +59,34 @@ struct GatewayRequest: Sendable {
 
   var trace: TraceContext? {
     TraceContext(traceparent: self["traceparent"], tracestate: self["tracestate"])
+  }
+}
+
+// MARK: - What is no request
+
+extension GatewayRequest {
+  /// Why a request with this head is not taken at all; nil: it is.
+  static func problem(of head: HTTPRequestHead) -> Problem? {
+    // A proxy in front may have read a different Host than we would (RFC 9112, 3.2).
+    let hosts = head.headers.count { isNamed($0.name, "host") }
+    if hosts > 1 || hosts == 0 && head.version != .http1_0 {
+      return Problem(.badRequest, "a request needs exactly one Host header field; in HTTP/1.0, at most one")
+    }
+    if let coding = head.headers.first(name: "transfer-encoding"), coding.lowercased() != "chunked" {
+      return Problem(.notImplemented, "the only transfer coding that is understood is chunked")
+    }
+    return nil
+  }
+
+  static func problem(of error: HTTPParserError) -> Problem {
+    guard error == .headerOverflow else {
+      return Problem(.badRequest, "these bytes are not an HTTP/1.1 request: \(error)")
+    }
+    return Problem(
+      .badRequest,
+      """
+      the request line and each header field must have at most \(GatewayLimits.headerFieldBytesMaximum) bytes, all fields together at most \
+      \(GatewayLimits.headerBytesMaximum), and there may be at most \(GatewayLimits.headerCountMaximum) of them
+      """)
   }
 }

@@ -3,16 +3,18 @@ import NIOHTTP1
 import PushCore
 import PushIO
 import PushOperations
+import Synchronization
 
 /// Answers requests: finds the route, checks the API key and its rate, and calls the route.
 struct GatewayResponder: Sendable {
   let services: GatewayServices
   let page: GatewayPage
+  let connectionsMaximum: Int
 
   /// - Returns: nil: the connection ended before the request was complete.
   func respond(to exchange: GatewayExchange) async -> GatewayAnswer? {
     let began = GatewayClock.now
-    let route = GatewayRoute(path: exchange.request.path)
+    let route = exchange.route
     let answer: GatewayAnswer
     do {
       answer = try await self.answer(exchange, route)
@@ -37,7 +39,7 @@ struct GatewayResponder: Sendable {
         throw Problem(.notAllowed, "\(route.template) allows \(route.methods.joined(separator: ", "))")
       }
       guard let scope = route.scope else { return GatewayAnswer(answerWithoutKey(route)) }
-      let key = try await key(of: exchange.request)
+      let key = try await key(of: exchange)
       rate = services.backend.keys.take(key, now: GatewayClock.now)
       if let rate, !rate.isAllowed {
         throw Problem(.overRate, "the key may make \(rate.limit) requests a minute")
@@ -98,15 +100,35 @@ struct GatewayResponder: Sendable {
     var problems: [String] = []
     if !status.isRabbitMQReady { problems.append("RabbitMQ is not ready") }
     if !services.backend.keys.isReady { problems.append("the API keys are not loaded yet") }
+    if status.isFull { problems.append("too many jobs wait for RabbitMQ's confirms") }
+    if services.metrics.connections.load(ordering: .relaxed) > connectionsMaximum {
+      problems.append("there are too many connections (gateway.connections_max)")
+    }
     return problems
   }
 
-  private func key(of request: GatewayRequest) async throws(Problem) -> APIKey {
-    let field = (request["authorization"] ?? "").utf8
-    guard let space = field.firstIndex(of: UInt8(ascii: " ")), field[..<space].count == 6,
-      let scheme = String(field[..<space]), scheme == "Bearer" || scheme.lowercased() == "bearer",
-      let start = field[space...].firstIndex(where: { $0 != UInt8(ascii: " ") }), let text = String(field[start...])
-    else { throw Problem(.unauthorized, "send Authorization: Bearer hk_…, as `herald keys create` prints it") }
-    return try await services.key(text)
+  private func key(of exchange: GatewayExchange) async throws(Problem) -> APIKey {
+    if let key = exchange.key { return key }
+    guard let text = exchange.request.authorization(["bearer"]) else {
+      throw Problem(.unauthorized, "send Authorization: Bearer hk_…, as `herald keys create` prints it")
+    }
+    let key = try await services.key(text)
+    exchange.adopt(key)
+    return key
+  }
+
+  /// The valid key in the head of a request; nil: it has none that is known, or needs none.
+  func knownKey(of request: GatewayRequest, _ route: GatewayRoute?) -> APIKey? {
+    guard let route else { return nil }
+    if case .liveActivities = route {
+      return request.authorization(LiveActivitiesAPI.schemes).flatMap(services.knownKey)
+    }
+    return route.scope == nil ? nil : request.authorization(["bearer"]).flatMap(services.knownKey)
+  }
+
+  /// Finds a valid key in the beginning of a body; nil: the route has its key in the head.
+  func finder(_ route: GatewayRoute?) -> (([UInt8]) -> APIKey?)? {
+    guard case .liveActivities = route else { return nil }
+    return { [services] bytes in LiveActivitiesAPI.token(in: bytes).flatMap(services.knownKey) }
   }
 }

@@ -18,8 +18,8 @@ enum GatewayServer {
     quiet.logLevel = max(logger.logLevel, .warning)
     return Server(
       childChannelSetup: GatewayChannel(
-        responder: GatewayResponder(services: services, page: page),
-        connectionsMaximum: configuration.connectionsMaximum, tls: tls),
+        responder: GatewayResponder(
+          services: services, page: page, connectionsMaximum: configuration.connectionsMaximum), tls: tls),
       configuration: ServerConfiguration(
         address: .hostname(configuration.host, port: Int(configuration.port)), backlog: 1024),
       onServerRunning: { channel in
@@ -43,7 +43,6 @@ struct GatewayChannel: ServerChildChannel {
   }
 
   let responder: GatewayResponder
-  let connectionsMaximum: Int
   let tls: GatewayTLS?
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
@@ -60,7 +59,7 @@ struct GatewayChannel: ServerChildChannel {
       try pipeline.addHandler(
         ByteToMessageHandler(
           HTTPRequestDecoder(limitConfiguration: limits), maximumBufferSize: GatewayLimits.undecodedBytesMaximum))
-      try pipeline.addHandler(GatewayConnection(responder: responder, connectionsMaximum: connectionsMaximum))
+      try pipeline.addHandler(GatewayConnection(responder: responder))
       return Value(channel: channel)
     }
   }

@@ -13,9 +13,16 @@ final class GatewayServices: Sendable {
   let logger: Logger
   let liveActivities: LiveActivitiesAPI
   let date = GatewayDate()
-  let budget = ByteBudget(maximum: GatewayLimits.bodiesBytesMaximum)
-  let pipelineBudget = ByteBudget(maximum: GatewayLimits.pipelinedBytesMaximum)
-  private let intake = Mutex(JobIntake())
+  let budget = SharedBudget(
+    maximum: GatewayLimits.bodiesBytesMaximum, unkeyedMaximum: GatewayLimits.unkeyedBytesMaximum)
+  let pipelineBudget = SharedBudget(
+    maximum: GatewayLimits.pipelinedBytesMaximum, unkeyedMaximum: GatewayLimits.unkeyedBytesMaximum)
+  let strangers = StrangerTable()
+  let largeWork = LargeWork()
+  private let connections: Mutex<FairBudget<String>>
+  private let intake: Mutex<JobIntake>
+  /// For large bodies: small ones do not wait for it.
+  private let largeIntake: Mutex<JobIntake>
   private let credentials = Mutex<[String: [String]]>([:])
 
   /// The apps of each credential, by its name.
@@ -28,11 +35,32 @@ final class GatewayServices: Sendable {
     }
   }
 
-  init(backend: GatewayBackend, metrics: GatewayMetrics, liveActivities: LiveActivitiesAPI, logger: Logger) {
+  /// Counts a connection for a key. false: the key has too many of them.
+  func takeConnection(for key: String) -> Bool { connections.withLock { $0.take(1, for: key) } }
+  func giveConnection(from key: String) { connections.withLock { $0.give(1, from: key) } }
+
+  init(
+    backend: GatewayBackend, metrics: GatewayMetrics, configuration: Configuration, logger: Logger
+  ) {
+    connections = Mutex(FairBudget(maximum: configuration.gateway.connectionsMaximum))
     self.backend = backend
     self.metrics = metrics
-    self.liveActivities = liveActivities
+    let activities = ActivityWriting(
+      idAttribute: configuration.activities.idAttribute,
+      staleAfterSeconds: configuration.activities.defaultStaleAfterSeconds, takesChannels: true)
+    intake = Mutex(JobIntake(activities: activities))
+    largeIntake = Mutex(JobIntake(activities: activities))
+    liveActivities = LiveActivitiesAPI(
+      applications: configuration.gateway.applications, allowsEveryone: configuration.gateway.allowsEveryone,
+      activities: activities)
     self.logger = logger
+    use(configuration)
+  }
+
+  /// The valid API key with this text; nil: none was known when keys were read last.
+  func knownKey(_ text: String) -> APIKey? {
+    guard case .found(let key) = backend.keys.find(text, now: GatewayClock.unixMilliseconds) else { return nil }
+    return key
   }
 
   /// Finds the API key with this text. If it is unknown, reads the keys again, because it may be new.
@@ -51,10 +79,14 @@ final class GatewayServices: Sendable {
   }
 
   /// Checks a job. See `JobIntake`.
+  /// - Parameter isLarge: it is, or was with others, in a large body.
   func take(
-    _ job: [UInt8], from sender: JobIntake.Sender, newID: () -> UUIDValue
+    _ job: [UInt8], from sender: JobIntake.Sender, isLarge: Bool, newID: () -> UUIDValue
   ) throws(Problem) -> TakenJob {
-    try intake.withLock { intake throws(Problem) in try intake.take(job, from: sender, newID: newID) }
+    if isLarge {
+      return try largeIntake.withLock { intake throws(Problem) in try intake.take(job, from: sender, newID: newID) }
+    }
+    return try intake.withLock { intake throws(Problem) in try intake.take(job, from: sender, newID: newID) }
   }
 
   /// Asks the backend. Throws its failure as a `Problem`.
@@ -74,8 +106,8 @@ final class GatewayServices: Sendable {
   }
 
   /// Publishes a message. Throws unless RabbitMQ confirms it in time.
-  func publish(_ message: GatewayMessage) async throws(Problem) {
-    for result in await backend.publish([message]) {
+  func publish(_ message: GatewayMessage, of key: APIKey) async throws(Problem) {
+    for result in await backend.publish([message], of: key) {
       if let problem = GatewayServices.problem(result) { throw problem }
     }
   }
@@ -88,7 +120,8 @@ final class GatewayServices: Sendable {
       Problem(.unavailable, "RabbitMQ refused it or did not confirm it in time, but may have stored it; send it again")
     case .disconnected: Problem(.unavailable, "RabbitMQ is not connected; nothing was published")
     case .blocked: Problem(.unavailable, "RabbitMQ has a memory or disk alarm; nothing was published")
-    case .full: Problem(.unavailable, "too many jobs wait for RabbitMQ; nothing was published")
+    case .full:
+      Problem(.unavailable, "too many jobs, or too many of this key, wait for RabbitMQ; nothing was published")
     }
   }
 }

@@ -10,7 +10,7 @@ enum JobRoutes {
     let format = try call.format()
     let jobClass = try call.jobClass()
     let idempotency = try call.idempotencyKey()
-    let body = try await call.exchange.body()
+    let body = try await call.body()
     let bytes = body.bytes
     let answer: @Sendable (IdempotencyKey?) async throws(Problem) -> GatewayReply = { key async throws(Problem) in
       switch format {
@@ -19,7 +19,8 @@ enum JobRoutes {
       }
     }
     guard let idempotency else { return try await answer(nil) }
-    let fingerprint = Hex.text(SHA256Digest.of((Array("\(format) \(call.request.query ?? "")\n".utf8) + bytes).span))
+    let head = Array("\(format) \(call.request.query ?? "")\n".utf8)
+    let fingerprint = try await call.work(on: bytes.count) { Hex.text(SHA256Digest.of((head + bytes).span)) }
     return try await IdempotentRequest(key: idempotency, route: "jobs", fingerprint: fingerprint, call: call)
       .answer { () async throws(Problem) in try await answer(idempotency) }
   }
@@ -27,9 +28,13 @@ enum JobRoutes {
   private static func one(
     _ bytes: [UInt8], _ jobClass: JobClass, _ call: GatewayCall, _ key: IdempotencyKey?
   ) async throws(Problem) -> GatewayReply {
-    let job = try call.services.take(bytes, from: call.sender) { newID(call, key, 0) }
+    let isLarge = bytes.count > GatewayLimits.smallWorkBytesMaximum
+    let sender = call.sender
+    let job = try await call.work(on: bytes.count) { () throws(Problem) in
+      try call.services.take(bytes, from: sender, isLarge: isLarge) { newID(call, key, 0) }
+    }
     try await call.services.publish(
-      GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, call.trace), job.body))
+      GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, call.trace), job.body), of: call.key)
     return GatewayReply(
       202, Array("{\"id\":\(GatewayReply.quoted(job.id))}".utf8), location: location(job.id))
   }
@@ -37,27 +42,44 @@ enum JobRoutes {
   private static func lines(
     _ bytes: [UInt8], _ jobClass: JobClass, _ call: GatewayCall, _ key: IdempotencyKey?
   ) async throws(Problem) -> GatewayReply {
+    let taken = try await call.work(on: bytes.count) { () throws(Problem) in
+      try take(bytes, jobClass, call, key)
+    }
+    let results = await call.services.backend.publish(taken.messages, of: call.key)
+    return try await call.work(on: bytes.count) { reply(taken.lines, results) }
+  }
+
+  /// The messages of a body of JSON Lines; and for each of its lines, its job's id, or why it is refused.
+  private typealias Lines = (lines: [Result<String, Problem>], messages: [GatewayMessage])
+
+  private static func take(
+    _ bytes: [UInt8], _ jobClass: JobClass, _ call: GatewayCall, _ key: IdempotencyKey?
+  ) throws(Problem) -> Lines {
     let trace = call.trace
     let sender = call.sender
-    /// The job's id, or why it is refused.
-    var lines: [Result<String, Problem>] = []
-    var messages: [GatewayMessage] = []
+    let isLarge = bytes.count > GatewayLimits.smallWorkBytesMaximum
+    var taken: Lines = ([], [])
     for (index, line) in JSONLines(bytes).enumerated() {
       guard index < GatewayLimits.linesMaximum else {
         throw Problem(Problem.Fault(pointer: "", rule: "must have at most \(GatewayLimits.linesMaximum) lines"))
       }
       do throws(Problem) {
-        let job = try call.services.take(line, from: sender) { newID(call, key, index) }
-        messages.append(GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, trace), job.body))
-        lines.append(.success(job.id))
+        let job = try call.services.take(line, from: sender, isLarge: isLarge) { newID(call, key, index) }
+        taken.messages.append(GatewayMessage(.job(jobClass, id: job.id, scope: job.scope, trace), job.body))
+        taken.lines.append(.success(job.id))
       } catch {
-        lines.append(.failure(error))
+        taken.lines.append(.failure(error))
       }
     }
-    guard !lines.isEmpty else {
+    guard !taken.lines.isEmpty else {
       throw Problem(Problem.Fault(pointer: "", rule: "must have at least one line, with one job a line"))
     }
-    var results = await call.services.backend.publish(messages).makeIterator()
+    return taken
+  }
+
+  /// - Parameter results: of the jobs that were published.
+  private static func reply(_ lines: [Result<String, Problem>], _ results: [PublishResult]) -> GatewayReply {
+    var results = results.makeIterator()
     var text: [UInt8] = []
     var statuses: Set<Int> = []
     func add(_ problem: Problem, _ index: Int) {

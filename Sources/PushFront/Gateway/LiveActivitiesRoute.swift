@@ -26,20 +26,50 @@ struct LiveActivitiesRoute {
   /// - Parameter rate: set to the state of the key's rate as soon as it is known.
   private func answer(_ rate: inout RequestRate.Answer?) async throws -> LiveActivitiesAnswer {
     guard exchange.request.method == .POST else { return .notPOST }
-    let reading = try await read()
+    guard let method = LiveActivitiesMethod(rawValue: method) else { return .unsupported(self.method) }
+    let key: APIKey
+    switch try await self.key(method) {
+    case .success(let found): key = found
+    case .failure(let refusal): return refusal.answer
+    }
+    let body = try await exchange.body(of: key)
+    let (api, authorization) = (services.liveActivities, exchange.request["authorization"])
+    let reading = try await services.largeWork.run(body.bytes.count, for: key.id) { () throws(Problem) in
+      var random = SystemRandomNumberGenerator()
+      return api.read(
+        method: method.rawValue, body: body.bytes, authorization: authorization, now: GatewayClock.unixMilliseconds,
+        random: &random)
+    }
     if let access = reading.access, let refusal = try await refusal(access, &rate) { return refusal }
     switch reading.decision {
     case .answer(let answer): return answer
-    case .plan(let plan): return try await carryOut(plan)
+    case .plan(let plan): return try await carryOut(plan, key)
     }
   }
 
-  private func read() async throws -> LiveActivitiesReading {
-    let body = try await exchange.body()
-    var random = SystemRandomNumberGenerator()
-    return services.liveActivities.read(
-      method: method, body: body.bytes, authorization: exchange.request["authorization"],
-      now: GatewayClock.unixMilliseconds, random: &random)
+  /// A request without a valid key.
+  private struct Refusal: Error {
+    let answer: LiveActivitiesAnswer
+  }
+
+  /// A valid key of the request, before its body is read to the end: from the head, or from the beginning of the body.
+  private func key(_ method: LiveActivitiesMethod) async throws -> Result<APIKey, Refusal> {
+    if let key = exchange.key { return .success(key) }
+    switch try await exchange.beginning() {
+    case .keyed(let key): return .success(key)
+    case .unkeyed(let bytes, let isWhole):
+      // It may have been created since keys were read last.
+      let texts = [exchange.request.authorization(LiveActivitiesAPI.schemes), LiveActivitiesAPI.token(in: bytes)]
+      if let text = texts.lazy.compactMap({ $0 }).first(where: { APIKeyText($0) != nil }) {
+        return .success(try await services.key(text))
+      }
+      let authorization = exchange.request["authorization"]
+      return .failure(
+        Refusal(
+          answer: isWhole
+            ? services.liveActivities.refusal(method, bytes, authorization: authorization)
+            : .keyTooLate(maximum: GatewayLimits.unkeyedBodyBytesMaximum)))
+    }
   }
 
   private static func answer(_ problem: Problem) -> LiveActivitiesAnswer {
@@ -77,7 +107,7 @@ struct LiveActivitiesRoute {
 
   // MARK: - The plan
 
-  private func carryOut(_ plan: LiveActivitiesPlan) async throws(Problem) -> LiveActivitiesAnswer {
+  private func carryOut(_ plan: LiveActivitiesPlan, _ key: APIKey) async throws(Problem) -> LiveActivitiesAnswer {
     let (scope, named, segments) = (plan.scope, plan.namedSegments, plan.segments)
     if !named.isEmpty {
       let missing = try await services.ask { backend, then in backend.firstMissing(of: named, in: scope, then: then) }
@@ -86,7 +116,7 @@ struct LiveActivitiesRoute {
     if !segments.isEmpty {
       try await services.ask { backend, then in backend.put(segments, in: scope, then: then) }
     }
-    guard await services.backend.publish(messages(of: plan)).allSatisfy({ $0 == .confirmed }) else {
+    guard await services.backend.publish(messages(of: plan), of: key).allSatisfy({ $0 == .confirmed }) else {
       return plan.answer(isConfirmed: false)
     }
     services.metrics.count(plan.ignored)

@@ -19,23 +19,41 @@ enum OutcomeRoute {
       while let events = await reader.next() {
         // A keep-alive is an event too: a revoked key is noticed within its interval.
         guard backend.keys.isCurrent(call.key) else { return }
-        var buffer = ByteBuffer()
-        var written: [OutcomeDelivery] = []
+        var part = Part()
         for event in events {
-          switch event {
-          case .keepAlive: buffer.writeString(":\n\n")
-          case .outcome(let offset, let body, let delivery):
-            buffer.writeString("id: \(offset)\ndata: ")
-            // Replaces line breaks between JSON tokens by spaces: a line break would end the event's data.
-            buffer.writeBytes(body.map { $0 == 0x0A || $0 == 0x0D ? 0x20 : $0 })
-            buffer.writeString("\n\n")
-            written.append(delivery)
-          }
+          part.append(event)
+          // A client that does not read holds little more than that.
+          if part.buffer.readableBytes >= GatewayLimits.streamPartBytes { try await part.write(to: exchange, backend) }
         }
-        try await exchange.write(buffer)
-        backend.acknowledge(written)
+        try await part.write(to: exchange, backend)
         await exchange.letOthersRun()
       }
+    }
+  }
+
+  /// Events that are written together.
+  private struct Part {
+    private(set) var buffer = ByteBuffer()
+    private var written: [OutcomeDelivery] = []
+
+    mutating func append(_ event: OutcomeEvent) {
+      switch event {
+      case .keepAlive: buffer.writeString(":\n\n")
+      case .outcome(let offset, let body, let delivery):
+        buffer.writeString("id: \(offset)\ndata: ")
+        // Replaces line breaks between JSON tokens by spaces: a line break would end the event's data.
+        buffer.writeBytes(body.lazy.map { $0 == 0x0A || $0 == 0x0D ? 0x20 : $0 })
+        buffer.writeString("\n\n")
+        written.append(delivery)
+      }
+    }
+
+    mutating func write(to exchange: GatewayExchange, _ backend: GatewayBackend) async throws {
+      guard buffer.readableBytes > 0 else { return }
+      let part = self
+      self = Part()
+      try await exchange.write(part.buffer)
+      backend.acknowledge(part.written)
     }
   }
 

@@ -2,7 +2,7 @@ import NIOCore
 import NIOHTTP1
 import PushCore
 
-/// What a client sent before the answers to its earlier requests. Its memory counts against a budget that all connections share.
+/// What a client sent before the answers to its earlier requests. Its memory counts against a budget that requests share.
 struct PipelinedInput {
   enum Input {
     case part(HTTPServerRequestPart)
@@ -10,25 +10,29 @@ struct PipelinedInput {
     case refusal(Problem)
   }
 
-  private let budget: ByteBudget
+  private let budget: SharedBudget
   private var inputs: CircularBuffer<Input> = CircularBuffer(initialCapacity: 0)
   /// What `inputs` has taken of the budget, bytes.
   private var taken = 0
+  /// The id of the key that it was taken for; nil: none was known.
+  private var owner: String?
 
   /// About what a part of a request, or a header field, takes in memory beside its own bytes.
   private static let partBytes = 128
 
-  init(budget: ByteBudget) {
+  init(budget: SharedBudget) {
     self.budget = budget
   }
 
   var isEmpty: Bool { inputs.isEmpty }
 
-  /// Adds a part of a request. If clients have sent too many, the rest is refused.
-  mutating func append(_ part: HTTPServerRequestPart) {
+  /// Adds a part of a request. If clients, or those with its key, have sent too many, the rest is refused.
+  /// - Parameter key: the id of the key of the requests before it; nil: none is known.
+  mutating func append(_ part: HTTPServerRequestPart, of key: String?) {
     if case .refusal = inputs.last { return }
+    if inputs.isEmpty { owner = key }
     let bytes = PipelinedInput.memory(part)
-    guard budget.take(bytes) else {
+    guard budget.take(bytes, for: owner) else {
       return append(
         Problem(
           .unavailable,
@@ -48,7 +52,7 @@ struct PipelinedInput {
   /// Frees the memory too.
   mutating func removeAll() {
     inputs.removeAll()
-    budget.give(taken)
+    budget.give(taken, from: owner)
     taken = 0
   }
 

@@ -6,17 +6,18 @@ enum RegistrationRoutes {
   static func put(_ device: String, _ call: GatewayCall) async throws -> GatewayReply {
     try call.requireJSON()
     let scope = try call.scope()
-    let body = try await call.exchange.body()
-    let registration = try RegistrationIntake.device(
-      device, body: body.bytes, in: scope, at: GatewayClock.unixMilliseconds)
-    try await call.services.publish(GatewayMessage(.registration, registration))
+    let body = try await call.body()
+    let registration = try await call.work(on: body.bytes.count) { () throws(Problem) in
+      try RegistrationIntake.device(device, body: body.bytes, in: scope, at: GatewayClock.unixMilliseconds)
+    }
+    try await call.services.publish(GatewayMessage(.registration, registration), of: call.key)
     return GatewayReply(202, "{\"device\":\(GatewayReply.quoted(device))}")
   }
 
   static func delete(user: String, _ call: GatewayCall) async throws(Problem) -> GatewayReply {
     let registration = try RegistrationIntake.forget(
       user: user, in: try call.scope(), at: GatewayClock.unixMilliseconds)
-    try await call.services.publish(GatewayMessage(.registration, registration))
+    try await call.services.publish(GatewayMessage(.registration, registration), of: call.key)
     return GatewayReply(202, "{\"user\":\(GatewayReply.quoted(user))}")
   }
 }

@@ -8,8 +8,10 @@ enum SegmentRoutes {
     try call.requireJSON()
     let code = try code(text)
     let scope = try call.scope()
-    let body = try await call.exchange.body()
-    let filter = try SegmentIntake.filter(body.bytes)
+    let body = try await call.body()
+    let filter = try await call.work(on: body.bytes.count) { () throws(Problem) in
+      try SegmentIntake.filter(body.bytes)
+    }
     try await call.services.ask { backend, then in backend.put(code, filter, in: scope, then: then) }
     return try await get(text, call)
   }
@@ -30,7 +32,9 @@ enum SegmentRoutes {
     case .deleted: return GatewayReply(204, [], contentType: "")
     case .unknown: throw unknown
     case .isNamed(let users):
-      throw Problem(.conflict, "these segments name it: \(users.map(\.text).joined(separator: ", "))")
+      let shown = users.prefix(10).map(\.text).joined(separator: ", ")
+      let more = users.count > 10 ? " and \(users.count - 10) more" : ""
+      throw Problem(.conflict, "these segments name it: \(shown)\(more)")
     }
   }
 

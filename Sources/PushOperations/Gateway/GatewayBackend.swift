@@ -14,6 +14,8 @@ package final class GatewayBackend: Sendable {
     /// Published messages that RabbitMQ has neither confirmed nor refused yet.
     package var open = 0
     package var readers = 0
+    /// So many messages wait for their confirms that none is published.
+    package var isFull = false
   }
 
   private typealias Letter = @Sendable (GatewayBackendLoop?) -> Void
@@ -88,12 +90,12 @@ package final class GatewayBackend: Sendable {
 
   // MARK: - Requests
 
-  /// Publishes messages. Returns the result of each.
-  package func publish(_ messages: [GatewayMessage]) async -> [PublishResult] {
+  /// Publishes messages for a key. Returns the result of each.
+  package func publish(_ messages: [GatewayMessage], of key: APIKey) async -> [PublishResult] {
     await withCheckedContinuation { continuation in
       post(isTurn: messages.count > 1) { backend in
         guard let backend else { return continuation.resume(returning: messages.map { _ in .disconnected }) }
-        backend.publisher.publish(messages) { continuation.resume(returning: $0) }
+        backend.publisher.publish(messages, of: key.id) { continuation.resume(returning: $0) }
       }
     }
   }
@@ -202,7 +204,7 @@ package final class GatewayBackend: Sendable {
   }
 
   private func turn(_ loop: EventLoop, _ backend: GatewayBackendLoop) {
-    loop.poll(maximumWaitMilliseconds: GatewayBackend.waitMilliseconds)
+    loop.poll(maximumWaitMilliseconds: backend.hasWork ? 0 : GatewayBackend.waitMilliseconds)
     let letters = state.withLock { state in
       defer { state.letters = [] }
       return state.letters
@@ -215,7 +217,8 @@ package final class GatewayBackend: Sendable {
       state.status = Status(
         isRabbitMQReady: backend.publisher.isReady, isRedisConnected: backend.isRedisConnected,
         confirmed: backend.publisher.confirmedCount, unconfirmed: backend.publisher.unconfirmedCount,
-        open: backend.publisher.openCount, readers: backend.outcomes.readerCount)
+        open: backend.publisher.openCount, readers: backend.outcomes.readerCount,
+        isFull: backend.publisher.isFull)
     }
   }
 

@@ -59,6 +59,8 @@ package final class GatewayBackendLoop {
   var isRedisConnected: Bool { redis.isConnected }
   /// No request waits for its confirms.
   var isIdle: Bool { publisher.isIdle }
+  /// The next turn goes on with what this one left for it.
+  var hasWork: Bool { publisher.hasWork || outcomes.hasWork }
 
   func turn() {
     redis.turn()
@@ -203,30 +205,52 @@ package final class GatewayBackendLoop {
 
   // MARK: - Activities
 
-  /// An activity and its devices; nil: the activity is unknown.
-  package func activity(_ id: ActivityID, in scope: AppScope, then: @escaping Then<ActivitiesClient.Shown?>) {
-    activities.show(id, in: scope) { [self] result in
-      switch result {
-      case .failure(let failure): then(.failure(.unavailable("\(failure)")))
-      case .success(nil): then(.success(nil))
-      case .success(let snapshot?): name(snapshot, snapshot.members.keys.sorted()[...], scope, [:], then)
+  /// An activity and some of its members; nil: the activity is unknown.
+  package func activity(
+    _ id: ActivityID, in scope: AppScope, from cursor: ActivityRegistry.MemberCursor?, limit: Int,
+    then: @escaping Then<ActivitiesClient.Page?>
+  ) {
+    activities.state(id, in: scope) { [self] result in
+      take(result, then) { state in
+        guard let state else { return then(.success(nil)) }
+        var page = ActivitiesClient.Page(activity: ActivityRegistry.Snapshot(id: id, activity: state))
+        activities.memberCounts(of: id, in: scope) { [self] result in
+          take(result, then) { counts in
+            page.counts = counts
+            activities.members(of: id, in: scope, from: cursor, limit: limit) { [self] result in
+              take(result, then) { found in
+                page.page = found
+                name(page, found.members.map(\.ordinal)[...], scope, then)
+              }
+            }
+          }
+        }
       }
     }
   }
 
+  private func take<Value, Whole>(
+    _ result: Result<Value, ActivityRegistryFailure>, _ then: Then<Whole>, _ next: (Value) -> Void
+  ) {
+    switch result {
+    case .failure(let failure): then(.failure(.unavailable("\(failure)")))
+    case .success(let value): next(value)
+    }
+  }
+
   private func name(
-    _ snapshot: ActivityRegistry.Snapshot, _ ordinals: ArraySlice<UInt32>, _ scope: AppScope,
-    _ known: [UInt32: String], _ then: @escaping Then<ActivitiesClient.Shown?>
+    _ page: ActivitiesClient.Page, _ ordinals: ArraySlice<UInt32>, _ scope: AppScope,
+    _ then: @escaping Then<ActivitiesClient.Page?>
   ) {
     let part = Array(ordinals.prefix(GatewayBackendLoop.part))
-    guard !part.isEmpty else { return then(.success(ActivitiesClient.Shown(activity: snapshot, devices: known))) }
+    guard !part.isEmpty else { return then(.success(page)) }
     devices.records(of: part, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(.unavailable("\(failure)")))
       case .success(let records):
-        var known = known
-        for (ordinal, record) in zip(part, records) { known[ordinal] = record?.id }
-        name(snapshot, ordinals.dropFirst(part.count), scope, known, then)
+        var page = page
+        for (ordinal, record) in zip(part, records) { page.devices[ordinal] = record?.id }
+        name(page, ordinals.dropFirst(part.count), scope, then)
       }
     }
   }
@@ -240,21 +264,26 @@ package final class GatewayBackendLoop {
     let subjects =
       devices.map { (name: $0, sets: DeviceSet.sets(ofDevice: $0)) }
       + users.map { (name: $0, sets: [DeviceSet.user($0)]) }
-    unknown(subjects[...], scope, [], then)
+    unknown(subjects[...], scope, Names(), then)
+  }
+
+  /// What many steps add to, without a copy in each.
+  private final class Names {
+    var all: [String] = []
   }
 
   private func unknown(
-    _ subjects: ArraySlice<(name: String, sets: [DeviceSet])>, _ scope: AppScope, _ found: [String],
+    _ subjects: ArraySlice<(name: String, sets: [DeviceSet])>, _ scope: AppScope, _ found: Names,
     _ then: @escaping Then<[String]>
   ) {
     let part = subjects.prefix(GatewayBackendLoop.part)
-    guard !part.isEmpty else { return then(.success(found)) }
+    guard !part.isEmpty else { return then(.success(found.all)) }
     evaluator.setsWithDevices(among: part.flatMap(\.sets), in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(GatewayFailure(failure)))
       case .success(let known):
-        let more = part.filter { known.isDisjoint(with: $0.sets) }.map(\.name)
-        unknown(subjects.dropFirst(part.count), scope, found + more, then)
+        found.all += part.filter { known.isDisjoint(with: $0.sets) }.map(\.name)
+        unknown(subjects.dropFirst(part.count), scope, found, then)
       }
     }
   }

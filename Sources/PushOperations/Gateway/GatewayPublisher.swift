@@ -17,8 +17,25 @@ final class GatewayPublisher {
   private let confirmedJobs: ConfirmedJobs
   /// In order of their deadlines.
   private var batches = RingBuffer<PublishBatch>(growingFrom: 64)
+  /// Messages that are not published yet. Batches take turns, so that a large one keeps no other waiting.
+  private var waiting = RingBuffer<Waiting>(growingFrom: 64)
+  /// Messages without a confirm, and their bytes, by the id of the key.
+  private var messages: FairBudget<String>
+  private var bytes: FairBudget<String>
   /// Complete, and not answered yet.
   private var complete: [PublishBatch] = []
+
+  private struct Waiting {
+    let messages: [GatewayMessage]
+    let owner: String
+    let batch: PublishBatch
+    /// The index of the next message.
+    var next = 0
+  }
+
+  /// Maximum of messages in a turn of the loop, and of a batch until the next one has its turn.
+  private static let turnMaximum = 1_000
+  private static let partMaximum = 100
 
   private(set) var confirmedCount: UInt64 = 0
   private(set) var unconfirmedCount: UInt64 = 0
@@ -30,6 +47,8 @@ final class GatewayPublisher {
     self.loop = loop
     self.settings = settings
     self.confirmedJobs = confirmedJobs
+    messages = FairBudget(maximum: settings.unconfirmedMaximum)
+    bytes = FairBudget(maximum: settings.unconfirmedBytesMaximum)
     let topology = settings.rabbitmq.topology
     jobs = AMQPExchange(topology.jobsExchange, isMandatory: true)
     registrations = AMQPExchange("", isMandatory: true)
@@ -42,30 +61,59 @@ final class GatewayPublisher {
   /// No request waits for its confirms.
   var isIdle: Bool { batches.isEmpty }
 
-  /// - Parameter then: receives the result of each message.
-  func publish(_ messages: [GatewayMessage], then: @escaping ([PublishResult]) -> Void) {
+  /// Messages are left for the next turn.
+  var hasWork: Bool { !waiting.isEmpty }
+
+  /// - Parameters:
+  ///   - owner: the id of the request's key.
+  ///   - then: receives the result of each message.
+  func publish(_ messages: [GatewayMessage], of owner: String, then: @escaping ([PublishResult]) -> Void) {
     guard !messages.isEmpty else { return then([]) }
     let deadline = loop.now.monotonic.adding(milliseconds: settings.confirmMilliseconds)
     let batch = PublishBatch(count: messages.count, deadline: deadline, then: then)
     batches.append(batch)
-    for (index, message) in messages.enumerated() {
-      if let refusal {
-        settle(batch, index, refusal)
-      } else {
-        publisher.publishOnce(message.body, as: describe(message.kind, batch, index))
-      }
+    waiting.append(Waiting(messages: messages, owner: owner, batch: batch))
+  }
+
+  private func publishWaiting() {
+    var left = GatewayPublisher.turnMaximum
+    while left > 0, var next = waiting.popFirst() {
+      // Its time is over: nothing more of it is published.
+      if next.batch.isAnswered { continue }
+      let end = min(next.messages.count, next.next + min(left, GatewayPublisher.partMaximum))
+      left -= end - next.next
+      for index in next.next..<end { publish(next.messages[index], next.owner, next.batch, index) }
+      next.next = end
+      if end < next.messages.count { waiting.append(next) }
     }
   }
 
-  /// Why nothing can be published now.
-  private var refusal: PublishResult? {
+  private func publish(_ message: GatewayMessage, _ owner: String, _ batch: PublishBatch, _ index: Int) {
+    if let refusal = take(message.body.count, owner) { return settle(batch, index, refusal) }
+    let count = message.body.count
+    publisher.publishOnce(
+      message.body,
+      as: describe(message.kind) { [self] isConfirmed in
+        messages.give(1, from: owner)
+        bytes.give(count, from: owner)
+        settle(batch, index, isConfirmed ? .confirmed : .unconfirmed)
+      })
+  }
+
+  /// Why a message of so many bytes cannot be published now; nil: it can, and counts.
+  private func take(_ count: Int, _ owner: String) -> PublishResult? {
     if !publisher.isReady { return .disconnected }
     if publisher.isBlocked { return .blocked }
-    let isFull =
-      publisher.unconfirmedCount >= settings.unconfirmedMaximum
-      || publisher.unsentBytes >= settings.unsentBytesMaximum
-    return isFull ? .full : nil
+    guard !isFull, messages.take(1, for: owner) else { return .full }
+    guard bytes.take(count, for: owner) else {
+      messages.give(1, from: owner)
+      return .full
+    }
+    return nil
   }
+
+  /// Nothing is published, whoever asks.
+  var isFull: Bool { messages.free == 0 || publisher.unsentBytes >= settings.unsentBytesMaximum }
 
   private func settle(_ batch: PublishBatch, _ index: Int, _ result: PublishResult) {
     if result == .confirmed { confirmedCount += 1 } else { unconfirmedCount += 1 }
@@ -74,7 +122,7 @@ final class GatewayPublisher {
   }
 
   private func describe(
-    _ kind: GatewayMessage.Kind, _ batch: PublishBatch, _ index: Int
+    _ kind: GatewayMessage.Kind, then: @escaping (Bool) -> Void
   ) -> ConfirmedPublisher.Message {
     let milliseconds = loop.now.unixMilliseconds
     let (exchange, key): (AMQPExchange, [UInt8]) =
@@ -98,11 +146,14 @@ final class GatewayPublisher {
       },
       then: { [self] isConfirmed in
         if isConfirmed, case .job(_, let id, let scope, _) = kind { confirmedJobs.store(id, in: scope) }
-        settle(batch, index, isConfirmed ? .confirmed : .unconfirmed)
+        then(isConfirmed)
       })
   }
 
-  func turn() { publisher.turn() }
+  func turn() {
+    publishWaiting()
+    publisher.turn()
+  }
 
   /// Answers the batches that are complete or whose time is over. Call it after the loop's flush: whoever has an answer may ask any gateway for
   /// the job, so its id must be on its way to Redis.

@@ -13,8 +13,10 @@ package struct GatewaySettings: Sendable {
   let keysFile: APIKeyFile?
   /// How long a request waits for RabbitMQ's confirms.
   var confirmMilliseconds: Int64 = 5_000
-  /// Maximum of messages that wait for a confirm. More are refused.
+  /// Maximum of messages that wait for a confirm, and of their bytes. More are refused. A key may have three times what it leaves to all
+  /// others.
   var unconfirmedMaximum = 50_000
+  var unconfirmedBytesMaximum = 256 << 20
   /// Maximum of bytes that RabbitMQ has not read yet. While there are more, messages are refused.
   var unsentBytesMaximum = 64 << 20
   /// Maximum of readers of outcomes. Each uses an AMQP channel.

@@ -54,7 +54,10 @@ final class OutcomeFeed {
   private var lastNumber: UInt64 = 0
 
   private static let firstChannel: UInt16 = 2
-  private static let prefetch: UInt16 = 200
+  /// Outcomes that a reader holds in memory while its client does not read: with meta and detail up to some kilobytes each.
+  private static let prefetch: UInt16 = 64
+  /// Maximum of deliveries in a turn of the loop: publishing goes on beside the readers of a long log.
+  private static let turnMaximum = 1_000
   private static let keepAliveMilliseconds: Int64 = 15_000
   private static let waitMilliseconds: Int64 = 5_000
 
@@ -112,8 +115,18 @@ final class OutcomeFeed {
     }
   }
 
+  /// Deliveries are left for the next turn.
+  private(set) var hasWork = false
+
   func turn() {
-    while let event = client.nextEvent() { take(event) }
+    hasWork = true
+    for _ in 0..<OutcomeFeed.turnMaximum {
+      guard let event = client.nextEvent() else {
+        hasWork = false
+        break
+      }
+      take(event)
+    }
     let now = loop.now.monotonic
     for (channel, state) in channels {
       guard case .reading(let open) = state else { continue }

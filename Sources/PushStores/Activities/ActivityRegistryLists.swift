@@ -206,7 +206,7 @@ extension ActivityRegistry {
     }
   }
 
-  private func chunks(_ id: ActivityID, in scope: AppScope, then: @escaping Then<[Int]>) {
+  func chunks(_ id: ActivityID, in scope: AppScope, then: @escaping Then<[Int]>) {
     let key = keys(scope).chunks(id)
     redis.call(["SMEMBERS", key], key: key) { result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
@@ -224,7 +224,7 @@ extension ActivityRegistry {
     return values.compactMap(place)
   }
 
-  private static func place(_ value: RedisReply) -> UInt16? {
+  static func place(_ value: RedisReply) -> UInt16? {
     guard case .bulk(let bytes) = value, bytes.count == 2 else { return nil }
     let place = UInt16(bytes[0]) | UInt16(bytes[1]) << 8
     return place < OrdinalChunk.count ? place : nil
