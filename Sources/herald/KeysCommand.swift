@@ -94,8 +94,10 @@ struct KeysCommand: ParsableCommand {
     func run() throws {
       let configuration = try common.load()
       do {
-        let table = KeysTable(try APIKeys(configuration).list(app: app))
+        let (keys, unreadable) = try APIKeys(configuration).list(app: app)
+        let table = KeysTable(keys)
         for line in json ? try table.jsonLines() : table.lines { print(line) }
+        if let unreadable { Exit.note(unreadable) }
       } catch {
         throw Exit.failure("\(error)")
       }
@@ -103,7 +105,12 @@ struct KeysCommand: ParsableCommand {
   }
 
   struct Revoke: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Makes a key invalid for good.")
+    static let configuration = CommandConfiguration(
+      abstract: "Makes a key invalid for good.",
+      discussion: """
+        It waits until all running gateways have read that, for six seconds at most. Exits 1 where there is no such key, \
+        or where a gateway has not read it: that one is named, and may still take the key.
+        """)
 
     @OptionGroup var common: CommonOptions
 
@@ -113,13 +120,25 @@ struct KeysCommand: ParsableCommand {
     func run() throws {
       let configuration = try common.load()
       do {
-        guard try APIKeys(configuration).revoke(key) else { throw Exit.failure("there is no such key") }
+        guard let revocation = try APIKeys(configuration).revoke(key) else {
+          throw Exit.failure("there is no such key")
+        }
+        guard revocation.missing.isEmpty else {
+          let gateways = revocation.missing.map { "\n\($0)" }.joined()
+          throw Exit.failure(
+            """
+            revoked, and taken by \(KeysTable.count(revocation.taken)), but these have not read it, and may still take the \
+            key; end them, or mend their Redis:\(gateways)
+            """)
+        }
+        print(
+          revocation.taken == 0
+            ? "revoked; no gateway is running" : "revoked; taken by \(KeysTable.count(revocation.taken))")
       } catch let exit as ExitCode {
         throw exit
       } catch {
         throw Exit.failure("\(error)")
       }
-      print("revoked")
     }
   }
 }

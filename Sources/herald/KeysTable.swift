@@ -35,6 +35,9 @@ struct KeysTable {
 
   private let rows: [Line]
 
+  /// `1 gateway`, `2 gateways`.
+  static func count(_ gateways: Int) -> String { "\(gateways) gateway\(gateways == 1 ? "" : "s")" }
+
   init(_ keys: [APIKeys.Listed]) {
     rows = keys.map { listed in
       let key = listed.key

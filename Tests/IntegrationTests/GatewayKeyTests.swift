@@ -88,12 +88,11 @@ struct GatewayKeyTests {
     #expect(
       !listed.output.contains("hash") && !listed.output.contains(old) && listed.output.contains("\"scopes\":[\"send\"]")
     )
-    #expect(try world.herald(["keys", "revoke", old]).status == 0)
-    #expect(try world.herald(["keys", "revoke", old]).status == 1)
+    let revoked = try world.herald(["keys", "revoke", old])
     #expect(
-      ChildProcess.poll(timeoutMilliseconds: 10_000, everyMilliseconds: 100) {
-        (try? world.ask("POST", "/v1/jobs", key: old, body: world.job()).status) == 401 ? true : nil
-      } == true)
+      revoked.status == 0 && revoked.output == "revoked; taken by 1 gateway\n", "\(revoked.output)\(revoked.errors)")
+    #expect(try world.ask("POST", "/v1/jobs", key: old, body: world.job()).status == 401)
+    #expect(try world.herald(["keys", "revoke", old]).status == 1)
     #expect(try world.ask("POST", "/v1/jobs", key: new, body: world.job()).status == 202)
     #expect(
       ChildProcess.poll(timeoutMilliseconds: 15_000, everyMilliseconds: 500) {
@@ -106,6 +105,61 @@ struct GatewayKeyTests {
       let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
       #expect(mode == 0o600)
     }
+  }
+
+  /// A value that is no key is no reason to go on with the others as they were.
+  @Test(arguments: [false, true])
+  func aValueThatIsNoKeyAffectsNoOther(_ isInFile: Bool) throws {
+    let folder = try TemporaryFolder("keys")
+    let file = folder.path("keys.jsonl")
+    let redis = try RedisServer()
+    let world = try GatewayWorld(
+      "broken", redisURL: redis.url, further: isInFile ? ["keys_file: \"\(file)\""] : [])
+    let old = try world.makeKey(["--app", "com.example.app"])
+    #expect(try world.ask("POST", "/v1/jobs", key: old, body: world.job()).status == 202)
+    let name = isInFile ? "line 3" : "brokenid"
+    if isInFile {
+      let text = try String(contentsOfFile: file, encoding: .utf8)
+      try Data((text + "{\"id\":7}\n").utf8).write(to: URL(filePath: file), options: .atomic)
+    } else {
+      _ = try redis.cli(["HSET", "\(world.prefix):{gateway}:keys", "brokenid", "{\"id\":7}"])
+    }
+    #expect(world.process.waitForLine("has values that are no keys, which do not work: \(name)"))
+    let revoked = try world.herald(["keys", "revoke", old])
+    #expect(revoked.output == "revoked; taken by 1 gateway\n", "\(revoked.output)\(revoked.errors)")
+    #expect(try world.ask("POST", "/v1/jobs", key: old, body: world.job()).status == 401)
+    #expect(try world.ask("POST", "/v1/jobs", body: world.job()).status == 202)
+    let listed = try world.herald(["keys", "list", "--json"])
+    #expect(listed.status == 0 && listed.output.split(separator: "\n").count == 1)
+    // The line of the revoked key is gone.
+    let nameNow = isInFile ? "line 2" : name
+    #expect(listed.errors.contains("no keys, which do not work: \(nameNow)"), "\(listed.errors)")
+    // A change of the file keeps the line, for whoever mends it.
+    _ = try world.makeKey(["--app", "com.example.app"])
+    if isInFile {
+      #expect(try String(contentsOfFile: file, encoding: .utf8).contains("{\"id\":7}"))
+    } else {
+      #expect(try world.herald(["keys", "revoke", "brokenid"]).status == 0)
+      #expect(try world.herald(["keys", "list"]).errors.isEmpty)
+    }
+  }
+
+  /// A gateway that does not read its keys may still take one that was revoked, and is named.
+  @Test func aRevocationNamesTheGatewaysThatHaveNotReadIt() throws {
+    let redis = try RedisServer()
+    let world = try GatewayWorld("deaf", redisURL: redis.url)
+    let old = try world.makeKey(["--app", "com.example.app"])
+    world.process.child.pause()
+    let refused = try world.herald(["keys", "revoke", old])
+    world.process.child.resume()
+    #expect(refused.status == 1 && refused.output.isEmpty)
+    #expect(
+      refused.errors.contains("revoked, and taken by 0 gateways, but these have not read it")
+        && refused.errors.contains("/\(world.process.child.pid): it last read its keys "), "\(refused.errors)")
+    // One that has ended is not waited for.
+    #expect(world.process.drain(seconds: 20) == 0)
+    let second = try world.makeKey(["--app", "com.example.app"])
+    #expect(try world.herald(["keys", "revoke", second]).output == "revoked; no gateway is running\n")
   }
 
   @Test func keysThatAreChangedAtTheSameTimeAreAllKept() throws {

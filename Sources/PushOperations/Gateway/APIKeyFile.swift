@@ -9,6 +9,13 @@ package struct APIKeyFile: Sendable {
     package let description: String
   }
 
+  /// A line of the file.
+  struct Line: Sendable {
+    let text: Data
+    /// nil: the line is no key.
+    let key: APIKey?
+  }
+
   package let path: String
 
   package init(_ path: String) {
@@ -16,36 +23,63 @@ package struct APIKeyFile: Sendable {
   }
 
   /// Reads all keys; none if the file does not exist.
-  package func read() throws(Failure) -> [APIKey] {
-    FileManager.default.fileExists(atPath: path) ? try readExisting() : []
+  package func read() throws(Failure) -> StoredKeys {
+    FileManager.default.fileExists(atPath: path) ? APIKeyFile.keys(try lines()) : StoredKeys()
   }
 
-  /// Reads all keys. A file that does not exist is an error: whoever lost it must not lose its keys too.
-  package func readExisting() throws(Failure) -> [APIKey] {
+  /// Reads all keys, unless the file is the one that was read before. A file that does not exist is an error: whoever lost it must not lose
+  /// its keys too.
+  /// - Parameter content: what was read before; it becomes what is read now.
+  /// - Returns: nil: nothing has changed.
+  func read(since content: inout Data?) throws(Failure) -> StoredKeys? {
     guard FileManager.default.fileExists(atPath: path) else {
       throw Failure(description: "the keys file \(path) does not exist: `herald keys create` makes it")
     }
+    let now = try contents()
+    guard now != content else { return nil }
+    content = now
+    return APIKeyFile.keys(APIKeyFile.lines(now))
+  }
+
+  /// When the file was changed, microseconds: a later change has a larger one. nil: there is no file.
+  var revision: Int64? {
+    let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+    guard let date = attributes?[.modificationDate] as? Date else { return nil }
+    return Int64(exactly: (date.timeIntervalSince1970 * 1_000_000).rounded())
+  }
+
+  private func contents() throws(Failure) -> Data {
     guard let data = FileManager.default.contents(atPath: path) else {
       throw Failure(description: "the keys file \(path) cannot be read")
     }
-    var keys: [APIKey] = []
-    for (index, line) in data.split(separator: UInt8(ascii: "\n")).enumerated() {
-      guard let key = try? JSONDecoder().decode(APIKey.self, from: Data(line)) else {
-        throw Failure(
-          description:
-            "line \(index + 1) of the keys file \(path) is not a key in the format of `herald keys create`: remove the line"
-        )
-      }
-      keys.append(key)
-    }
-    return keys
+    return data
   }
 
-  /// Changes the keys. Waits for other processes that change them.
-  /// - Parameter edit: returns the new keys; nil: nothing changes.
+  private func lines() throws(Failure) -> [Line] { APIKeyFile.lines(try contents()) }
+
+  private static func lines(_ data: Data) -> [Line] {
+    data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
+      Line(text: Data($0), key: APIKey(json: Array($0)))
+    }
+  }
+
+  private static func keys(_ lines: [Line]) -> StoredKeys {
+    var stored = StoredKeys()
+    for (index, line) in lines.enumerated() {
+      if let key = line.key {
+        stored.keys.append(key)
+      } else if !line.text.isEmpty {
+        stored.unreadable.append("line \(index + 1)")
+      }
+    }
+    return stored
+  }
+
+  /// Changes the keys. Waits for other processes that change them. Lines that are no key stay as they are.
+  /// - Parameter edit: returns the new lines; nil: nothing changes.
   /// - Returns: whether the file changed.
   @discardableResult
-  func change(_ edit: ([APIKey]) -> [APIKey]?) throws -> Bool {
+  func change(_ edit: ([Line]) throws -> [Line]?) throws -> Bool {
     // The lock is on the folder, because each change replaces the file.
     let folder = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
     guard let lock = FileHandle(forReadingAtPath: folder) else {
@@ -57,18 +91,33 @@ package struct APIKeyFile: Sendable {
         throw Failure(description: "the folder of the keys file \(path) cannot be locked: \(systemErrorText(errno))")
       }
     }
-    guard let keys = edit(try read()) else { return false }
-    try write(keys)
+    let old = FileManager.default.fileExists(atPath: path) ? try lines() : []
+    guard let lines = try edit(old) else { return false }
+    try write(lines)
     return true
   }
 
   /// Replaces the file atomically. Only its owner may read it.
-  private func write(_ keys: [APIKey]) throws {
-    let text = try keys.map { try $0.json() + "\n" }.joined()
+  private func write(_ lines: [Line]) throws {
+    var text = Data()
+    for line in lines where !line.text.isEmpty { text += line.text + Data("\n".utf8) }
     let file = URL(filePath: path)
-    try Data(text.utf8).write(to: file, options: .atomic)
+    try text.write(to: file, options: .atomic)
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
   }
+}
+
+extension APIKeyFile.Line {
+  init(_ key: APIKey) throws {
+    self.init(text: Data(try key.json().utf8), key: key)
+  }
+}
+
+/// The API keys of a store. One that cannot be read is left out: it does not work, and no other one is affected.
+package struct StoredKeys: Sendable {
+  package var keys: [APIKey] = []
+  /// Where a value is that is no key: its id in Redis, its line in a file.
+  package var unreadable: [String] = []
 }
 
 extension APIKey {

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 package import PushCore
 import PushIO
 package import PushSettings
@@ -14,6 +15,18 @@ package struct APIKeys {
   package struct Failure: Error, CustomStringConvertible {
     package let description: String
   }
+
+  /// What became of a revocation.
+  package struct Revocation: Sendable {
+    /// Running gateways that no longer take the key.
+    package let taken: Int
+    /// Gateways that may still take it, each with what is known of it.
+    package let missing: [String]
+  }
+
+  /// How long gateways have to read a revocation: each reads its keys every two seconds.
+  private static let confirmMilliseconds: Int64 = 6_000
+  private static let askMilliseconds: UInt32 = 200
 
   private let file: APIKeyFile?
   private let redisKeys: GatewayRedisKeys
@@ -36,7 +49,7 @@ package struct APIKeys {
       id: text.id, hash: SHA256Digest.of(text.text.utf8.span), app: app, environment: environment, scopes: scopes,
       rate: rate, createdAt: now)
     if let file {
-      try file.change { $0 + [key] }
+      try file.change { $0 + [try APIKeyFile.Line(key)] }
     } else {
       _ = try ask(["HSET", redisKeys.keys, key.id, try key.json()])
     }
@@ -45,35 +58,80 @@ package struct APIKeys {
 
   /// Lists keys, oldest first.
   /// - Parameter app: the app whose keys to list; nil: all keys.
-  package func list(app: String?) throws -> [Listed] {
-    let keys = try file?.read() ?? stored()
+  /// - Returns: also, which values in the store are no keys; nil: all are.
+  package func list(app: String?) throws -> (keys: [Listed], unreadable: String?) {
+    let stored = try file?.read() ?? stored()
     let used = (try? hash(redisKeys.used)) ?? [:]
-    return keys.filter { app == nil || $0.app == app }.sorted { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }.map {
-      Listed(key: $0, usedAt: used[$0.id].flatMap { Int64(String(decoding: $0, as: UTF8.self)) })
-    }
+    let keys = stored.keys.filter { app == nil || $0.app == app }
+    return (
+      keys.sorted { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }.map {
+        Listed(key: $0, usedAt: used[$0.id].flatMap { Int64(String(decoding: $0, as: UTF8.self)) })
+      },
+      stored.unreadable.isEmpty
+        ? nil : StoredKeys.text(ofUnreadable: stored.unreadable.sorted(), file?.path, redisKeys)
+    )
   }
 
-  /// Deletes a key. Returns whether it existed.
+  /// Deletes a key, and waits until all running gateways have read that, some seconds at most. nil: there is no such key.
   /// - Parameter name: the key's id, or the whole key.
-  package func revoke(_ name: String) throws -> Bool {
+  package func revoke(_ name: String) throws -> Revocation? {
     let id = APIKeyText(name)?.id ?? name
-    if let file {
-      return try file.change { keys in
-        keys.contains { $0.id == id } ? keys.filter { $0.id != id } : nil
-      }
+    guard let file else {
+      let session = try connect()
+      defer { session.close() }
+      let replies = try session.run([
+        RedisSession.Command(["HDEL", redisKeys.keys, id], key: redisKeys.keys),
+        RedisSession.Command(["INCR", redisKeys.revision], key: redisKeys.revision),
+      ])
+      for case .error(let error) in replies { throw Failure(description: "Redis refuses: \(error)") }
+      guard replies[0] == .integer(1), case .integer(let revision) = replies[1] else { return nil }
+      return try confirm(session, .redis, revision: revision)
     }
-    return try ask(["HDEL", redisKeys.keys, id]) == .integer(1)
+    let isChanged = try file.change { lines in
+      lines.contains { $0.key?.id == id } ? lines.filter { $0.key?.id != id } : nil
+    }
+    guard isChanged else { return nil }
+    do {
+      let session = try connect()
+      defer { session.close() }
+      return try confirm(session, .file, revision: file.revision ?? 0)
+    } catch {
+      return Revocation(taken: 0, missing: ["all gateways: Redis, which would know them, does not answer (\(error))"])
+    }
   }
 
-  private func stored() throws -> [APIKey] {
-    try hash(redisKeys.keys).map { id, json in
-      guard let key = APIKey(json: json) else {
-        throw Failure(
-          description:
-            "redis: \(redisKeys.keys) has an invalid value for \(id): delete it with `herald keys revoke \(id)`")
+  private func confirm(
+    _ session: RedisSession, _ store: GatewayHeartbeat.Store, revision: Int64
+  ) throws -> Revocation {
+    let clock = ContinuousClock()
+    let end = clock.now + .milliseconds(APIKeys.confirmMilliseconds)
+    while true {
+      guard let found = GatewayHeartbeat.read(try session.run([GatewayHeartbeat.reading(redisKeys)])[0]) else {
+        throw Failure(description: "redis: \(redisKeys.alive) is not a hash of gateways")
       }
-      return key
+      let missing = found.all.filter { $0.store != store || $0.revision < revision }
+      if missing.isEmpty || clock.now >= end {
+        return Revocation(
+          taken: found.all.count - missing.count, missing: missing.map { describe($0, store, now: found.now) })
+      }
+      usleep(APIKeys.askMilliseconds * 1_000)
     }
+  }
+
+  private func describe(_ gateway: GatewayHeartbeat, _ store: GatewayHeartbeat.Store, now: Int64) -> String {
+    let name = TextTable.printable(gateway.name)
+    if gateway.store != store {
+      return "\(name): it reads its keys from \(gateway.store == .file ? "a file" : "Redis")"
+    }
+    return "\(name): it last read its keys \(max(0, now - gateway.at) / 1000) s ago"
+  }
+
+  private func stored() throws -> StoredKeys {
+    var stored = StoredKeys()
+    for (id, json) in try hash(redisKeys.keys) {
+      if let key = APIKey(id: id, json: json) { stored.keys.append(key) } else { stored.unreadable.append(id) }
+    }
+    return stored
   }
 
   private func hash(_ name: String) throws -> [String: [UInt8]] { try ask(["HGETALL", name]).hash ?? [:] }

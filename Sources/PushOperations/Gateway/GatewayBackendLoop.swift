@@ -71,6 +71,8 @@ package final class GatewayBackendLoop {
   }
 
   func close() {
+    keys.close()
+    loop.flush()
     publisher.close()
     outcomes.close()
     redis.close()

@@ -10,6 +10,10 @@ struct GatewayRedisKeys: Sendable {
 
   /// A hash: id of an API key → the key's JSON.
   var keys: String { "\(prefix){gateway}:keys" }
+  /// A number that grows with each revocation.
+  var revision: String { "\(prefix){gateway}:revision" }
+  /// A hash: name of a running gateway → `GatewayHeartbeat`.
+  var alive: String { "\(prefix){gateway}:alive" }
   /// A hash: id of an API key → time of its last use, Unix milliseconds.
   var used: String { "\(prefix){gateway}:used" }
 

@@ -1,14 +1,17 @@
+import Foundation
 import PushCore
 import PushIO
 import PushStores
 
-/// Keeps a `KeyRing` up to date, and stores in Redis when keys were last used. Used only on its loop's thread.
+/// Keeps a `KeyRing` up to date, tells in Redis that it is, and stores there when keys were last used. Used only on its loop's thread.
 final class KeyReader {
   private let loop: EventLoop
   private let redis: RedisClient
   private let names: GatewayRedisKeys
   private let file: APIKeyFile?
   private let ring: KeyRing
+  /// For other processes: the host and the process.
+  private let name: String
   private let notice: (String) -> Void
   /// Redis has not answered yet.
   private var isReading = false
@@ -20,6 +23,10 @@ final class KeyReader {
   private var earliestReading = Instant(nanoseconds: .min)
   private var nextStoring: Instant
   private var failure: String?
+  /// What was read last, and the key in it; nil: it is none. Only what has changed is decoded.
+  private var known: [String: (value: [UInt8], key: APIKey?)] = [:]
+  private var content: Data?
+  private var unreadable: [String] = []
 
   private static let readMilliseconds: Int64 = 2_000
   /// Minimum time between two reads that unknown keys cause.
@@ -37,6 +44,8 @@ final class KeyReader {
     self.file = file
     self.ring = ring
     self.notice = notice
+    let process = ProcessInfo.processInfo
+    name = "\(process.hostName)/\(process.processIdentifier)"
     nextStoring = loop.now.monotonic.adding(milliseconds: KeyReader.storeMilliseconds)
   }
 
@@ -53,47 +62,85 @@ final class KeyReader {
     nextReading = now.adding(milliseconds: KeyReader.readMilliseconds)
     earliestReading = now.adding(milliseconds: KeyReader.unknownKeyMilliseconds)
     (then, waiting) = (waiting, [])
-    if let file {
-      do throws(APIKeyFile.Failure) {
-        finish(.success(try file.readExisting()))
-      } catch {
-        finish(.failure("\(error)"))
-      }
-    } else {
-      isReading = true
-      redis.call(["HGETALL", names.keys], key: names.keys) { [self] result in
-        isReading = false
-        switch result {
-        case .failure(let failure): finish(.failure("redis: \(failure.text)"))
-        case .success(let reply):
-          guard let hash = reply.hash else { return finish(.failure("redis: \(names.keys) is not a hash of API keys")) }
-          let keys = hash.values.compactMap(APIKey.init(json:))
-          finish(
-            keys.count == hash.count
-              ? .success(keys) : .failure("redis: \(names.keys) has a value that is not an API key"))
+    if let file { read(file) } else { read() }
+  }
+
+  /// The gateway ends: nobody waits for it any more.
+  func close() { GatewayHeartbeat.remove(name, redis, names) }
+
+  private func read(_ file: APIKeyFile) {
+    // Before the keys: what is read may be newer, never older.
+    let revision = file.revision ?? 0
+    do throws(APIKeyFile.Failure) {
+      let stored = try file.read(since: &content)
+      finish(.success((stored, revision)), .file)
+    } catch {
+      finish(.failure(Unread(text: "\(error)")), .file)
+    }
+  }
+
+  private func read() {
+    isReading = true
+    var revision: Int64 = 0
+    // Before the keys, on the same connection.
+    redis.call(["GET", names.revision], key: names.revision) { result in
+      if case .success(let reply) = result { revision = reply.text.flatMap { Int64($0) } ?? 0 }
+    }
+    redis.call(["HGETALL", names.keys], key: names.keys) { [self] result in
+      isReading = false
+      switch result {
+      case .failure(let failure): finish(.failure(Unread(text: "redis: \(failure.text)")), .redis)
+      case .success(let reply):
+        guard let hash = reply.hash else {
+          return finish(.failure(Unread(text: "redis: \(names.keys) is not a hash of API keys")), .redis)
         }
+        finish(.success((stored(hash), revision)), .redis)
       }
     }
   }
 
-  private enum Reading {
-    case success([APIKey])
-    case failure(String)
+  private func stored(_ hash: [String: [UInt8]]) -> StoredKeys {
+    var stored = StoredKeys()
+    var read: [String: (value: [UInt8], key: APIKey?)] = [:]
+    for (id, value) in hash {
+      var one: (value: [UInt8], key: APIKey?) = (value, nil)
+      if let before = known[id], before.value == value { one = before } else { one.key = APIKey(id: id, json: value) }
+      read[id] = one
+      if let key = one.key { stored.keys.append(key) } else { stored.unreadable.append(id) }
+    }
+    known = read
+    stored.unreadable.sort()
+    return stored
+  }
+
+  private struct Unread: Error {
+    let text: String
   }
 
   /// After a failure, the old keys stay valid.
-  private func finish(_ reading: Reading) {
+  /// - Parameter reading: the keys; nil: those that were read last; and their revision.
+  private func finish(_ reading: Result<(StoredKeys?, Int64), Unread>, _ store: GatewayHeartbeat.Store) {
     switch reading {
-    case .success(let keys):
-      ring.replace(keys)
+    case .success((let stored, let revision)):
+      if let stored {
+        ring.replace(stored.keys)
+        report(stored.unreadable, store)
+      }
       failure = nil
-    case .failure(let text):
-      if text != failure { notice("API keys: \(text)") }
-      failure = text
+      GatewayHeartbeat.send(name, store, revision: revision, redis, names)
+    case .failure(let unread):
+      if unread.text != failure { notice("API keys: \(unread.text)") }
+      failure = unread.text
     }
     let answered = then
     then = []
     for one in answered { one(failure == nil) }
+  }
+
+  private func report(_ now: [String], _ store: GatewayHeartbeat.Store) {
+    defer { unreadable = now }
+    guard now != unreadable, !now.isEmpty else { return }
+    notice("API keys: \(StoredKeys.text(ofUnreadable: now, store == .file ? file?.path : nil, names))")
   }
 
   private func storeUses() {
@@ -101,5 +148,27 @@ final class KeyReader {
     let used = ring.takeUsed()
     guard !used.isEmpty else { return }
     redis.call(["HSET", names.used] + used.flatMap { [$0.key, "\($0.value)"] }, key: names.used) { _ in }
+  }
+}
+
+extension APIKey {
+  /// A value of the hash of keys; nil: it is not the key with this id, so that deleting the id would not delete the key.
+  init?(id: String, json: [UInt8]) {
+    self.init(json: json)
+    guard self.id == id else { return nil }
+  }
+}
+
+extension StoredKeys {
+  private static let shownMaximum = 5
+
+  /// Says which values are no keys, and what to do.
+  /// - Parameter path: of the file; nil: they are in Redis.
+  static func text(ofUnreadable unreadable: [String], _ path: String?, _ names: GatewayRedisKeys) -> String {
+    let shown = unreadable.prefix(shownMaximum).map { TextTable.printable($0) }.joined(separator: ", ")
+    let more = unreadable.count > shownMaximum ? " and \(unreadable.count - shownMaximum) more" : ""
+    let place = path.map { "the keys file \($0)" } ?? "redis: \(names.keys)"
+    let advice = path == nil ? "delete them with `herald keys revoke ID`" : "remove these lines"
+    return "\(place) has values that are no keys, which do not work: \(shown)\(more); \(advice)"
   }
 }
