@@ -19,10 +19,13 @@ struct ActivityForgetTests {
   /// Redis' data about devices and activities, as text in which bytes are `\x…`; without sets of ordinals.
   private func dump(_ redis: RedisServer) throws -> String {
     let keys = try redis.cli(["KEYS", "*"]).split(separator: "\n").map(String.init)
-    let others = [":free", ":p:", ":c:", ":forgotten:"]
+    let others = [":free", ":p:", ":c:"]
     return try keys.filter { key in others.allSatisfy { !key.contains($0) } || key.contains(":a:") }.map { key in
       let kind = try redis.cli(["TYPE", key]).trimmingCharacters(in: .whitespacesAndNewlines)
-      let read = ["hash": ["HGETALL", key], "string": ["GET", key], "set": ["SMEMBERS", key]][kind]
+      let reads = [
+        "hash": ["HGETALL", key], "string": ["GET", key], "set": ["SMEMBERS", key], "zset": ["ZRANGE", key, "0", "-1"],
+      ]
+      let read = reads[kind]
       return key + "\n" + (try read.map { try redis.cli(["--no-raw"] + $0) } ?? "")
     }.joined(separator: "\n")
   }
@@ -87,6 +90,84 @@ struct ActivityForgetTests {
     }
     #expect(last == 1)
     for ride in rides { #expect(try members(of: ride, activities, registry) == []) }
+    // Nothing tells which activities a device was in, and the marks tell nobody's name.
+    let keys = try redis.cli(["KEYS", "*"])
+    #expect(!keys.contains(":a:d:") && !keys.contains("d-7") && keys.contains("forgotten:"))
+  }
+
+  /// The number of scripts and other commands that Redis has run, without those that only read this number.
+  private func commandCount(_ redis: RedisServer) throws -> Int {
+    try redis.cli(["INFO", "commandstats"]).split(separator: "\n").reduce(0) { sum, line in
+      guard line.hasPrefix("cmdstat_"), !line.hasPrefix("cmdstat_info") else { return sum }
+      let calls = line.split(separator: "calls=").dropFirst().first?.prefix { $0 != "," }
+      return sum + (calls.flatMap { Int($0) } ?? 0)
+    }
+  }
+
+  /// An app may have 100,000 activities: a user who is in none of them is forgotten for the same price.
+  @Test func forget_costsWhatTheUserHas_notWhatTheAppHas() throws {
+    let redis = try RedisServer()
+    defer { redis.stop() }
+    let registry = try AudienceRegistry(url: redis.url, prefix: "cost:")
+    let activities = ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "cost:")
+    let forgetter = DeviceForgetter(devices: registry.devices, activities: activities)
+    let scope = registry.scope
+    try registry.register(0..<4, user: { "u-\($0)" })
+    let now = registry.loop.now.unixMilliseconds
+    func join(_ rides: Range<Int>) throws {
+      for number in rides {
+        let id = try #require(ActivityID("ride-\(number)"))
+        _ = try registry.wait {
+          activities.register(
+            id, in: scope, ordinal: 3, token: [1, 2, 3, 4], at: now, then: $0)
+        }
+      }
+    }
+    func cost(_ user: Int) throws -> Int {
+      let before = try commandCount(redis)
+      let count = try registry.wait {
+        forgetter.forget(.user("u-\(user)"), at: registry.loop.now.unixMilliseconds, in: scope, then: $0)
+      }
+      #expect(count == 1)
+      return try commandCount(redis) - before
+    }
+    try join(0..<1)
+    // The first one loads the scripts.
+    _ = try cost(0)
+    let few = try cost(1)
+    try join(1..<200)
+    #expect(try cost(2) == few && few < 60, "\(few)")
+    #expect(try members(of: #require(ActivityID("ride-199")), activities, registry) == [3])
+    _ = try cost(3)
+    #expect(try members(of: #require(ActivityID("ride-199")), activities, registry) == [])
+    #expect(try members(of: #require(ActivityID("ride-0")), activities, registry) == [])
+  }
+
+  /// The marks of the build before named devices and users.
+  @Test func aMarkOfTheBuildBefore_isHeeded() throws {
+    let registry = try AudienceRegistry(url: RedisServer.shared().url, prefix: "marks-\(UInt32.random(in: 0 ... .max)):")
+    let scope = registry.scope
+    let now = registry.loop.now.unixMilliseconds
+    for (subject, hasSecret) in [("d:d-1", false), ("u:u-1", true)] {
+      if hasSecret {
+        let forgetter = DeviceForgetter(
+          devices: registry.devices,
+          activities: ActivityRegistry(loop: registry.loop, redis: registry.redis, prefix: "marks:"))
+        #expect(try registry.wait { forgetter.forget(.device("d-9"), at: now, in: scope, then: $0) } == 0)
+      }
+      let key = registry.devices.keys(scope).tag + "forgotten:" + subject
+      _ = try registry.wait { registry.redis.call(["SET", key, "\(now)"], key: key, then: $0) }
+      var registration = DeviceRegistration(device: "d-1")
+      registration.user = .set("u-1")
+      #expect(
+        try registry.wait { registry.devices.register(registration, at: now - 1, in: scope, then: $0) } == .forgotten)
+      _ = try registry.wait { registry.redis.call(["DEL", key], key: key, then: $0) }
+    }
+    // The forget that the mark asked for has left a mark of this build.
+    #expect(
+      try registry.wait {
+        registry.devices.register(DeviceRegistration(device: "d-1"), at: now - 1, in: scope, then: $0)
+      } == .forgotten)
   }
 
   private func members(

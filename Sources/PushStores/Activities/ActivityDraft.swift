@@ -114,6 +114,9 @@ struct ActivityDraft {
     arguments.append(since.map { "\($0)" } ?? "")
     arguments.append(now - ActivityState.memoryMilliseconds)
     arguments.append(expiresAt)
+    let (joined, left) = memberships
+    arguments.append(joined.count)
+    arguments.append(left.count)
     arguments.append(chunks.count)
     for chunk in chunks { arguments.append(chunk) }
     arguments.append(changes.count)
@@ -128,8 +131,24 @@ struct ActivityDraft {
       arguments.append(field.rawValue)
       arguments.append(text)
     }
-    let names = [keys.index, keys.chunks(id), keys.activity(id)] + ActivityDraft.memberKeys(chunks, id, keys)
+    let names =
+      [keys.index, keys.chunks(id), keys.activity(id)] + ActivityDraft.memberKeys(chunks, id, keys)
+      + (joined + left).map(keys.memberships)
     return (names, arguments)
+  }
+
+  /// The devices that become members, and those that stop being members.
+  private var memberships: (joined: [UInt32], left: [UInt32]) {
+    var (joined, left): ([UInt32], [UInt32]) = ([], [])
+    for (index, ordinal) in ordinals.enumerated() {
+      let wasMember = !readMembers[index].live.isEmpty || !readMembers[index].rest.isEmpty
+      switch (wasMember, members[index] != nil) {
+      case (false, true): joined.append(ordinal)
+      case (true, false): left.append(ordinal)
+      case (true, true), (false, false): break
+      }
+    }
+    return (joined, left)
   }
 
   private struct Change {
@@ -189,7 +208,7 @@ struct ActivityDraft {
     chunks.flatMap { [keys.live($0, id), keys.rest($0, id)] }
   }
 
-  private static func place(of ordinal: UInt32) -> [UInt8] {
+  static func place(of ordinal: UInt32) -> [UInt8] {
     let place = OrdinalChunk.place(of: ordinal)
     return [UInt8(truncatingIfNeeded: place), UInt8(truncatingIfNeeded: place >> 8)]
   }

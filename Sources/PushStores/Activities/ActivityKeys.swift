@@ -21,6 +21,9 @@ package struct ActivityKeys: Hashable, Sendable {
   package func live(_ chunk: Int, _ id: ActivityID) -> String { tag + "l:\(chunk):" + id.text }
   /// The same for all other members.
   package func rest(_ chunk: Int, _ id: ActivityID) -> String { tag + "r:\(chunk):" + id.text }
+  /// Sorted set of one device: the ids of activities that it is a member of, by when they are forgotten (Unix
+  /// milliseconds). A forget finds them here.
+  package func memberships(_ ordinal: UInt32) -> String { tag + "d:\(ordinal)" }
 }
 
 /// The fields of an activity's hash. The others change only together with the first, so only the first is compared; but the jobs of an

@@ -12,8 +12,11 @@ extension ActivityRegistry {
 
   /// Maximum chunks in one request.
   private static let chunksAtOnce = 16
-  /// Maximum activities from which devices are removed at once.
-  private static let forgottenAtOnce = 32
+  /// No further chunk is read in the same request after this many members: with the last chunk's fewer than a reply may have.
+  private static let placesAtOnce = 50_000
+  /// Maximum devices whose activities are read at once, and activities of each.
+  private static let forgottenAtOnce = 128
+  private static let membershipsAtOnce = 32
 
   /// The next members with an update token.
   /// - Parameters:
@@ -45,7 +48,7 @@ extension ActivityRegistry {
     }
     let keys = keys(scope)
     var arguments = RedisArguments()
-    arguments.append(limit + 1 - found.ordinals.count)
+    arguments.append(min(limit + 1 - found.ordinals.count, ActivityRegistry.placesAtOnce))
     redis.run(ActivityScript.places, keys: part.map { keys.live($0, id) }, arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
       guard case .array(let lists) = reply else { return then(.failure(.redis("unexpected reply to a script"))) }
@@ -118,19 +121,24 @@ extension ActivityRegistry {
   private func hash(
     _ key: String, _ chunk: Int, _ known: [UInt32: ActivityMember], then: @escaping Then<[UInt32: ActivityMember]>
   ) {
-    redis.call(["HGETALL", key], key: key) { result in
-      guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .array(let values) = reply, values.count % 2 == 0 else {
-        return then(.failure(.redis("\(key) is no hash: does something else use its keys?")))
-      }
-      var known = known
+    var known = known
+    var isForeign = false
+    redis.scan(.hash, key) { values in
       for index in stride(from: 0, to: values.count, by: 2) {
         guard let place = ActivityRegistry.place(values[index]), case .bulk(let bytes) = values[index + 1],
           let member = ActivityMember(decoding: bytes.span)
-        else { return then(.failure(.redis("\(key) holds no member of this version"))) }
+        else {
+          isForeign = true
+          continue
+        }
         known[UInt32(chunk * OrdinalChunk.count) + UInt32(place)] = member
       }
-      then(.success(known))
+    } then: { result in
+      switch result {
+      case .failure(let failure): then(.failure(.redis(failure.text)))
+      case .success where isForeign: then(.failure(.redis("\(key) holds no member of this version")))
+      case .success: then(.success(known))
+      }
     }
   }
 
@@ -160,33 +168,55 @@ extension ActivityRegistry {
     }
   }
 
-  /// Removes forgotten devices from all activities.
+  /// Removes forgotten devices from their activities.
   package func forget(_ ordinals: [UInt32], in scope: AppScope, then: @escaping Then<Void>) {
     guard !ordinals.isEmpty else { return then(.success(())) }
-    let key = keys(scope).index
-    redis.call(["ZRANGE", key, "0", "-1"], key: key) { [self] result in
+    let part = Array(ordinals.prefix(ActivityRegistry.forgottenAtOnce))
+    let keys = keys(scope)
+    var arguments = RedisArguments()
+    arguments.append(ActivityRegistry.membershipsAtOnce)
+    redis.run(ActivityScript.memberships, keys: part.map(keys.memberships), arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .array(let values) = reply else {
-        return then(.failure(.redis("\(key) is no sorted set: does something else use its keys?")))
+      guard case .array(let lists) = reply, lists.count == part.count else {
+        return then(.failure(.redis("unexpected reply to a script")))
       }
-      forget(ordinals, of: values.compactMap { $0.text.flatMap(ActivityID.init) }[...], scope, then)
+      var members: [(ordinal: UInt32, ids: [ActivityID])] = []
+      // Those that may be members of more activities.
+      var again: [UInt32] = []
+      for (ordinal, list) in zip(part, lists) {
+        guard case .array(let values) = list else { return then(.failure(.redis("unexpected reply to a script"))) }
+        let ids = values.compactMap { $0.text.flatMap(ActivityID.init) }
+        guard ids.count == values.count else {
+          return then(.failure(.redis("\(keys.memberships(ordinal)): does something else use this key?")))
+        }
+        if !ids.isEmpty { members.append((ordinal, ids)) }
+        if ids.count == ActivityRegistry.membershipsAtOnce { again.append(ordinal) }
+      }
+      let rest = again + ordinals.dropFirst(part.count)
+      forget(members, scope) { [self] result in
+        if case .failure = result { return then(result) }
+        forget(rest, in: scope, then: then)
+      }
     }
   }
 
   private func forget(
-    _ ordinals: [UInt32], of ids: ArraySlice<ActivityID>, _ scope: AppScope, _ then: @escaping Then<Void>
+    _ members: [(ordinal: UInt32, ids: [ActivityID])], _ scope: AppScope, _ then: @escaping Then<Void>
   ) {
-    let part = ids.prefix(ActivityRegistry.forgottenAtOnce)
-    guard !part.isEmpty else { return then(.success(())) }
-    var left = part.count
+    guard !members.isEmpty else { return then(.success(())) }
+    let keys = keys(scope)
+    var left = members.count
     var failure: ActivityRegistryFailure?
-    for id in part {
-      forget(ordinals, of: id, in: scope) { [self] result in
-        if case .failure(let error) = result { failure = error }
+    for (ordinal, ids) in members {
+      let chunk = OrdinalChunk.index(of: ordinal)
+      var arguments = RedisArguments()
+      arguments.append(ActivityDraft.place(of: ordinal))
+      for id in ids { arguments.append(id.text) }
+      let names = [keys.memberships(ordinal)] + ids.flatMap { [keys.live(chunk, $0), keys.rest(chunk, $0)] }
+      redis.run(ActivityScript.forget, keys: names, arguments) { result in
+        if case .failure(let error) = result { failure = .redis(error.text) }
         left -= 1
-        guard left == 0 else { return }
-        if let failure { return then(.failure(failure)) }
-        forget(ordinals, of: ids.dropFirst(part.count), scope, then)
+        if left == 0 { then(failure.map { .failure($0) } ?? .success(())) }
       }
     }
   }
@@ -208,14 +238,11 @@ extension ActivityRegistry {
 
   func chunks(_ id: ActivityID, in scope: AppScope, then: @escaping Then<[Int]>) {
     let key = keys(scope).chunks(id)
-    redis.call(["SMEMBERS", key], key: key) { result in
-      guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard case .array(let values) = reply else {
-        return then(.failure(.redis("\(key) is no set: does something else use its keys?")))
-      }
-      then(
-        .success(
-          values.compactMap { $0.text.flatMap { Int($0) } }.filter { 0..<OrdinalChunk.chunksMaximum ~= $0 }.sorted()))
+    var chunks: Set<Int> = []
+    redis.scan(.set, key) { values in
+      chunks.formUnion(values.compactMap { $0.text.flatMap { Int($0) } }.filter { 0..<OrdinalChunk.chunksMaximum ~= $0 })
+    } then: { result in
+      then(result.map { chunks.sorted() }.mapError { .redis($0.text) })
     }
   }
 

@@ -243,15 +243,17 @@ final class ChannelEnsureFlow {
   }
 
   private func decide(_ storage: StoragePolicy, _ candidates: [ChannelID]) {
-    registry.ask(["HVALS", keys.intents], key: keys.intents) { [self] result in
+    var known: [String: ChannelIntent] = [:]
+    registry.redis.scan(.hash, keys.intents) { values in
+      for index in stride(from: 0, to: values.count, by: 2) {
+        if let name = values[index].text { known[name] = values[index + 1].text.flatMap(ChannelIntent.init) }
+      }
+    } then: { [self] result in
       switch result {
       case .failure(let failure):
-        perform(state.redisFailed("\(failure)"))
-      case .success(let reply):
-        guard case .array(let values) = reply else {
-          return perform(state.redisFailed("unexpected reply to HVALS: does something else use this key?"))
-        }
-        let intents = values.compactMap { $0.text.flatMap(ChannelIntent.init) }.filter { $0.storage == storage }
+        perform(state.redisFailed(failure.text))
+      case .success:
+        let intents = known.sorted { $0.key < $1.key }.map(\.value).filter { $0.storage == storage }
         registry.ask(["TIME"], key: keys.intents) { [self] result in
           guard case .success(.array(let parts)) = result, let seconds = parts.first?.text.flatMap({ Int64($0) }),
             0...Limits.unixSecondsMaximum ~= seconds

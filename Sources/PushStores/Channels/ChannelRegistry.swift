@@ -30,7 +30,7 @@ package final class ChannelRegistry {
   let loop: EventLoop
   let limit: ChannelLimit
   let timing: ChannelEnsureState.Timing
-  private let redis: RedisClient
+  let redis: RedisClient
   private let manager: any ChannelManaging
   private let prefix: String
   private let notice: (Logger.Level, String) -> Void
@@ -204,21 +204,21 @@ package final class ChannelRegistry {
   /// Everything the registry stores about an app's channels.
   package func snapshot(_ scope: AppScope, then: @escaping Then<Snapshot>) {
     let keys = keys(scope)
-    let steps: [(command: [String], take: (inout Snapshot, String, String) -> Void)] = [
+    let steps: [SnapshotStep] = [
       (
-        ["HGETALL", keys.names],
+        .hash, keys.names,
         { if let name = ChannelName($1), let id = ChannelID(text: $2) { $0.names[name] = id } }
       ),
       (
-        ["HGETALL", keys.ids],
+        .hash, keys.ids,
         { if let id = ChannelID(text: $1), let entry = ChannelEntry($2) { $0.entries[id] = entry } }
       ),
       (
-        ["HGETALL", keys.intents],
+        .hash, keys.intents,
         { if let name = ChannelName($1), let intent = ChannelIntent($2) { $0.intents[name] = intent } }
       ),
       (
-        ["ZRANGE", keys.used, "0", "-1", "WITHSCORES"],
+        .sortedSet, keys.used,
         {
           if let id = ChannelID(text: $1), let seconds = Double($2).flatMap({ Int64(exactly: $0.rounded(.down)) }) {
             $0.used[id] = seconds
@@ -229,20 +229,20 @@ package final class ChannelRegistry {
     snapshot(steps[...], Snapshot(), then)
   }
 
-  private func snapshot(
-    _ steps: ArraySlice<(command: [String], take: (inout Snapshot, String, String) -> Void)>, _ known: Snapshot,
-    _ then: @escaping Then<Snapshot>
-  ) {
+  private typealias SnapshotStep = (
+    kind: RedisClient.Collection, key: String, take: (inout Snapshot, String, String) -> Void
+  )
+
+  private func snapshot(_ steps: ArraySlice<SnapshotStep>, _ known: Snapshot, _ then: @escaping Then<Snapshot>) {
     guard let step = steps.first else { return then(.success(known)) }
-    ask(step.command, key: step.command[1]) { [weak self] result in
+    var known = known
+    redis.scan(step.kind, step.key) { values in
+      for (key, value) in ChannelRegistry.pairs(values) { step.take(&known, key, value) }
+    } then: { [weak self] result in
       guard let self else { return }
       switch result {
-      case .failure(let failure):
-        then(.failure(failure))
-      case .success(let reply):
-        var known = known
-        for (key, value) in ChannelRegistry.pairs(reply) { step.take(&known, key, value) }
-        snapshot(steps.dropFirst(), known, then)
+      case .failure(let failure): then(.failure(.redis(failure.text)))
+      case .success: snapshot(steps.dropFirst(), known, then)
       }
     }
   }
@@ -334,10 +334,8 @@ package final class ChannelRegistry {
     ask(["EVAL", script, String(keys.count)] + keys + arguments, key: keys[0], then: then)
   }
 
-  /// A flat array of keys and values; empty for any other reply.
-  private static func pairs(_ reply: RedisReply) -> [(String, String)] {
-    guard case .array(let values) = reply else { return [] }
-    return stride(from: 0, to: values.count - 1, by: 2).compactMap { index in
+  private static func pairs(_ values: [RedisReply]) -> [(String, String)] {
+    stride(from: 0, to: values.count - 1, by: 2).compactMap { index in
       guard let key = values[index].text, let value = values[index + 1].text else { return nil }
       return (key, value)
     }

@@ -59,20 +59,22 @@ struct DeviceCommit {
   // MARK: - To Redis
 
   /// The arguments of `DeviceScript.commit` for fewer than 256 commits.
-  static func arguments(_ commits: [DeviceCommit]) -> RedisArguments {
+  /// - Parameter secret: of the forget marks, if Redis has none.
+  static func arguments(_ commits: [DeviceCommit], secret: String) -> RedisArguments {
     var subjects: [ForgottenSubject: Int] = [:]
     var names: [String] = []
     var words: [UInt32: String] = [:]
     var versions: Set<OSVersion> = []
     for commit in commits {
       for subject in commit.forgottenBy where subjects[subject] == nil {
-        names.append(RegistryKeys.forgottenName(subject))
+        names.append(RegistryKeys.text(of: subject))
         subjects[subject] = names.count
       }
       words.merge(commit.words) { old, _ in old }
       versions.formUnion(commit.osVersions)
     }
     var arguments = RedisArguments()
+    arguments.append(secret)
     for count in [names.count, words.count, versions.count] { arguments.append(count) }
     for name in names { arguments.append(name) }
     // Sorted, so that equal commits give equal bytes.
@@ -106,7 +108,7 @@ struct DeviceCommit {
       arguments.append(record.new)
     }
     for (subject, at) in marks {
-      arguments.append(RegistryKeys.forgottenName(subject))
+      arguments.append(RegistryKeys.text(of: subject))
       arguments.append(at)
       arguments.append(DeviceLimits.forgottenSeconds)
     }

@@ -108,13 +108,13 @@ extension DeviceRegistry {
   /// All apps and environments that have or had devices.
   package func scopes(then: @escaping Then<[AppScope]>) {
     let key = RegistryKeys.scopes(prefix: prefix)
-    ask(["SMEMBERS", key], key: key) { result in
+    var found: Set<AppScope> = []
+    redis.scan(.set, key) { names in
+      found.formUnion(names.compactMap { $0.text.flatMap(AppScope.init(registryName:)) })
+    } then: { result in
       then(
-        result.map { reply in
-          guard case .array(let names) = reply else { return [] }
-          return names.compactMap { $0.text.flatMap(AppScope.init(registryName:)) }
-            .sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) }
-        })
+        result.map { found.sorted { ($0.app, $0.environment.rawValue) < ($1.app, $1.environment.rawValue) } }
+          .mapError { .redis($0.text) })
     }
   }
 }

@@ -20,7 +20,7 @@ package final class DeviceRegistry {
   package private(set) var counters = Counters()
 
   let loop: EventLoop
-  private let redis: RedisClient
+  let redis: RedisClient
   let prefix: String
   private var random: SeededRandom
   private var scopes: [AppScope: DeviceRegistryScope] = [:]
@@ -104,7 +104,8 @@ package final class DeviceRegistry {
     _ subject: ForgottenSubject, at: Int64, in scope: AppScope, then: @escaping (DeviceRegistryFailure?) -> Void
   ) {
     var arguments = RedisArguments()
-    arguments.append(RegistryKeys.forgottenName(subject))
+    arguments.append(secret())
+    arguments.append(RegistryKeys.text(of: subject))
     arguments.append(at)
     arguments.append(DeviceLimits.forgottenSeconds)
     run(DeviceScript.mark, arguments, in: scope) { result in
@@ -112,10 +113,14 @@ package final class DeviceRegistry {
     }
   }
 
+  /// For the names of forget marks, if Redis has none.
+  private func secret() -> String { Hex.text(random.next(), count: 16) + Hex.text(random.next(), count: 16) }
+
   /// Whether what this device sent at that time is ignored: it, or its user, was forgotten then or later.
   func isForgotten(_ device: String, at: Int64, in scope: AppScope, then: @escaping Then<Bool>) {
-    let key = keys(scope).forgotten(.device(device))
-    ask(["GET", key], key: key) { result in
+    var arguments = RedisArguments()
+    arguments.append(RegistryKeys.text(of: .device(device)))
+    run(DeviceScript.marked, arguments, in: scope) { result in
       then(result.map { reply in reply.text.flatMap { Int64($0) }.map { $0 >= at } ?? false })
     }
   }
@@ -276,7 +281,8 @@ package final class DeviceRegistry {
         for (transaction, _) in part { finish(transaction, .failure(failure), entry) }
         return
       }
-      run(DeviceScript.commit, DeviceCommit.arguments(part.map(\.commit)), in: entry.scope) { [self] result in
+      let arguments = DeviceCommit.arguments(part.map(\.commit), secret: secret())
+      run(DeviceScript.commit, arguments, in: entry.scope) { [self] result in
         switch result {
         case .failure(let failure):
           for (transaction, _) in part { finish(transaction, .failure(failure), entry) }

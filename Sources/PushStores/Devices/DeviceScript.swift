@@ -56,15 +56,16 @@ enum DeviceScript {
     return result
     """#)
 
-  /// KEYS: tag, next. ARGV: the numbers of forget marks, words and OS versions; each
-  /// - forget mark: its name,
+  /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; the numbers of forget marks, words and OS
+  /// versions; each
+  /// - forget mark: its subject,
   /// - word: number, text,
   /// - OS version: its text;
   /// then the number of changes; each with its numbers of forget marks, guards, records and marks, and each
   /// - forget mark: its index, the registration's time: a mark that is not older cancels the change;
   /// - guard: a set's bucket and word, its ordinals as read;
   /// - record: hash, field, its bytes as read (empty: none), its new bytes (empty: none);
-  /// - mark: a forget mark's name, its time, its TTL (s).
+  /// - mark: a forget mark's subject, its time, its TTL (s).
   /// Then for each set: bucket, word, word's digits, number of chunks; for each chunk its number, and four bytes for
   /// each change: the change's index, 1 = enters or 0 = leaves, place (two bytes).
   ///
@@ -79,14 +80,25 @@ enum DeviceScript {
       at = at + 1
       return ARGV[at]
     end
+    local secret = redis.call('GET', P .. 'secret')
+    local drawn = take()
+    local function mark(subject) return P .. 'forgotten:' .. redis.sha1hex((secret or drawn) .. subject) end
     local marked, words, versions = tonumber(take()), tonumber(take()), tonumber(take())
     local codes, writes, touched, values, taken = {}, {}, {}, {}, {'ZREM', P .. 'free'}
     local function write(...) writes[#writes + 1] = {...} end
 
-    local times = {}
+    local times, names = {}, {}
+    for index = 1, marked do
+      local subject = take()
+      -- The build before named the subject in its marks.
+      names[index] = P .. 'forgotten:' .. subject
+      if secret then names[marked + index] = mark(subject) end
+    end
     if marked > 0 then
-      for index = 1, marked do times[index] = P .. take() end
-      times = redis.call('MGET', unpack(times))
+      local found = redis.call('MGET', unpack(names))
+      for index = 1, marked do
+        times[index] = math.max(tonumber(found[index] or 0), tonumber(found[marked + index] or 0))
+      end
     end
     local added = {'HSET', P .. 'word'}
     for _ = 1, words do
@@ -114,7 +126,7 @@ enum DeviceScript {
       local code, names, first, firstTaken = 1, {}, #writes, #taken
       for _ = 1, forgotten do
         local time, limit = times[tonumber(take())], tonumber(take())
-        if time and tonumber(time) >= limit then code = math.min(code, -tonumber(time)) end
+        if time > 0 and time >= limit then code = math.min(code, -time) end
       end
       for _ = 1, guards do
         local bucket, word, value = take(), take(), take()
@@ -140,9 +152,12 @@ enum DeviceScript {
         end
       end
       for _ = 1, marks do
-        local key, time, life = P .. take(), take(), take()
+        local key, time, life = mark(take()), take(), take()
         local known = redis.call('GET', key)
-        if not known or tonumber(known) < tonumber(time) then write('SET', key, time, 'EX', life) end
+        if not known or tonumber(known) < tonumber(time) then
+          write('SET', P .. 'secret', secret or drawn, 'EX', life)
+          write('SET', key, time, 'EX', life)
+        end
       end
       if code == 1 then
         for _, name in ipairs(names) do touched[name] = true end
@@ -361,13 +376,31 @@ enum DeviceScript {
   /// KEYS: tag, next. ARGV: words' numbers. Replies the word of each, or nil.
   static let words = LuaScript("return redis.call('HMGET', KEYS[1] .. 'word', unpack(ARGV))")
 
-  /// KEYS: tag, next. ARGV: name of a forget mark, its time (Unix ms), its TTL (s). The later time wins.
+  /// KEYS: tag, next. ARGV: a secret for forget marks, used if there is none; a mark's subject, its time (Unix ms), its
+  /// TTL (s). The later time wins. The secret lives as long as the last mark.
   static let mark = LuaScript(
     """
-    local key = KEYS[1] .. ARGV[1]
+    local P = KEYS[1]
+    local secret = redis.call('GET', P .. 'secret') or ARGV[1]
+    local key = P .. 'forgotten:' .. redis.sha1hex(secret .. ARGV[2])
     local known = redis.call('GET', key)
-    if not known or tonumber(known) < tonumber(ARGV[2]) then redis.call('SET', key, ARGV[2], 'EX', ARGV[3]) end
+    if not known or tonumber(known) < tonumber(ARGV[3]) then
+      redis.call('SET', P .. 'secret', secret, 'EX', ARGV[4])
+      redis.call('SET', key, ARGV[3], 'EX', ARGV[4])
+    end
     return 0
+    """)
+
+  /// KEYS: tag, next. ARGV: a mark's subject. Replies its time (Unix ms), or nil.
+  static let marked = LuaScript(
+    """
+    local P = KEYS[1]
+    local secret = redis.call('GET', P .. 'secret')
+    -- The build before named the subject in its marks.
+    local older = redis.call('GET', P .. 'forgotten:' .. ARGV[1])
+    local time = secret and redis.call('GET', P .. 'forgotten:' .. redis.sha1hex(secret .. ARGV[1]))
+    if time and older then return string.format('%.0f', math.max(tonumber(time), tonumber(older))) end
+    return time or older
     """)
 
   /// KEYS: tag, next. ARGV: bucket, word, word's digits. Replies the number of devices in a set.

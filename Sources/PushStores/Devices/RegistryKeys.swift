@@ -33,13 +33,12 @@ package struct RegistryKeys: Hashable, Sendable {
   package func bucket(of set: DeviceSetName) -> String { tag + "p:\(set.bucket)" }
   /// A large set's part in a chunk, encoded as `OrdinalChunk` describes.
   package func chunk(_ index: Int, of set: DeviceSetName) -> String { "\(tag)c:\(set.wordDigits):\(index)" }
-  /// When it was forgotten, Unix milliseconds; expires.
-  package func forgotten(_ subject: ForgottenSubject) -> String { tag + RegistryKeys.forgottenName(subject) }
-
-  static func forgottenName(_ subject: ForgottenSubject) -> String {
+  /// The name of a forget mark, `forgotten:<hash>`, is a hash of this and of the key `secret`: scripts make it. A mark is
+  /// when the subject was forgotten, Unix milliseconds; it expires, and the secret with the last one.
+  static func text(of subject: ForgottenSubject) -> String {
     switch subject {
-    case .device(let id): "forgotten:d:\(id)"
-    case .user(let id): "forgotten:u:\(id)"
+    case .device(let id): "d:\(id)"
+    case .user(let id): "u:\(id)"
     }
   }
 }

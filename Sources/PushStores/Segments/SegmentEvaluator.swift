@@ -133,17 +133,14 @@ package final class SegmentEvaluator {
 
   private func osVersions(_ scope: AppScope, then: @escaping SegmentThen<[OSVersion]>) {
     let key = RegistryKeys(prefix: prefix, scope: scope).osVersions
-    redis.call(["SMEMBERS", key], key: key) { result in
-      then(
-        result.mapError(\.failure).flatMap { reply in
-          guard case .array(let values) = reply else { return .failure(.foreign(key: key)) }
-          var versions: [OSVersion] = []
-          for value in values {
-            guard let version = value.text.flatMap(OSVersion.init(text:)) else { return .failure(.foreign(key: key)) }
-            versions.append(version)
-          }
-          return .success(versions.sorted())
-        })
+    var versions: Set<OSVersion> = []
+    var isForeign = false
+    redis.scan(.set, key) { values in
+      let read = values.compactMap { $0.text.flatMap(OSVersion.init(text:)) }
+      if read.count < values.count { isForeign = true }
+      versions.formUnion(read)
+    } then: { result in
+      then(result.mapError(\.failure).flatMap { isForeign ? .failure(.foreign(key: key)) : .success(versions.sorted()) })
     }
   }
 }
