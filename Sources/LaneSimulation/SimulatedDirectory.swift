@@ -84,6 +84,15 @@ package final class SimulatedDirectory: AudienceDirectory {
     return (next.ticket, resolution)
   }
 
+  private var standings: [(index: Int, job: [UInt8])] = []
+
+  package func ask(about job: [UInt8], index: Int) { standings.append((index, job)) }
+
+  /// No job is paused or cancelled here.
+  package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? {
+    standings.popLast().map { ($0.index, $0.job, .running) }
+  }
+
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
     let bytes = job.bytes
     world.registry.lose(job.page.ordinal(target, in: bytes.span), since: since, now: world.milliseconds)

@@ -13,6 +13,9 @@ package final class AudienceJobs {
   private let redis: RedisClient
   private let store: ExpansionStore
   private static let waitMilliseconds = 50
+  /// A lane holds within half a second, and tells once what is on the wire is answered.
+  private static let stillMilliseconds: Int64 = 1_500
+  private static let stillMillisecondsMaximum: Int64 = 5_000
 
   /// Connects to the registry's Redis.
   package init(_ configuration: Configuration) throws {
@@ -34,6 +37,24 @@ package final class AudienceJobs {
     _ command: ExpansionState.Command, _ id: String
   ) throws(Failure) -> (before: ExpansionState.Phase, after: ExpansionState.Phase, isTaken: Bool)? {
     try wait { store.control(command, id, then: $0) }
+  }
+
+  /// Waits until a job that was paused or cancelled is completed, or its counts no longer change; a few seconds at most.
+  package func waitUntilStill(_ id: String) throws(Failure) {
+    let begin = loop.now.monotonic
+    var (known, changedAt) = (try progress(id), begin)
+    while known?.phase != .completed {
+      let now = loop.now.monotonic
+      if now.milliseconds(since: changedAt) >= AudienceJobs.stillMilliseconds
+        || now.milliseconds(since: begin) >= AudienceJobs.stillMillisecondsMaximum
+      {
+        return
+      }
+      loop.poll(maximumWaitMilliseconds: AudienceJobs.waitMilliseconds)
+      let next = try progress(id)
+      if next?.summary != known?.summary || next?.phase != known?.phase { changedAt = loop.now.monotonic }
+      known = next
+    }
   }
 
   package func close() {

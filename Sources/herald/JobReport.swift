@@ -18,6 +18,8 @@ struct JobReport {
     var pages: UInt32
     var pagesSettled: UInt32
     var settled: UInt64
+    /// Devices whose push APNs answered for good.
+    var sent: UInt64
     var outcomes: [String: UInt64]
     /// The part of the registry that was searched, 0 to 1; null if unknown.
     var expanded: Double?
@@ -34,7 +36,7 @@ struct JobReport {
     var detail: String?
 
     enum CodingKeys: String, CodingKey {
-      case id, state, cancelled, app, environment, devices, pages, settled, outcomes, expanded, rate, detail
+      case id, state, cancelled, app, environment, devices, pages, settled, sent, outcomes, expanded, rate, detail
       case dryRun = "dry_run"
       case jobClass = "class"
       case pagesSettled = "pages_settled"
@@ -74,6 +76,7 @@ struct JobReport {
       id: id, state: progress.phase.rawValue, cancelled: progress.isCancelled, dryRun: progress.isDryRun,
       app: progress.app, environment: progress.environment, jobClass: progress.jobClass.name,
       devices: summary.devices, pages: progress.pages, pagesSettled: progress.settledPages, settled: settled,
+      sent: summary.sent,
       outcomes: Dictionary(
         uniqueKeysWithValues: zip(PageEnd.all, summary.counts).filter { $0.1 > 0 }.map { ($0.0.name, $0.1) }),
       expanded: expanded, estimatedDevices: estimate, rate: (rate * 10).rounded() / 10, secondsLeft: left,
@@ -97,6 +100,7 @@ struct JobReport {
       rows.append(["searched", "\(Int(expanded * 100)) % of the registry, about \(row.estimatedDevices ?? 0) devices"])
     }
     if !row.dryRun {
+      rows.append(["sent", "\(row.sent)"])
       rows.append(["ended", "\(row.settled)"])
       for end in PageEnd.all {
         if let count = row.outcomes[end.name] { rows.append(["  \(end.name)", "\(count)"]) }
@@ -105,7 +109,7 @@ struct JobReport {
       if let left = row.secondsLeft { rows.append(["left", "about \(left) s"]) }
       let open = row.devices - min(row.devices, row.settled)
       if open > 0, row.state == "paused" || row.state == "cancelled" {
-        rows.append(["note", "up to \(open) devices of pages that are published already still get their push"])
+        rows.append(["note", "up to \(open) devices have no end yet; only those on the wire still get their push"])
       }
     }
     rows.append(["begun", JobReport.time(row.begunAt)])

@@ -49,6 +49,8 @@ struct JobsCommand: ParsableCommand {
         guard isTaken else {
           throw Exit.failure("\(id) is \(before.rawValue): nothing is left to \(command.rawValue)")
         }
+        // What was on the wire is counted once its pages have told.
+        if command != .resume { try access.waitUntilStill(id) }
       }
     }
 
@@ -72,7 +74,8 @@ struct JobsCommand: ParsableCommand {
 
   struct Pause: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Stops pages that are not published yet, until the job is resumed.")
+      abstract:
+        "Stops a job within a second, but for pushes on the wire, until it is resumed. Prints how many were sent.")
 
     @OptionGroup var options: Options
 
@@ -90,7 +93,7 @@ struct JobsCommand: ParsableCommand {
 
   struct Cancel: ParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Publishes no more pages: the job ends once the devices of those published have their outcomes.")
+      abstract: "Ends a job within a second, but for pushes on the wire. Prints how many were sent.")
 
     @OptionGroup var options: Options
 

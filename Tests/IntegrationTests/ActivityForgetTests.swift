@@ -145,7 +145,8 @@ struct ActivityForgetTests {
 
   /// The marks of the build before named devices and users.
   @Test func aMarkOfTheBuildBefore_isHeeded() throws {
-    let registry = try AudienceRegistry(url: RedisServer.shared().url, prefix: "marks-\(UInt32.random(in: 0 ... .max)):")
+    let registry = try AudienceRegistry(
+      url: RedisServer.shared().url, prefix: "marks-\(UInt32.random(in: 0 ... .max)):")
     let scope = registry.scope
     let now = registry.loop.now.unixMilliseconds
     for (subject, hasSecret) in [("d:d-1", false), ("u:u-1", true)] {

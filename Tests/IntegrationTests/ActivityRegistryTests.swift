@@ -257,6 +257,41 @@ struct ActivityRegistryTests {
       try bench.command(["ZCARD", names.compactMap(\.text).first { $0.hasSuffix("a:index") } ?? ""]) == .integer(1))
   }
 
+  /// Redis was rewound, or a day has passed: another device has the ordinal of a member.
+  @Test func member_isNoOtherDevice() throws {
+    let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
+    let id = try #require(ActivityID("ride"))
+    let (registry, scope) = (bench.registries[0], bench.scope)
+    let start = try payload(0)
+    _ = try bench.wait { registry.start(id, in: scope, payload: start, job: 1, then: $0) }
+    func register(device: UInt32, _ token: UInt8) throws {
+      _ = try bench.wait {
+        registry.register(id, in: scope, ordinal: 7, device: device, token: [token], at: bench.now, then: $0)
+      }
+    }
+    func member() throws -> ActivityMember? { try bench.show(id)?.members[7] }
+    func resolve(device: UInt32) throws -> [ActivityState.Resolved] {
+      try bench.wait {
+        registry.resolve(ActivityState.Push(revision: 1), of: id, in: scope, to: [7], devices: [device], then: $0)
+      }
+    }
+    try register(device: 11, 1)
+    #expect(try member()?.device == 11)
+    #expect(try resolve(device: 22) == [.skipped(.over)])
+    #expect(try member()?.token == [1], "it stays until another takes its place")
+    guard case .send(let token, _) = try resolve(device: 11)[0] else { throw TestFailure("it is no member") }
+    #expect(token == [1])
+    let started = try bench.wait { registry.resolveStart(of: id, in: scope, job: 1, to: [7], devices: [22], then: $0) }
+    #expect(started == [.send])
+    #expect(try member()?.device == 22 && member()?.token == [])
+    // A member of the build before is any device's.
+    _ = try bench.wait { registry.forget([7], of: id, in: scope, then: $0) }
+    try register(device: 0, 3)
+    #expect(try member()?.device == 0)
+    guard case .send = try resolve(device: 33)[0] else { throw TestFailure("it is no member") }
+    #expect(try member()?.device == 33)
+  }
+
   @Test func foreignBytesAreAnError() throws {
     let bench = try ActivityRegistryBench(url: RedisServer.shared().url)
     let id = try #require(ActivityID("ride"))

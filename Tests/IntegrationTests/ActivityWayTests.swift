@@ -352,7 +352,7 @@ private final class ActivityWay {
     var answer: ActivityTaker.Taken?
     var job = PushJob()
     try parse(text, into: &job)
-    taker.take(job, in: scope, leaving: []) { answer = $0 }
+    taker.take(job, in: scope, leaving: ([], [])) { answer = $0 }
     guard turn(until: { answer != nil }), let answer else { throw TestFailure("no answer") }
     return answer
   }

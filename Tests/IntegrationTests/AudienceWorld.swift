@@ -65,7 +65,7 @@ final class AudienceWorld {
   }
 
   /// Does what the expansion consumer does before it publishes the only page of a job.
-  func prepare(_ id: String, ordinals: [UInt32], epoch: UInt64 = 0) throws {
+  func prepare(_ id: String, ordinals: [UInt32], epoch: UInt64 = 0, fingerprints: [UInt32] = []) throws {
     let body =
       #"{"id":"\#(id)","app":"com.example.app","push_type":"alert","to":{"users":["u"]},"payload":{"aps":{"alert":"x"}}}"#
     let opening = try registry.wait {
@@ -76,14 +76,17 @@ final class AudienceWorld {
     #expect(opening == .evaluate(from: 0))
     let fixed = try registry.wait {
       registry.store.fix(
-        id, step: 0, pages: [PageOrdinals(ordinals, epoch: epoch)], counted: 0, next: nil, ordinals: 10, then: $0)
+        id, step: 0, pages: [PageOrdinals(ordinals, epoch: epoch, fingerprints: fingerprints)], counted: 0, next: nil,
+        ordinals: 10, then: $0)
     }
     #expect(fixed?.pages == 0..<1)
   }
 
-  func publishPage(of id: String, ordinals: [UInt32], epoch: UInt64 = 0) throws {
+  func publishPage(of id: String, ordinals: [UInt32], epoch: UInt64 = 0, fingerprints: [UInt32] = []) throws {
     let digits = ordinals.map(String.init).joined(separator: ",")
-    let to = #"{"page":0,"ordinals":[\#(digits)],"epoch":\#(epoch)}"#
+    let text = String(decoding: DeviceFingerprints.text(of: fingerprints), as: UTF8.self)
+    let more = text.isEmpty ? "" : #","fingerprints":"\#(text)""#
+    let to = #"{"page":0,"ordinals":[\#(digits)],"epoch":\#(epoch)\#(more)}"#
     try publish("\(id)/0", to: to, more: #""parent_id":"\#(id)","#)
   }
 

@@ -57,9 +57,9 @@ struct ExpansionStoreTests {
     func ends(_ number: UInt32, _ position: Int, _ ordinals: [UInt32], epoch: UInt64 = 7) throws -> String? {
       let text = "\(epoch):" + ordinals.map(String.init).joined(separator: ",")
       return try registry.wait {
-        registry.store.ends(of: page(number, position, "", text), ordinals.count, then: $0)
+        registry.store.state(of: page(number, position, "", text), ordinals.count, then: $0)
       }
-      .map { String(decoding: $0, as: UTF8.self) }
+      .ends.map { String(decoding: $0, as: UTF8.self) }
     }
     #expect(try ends(0, 0, [1, 2]) == "--", "its job is not known")
     guard case .evaluate = try open(registry, "sale", ExpansionCursor()) else { throw TestFailure("no first step") }
@@ -88,7 +88,63 @@ struct ExpansionStoreTests {
     let later = ExpansionCursor(step: 2, ordinal: 9, pages: 2, devices: 4)
     guard case .evaluate = try open(registry, "lost", later) else { throw TestFailure("no later step") }
     let lost = PageSettlement(parentID: Array("lost".utf8), page: 0, position: 0, ends: [], ordinals: Array("7:1".utf8))
-    #expect(try registry.wait { registry.store.ends(of: lost, 1, then: $0) } == [PageEnd.open])
+    #expect(try registry.wait { registry.store.state(of: lost, 1, then: $0) }.ends == [PageEnd.open])
+  }
+
+  @Test func aPageIsToldWhetherItsJobIsPausedOrCancelled() throws {
+    let registry = try registry()
+    let page = PageSettlement(parentID: Array("sale".utf8), page: 0, position: 0, ends: [], ordinals: Array("7:1".utf8))
+    func standings() throws -> [AudienceStanding] {
+      [
+        try registry.wait { registry.store.state(of: page, 1, then: $0) }.standing,
+        try registry.wait { registry.store.standing(of: Array("sale".utf8), then: $0) },
+      ]
+    }
+    #expect(try standings() == [.running, .running], "its job is not known")
+    guard case .evaluate = try open(registry, "sale", ExpansionCursor()) else { throw TestFailure("no first step") }
+    _ = try registry.wait {
+      registry.store.fix(
+        "sale", step: 0, pages: [PageOrdinals([1], epoch: 7)], counted: 0, next: nil, ordinals: 9, then: $0)
+    }
+    for (command, standing) in [
+      (ExpansionState.Command.pause, AudienceStanding.paused), (.resume, .running), (.pause, .paused),
+      (.cancel, .cancelled), (.resume, .cancelled),
+    ] {
+      _ = try registry.wait { registry.store.control(command, "sale", then: $0) }
+      #expect(try standings() == [standing, standing])
+    }
+    let _: Void = try registry.wait { registry.store.finish("sale", then: $0) }
+    #expect(try standings() == [.cancelled, .cancelled])
+    #expect(try open(registry, "sale", ExpansionCursor()) == .completed)
+    #expect(try open(registry, "sale", ExpansionCursor(step: 1)) == .done)
+  }
+
+  /// Redis was rewound, and the page made anew for other devices with the same ordinals.
+  @Test func aPageOfOtherFingerprintsIsAnotherPage() throws {
+    let registry = try registry()
+    guard case .evaluate = try open(registry, "sale", ExpansionCursor()) else { throw TestFailure("no first step") }
+    let pages = [PageOrdinals([1, 2], epoch: 7, fingerprints: [5, 6])]
+    _ = try registry.wait {
+      registry.store.fix("sale", step: 0, pages: pages, counted: 0, next: nil, ordinals: 9, then: $0)
+    }
+    #expect(try registry.wait { registry.store.ordinals("sale", of: 0..<1, then: $0) } == pages)
+    func page(_ position: Int, _ ordinals: String, _ fingerprints: [UInt32], _ ends: String) -> PageSettlement {
+      PageSettlement(
+        parentID: Array("sale".utf8), page: 0, position: position, ends: Array(ends.utf8),
+        ordinals: Array(ordinals.utf8), fingerprints: DeviceFingerprints.text(of: fingerprints))
+    }
+    func ends(_ page: PageSettlement, _ count: Int) throws -> String? {
+      try registry.wait { registry.store.state(of: page, count, then: $0) }.ends.map {
+        String(decoding: $0, as: UTF8.self)
+      }
+    }
+    #expect(try ends(page(0, "7:1,2", [5, 6], ""), 2) == "--" && ends(page(1, "7:2", [6], ""), 1) == "-")
+    #expect(try ends(page(0, "7:1,2", [], ""), 2) == "--", "of the build before")
+    #expect(try ends(page(0, "7:1,2", [5, 9], ""), 2) == nil && ends(page(1, "7:2", [9], ""), 1) == nil)
+    _ = try registry.wait { registry.store.settle(page(1, "7:2", [9], "a"), then: $0) }
+    #expect(try ends(page(0, "7:1,2", [5, 6], ""), 2) == "--")
+    _ = try registry.wait { registry.store.settle(page(1, "7:2", [6], "g"), then: $0) }
+    #expect(try ends(page(0, "7:1,2", [5, 6], ""), 2) == "-g")
   }
 
   /// Some of them are a fallback's or on a channel: by their devices, so that it is known of each again.
@@ -133,7 +189,7 @@ struct ExpansionStoreTests {
         if state == nil { state = ExpansionState(cursor) }
         let wanted = state?.opened(cursor, openMaximum: 3)
         switch (try open(registry, id, cursor), wanted) {
-        case (.done, .done), (.paused, .paused), (.full, .full): break
+        case (.done, .done), (.completed, .completed), (.paused, .paused), (.full, .full): break
         case (.evaluate(let ordinal), .evaluate(let other)):
           #expect(ordinal == other, "\(place)")
           let pages = (0..<pick(3)).map { page in (0...UInt32(pick(3))).map { ordinal + UInt32(page * 10) + $0 } }
@@ -161,9 +217,9 @@ struct ExpansionStoreTests {
         }
       case 4...6:
         let page = UInt32(pick(UInt64((state?.pageCount ?? 0) + 2)))
-        let letters = Array("-arsuf".utf8)
+        let letters = Array("-arsugc".utf8)
         var settlement = PageSettlement(
-          parentID: Array(id.utf8), page: page, position: pick(3), ends: (0...pick(3)).map { _ in letters[pick(6)] })
+          parentID: Array(id.utf8), page: page, position: pick(3), ends: (0...pick(3)).map { _ in letters[pick(7)] })
         var ordinals: [UInt32]?
         if pick(3) > 0 {
           let known = state?.openPages[page]?.ordinals ?? []
@@ -217,7 +273,7 @@ struct ExpansionStoreTests {
     #expect(try registry.wait { registry.store.body("facts", then: $0) } == Array("{}".utf8))
     let _: Void = try registry.wait { registry.store.finish("facts", then: $0) }
     #expect(try registry.wait { registry.store.body("facts", then: $0) } == nil)
-    #expect(try open(registry, "facts", ExpansionCursor()) == .done, "its id is used up")
+    #expect(try open(registry, "facts", ExpansionCursor()) == .completed, "its id is used up")
   }
 
   /// Two apps may choose the same id: the second app's job must not be taken for the first's.

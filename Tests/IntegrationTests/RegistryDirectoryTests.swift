@@ -33,7 +33,7 @@ struct RegistryDirectoryTests {
     var ends: [UInt8]?
     for _ in 0..<2_000 where ends != Array("-s".utf8) {
       directory.maintain(now: registry.loop.now)
-      ends = try registry.wait { registry.store.ends(of: page, 2, then: $0) }
+      ends = try registry.wait { registry.store.state(of: page, 2, then: $0) }.ends
     }
     #expect(ends == Array("-s".utf8))
     try registry.register(1..<2)
@@ -68,6 +68,8 @@ struct RegistryDirectoryTests {
         case .token: "token"
         case .superseded: "superseded"
         case .skipped: "skipped"
+        case .forgotten: "forgotten"
+        case .cancelled: "cancelled"
         case .settled: "settled"
         }
       }

@@ -9,9 +9,11 @@ struct SimulatedAudienceCalls {
   static let scripts: [(name: String, text: String)] = [
     ("registry find", DeviceScript.find.text), ("registry commit", DeviceScript.commit.text),
     ("registry records", DeviceScript.records.text), ("registry words", DeviceScript.words.text),
-    ("registry mark", DeviceScript.mark.text), ("registry count", DeviceScript.count.text),
+    ("registry mark", DeviceScript.mark.text), ("registry marked", DeviceScript.marked.text),
+    ("registry count", DeviceScript.count.text), ("registry fingerprints", DeviceScript.fingerprints.text),
     ("activity read", ActivityScript.read.text), ("activity commit", ActivityScript.commit.text),
-    ("activity places", ActivityScript.places.text),
+    ("activity places", ActivityScript.places.text), ("activity memberships", ActivityScript.memberships.text),
+    ("activity forget", ActivityScript.forget.text), ("expansion page", ExpansionScript.page.text),
     ("expansion open", ExpansionScript.open.text), ("expansion fix", ExpansionScript.fix.text),
     ("expansion published", ExpansionScript.published.text), ("expansion settle", ExpansionScript.settle.text),
     ("expansion command", ExpansionScript.command.text), ("expansion finish", ExpansionScript.finish.text),
@@ -42,7 +44,11 @@ struct SimulatedAudienceCalls {
       for _ in 0...below(3) { add(wordNumber(below(5))) }
       return registry("registry words")
     case 16:
-      add("forgotten:u:u-\(below(4))", milliseconds - below(9_000), 1 + below(60))
+      if below(3) == 0 {
+        add("u:u-\(below(4))")
+        return registry("registry marked")
+      }
+      add("secret \(below(2))", "u:u-\(below(4))", milliseconds - below(9_000), 1 + below(60))
       return registry("registry mark")
     case 17:
       let set = below(5)
@@ -51,6 +57,7 @@ struct SimulatedAudienceCalls {
     case 18..<20: return readActivity()
     case 20..<23: return commitActivity()
     case 23:
+      if below(2) == 0 { return forgetMember() }
       let id = below(3)
       add(below(4))
       return call("activity places", [activity(id, "l:0"), activity(id, "l:1")])
@@ -75,8 +82,8 @@ struct SimulatedAudienceCalls {
 
   private mutating func commit() -> SimulatedRedisCalls.Call {
     let (marks, words, versions) = (below(3), below(3), below(2))
-    add(marks, words, versions)
-    for index in 0..<marks { add("forgotten:u:u-\(index + below(2))") }
+    add("secret", marks, words, versions)
+    for index in 0..<marks { add("u:u-\(index + below(2))") }
     for _ in 0..<words {
       let number = below(5)
       add(wordNumber(number), "word-\(below(30) == 0 ? 9 : number)")
@@ -104,7 +111,7 @@ struct SimulatedAudienceCalls {
       let number = below(130)
       add(number / 64, number % 64, ["", "A", "BB"][below(3)], ["", "A", "BB"][below(3)])
     }
-    for _ in 0..<marked { add("forgotten:d:d-\(below(3))", milliseconds - below(9_000), 1 + below(60)) }
+    for _ in 0..<marked { add("d:d-\(below(3))", milliseconds - below(9_000), 1 + below(60)) }
   }
 
   /// For a while, more members enter than leave, then the other way round.
@@ -128,6 +135,7 @@ struct SimulatedAudienceCalls {
     var packed: [UInt8] = []
     for _ in 0..<below(7) { packed += ordinal(below(130)) }
     add(packed)
+    if below(3) == 0 { return registry("registry fingerprints") }
     add(["", "7", "\(firstFind ?? 0)"][below(3)])
     return registry("registry records")
   }
@@ -158,6 +166,8 @@ struct SimulatedAudienceCalls {
     let id = below(3)
     let now = milliseconds
     add("ride-\(id)", below(3) == 0 ? "\(now - below(30_000))" : "", now - 20_000, now - 500 + below(60_000))
+    let (joined, left) = (below(3), below(2))
+    add(joined, left)
     let chunks = below(3)
     add(chunks)
     for _ in 0..<chunks { add(below(12)) }
@@ -174,7 +184,19 @@ struct SimulatedAudienceCalls {
       [
         Array("\(Self.tag)a:index".utf8), activity(id, "c"), activity(id, "h"), activity(id, "l:0"),
         activity(id, "r:0"),
-      ])
+      ] + (0..<joined + left).map { _ in membership() })
+  }
+
+  private mutating func membership() -> [UInt8] { Array("\(Self.tag)a:d:\(below(4))".utf8) }
+
+  private mutating func forgetMember() -> SimulatedRedisCalls.Call {
+    if below(2) == 0 {
+      add(1 + below(3))
+      return call("activity memberships", [membership(), membership()])
+    }
+    let id = below(3)
+    add("m\(below(4))", "ride-\(id)")
+    return call("activity forget", [membership(), activity(id, "l:0"), activity(id, "r:0")])
   }
 
   // MARK: - Audiences
@@ -195,6 +217,7 @@ struct SimulatedAudienceCalls {
       add(below(4), below(2) == 0 ? "" : "\(below(90))", below(3), 100, milliseconds, life)
       for _ in 0..<below(4) {
         add(1 + below(3), ["0:4,5,6", "1:4,5,6", "f0:4,5,7", "cAbC12==:0:4,5,6", "4,5,6"][below(5)])
+        add(["", "AAAAABAAAAACAAAAAD", "AAAAABAAAAACAAAAAE"][below(3)])
       }
       return call("expansion fix", [state, pages, ordinals])
     case 6:
@@ -203,10 +226,14 @@ struct SimulatedAudienceCalls {
     case 7..<10:
       add(below(6), below(3), ["a", "-", "u", "s", "a-", "aa", "-u", "aus", "---"][below(9)], milliseconds, life)
       add(["", "0:4,5,6", "0:4", "0:4,5", "0:5", "0:6", "1:4", "0:", "1:4,5,6"][below(9)])
+      add(["", "AAAAABAAAAACAAAAAD", "AAAAAC", "AAAAAB"][below(4)])
       return call("expansion settle", [state, pages, ordinals])
     case 12:
       add("superseded \(below(3))", milliseconds, life, "com.example.app", "production")
       return call("expansion withdraw", [state])
+    case 13 where below(2) == 0:
+      add(below(6))
+      return call("expansion page", [state, pages, ordinals])
     case 13: return call("expansion broadcast", [state])
     case 14:
       add("the filter \(below(3))")

@@ -52,6 +52,19 @@ import Testing
     #expect(member.encode().count == 101)
   }
 
+  /// A member of the build before has no fingerprint, and is read.
+  @Test func aMemberKeepsItsDevicesFingerprint() {
+    var member = ActivityMember()
+    #expect(member.start(7) == .send)
+    let older = member.encode()
+    member.device = 0x8765_4321
+    #expect(member.encode() == [0x80, 0x21, 0x43, 0x65, 0x87] + older && decoded(member.encode()) == member)
+    let read: ActivityMember? = decoded(older)
+    #expect(read?.device == 0)
+    let none: ActivityMember? = decoded([0x80, 1, 2, 3, 4])
+    #expect(none == nil)
+  }
+
   @Test func otherBytesAreNone() {
     let none: ActivityState? = decoded([])
     let nobody: ActivityMember? = decoded([])

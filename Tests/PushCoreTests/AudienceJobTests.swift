@@ -172,7 +172,7 @@ import Testing
     resolution.send(to: ([0x00, 0xFC, 0x13, 0xAD] as [UInt8]).span, device: Array("d\"1".utf8).span, registeredAt: 9)
     resolution.send(to: ([0xAA, 0xBB, 0xCC, 0xDD] as [UInt8]).span, device: Array("d2".utf8).span, registeredAt: 8)
     var ends = Array("---".utf8)
-    for index in parsed.job.resolve(resolution, isRepeated: false) { ends[index] = PageEnd.skipped.letter }
+    for (index, end) in parsed.job.resolve(resolution, isRepeated: false) { ends[index] = end.letter }
     return (parsed, String(decoding: ends, as: UTF8.self))
   }
 
@@ -210,6 +210,64 @@ import Testing
     #expect(scanError(text) == nil)
     #expect(text.contains(#""job_id":"a/3""#) && text.contains(#""to":{"device":"d\"1"}"#), "\(text)")
     #expect(text.contains(#","parent_id":"a","#), "\(text)")
+  }
+
+  // MARK: fingerprints
+
+  private let fingerprints: [UInt32] = [0, 0x1234_5678, .max]
+
+  private func pageWithFingerprints() -> Parsed {
+    let text = String(decoding: DeviceFingerprints.text(of: fingerprints), as: UTF8.self)
+    #expect(text == "AAAAAAASNFZ4D_____")
+    return Parsed(
+      job([
+        ("to", #"{"page":3,"ordinals":[10,11,12],"epoch":9,"fingerprints":"\#(text)"}"#), ("parent_id", "\"a\""),
+        ("id", "\"a/3\""),
+      ]))
+  }
+
+  @Test func fingerprint_isReadAsItWasWritten() {
+    let parsed = pageWithFingerprints()
+    #expect(parsed.error == nil)
+    let bytes = parsed.job.bytes
+    #expect((0..<3).map { parsed.job.page.fingerprint($0, in: bytes.span) } == fingerprints)
+    let older = somePage()
+    let others = older.job.bytes
+    #expect(older.job.page.fingerprint(0, in: others.span) == nil)
+  }
+
+  /// A copy of a part of a page carries its part, and so does what the page tells.
+  @Test func fingerprint_goesWithItsDevice() {
+    let parsed = pageWithFingerprints()
+    var resolution = PageResolution()
+    resolution.forget()
+    resolution.send(to: ([1, 2, 3, 4] as [UInt8]).span, device: Array("d1".utf8).span, registeredAt: 1)
+    resolution.send(to: ([1, 2, 3, 5] as [UInt8]).span, device: Array("d2".utf8).span, registeredAt: 1)
+    let unsent = parsed.job.resolve(resolution, isRepeated: true)
+    #expect(unsent.map(\.index) == [0] && unsent.map(\.end) == [.forgotten])
+    for target in 0..<2 {
+      var output: [UInt8] = []
+      JobRewriter.append(parsed.job, onlyTarget: target, to: &output)
+      let copy = Parsed(bytes: output)
+      #expect(copy.error == nil)
+      let bytes = copy.job.bytes
+      #expect(copy.job.page.fingerprint(0, in: bytes.span) == fingerprints[1 + target])
+    }
+    var settlement: [UInt8] = []
+    PageSettlement.append(parsed.job, ends: Array("ga-".utf8), to: &settlement)
+    let read = PageSettlement(settlement.span)
+    #expect(read?.fingerprints == DeviceFingerprints.text(of: fingerprints) && read?.ends == Array("ga-".utf8))
+  }
+
+  @Test(arguments: ["AAAAAA", "AAAAAAAAAAAAAAAAAA=", "E_____AAAAAAAAAAAA", "AAAAA!AAAAAAAAAAAA"])
+  func nothingElseIsAFingerprint(_ text: String) {
+    let error = Parsed(
+      job([
+        ("to", #"{"page":3,"ordinals":[10,11,12],"fingerprints":"\#(text)"}"#), ("parent_id", "\"a\""),
+        ("id", "\"a/3\""),
+      ])
+    ).error
+    #expect(error?.field == "to.page")
   }
 
   // MARK: settlements
@@ -277,7 +335,7 @@ import Testing
     #expect(Set(PageEnd.all.map(\.letter)).count == PageEnd.all.count)
     for end in PageEnd.all { #expect(PageEnd(letter: end.letter) == end) }
     #expect(PageEnd(letter: PageEnd.open) == nil)
-    #expect(PageEnd.all.count == Outcome.allCases.count, "each but completed, and skipped")
+    #expect(PageEnd.all.count == Outcome.allCases.count + 2, "each but completed; skipped, forgotten and cancelled")
   }
 
   // MARK: the parent's end

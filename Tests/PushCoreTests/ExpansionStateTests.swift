@@ -31,6 +31,7 @@ import Testing
     state.completed()
     #expect(!state.isComplete)
     #expect(state.opened(ExpansionCursor(step: 1), openMaximum: maximum) == .done)
+    #expect(state.opened(ExpansionCursor(), openMaximum: maximum) == .completed)
   }
 
   @Test func anAudienceOfNobodyIsComplete() {
@@ -246,7 +247,7 @@ private struct ExpansionWorld {
     defer { self.state = state }
     while true {
       switch state.opened(cursor, openMaximum: 4) {
-      case .done:
+      case .done, .completed:
         if !chance(10) { steps.remove(at: index) }
         return
       case .paused, .full:

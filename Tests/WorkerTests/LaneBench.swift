@@ -74,8 +74,15 @@ final class LaneBenchWorld {
   var tokens: [UInt32: [UInt8]]? = [:]
   /// Ordinals that get nothing any more.
   var superseded: Set<UInt32> = []
+  /// Whether its job was paused or cancelled.
+  var standing = AudienceStanding.running
+  /// Questions about that from a lane that has its pages.
+  var standingsAsked: [(index: Int, job: [UInt8])] = []
+  private(set) var standingsAnswered = 0
   /// Redis has other pages of the same numbers.
   var areForeign = false
+  /// An earlier delivery of the page may have been sent: it has targets even if its job was cancelled.
+  var mayBeSent = false
   /// It answers nothing for now.
   var namesNobody = false
   var tokensGone: [(ordinal: UInt32, since: Int64)] = []
@@ -124,6 +131,8 @@ final class LaneBenchWorld {
     describe(&metadata)
     ready.append((number, nextTags[Int(jobClass.rawValue)], metadata, isIsolated, jobClass))
   }
+
+  func answeredStanding() { standingsAnswered += 1 }
 
   func takeDelivery() -> BrokerEvent? {
     guard !ready.isEmpty else { return nil }
@@ -315,7 +324,13 @@ final class LaneBenchDirectory: AudienceDirectory {
     guard !world.namesNobody, let (ticket, ordinals) = world.pagesAsked.popLast() else { return nil }
     guard let tokens = world.tokens else { return (ticket, nil) }
     var resolution = PageResolution()
+    resolution.standing = world.standing
+    if world.standing == .paused { return (ticket, resolution) }
     for ordinal in ordinals {
+      if world.standing == .cancelled, !world.mayBeSent {
+        resolution.cancel()
+        continue
+      }
       guard let token = tokens[ordinal] else {
         resolution.skip()
         continue
@@ -329,6 +344,14 @@ final class LaneBenchDirectory: AudienceDirectory {
     }
     resolution.isForeign = world.areForeign
     return (ticket, resolution)
+  }
+
+  func ask(about job: [UInt8], index: Int) { world.standingsAsked.append((index, job)) }
+
+  func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? {
+    guard !world.namesNobody, let (index, job) = world.standingsAsked.popLast() else { return nil }
+    world.answeredStanding()
+    return (index, job, world.standing)
   }
 
   func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {

@@ -95,10 +95,16 @@ extension ActivityMember {
   private static let wayShift: UInt8 = 5
   private static let wayMask: UInt8 = 3
   private static let isAlert: UInt8 = 128
+  /// The device's fingerprint follows, then all else. No member has these flags.
+  private static let hasDevice: UInt8 = isAlert
 
-  /// 9 bytes for a device that was only started; 21 and its token for one that was started and is live.
+  /// 14 bytes for a device that was only started; 26 and its token for one that was started and is live.
   package func encode() -> [UInt8] {
     var bytes: [UInt8] = []
+    if device != 0 {
+      bytes.append(Self.hasDevice)
+      bytes.append(littleEndian: UInt64(device), count: 4)
+    }
     let hasRegistered = isOver || !token.isEmpty || changedAt != 0
     var flags = way.rawValue << Self.wayShift
     if let start { flags |= start.isAlert ? Self.hasStart | Self.isAlert : Self.hasStart }
@@ -122,6 +128,15 @@ extension ActivityMember {
 
   /// nil: invalid.
   package init?(decoding bytes: Span<UInt8>) {
+    guard bytes.count > 5, bytes[0] == Self.hasDevice else {
+      self.init(withoutDevice: bytes)
+      return
+    }
+    self.init(withoutDevice: bytes.extracting(5..<bytes.count))
+    device = UInt32(bytes.word(at: 1, count: 4))
+  }
+
+  private init?(withoutDevice bytes: Span<UInt8>) {
     guard !bytes.isEmpty, let way = Way(rawValue: bytes[0] >> Self.wayShift & Self.wayMask) else { return nil }
     let isAlert = bytes[0] & Self.isAlert != 0
     guard !isAlert || bytes[0] & Self.hasStart != 0 else { return nil }

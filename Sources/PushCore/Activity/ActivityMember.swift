@@ -40,6 +40,8 @@ package struct ActivityMember: Hashable, Sendable {
     package let isAlert: Bool
   }
 
+  /// The fingerprint of its device's record; 0: not known. Another device that has the ordinal later is no member.
+  package var device: UInt32 = 0
   package internal(set) var start: Start?
   /// Empty: none.
   package internal(set) var token: [UInt8] = []

@@ -67,6 +67,8 @@ package struct ExpansionState: Hashable, Sendable {
   package enum Opening: Hashable, Sendable {
     /// A later step came already, or no step was left, or the job is completed: nothing to do.
     case done
+    /// The first message of a completed job came again: publish its outcome again.
+    case completed
     /// Find devices from this ordinal on.
     case evaluate(from: UInt32)
     /// Its pages are fixed: publish the open ones, then `next`.
@@ -80,7 +82,7 @@ package struct ExpansionState: Hashable, Sendable {
   /// A step's message came, for the first time or redelivered.
   /// - Parameter openMaximum: no step fixes more pages from this number of open pages on.
   package mutating func opened(_ cursor: ExpansionCursor, openMaximum: UInt32) -> Opening {
-    guard phase != .completed else { return .done }
+    guard phase != .completed else { return cursor.step == 0 ? .completed : .done }
     guard cursor.step >= publishedSteps else { return .done }
     // Redis forgot the job and found all devices in fewer steps: this one was published before.
     if cursor.step == fixedSteps, ordinal == nil { return .done }

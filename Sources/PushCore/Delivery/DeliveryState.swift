@@ -26,6 +26,8 @@ package struct DeliveryState: Sendable {
     case expansion
     /// It stands for no target: it tells how those of its page ended.
     case settlement
+    /// Its job was cancelled before anything was sent: nothing is published, its page counts it.
+    case cancellation
   }
 
   package private(set) var phase = Phase.admitting
@@ -39,6 +41,8 @@ package struct DeliveryState: Sendable {
   package private(set) var redeliveries: UInt32
   /// Too many workers ended while they had it: it is not sent any more.
   private let isGivenUp: Bool
+  /// The admission store knows of another copy without an answer, which may have been sent.
+  private var isRepeated = false
   private var resends: UInt8 = 0
   /// Unconfirmed publishes of its ending.
   private var unconfirmed: UInt8 = 0
@@ -77,9 +81,9 @@ package struct DeliveryState: Sendable {
     return report(.isolation)
   }
 
-  /// Its batch comes again as a whole after this delay: ask and send nothing.
+  /// It comes again after this delay, alone or in a copy of its whole batch: ask and send nothing. It is no attempt.
   package mutating func putOff(delaySeconds: Int) -> DeliveryAction {
-    expect(.admitting)
+    if phase != .waiting { expect(.admitting) }
     return report(.retry(delaySeconds: delaySeconds, reason: nil))
   }
 
@@ -95,6 +99,13 @@ package struct DeliveryState: Sendable {
     return report(.settlement)
   }
 
+  /// The job for its audience was cancelled: it is not sent any more.
+  /// - Parameter hasOutcome: nobody else counts it. It has an outcome too if an earlier attempt may have reached APNs.
+  package mutating func cancelled(hasOutcome: Bool = false, now: Now) -> DeliveryAction {
+    if phase != .waiting { expect(.admitting) }
+    return hasOutcome || isRepeated || attempts > 0 && isAmbiguous ? superseded(now: now) : report(.cancellation)
+  }
+
   private mutating func superseded(now: Now) -> DeliveryAction {
     let outcome = RememberedOutcome(
       outcome: .throttled, attempts: attempts, isAmbiguous: isAmbiguous, sentAt: sentAt,
@@ -104,15 +115,18 @@ package struct DeliveryState: Sendable {
 
   /// The admission store answered. It is asked even about a job whose time is over, or that is overtaken: another copy of it may have been
   /// answered, and all copies of a job have one end.
-  /// - Parameter isOvertaken: it is not sent any more, for example because its activity's newer revision was sent to its device.
+  /// - Parameters:
+  ///   - isOvertaken: it is not sent any more, for example because its activity's newer revision was sent to its device.
+  ///   - isCancelled: it is not sent any more, because the job for its audience was cancelled.
   package mutating func admitted(
     _ admission: Admission, _ times: JobTimes, policy: borrowing RetryPolicy, dropsOverLimit: Bool,
-    isOvertaken: Bool = false, now: Now
+    isOvertaken: Bool = false, isCancelled: Bool = false, now: Now
   ) -> DeliveryAction {
     expect(.admitting)
     switch admission {
     case .proceed, .limited, .superseded:
       if isOvertaken { return superseded(now: now) }
+      if isCancelled { return cancelled(now: now) }
       if policy.isExpired(enqueuedAt: times.enqueuedAt, expiration: times.expiration, now: now) {
         return end(.expired, now: now, isRemembered: false)
       }
@@ -155,8 +169,10 @@ package struct DeliveryState: Sendable {
       return superseded(now: now)
     case .repeated(let admission):
       isAmbiguous = true
+      isRepeated = true
       return admitted(
-        admission, times, policy: policy, dropsOverLimit: dropsOverLimit, isOvertaken: isOvertaken, now: now)
+        admission, times, policy: policy, dropsOverLimit: dropsOverLimit, isOvertaken: isOvertaken,
+        isCancelled: isCancelled, now: now)
     }
   }
 
@@ -275,7 +291,7 @@ package struct DeliveryState: Sendable {
       // The broker may have kept the first copy too, and both may be sent: two dead letters may both be replayed.
       switch ending {
       case .retry, .outcome(_, _, deadLetter: .some): isAmbiguous = true
-      case .outcome(_, _, deadLetter: nil), .isolation, .expansion, .settlement, nil: break
+      case .outcome(_, _, deadLetter: nil), .isolation, .expansion, .settlement, .cancellation, nil: break
       }
       return .publishAgain
     }

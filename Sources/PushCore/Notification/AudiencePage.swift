@@ -14,6 +14,8 @@ package struct AudiencePage: Sendable {
   package private(set) var ordinals: [ByteRange] = []
   /// All of the body's ordinals, with what is between them.
   package private(set) var written = ByteRange.empty
+  /// All of the body's fingerprints (`DeviceFingerprints`); empty: written before pages had them.
+  package private(set) var writtenFingerprints = ByteRange.empty
   /// The targets' positions in the whole page.
   package private(set) var positions: [UInt16] = []
   /// The devices' ids, once they are known.
@@ -35,8 +37,9 @@ package struct AudiencePage: Sendable {
 
   package var isEmpty: Bool { count == 0 }
 
-  /// Sets the page's ordinals.
-  mutating func begin(_ digits: [ByteRange]) {
+  /// Sets the page's ordinals, and their devices' fingerprints.
+  mutating func begin(_ digits: [ByteRange], fingerprints: ByteRange) {
+    writtenFingerprints = fingerprints
     count = digits.count
     ordinals = digits
     if let first = digits.first?.start, let last = digits.last?.range.upperBound {
@@ -50,6 +53,21 @@ package struct AudiencePage: Sendable {
     var value: UInt32 = 0
     for index in ordinals[target].range { value = value &* 10 &+ UInt32(bytes[index] &- ASCII.zero) }
     return value
+  }
+
+  /// The fingerprint of a device of the page, in the order of `ordinals`; nil: the page has none.
+  package func fingerprint(_ target: Int, in bytes: Span<UInt8>) -> UInt32? {
+    let range = fingerprintRange(target)
+    return range.isEmpty ? nil : DeviceFingerprints.read(bytes.extracting(range.range))
+  }
+
+  /// Where it is in the body; empty: the page has none.
+  func fingerprintRange(_ target: Int) -> ByteRange {
+    if writtenFingerprints.isEmpty { return .empty }
+    let index = Int(positions[target]) - position
+    return ByteRange(
+      start: Int(writtenFingerprints.start) + index * DeviceFingerprints.digitCount,
+      count: DeviceFingerprints.digitCount)
   }
 
   /// Keeps the devices that get an outcome: `kept` are their indexes, ascending.
@@ -66,15 +84,17 @@ extension PushJob {
   /// Replaces the ordinals by the registry's answer: from here on, targets are tokens, of the devices that have one.
   ///
   /// - Parameter isRepeated: an earlier delivery of the page may have been sent.
-  /// - Returns: the skipped devices, by their positions among the body's ordinals.
-  package mutating func resolve(_ resolution: borrowing PageResolution, isRepeated: Bool) -> [Int] {
+  /// - Returns: the devices that end without an outcome, by their positions among the body's ordinals.
+  package mutating func resolve(
+    _ resolution: borrowing PageResolution, isRepeated: Bool
+  ) -> [(index: Int, end: PageEnd)] {
     precondition(
       targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count,
       "a page is resolved once, whole")
     let base = bytes.count
     bytes.append(contentsOf: resolution.bytes)
     var kept: [Int] = []
-    var skipped: [Int] = []
+    var unsent: [(index: Int, end: PageEnd)] = []
     var devices: [ByteRange] = []
     var times: [Int64] = []
     var superseded: Set<Int> = []
@@ -100,13 +120,13 @@ extension PushJob {
         targets.append(page.ordinals[index])
         devices.append(range(device))
         times.append(0)
-      case .skipped:
-        skipped.append(index)
-      case .settled:
-        break
+      case .skipped: unsent.append((index, .skipped))
+      case .forgotten: unsent.append((index, .forgotten))
+      case .cancelled: unsent.append((index, .cancelled))
+      case .settled: break
       }
     }
     page.keep(kept, devices: devices, registeredAt: times, superseded: superseded)
-    return skipped
+    return unsent
   }
 }

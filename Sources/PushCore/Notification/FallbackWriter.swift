@@ -22,9 +22,11 @@ package enum FallbackWriter {
   ///   - job: parsed; `canWrite` holds.
   ///   - number: among all pages of the job, whichever they are.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
+  ///   - fingerprints: of these devices (`DeviceFingerprints`); empty: they have none.
   ///   - epoch: of the ordinals; 0: none.
   package static func append(
-    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64, to output: inout [UInt8]
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], fingerprints: [UInt8] = [], epoch: UInt64,
+    to output: inout [UInt8]
   ) {
     precondition(canWrite(job), "only a start that goes out has a fallback to send")
     output.append(text: "{\"parent_id\":")
@@ -35,7 +37,8 @@ package enum FallbackWriter {
     output.append(text: "/\(number)\"")
     append("app", string: job.app, of: job, to: &output)
     output.append(text: ",\"environment\":\"\(job.environment.name)\",\"push_type\":\"alert\",\"to\":")
-    output.append(contentsOf: PageWriter.target(number: number, ordinals: ordinals, epoch: epoch))
+    output.append(
+      contentsOf: PageWriter.target(number: number, ordinals: ordinals, fingerprints: fingerprints, epoch: epoch))
     output.append(text: ",\"revision\":\(job.revision)")
     append("activity", string: job.activity, of: job, to: &output)
     append("credential", string: job.credential, of: job, to: &output)

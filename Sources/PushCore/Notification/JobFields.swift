@@ -57,6 +57,8 @@ struct JobFields {
   var isDryRun = false
   /// Of a page for a late token: its device.
   var late: JSONString?
+  /// Of a page: those of its devices.
+  var fingerprints = ByteRange.empty
   var activity: JSONString?
   /// The alert's title and body.
   var fallback: (title: ByteRange, body: ByteRange)?

@@ -76,7 +76,14 @@ extension JobParser {
     job.page.number = page
     job.page.position = Int(fields.position)
     job.page.epoch = UInt64(fields.epoch)
-    job.page.begin(job.targets)
+    let digits = DeviceFingerprints.digitCount
+    if !fields.fingerprints.isEmpty, fields.fingerprints.count != job.targets.count * digits {
+      throw JobParser.pageFault
+    }
+    job.page.begin(job.targets, fingerprints: fields.fingerprints)
+    for index in job.targets.indices where !fields.fingerprints.isEmpty {
+      guard job.page.fingerprint(index, in: job.bytes.span) != nil else { throw JobParser.pageFault }
+    }
     for index in job.targets.indices.dropFirst()
     where job.page.ordinal(index - 1, in: job.bytes.span) >= job.page.ordinal(index, in: job.bytes.span) {
       throw JobParser.pageFault

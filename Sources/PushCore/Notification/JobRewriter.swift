@@ -18,8 +18,8 @@ package enum JobRewriter {
 
   /// The maximum length that `appendTarget` writes.
   static func targetCountMaximum(of job: borrowing PushJob, _ target: Int) -> Int {
-    // Of a page: a device's id with escapes, or its page, ordinal, position and epoch.
-    job.page.isEmpty ? Int(job.targets[target].count) + 16 : JSONText.countMaximum(Limits.nameBytesMaximum) + 128
+    // Of a page: a device's id with escapes, or its page, ordinal, position, epoch and fingerprint.
+    job.page.isEmpty ? Int(job.targets[target].count) + 16 : JSONText.countMaximum(Limits.nameBytesMaximum) + 160
   }
 
   /// Appends a page of one device, for a copy: when it comes back, its token is read again.
@@ -33,6 +33,12 @@ package enum JobRewriter {
     if job.page.epoch != 0 {
       output.append(text: ",\"epoch\":")
       output.append(decimal: Int64(job.page.epoch))
+    }
+    let fingerprint = job.page.fingerprintRange(target)
+    if !fingerprint.isEmpty {
+      output.append(text: ",\"fingerprints\":\"")
+      output.append(bytes: job.bytes.span.extracting(fingerprint.range))
+      output.append(ASCII.quote)
     }
     if !job.page.late.isEmpty {
       output.append(text: ",\"late\":\"")

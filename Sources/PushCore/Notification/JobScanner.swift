@@ -230,6 +230,8 @@ struct JobScanner: Sendable {
       } while try scanner.nextElement(bytes)
     } else if part.equals("late"), first == ASCII.quote {
       fields.late = try scanner.string(bytes)
+    } else if part.equals("fingerprints"), first == ASCII.quote {
+      fields.fingerprints = try scanner.string(bytes).range
     } else if part.equals("position"), first &- ASCII.zero < 10, let position = try scanner.number(bytes).integer {
       fields.position = position
     } else if part.equals("epoch"), first &- ASCII.zero < 10, let epoch = try scanner.number(bytes).integer {

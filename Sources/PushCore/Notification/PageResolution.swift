@@ -11,8 +11,22 @@ package struct PageResolution: Sendable {
     /// The device is gone, or has no token: it ends without an outcome. With a `device`, an earlier delivery of the page may have sent to a
     /// token that is not known any more.
     case skipped(device: ByteRange?)
+    /// The device is gone, and another one has its ordinal: it ends without an outcome.
+    case forgotten
+    /// Its job was cancelled before anything was sent to it: it ends without an outcome.
+    case cancelled
     /// An earlier delivery of the page told how it ended.
     case settled
+
+    /// How a device ends that has no outcome; nil: it has one, or an earlier delivery told it.
+    package var unsent: PageEnd? {
+      switch self {
+      case .skipped(device: nil): .skipped
+      case .forgotten: .forgotten
+      case .cancelled: .cancelled
+      case .token, .superseded, .skipped, .settled: nil
+      }
+    }
   }
 
   package private(set) var entries: [Entry] = []
@@ -22,6 +36,9 @@ package struct PageResolution: Sendable {
 
   /// Redis was emptied, and has another page of this number by now: how these devices end must not count there.
   package var isForeign = false
+
+  /// Of the page's job. A page that is paused has no entries: it is looked up again later.
+  package var standing = AudienceStanding.running
 
   package init() {}
 
@@ -35,6 +52,10 @@ package struct PageResolution: Sendable {
   package mutating func skip(device: Span<UInt8>) { entries.append(.skipped(device: append(device))) }
 
   package mutating func settled() { entries.append(.settled) }
+
+  package mutating func forget() { entries.append(.forgotten) }
+
+  package mutating func cancel() { entries.append(.cancelled) }
 
   /// - Parameter token: its bytes, or none.
   package mutating func supersede(_ token: Span<UInt8>, device: Span<UInt8>, registeredAt: Int64) {

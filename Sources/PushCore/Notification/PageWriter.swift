@@ -4,21 +4,33 @@ package enum PageWriter {
   /// - Parameters:
   ///   - job: parsed, with an audience.
   ///   - ordinals: of its devices in decimal, ascending, with commas between them.
+  ///   - fingerprints: of these devices (`DeviceFingerprints`); empty: they have none.
   ///   - epoch: of the ordinals; 0: none.
   ///   - payload: replaces the job's; nil: it has the job's.
   package static func append(
-    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], epoch: UInt64, payload: [UInt8]? = nil,
-    to output: inout [UInt8]
+    _ job: borrowing PushJob, number: UInt32, ordinals: [UInt8], fingerprints: [UInt8] = [], epoch: UInt64,
+    payload: [UInt8]? = nil, to output: inout [UInt8]
   ) {
     append(
       job, name: Array("/\(number)".utf8),
-      target: target(number: number, ordinals: ordinals, epoch: epoch), payload: payload, to: &output)
+      target: target(number: number, ordinals: ordinals, fingerprints: fingerprints, epoch: epoch), payload: payload,
+      to: &output)
   }
 
   /// A page's `to`.
-  static func target(number: UInt32, ordinals: [UInt8], epoch: UInt64) -> [UInt8] {
-    Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals
-      + Array((epoch == 0 ? "]}" : "],\"epoch\":\(epoch)}").utf8)
+  static func target(number: UInt32, ordinals: [UInt8], fingerprints: [UInt8], epoch: UInt64) -> [UInt8] {
+    var target = Array("{\"page\":\(number),\"ordinals\":[".utf8) + ordinals
+    target.append(ASCII.closeBracket)
+    if epoch != 0 { target += Array(",\"epoch\":\(epoch)".utf8) }
+    append(fingerprints: fingerprints, to: &target)
+    target.append(ASCII.closeBrace)
+    return target
+  }
+
+  private static func append(fingerprints: [UInt8], to target: inout [UInt8]) {
+    if fingerprints.isEmpty { return }
+    target += Array(",\"fingerprints\":\"".utf8) + fingerprints
+    target.append(ASCII.quote)
   }
 
   /// Appends the body of the broadcast of an activity's update or end, beside its pages.
@@ -39,15 +51,15 @@ package enum PageWriter {
   /// - Parameters:
   ///   - job: parsed: the activity's newest update or end, as it was sent.
   ///   - device: its id.
-  package static func append(_ job: borrowing PushJob, late device: String, ordinal: UInt32, to output: inout [UInt8]) {
+  package static func append(
+    _ job: borrowing PushJob, late device: String, ordinal: UInt32, fingerprint: UInt32, to output: inout [UInt8]
+  ) {
     var text: [UInt8] = []
     text.append(addingCapacity: JSONText.countMaximum(device.utf8.count)) { $0.append(jsonString: device.utf8.span) }
-    append(
-      job, name: Array("/late/".utf8) + text.dropFirst().dropLast(),
-      target: Array("{\"page\":\(AudiencePage.lateNumber),\"ordinals\":[\(ordinal)],\"late\":".utf8) + text + [
-        ASCII.closeBrace
-      ],
-      to: &output)
+    var target = Array("{\"page\":\(AudiencePage.lateNumber),\"ordinals\":[\(ordinal)],\"late\":".utf8) + text
+    append(fingerprints: DeviceFingerprints.text(of: [fingerprint]), to: &target)
+    target.append(ASCII.closeBrace)
+    append(job, name: Array("/late/".utf8) + text.dropFirst().dropLast(), target: target, to: &output)
   }
 
   /// - Parameters:

@@ -13,6 +13,11 @@ package struct AudienceSummary: Hashable, Sendable {
 
   package var settled: UInt64 { counts.reduce(0, +) }
 
+  /// Devices whose push was sent, or was known to be in vain: those that APNs answered for good.
+  package var sent: UInt64 {
+    self[.outcome(.accepted)] + self[.outcome(.rejected)] + self[.outcome(.unregistered)]
+  }
+
   private static func index(_ end: PageEnd) -> Int {
     guard let index = PageEnd.all.firstIndex(of: end) else { preconditionFailure("a device of a page is no audience") }
     return index

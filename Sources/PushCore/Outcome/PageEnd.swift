@@ -3,12 +3,17 @@ package enum PageEnd: Hashable, Sendable {
   case outcome(Outcome)
   /// Gone, or without a token: nothing was sent and no outcome tells of it.
   case skipped
+  /// Gone, and another device had its ordinal: nothing was sent and no outcome tells of it.
+  case forgotten
+  /// Its job was cancelled before anything was sent to it; no outcome tells of it.
+  case cancelled
 
   /// Of a device that has not ended.
   package static let open = UInt8(ascii: "-")
 
   /// Every end, in the order in which a summary names them.
-  package static let all: [PageEnd] = Outcome.allCases.filter { $0 != .completed }.map { .outcome($0) } + [.skipped]
+  package static let all: [PageEnd] =
+    Outcome.allCases.filter { $0 != .completed }.map { .outcome($0) } + [.skipped, .forgotten, .cancelled]
 
   /// Letters of ends that tell that nothing was sent.
   package static let unsent = [PageEnd.skipped.letter, PageEnd.outcome(.throttled).letter]
@@ -25,6 +30,8 @@ package enum PageEnd: Hashable, Sendable {
     case .outcome(.failed): UInt8(ascii: "f")
     case .outcome(.completed): preconditionFailure("a device of a page is no audience")
     case .skipped: UInt8(ascii: "s")
+    case .forgotten: UInt8(ascii: "g")
+    case .cancelled: UInt8(ascii: "c")
     }
   }
 
@@ -38,6 +45,8 @@ package enum PageEnd: Hashable, Sendable {
     switch self {
     case .outcome(let outcome): outcome.name
     case .skipped: "skipped"
+    case .forgotten: "forgotten"
+    case .cancelled: "cancelled"
     }
   }
 }

@@ -13,6 +13,8 @@ package struct PageSettlement: Hashable, Sendable {
   /// Which devices they are: the registry's epoch, a colon, and their ordinals with commas. Redis may have another page of this number by
   /// then, for which this tells nothing. Empty: that is not checked.
   package var ordinals: [UInt8]
+  /// Their fingerprints (`DeviceFingerprints`), for the same purpose. Empty: that is not checked.
+  package var fingerprints: [UInt8]
   /// Of a page that starts an activity: which of the pushes reached APNs.
   package var starts: Starts?
 
@@ -35,12 +37,15 @@ package struct PageSettlement: Hashable, Sendable {
 
   private static let head = "{\"settles\":"
 
-  package init(parentID: [UInt8], page: UInt32, position: Int, ends: [UInt8], ordinals: [UInt8] = []) {
+  package init(
+    parentID: [UInt8], page: UInt32, position: Int, ends: [UInt8], ordinals: [UInt8] = [], fingerprints: [UInt8] = []
+  ) {
     self.parentID = parentID
     self.page = page
     self.position = position
     self.ends = ends
     self.ordinals = ordinals
+    self.fingerprints = fingerprints
   }
 
   /// Appends the settlement of a page's delivery.
@@ -59,6 +64,11 @@ package struct PageSettlement: Hashable, Sendable {
     output.append(text: "\",\"ordinals\":\"")
     appendOrdinals(of: job, to: &output)
     output.append(ASCII.quote)
+    if !job.page.writtenFingerprints.isEmpty {
+      output.append(text: ",\"fingerprints\":\"")
+      output.append(job.page.writtenFingerprints, of: job.bytes)
+      output.append(ASCII.quote)
+    }
     if !starts.isEmpty {
       output.append(text: ",\"app\":")
       append(string: job.app, of: job, to: &output)
@@ -125,13 +135,14 @@ package struct PageSettlement: Hashable, Sendable {
         continue
       }
       switch name {
-      case .settles, .ends, .ordinals, .app, .environment, .activity, .starts:
+      case .settles, .ends, .ordinals, .fingerprints, .app, .environment, .activity, .starts:
         guard first == ASCII.quote else { return nil }
         let text = JSONEscape.unescaped(try scanner.string(body).range, of: body)
         switch name {
         case .settles: found.parentID = text
         case .ends: found.ends = text
         case .ordinals: found.ordinals = text
+        case .fingerprints: found.fingerprints = text
         case .app: starts.app = text
         case .environment: starts.environment = text
         case .activity: starts.activity = text
@@ -157,6 +168,6 @@ package struct PageSettlement: Hashable, Sendable {
   }
 
   private enum Key: String {
-    case settles, page, position, ends, ordinals, app, environment, activity, alerts, starts
+    case settles, page, position, ends, ordinals, fingerprints, app, environment, activity, alerts, starts
   }
 }

@@ -37,6 +37,8 @@ package struct Lane<
   var unnamedPages: [RingBuffer<Ticket>]
   /// Pages whose devices are being looked up or wait to start, by `StartQueue`.
   var openPages: [Int]
+  /// The audiences' jobs whose pages are in flight.
+  var audiences = AudienceTable()
   /// Sends of takeovers that met a young claim and ask again later, the first answered first.
   var claimed: RingBuffer<Ticket>
   /// Admitted sends that wait for room, by pool: a full or paused pool does not delay the others.
@@ -278,6 +280,8 @@ package struct Lane<
     while jobs[job].nextTarget < jobs[job].targetCount, canStart(job), let send = takeSend(of: job) {
       if jobs[job].refusal != nil {
         perform(sends[send].delivery.refused(now: now), send, now)
+      } else if let action = takeBack(send, of: job, now) {
+        perform(action, send, now)
       } else {
         sends[send].device = TargetKey(jobs[job].job, target: sends[send].target)
         ask(send, of: job, now)
@@ -303,7 +307,7 @@ package struct Lane<
 
   /// It is not sent any more: the job expired, or it is overtaken.
   private mutating func isOver(_ send: Ticket, of job: Ticket, _ now: Now) -> Bool {
-    jobs[job].isOvertaken(target: sends[send].target) || isOver(job, now)
+    isOvertaken(send, of: job) || isCancelled(job) || isOver(job, now)
   }
 
   /// The job expired: it is not sent any more.
@@ -326,7 +330,7 @@ package struct Lane<
         sends[ticket].askedAt = now.monotonic
       }
       if case .claimed = admission, jobs[job].takesOver {
-        if jobs[job].isOvertaken(target: sends[ticket].target) {
+        if isOvertaken(ticket, of: job) {
           // It was waited for once, and nothing is sent: the mark says enough.
           admission = .repeated(.proceed)
         } else if !isOver(job, now) {
@@ -352,7 +356,7 @@ package struct Lane<
       }
       let action = sends[ticket].delivery.admitted(
         admission, jobs[job].times, policy: settings.retry, dropsOverLimit: settings.onLimit == .drop,
-        isOvertaken: jobs[job].isOvertaken(target: sends[ticket].target), now: now)
+        isOvertaken: isOvertaken(ticket, of: job), isCancelled: isCancelled(job), now: now)
       perform(action, ticket, now)
     }
   }
@@ -375,6 +379,7 @@ package struct Lane<
   private mutating func sendFirst(_ ticket: Ticket, ofPool pool: Int, _ now: Now) -> Bool {
     let job = job(of: ticket)
     let isOver = isOver(job, now)
+    if takeBack(ticket, of: job, inPool: pool, now) { return true }
     if isAdmittedLongAgo(ticket, now) {
       let room = isOver ? settings.admissionsMaximum : push.room(for: sends[ticket].pool)
       if room > 0 { return askAgain(ticket, ofPool: pool, room: room, now) }

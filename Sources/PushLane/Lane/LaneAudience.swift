@@ -33,14 +33,24 @@ extension Lane {
         waitForDirectory(job, now)
         continue
       }
+      if resolution.standing == .paused {
+        openPages[queue] -= 1
+        learn(of: job, .paused, now)
+        waitForDirectory(job, now)
+        continue
+      }
       counters.devicesSkipped &+= UInt64(jobs[job].resolve(resolution, now))
       if jobs[job].targetCount == 0 {
         openPages[queue] -= 1
+        learn(of: job, resolution.standing, now)
         tellEnds(job, now)
       } else {
+        enterTable(job, resolution.standing, now)
         unstarted[queue].append(job)
       }
     }
+    while let (index, id, standing) = directory.nextStanding() { audiences.learn(index, id, standing, now) }
+    while let (index, id) = audiences.nextQuestion(now) { directory.ask(about: id, index: index) }
     // They could not start, and their lookups would only become old.
     guard broker.canPublish else { return }
     for queue in unnamedPages.indices {
@@ -69,9 +79,12 @@ extension Lane {
     return now.monotonic.milliseconds(since: resolvedAt) >= settings.resolutionAgeMaximumMilliseconds
   }
 
-  /// A page that became old before any of its targets started waits as a whole: one copy, and not one for each target. false: it is not.
+  /// A page that became old, or was paused, before any of its targets started waits as a whole: one copy, and not one for each target.
+  /// false: it is neither.
   mutating func putOffIfOld(_ job: Ticket, _ now: Now) -> Bool {
-    guard jobs[job].nextTarget == 0, isResolvedLongAgo(job, now), !isOver(job, now) else { return false }
+    guard jobs[job].nextTarget == 0, isResolvedLongAgo(job, now) || isPaused(job), !isOver(job, now) else {
+      return false
+    }
     waitForDirectory(job, now)
     return true
   }
@@ -91,14 +104,60 @@ extension Lane {
   /// The whole page waits in a retry queue, whatever its age. If it expires there, its devices are still looked up, for their outcomes.
   private mutating func waitForDirectory(_ job: Ticket, _ now: Now) {
     counters.pagesPostponed &+= 1
+    jobs[job].putOff()
+    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
+    perform(sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now)), send, now)
+  }
+
+  /// How long a part of an audience waits that cannot be sent now, through no fault of its own.
+  private mutating func postponedSeconds(_ job: Ticket, _ now: Now) -> Int {
     let waited = max(1, now.unixMilliseconds - jobs[job].firstSeen)
     let decision = settings.retry.postpone(
       milliseconds: min(waited, Self.unresolvedMilliseconds), jobs[job].times, now: now)
-    var delaySeconds = settings.retry.delaysSeconds[0]
-    if case .again(let longer) = decision { delaySeconds = longer }
-    jobs[job].putOff()
-    guard let send = takeSend(of: job) else { preconditionFailure("each delivery has a slot to be put off") }
-    perform(sends[send].delivery.putOff(delaySeconds: delaySeconds), send, now)
+    if case .again(let delaySeconds) = decision { return delaySeconds }
+    return settings.retry.delaysSeconds[0]
+  }
+
+  // MARK: paused and cancelled jobs
+
+  private mutating func learn(of job: Ticket, _ standing: AudienceStanding, _ now: Now) {
+    // A second reference, not a copy: a span of the slot's own field would borrow the whole slot.
+    let (bytes, id) = (jobs[job].job.bytes, jobs[job].job.parentID)
+    audiences.learn(bytes.span.extracting(id.range), standing, now)
+  }
+
+  private mutating func enterTable(_ job: Ticket, _ standing: AudienceStanding, _ now: Now) {
+    let (bytes, id) = (jobs[job].job.bytes, jobs[job].job.parentID)
+    jobs[job].audience = audiences.enter(bytes.span.extracting(id.range), standing, now)
+  }
+
+  mutating func isCancelled(_ job: Ticket) -> Bool { jobs[job].audience.map { audiences[$0] == .cancelled } ?? false }
+
+  private mutating func isPaused(_ job: Ticket) -> Bool { jobs[job].audience.map { audiences[$0] == .paused } ?? false }
+
+  /// It is not sent any more, and has an outcome that says so. No page counts an activity's broadcast.
+  mutating func isOvertaken(_ send: Ticket, of job: Ticket) -> Bool {
+    jobs[job].isOvertaken(target: sends[send].target) || jobs[job].job.page.isEmpty && isCancelled(job)
+  }
+
+  /// A target of a job that was paused comes back in a copy, uncounted; one of a cancelled job ends. nil: it goes on. So does one that may
+  /// have been sent, if the admission store was not asked about it, and one whose time is over: for their outcomes.
+  mutating func takeBack(_ send: Ticket, of job: Ticket, _ now: Now) -> DeliveryAction? {
+    guard let audience = jobs[job].audience, audiences[audience] != .running, !isOver(job, now) else { return nil }
+    guard audiences[audience] == .cancelled else {
+      return sends[send].delivery.putOff(delaySeconds: postponedSeconds(job, now))
+    }
+    if sends[send].delivery.phase == .admitting, jobs[job].metadata.isAmbiguous { return nil }
+    return sends[send].delivery.cancelled(hasOutcome: jobs[job].job.page.isEmpty, now: now)
+  }
+
+  /// The same for the first send of a pool's queue. false: it goes on.
+  mutating func takeBack(_ send: Ticket, of job: Ticket, inPool pool: Int, _ now: Now) -> Bool {
+    guard let action = takeBack(send, of: job, now) else { return false }
+    queues[pool].popFirst(of: sends)
+    waitingCount -= 1
+    perform(action, send, now)
+    return true
   }
 
   /// Reports a dead token to the registry, if the token came from there.
@@ -118,7 +177,10 @@ extension Lane {
   mutating func noteEnd(_ send: Ticket) {
     let job = job(of: send)
     switch sends[send].delivery.ending {
-    case .outcome(let outcome, _, _): jobs[job].noteEnd(outcome, target: sends[send].target)
+    case .outcome(let outcome, _, _):
+      let hasReached = outcome.outcome == .accepted || outcome.isAmbiguous
+      jobs[job].noteEnd(.outcome(outcome.outcome), hasReached: hasReached, target: sends[send].target)
+    case .cancellation: jobs[job].noteEnd(.cancelled, hasReached: false, target: sends[send].target)
     case .retry, .isolation, .expansion, .settlement, nil: break
     }
   }

@@ -25,6 +25,10 @@ extension Lane {
       publishExpansion(ticket)
     case .settlement:
       publishSettlement(ticket)
+    case .cancellation:
+      counters.settled &+= 1
+      if !jobs[job(of: ticket)].ends.isEmpty { noteEnd(ticket) }
+      release(ticket, now)
     case .outcome(let outcome, let isSuppressed, let deadLetter):
       if let deadLetter, !sends[ticket].isCounted { counters.deadLetters["\(deadLetter)", default: 0] += 1 }
       publishOutcome(ticket, outcome, isSuppressed: isSuppressed, now)
@@ -165,6 +169,8 @@ extension Lane {
   }
 
   mutating func forget(_ job: Ticket) {
+    if let audience = jobs[job].audience { audiences.leave(audience) }
+    jobs[job].audience = nil
     if jobs[job].isolation == .isolate {
       isolating -= 1
       holdPossiblePoison(clock.now)

@@ -36,6 +36,8 @@ struct JobSlot: ~Copyable {
   private(set) var resolvedAt: Instant?
   /// Of an activity's broadcast: a newer one is in progress.
   private var isOvertaken = false
+  /// A part of an audience that was looked up: its job's index in the lane's `AudienceTable`.
+  var audience: Int?
 
   /// Targets to start; a job that cannot be sent ends as one outcome.
   private(set) var targetCount = 1
@@ -78,6 +80,7 @@ struct JobSlot: ~Copyable {
     isForeign = false
     resolvedAt = nil
     isOvertaken = false
+    audience = nil
   }
 
   mutating func copyDelivery(from broker: inout some Broker) {
@@ -179,10 +182,10 @@ struct JobSlot: ~Copyable {
     }
     openEnds()
     isForeign = resolution.isForeign
-    let skipped = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
-    if !isForeign { for index in skipped { ends[index] = PageEnd.skipped.letter } }
+    let unsent = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
+    if !isForeign { for (index, end) in unsent { ends[index] = end.letter } }
     targetCount = job.targets.count
-    return skipped.count
+    return unsent.count
   }
 
   /// Of a part of an audience: it is not sent there any more, for example because a newer revision of its activity was.
@@ -195,11 +198,11 @@ struct JobSlot: ~Copyable {
     if job.isStartPage { starts = ends }
   }
 
-  /// Of a page: notes the confirmed outcome of a target; if the page cannot be sent, of all targets.
-  mutating func noteEnd(_ outcome: RememberedOutcome, target: Int) {
+  /// Of a page: notes the end of a target; if the page cannot be sent, of all targets.
+  /// - Parameter hasReached: APNs accepted its push, or may have.
+  mutating func noteEnd(_ end: PageEnd, hasReached: Bool, target: Int) {
     if isForeign { return }
-    let letter = PageEnd.outcome(outcome.outcome).letter
-    let hasReached = outcome.outcome == .accepted || outcome.isAmbiguous
+    let letter = end.letter
     let start = hasReached ? PageSettlement.Starts.reached : PageSettlement.Starts.unreached
     guard refusal == nil else {
       ends = Array(repeating: letter, count: ends.count)

@@ -31,6 +31,13 @@ package protocol AudienceDirectory: AnyObject {
   /// comes again later.
   func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)?
 
+  /// Asks whether the pages of a job for an audience may be sent; the answer comes from `nextStanding`.
+  func ask(about job: [UInt8], index: Int)
+
+  /// The next answer of this turn, with the index that was asked with; nil once everything is reported. A standing of nil: nobody can say
+  /// now.
+  func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)?
+
   /// APNs said that a target's token is gone since then (Unix milliseconds). Nobody waits for it.
   func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64)
 
@@ -50,6 +57,8 @@ package final class NoDirectory: AudienceDirectory {
     preconditionFailure("pages are refused here")
   }
   package func nextAnswer(now: Now) -> (ticket: Ticket, resolution: PageResolution?)? { nil }
+  package func ask(about job: [UInt8], index: Int) { preconditionFailure("pages are refused here") }
+  package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? { nil }
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {}
   package func close() {}
 }

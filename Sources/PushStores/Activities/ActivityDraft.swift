@@ -17,6 +17,10 @@ struct ActivityDraft {
   var body: [UInt8] = []
   var leaveBody: [UInt8] = []
 
+  /// The fingerprints of the devices, in the order of `ordinals`; empty: not known. A member of another device is none.
+  private let devices: [UInt32]
+  /// The indexes of those whose ordinal has a member of another device. It stays until one of them takes its place.
+  private var others: Set<Int> = []
   private let read: [[UInt8]]
   private let readMembers: [(live: [UInt8], rest: [UInt8])]
   private let keys: ActivityKeys
@@ -50,7 +54,10 @@ struct ActivityDraft {
   }
 
   /// nil: Redis holds a foreign value.
-  init?(_ id: ActivityID, _ ordinals: [UInt32], hasTexts: Bool, _ keys: ActivityKeys, reply: RedisReply) {
+  init?(
+    _ id: ActivityID, _ ordinals: [UInt32], devices: [UInt32], hasTexts: Bool, _ keys: ActivityKeys, reply: RedisReply
+  ) {
+    precondition(devices.isEmpty || devices.count == ordinals.count, "each device has a fingerprint")
     let fields = ActivityDraft.fields(hasTexts: hasTexts)
     guard case .array(let values) = reply, values.count == fields.count + 2 * ordinals.count else { return nil }
     var texts: [[UInt8]] = []
@@ -63,6 +70,7 @@ struct ActivityDraft {
     }
     self.id = id
     self.ordinals = ordinals
+    self.devices = devices
     self.hasTexts = hasTexts
     self.keys = keys
     chunks = ActivityDraft.chunks(of: ordinals)
@@ -79,11 +87,16 @@ struct ActivityDraft {
       guard let known = ActivityJobs(decoding: words.span) else { return nil }
       (jobs, contentState, body, leaveBody) = (known, texts[2], texts[3], texts[4])
     }
-    for (live, rest) in readMembers {
+    for (index, (live, rest)) in readMembers.enumerated() {
       let bytes = live.isEmpty ? rest : live
       let member = ActivityMember(decoding: bytes.span)
       guard member != nil || bytes.isEmpty else { return nil }
-      members.append(member)
+      if let member, member.device != 0, !devices.isEmpty, member.device != devices[index] {
+        others.insert(index)
+        members.append(nil)
+      } else {
+        members.append(member)
+      }
     }
   }
 
@@ -144,7 +157,7 @@ struct ActivityDraft {
       let wasMember = !readMembers[index].live.isEmpty || !readMembers[index].rest.isEmpty
       switch (wasMember, members[index] != nil) {
       case (false, true): joined.append(ordinal)
-      case (true, false): left.append(ordinal)
+      case (true, false): if !others.contains(index) { left.append(ordinal) }
       case (true, true), (false, false): break
       }
     }
@@ -174,8 +187,11 @@ struct ActivityDraft {
     var changes: [Change] = []
     for (index, ordinal) in ordinals.enumerated() {
       let (live, rest) = readMembers[index]
-      let bytes = members[index]?.encode() ?? []
-      let isLive = members[index]?.status == .live
+      var member = members[index]
+      if member == nil, others.contains(index) { continue }
+      if !devices.isEmpty { member?.device = devices[index] }
+      let bytes = member?.encode() ?? []
+      let isLive = member?.status == .live
       guard bytes != (live.isEmpty ? rest : live) else { continue }
       let number = numbers[OrdinalChunk.index(of: ordinal)] ?? 0
       let field = ActivityDraft.place(of: ordinal)

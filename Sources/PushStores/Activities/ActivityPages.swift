@@ -102,19 +102,34 @@ package final class ActivityPages {
         revision: job.revision, isLate: !job.page.late.isEmpty, isLeave: job.isLeave, isOver: isOver))
   }
 
+  /// Devices of a page.
+  private struct Members {
+    var ordinals: [UInt32] = []
+    /// Their fingerprints.
+    var devices: [UInt32] = []
+
+    mutating func append(_ ordinal: UInt32, _ record: DeviceRecord) {
+      ordinals.append(ordinal)
+      devices.append(record.fingerprint)
+    }
+  }
+
   private func update(_ page: Page, _ devices: [PageDevice], _ then: @escaping (PageResolution?) -> Void) {
     // A device that is forgotten since is skipped. Its ordinal may be another's by now, to whom nothing counts as sent.
     let isHere = { (record: DeviceRecord) in page.lateDevice.isEmpty || page.lateDevice == record.id }
-    var (found, asked): ([UInt32], [UInt32]) = ([], [])
+    var found = Members()
+    var asked = Members()
     for (ordinal, device) in zip(page.ordinals, devices) {
       switch device {
-      case .found(let record?) where isHere(record): found.append(ordinal)
-      case .asked: asked.append(ordinal)
-      case .found, .settled: break
+      case .found(let record?) where isHere(record): found.append(ordinal, record)
+      case .asked(let record, _): asked.append(ordinal, record)
+      case .found, .forgotten, .settled: break
       }
     }
-    activities.resolve(page.push, of: page.id, in: page.scope, to: found, job: page.leaveJob, isFor: page.isFor) {
-      [activities] result in
+    activities.resolve(
+      page.push, of: page.id, in: page.scope, to: found.ordinals, devices: found.devices, job: page.leaveJob,
+      isFor: page.isFor
+    ) { [activities] result in
       guard case .success(let resolved) = result else { return then(nil) }
       let finish = { (members: [ActivityMember?]) in
         var (answers, members) = (resolved[...], members[...])
@@ -125,6 +140,7 @@ package final class ActivityPages {
             guard let answer = answers.popFirst() else { preconditionFailure("each device has its answer") }
             resolution.append(answer, record)
           case .found: resolution.skip()
+          case .forgotten: resolution.forget()
           case .asked(let record, let isUnsent):
             guard let member = members.popFirst() ?? nil, !member.token.isEmpty else {
               // It had a token: this copy may have been sent there.
@@ -143,8 +159,8 @@ package final class ActivityPages {
         }
         then(resolution)
       }
-      guard !asked.isEmpty else { return finish([]) }
-      activities.members(of: page.id, in: page.scope, asked) { result in
+      guard !asked.ordinals.isEmpty else { return finish([]) }
+      activities.members(of: page.id, in: page.scope, asked.ordinals, devices: asked.devices) { result in
         guard case .success(let members) = result else { return then(nil) }
         finish(members)
       }
@@ -158,13 +174,13 @@ package final class ActivityPages {
   ) {
     let token = { (record: DeviceRecord) in page.isFallback ? record.token : record.startToken(for: page.attributesType)
     }
-    var able: [UInt32] = []
+    var able = Members()
     for (ordinal, device) in zip(page.ordinals, devices) {
-      if case .found(let record?) = device, token(record) != nil { able.append(ordinal) }
+      if case .found(let record?) = device, token(record) != nil { able.append(ordinal, record) }
     }
     activities.resolveStart(
       of: page.id, in: page.scope, job: job, areAlerts: page.isFallback, inputPushChannel: page.inputPushChannel,
-      to: able
+      to: able.ordinals, devices: able.devices
     ) { result in
       guard case .success(let resolved) = result else { return then(nil) }
       var answers = resolved[...]
@@ -183,6 +199,7 @@ package final class ActivityPages {
           case .skipped: resolution.skip()
           }
         case .asked(let record, _): resolution.ask(token(record), record)
+        case .forgotten: resolution.forget()
         case .settled: resolution.settled()
         }
       }
@@ -202,7 +219,8 @@ package final class ActivityPages {
     guard page.startJob == nil else {
       return devices.lose(token, ordinal: ordinal, at: since, in: scope) { _ in then() }
     }
-    activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, at: since) { _ in then() }
+    let device = job.page.fingerprint(target, in: job.bytes.span).map { [$0] } ?? []
+    activities.unregistered(token, of: page.id, in: scope, ordinal: ordinal, devices: device, at: since) { _ in then() }
   }
 }
 

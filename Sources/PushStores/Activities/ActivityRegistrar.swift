@@ -33,10 +33,10 @@ package final class ActivityRegistrar {
     guard let id = ActivityID(registration.activity) else {
       return then(.success(.refused(JobError(field: "activity", rule: NameText.rule))))
     }
-    ordinal(of: registration.device, in: scope) { [self] result in
+    find(registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
-      case .success(let ordinal?): storeUnlessForgotten(registration, id, ordinal, at, scope, then)
+      case .success(let device?): storeUnlessForgotten(registration, id, device, at, scope, then)
       case .success(nil):
         // An activity's token may be the first sign of a device.
         devices.appear(registration.device, at: at, in: scope) { [self] result in
@@ -53,48 +53,64 @@ package final class ActivityRegistrar {
   private func again(
     _ registration: ActivityRegistration, _ id: ActivityID, _ at: Int64, _ scope: AppScope, _ then: @escaping Then
   ) {
-    ordinal(of: registration.device, in: scope) { [self] result in
+    find(registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       // An older forget, which came later, took it away. This token counts unless it is older still.
       case .success(nil): register(registration, at: at, in: scope, then: then)
-      case .success(let ordinal?): storeUnlessForgotten(registration, id, ordinal, at, scope, then)
+      case .success(let device?): storeUnlessForgotten(registration, id, device, at, scope, then)
       }
     }
   }
 
   /// The device may have been forgotten and have registered again since: a token that is older than the forget is ignored.
   private func storeUnlessForgotten(
-    _ registration: ActivityRegistration, _ id: ActivityID, _ ordinal: UInt32, _ at: Int64, _ scope: AppScope,
+    _ registration: ActivityRegistration, _ id: ActivityID, _ device: Device, _ at: Int64, _ scope: AppScope,
     _ then: @escaping Then
   ) {
     devices.isForgotten(registration.device, at: at, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
       case .success(true): then(.success(.forgotten))
-      case .success(false): store(registration, id, ordinal, at, scope, then)
+      case .success(false): store(registration, id, device, at, scope, then)
       }
     }
   }
 
-  private func ordinal(
-    of device: String, in scope: AppScope, then: @escaping (Result<UInt32?, DeviceRegistryFailure>) -> Void
+  private struct Device: Hashable {
+    let ordinal: UInt32
+    let fingerprint: UInt32
+  }
+
+  private func find(
+    _ id: String, in scope: AppScope, then: @escaping (Result<Device?, DeviceRegistryFailure>) -> Void
   ) {
-    devices.members(of: .id(device), limit: 1, in: scope) { then($0.map(\.first)) }
+    devices.members(of: .id(id), limit: 1, in: scope) { [devices] result in
+      switch result {
+      case .failure(let failure): then(.failure(failure))
+      case .success(let ordinals):
+        guard let ordinal = ordinals.first else { return then(.success(nil)) }
+        devices.fingerprints(of: [ordinal], in: scope) {
+          then($0.map { $0.first.map { Device(ordinal: ordinal, fingerprint: $0) } })
+        }
+      }
+    }
   }
 
   private func store(
-    _ registration: ActivityRegistration, _ id: ActivityID, _ ordinal: UInt32, _ at: Int64, _ scope: AppScope,
+    _ registration: ActivityRegistration, _ id: ActivityID, _ device: Device, _ at: Int64, _ scope: AppScope,
     _ then: @escaping Then
   ) {
-    activities.register(id, in: scope, ordinal: ordinal, token: registration.token ?? [], at: at) { [self] result in
+    activities.register(
+      id, in: scope, ordinal: device.ordinal, device: device.fingerprint, token: registration.token ?? [], at: at
+    ) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(.redis("\(failure)")))
       case .success(let registered):
         guard registered.answer != .ignored else { return then(.success(.older)) }
-        ask(registration, at, is: ordinal, in: scope, id, then) { [self] in
+        ask(registration, at, is: device, in: scope, id, then) { [self] in
           guard case .late = registered.answer else { return then(.success(.changed)) }
-          publish(registered.body, registration, ordinal: ordinal, then: then)
+          publish(registered.body, registration, device, then: then)
         }
       }
     }
@@ -104,15 +120,15 @@ package final class ActivityRegistrar {
   /// forget, which checks activities after it removed the device, sees the membership. Then it begins anew: a registration that is newer than
   /// the forget counts.
   private func ask(
-    _ registration: ActivityRegistration, _ at: Int64, is ordinal: UInt32, in scope: AppScope, _ id: ActivityID,
+    _ registration: ActivityRegistration, _ at: Int64, is device: Device, in scope: AppScope, _ id: ActivityID,
     _ then: @escaping Then, _ stays: @escaping () -> Void
   ) {
-    self.ordinal(of: registration.device, in: scope) { [self] result in
+    find(registration.device, in: scope) { [self] result in
       switch result {
       case .failure(let failure): then(.failure(failure))
-      case .success(ordinal): stays()
+      case .success(device): stays()
       case .success:
-        activities.forget([ordinal], of: id, in: scope) { [self] result in
+        activities.forget([device.ordinal], of: id, in: scope) { [self] result in
           switch result {
           case .failure(let failure): then(.failure(.redis("\(failure)")))
           case .success: register(registration, at: at, in: scope, then: then)
@@ -123,7 +139,7 @@ package final class ActivityRegistrar {
   }
 
   private func publish(
-    _ body: [UInt8], _ registration: ActivityRegistration, ordinal: UInt32, then: @escaping Then
+    _ body: [UInt8], _ registration: ActivityRegistration, _ device: Device, then: @escaping Then
   ) {
     var job = PushJob()
     job.bytes = body
@@ -139,7 +155,8 @@ package final class ActivityRegistrar {
     }
     latePushes += 1
     var late: [UInt8] = []
-    PageWriter.append(job, late: registration.device, ordinal: ordinal, to: &late)
+    PageWriter.append(
+      job, late: registration.device, ordinal: device.ordinal, fingerprint: device.fingerprint, to: &late)
     let id = Array(job.bytes[job.id.range]) + Array("/late/\(registration.device)".utf8)
     let token = Array(Hex.text(registration.token ?? []).utf8)
     let apnsID = UUIDValue.apnsID(page: id.span, lateToken: token.span, revision: job.revision)

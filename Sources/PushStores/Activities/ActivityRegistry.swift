@@ -107,13 +107,15 @@ package final class ActivityRegistry {
   /// A job ends the activity for some devices.
   /// - Parameters:
   ///   - ordinals: at most 1000.
+  ///   - devices: here and below, the fingerprints of the devices with these ordinals; empty: not known. Who is a member with another
+  ///     fingerprint is another device.
   ///   - edit: as in `revise`; and the job to keep for late tokens, which names no device.
   package func leave(
-    _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], job: UInt64,
+    _ id: ActivityID, in scope: AppScope, ordinals: [UInt32], devices: [UInt32] = [], job: UInt64,
     edit: @escaping (ActivityRevision, [UInt8]) throws(JobError) -> (body: [UInt8], late: [UInt8]),
     then: @escaping Then<(revision: ActivityRevision, body: [UInt8])>
   ) {
-    change(id, ordinals, scope, hasTexts: true, then) { draft, now in
+    change(id, ordinals, scope, devices: devices, hasTexts: true, then) { draft, now in
       let before = draft.activity?.leave
       do throws(ActivityRefusal) {
         let revision = try ActivityState.leave(
@@ -142,9 +144,10 @@ package final class ActivityRegistry {
   /// A device registered its update token; empty: the activity is over on it.
   /// - Parameter at: Unix milliseconds.
   package func register(
-    _ id: ActivityID, in scope: AppScope, ordinal: UInt32, token: [UInt8], at: Int64, then: @escaping Then<Registered>
+    _ id: ActivityID, in scope: AppScope, ordinal: UInt32, device: UInt32 = 0, token: [UInt8], at: Int64,
+    then: @escaping Then<Registered>
   ) {
-    change(id, [ordinal], scope, hasTexts: false, then) { draft, now in
+    change(id, [ordinal], scope, devices: [device], hasTexts: false, then) { draft, now in
       let answer = ActivityState.register(&draft.activity, &draft.members[0], token: token, at: at, now: now)
       guard case .late(_, let isLeave) = answer else { return .success(Registered(answer: answer, body: [])) }
       draft.needsTexts = true
@@ -157,10 +160,11 @@ package final class ActivityRegistry {
   ///   - job: the word of a job that ends the activity for some devices: if it came twice, it may have two revisions.
   ///   - isFor: whether a late token's push is for this token; another one has a push of its own.
   package func resolve(
-    _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32], job: UInt64? = nil,
-    isFor: @escaping ([UInt8]) -> Bool = { _ in true }, then: @escaping Then<[ActivityState.Resolved]>
+    _ push: ActivityState.Push, of id: ActivityID, in scope: AppScope, to ordinals: [UInt32],
+    devices: [UInt32] = [], job: UInt64? = nil, isFor: @escaping ([UInt8]) -> Bool = { _ in true },
+    then: @escaping Then<[ActivityState.Resolved]>
   ) {
-    change(id, ordinals, scope, hasTexts: job != nil, then) { draft, now in
+    change(id, ordinals, scope, devices: devices, hasTexts: job != nil, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
       var push = push
       if let job, case .revision(let number) = draft.jobs.find(job, last: activity.lastNumber) {
@@ -176,9 +180,10 @@ package final class ActivityRegistry {
 
   /// The members with these ordinals; nil: it is none.
   package func members(
-    of id: ActivityID, in scope: AppScope, _ ordinals: [UInt32], then: @escaping Then<[ActivityMember?]>
+    of id: ActivityID, in scope: AppScope, _ ordinals: [UInt32], devices: [UInt32] = [],
+    then: @escaping Then<[ActivityMember?]>
   ) {
-    change(id, ordinals, scope, hasTexts: false, then) { draft, _ in .success(draft.members) }
+    change(id, ordinals, scope, devices: devices, hasTexts: false, then) { draft, _ in .success(draft.members) }
   }
 
   /// Starts are about to be sent to devices: to which of them. Marks those as starting.
@@ -187,9 +192,9 @@ package final class ActivityRegistry {
   ///   - inputPushChannel: the channel that the start names.
   package func resolveStart(
     of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool = false, inputPushChannel: String? = nil,
-    to ordinals: [UInt32], then: @escaping Then<[ActivityState.Started]>
+    to ordinals: [UInt32], devices: [UInt32] = [], then: @escaping Then<[ActivityState.Started]>
   ) {
-    change(id, ordinals, scope, hasTexts: false, then) { draft, now in
+    change(id, ordinals, scope, devices: devices, hasTexts: false, then) { draft, now in
       guard let activity = draft.activity else { return .success(ordinals.map { _ in .skipped(.over) }) }
       return .success(
         draft.members.indices.map {
@@ -202,10 +207,10 @@ package final class ActivityRegistry {
   /// Pushes of a start, or of its fallback alerts, have ended.
   /// - Parameter haveReached: for each device whether APNs accepted its push, or may have; if it surely did not, another job may start it.
   package func startsEnded(
-    of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool, ordinals: [UInt32], haveReached: [Bool],
-    then: @escaping Then<Void>
+    of id: ActivityID, in scope: AppScope, job: UInt64, areAlerts: Bool, ordinals: [UInt32], devices: [UInt32] = [],
+    haveReached: [Bool], then: @escaping Then<Void>
   ) {
-    change(id, ordinals, scope, hasTexts: false, then) { draft, now in
+    change(id, ordinals, scope, devices: devices, hasTexts: false, then) { draft, now in
       for (index, hasReached) in haveReached.enumerated() {
         let isFree = draft.members[index]?.startEnded(job, isAlert: areAlerts, hasReached: hasReached, now: now)
         if isFree == true { draft.members[index] = nil }
@@ -217,9 +222,10 @@ package final class ActivityRegistry {
   /// APNs reported a member's token as unregistered. Returns whether the member is over because of that.
   /// - Parameter at: since when, Unix milliseconds.
   package func unregistered(
-    _ token: [UInt8], of id: ActivityID, in scope: AppScope, ordinal: UInt32, at: Int64, then: @escaping Then<Bool>
+    _ token: [UInt8], of id: ActivityID, in scope: AppScope, ordinal: UInt32, devices: [UInt32] = [], at: Int64,
+    then: @escaping Then<Bool>
   ) {
-    change(id, [ordinal], scope, hasTexts: false, then) { draft, now in
+    change(id, [ordinal], scope, devices: devices, hasTexts: false, then) { draft, now in
       .success(draft.members[0]?.unregistered(token, at: at, now: now) ?? false)
     }
   }
@@ -252,19 +258,20 @@ package final class ActivityRegistry {
 
   private typealias Decide<Value> = (inout ActivityDraft, Int64) -> Result<Value, ActivityRegistryFailure>
 
+  /// - Parameter devices: the fingerprints of the devices with these ordinals; empty: not known.
   private func change<Value>(
-    _ id: ActivityID, _ ordinals: [UInt32], _ scope: AppScope, hasTexts: Bool, attempt: Int = 1,
-    _ then: @escaping Then<Value>, _ decide: @escaping Decide<Value>
+    _ id: ActivityID, _ ordinals: [UInt32], _ scope: AppScope, devices: [UInt32] = [], hasTexts: Bool,
+    attempt: Int = 1, _ then: @escaping Then<Value>, _ decide: @escaping Decide<Value>
   ) {
     let keys = keys(scope)
     let again: (Bool) -> Void = { [self] hasTexts in
       guard attempt < ActivityRegistry.attemptsMaximum else { return then(.failure(.contended(id))) }
-      change(id, ordinals, scope, hasTexts: hasTexts, attempt: attempt + 1, then, decide)
+      change(id, ordinals, scope, devices: devices, hasTexts: hasTexts, attempt: attempt + 1, then, decide)
     }
     let (names, arguments) = ActivityDraft.reading(id, ordinals, hasTexts: hasTexts, keys)
     redis.run(ActivityScript.read, keys: names, arguments) { [self] result in
       guard let reply = ActivityRegistry.take(result, then) else { return }
-      guard var draft = ActivityDraft(id, ordinals, hasTexts: hasTexts, keys, reply: reply) else {
+      guard var draft = ActivityDraft(id, ordinals, devices: devices, hasTexts: hasTexts, keys, reply: reply) else {
         return then(
           .failure(.redis("\(names[0]) holds no activity of this version: does something else use its keys?")))
       }

@@ -30,11 +30,11 @@ package final class ActivityTaker {
 
   /// - Parameters:
   ///   - body: of the job, which is parsed and names an activity.
-  ///   - leaving: ordinals of the devices that it ends for, where it names some.
+  ///   - leaving: ordinals of the devices that it ends for, where it names some, and their fingerprints.
   ///   - way: of its updates, where it is the activity's first start. Take it again once that is decided; the body is of use only then.
   package func take(
-    _ job: consuming PushJob, in scope: AppScope, leaving: [UInt32], way: ActivityState.UpdateWay = .tokens,
-    then: @escaping (Taken) -> Void
+    _ job: consuming PushJob, in scope: AppScope, leaving: (ordinals: [UInt32], devices: [UInt32]),
+    way: ActivityState.UpdateWay = .tokens, then: @escaping (Taken) -> Void
   ) {
     let bytes = job.bytes
     let word = ActivityJobs.word(of: bytes.span.extracting(job.id.range))
@@ -63,7 +63,9 @@ package final class ActivityTaker {
           late: try draft.body(revision, last: last, isLeave: true, isForNobody: true)
         )
       }
-      activities.leave(id, in: scope, ordinals: leaving, job: word, edit: edit) { result in
+      activities.leave(
+        id, in: scope, ordinals: leaving.ordinals, devices: leaving.devices, job: word, edit: edit
+      ) { result in
         switch result {
         case .success(let (_, body)): then(.publish(body))
         case .failure(let failure): then(ActivityTaker.taken(failure, field))

@@ -38,6 +38,25 @@ extension DeviceRegistry {
     }
   }
 
+  /// The fingerprints of the devices with these ordinals, in the same order; 0: no such device, or one that has none.
+  package func fingerprints(of ordinals: [UInt32], in scope: AppScope, then: @escaping Then<[UInt32]>) {
+    guard !ordinals.isEmpty else { return then(.success([])) }
+    var packed: [UInt8] = []
+    packed.reserveCapacity(ordinals.count * 4)
+    for ordinal in ordinals { packed += DeviceCommit.bytes(ordinal) }
+    var arguments = RedisArguments()
+    arguments.append(packed)
+    run(DeviceScript.fingerprints, arguments, in: scope) { [self] result in
+      then(
+        result.flatMap { reply in
+          guard case .bulk(let bytes) = reply, bytes.count == packed.count else {
+            return .failure(.unreadable("\(keys(scope).tag): does something else use these keys?"))
+          }
+          return .success(OrdinalList.all(bytes))
+        })
+    }
+  }
+
   private func decode(
     _ records: [[UInt8]?], in scope: AppScope, hasLearned: Bool, _ then: @escaping Then<[DeviceRecord?]>
   ) {

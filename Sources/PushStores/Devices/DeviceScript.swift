@@ -373,6 +373,34 @@ enum DeviceScript {
     return result
     """#)
 
+  /// KEYS: tag, next. ARGV: ordinals, four bytes each, little-endian. Replies the fingerprints of their devices in the same
+  /// form: 0 for a record of the first version, which has none, and where there is no device.
+  static let fingerprints = LuaScript(
+    #"""
+    local P = KEYS[1]
+    local result, group, fields = {}, nil, {}
+    local function read()
+      if #fields == 0 then return end
+      local values = redis.call('HMGET', P .. 'd:' .. group, unpack(fields))
+      for index = 1, #fields do
+        local record = values[index]
+        result[#result + 1] = record and string.byte(record) == \#(DeviceRecord.version) and string.sub(record, 2, 5)
+          or '\0\0\0\0'
+      end
+      fields = {}
+    end
+    for at = 1, #ARGV[1], 4 do
+      local ordinal = struct.unpack('<I4', ARGV[1], at)
+      if math.floor(ordinal / 64) ~= group then
+        read()
+        group = math.floor(ordinal / 64)
+      end
+      fields[#fields + 1] = ordinal % 64
+    end
+    read()
+    return table.concat(result)
+    """#)
+
   /// KEYS: tag, next. ARGV: words' numbers. Replies the word of each, or nil.
   static let words = LuaScript("return redis.call('HMGET', KEYS[1] .. 'word', unpack(ARGV))")
 

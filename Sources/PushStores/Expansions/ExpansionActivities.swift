@@ -25,6 +25,7 @@ extension ExpansionRunner {
         end(step.id)
       case .success(.some(let progress)):
         guard let end = progress.withdrawn.flatMap(ActivityJobEnd.init) else {
+          if progress.phase == .completed { return repeatOutcome(delivery, step) }
           delivery.finish()
           return self.end(step.id)
         }
@@ -42,7 +43,14 @@ extension ExpansionRunner {
           case .failed(let text), .refused(let text):
             waitForRedis(delivery, text)
             end(step.id)
-          case .found(let ordinals, _, _, _): take(delivery, step, leaving: ordinals)
+          case .found(let ordinals, _, _, _):
+            devices.fingerprints(of: ordinals, in: step.scope) { [self] result in
+              guard !delivery.isGone else { return }
+              switch result {
+              case .failure(let failure): later(delivery, step, "\(failure)")
+              case .success(let fingerprints): take(delivery, step, leaving: (ordinals, fingerprints))
+              }
+            }
           }
         }
       }
@@ -71,7 +79,8 @@ extension ExpansionRunner {
 
   /// - Parameter announced: of a start whose way is not decided: called once the activity is known.
   func take(
-    _ delivery: ExpansionDelivery, _ step: Step, leaving: [UInt32] = [], way: ActivityState.UpdateWay = .tokens,
+    _ delivery: ExpansionDelivery, _ step: Step, leaving: (ordinals: [UInt32], devices: [UInt32]) = ([], []),
+    way: ActivityState.UpdateWay = .tokens,
     announced: (() -> Void)? = nil
   ) {
     var job = PushJob()

@@ -17,9 +17,10 @@ extension ExpansionRunner {
     else { return then() }
     let ended = starts.letters.indices.filter { starts.letters[$0] != PageEnd.open }
     guard !ended.isEmpty else { return then() }
+    let fingerprints = DeviceFingerprints.all(settlement.fingerprints, count: devices.count)
     activities.startsEnded(
       of: id, in: scope, job: ActivityJobs.word(of: settlement.parentID.span), areAlerts: starts.areAlerts,
-      ordinals: ended.map { devices[$0] },
+      ordinals: ended.map { devices[$0] }, devices: fingerprints.map { all in ended.map { all[$0] } } ?? [],
       haveReached: ended.map { starts.letters[$0] == PageSettlement.Starts.reached }
     ) { [self] result in
       guard !delivery.isGone else { return }

@@ -13,10 +13,17 @@ extension ExpansionRunner {
     /// They are sent the start's fallback instead.
     var alerted: [UInt32] = []
 
-    func pages(of size: Int) -> [PageOrdinals] {
+    /// All devices, in the order of their pages.
+    var ordinals: [UInt32] { (subscribed?.ordinals ?? []) + usual + alerted }
+
+    /// - Parameter fingerprints: of `ordinals`.
+    func pages(of size: Int, fingerprints: [UInt32]) -> [PageOrdinals] {
+      var rest = fingerprints[...]
       func pages(_ ordinals: [UInt32], _ kind: PageOrdinals.Kind) -> [PageOrdinals] {
-        stride(from: 0, to: ordinals.count, by: size).map {
-          PageOrdinals(ordinals[$0..<min($0 + size, ordinals.count)], epoch: epoch, kind)
+        stride(from: 0, to: ordinals.count, by: size).map { start in
+          let part = ordinals[start..<min(start + size, ordinals.count)]
+          defer { rest = rest.dropFirst(part.count) }
+          return PageOrdinals(part, epoch: epoch, fingerprints: rest.prefix(part.count), kind)
         }
       }
       return (subscribed.map { pages($0.ordinals, .channel($0.channel)) } ?? []) + pages(usual, .usual)

@@ -19,7 +19,7 @@ final class ExpansionRunner {
   /// Of the channels' names.
   let channels: RedisClient
   let taker: ActivityTaker
-  private let writer: OutcomeWriter
+  let writer: OutcomeWriter
   let notice: (Logger.Level, String) -> Void
   private var parser = JobParser()
   var counters = ExpansionCounters()
@@ -27,7 +27,7 @@ final class ExpansionRunner {
   /// twice.
   private var busy: [String: [ExpansionDelivery]] = [:]
   /// Jobs whose outcome is being published, and what waits for that: two at once would publish it twice.
-  private var publishingOutcomes: [String: [() -> Void]] = [:]
+  var publishingOutcomes: [String: [() -> Void]] = [:]
 
   /// What deliveries wait for, by number. The loop holds only the number: what waits for ever would keep everything in memory.
   private var timers: [UInt64: () -> Void] = [:]
@@ -40,7 +40,7 @@ final class ExpansionRunner {
   var warnedAt: [Warned: Instant] = [:]
 
   /// The delay between retries of storing that a job is completed.
-  private static let finishMilliseconds: Int64 = 1_000
+  static let finishMilliseconds: Int64 = 1_000
 
   init(
     loop: EventLoop, settings: ExpansionSettings, store: ExpansionStore, reader: RegistryAudiences,
@@ -193,6 +193,7 @@ final class ExpansionRunner {
       case .success(.done):
         delivery.finish()
         end(step.id)
+      case .success(.completed): repeatOutcome(delivery, step)
       case .success(.taken):
         refuseTwin(delivery)
         end(step.id)
@@ -247,10 +248,23 @@ final class ExpansionRunner {
   }
 
   func fix(_ delivery: ExpansionDelivery, _ step: Step, _ parts: Parts, next: UInt32?, given: UInt32) {
-    let pages = step.isDryRun ? [] : parts.pages(of: settings.pageDevices)
+    if step.isDryRun { return fix(delivery, step, [], counted: UInt64(parts.usual.count), next: next, given: given) }
+    devices.fingerprints(of: parts.ordinals, in: step.scope) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, "\(failure)")
+      case .success(let fingerprints):
+        let pages = parts.pages(of: settings.pageDevices, fingerprints: fingerprints)
+        fix(delivery, step, pages, counted: 0, next: next, given: given)
+      }
+    }
+  }
+
+  private func fix(
+    _ delivery: ExpansionDelivery, _ step: Step, _ pages: [PageOrdinals], counted: UInt64, next: UInt32?, given: UInt32
+  ) {
     store.fix(
-      step.id, step: step.cursor.step, pages: pages, counted: step.isDryRun ? UInt64(parts.usual.count) : 0,
-      next: next, ordinals: given
+      step.id, step: step.cursor.step, pages: pages, counted: counted, next: next, ordinals: given
     ) { [self] result in
       guard !delivery.isGone else { return }
       switch result {
@@ -299,13 +313,18 @@ final class ExpansionRunner {
       // A twin of the job, with the same id, may have none to send: its own pages are no worse than the job's.
       switch ordinals.kind {
       case .fallback where FallbackWriter.canWrite(job):
-        FallbackWriter.append(job, number: number, ordinals: ordinals.text, epoch: ordinals.epoch, to: &body)
+        FallbackWriter.append(
+          job, number: number, ordinals: ordinals.text, fingerprints: ordinals.fingerprints, epoch: ordinals.epoch,
+          to: &body)
       case .channel(let channel):
         let payload = (try? ActivityPayload(Array(job.bytes[job.payload.range])))?.subscribing(to: channel)
         PageWriter.append(
-          job, number: number, ordinals: ordinals.text, epoch: ordinals.epoch, payload: payload, to: &body)
+          job, number: number, ordinals: ordinals.text, fingerprints: ordinals.fingerprints, epoch: ordinals.epoch,
+          payload: payload, to: &body)
       case .usual, .fallback:
-        PageWriter.append(job, number: number, ordinals: ordinals.text, epoch: ordinals.epoch, to: &body)
+        PageWriter.append(
+          job, number: number, ordinals: ordinals.text, fingerprints: ordinals.fingerprints, epoch: ordinals.epoch,
+          to: &body)
       }
       let id = job.bytes[job.id.range] + Array("/\(number)".utf8)
       pages.append(
@@ -326,99 +345,6 @@ final class ExpansionRunner {
       delivery.finish()
       end(step.id)
     }
-  }
-
-  // MARK: the end of a job
-
-  /// Every device has its outcome: publishes the job's outcome, stores that, and acknowledges the delivery.
-  /// - Parameter left: called when this process is done with it, also if it must be retried later.
-  private func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
-    if publishingOutcomes[id] != nil {
-      publishingOutcomes[id]?.append { [self] in
-        if !delivery.isGone { complete(id, delivery, left: left) }
-      }
-      return
-    }
-    publishingOutcomes[id] = []
-    let then = { [self] in
-      delivery.finish()
-      left()
-      outcomePublished(id)
-    }
-    let later = { [self] (failure: RedisClient.Failure) in
-      waitForRedis(delivery, failure.text)
-      left()
-      outcomePublished(id)
-    }
-    store.progress(id) { [self] result in
-      guard !delivery.isGone else { return }
-      switch result {
-      case .failure(let failure): later(failure)
-      case .success(let progress):
-        guard let progress, progress.isComplete, progress.phase != .completed else { return then() }
-        store.body(id) { [self] result in
-          guard !delivery.isGone else { return }
-          switch result {
-          case .failure(let failure): later(failure)
-          case .success(nil): then()
-          case .success(.some(let body)):
-            endActivityJob(progress, body, delivery, orElse: later) { [self] detail, broadcasts in
-              publishOutcome(id, progress, body, detail, broadcasts, delivery, then)
-            }
-          }
-        }
-      }
-    }
-  }
-
-  /// Continues what waited for the publishing of a job's outcome.
-  private func outcomePublished(_ id: String) {
-    for next in publishingOutcomes.removeValue(forKey: id) ?? [] { next() }
-  }
-
-  private func publishOutcome(
-    _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ detail: String?, _ broadcasts: [Publish],
-    _ delivery: ExpansionDelivery, _ then: @escaping () -> Void
-  ) {
-    var job = PushJob()
-    // It was parsed when it came. If this version refuses it, it still gets its outcome.
-    _ = try? read(body, progress.metadata, into: &job)
-    var record = OutcomeRecord(
-      outcome: .completed, attempts: 0, enqueuedAt: progress.metadata.enqueuedAt,
-      receivedAt: progress.metadata.firstSeen ?? progress.begun, sentAt: nil,
-      completedAt: progress.ended ?? loop.now.unixMilliseconds)
-    record.summary = progress.summary
-    record.isCancelled = progress.isCancelled
-    record.detail = progress.lack ?? detail
-    delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
-      counters.completed += 1
-      untilStored(delivery, { [store] in store.finish(id, then: $0) }, then: then)
-    }
-  }
-
-  /// Retries until Redis has stored it: otherwise the outcome would be published again.
-  private func untilStored(
-    _ delivery: ExpansionDelivery, _ change: @escaping (@escaping ExpansionStore.Then<Void>) -> Void,
-    then: @escaping () -> Void
-  ) {
-    change { [self] result in
-      guard !delivery.isGone else { return }
-      if case .success = result { return then() }
-      schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [self] in
-        untilStored(delivery, change, then: then)
-      }
-    }
-  }
-
-  func outcome(
-    _ record: OutcomeRecord, _ job: borrowing PushJob, _ metadata: MessageMetadata
-  ) -> Publish {
-    let apnsID = UUIDValue.apnsID(for: job, target: nil)
-    var body: [UInt8] = []
-    var routingKey: [UInt8] = []
-    writer.append(record, of: job, target: nil, apnsID: apnsID, to: &body)
-    OutcomeWriter.appendRoutingKey(record.outcome, of: job, to: &routingKey)
-    return Publish(target: .outcome(routingKey: routingKey, apnsID: apnsID), body: body, metadata: metadata)
   }
 
   // MARK: what is wrong

@@ -9,7 +9,7 @@ package enum ExpansionScript {
   /// KEYS: state, body. ARGV: step, ordinal, pages, devices, maximum of open pages, now (ms), TTL (s), app,
   /// environment, more facts as names and values…, body. A job's first message creates its state.
   ///
-  /// Replies {'done'}, {'taken'} = a job of another app or environment has the id, {'evaluate', ordinal}, {'paused'},
+  /// Replies {'done'}, {'completed'} = its outcome is published, and this is its first message again, {'taken'} = a job of another app or environment has the id, {'evaluate', ordinal}, {'paused'},
   /// {'full'}, or {'publish', first page, number of pages so far, ordinal of the next step, devices, whether the job is
   /// complete}.
   package static let open = LuaScript(
@@ -26,10 +26,11 @@ package enum ExpansionScript {
     redis.call('EXPIRE', key, ARGV[7])
     redis.call('EXPIRE', KEYS[2], ARGV[7])
     local known = redis.call('HMGET', key, 'phase', 'fixed', 'published', 'ordinal', 'pages', 'settled', 'first',
-      'devices', 'app', 'environment')
+      'devices', 'app', 'environment', 'withdrawn')
     if known[9] ~= ARGV[8] or known[10] ~= ARGV[9] then return {'taken'} end
     local phase, fixed, ordinal = known[1], tonumber(known[2]), known[4]
     local pages, settled, first, devices = tonumber(known[5]), tonumber(known[6]), tonumber(known[7]), tonumber(known[8])
+    if phase == 'completed' and step == 0 and not known[11] then return {'completed'} end
     if phase == 'completed' or step < tonumber(known[3]) or step == fixed and ordinal == '' then return {'done'} end
     redis.call('HSET', key, 'published', ARGV[1])
     if step > fixed then
@@ -75,7 +76,8 @@ package enum ExpansionScript {
     """)
 
   /// KEYS: state, pages, ordinals. ARGV: step, ordinal of the next one (empty: none), devices of a dry run, ordinals of
-  /// the scope, now (ms), TTL (s), then for each page the number of its devices and their ordinals (`PageOrdinals`).
+  /// the scope, now (ms), TTL (s), then for each page the number of its devices, their ordinals (`PageOrdinals`) and
+  /// fingerprints (empty: none).
   ///
   /// Replies like `open`: {'publish', …}; or {'again'}: another worker or a command came meanwhile.
   package static let fix = LuaScript(
@@ -85,9 +87,10 @@ package enum ExpansionScript {
     if known[1] ~= 'running' or known[2] ~= ARGV[1] then return {'again'} end
     local first, devices = tonumber(known[3]), tonumber(known[5]) + tonumber(ARGV[3])
     local pages = first
-    for index = 7, #ARGV, 2 do
+    for index = 7, #ARGV, 3 do
       redis.call('HSET', KEYS[2], tostring(pages), string.rep('-', tonumber(ARGV[index])))
       redis.call('HSET', KEYS[3], tostring(pages), ARGV[index + 1])
+      if ARGV[index + 2] ~= '' then redis.call('HSET', KEYS[3], 'f' .. pages, ARGV[index + 2]) end
       pages = pages + 1
       devices = devices + tonumber(ARGV[index])
     end
@@ -114,8 +117,21 @@ package enum ExpansionScript {
     return 0
     """)
 
-  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), TTL (s), the devices' epoch and ordinals or nothing. Where Redis
-  /// has other devices at these positions, it forgot the page, and it was made anew: the letters tell nothing about that one.
+  /// KEYS: state, pages, ordinals. ARGV: page. Replies phase, whether it is cancelled, pages, settled pages, whether a part was
+  /// forgotten; the page's letters, ordinals and fingerprints; whether any page has letters.
+  package static let page = LuaScript(
+    """
+    local known = redis.call('HMGET', KEYS[1], 'phase', 'cancelled', 'pages', 'settled', 'forgotten')
+    known[6] = redis.call('HGET', KEYS[2], ARGV[1])
+    local devices = redis.call('HMGET', KEYS[3], ARGV[1], 'f' .. ARGV[1])
+    known[7], known[8] = devices[1], devices[2]
+    known[9] = redis.call('EXISTS', KEYS[2])
+    return known
+    """)
+
+  /// KEYS: state, pages, ordinals. ARGV: page, position, letters, now (ms), TTL (s), the devices' epoch and ordinals or nothing, their
+  /// fingerprints or nothing. Where Redis has other devices at these positions, it forgot the page, and it was made anew: the letters tell
+  /// nothing about that one.
   ///
   /// Replies 1 = the job is complete, and its outcome not published; 0 = not complete, or unknown.
   package static let settle = LuaScript(
@@ -134,6 +150,10 @@ package enum ExpansionScript {
       end
       if epoch and epoch .. ':' .. table.concat(part, ',') ~= ARGV[6] then known = false end
     end
+    if known and ARGV[7] ~= '' then
+      local all, from = redis.call('HGET', KEYS[3], 'f' .. ARGV[1]), 6 * ARGV[2]
+      if all and string.sub(all, from + 1, from + #ARGV[7]) ~= ARGV[7] then known = false end
+    end
     if known then
       local ends, counts = {}, {}
       for index = 1, #known do ends[index] = string.sub(known, index, index) end
@@ -150,7 +170,7 @@ package enum ExpansionScript {
         redis.call('HSET', KEYS[2], ARGV[1], text)
       else
         redis.call('HDEL', KEYS[2], ARGV[1])
-        redis.call('HDEL', KEYS[3], ARGV[1])
+        redis.call('HDEL', KEYS[3], ARGV[1], 'f' .. ARGV[1])
         redis.call('HINCRBY', key, 'settled', 1)
       end
       redis.call('EXPIRE', key, ARGV[5])

@@ -9,6 +9,8 @@ package final class ExpansionStore {
   /// What a step has to do.
   package enum Opening: Hashable, Sendable {
     case done
+    /// Its outcome is published, and its first message came again.
+    case completed
     /// A job of another app or environment has this id.
     case taken
     case evaluate(from: UInt32)
@@ -60,6 +62,7 @@ package final class ExpansionStore {
       guard let words = reply.words, let first = words.first else { return nil }
       switch (first, words.count) {
       case ("done", _): return .done
+      case ("completed", _): return .completed
       case ("paused", _): return .paused
       case ("full", _): return .full
       case ("taken", _): return .taken
@@ -89,6 +92,7 @@ package final class ExpansionStore {
     for page in pages {
       arguments.append("\(page.count)")
       arguments.append(page.stored)
+      arguments.append(String(decoding: page.fingerprints, as: UTF8.self))
     }
     eval(ExpansionScript.fix, [keys.state, keys.pages, keys.ordinals], arguments) { reply -> Fixed?? in
       guard let words = reply.words, let first = words.first else { return nil }
@@ -111,12 +115,17 @@ package final class ExpansionStore {
   package func ordinals(_ id: String, of pages: Range<UInt32>, then: @escaping Then<[PageOrdinals?]>) {
     guard !pages.isEmpty else { return then(.success([])) }
     let key = keys(id).ordinals
-    redis.call(["HMGET", key] + pages.map { "\($0)" }, key: key) { result in
+    redis.call(["HMGET", key] + pages.flatMap { ["\($0)", "f\($0)"] }, key: key) { result in
       then(
         result.flatMap { reply in
-          guard case .array(let values) = reply, values.count == pages.count else { return .failure(.unexpected) }
+          guard case .array(let values) = reply, values.count == 2 * pages.count else { return .failure(.unexpected) }
           return .success(
-            values.map { value in if case .bulk(let bytes) = value { PageOrdinals(stored: bytes) } else { nil } })
+            stride(from: 0, to: values.count, by: 2).map { index in
+              guard case .bulk(let ordinals) = values[index] else { return nil }
+              var fingerprints: [UInt8] = []
+              if case .bulk(let bytes) = values[index + 1] { fingerprints = bytes }
+              return PageOrdinals(stored: ordinals, fingerprints: fingerprints)
+            })
         })
     }
   }
@@ -158,6 +167,7 @@ package final class ExpansionStore {
     let arguments = [
       "\(settlement.page)", "\(settlement.position)", String(decoding: settlement.ends, as: UTF8.self), "\(now())",
       "\(ExpansionStore.seconds)", String(decoding: settlement.ordinals, as: UTF8.self),
+      String(decoding: settlement.fingerprints, as: UTF8.self),
     ]
     eval(ExpansionScript.settle, [keys.state, keys.pages, keys.ordinals], arguments) {
       $0 == .integer(1)
@@ -166,56 +176,58 @@ package final class ExpansionStore {
     }
   }
 
-  /// How the devices of a page's copy ended: `PageEnd` letters from its position on, `PageEnd.open` for those that have not ended, and where
-  /// that is not known. A page without open devices has no letters any more: then they are not `open`, whatever they are. nil: Redis has
-  /// another page of this number: it was emptied, and the page was made anew.
+  /// What Redis knows of a page.
+  package struct PageState: Hashable, Sendable {
+    /// Of its job.
+    package var standing: AudienceStanding
+    /// How the devices of the page's copy ended: `PageEnd` letters from its position on, `PageEnd.open` for those that have not ended, and
+    /// where that is not known. A page without open devices has no letters any more: then they are not `open`, whatever they are. nil: Redis
+    /// has another page of this number: it was emptied, and the page was made anew.
+    package var ends: [UInt8]?
+  }
+
   /// - Parameters:
   ///   - page: without `ends`.
   ///   - count: the number of the copy's devices.
-  package func ends(of page: PageSettlement, _ count: Int, then: @escaping Then<[UInt8]?>) {
+  package func state(of page: PageSettlement, _ count: Int, then: @escaping Then<PageState>) {
     let keys = keys(String(decoding: page.parentID, as: UTF8.self))
-    redis.call(["HGET", keys.pages, "\(page.page)"], key: keys.pages) { [self] result in
-      switch result {
-      case .failure(let failure): then(.failure(failure))
-      case .success(.bulk(let letters)):
-        let ends = Array(letters.dropFirst(page.position).prefix(count))
-        isStored(page, count, keys) { then($0.map { $0 && ends.count == count ? ends : nil }) }
-      case .success:
-        isSettled(page.page, keys) { result in
-          then(
-            result.map { isSettled in
-              Array(repeating: isSettled ? PageEnd.skipped.letter : PageEnd.open, count: count)
-            })
-        }
+    eval(ExpansionScript.page, [keys.state, keys.pages, keys.ordinals], ["\(page.page)"]) { reply -> PageState? in
+      guard case .array(let values) = reply, values.count == 9 else { return nil }
+      let standing = AudienceStanding(phase: values[0], isCancelled: values[1])
+      guard case .bulk(let letters) = values[5] else {
+        let isSettled = ExpansionStore.isSettled(page.page, values)
+        let letter = isSettled ? PageEnd.skipped.letter : PageEnd.open
+        return PageState(standing: standing, ends: Array(repeating: letter, count: count))
       }
-    }
-  }
-
-  /// Whether these are the ordinals of the page that Redis has. Also where it has no page any more: then nothing contradicts them.
-  private func isStored(
-    _ page: PageSettlement, _ count: Int, _ keys: ExpansionKeys, then: @escaping Then<Bool>
-  ) {
-    redis.call(["HGET", keys.ordinals, "\(page.page)"], key: keys.ordinals) { result in
-      then(
-        result.map { reply in
-          guard case .bulk(let bytes) = reply else { return true }
-          return PageOrdinals(stored: bytes).part(from: page.position, count) == page.ordinals
-        })
+      let ends = Array(letters.dropFirst(page.position).prefix(count))
+      guard ends.count == count else { return PageState(standing: standing, ends: nil) }
+      // Where it has no page any more, nothing contradicts these devices.
+      guard case .bulk(let ordinals) = values[6] else { return PageState(standing: standing, ends: ends) }
+      var fingerprints: [UInt8] = []
+      if case .bulk(let bytes) = values[7] { fingerprints = bytes }
+      let stored = PageOrdinals(stored: ordinals, fingerprints: fingerprints)
+      return PageState(standing: standing, ends: stored.has(page, count) ? ends : nil)
+    } then: {
+      then($0)
     }
   }
 
   /// Whether a page that has no letters had some. If Redis forgot them, it is sent again: twice is better than never.
-  private func isSettled(_ page: UInt32, _ keys: ExpansionKeys, then: @escaping Then<Bool>) {
-    redis.call(["HMGET", keys.state, "pages", "settled", "forgotten"], key: keys.state) { [redis] result in
-      guard case .success(.array(let values)) = result, values.count == 3 else {
-        return then(result.map { _ in false })
-      }
-      guard let pages = values[0].text.flatMap(UInt32.init), page < pages, values[2] == .null else {
-        return then(.success(false))
-      }
-      if values[0] == values[1] { return then(.success(true)) }
-      // Where the audience was given up, its pages may still be in a queue.
-      redis.call(["EXISTS", keys.pages], key: keys.pages) { then($0.map { $0 == .integer(1) }) }
+  private static func isSettled(_ page: UInt32, _ values: [RedisReply]) -> Bool {
+    guard let pages = values[2].text.flatMap(UInt32.init), page < pages, values[4] == .null else { return false }
+    // Where the audience was given up, its pages may still be in a queue.
+    return values[2] == values[3] || values[8] == .integer(1)
+  }
+
+  /// Whether the pages of a job may be sent.
+  package func standing(of id: [UInt8], then: @escaping Then<AudienceStanding>) {
+    let key = keys(String(decoding: id, as: UTF8.self)).state
+    redis.call(["HMGET", key, "phase", "cancelled"], key: key) { result in
+      then(
+        result.flatMap { reply in
+          guard case .array(let values) = reply, values.count == 2 else { return .failure(.unexpected) }
+          return .success(AudienceStanding(phase: values[0], isCancelled: values[1]))
+        })
     }
   }
 
@@ -311,6 +323,17 @@ package final class ExpansionStore {
 extension RedisClient.Failure {
   fileprivate static let unexpected = RedisClient.Failure(
     text: "unexpected reply about an audience: does something else use its keys?")
+}
+
+extension AudienceStanding {
+  /// - Parameters: as Redis has them.
+  fileprivate init(phase: RedisReply, isCancelled: RedisReply) {
+    if isCancelled.text == "1" {
+      self = .cancelled
+    } else {
+      self = phase.text.flatMap(ExpansionState.Phase.init) == .paused ? .paused : .running
+    }
+  }
 }
 
 extension RedisReply {

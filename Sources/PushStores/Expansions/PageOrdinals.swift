@@ -16,6 +16,8 @@ package struct PageOrdinals: Hashable, Sendable {
   package let text: [UInt8]
   /// The registry's epoch when they were read; 0: it had none.
   package let epoch: UInt64
+  /// Of the devices (`DeviceFingerprints`); empty: fixed before pages had them.
+  package let fingerprints: [UInt8]
   package let kind: Kind
   package let count: Int
 
@@ -24,8 +26,14 @@ package struct PageOrdinals: Hashable, Sendable {
   /// Behind the channel, and behind the epoch; no base64.
   private static let end = UInt8(ascii: ":")
 
-  /// - Parameter ordinals: ascending.
-  package init(_ ordinals: some Collection<UInt32>, epoch: UInt64, _ kind: Kind = .usual) {
+  /// - Parameters:
+  ///   - ordinals: ascending.
+  ///   - fingerprints: in the same order; empty: there are none.
+  package init(
+    _ ordinals: some Collection<UInt32>, epoch: UInt64, fingerprints: some Collection<UInt32> = [],
+    _ kind: Kind = .usual
+  ) {
+    self.fingerprints = DeviceFingerprints.text(of: fingerprints)
     text = Array(ordinals.map(String.init).joined(separator: ",").utf8)
     self.epoch = epoch
     self.kind = kind
@@ -34,7 +42,8 @@ package struct PageOrdinals: Hashable, Sendable {
 
   /// What Redis holds: an `f` where it is a fallback's, or a `c`, the channel and a colon; then the epoch and a colon,
   /// and the text.
-  init(stored bytes: [UInt8]) {
+  init(stored bytes: [UInt8], fingerprints: [UInt8]) {
+    self.fingerprints = fingerprints
     var rest = bytes[...]
     switch bytes.first {
     case PageOrdinals.fallbackMark:
@@ -52,8 +61,16 @@ package struct PageOrdinals: Hashable, Sendable {
     count = text.isEmpty ? 0 : 1 + text.count { $0 == UInt8(ascii: ",") }
   }
 
+  /// Whether a copy of the page, with this number of devices, is for devices of this page.
+  func has(_ page: PageSettlement, _ count: Int) -> Bool {
+    guard part(from: page.position, count) == page.ordinals else { return false }
+    if fingerprints.isEmpty || page.fingerprints.isEmpty { return true }
+    let first = page.position * DeviceFingerprints.digitCount
+    return fingerprints.dropFirst(first).prefix(count * DeviceFingerprints.digitCount).elementsEqual(page.fingerprints)
+  }
+
   /// The part of a copy of the page, as in `PageSettlement.ordinals`.
-  func part(from position: Int, _ count: Int) -> [UInt8] {
+  private func part(from position: Int, _ count: Int) -> [UInt8] {
     let comma = UInt8(ascii: ",")
     return Array("\(epoch):".utf8)
       + text.split(separator: comma).dropFirst(position).prefix(count).joined(separator: [comma])

@@ -10,6 +10,7 @@ package final class RegistryDirectory: AudienceDirectory {
   private let expansions: ExpansionStore
   private var answers: [(ticket: Ticket, resolution: PageResolution?)] = []
   private var next = 0
+  private var standings: [(index: Int, job: [UInt8], standing: AudienceStanding?)] = []
   /// Requests that the registry has not answered.
   private var openCount = 0
   /// Without open requests nothing is checked until then.
@@ -54,64 +55,168 @@ package final class RegistryDirectory: AudienceDirectory {
       self?.openCount -= 1
       self?.answers.append((ticket, resolution))
     }
-    if job.page.isEmpty { return activities.find(broadcast: job, in: scope, then: then) }
-    let finish =
-      job.activity.isEmpty
-      ? RegistryDirectory.finish : activities.finish(job, isOver: isOver, apnsID: apnsID, in: scope)
     let bytes = job.bytes
-    var ordinals: [UInt32] = []
-    ordinals.reserveCapacity(job.page.count)
-    for index in 0..<job.page.count { ordinals.append(job.page.ordinal(index, in: bytes.span)) }
-    // No progress is kept of a late token's page.
-    var settlement: PageSettlement?
-    if job.page.late.isEmpty {
-      var page = PageSettlement(
-        parentID: Array(bytes[job.parentID.range]), page: job.page.number, position: job.page.position, ends: [])
-      PageSettlement.appendOrdinals(of: job, to: &page.ordinals)
-      settlement = page
+    let parentID = Array(bytes[job.parentID.range])
+    if job.page.isEmpty { return find(broadcast: job, of: parentID, scope, then) }
+    var page = Page(isOver: isOver, settled: settled)
+    for index in 0..<job.page.count {
+      page.ordinals.append(job.page.ordinal(index, in: bytes.span))
+      page.fingerprints.append(job.page.fingerprint(index, in: bytes.span))
     }
-    let epoch = job.page.epoch
-    registry.records(of: ordinals, epoch: epoch, in: scope) { [weak self, settlement] result in
-      guard let self, case .success(let records) = result else { return then(nil) }
-      guard let settlement else { return finish(records.map { .found($0) }, then) }
-      expansions.ends(of: settlement, ordinals.count) { [weak self] result in
-        guard case .success(let ends) = result else { return then(nil) }
-        finish(RegistryDirectory.devices(records, ends, settled)) { found in
-          guard var resolution = found else { return then(nil) }
-          resolution.isForeign = ends == nil
-          if ends != nil { self?.settleSkipped(settlement, resolution) }
-          then(resolution)
-        }
+    page.finish = finish(job, isOver: isOver, apnsID, scope)
+    // No progress is kept of a late token's page.
+    if job.page.late.isEmpty {
+      var settlement = PageSettlement(
+        parentID: parentID, page: job.page.number, position: job.page.position, ends: [],
+        fingerprints: Array(bytes[job.page.writtenFingerprints.range]))
+      PageSettlement.appendOrdinals(of: job, to: &settlement.ordinals)
+      page.settlement = settlement
+      if case .asked = settled { page.finishOver = finish(job, isOver: true, apnsID, scope) }
+    }
+    find(page, epoch: job.page.epoch, scope, then)
+  }
+
+  /// A page that is being looked up.
+  private struct Page {
+    let isOver: Bool
+    let settled: SettledDevices
+    var ordinals: [UInt32] = []
+    var fingerprints: [UInt32?] = []
+    /// Without ends; nil: no progress is kept of it.
+    var settlement: PageSettlement?
+    var finish: ActivityPages.Finish?
+    /// The same of a page that is not sent any more.
+    var finishOver: ActivityPages.Finish?
+  }
+
+  private func finish(
+    _ job: borrowing PushJob, isOver: Bool, _ apnsID: UUIDValue?, _ scope: AppScope
+  ) -> ActivityPages.Finish {
+    job.activity.isEmpty
+      ? RegistryDirectory.finish : activities.finish(job, isOver: isOver, apnsID: apnsID, in: scope)
+  }
+
+  /// Asks for the devices and for the state of the page at once: in a cluster, different nodes have them.
+  private func find(_ page: Page, epoch: UInt64, _ scope: AppScope, _ then: @escaping (PageResolution?) -> Void) {
+    var left = page.settlement == nil ? 1 : 2
+    var records: [DeviceRecord?]?
+    var state: ExpansionStore.PageState?
+    let complete = { [weak self] in
+      left -= 1
+      guard left == 0 else { return }
+      guard let self, let records, page.settlement == nil || state != nil else { return then(nil) }
+      found(page, records, state, then)
+    }
+    registry.records(of: page.ordinals, epoch: epoch, in: scope) { result in
+      if case .success(let found) = result { records = found }
+      complete()
+    }
+    guard let settlement = page.settlement else { return }
+    expansions.state(of: settlement, page.ordinals.count) { result in
+      if case .success(let found) = result { state = found }
+      complete()
+    }
+  }
+
+  private func found(
+    _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState?,
+    _ then: @escaping (PageResolution?) -> Void
+  ) {
+    let devices = RegistryDirectory.devices(page, records, state)
+    guard let settlement = page.settlement, let state else { return page.finish?(devices, then) ?? () }
+    let finished: (PageResolution?) -> Void = { [weak self] found in
+      guard var resolution = found else { return then(nil) }
+      resolution.standing = state.standing
+      resolution.isForeign = state.ends == nil
+      if state.ends != nil { self?.settleUnsent(settlement, resolution) }
+      then(resolution)
+    }
+    switch (state.standing, page.finishOver) {
+    case (.paused, _) where !page.isOver:
+      var resolution = PageResolution()
+      resolution.standing = .paused
+      then(resolution)
+    case (.cancelled, nil): finished(RegistryDirectory.cancelled(devices))
+    // It may have been sent: the outcomes say so.
+    case (.cancelled, let finish?): finish(devices, finished)
+    case (.running, _): page.finish?(devices, finished)
+    case (.paused, _):
+      page.finish?(devices) { found in
+        var resolution = found
+        // Its time is over.
+        resolution?.standing = .running
+        finished(resolution)
       }
     }
+  }
+
+  private static func cancelled(_ devices: [PageDevice]) -> PageResolution {
+    var resolution = PageResolution()
+    for device in devices {
+      switch device {
+      case .found(.some), .asked: resolution.cancel()
+      case .found(nil): resolution.skip()
+      case .forgotten: resolution.forget()
+      case .settled: resolution.settled()
+      }
+    }
+    return resolution
   }
 
   /// Copies of a page may be in several queues. What one of them told is the end, whatever another one finds.
-  /// - Parameter ends: nil: Redis has another page of this number.
   private static func devices(
-    _ records: [DeviceRecord?], _ ends: [UInt8]?, _ settled: SettledDevices
+    _ page: Page, _ records: [DeviceRecord?], _ state: ExpansionStore.PageState?
   ) -> [PageDevice] {
-    guard let ends else { return records.map { .found($0) } }
-    return zip(records, ends).map { record, end in
-      switch settled {
-      case .found: return .found(record)
+    records.indices.map { index in
+      let record = records[index]
+      // Pages of the build before have no fingerprints: there is nothing to compare.
+      let isOther = record.map { page.fingerprints[index] ?? $0.fingerprint != $0.fingerprint } ?? false
+      let unsettled: PageDevice = isOther ? .forgotten : .found(record)
+      guard let ends = state?.ends else { return unsettled }
+      switch page.settled {
+      case .found: return unsettled
       case .leftOut, .asked:
-        if end == PageEnd.open { return .found(record) }
-        return if let record, case .asked = settled {
-          .asked(record, isUnsent: PageEnd.unsent.contains(end))
-        } else { .settled }
+        if ends[index] == PageEnd.open { return unsettled }
+        guard let record, !isOther, case .asked = page.settled else { return .settled }
+        return .asked(record, isUnsent: PageEnd.unsent.contains(ends[index]))
       }
     }
   }
 
-  /// Stores at once which devices are skipped: nothing else tells other copies of the page. The lane's own report, which tells this too,
-  /// may come much later.
-  private func settleSkipped(_ page: PageSettlement, _ resolution: PageResolution) {
+  /// Stores at once which devices end without an outcome: nothing else tells other copies of the page. The lane's own report, which tells
+  /// this too, may come much later.
+  private func settleUnsent(_ page: PageSettlement, _ resolution: PageResolution) {
     var page = page
-    page.ends = resolution.entries.map { $0 == .skipped(device: nil) ? PageEnd.skipped.letter : PageEnd.open }
-    guard page.ends.contains(PageEnd.skipped.letter) else { return }
+    page.ends = resolution.entries.map { $0.unsent?.letter ?? PageEnd.open }
+    guard page.ends.contains(where: { $0 != PageEnd.open }) else { return }
     openCount += 1
     expansions.settle(page) { [weak self] _ in self?.openCount -= 1 }
+  }
+
+  /// Whether a newer broadcast of its activity overtook it, or its job was cancelled.
+  private func find(
+    broadcast job: borrowing PushJob, of parentID: [UInt8], _ scope: AppScope,
+    _ then: @escaping (PageResolution?) -> Void
+  ) {
+    var left = 2
+    var resolution: PageResolution?
+    var standing: AudienceStanding?
+    let complete = {
+      left -= 1
+      guard left == 0 else { return }
+      guard var found = resolution, let standing else { return then(nil) }
+      found.standing = standing
+      found.isOvertaken = found.isOvertaken || standing == .cancelled
+      then(found)
+    }
+    activities.find(broadcast: job, in: scope) {
+      resolution = $0
+      complete()
+    }
+    expansions.standing(of: parentID) { result in
+      if case .success(let found) = result { standing = found }
+      complete()
+    }
   }
 
   private static func finish(_ devices: [PageDevice], _ then: (PageResolution?) -> Void) {
@@ -126,6 +231,7 @@ package final class RegistryDirectory: AudienceDirectory {
         }
       case .found(nil): resolution.skip()
       case .asked(let record, _): resolution.ask(record.token, record)
+      case .forgotten: resolution.forget()
       case .settled: resolution.settled()
       }
     }
@@ -142,6 +248,16 @@ package final class RegistryDirectory: AudienceDirectory {
     next += 1
     return answers[next - 1]
   }
+
+  package func ask(about job: [UInt8], index: Int) {
+    openCount += 1
+    expansions.standing(of: job) { [weak self] result in
+      self?.openCount -= 1
+      self?.standings.append((index, job, try? result.get()))
+    }
+  }
+
+  package func nextStanding() -> (index: Int, job: [UInt8], standing: AudienceStanding?)? { standings.popLast() }
 
   package func tokenGone(_ job: borrowing PushJob, target: Int, since: Int64) {
     let bytes = job.bytes

@@ -140,7 +140,8 @@ package final class SegmentEvaluator {
       if read.count < values.count { isForeign = true }
       versions.formUnion(read)
     } then: { result in
-      then(result.mapError(\.failure).flatMap { isForeign ? .failure(.foreign(key: key)) : .success(versions.sorted()) })
+      then(
+        result.mapError(\.failure).flatMap { isForeign ? .failure(.foreign(key: key)) : .success(versions.sorted()) })
     }
   }
 }

@@ -1,0 +1,102 @@
+import PushCore
+
+/// The jobs for audiences of which a lane has pages in flight, and whether these may be sent. A page asks when its devices are looked up;
+/// while it waits to be sent, the lane asks again for all pages of its job at once, so that a pause or a cancellation holds within a second
+/// for each device that is not on the wire.
+struct AudienceTable: ~Copyable {
+  fileprivate struct Entry {
+    /// The job's id; empty: the entry is free.
+    var id: [UInt8] = []
+    var standing = AudienceStanding.running
+    /// Pages, and copies of parts of them.
+    var pageCount = 0
+    var knownAt = Instant(nanoseconds: 0)
+    var isAsked = false
+  }
+
+  private var entries: [Entry] = []
+  private var free: [Int] = []
+  private var indexes: [UInt64: Int] = [:]
+  /// Until then no job is asked about again.
+  private var quietUntil = Instant(nanoseconds: 0)
+
+  /// What is known of a job longer than this is asked again. With the answer's time well below a second.
+  static let ageMilliseconds: Int64 = 400
+
+  init() {}
+
+  /// A page of the job has targets from here on. Returns the entry's index.
+  mutating func enter(_ id: Span<UInt8>, _ standing: AudienceStanding, _ now: Now) -> Int {
+    let word = AudienceTable.word(of: id)
+    let index: Int
+    if let known = indexes[word], isJob(id, at: known) {
+      index = known
+    } else {
+      index = free.popLast() ?? entries.count
+      if index == entries.count { entries.append(Entry()) }
+      entries[index] = Entry()
+      for place in 0..<id.count { entries[index].id.append(id[place]) }
+      // Of two jobs with one hash, the second is found by its pages alone.
+      if indexes[word] == nil { indexes[word] = index }
+    }
+    entries[index].pageCount += 1
+    entries[index].learn(standing, now)
+    quietUntil = min(quietUntil, now.monotonic.adding(milliseconds: AudienceTable.ageMilliseconds))
+    return index
+  }
+
+  /// A page of the job is gone.
+  mutating func leave(_ index: Int) {
+    entries[index].pageCount -= 1
+    guard entries[index].pageCount == 0 else { return }
+    let id = entries[index].id
+    let word = AudienceTable.word(of: id.span)
+    if indexes[word] == index { indexes[word] = nil }
+    free.append(index)
+  }
+
+  subscript(index: Int) -> AudienceStanding { entries[index].standing }
+
+  /// A page of the job was looked up that has no targets.
+  mutating func learn(_ id: Span<UInt8>, _ standing: AudienceStanding, _ now: Now) {
+    guard let index = indexes[AudienceTable.word(of: id)], isJob(id, at: index) else { return }
+    entries[index].learn(standing, now)
+  }
+
+  /// The answer to `nextQuestion`; nil: nobody can say now, and the pages go on as before.
+  mutating func learn(_ index: Int, _ id: [UInt8], _ standing: AudienceStanding?, _ now: Now) {
+    guard index < entries.count, entries[index].pageCount > 0, entries[index].id == id else { return }
+    entries[index].learn(standing ?? entries[index].standing, now)
+  }
+
+  /// The next job to ask about in this turn.
+  mutating func nextQuestion(_ now: Now) -> (index: Int, id: [UInt8])? {
+    guard now.monotonic >= quietUntil else { return nil }
+    var due: Instant?
+    for index in entries.indices where entries[index].pageCount > 0 && !entries[index].isAsked {
+      let next = entries[index].knownAt.adding(milliseconds: AudienceTable.ageMilliseconds)
+      if next <= now.monotonic {
+        entries[index].isAsked = true
+        return (index, entries[index].id)
+      }
+      due = min(due ?? next, next)
+    }
+    quietUntil = due ?? now.monotonic.adding(milliseconds: AudienceTable.ageMilliseconds)
+    return nil
+  }
+
+  private func isJob(_ id: Span<UInt8>, at index: Int) -> Bool {
+    let known = entries[index].id
+    return ByteHash.areSame(known.span, id)
+  }
+
+  private static func word(of id: Span<UInt8>) -> UInt64 { ActivityJobs.word(of: id) }
+}
+
+extension AudienceTable.Entry {
+  fileprivate mutating func learn(_ standing: AudienceStanding, _ now: Now) {
+    self.standing = standing
+    knownAt = now.monotonic
+    isAsked = false
+  }
+}

@@ -1,0 +1,124 @@
+import PushCore
+import PushIO
+import PushLane
+
+/// The end of a job: every device has its outcome, or the job ended before.
+extension ExpansionRunner {
+  /// Every device has its outcome: publishes the job's outcome, stores that, and acknowledges the delivery.
+  /// - Parameter left: called when this process is done with it, also if it must be retried later.
+  func complete(_ id: String, _ delivery: ExpansionDelivery, left: @escaping () -> Void) {
+    if publishingOutcomes[id] != nil {
+      publishingOutcomes[id]?.append { [self] in
+        if !delivery.isGone { complete(id, delivery, left: left) }
+      }
+      return
+    }
+    publishingOutcomes[id] = []
+    let then = { [self] in
+      delivery.finish()
+      left()
+      outcomePublished(id)
+    }
+    let later = { [self] (failure: RedisClient.Failure) in
+      waitForRedis(delivery, failure.text)
+      left()
+      outcomePublished(id)
+    }
+    store.progress(id) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(failure)
+      case .success(let progress):
+        guard let progress, progress.isComplete, progress.phase != .completed else { return then() }
+        store.body(id) { [self] result in
+          guard !delivery.isGone else { return }
+          switch result {
+          case .failure(let failure): later(failure)
+          case .success(nil): then()
+          case .success(.some(let body)):
+            endActivityJob(progress, body, delivery, orElse: later) { [self] detail, broadcasts in
+              publishOutcome(id, progress, body, detail, broadcasts, delivery, then)
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// A job that is completed was published again: its outcome is, as long as Redis knows its summary.
+  func repeatOutcome(_ delivery: ExpansionDelivery, _ step: Step) {
+    store.progress(step.id) { [self] result in
+      guard !delivery.isGone else { return }
+      switch result {
+      case .failure(let failure): later(delivery, step, failure.text)
+      case .success(let progress):
+        guard let progress, progress.phase == .completed else {
+          delivery.finish()
+          return end(step.id)
+        }
+        var job = PushJob()
+        guard (try? read(delivery, into: &job)) != nil else { preconditionFailure("the step was read before") }
+        let record = completed(progress, detail: nil)
+        delivery.publish([outcome(record, job, delivery.metadata)]) { [self] in
+          delivery.finish()
+          end(step.id)
+        }
+      }
+    }
+  }
+
+  /// Continues what waited for the publishing of a job's outcome.
+  private func outcomePublished(_ id: String) {
+    for next in publishingOutcomes.removeValue(forKey: id) ?? [] { next() }
+  }
+
+  private func publishOutcome(
+    _ id: String, _ progress: ExpansionProgress, _ body: [UInt8], _ detail: String?, _ broadcasts: [Publish],
+    _ delivery: ExpansionDelivery, _ then: @escaping () -> Void
+  ) {
+    var job = PushJob()
+    // It was parsed when it came. If this version refuses it, it still gets its outcome.
+    _ = try? read(body, progress.metadata, into: &job)
+    let record = completed(progress, detail: detail)
+    delivery.publish(broadcasts + [outcome(record, job, progress.metadata)]) { [self] in
+      counters.completed += 1
+      untilStored(delivery, { [store] in store.finish(id, then: $0) }, then: then)
+    }
+  }
+
+  private func completed(_ progress: ExpansionProgress, detail: String?) -> OutcomeRecord {
+    var record = OutcomeRecord(
+      outcome: .completed, attempts: 0, enqueuedAt: progress.metadata.enqueuedAt,
+      receivedAt: progress.metadata.firstSeen ?? progress.begun, sentAt: nil,
+      completedAt: progress.ended ?? loop.now.unixMilliseconds)
+    record.summary = progress.summary
+    record.isCancelled = progress.isCancelled
+    record.detail = progress.lack ?? detail
+    return record
+  }
+
+  /// Retries until Redis has stored it: otherwise the outcome would be published again.
+  func untilStored(
+    _ delivery: ExpansionDelivery, _ change: @escaping (@escaping ExpansionStore.Then<Void>) -> Void,
+    then: @escaping () -> Void
+  ) {
+    change { [self] result in
+      guard !delivery.isGone else { return }
+      if case .success = result { return then() }
+      schedule(afterMilliseconds: ExpansionRunner.finishMilliseconds) { [self] in
+        untilStored(delivery, change, then: then)
+      }
+    }
+  }
+
+  func outcome(
+    _ record: OutcomeRecord, _ job: borrowing PushJob, _ metadata: MessageMetadata
+  ) -> Publish {
+    let apnsID = UUIDValue.apnsID(for: job, target: nil)
+    var body: [UInt8] = []
+    var routingKey: [UInt8] = []
+    writer.append(record, of: job, target: nil, apnsID: apnsID, to: &body)
+    OutcomeWriter.appendRoutingKey(record.outcome, of: job, to: &routingKey)
+    return Publish(target: .outcome(routingKey: routingKey, apnsID: apnsID), body: body, metadata: metadata)
+  }
+}
