@@ -55,7 +55,7 @@ final class OutcomeFeed {
 
   private static let firstChannel: UInt16 = 2
   /// Outcomes that a reader holds in memory while its client does not read: with meta and detail up to some kilobytes each.
-  private static let prefetch: UInt16 = 64
+  private static let prefetch: UInt16 = 32
   /// Maximum of deliveries in a turn of the loop: publishing goes on beside the readers of a long log.
   private static let turnMaximum = 1_000
   private static let keepAliveMilliseconds: Int64 = 15_000
