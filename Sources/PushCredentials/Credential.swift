@@ -17,6 +17,8 @@ package struct Credential: Sendable {
   package let tls: TLSContext
   /// The only topics it may send: those of a certificate, or of a topic-specific key; nil: any.
   package let topics: Set<String>?
+  /// SHA-256 of its key's public part: a copy of the key, or a renewed certificate of it, has the same.
+  package let keyDigest: [UInt8]
   /// Warnings to log once: a key file that others may read, a certificate that expires soon.
   package let warnings: [String]
 

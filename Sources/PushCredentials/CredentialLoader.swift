@@ -55,7 +55,9 @@ struct CredentialLoader {
         authorization = .certificate
       }
       return Credential(
-        configuration: configuration, authorization: authorization, tls: tls, topics: topics, warnings: warnings)
+        configuration: configuration, authorization: authorization, tls: tls, topics: topics,
+        keyDigest: signer.map { SHA256Digest.of($0.publicKeyPEM().span) } ?? tls.certificateFacts?.keyDigest ?? [],
+        warnings: warnings)
     }
   }
 

@@ -1,23 +1,32 @@
 import Hummingbird
 import NIOCore
+import PushIO
 
-/// A request to the admin port, and whether it came from this machine.
+/// A request to the admin port, and who may have sent it.
 struct AdminContext: RequestContext {
   var coreContext: CoreRequestContextStorage
-  let isLocal: Bool
+  /// Both ends of its connection; nil: not TCP.
+  private let ends: (client: SocketOwner.Place, server: SocketOwner.Place)?
 
   init(source: ApplicationRequestContextSource) {
     coreContext = CoreRequestContextStorage(source: source)
-    let client = source.channel.remoteAddress
-    // A client that connects from one of this machine's addresses is local too.
-    let isOwn = client?.ipAddress != nil && client?.ipAddress == source.channel.localAddress?.ipAddress
-    isLocal = isOwn || client.map(AdminContext.isLoopback) ?? false
+    let channel = source.channel
+    if let client = AdminContext.place(channel.remoteAddress), let server = AdminContext.place(channel.localAddress) {
+      ends = (client, server)
+    } else {
+      ends = nil
+    }
   }
 
-  private static func isLoopback(_ address: SocketAddress) -> Bool {
-    guard let text = address.ipAddress else { return false }
-    // The form of an IPv4 client's address on a socket that listens for IPv6.
-    let plain = text.lowercased().hasPrefix("::ffff:") ? String(text.dropFirst(7)) : text
-    return plain == "::1" || plain.hasPrefix("127.")
+  /// The request comes from a process of root or of this process's user on this machine. A loopback address alone is no proof: another user,
+  /// or a proxy beside this process, connects from one too.
+  var isOfOwnUser: Bool {
+    guard let ends, let user = SocketOwner.user(client: ends.client, server: ends.server) else { return false }
+    return user == 0 || user == SocketOwner.currentUser
+  }
+
+  private static func place(_ address: NIOCore.SocketAddress?) -> SocketOwner.Place? {
+    guard let address, let ip = address.ipAddress, let port = address.port else { return nil }
+    return SocketOwner.Place(ip, port: UInt16(truncatingIfNeeded: port))
   }
 }

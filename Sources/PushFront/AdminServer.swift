@@ -4,10 +4,11 @@ package import Logging
 import NIOCore
 import PushCore
 import PushOperations
+import PushSettings
 package import PushWorker
 
-/// The worker's HTTP server: `/livez`, `/readyz` and `/metrics` for probes and Prometheus, `/status` for operators, and, only from this
-/// machine, `POST /credentials/NAME/revoke`.
+/// The worker's HTTP server: `/livez`, `/readyz` and `/metrics` for probes and Prometheus, `/status` for operators, and for those who may
+/// change something `POST /credentials/NAME/revoke` and `unrevoke`.
 package enum AdminServer {
   /// A service that serves `worker` until its group shuts down. `isUp` is called when it listens.
   package static func application(
@@ -51,17 +52,40 @@ package enum AdminServer {
       guard let json = try? await worker.status().json() else { return answer(.internalServerError, "no status\n") }
       return answer(.ok, String(decoding: json, as: UTF8.self) + "\n", contentType: "application/json")
     }
+    let tokenFile = worker.configuration.admin.tokenFile
     router.post("credentials/:name/revoke") { request, context in
-      // The port may be open to a whole cluster's probes, and any page in a browser on this machine may post here.
-      guard context.isLocal, request.headers[AdminServer.commandHeader] != nil else {
-        return answer(.forbidden, "only `herald revoke` on this machine may do this\n")
-      }
+      if let refusal = refusal(request, context, tokenFile) { return refusal }
       guard let name = context.parameters.get("name"), worker.revoke(credential: name) else {
         return answer(.notFound, "there is no credential of this name\n")
       }
-      return answer(.ok, "revoked until the next reload\n")
+      return answer(.ok, "revoked until its key changes or `herald unrevoke`\n")
+    }
+    router.post("credentials/:name/unrevoke") { request, context in
+      if let refusal = refusal(request, context, tokenFile) { return refusal }
+      guard let name = context.parameters.get("name"), worker.unrevoke(credential: name) else {
+        return answer(.notFound, "no credential of this name is revoked\n")
+      }
+      return answer(.ok, "in use again\n")
     }
     return router
+  }
+
+  /// Why a change is refused; nil: it is allowed. With `admin.token_file` it must show the token, wherever it comes from. Without it, it must
+  /// come from a process of root or of our own user on this machine, and not from a page in that user's browser.
+  private static func refusal(_ request: Request, _ context: AdminContext, _ tokenFile: String?) -> Response? {
+    guard let tokenFile else {
+      if context.isOfOwnUser, request.headers[AdminServer.commandHeader] != nil { return nil }
+      return answer(
+        .forbidden,
+        "only herald, run by the worker's user or root on its machine, may do this; else set admin.token_file\n")
+    }
+    do throws(AdminToken.Failure) {
+      let token = try AdminToken(file: tokenFile)
+      if token.isShown(by: request.headers[.authorization]) { return nil }
+      return answer(.unauthorized, "wants the token of admin.token_file: Authorization: Bearer TOKEN\n")
+    } catch {
+      return answer(.internalServerError, "\(error)\n")
+    }
   }
 
   /// A header that no web page sets by itself.

@@ -4,7 +4,7 @@ import PushIO
 package import PushSettings
 package import PushWorker
 
-/// Calls a running worker's admin port, for its status or to revoke a credential.
+/// Calls a running worker's admin port, for its status or for a change.
 package struct AdminClient {
   package struct Failure: Error, CustomStringConvertible {
     package let description: String
@@ -18,11 +18,13 @@ package struct AdminClient {
 
   private let host: String
   private let port: UInt16
+  private let tokenFile: String?
 
   package init(_ admin: Configuration.Admin) {
     // A worker that listens on all addresses is reached at this one.
     host = ["0.0.0.0", "::", "*"].contains(admin.host) ? "127.0.0.1" : admin.host
     port = admin.port
+    tokenFile = admin.tokenFile
   }
 
   /// The answer of `/status`: the value, and its bytes.
@@ -35,15 +37,21 @@ package struct AdminClient {
     return (status, answer.body)
   }
 
-  /// Makes the worker end a credential's connections and not use it until its next reload.
-  package func revoke(credential name: String) throws {
+  /// Makes the worker end a credential's connections and not use it until its key changes.
+  package func revoke(credential name: String) throws { try change(name, "revoke") }
+
+  /// Makes the worker use a revoked credential again.
+  package func unrevoke(credential name: String) throws { try change(name, "unrevoke") }
+
+  private func change(_ name: String, _ action: String) throws {
     guard !name.isEmpty, name.utf8.allSatisfy(Self.isNameByte) else {
       throw Failure(description: "\"\(name)\" is not a credential's name")
     }
-    let answer = try ask("POST", "/credentials/\(name)/revoke")
+    let token = try tokenFile.map { try AdminToken(file: $0) }
+    let answer = try ask("POST", "/credentials/\(name)/\(action)", token: token)
     guard answer.status == 200 else {
       let text = String(decoding: answer.body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-      throw Failure(description: "\(endpoint) did not revoke \(name): \(text) (\(answer.status))")
+      throw Failure(description: "\(endpoint) did not \(action) \(name): \(text) (\(answer.status))")
     }
   }
 
@@ -60,11 +68,14 @@ package struct AdminClient {
 
   private var endpoint: Endpoint { Endpoint(host: host, port: port) }
 
-  private func ask(_ method: String, _ path: String) throws -> (status: Int, body: Data) {
+  private func ask(
+    _ method: String, _ path: String, token: AdminToken? = nil
+  ) throws -> (status: Int, body: Data) {
     let loop = try EventLoop()
+    let authorization = token.map { "Authorization: Bearer \($0.revealed)\r\n" } ?? ""
     let exchange = Exchange(
       request:
-        "\(method) \(path) HTTP/1.0\r\nHost: \(endpoint)\r\n\(Self.commandHeader): 1\r\nContent-Length: 0\r\n\r\n",
+        "\(method) \(path) HTTP/1.0\r\nHost: \(endpoint)\r\n\(Self.commandHeader): 1\r\n\(authorization)Content-Length: 0\r\n\r\n",
       limit: Self.answerBytesMaximum)
     var options = ConnectOptions()
     options.connectTimeoutMilliseconds = Self.timeoutMilliseconds

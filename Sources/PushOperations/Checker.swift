@@ -30,6 +30,14 @@ package struct Checker {
     if configuration.credentials.isEmpty {
       tell(bad("credentials", "none are configured: every job would be invalid", ofConfiguration: true))
     }
+    if let file = configuration.admin.tokenFile {
+      do throws(AdminToken.Failure) {
+        _ = try AdminToken(file: file)
+        tell(good("admin", "changes at the admin port want the token of \(file)"))
+      } catch {
+        tell(bad("admin", "\(error)", ofConfiguration: true))
+      }
+    }
     if offline { return }
     tell(rabbitmq())
     tell(redis("redis", url: configuration.redis.url))

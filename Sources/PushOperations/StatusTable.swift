@@ -21,7 +21,7 @@ package enum StatusTable {
       lines.append("  \(pool.credential) \(pool.environment): \(error); next attempt in \(pool.backoffMs) ms")
     }
     if !status.revoked.isEmpty {
-      lines.append("revoked until a reload: \(status.revoked.joined(separator: ", "))")
+      lines.append("revoked: \(status.revoked.joined(separator: ", "))")
     }
     lines.append("")
     lines.append(

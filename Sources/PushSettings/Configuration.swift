@@ -69,6 +69,8 @@ package struct Configuration: Equatable, Sendable {
   package struct Admin: Equatable, Sendable {
     package let host: String
     package let port: UInt16
+    /// nil: the kernel says who a change comes from.
+    package let tokenFile: String?
   }
 
   package struct Gateway: Equatable, Sendable {
@@ -165,7 +167,9 @@ package struct Configuration: Equatable, Sendable {
       defaultStaleAfterSeconds: values.optionalInteger("activities.default_stale_after_s").map(Int64.init))
     lanes = values.integer("lanes")
     drainTimeoutMilliseconds = Int64(values.integer("drain_timeout_s")) * 1000
-    admin = Admin(host: values.text("admin.host"), port: UInt16(values.integer("admin.port")))
+    admin = Admin(
+      host: values.text("admin.host"), port: UInt16(values.integer("admin.port")),
+      tokenFile: values.optionalText("admin.token_file"))
     gateway = Gateway(
       host: values.text("gateway.host"), port: UInt16(values.integer("gateway.port")),
       tls: values.optionalText("gateway.certificate_file").flatMap { certificate in

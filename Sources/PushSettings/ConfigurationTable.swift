@@ -112,6 +112,10 @@ extension ConfigurationOption {
       "admin.host", .text(.host), .text("127.0.0.1"), "The address on which health and metrics listen."),
     ConfigurationOption(
       "admin.port", .integer(0...65_535), .integer(8080), "The port of health and metrics; 0 = any free one."),
+    ConfigurationOption(
+      "admin.token_file", .text(.file), .none,
+      "A secret that every change at the admin port must show; without it, only root and the worker's user on its machine may."
+    ),
 
     ConfigurationOption(
       "gateway.host", .text(.host), .text("127.0.0.1"), "The address on which the gateway listens."),

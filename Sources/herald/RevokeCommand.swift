@@ -8,9 +8,10 @@ struct RevokeCommand: ParsableCommand {
     abstract: "Makes the worker on this machine stop using a credential at once.",
     discussion: """
       For a key or certificate in wrong hands: the worker that runs with this configuration closes the credential's \
-      connections, in every lane and to channel management, and its jobs wait in the retry queues. What was on the connections may or may not have \
-      been sent. The next reload (SIGHUP, or a changed key file) uses what the configuration says then, so change that \
-      too, and run this beside each worker.
+      connections, in every lane and to channel management, and its jobs wait in the retry queues. What was on the \
+      connections may or may not have been sent. It lasts until a reload finds another key under this name, or until \
+      `herald unrevoke`, or until the worker ends: change the configuration too, and run this beside each worker. With \
+      admin.token_file it shows the token; without, it must run as the worker's user or root.
       """)
 
   @OptionGroup var common: CommonOptions
@@ -25,6 +26,6 @@ struct RevokeCommand: ParsableCommand {
     } catch {
       throw Exit.failure("\(error)")
     }
-    print("\(credential) is revoked until the worker's next reload")
+    print("\(credential) is revoked until its key changes or `herald unrevoke`")
   }
 }

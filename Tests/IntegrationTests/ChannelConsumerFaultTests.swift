@@ -232,7 +232,12 @@ struct ChannelConsumerFaultTests {
     // Both wait in the retry queues, and fail again when they come back.
     #expect(waitForPostponed(atLeast: 3, world), "\(worker.log)")
     #expect(try world.simulator.counters().requests == 1, "nothing more was sent")
+    // The same key: a reload does not end it.
     worker.child.signalLeader(SIGHUP)
+    #expect(worker.waitForLine("reloaded", "main"), "\(worker.log)")
+    #expect(waitForPostponed(atLeast: 4, world), "\(worker.log)")
+    #expect(try world.simulator.counters().requests == 1, "still nothing")
+    #expect(try world.herald(["unrevoke", "main"]).status == 0)
     let done = try replies(take(2, from: world.outcomesQueue, world))
     #expect(Set(done.compactMap(\.id)) == ["ensure-one", "ensure-two"] && done.allSatisfy(\.ok), "\(worker.log)")
     #expect(try world.simulator.counters().answers["201"] == 2)

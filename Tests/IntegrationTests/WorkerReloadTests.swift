@@ -7,7 +7,8 @@ import Testing
 /// SIGHUP and changed files, at a worker with jobs in flight.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WorkerReloadTests {
-  /// `herald revoke` with requests on the connection: the worker closes it and sends nothing until a reload, then everything.
+  /// `herald revoke` with requests on the connection: the worker closes it and sends nothing, over reloads, until
+  /// `herald unrevoke`, then everything.
   @Test func revokesWithoutLosingAJob() throws {
     let world = try WorkerWorld("revoke")
     let worker = try world.startWorker()
@@ -27,7 +28,7 @@ struct WorkerReloadTests {
     let revoked = try world.herald(["revoke", "main"])
     #expect(revoked.status == 0 && revoked.output.contains("main is revoked"), "\(revoked.output)\(revoked.errors)")
     #expect(worker.waitForLine("the credential is revoked: its connections are closed"), "\(worker.log)")
-    #expect(try world.herald(["check", "--live"]).output.contains("revoked until a reload: main"))
+    #expect(try world.herald(["check", "--live"]).output.contains("revoked: main"))
     let requests = try world.simulator.counters().requests
     try world.simulator.clearFaults()
     try world.publishJobs(30..<40)
@@ -38,11 +39,70 @@ struct WorkerReloadTests {
     #expect(isIdle == true, "\(worker.log)")
     #expect(try world.simulator.counters().requests == requests)
 
+    // The same key: a touched file or SIGHUP does not end it.
     worker.child.signalLeader(SIGHUP)
     #expect(worker.waitForLine("reloaded", "main"), "\(worker.log)")
+    let metrics = world.admin("/metrics")?.body ?? ""
+    #expect(metrics.contains("\nherald_credential_revoked{credential=\"main\"} 1\n"), "\(metrics)")
+    let ready = world.admin("/readyz")
+    #expect(ready?.status == 503 && ready?.body.contains("revoked: main") == true, "\(ready?.body ?? "")")
+    #expect(try world.simulator.counters().requests == requests)
+
+    #expect(try world.herald(["unrevoke", "nobody"]).errors.contains("no credential of this name is revoked"))
+    let again = try world.herald(["unrevoke", "main"])
+    #expect(again.status == 0 && again.output.contains("main is in use again"), "\(again.output)\(again.errors)")
+    #expect(worker.waitForLine("the credential's revocation has ended: by command"), "\(worker.log)")
+    #expect(world.waitUntilReady(), "\(worker.log)")
     try world.waitForAccepted(40)
     #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
     #expect(try world.expectAccepted(0..<40) == 0)
+  }
+
+  /// Another user of this machine connects from loopback too: only the worker's user and root may change something.
+  @Test func anotherUser_changesNothing() throws {
+    let world = try WorkerWorld("other-user")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    // A page in a browser of the same user cannot set the header.
+    #expect(LoopbackHTTP.request("POST", "/credentials/main/revoke", port: world.adminPort)?.status == 403)
+    let request = "POST /credentials/main/revoke HTTP/1.0\\r\\nHost: a\\r\\nx-herald-command: 1\\r\\nContent-Length: 0\\r\\n\\r\\n"
+    let script = "exec 3<>/dev/tcp/127.0.0.1/\(world.adminPort); printf '\(request)' >&3; timeout 5 cat <&3"
+    // Only root can become somebody else; the same request of this user passes below.
+    if geteuid() == 0 {
+      let other = try ChildProcess.run(
+        ["/usr/bin/setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "/bin/bash", "-c", script])
+      #expect(other.output.contains("403 Forbidden"), "\(other.output)\(other.errors)")
+    }
+    #expect(world.admin("/status")?.body.contains(#""revoked":[]"#) == true)
+    let own = try ChildProcess.run(["/bin/bash", "-c", script])
+    #expect(own.output.contains("200 OK"), "\(own.output)\(own.errors)")
+    #expect(world.admin("/status")?.body.contains(#""revoked":["main"]"#) == true)
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
+  }
+
+  /// With a token, every change wants it, wherever it comes from; the command reads it itself.
+  @Test func aToken_isWantedOfEveryChange() throws {
+    let world = try WorkerWorld("token")
+    let file = try world.folder.write("0123456789abcdef0123456789abcdef\n", to: "token")
+    try world.folder.write(
+      world.configuration(furtherLines: "").replacing("admin: {", with: "admin: {token_file: \"\(file)\", "),
+      to: "herald.yaml")
+    let worker = try world.startWorker()
+    #expect(world.waitUntilReady(), "\(worker.log)")
+    func post(_ headers: [String]) -> Int? {
+      LoopbackHTTP.request("POST", "/credentials/main/revoke", port: world.adminPort, headers: headers)?.status
+    }
+    #expect(post(["x-herald-command: 1"]) == 401)
+    #expect(post(["Authorization: Bearer wrong"]) == 401)
+    let revoked = try world.herald(["revoke", "main"])
+    #expect(revoked.status == 0, "\(revoked.errors)")
+    #expect(post(["Authorization: Bearer 0123456789abcdef0123456789abcdef"]) == 200)
+    #expect(try world.herald(["unrevoke", "main"]).status == 0)
+    // A new token holds at once.
+    try world.folder.write("another-token-of-the-worker", to: "token")
+    #expect(post(["Authorization: Bearer 0123456789abcdef0123456789abcdef"]) == 401)
+    #expect(post(["Authorization: Bearer another-token-of-the-worker"]) == 200)
+    #expect(worker.drain(seconds: 20) == 0, "\(worker.log)")
   }
 
   @Test func reloadsWithoutLosingAJob() throws {

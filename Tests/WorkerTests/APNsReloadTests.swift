@@ -17,11 +17,13 @@ import Testing
       environments: [.production, .sandbox], apps: apps, relatedKeyID: related)
   }
 
-  private func reload(_ bench: APNsTestBench, _ configurations: [CredentialConfiguration]) throws {
+  private func reload(
+    _ bench: APNsTestBench, _ configurations: [CredentialConfiguration], revoked: Set<String> = []
+  ) throws {
     bench.service.replaceCredentials(
       try Credentials(
         configurations, caFile: bench.files.authorityFile, tokens: bench.credentials.tokens,
-        replacing: bench.credentials))
+        replacing: bench.credentials), revoked: revoked)
   }
 
   private func anotherKey(_ bench: APNsTestBench) throws -> String {
@@ -70,6 +72,22 @@ import Testing
     #expect(bench.send(bench.job()) != nil)
     #expect(bench.turn { bench.answers.count == 3 })
     #expect(Set(bench.server.requests.map(\.authorization)).count == 1, "with the token that it had")
+  }
+
+  /// A touched key file, or SIGHUP: what an operator revoked stays so.
+  @Test(.timeLimit(.minutes(5))) func aReload_mayLeaveACredentialRevoked() throws {
+    let (bench, _) = try busyBench()
+    bench.service.revoke(credential: "main")
+    #expect(bench.turn { bench.answers.count == 2 })
+    try reload(bench, [configuration(bench)], revoked: ["main"])
+    for _ in 0..<20 {
+      #expect(bench.trySend(bench.job()).0 == .paused(retryAfterMilliseconds: 15_000))
+      bench.turn()
+    }
+    #expect(bench.server.connections.count == 1, "none is opened")
+    try reload(bench, [configuration(bench)])
+    #expect(bench.send(bench.job()) != nil)
+    #expect(bench.turn { bench.answers.count == 3 })
   }
 
   @Test(.timeLimit(.minutes(5))) func whatDidNotChangeGoesOn() throws {

@@ -171,7 +171,7 @@ struct ChannelClientLoopTests {
     #expect(kinds.count == 4 && kinds.allSatisfy(\.isTemporary))
     #expect(kinds.count(where: \.isAmbiguous) == 2, "those that were sent: \(kinds)")
     #expect(kinds.count { $0.kind == .revoked(credential: "main") } == 2)
-    #expect(kinds.last?.description.contains("the credential main is revoked until a reload; add a new key") == true)
+    #expect(kinds.last?.description.contains("the credential main is revoked; add a new key") == true)
     #expect(held.count == 2 && bench.client.inFlight == 0)
     #expect(bench.turn { bench.server.connections.allSatisfy(\.isClosed) })
 

@@ -23,7 +23,7 @@ package final class ChannelClient {
   private var entries: [Entry] = []
   /// Pools of credentials that a reload replaced, until their connections have ended.
   private var retired: [ChannelPool] = []
-  /// Names of credentials that were revoked since they were replaced last.
+  /// Names of revoked credentials.
   private var revoked: Set<String> = []
   private var random: SeededRandom
   private var isClosing = false
@@ -77,7 +77,8 @@ package final class ChannelClient {
 
   /// Applies reloaded credentials. Those whose key, certificate or apps changed get new connections; requests in flight finish on the old
   /// ones.
-  package func replaceCredentials(_ newer: Credentials) {
+  /// - Parameter names: credentials that stay revoked.
+  package func replaceCredentials(_ newer: Credentials, revoked names: Set<String> = []) {
     var waiting: [ChannelCall] = []
     entries.removeAll { entry in
       if let credential = newer.all[entry.place], let older = credentials.all[entry.place],
@@ -91,11 +92,11 @@ package final class ChannelClient {
       return true
     }
     credentials = newer
-    revoked = []
+    revoked = names
     for call in waiting { route(call) }
   }
 
-  /// Ends every connection of a credential at once and opens no more until the credentials are replaced. Requests in flight get no answer;
+  /// Ends every connection of a credential at once and opens no more while it is revoked. Requests in flight get no answer;
   /// waiting and later requests fail as `revoked`. An unknown name changes nothing.
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }

@@ -26,7 +26,7 @@ extension ChannelFailure: CustomStringConvertible {
     case .unreachable(let text): return "\(host) cannot be reached: \(text)"
     case .noCredential(let text): return text
     case .noProviderToken(let text): return "no provider token: \(text)"
-    case .revoked(let name): return "the credential \(name) is revoked until a reload"
+    case .revoked(let name): return "the credential \(name) is revoked"
     case .tooManyWaiting(let count): return "\(count) requests are waiting already"
     case .closed: return "channel management was closed"
     }

@@ -20,6 +20,8 @@ package struct CertificateFacts: Sendable, Equatable {
   package let appleTopics: [String]
   /// Kind and length of its key: `RSA 2048`, `EC 256`.
   package let keyText: String
+  /// SHA-256 of its public key: a renewed certificate of the same key has the same.
+  package let keyDigest: [UInt8]
 
   /// The only topics that it may send, from its extensions, or from its subject's UID if there are none; nil if it has neither: not a
   /// certificate from Apple.
@@ -43,6 +45,16 @@ package struct CertificateFacts: Sendable, Equatable {
       unsafe DERTexts(CertificateFacts.extensionBytes(identifier, of: certificate)).texts
     }
     keyText = unsafe CertificateFacts.keyText(of: certificate)
+    keyDigest = unsafe CertificateFacts.keyDigest(of: certificate)
+  }
+
+  private static func keyDigest(of certificate: OpaquePointer) -> [UInt8] {
+    var digest = [UInt8](repeating: 0, count: SHA256Digest.count)
+    var count = UInt32(digest.count)
+    let isMade = unsafe digest.withUnsafeMutableBufferPointer { target in
+      unsafe X509_pubkey_digest(certificate, EVP_sha256(), target.baseAddress, &count) == 1
+    }
+    return isMade ? digest : []
   }
 
   private static func keyText(of certificate: OpaquePointer) -> String {

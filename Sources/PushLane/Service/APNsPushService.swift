@@ -11,7 +11,7 @@ import PushSettings
 package final class APNsPushService: PushService {
   /// How long a paused job waits that would have been the probe, if a connection had had room.
   private static let probeWaitMilliseconds: Int64 = 1_000
-  /// How long jobs of a revoked credential wait each time: only a reload helps them.
+  /// How long jobs of a revoked credential wait each time: only an operator helps them.
   private static let revokedWaitMilliseconds: Int64 = 15_000
 
   private var credentials: Credentials
@@ -21,7 +21,7 @@ package final class APNsPushService: PushService {
   private var retired: [APNsPool] = []
   private var pauses: APNsPauses
   private var tokens: APNsTokens
-  /// Names of credentials revoked since the last reload.
+  /// Names of revoked credentials.
   private var revoked: Set<String> = []
   private var context: APNsContext
   private var lastAnswer: APNsContext.Answered?
@@ -47,11 +47,15 @@ package final class APNsPushService: PushService {
   /// Applies reloaded credentials. Those that are unchanged, or whose key is related to the old one, keep their connections and pauses.
   /// Those whose key, certificate, apps or environments changed get new connections, and the old ones finish their requests. Connections of
   /// a removed credential end at once.
-  package func replaceCredentials(_ newer: Credentials) {
+  /// - Parameter revoked: names that stay revoked, or come back revoked.
+  package func replaceCredentials(_ newer: Credentials, revoked names: Set<String> = []) {
     let older = credentials
     credentials = newer
-    revoked = []
+    revoked = names
     tokens.replace(newer)
+    for (place, credential) in newer.all.enumerated() where credential.map({ names.contains($0.name) }) == true {
+      tokens.revoke(place: place)
+    }
     let count = newer.all.count
     while pools.count < count * Credentials.environments * Credentials.poolKinds { pools.append(nil) }
     pauses.grow(to: count * Credentials.environments)
@@ -71,7 +75,7 @@ package final class APNsPushService: PushService {
     tokens.look(credentials, now: context.loop.now, context: &context)
   }
 
-  /// Ends the connections of a credential at once and opens no more until the next reload. Requests in flight become ambiguous; the
+  /// Ends the connections of a credential at once and opens no more while it is revoked. Requests in flight become ambiguous; the
   /// credential's jobs go to the retry queues. An unknown name changes nothing.
   package func revoke(credential name: String) {
     guard let place = credentials.all.firstIndex(where: { $0?.name == name }) else { return }

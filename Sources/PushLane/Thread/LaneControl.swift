@@ -8,10 +8,13 @@ import Synchronization
 package struct LaneUpdate: Sendable {
   package let credentials: Credentials
   package let limits: Configuration.Limits
+  /// Names of credentials that are not used.
+  package let revoked: Set<String>
 
-  package init(credentials: Credentials, limits: Configuration.Limits) {
+  package init(credentials: Credentials, limits: Configuration.Limits, revoked: Set<String> = []) {
     self.credentials = credentials
     self.limits = limits
+    self.revoked = revoked
   }
 }
 
@@ -60,7 +63,7 @@ package final class LaneControl: Sendable {
     }
   }
 
-  /// End this credential's connections now, and do not use it until the next reload.
+  /// End this credential's connections now, and do not use it until an update without it.
   package func revoke(credential: String) {
     change { $0.revocations.append(credential) }
   }

@@ -48,7 +48,7 @@ package final class WorkerLane: LoopWork {
       },
       isClosed: { $0.broker.isClosed && $0.push.isClosed },
       reload: { lane, update in
-        lane.push.replaceCredentials(update.credentials)
+        lane.push.replaceCredentials(update.credentials, revoked: update.revoked)
         lane.state.update(limits: update.limits.rates)
         lane.update(onLimit: update.limits.onLimit)
       },

@@ -13,6 +13,8 @@ package final class ChannelConsumer: Sendable {
     var thread: LoopThread?
     var isDrainWanted = false
     var credentials: Credentials?
+    /// Names that stay revoked over the reload.
+    var revoked: Set<String> = []
     /// Revoked credentials since the last reload, by name.
     var revocations: [String] = []
     var counters = ChannelCounters()
@@ -46,16 +48,17 @@ package final class ChannelConsumer: Sendable {
   }
 
   /// Uses these credentials from now on.
-  package func reload(_ credentials: Credentials) {
+  package func reload(_ credentials: Credentials, revoked: Set<String> = []) {
     let mailbox = state.withLock { state in
       state.credentials = credentials
+      state.revoked = revoked
       state.revocations = []
       return state.mailbox
     }
     mailbox?.wake()
   }
 
-  /// Closes this credential's connections now, and does not use it until the next reload: its requests wait.
+  /// Closes this credential's connections now, and does not use it until a reload without it: its requests wait.
   package func revoke(credential: String) {
     let mailbox = state.withLock { state in
       state.revocations.append(credential)
@@ -147,14 +150,14 @@ package final class ChannelConsumer: Sendable {
     }
 
     private func takeLetters() {
-      let (isDrainWanted, credentials, revocations) = channels.state.withLock { state in
+      let (isDrainWanted, credentials, revoked, revocations) = channels.state.withLock { state in
         state.counters = consumer.counters
         state.isExhausted = consumer.isExhausted
         defer { state.revocations = [] }
-        return (state.isDrainWanted, state.credentials.take(), state.revocations)
+        return (state.isDrainWanted, state.credentials.take(), state.revoked, state.revocations)
       }
-      if let credentials { consumer.replaceCredentials(credentials) }
-      // After the reload, which undoes earlier revocations.
+      if let credentials { consumer.replaceCredentials(credentials, revoked: revoked) }
+      // After the reload, which knows only earlier ones.
       for credential in revocations { consumer.revoke(credential: credential) }
       if isDrainWanted { consumer.drain() }
     }

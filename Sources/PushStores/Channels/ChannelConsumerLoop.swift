@@ -149,13 +149,15 @@ final class ChannelConsumerLoop {
     }
   }
 
-  func replaceCredentials(_ credentials: Credentials) { client.replaceCredentials(credentials) }
+  func replaceCredentials(_ credentials: Credentials, revoked: Set<String>) {
+    client.replaceCredentials(credentials, revoked: revoked)
+  }
 
   func revoke(credential: String) {
     client.revoke(credential: credential)
     registry.say(
       .warning,
-      "channels: the credential \(credential) is revoked: its connections are closed, its requests wait for a reload")
+      "channels: the credential \(credential) is revoked: its connections are closed, its requests wait")
   }
 
   // MARK: - Turns

@@ -8,9 +8,10 @@ package enum MetricsText {
   ///   - reports: the last report of each lane.
   ///   - tokens: when each key's provider token was issued, Unix seconds, and how often one was made.
   ///   - certificates: when each credential's certificate expires, Unix seconds.
+  ///   - revocations: whether each credential is revoked.
   package static func make(
     _ reports: [LaneReport], tokens: [ProviderTokens.Snapshot],
-    certificates: [(credential: String, notAfter: Int64)]
+    certificates: [(credential: String, notAfter: Int64)], revocations: [(credential: String, isRevoked: Bool)] = []
   ) -> String {
     var out = PrometheusText()
     jobs(reports, &out)
@@ -18,6 +19,8 @@ package enum MetricsText {
     brokerAndState(reports, &out)
     movement(reports, &out)
     credentials(tokens, certificates, &out)
+    out.family("herald_credential_revoked", .gauge, "1: the credential is revoked, and its jobs wait.")
+    for revocation in revocations { out.sample(["credential": revocation.credential], revocation.isRevoked) }
     out.family("herald_event_loop_turn_duration_seconds", .histogram, "One turn of a lane's loop, its wait left out.")
     out.histogram(merged(reports) { $0.counters.turnDuration })
     out.family("herald_build_info", .gauge, "Always 1; its labels say what runs.")

@@ -17,8 +17,7 @@ package final class Worker: Sendable {
   private struct Current {
     var configuration: Configuration
     var credentials: Credentials
-    /// Names of credentials revoked since the last reload.
-    var revoked: Set<String> = []
+    var revocations = Revocations()
   }
 
   private let current: Mutex<Current>
@@ -56,6 +55,7 @@ package final class Worker: Sendable {
     self.standstill =
       standstill
       ?? StandstillState.Settings(requestTimeoutMilliseconds: Int64(configuration.apns.requestTimeoutMilliseconds))
+    if let file = configuration.admin.tokenFile { _ = try AdminToken(file: file) }
     hostName = ProcessInfo.processInfo.hostName
     tokenStore = try RedisProviderTokenStore(configuration, logger: logger)
     let credentials = try Credentials(
@@ -83,15 +83,18 @@ package final class Worker: Sendable {
   /// Applies credentials, limits and the log's level of a newer configuration, without losing a job. Throws if something in it is wrong;
   /// then nothing changes.
   package func reload(_ newer: Configuration) throws(CredentialError) {
+    var ended: [String] = []
     let (needingRestart, credentials) = try current.withLock { current throws(CredentialError) in
       // They live as long as the process, like the provider tokens, which must not be renewed for a reload.
       let credentials = try Credentials(
         newer.credentials, for: configuration.apns, tokens: current.credentials.tokens, replacing: current.credentials)
-      current = Current(configuration: newer, credentials: credentials)
-      for control in controls { control.reload(LaneUpdate(credentials: credentials, limits: newer.limits)) }
-      channelConsumer.reload(credentials)
+      current.configuration = newer
+      current.credentials = credentials
+      ended = current.revocations.replaced(by: credentials)
+      apply(current)
       return (newer.pathsNeedingRestart(comparedTo: configuration), credentials)
     }
+    sayEnded(ended, because: "its key changed")
     Log.reload(newer.log)
     for warning in credentials.all.compactMap({ $0?.warnings }).joined() { logger.warning("\(warning)") }
     if !needingRestart.isEmpty {
@@ -100,23 +103,49 @@ package final class Worker: Sendable {
     logger.notice("reloaded", metadata: ["credentials": credentials.names])
   }
 
-  /// Ends a credential's connections in every lane and in the channel consumer, at once, and does not use it until the next reload. Its
-  /// jobs wait in the retry queues, its channel requests in the channel consumer. false: there is no credential with this name.
+  /// Gives the lanes and the channel consumer what is current. Under the lock, so that all see changes in one order.
+  private func apply(_ current: Current) {
+    let update = LaneUpdate(
+      credentials: current.credentials, limits: current.configuration.limits, revoked: current.revocations.names)
+    for control in controls { control.reload(update) }
+    channelConsumer.reload(current.credentials, revoked: current.revocations.names)
+  }
+
+  private func sayEnded(_ names: [String], because reason: String) {
+    for name in names {
+      logger.notice("the credential's revocation has ended: \(reason)", metadata: ["credential": "\(name)"])
+    }
+  }
+
+  /// Ends a credential's connections in every lane and in the channel consumer, at once, and does not use it until its key's content changes
+  /// or `unrevoke`. Its jobs wait in the retry queues, its channel requests in the channel consumer. false: there is no credential with this
+  /// name.
   package func revoke(credential name: String) -> Bool {
     let isKnown = current.withLock { current in
-      guard current.credentials.all.contains(where: { $0?.name == name }) else { return false }
-      current.revoked.insert(name)
-      // Under the same lock as a reload, which ends the revocation: lanes see both in this order.
+      guard current.revocations.revoke(name, among: current.credentials) else { return false }
       for control in controls { control.revoke(credential: name) }
       channelConsumer.revoke(credential: name)
       return true
     }
     if isKnown {
       logger.warning(
-        "credential revoked by command: its connections are closed, its jobs wait in the retry queues until a reload",
-        metadata: ["credential": "\(name)"])
+        """
+        credential revoked by command: its connections are closed, its jobs wait in the retry queues until its key changes or \
+        `herald unrevoke \(name)`
+        """, metadata: ["credential": "\(name)"])
     }
     return isKnown
+  }
+
+  /// Uses a revoked credential again. false: it is not revoked.
+  package func unrevoke(credential name: String) -> Bool {
+    let wasRevoked = current.withLock { current in
+      guard current.revocations.unrevoke(name) else { return false }
+      apply(current)
+      return true
+    }
+    if wasRevoked { sayEnded([name], because: "by command") }
+    return wasRevoked
   }
 
   /// Starts the lanes; returns at once. Called once.
@@ -228,23 +257,27 @@ package final class Worker: Sendable {
     // The drain has started, so lanes that stopped consuming are not a problem.
     if isDraining.withLock({ $0 }) { return ["draining"] }
     var problems = WorkerHealth.problems(lanes)
-    if credentials.all.allSatisfy({ $0 == nil }) { problems.append("no credentials are configured") }
+    if let problem = current.withLock({ $0.revocations.problem(among: $0.credentials) }) { problems.append(problem) }
     return problems
   }
 
   /// All metrics, in the Prometheus text format.
   package func metricsText() async -> String {
     _ = await reports()
+    let revocations = current.withLock { current in
+      current.credentials.all.compactMap { $0?.name }.map { ($0, current.revocations.names.contains($0)) }
+    }
     // Including lanes that did not answer, or have ended.
     return MetricsText.make(
-      controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates)
+      controls.compactMap(\.lastReport), tokens: credentials.tokens.snapshots(), certificates: certificates,
+      revocations: revocations)
       + ChannelMetrics.text(channelConsumer.counters) + RegistrationMetrics.text(registrationConsumer.counters)
       + ExpansionMetrics.text(expansionConsumer.counters)
   }
 
   /// The state of every pool, for `/status` and `herald check --live`.
   package func status() async -> WorkerStatus {
-    let revoked = current.withLock { $0.revoked.sorted() }
+    let revoked = current.withLock { $0.revocations.names.sorted() }
     let lanes = zip(controls, await reports()).map { control, report in
       (name: control.name, report: control.lastReport, isAlive: report != nil || control.isDone)
     }

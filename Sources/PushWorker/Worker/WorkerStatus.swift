@@ -48,7 +48,7 @@ package struct WorkerStatus: Codable, Sendable {
   package var version: String
   package var lanes: [Lane]
   package var pools: [Pool]
-  /// Credentials that a command revoked: they are not used until the next reload.
+  /// Credentials that a command revoked: they are not used until their key changes.
   package var revoked: [String]
   /// GOAWAY frames from APNs, by reason; `none` if they gave none.
   package var goaways: [String: UInt64]

@@ -1,0 +1,28 @@
+import ArgumentParser
+import PushOperations
+import PushSettings
+
+struct UnrevokeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "unrevoke",
+    abstract: "Makes the worker on this machine use a revoked credential again.",
+    discussion: """
+      Ends what `herald revoke` began, with the same key. Another key in the configuration, or in the key's file, ends it by itself. Run it \
+      beside each worker.
+      """)
+
+  @OptionGroup var common: CommonOptions
+
+  @Argument(help: "The credential's name in the configuration.")
+  var credential: String
+
+  func run() throws {
+    let configuration = try common.load()
+    do {
+      try AdminClient(configuration.admin).unrevoke(credential: credential)
+    } catch {
+      throw Exit.failure("\(error)")
+    }
+    print("\(credential) is in use again")
+  }
+}
