@@ -172,7 +172,7 @@ import Testing
     resolution.send(to: ([0x00, 0xFC, 0x13, 0xAD] as [UInt8]).span, device: Array("d\"1".utf8).span, registeredAt: 9)
     resolution.send(to: ([0xAA, 0xBB, 0xCC, 0xDD] as [UInt8]).span, device: Array("d2".utf8).span, registeredAt: 8)
     var ends = Array("---".utf8)
-    for (index, end) in parsed.job.resolve(resolution, isRepeated: false) { ends[index] = end.letter }
+    for (index, end) in parsed.job.resolve(resolution, isRepeated: false) { ends[index] = PageEnd(end).letter }
     return (parsed, String(decoding: ends, as: UTF8.self))
   }
 

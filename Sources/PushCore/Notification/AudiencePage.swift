@@ -87,14 +87,14 @@ extension PushJob {
   /// - Returns: the devices that end without an outcome, by their positions among the body's ordinals.
   package mutating func resolve(
     _ resolution: borrowing PageResolution, isRepeated: Bool
-  ) -> [(index: Int, end: PageEnd)] {
+  ) -> [(index: Int, end: PageResolution.Unsent)] {
     precondition(
       targetKind == .page && page.devices.isEmpty && resolution.entries.count == page.count,
       "a page is resolved once, whole")
     let base = bytes.count
     bytes.append(contentsOf: resolution.bytes)
     var kept: [Int] = []
-    var unsent: [(index: Int, end: PageEnd)] = []
+    var unsent: [(index: Int, end: PageResolution.Unsent)] = []
     var devices: [ByteRange] = []
     var times: [Int64] = []
     var superseded: Set<Int> = []

@@ -19,7 +19,7 @@ package struct PageResolution: Sendable {
     case settled
 
     /// How a device ends that has no outcome; nil: it has one, or an earlier delivery told it.
-    package var unsent: PageEnd? {
+    package var unsent: Unsent? {
       switch self {
       case .skipped(device: nil): .skipped
       case .forgotten: .forgotten
@@ -27,6 +27,16 @@ package struct PageResolution: Sendable {
       case .token, .superseded, .skipped, .settled: nil
       }
     }
+  }
+
+  /// How a device ends that nothing is sent to, without an outcome.
+  package enum Unsent: Hashable, Sendable {
+    /// Gone, or without a token.
+    case skipped
+    /// Gone, and another device has its ordinal.
+    case forgotten
+    /// Its job was cancelled first.
+    case cancelled
   }
 
   package private(set) var entries: [Entry] = []

@@ -35,6 +35,15 @@ package enum PageEnd: Hashable, Sendable {
     }
   }
 
+  package init(_ unsent: PageResolution.Unsent) {
+    self =
+      switch unsent {
+      case .skipped: .skipped
+      case .forgotten: .forgotten
+      case .cancelled: .cancelled
+      }
+  }
+
   package init?(letter: UInt8) {
     guard let found = PageEnd.all.first(where: { $0.letter == letter }) else { return nil }
     self = found

@@ -183,7 +183,7 @@ struct JobSlot: ~Copyable {
     openEnds()
     isForeign = resolution.isForeign
     let unsent = job.resolve(resolution, isRepeated: metadata.isAmbiguous)
-    if !isForeign { for (index, end) in unsent { ends[index] = end.letter } }
+    if !isForeign { for (index, end) in unsent { ends[index] = PageEnd(end).letter } }
     targetCount = job.targets.count
     return unsent.count
   }

@@ -240,7 +240,8 @@ extension ActivityRegistry {
     let key = keys(scope).chunks(id)
     var chunks: Set<Int> = []
     redis.scan(.set, key) { values in
-      chunks.formUnion(values.compactMap { $0.text.flatMap { Int($0) } }.filter { 0..<OrdinalChunk.chunksMaximum ~= $0 })
+      chunks.formUnion(
+        values.compactMap { $0.text.flatMap { Int($0) } }.filter { 0..<OrdinalChunk.chunksMaximum ~= $0 })
     } then: { result in
       then(result.map { chunks.sorted() }.mapError { .redis($0.text) })
     }

@@ -187,7 +187,7 @@ package final class RegistryDirectory: AudienceDirectory {
   /// this too, may come much later.
   private func settleUnsent(_ page: PageSettlement, _ resolution: PageResolution) {
     var page = page
-    page.ends = resolution.entries.map { $0.unsent?.letter ?? PageEnd.open }
+    page.ends = resolution.entries.map { $0.unsent.map { PageEnd($0).letter } ?? PageEnd.open }
     guard page.ends.contains(where: { $0 != PageEnd.open }) else { return }
     openCount += 1
     expansions.settle(page) { [weak self] _ in self?.openCount -= 1 }
