@@ -65,7 +65,8 @@ struct WorkerReloadTests {
     #expect(world.waitUntilReady(), "\(worker.log)")
     // A page in a browser of the same user cannot set the header.
     #expect(LoopbackHTTP.request("POST", "/credentials/main/revoke", port: world.adminPort)?.status == 403)
-    let request = "POST /credentials/main/revoke HTTP/1.0\\r\\nHost: a\\r\\nx-herald-command: 1\\r\\nContent-Length: 0\\r\\n\\r\\n"
+    let request =
+      "POST /credentials/main/revoke HTTP/1.0\\r\\nHost: a\\r\\nx-herald-command: 1\\r\\nContent-Length: 0\\r\\n\\r\\n"
     let script = "exec 3<>/dev/tcp/127.0.0.1/\(world.adminPort); printf '\(request)' >&3; timeout 5 cat <&3"
     // Only root can become somebody else; the same request of this user passes below.
     if geteuid() == 0 {
