@@ -41,6 +41,7 @@ package final class ActivitiesClient {
   package init(_ configuration: Configuration) throws {
     self.configuration = configuration
     let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
+    RedisClient.learnTime(redisConfiguration, tls: try configuration.redis.tls(redisConfiguration))
     loop = try EventLoop()
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),

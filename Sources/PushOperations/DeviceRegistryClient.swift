@@ -58,6 +58,7 @@ package final class DeviceRegistryClient {
   /// Throws what is wrong with the configuration.
   package init(_ configuration: Configuration) throws {
     let redisConfiguration = try RedisConfiguration(url: configuration.registryURL)
+    RedisClient.learnTime(redisConfiguration, tls: try configuration.redis.tls(redisConfiguration))
     loop = try EventLoop()
     redis = RedisClient(
       loop: loop, configuration: redisConfiguration, tls: try configuration.redis.tls(redisConfiguration),

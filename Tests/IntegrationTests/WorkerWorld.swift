@@ -122,14 +122,21 @@ final class WorkerWorld {
   }
 
   /// Starts `herald run`; it is killed with the value, should a test end early.
-  func startWorker(_ arguments: [String] = [], configuration: String? = nil) throws(TestFailure) -> WorkerProcess {
+  /// - Parameter secondsAhead: its wall clock is ahead of the machine's; negative: behind.
+  func startWorker(
+    _ arguments: [String] = [], configuration: String? = nil, secondsAhead: Int = 0
+  ) throws(TestFailure) -> WorkerProcess {
     var file = configurationFile
     workerCount += 1
     // One file per worker: a worker may read its file after the next one was started.
     if let configuration { file = try folder.write(configuration, to: "worker-\(workerCount).yaml") }
     let name = "worker-\(workerCount).log"
+    var environment = Self.environment
+    if secondsAhead != 0 {
+      environment += try ShiftedClock.environment(secondsAhead: secondsAhead, folder)
+    }
     let child = try ChildProcess(
-      [try BuiltProgram.path("herald"), "run", "--config", file] + arguments, environment: Self.environment,
+      [try BuiltProgram.path("herald"), "run", "--config", file] + arguments, environment: environment,
       output: folder.path(name), errors: folder.path(name))
     return WorkerProcess(child: child, folder: folder, logName: name)
   }

@@ -1,5 +1,5 @@
-/// Compares this machine's clock with APNs', by the dates of its answers. Provider tokens carry our time: if it is too far off, APNs
-/// refuses them all.
+/// Compares this machine's clock with APNs', by the dates of its answers, or with Redis'. Provider tokens carry our time: if it is too far off,
+/// APNs refuses them all.
 package struct ClockState: Sendable {
   package enum Change: Equatable, Sendable {
     case none
@@ -20,7 +20,15 @@ package struct ClockState: Sendable {
 
   /// An answer carried this date.
   package mutating func heard(unixSeconds date: Int64, now: Now) -> Change {
-    let skew = date &- now.unixSeconds
+    heard(skewSeconds: date &- now.unixSeconds)
+  }
+
+  /// The other clock is so far ahead of ours; negative: behind.
+  package mutating func heard(skewMilliseconds skew: Int64) -> Change {
+    heard(skewSeconds: (skew &+ (skew < 0 ? -500 : 500)) / 1_000)
+  }
+
+  private mutating func heard(skewSeconds skew: Int64) -> Change {
     skewSeconds = skew
     let differs = skew.magnitude > UInt64(ClockState.toleranceSeconds)
     guard differs != isSaid else { return .none }

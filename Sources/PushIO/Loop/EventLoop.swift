@@ -6,8 +6,9 @@ package import PushCore
 /// When the loop is freed, its transports and listeners are closed without a call to their delegates.
 @safe
 package final class EventLoop {
-  /// The time of this turn: read once, after the wait.
+  /// The time of this turn: read once, after the wait. Its wall clock is corrected by `wallClock`.
   package private(set) var now: Now
+  package let wallClock: WallClock
   /// Work from other threads.
   package let mailbox: Mailbox
   /// Resolves names, on threads of its own.
@@ -47,27 +48,28 @@ package final class EventLoop {
     mailboxCapacity: Int, names: ResolverLimits = ResolverLimits(), lookup: @escaping Resolver.Lookup
   ) throws(LoopError) {
     let mailbox = try Mailbox(capacity: mailboxCapacity)
-    self.init(try LinuxKernel(), mailbox, Resolver(mailbox: mailbox, limits: names, lookup: lookup))
+    self.init(try LinuxKernel(), mailbox, Resolver(mailbox: mailbox, limits: names, lookup: lookup), .machine)
     if let descriptor = mailbox.wakeDescriptor {
       _ = try watches.add(descriptor, interest: .readable, handler: wakeHandler)
     }
   }
 
   /// A loop on a simulated kernel. It resolves no names, and posts to its mailbox wake nobody: `isWoken` says that something is in it.
-  package convenience init(kernel: any Kernel) {
+  package convenience init(kernel: any Kernel, wallClock: WallClock = WallClock()) {
     let mailbox = Mailbox(capacity: 4096, wakeDescriptor: nil)
     let nobody: Resolver.Lookup = { host, _ in .failure(ResolverError(host: host, text: "there are no names here")) }
-    self.init(kernel, mailbox, Resolver(mailbox: mailbox, limits: ResolverLimits(), lookup: nobody))
+    self.init(kernel, mailbox, Resolver(mailbox: mailbox, limits: ResolverLimits(), lookup: nobody), wallClock)
   }
 
-  private init(_ kernel: any Kernel, _ mailbox: Mailbox, _ resolver: Resolver) {
+  private init(_ kernel: any Kernel, _ mailbox: Mailbox, _ resolver: Resolver, _ wallClock: WallClock) {
     self.kernel = kernel
+    self.wallClock = wallClock
     self.mailbox = mailbox
     self.resolver = resolver
     watches = Watches(kernel)
     wakeHandler = WakeHandler()
     unsafe receiveBuffer = .allocate(byteCount: EventLoop.receiveBufferBytes, alignment: 64)
-    now = EventLoop.readClocks(kernel)
+    now = EventLoop.readClocks(kernel, wallClock)
     resolver.loop = self
   }
 
@@ -91,7 +93,7 @@ package final class EventLoop {
     let early = now.monotonic.nanoseconds &+ spacingMicroseconds * 1000 &- entered
     if spacingMicroseconds > 0, early > 0 { kernel.sleep(nanoseconds: early) }
     let eventCount = kernel.wait(milliseconds: waitMilliseconds(maximumWaitMilliseconds, from: entered))
-    now = EventLoop.readClocks(kernel)
+    now = EventLoop.readClocks(kernel, wallClock)
     turnCount &+= 1
 
     // Everything deferred so far runs now; what this turn defers runs in the next. So there is a turn between a transport's last bytes and
@@ -144,6 +146,16 @@ package final class EventLoop {
 
   /// Actions that have not run yet.
   package var scheduledCount: Int { timers.count }
+
+  /// Another clock's time, Unix milliseconds, as it is now.
+  /// - Returns: how far it is ahead of this machine's own clock, milliseconds; negative: behind.
+  @discardableResult
+  package func heard(_ source: WallClockState.Source, unixMilliseconds: Int64) -> Int64 {
+    let machine = Now(
+      monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds), unixMilliseconds: kernel.unixMilliseconds)
+    wallClock.heard(source, unixMilliseconds: unixMilliseconds, machine: machine)
+    return unixMilliseconds &- machine.unixMilliseconds
+  }
 
   // MARK: - For transports, listeners and other owners of descriptors
 
@@ -204,9 +216,10 @@ package final class EventLoop {
     return Int32(clamping: wait)
   }
 
-  private static func readClocks(_ kernel: any Kernel) -> Now {
+  private static func readClocks(_ kernel: any Kernel, _ wallClock: WallClock) -> Now {
     Now(
-      monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds), unixMilliseconds: kernel.unixMilliseconds)
+      monotonic: Instant(nanoseconds: kernel.monotonicNanoseconds),
+      unixMilliseconds: kernel.unixMilliseconds &+ wallClock.correctionMilliseconds)
   }
 }
 

@@ -240,12 +240,14 @@ final class APNsPool {
   /// The first answer of a connection, and every refusal, gives APNs' time.
   private func lookAtDate(_ connection: HTTP2ClientConnection, _ now: Now, _ context: inout APNsContext) {
     guard let date = connection.withResponseHeader(.date, { HTTPDate.unixSeconds($0) }) else { return }
-    switch context.clock.heard(unixSeconds: date, now: now) {
+    let ahead = context.loop.heard(.apns, unixMilliseconds: date * 1_000)
+    switch context.clock.heard(skewMilliseconds: ahead) {
     case .none: break
     case .differs(let seconds):
       let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
-      context.say(
-        notice(.error, "this machine's clock is \(text) APNs': provider tokens will be refused; check the clock (NTP)"))
+      let isCorrected = (date - now.unixSeconds).magnitude <= UInt64(ClockState.toleranceSeconds)
+      let consequence = isCorrected ? "Herald goes by Redis' clock" : "provider tokens will be refused"
+      context.say(notice(.error, "this machine's clock is \(text) APNs': \(consequence); check the clock (NTP)"))
     case .agrees: context.say(notice(.info, "this machine's clock agrees with APNs' again"))
     }
   }

@@ -54,6 +54,7 @@ package final class GatewayBackendLoop {
     devices = DeviceRegistry(
       loop: loop, redis: redis, prefix: settings.prefix, seed: .random(in: .min ... .max))
     activities = ActivityRegistry(loop: loop, redis: redis, prefix: settings.prefix)
+    redis.followTime { _ in }
   }
 
   var isRedisConnected: Bool { redis.isConnected }

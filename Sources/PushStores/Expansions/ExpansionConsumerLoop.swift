@@ -35,6 +35,20 @@ final class ExpansionConsumerLoop {
       devices: DeviceRegistry(loop: loop, redis: redis, prefix: settings.prefix, seed: random.next()),
       channels: channels, notice: notice)
     queue = ExpansionQueue(loop: loop, settings: settings, notice: notice)
+    var clock = ClockState()
+    redis.followTime { ahead in
+      switch clock.heard(skewMilliseconds: ahead) {
+      case .none: break
+      case .differs(let seconds):
+        let text = seconds > 0 ? "\(seconds) s behind" : "\(-seconds) s ahead of"
+        let isCorrected = loop.wallClock.correctionMilliseconds != 0
+        notice(
+          .error,
+          "this machine's clock is \(text) Redis': "
+            + (isCorrected ? "Herald goes by Redis'" : "APNs agrees with this machine's") + "; check the clocks (NTP)")
+      case .agrees: notice(.info, "this machine's clock agrees with Redis' again")
+      }
+    }
     queue.onDelivery = { [runner] in runner.take($0) }
     queue.onLost = { [runner] in runner.forgetDeliveries() }
   }

@@ -34,12 +34,19 @@ package final class RedisClient {
   private var sent: [[UInt64: Call]] = []
   private var nextTag: UInt64 = 0
   private var lastFailure: String?
+  /// When the server is next asked for its time; nil: it is being asked, or never.
+  private var timeDue: Instant?
+  private var onTime: (Int64) -> Void = { _ in }
 
   /// Maximum redirects of one command.
   private static let redirectsMaximum = 8
   /// Enough for a list of all channels of an app.
   private static let replyBytesMaximum = 16 << 20
   private static let replyValuesMaximum = 1 << 17
+  /// Interval between questions for the server's time.
+  private static let timeMilliseconds: Int64 = 10_000
+  /// An answer that took longer tells too little.
+  private static let timeRoundTripMaximum: Int64 = 1_000
 
   /// - Parameter seed: of the pauses between connects; different in each client.
   package init(
@@ -94,12 +101,39 @@ package final class RedisClient {
     if !send(call) { waiting.append(call) }
   }
 
+  /// Corrects the loop's wall clock by the server's, now and every ten seconds: one client of a process does.
+  /// - Parameter then: called with how far the server's clock is ahead of this machine's, milliseconds.
+  package func followTime(_ then: @escaping (Int64) -> Void) {
+    onTime = then
+    timeDue = loop.now.monotonic
+  }
+
+  /// Corrects this machine's wall clock once, for loops that start afterwards. Blocks until the server has answered, or for this long.
+  package static func learnTime(_ configuration: RedisConfiguration, tls: TLSContext?, timeoutMilliseconds: Int64 = 500)
+  {
+    guard let loop = try? EventLoop() else { return }
+    let client = RedisClient(
+      loop: loop, configuration: configuration, tls: tls, timeoutMilliseconds: timeoutMilliseconds, seed: 1)
+    var isLearned = false
+    client.followTime { _ in isLearned = true }
+    let deadline = loop.now.monotonic.adding(milliseconds: timeoutMilliseconds)
+    while !isLearned, loop.now.monotonic < deadline {
+      client.turn()
+      loop.flush()
+      loop.poll(maximumWaitMilliseconds: 10)
+    }
+    client.close()
+    loop.flush()
+  }
+
   /// Handles everything received since the last turn; answers are reported from here.
   package func turn() {
     while let (node, event) = router.nextEvent() {
       switch event {
       case .ready:
         lastFailure = nil
+        // It may be another server than before.
+        if timeDue != nil { timeDue = loop.now.monotonic }
       case .disconnected(let error):
         lastFailure = "\(error)"
       case .lost(let tag):
@@ -115,6 +149,27 @@ package final class RedisClient {
       for call in calls where !send(call) { waiting.append(call) }
     }
     dropLate()
+    askForTime()
+  }
+
+  /// Asks the server for its time, by which all workers of a fleet count (`WallClockState`).
+  private func askForTime() {
+    guard let due = timeDue, due <= loop.now.monotonic, isConnected else { return }
+    timeDue = nil
+    let asked = loop.now.monotonic
+    call(["TIME"], key: "") { [weak self] result in
+      guard let self else { return }
+      let now = loop.now.monotonic
+      timeDue = now.adding(milliseconds: RedisClient.timeMilliseconds)
+      let tookMilliseconds = now.milliseconds(since: asked)
+      guard case .success(.array(let parts)) = result, parts.count == 2,
+        let seconds = parts[0].text.flatMap(Int64.init),
+        let micros = parts[1].text.flatMap(Int64.init), 0...Limits.unixSecondsMaximum ~= seconds,
+        0..<1_000_000 ~= micros, tookMilliseconds <= RedisClient.timeRoundTripMaximum
+      else { return }
+      let time = seconds * 1_000 + micros / 1_000 + tookMilliseconds / 2
+      onTime(loop.heard(.redis, unixMilliseconds: time))
+    }
   }
 
   /// Closes for good; outstanding commands fail.

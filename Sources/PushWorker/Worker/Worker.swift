@@ -40,6 +40,8 @@ package final class Worker: Sendable {
 
   /// A lane that does not report for this long is stalled.
   private static let stalledMilliseconds = 2000
+  /// A worker that starts waits so long for Redis' time.
+  private static let clockMilliseconds: Int64 = 1_000
 
   /// Loads keys and certificates.
   /// - Parameters:
@@ -148,9 +150,11 @@ package final class Worker: Sendable {
     return wasRevoked
   }
 
-  /// Starts the lanes; returns at once. Called once.
+  /// Starts the lanes, once Redis has told its time. Called once.
   package func start() throws {
     let parts = try LaneParts(configuration, laneCount: controls.count)
+    // Before any job's time is compared with this machine's.
+    RedisClient.learnTime(parts.registry, tls: parts.registryTLS, timeoutMilliseconds: Worker.clockMilliseconds)
     tokenStore.start()
     channelConsumer.start(credentials: credentials)
     registrationConsumer.start()

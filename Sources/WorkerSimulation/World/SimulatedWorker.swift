@@ -101,9 +101,10 @@ package final class SimulatedWorker {
     channels = ChannelConsumer(
       try SimulatedWorker.channelSettings(configuration, name), cache: policies,
       logger: Logger(label: name) { _ in SwiftLogNoOpLogHandler() }, untilEmpty: untilEmpty)
+    let wallClock = WallClock()
     func begin(_ make: (EventLoop) -> any LoopWork) {
       let kernel = SimulatedKernel(network, wallClockMilliseconds: wallClockMilliseconds, process: process)
-      let loop = EventLoop(kernel: kernel)
+      let loop = EventLoop(kernel: kernel, wallClock: wallClock)
       threads.append(Thread(work: make(loop), loop: loop, kernel: kernel, next: network.now))
     }
     begin { tokenStore.work(on: $0, seed: random.next()) }

@@ -1,0 +1,53 @@
+import PushCore
+import Testing
+
+/// Whose clock counts: each line is what the clocks say and what follows from it.
+@Suite struct WallClockStateTests {
+  private static let time: Int64 = 1_796_000_000_000
+  private static let hours: Int64 = 2 * 3_600_000
+
+  /// A machine whose clock is so far ahead of the true time, some time after the start.
+  private func machine(ahead: Int64, after milliseconds: Int64 = 0) -> Now {
+    Now(
+      monotonic: Instant(nanoseconds: 5_000_000 + milliseconds * 1_000_000),
+      unixMilliseconds: Self.time + milliseconds + ahead)
+  }
+
+  private func state(redis: Int64?, apns: Int64? = nil) -> WallClockState {
+    var state = WallClockState()
+    let monotonic = machine(ahead: 0).monotonic
+    if let redis { state.heard(.redis, unixMilliseconds: Self.time + redis, at: monotonic) }
+    if let apns { state.heard(.apns, unixMilliseconds: Self.time + apns, at: monotonic) }
+    return state
+  }
+
+  @Test func redisDecides() {
+    for ahead in [-Self.hours, -1_001, 1_001, Self.hours] {
+      #expect(state(redis: 0).correction(machine(ahead: ahead)) == -ahead)
+      #expect(state(redis: 0, apns: 900).correction(machine(ahead: ahead, after: 60_000)) == -ahead)
+    }
+    for ahead: Int64 in [-1_000, 0, 1_000] { #expect(state(redis: 0).correction(machine(ahead: ahead)) == 0) }
+    #expect(state(redis: nil).correction(machine(ahead: Self.hours)) == 0, "it has not answered")
+    #expect(state(redis: nil, apns: 0).correction(machine(ahead: Self.hours)) == 0, "others do not go by APNs")
+  }
+
+  @Test func aWrongRedisChangesNothing() {
+    #expect(state(redis: Self.hours, apns: 0).correction(machine(ahead: 0)) == 0)
+    #expect(state(redis: Self.hours, apns: -29_000).correction(machine(ahead: 1_000)) == 0)
+    #expect(state(redis: Self.hours, apns: 0).correction(machine(ahead: -Self.hours)) == 2 * Self.hours, "all differ")
+    #expect(state(redis: 20_000, apns: 0).correction(machine(ahead: 0)) == 20_000, "APNs may agree with both")
+  }
+
+  /// The machine's clock is set while nobody is asked.
+  @Test func aClockThatIsSetIsSeenAtOnce() {
+    let state = state(redis: 0, apns: 0)
+    #expect(state.correction(machine(ahead: 0, after: 600_000)) == 0)
+    #expect(state.correction(machine(ahead: Self.hours, after: 600_000)) == -Self.hours)
+  }
+
+  @Test func aTimeThatNoClockHasIsIgnored() {
+    var state = state(redis: 0)
+    for time in [Int64.min, -1, .max] { state.heard(.redis, unixMilliseconds: time, at: Instant(nanoseconds: 0)) }
+    #expect(state.correction(machine(ahead: Self.hours)) == -Self.hours)
+  }
+}
